@@ -24,7 +24,7 @@ if [ -n "${SHOTS:-}" ]; then
 	SHOTS=$(realpath "$SHOTS") node web/browser/shots.mjs
 	exit
 fi
-go test ./report/html -vet=off -count=1 -run '^TestPages$' -pages "$pages" >/dev/null
+go test ./report/html -vet=off -count=1 -run '^(TestPages|TestHistoryPage)$' -pages "$pages" >/dev/null
 go build -o "$pages/" ./cmd/...
 export DYNO=$pages/dyno DYNO_BOT=$pages/dyno-bot CONTROL=$pages/dyno-control
 # Three at once: there are two CPUs, and the tests of ui wait for runs most of the time. What they

@@ -99,7 +99,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"state=odd": "refused.state", "from=tomorrow": "refused.day", "to=1": "refused.day", "limit=501": "refused.number", "offset=-1": "refused.number",
+		"where=througput+%3E+1": "column 1: unknown metric", "state=odd": "refused.state", "from=tomorrow": "refused.day", "to=1": "refused.day", "limit=501": "refused.number", "offset=-1": "refused.number",
 		"limit=x": "refused.number", "query=" + strings.Repeat("a+", 21): "refused.query", "query=%zz": "invalid URL escape",
 	} {
 		if status, text := b.do(b.request("GET", "/api/runs?"+query, "")); status != 400 || !strings.Contains(text, want) {
@@ -252,6 +252,62 @@ func TestHistory(t *testing.T) {
 		if status, text := b.do(b.request("GET", "/api/history?"+query, "")); status != want {
 			t.Errorf("%s: %d %s", query, status, text)
 		}
+	}
+}
+
+// What people say about a run is kept in its folder, found, and shown.
+func TestAnnotations(t *testing.T) {
+	b := newBed(t, nil)
+	b.addRun("a/1", nil)
+	b.addRun("b", func(r *rundir.Run) {
+		r.StartedAt, r.Variants = r.StartedAt.Add(time.Hour), []rundir.Variant{figured("pool", 2000)}
+	})
+	get[RunList](b, "/api/runs") // what is in the index already must be read again
+	if status, text := b.do(b.request("POST", "/api/runs/a%2F1/annotations", `{"tags":["v2","release"],"note":"Mended.","pinned":true}`)); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	about, err := rundir.ReadAnnotations(b.path("runs", "a", "1"))
+	check(t, err)
+	if !slices.Equal(about.Tags, []string{"release", "v2"}) || about.Note != "Mended." || about.PinnedAt.IsZero() {
+		t.Errorf("%+v", about)
+	}
+	for query, want := range map[string]string{
+		"query=release": "a/1", "query=mended+v2": "a/1", "where=throughput+%3E+1500/s": "b", "where=throughput+%3E+500/s": "b a/1", "where=throughput+%3E+500/s&limit=1&offset=1": "a/1",
+		"where=throughput+%3E+500/s&query=release": "a/1", "where=response.p99+%3E+1s": "",
+	} {
+		if l := get[RunList](b, "/api/runs?"+query); strings.Join(ids(l), " ") != want {
+			t.Errorf("%s: %v, want %q", query, ids(l), want)
+		}
+	}
+	type shown struct {
+		Annotations rundir.Annotations
+		Baseline    string
+	}
+	if r := get[shown](b, "/api/runs/b"); r.Baseline != "a/1" || len(r.Annotations.Tags) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := get[shown](b, "/api/runs/a%2F1"); r.Baseline != "" || r.Annotations.Note != "Mended." {
+		t.Errorf("%+v", r)
+	}
+	h := get[history.History](b, "/api/history?run=b&run=a%2F1&metric=throughput&metric=response.p99")
+	if len(h.Experiments) != 1 || h.Experiments[0].Runs[0].Dir != "a/1" || h.Experiments[0].Baseline.Dir != "a/1" || *h.Experiments[0].Series[0].Points[1].Relative != 1 {
+		t.Errorf("%+v", h)
+	}
+	for body, want := range map[string]int{`{"tags":["two words"]}`: 422, `{"tag":[]}`: 400, `{"note":"` + strings.Repeat("x", rundir.MaxNote+1) + `"}`: 422} {
+		if status, text := b.do(b.request("POST", "/api/runs/b/annotations", body)); status != want {
+			t.Errorf("%.40s: %d %s", body, status, text)
+		}
+	}
+	for path, want := range map[string]int{"/api/runs/none/annotations": 404, "/api/runs/b%2F..%2Fb/annotations": 404} {
+		if status, _ := b.do(b.request("POST", path, `{}`)); status != want {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if status, _ := b.do(b.request("GET", "/api/history?run=none", "")); status != 404 {
+		t.Errorf("%d", status)
+	}
+	if status, _ := b.do(b.request("GET", "/api/history?"+strings.Repeat("run=b&", mostChosen+1), "")); status != 400 {
+		t.Errorf("%d", status)
 	}
 }
 

@@ -23,10 +23,10 @@
 // fragment of the URL, which browsers do not send, and keeps it in sessionStorage. There is
 // no cookie, because browsers send a host's cookies to all its ports.
 //
-//	GET  /api/runs?query=&experiment=&state=&from=&to=&offset=&limit=
+//	GET  /api/runs?query=&experiment=&state=&from=&to=&where=&offset=&limit=
 //	     the runs, latest first: a RunList. The query is words that must all be in the ID,
-//	     the name, the question or a variant; state is a State; from and to are days
-//	     or times (RFC 3339). A folder that cannot be read is listed as broken, with
+//	     the name, the question, a variant, a tag or the note; state is a State; from and to are days
+//	     or times (RFC 3339); where is a condition of thresholds on a run's estimates. A folder that cannot be read is listed as broken, with
 //	     the reason. While folders are still being read, "pending" is not 0.
 //	GET  /api/runs/ID                  run.json. An ID is a path below the folder of runs, in one
 //	                                   segment: a/b is a%2Fb
@@ -34,11 +34,13 @@
 //	                                   new browser tab has no token. It opens this report only
 //	GET  /api/diff?a=ID&b=ID           two runs, the older one first: a diff.Difference
 //	GET  /api/history?experiment=&metric=&variant=
-//	                                   an experiment over time: a history.History
+//	                                   an experiment over time: a history.History. With run=ID once or
+//	                                   more it is of these runs; metric may be repeated
 //	GET  /api/experiments              the experiments that can be started: an ExperimentList.
 //	                                   YAML files without a target are something else
 //	POST /api/runs                     start a run: an Order. 202 with {"id"}; 409 if a run is in
 //	                                   progress, 422 with faults if the experiment has any
+//	POST /api/runs/ID/annotations      replace {"tags", "note", "pinned"}: rundir.Annotations
 //	POST /api/runs/ID/stop             end it in order, keeping what was measured: 202. A second time
 //	                                   ends it at once. 409 if it was not started here, or has ended
 //	GET  /api/fleet                    {"named": false} unless a control plane was named; else its agents and

@@ -55,7 +55,7 @@ func (s *Server) showOther(ctx context.Context) {
 		if !s.runs.busy(id) {
 			continue
 		}
-		run, err := readRun(s.runs.root, id)
+		run, _, err := readRun(s.runs.root, id)
 		if err != nil {
 			continue
 		}
@@ -156,7 +156,7 @@ func (f *following) read(ctx context.Context, tell func(Event)) {
 		_ = f.file.Close() // nothing was written
 	}
 	f.outcome = Outcome{Code: notComplete}
-	if run, err := readRun(f.runs.root, f.id); err == nil && run.Complete {
+	if run, _, err := readRun(f.runs.root, f.id); err == nil && run.Complete {
 		f.outcome.Code = 0
 		if !run.Valid {
 			f.outcome.Code = invalid

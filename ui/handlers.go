@@ -30,6 +30,7 @@ const (
 	usualListed = 50
 	mostWords   = 20
 	mostHistory = 1000 // runs of an experiment, the latest
+	mostChosen  = 8    // runs side by side, and metrics of them
 	mostSet     = 50
 	maxSetValue = 1000 // bytes
 )
@@ -54,13 +55,7 @@ func instant(q url.Values, name string, end bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
-		if end {
-			t = t.AddDate(0, 0, 1)
-		}
-		return t, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
+	t, err := history.Instant(text, end)
 	if err != nil {
 		return time.Time{}, texts.NewError("refused.day", "name", name, "value", strconv.Quote(text))
 	}
@@ -88,6 +83,13 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 	fault(err)
 	f.to, err = instant(q, "to", true)
 	fault(err)
+	where := history.Where{Condition: q.Get("where")}
+	if where.Condition != "" {
+		f.where = func(id string) bool {
+			run, about, err := readRun(s.runs.root, id)
+			return err == nil && where.Matches(new(history.Of(id, run, about)))
+		}
+	}
 	offset, err := number(q, "offset", 0, rundir.MaxRuns)
 	fault(err)
 	limit, err := number(q, "limit", usualListed, mostListed)
@@ -97,6 +99,10 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list := s.runs.list(r.Context(), f, s.stage.running(), offset, limit)
+	if err := where.Err(); err != nil {
+		answer(w, http.StatusBadRequest, err)
+		return
+	}
 	for i := range list.Runs {
 		if run := &list.Runs[i]; s.cfg.Report != nil && run.State != Broken {
 			run.Report = "/api/runs/" + url.PathEscape(run.ID) + "/report.html?key=" + s.guard.key(run.ID)
@@ -144,16 +150,54 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	if !s.known(w, r, id) {
 		return
 	}
-	run, err := readRun(s.runs.root, id)
+	run, about, err := readRun(s.runs.root, id)
 	if err != nil {
 		unread(w, err)
 		return
 	}
 	reply(w, http.StatusOK, struct {
 		*rundir.Run
-		Answer any                    `json:"answer,omitempty"`
-		Units  map[string]rundir.Unit `json:"units"` // of what thresholds and claims measured, by their text
-	}{run, s.answer(run), expr.UnitsOf(run)})
+		Answer      any                    `json:"answer,omitempty"`
+		Units       map[string]rundir.Unit `json:"units"` // of what thresholds and claims measured, by their text
+		Annotations rundir.Annotations     `json:"annotations"`
+		Baseline    string                 `json:"baseline,omitempty"` // another run, by its ID
+	}{run, s.answer(run), expr.UnitsOf(run), about, s.runs.baseline(run.Name, id)})
+}
+
+// serveAnnotate replaces what people say about a run. The time of pinning is the server's.
+func (s *Server) serveAnnotate(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if !s.known(w, r, id) {
+		return
+	}
+	var said struct {
+		Tags   []string `json:"tags"`
+		Note   string   `json:"note"`
+		Pinned bool     `json:"pinned"`
+	}
+	if status, err := readBody(r, &said); err != nil {
+		answer(w, status, err)
+		return
+	}
+	var kept rundir.Annotations
+	err := held(s.runs.root, id, func(dir string) error {
+		return rundir.Annotate(dir, func(about *rundir.Annotations) {
+			about.Tags, about.Note = said.Tags, said.Note
+			switch {
+			case !said.Pinned:
+				about.PinnedAt = time.Time{}
+			case about.PinnedAt.IsZero():
+				about.PinnedAt = time.Now().UTC()
+			}
+			kept = *about
+		})
+	})
+	if err != nil {
+		unread(w, err)
+		return
+	}
+	s.runs.stale()
+	reply(w, http.StatusOK, kept)
 }
 
 // answer returns the summary of a run; nil if there is no function for that.
@@ -212,7 +256,7 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
 		if !s.known(w, r, id) {
 			return
 		}
-		run, err := readRun(s.runs.root, id)
+		run, _, err := readRun(s.runs.root, id)
 		if err != nil {
 			unread(w, err)
 			return
@@ -229,12 +273,24 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	query := history.Query{Name: q.Get("experiment"), Metric: q.Get("metric"), Variant: q.Get("variant")}
-	if query.Name == "" {
+	query := history.Query{Name: q.Get("experiment"), Metrics: q["metric"], Variant: q.Get("variant")}
+	ids, broken := q["run"], []string(nil)
+	switch {
+	case len(ids) > mostChosen || len(query.Metrics) > mostChosen:
+		answer(w, http.StatusBadRequest, texts.NewError("refused.number", "name", "run, metric", "value", strconv.Itoa(max(len(ids), len(query.Metrics))), "most", strconv.Itoa(mostChosen)))
+		return
+	case len(ids) > 0:
+		for _, id := range ids {
+			if !s.known(w, r, id) {
+				return
+			}
+		}
+	case query.Name == "":
 		answer(w, http.StatusBadRequest, texts.NewError("refused.unsaid"))
 		return
+	default:
+		ids, broken = s.runs.of(r.Context(), query.Name, mostHistory)
 	}
-	ids, broken := s.runs.of(r.Context(), query.Name, mostHistory)
 	var runs []history.Run
 	for _, id := range broken {
 		runs = append(runs, history.Run{Dir: id, Problem: "broken"})
@@ -243,13 +299,14 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Err() != nil {
 			return
 		}
-		run, err := readRun(s.runs.root, id)
+		run, about, err := readRun(s.runs.root, id)
 		if err != nil {
 			runs = append(runs, history.Run{Dir: id, Problem: err.Error()})
 			continue
 		}
-		runs = append(runs, history.Of(id, run))
+		runs = append(runs, history.Of(id, run, about))
 	}
+	slices.SortStableFunc(runs, func(a, b history.Run) int { return a.StartedAt.Compare(b.StartedAt) })
 	h, err := history.Trace(runs, query)
 	if err != nil {
 		answer(w, http.StatusNotFound, err)
@@ -289,24 +346,32 @@ type Order struct {
 	Set        map[string]string `json:"set"` // as for dyno run --set
 }
 
-// readOrder reads a request's body, which must be JSON: a form on another site could not
+// readBody reads a request's body, which must be JSON: a form on another site could not
 // send that.
-func readOrder(r *http.Request) (Order, int, error) {
-	var o Order
+func readBody(r *http.Request, into any) (status int, err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return o, http.StatusUnsupportedMediaType, texts.NewError("refused.type")
+		return http.StatusUnsupportedMediaType, texts.NewError("refused.type")
 	}
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&o); err != nil {
+	if err := d.Decode(into); err != nil {
 		var long *http.MaxBytesError
 		if errors.As(err, &long) {
-			return o, http.StatusRequestEntityTooLarge, texts.NewError("refused.long", "most", strconv.FormatInt(long.Limit, 10))
+			return http.StatusRequestEntityTooLarge, texts.NewError("refused.long", "most", strconv.FormatInt(long.Limit, 10))
 		}
-		return o, http.StatusBadRequest, texts.NewError("refused.body", "error", err.Error())
+		return http.StatusBadRequest, texts.NewError("refused.body", "error", err.Error())
 	}
 	if d.More() {
-		return o, http.StatusBadRequest, texts.NewError("refused.values")
+		return http.StatusBadRequest, texts.NewError("refused.values")
+	}
+	return 0, nil
+}
+
+// readOrder reads and checks the order in a request.
+func readOrder(r *http.Request) (Order, int, error) {
+	var o Order
+	if status, err := readBody(r, &o); err != nil {
+		return o, status, err
 	}
 	if len(o.Set) > mostSet {
 		return o, http.StatusBadRequest, texts.NewError("refused.sets", "n", strconv.Itoa(len(o.Set)), "most", strconv.Itoa(mostSet))

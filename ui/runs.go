@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ type Run struct {
 	Results []Result `json:"results"`
 	Figures []Figure `json:"figures"`
 	Report  string   `json:"report,omitempty"` // URL of its report
+	rundir.Annotations
 }
 
 // A Result is a comparison's verdict.
@@ -106,7 +108,8 @@ type filter struct {
 	words      []string // in lower case
 	experiment string
 	state      State
-	from, to   time.Time // to is exclusive
+	from, to   time.Time            // to is exclusive
+	where      func(id string) bool // it reads the run; nil matches all
 }
 
 func (f *filter) match(e *entry, running string) bool {
@@ -134,13 +137,18 @@ type entry struct {
 	stamp
 }
 
-// A stamp identifies the version of a file that was read.
-type stamp struct {
+// A stamp identifies the versions of the files that were read: run.json and annotations.json.
+type stamp [2]struct {
 	modified time.Time
 	size     int64
 }
 
-func stampOf(i fs.FileInfo) stamp { return stamp{i.ModTime(), i.Size()} }
+func stampOf(files ...fs.FileInfo) (s stamp) {
+	for i, f := range files {
+		s[i].modified, s[i].size = f.ModTime(), f.Size()
+	}
+	return s
+}
 
 // An index knows the run folders below one folder. It reads a run.json only when the file
 // has changed, and looks for changes on request, at most once a second.
@@ -228,7 +236,11 @@ func (x *index) lookOnce() {
 			x.log.Warn("folder of runs", "error", f.Err)
 			continue
 		}
-		found[f.ID] = stampOf(f.Info)
+		if about, err := x.root.Lstat(path.Join(f.ID, rundir.AnnotationsFile)); err == nil {
+			found[f.ID] = stampOf(f.Info, about)
+		} else {
+			found[f.ID] = stampOf(f.Info)
+		}
 	}
 	x.mu.Lock()
 	var changed []string
@@ -278,9 +290,26 @@ func (x *index) latestFirst() []*entry {
 // list returns a page of the runs that match.
 func (x *index) list(ctx context.Context, f filter, running string, offset, limit int) RunList {
 	x.refresh(ctx)
+	l, matched := x.matching(f, running)
+	for _, r := range matched {
+		if ctx.Err() != nil {
+			break
+		}
+		if f.where != nil && !f.where(r.ID) {
+			continue
+		}
+		if l.Matched++; l.Matched > offset && len(l.Runs) < limit {
+			l.Runs = append(l.Runs, *r)
+		}
+	}
+	return l
+}
+
+// matching returns the runs that match, except for where, and a list of none of them.
+func (x *index) matching(f filter, running string) (l RunList, matched []*Run) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	l := RunList{Runs: []Run{}, Total: len(x.entries), Pending: x.pending, Truncated: x.truncated, Experiments: []string{}}
+	l = RunList{Runs: []Run{}, Total: len(x.entries), Pending: x.pending, Truncated: x.truncated, Experiments: []string{}}
 	names := map[string]bool{}
 	for _, e := range x.latestFirst() {
 		if e.run.Name != "" && !names[e.run.Name] {
@@ -290,14 +319,31 @@ func (x *index) list(ctx context.Context, f filter, running string, offset, limi
 		if !f.match(e, running) {
 			continue
 		}
-		if l.Matched++; l.Matched > offset && len(l.Runs) < limit {
-			r := e.run
-			r.State = stateOf(&r, running)
-			l.Runs = append(l.Runs, r)
+		r := &e.run
+		if r.ID == running {
+			r = new(*r)
+			r.State = Running
 		}
+		matched = append(matched, r)
 	}
 	slices.Sort(l.Experiments)
-	return l
+	return l, matched
+}
+
+// baseline returns the ID of the run of an experiment that was pinned last, if that is another.
+func (x *index) baseline(experiment, than string) string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var pinned *Run
+	for _, e := range x.entries {
+		if r := &e.run; r.Name == experiment && !r.PinnedAt.IsZero() && (pinned == nil || r.PinnedAt.After(pinned.PinnedAt)) {
+			pinned = r
+		}
+	}
+	if pinned == nil || pinned.ID == than {
+		return ""
+	}
+	return pinned.ID
 }
 
 // of returns the IDs of an experiment's latest runs, by time, and of all broken ones.
@@ -355,28 +401,31 @@ type renamed struct {
 func (r *renamed) Error() string { return strings.ReplaceAll(r.err.Error(), r.from, r.to) }
 func (r *renamed) Unwrap() error { return r.err }
 
-// readRun reads the run.json of a run.
-func readRun(root *os.Root, id string) (run *rundir.Run, err error) {
+// readRun reads the run.json of a run, and what people say about it.
+func readRun(root *os.Root, id string) (run *rundir.Run, about rundir.Annotations, err error) {
 	err = held(root, id, func(dir string) error {
-		run, err = rundir.ReadRun(dir)
+		if run, err = rundir.ReadRun(dir); err == nil {
+			about, err = rundir.ReadAnnotations(dir)
+		}
 		return err
 	})
 	if err == nil {
 		run.Bound() // somebody else may have made the folder
 	}
-	return run, err
+	return run, about, err
 }
 
 // newEntry reads a run for the index.
 func newEntry(root *os.Root, id string) *entry {
 	e := &entry{run: Run{ID: id, State: Broken, Variants: []string{}, Results: []Result{}, Figures: []Figure{}}}
-	run, err := readRun(root, id)
+	run, about, err := readRun(root, id)
 	if err != nil {
 		e.run.Reason = new(texts.New("reason.unreadable", "error", cut(err.Error(), mostText)))
 	} else {
 		e.run.fill(run)
+		e.run.Annotations = about
 	}
-	e.text = strings.ToLower(strings.Join(append([]string{id, e.run.Name, e.run.Question}, e.run.Variants...), "\n"))
+	e.text = strings.ToLower(strings.Join(slices.Concat([]string{id, e.run.Name, e.run.Question, about.Note}, about.Tags, e.run.Variants), "\n"))
 	return e
 }
 

@@ -177,9 +177,16 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, err
 	}
 	api := http.NewServeMux()
-	api.HandleFunc("GET /api/runs", s.serveRuns)
+	api.HandleFunc("GET /api/runs", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("where") == "" {
+			s.serveRuns(w, r)
+			return
+		}
+		s.alone(s.serveRuns)(w, r) // it reads all that match otherwise
+	})
 	api.HandleFunc("POST /api/runs", s.serveStart)
 	api.HandleFunc("GET /api/runs/{id}", s.alone(s.serveRun))
+	api.HandleFunc("POST /api/runs/{id}/annotations", s.serveAnnotate)
 	api.HandleFunc("POST /api/runs/{id}/stop", s.serveStop)
 	api.HandleFunc("GET /api/diff", s.alone(s.serveDiff))
 	api.HandleFunc("GET /api/history", s.alone(s.serveHistory))

@@ -22,22 +22,25 @@ func (a *app) diffCommand() *cobra.Command {
 		g              gate
 	)
 	cmd := &cobra.Command{
-		Use:   "diff OLD NEW",
+		Use:   "diff [OLD] NEW",
 		Short: "Compare two finished runs (unpaired)",
 		Long: `diff compares what two runs found, variant by variant. The runs were made at
 different times, so the difference includes everything else that changed in between;
-compare measures two versions side by side.`,
+compare measures two versions side by side. Without OLD, it is the baseline among the runs
+next to NEW (dyno history pin).`,
 		Example: `  dyno diff runs/relay-20260101-030000 runs/relay-20260102-030000
-  dyno diff --fail-on-regression --margin 5% runs/relay-20260101-030000 runs/relay-20260102-030000`,
-		Args: command.ExactArgs(2, "two run folders"),
+  dyno diff --fail-on-regression --margin 5% runs/relay-20260101-030000 runs/relay-20260102-030000
+  dyno diff runs/relay-20260102-030000`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return command.Usage("as in: "+cmd.UseLine(), "%s: want one or two run folders, got %d arguments", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			var runs [2]*rundir.Run
-			for i, dir := range args {
-				run, err := rundir.ReadRun(dir)
-				if err != nil {
-					return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
-				}
-				runs[i] = run
+			runs, err := runsToCompare(args)
+			if err != nil {
+				return err
 			}
 			if margin != "" {
 				m, err := units.ParseShare(margin)
@@ -83,4 +86,24 @@ compare measures two versions side by side.`,
 	g.flags(f, "exit with 5 if the new run is worse in its metric by more than the margin, or its target did not answer, with 4 if one of the runs is invalid")
 	f.StringVar(&margin, "margin", "", "the difference that matters, a `SHARE` such as 2% (default the new run's)")
 	return cmd
+}
+
+// runsToCompare reads two runs: those named, or the baseline and the one named.
+func runsToCompare(args []string) (runs [2]*rundir.Run, err error) {
+	read := func(dir string) *rundir.Run {
+		if err != nil {
+			return nil
+		}
+		var run *rundir.Run
+		if run, err = rundir.ReadRun(dir); err != nil {
+			err = command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+		}
+		return run
+	}
+	older := args[0]
+	if runs[1] = read(args[len(args)-1]); err == nil && len(args) == 1 {
+		older, err = baselineOf(args[0], runs[1])
+	}
+	runs[0] = read(older)
+	return runs, err
 }

@@ -92,7 +92,7 @@ var arrows = []arrow{
 
 	{"results/rundir", []string{"results/mask", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
-	{"results/history", []string{"results/rundir", "judge/stat", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
+	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},
 	{"results/push", []string{"load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 

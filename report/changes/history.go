@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"dyno/report/figure"
@@ -31,6 +32,9 @@ func History(w io.Writer, h *history.History) error {
 			line("")
 		}
 		line("%s, %s of plan %s: %s", figure.Printable(e.Name), figure.Plural(len(e.Runs), "run"), e.Plan, figure.Printable(e.Metric))
+		if e.Baseline != nil {
+			line("%s", layout.Wrap("", "Δ is the difference of the estimates from the baseline, "+figure.Printable(e.Baseline.Dir)+"; dyno diff says how sure it is.", layout.LineWidth))
+		}
 		for _, s := range e.Series {
 			searched = searched || s.Compared > 0 && s.Detail == nil
 			line("")
@@ -70,7 +74,13 @@ func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series)
 	for _, c := range s.Changes {
 		change[c.Run] = c
 	}
-	t := layout.Table{Head: []string{"", "run", "rounds", "dyno", e.Metric + " (interval)", ""}, Left: []int{1, 3, 4, 5}}
+	t := layout.Table{Head: []string{"", "run", "rounds", "dyno", e.Metric + " (interval)", ""}, Left: []int{1, 3, 4, 5, 6, 7}}
+	if e.Baseline != nil {
+		t.Head[5] = "Δ"
+	}
+	if slices.ContainsFunc(e.Runs, func(r history.Run) bool { return len(r.Tags) > 0 || r.Note != "" }) {
+		t.Head, t.Prose = append(t.Head, "tags", "note"), true
+	}
 	earlier := max(0, len(s.Points)-mostRuns)
 	if earlier > 0 {
 		t.Add(fmt.Sprintf("%d earlier", earlier))
@@ -81,9 +91,19 @@ func historySeries(b *strings.Builder, e *history.Experiment, s *history.Series)
 		if c, ok := change[p.Run]; ok {
 			mark = changeMark(c)
 		}
+		switch {
+		case p.Relative != nil:
+			mark = strings.TrimSpace(figure.Growth(*p.Relative, nil, nil) + " " + mark)
+		case e.Baseline != nil && e.Baseline.Dir == r.Dir:
+			mark = strings.TrimSpace("baseline " + mark)
+		}
 		text, alone := inUnit(e.Metric, p.Figure)
 		bare = bare || alone
-		t.Add(instant(r.StartedAt), figure.Printable(r.Dir), figure.Whole(int64(r.Rounds)), figure.Printable(r.DynoVersion), text, mark)
+		row := []string{instant(r.StartedAt), figure.Printable(r.Dir), figure.Whole(int64(r.Rounds)), figure.Printable(r.DynoVersion), text, mark}
+		if t.Prose {
+			row = append(row, strings.Join(r.Tags, ", "), figure.Printable(r.Note))
+		}
+		t.Add(row...)
 	}
 	t.Write(b)
 	for _, c := range s.Changes {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"dyno/load/hist"
 	"dyno/report/assets"
 	"dyno/report/judged"
+	"dyno/results/history"
 	"dyno/results/rundir"
 )
 
@@ -90,6 +92,48 @@ func TestPages(t *testing.T) {
 	}
 	if lists < 50 {
 		t.Errorf("only %d lists", lists)
+	}
+}
+
+// A page of several runs is for readers who should not see the host's name. Where
+// scripts/browser.sh wants it, it is written to be driven.
+func TestHistoryPage(t *testing.T) {
+	var runs []history.Run
+	for i := range 12 {
+		level := 1000.0 + float64(i)
+		if i >= 6 {
+			level *= 1.2
+		}
+		plan := rundir.Plan{Metric: "throughput", Variants: []rundir.PlanVariant{{Name: "pool"}}}
+		run := &rundir.Run{
+			Name: "nightly <img src=x>", StartedAt: time.Date(2026, 1, i+1, 0, 0, 0, 0, time.UTC), Complete: true, Valid: true, Plan: plan,
+			Environment: rundir.Environment{Hostname: "secret-host"},
+			Variants:    []rundir.Variant{{Name: "pool", Intervals: map[string]rundir.Estimate{"throughput": {Estimate: &level}, "service.p99": {Estimate: ptr(1 / level)}}}},
+		}
+		about := rundir.Annotations{}
+		if i == 2 {
+			about = rundir.Annotations{Tags: []string{"release"}, Note: "<b>first</b>", PinnedAt: run.StartedAt}
+		}
+		runs = append(runs, history.Of(fmt.Sprintf("runs/%02d", i+1), run, about))
+	}
+	h, err := history.Trace(append(runs, history.Run{Dir: "runs/broken", Problem: "broken"}), history.Query{Metrics: []string{"throughput", "service.p99"}})
+	must(t, err)
+	var b strings.Builder
+	must(t, WriteHistory(&b, h))
+	if *pages != "" {
+		must(t, os.WriteFile(filepath.Join(*pages, "history.html"), []byte(b.String()), 0o644))
+	}
+	text, _ := unpacked(t, b.String())
+	var shown struct{ History history.History }
+	must(t, json.Unmarshal([]byte(text), &shown))
+	if e := shown.History.Experiments; len(e) != 2 || len(e[0].Runs) != 12 || e[0].Baseline.Note != "<b>first</b>" || strings.Contains(text, "secret-host") || len(shown.History.Unreadable) != 0 {
+		t.Errorf("%s", text)
+	}
+	if h.Experiments[0].Runs[0].Machine == "" {
+		t.Error("the history itself was changed")
+	}
+	if strings.Contains(packedIn.ReplaceAllString(b.String(), ""), "<img") {
+		t.Error("a name is not escaped")
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
 
@@ -68,14 +69,35 @@ type Run struct {
 	Variants []string `json:"variants,omitempty"`
 	// Figures are by variant and metric, without the trials' values. Controls have none.
 	Figures map[string]map[string]rundir.Estimate `json:"-"`
+	names   expr.Names                            // of its plan
+	rundir.Annotations
 	// Problem says why run.json could not be read. All fields except Dir are empty then.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Read finds the run folders below a directory, which may be one itself, as rundir.Find
-// does. It returns them in the order of time; those that cannot be read come first, with
+// Read finds the run folders below directories, which may be some themselves, as rundir.Find
+// does. It returns each once, in the order of time; those that cannot be read come first, with
 // their Problem.
-func Read(dir string) (runs []Run, err error) {
+func Read(dirs ...string) (runs []Run, err error) {
+	for _, dir := range dirs {
+		below, err := find(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range below {
+			if !slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == at.Dir }) {
+				runs = append(runs, at)
+			}
+		}
+	}
+	slices.SortFunc(runs, func(a, b Run) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.Dir, b.Dir))
+	})
+	return runs, nil
+}
+
+func find(dir string) (runs []Run, err error) {
+	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(filepath.Join(dir, rundir.RunFile)); err == nil {
 		return []Run{open(dir)}, nil
 	}
@@ -96,9 +118,6 @@ func Read(dir string) (runs []Run, err error) {
 		}
 		runs = append(runs, open(at))
 	}
-	slices.SortFunc(runs, func(a, b Run) int {
-		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.Dir, b.Dir))
-	})
 	return runs, nil
 }
 
@@ -107,15 +126,19 @@ func open(dir string) Run {
 	if err != nil {
 		return Run{Dir: dir, Problem: err.Error()}
 	}
-	return Of(dir, run)
+	about, err := rundir.ReadAnnotations(dir)
+	if err != nil {
+		return Run{Dir: dir, Problem: err.Error()}
+	}
+	return Of(dir, run, about)
 }
 
 // Of returns the parts of a run, in the folder dir, that Trace needs.
-func Of(dir string, run *rundir.Run) Run {
+func Of(dir string, run *rundir.Run, about rundir.Annotations) Run {
 	r := Run{
 		Dir: dir, Name: run.Name, StartedAt: run.StartedAt, Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
 		DynoVersion: run.DynoVersion, Machine: machine(run.Environment), Plan: fingerprint(run.Plan), Metric: run.Plan.Metric,
-		Figures: map[string]map[string]rundir.Estimate{},
+		Figures: map[string]map[string]rundir.Estimate{}, names: expr.NamesOf(run.Plan), Annotations: about,
 	}
 	for _, v := range run.Variants {
 		if aliased(run.Plan, v.Name) {
@@ -172,18 +195,24 @@ func fingerprint(plan rundir.Plan) string {
 
 // A Query restricts Trace. Empty fields do not restrict.
 type Query struct {
-	Name    string // of the experiment
-	Metric  string // else each experiment's primary one
+	Name    string   // of the experiment
+	Metrics []string // else each experiment's primary one
 	Variant string
+	Tags    []string // runs have all of them
+	// Where is a condition of thresholds, on the estimates of the runs. It must be true of a
+	// variant.
+	Where    string
+	From, To time.Time // when the runs started; To is exclusive
 }
 
 // nothing says that no run matches.
 func (q Query) nothing() error {
+	metrics := strings.Join(q.Metrics, ", ")
 	switch {
-	case q.Metric != "" && q.Variant != "":
-		return texts.NewError("searched.figure.both", "metric", q.Metric, "variant", q.Variant)
-	case q.Metric != "":
-		return texts.NewError("searched.figure.metric", "metric", q.Metric)
+	case metrics != "" && q.Variant != "":
+		return texts.NewError("searched.figure.both", "metric", metrics, "variant", q.Variant)
+	case metrics != "":
+		return texts.NewError("searched.figure.metric", "metric", metrics)
 	case q.Variant != "":
 		return texts.NewError("searched.figure.variant", "variant", q.Variant)
 	}
@@ -196,13 +225,15 @@ type History struct {
 	Unreadable  []Run        `json:"unreadable,omitempty"` // with their Problem
 }
 
-// An Experiment holds the runs of one plan, in the order of time.
+// An Experiment holds the runs of one plan, in the order of time, by one metric.
 type Experiment struct {
 	Name   string   `json:"name"`
 	Plan   string   `json:"plan"`
 	Metric string   `json:"metric"`
 	Runs   []Run    `json:"runs"`
 	Series []Series `json:"series"` // one for each variant
+	// Baseline is the run that was pinned last, whether it is among Runs or not.
+	Baseline *Run `json:"baseline,omitempty"`
 }
 
 // A Series is a metric of one variant over the runs.
@@ -219,7 +250,9 @@ type Series struct {
 type Point struct {
 	Run    int             `json:"run"` // its index among the experiment's
 	Figure rundir.Estimate `json:"figure"`
-	Left   *rundir.Message `json:"left_out,omitempty"` // why it was not searched for changes
+	// Relative is its difference from the baseline, a share of the baseline's estimate.
+	Relative *float64        `json:"relative,omitempty"`
+	Left     *rundir.Message `json:"left_out,omitempty"` // why it was not searched for changes
 }
 
 // A Change is a point at which a series changed. Its size only describes the data: the
@@ -234,40 +267,51 @@ type Change struct {
 	NewDyno    bool     `json:"new_dyno,omitempty"`    // or made by another version of dyno
 }
 
-// Trace groups runs into the histories of experiments, and finds where the metric of
+// Trace groups runs into the histories of experiments, and finds where each metric of
 // each variant changed: E-divisive at 1 % over valid and complete runs. It fails when
 // the query matches nothing.
 func Trace(runs []Run, q Query) (*History, error) {
 	h := &History{Experiments: []Experiment{}}
-	at := map[[2]string]int{}
-	for _, r := range runs {
+	where := Where{Condition: q.Where, Variant: q.Variant}
+	type key struct{ name, plan string }
+	at, baselines := map[key]int{}, map[key]*Run{}
+	for i := range runs {
+		r := &runs[i]
 		if r.Problem != "" {
-			h.Unreadable = append(h.Unreadable, r)
+			h.Unreadable = append(h.Unreadable, *r)
 			continue
 		}
-		if q.Name != "" && r.Name != q.Name {
+		key := key{r.Name, r.Plan}
+		baselines[key] = laterPinned(baselines[key], r)
+		if !q.matches(r) || !where.Matches(r) {
 			continue
 		}
-		key := [2]string{r.Name, r.Plan}
 		i, ok := at[key]
 		if !ok {
 			i = len(h.Experiments)
 			at[key] = i
 			h.Experiments = append(h.Experiments, Experiment{Name: r.Name, Plan: r.Plan})
 		}
-		h.Experiments[i].Runs = append(h.Experiments[i].Runs, r)
+		h.Experiments[i].Runs = append(h.Experiments[i].Runs, *r)
 	}
-	if q.Name != "" && len(h.Experiments) == 0 {
-		return nil, texts.NewError("searched.unnamed", "name", q.Name)
+	if err := where.Err(); err != nil {
+		return nil, err
+	}
+	if len(h.Experiments) == 0 && (q.Name != "" || len(runs) > len(h.Unreadable)) {
+		return nil, q.noRun()
 	}
 	slices.SortStableFunc(h.Experiments, func(a, b Experiment) int { return strings.Compare(a.Name, b.Name) })
-	kept := h.Experiments[:0]
+	kept := []Experiment{}
 	for _, e := range h.Experiments {
-		if err := e.trace(q); err != nil {
-			return nil, fmt.Errorf("history: %s: %w", e.Name, err)
-		}
-		if len(e.Series) > 0 {
-			kept = append(kept, e)
+		e.Baseline = baselines[key{e.Name, e.Plan}]
+		for _, metric := range append(slices.Clone(q.Metrics), "")[:max(1, len(q.Metrics))] {
+			e := e
+			if err := e.trace(metric, q.Variant); err != nil {
+				return nil, fmt.Errorf("history: %s: %w", e.Name, err)
+			}
+			if len(e.Series) > 0 {
+				kept = append(kept, e)
+			}
 		}
 	}
 	if len(kept) == 0 && len(h.Experiments) > 0 {
@@ -279,13 +323,13 @@ func Trace(runs []Run, q Query) (*History, error) {
 
 // trace fills in the metric and the series. There are none if the runs have no matching
 // figure.
-func (e *Experiment) trace(q Query) error {
+func (e *Experiment) trace(metric, variant string) error {
 	latest := e.Runs[len(e.Runs)-1]
-	e.Metric = cmp.Or(q.Metric, latest.Metric, "throughput")
+	e.Metric, e.Series = cmp.Or(metric, latest.Metric, "throughput"), nil
 	var variants []string
 	for _, r := range e.Runs {
 		for _, v := range r.Variants {
-			if !slices.Contains(variants, v) && (q.Variant == "" || q.Variant == v) {
+			if !slices.Contains(variants, v) && (variant == "" || variant == v) {
 				variants = append(variants, v)
 			}
 		}
@@ -303,6 +347,9 @@ func (e *Experiment) trace(q Query) error {
 			case p.Figure.Estimate == nil:
 				p.Left = new(texts.New("left.figure"))
 			}
+			if e.Baseline != nil && e.Baseline.Dir != r.Dir {
+				p.Relative = relative(p.Figure, e.Baseline.Figures[v][e.Metric])
+			}
 			known = known || p.Figure.Estimate != nil
 			s.Points = append(s.Points, p)
 		}
@@ -311,10 +358,18 @@ func (e *Experiment) trace(q Query) error {
 		}
 		e.Series = append(e.Series, s)
 	}
-	if q.Metric != "" && !known {
+	if metric != "" && !known {
 		e.Series = nil // other experiments may have it
 	}
 	return nil
+}
+
+// relative returns how much a figure is above that of the baseline, as a share.
+func relative(e, base rundir.Estimate) *float64 {
+	if e.Estimate == nil || base.Estimate == nil || *base.Estimate == 0 {
+		return nil
+	}
+	return new(*e.Estimate / *base.Estimate - 1)
 }
 
 // findChanges fills in the changes of a series.

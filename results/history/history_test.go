@@ -137,7 +137,7 @@ func TestExperiments(t *testing.T) {
 	if len(h.Experiments) != 3 || h.Experiments[0].Name != "echo" || got["relay"] != 3 {
 		t.Errorf("%+v", h.Experiments)
 	}
-	if h = trace(t, dir, Query{Name: "echo", Variant: "pool", Metric: "service.p50"}); len(h.Experiments) != 1 ||
+	if h = trace(t, dir, Query{Name: "echo", Variant: "pool", Metrics: []string{"service.p50"}}); len(h.Experiments) != 1 ||
 		len(h.Experiments[0].Series) != 1 || h.Experiments[0].Metric != "service.p50" {
 		t.Errorf("%+v", h)
 	}
@@ -152,7 +152,7 @@ func TestExperiments(t *testing.T) {
 		{Query{Name: "x"}, "no run of an experiment named x"},
 		{Query{Variant: "x"}, "no run has a figure of a variant named x"},
 		{Query{Variant: "pool.control"}, "of a variant named pool.control"},
-		{Query{Metric: "x"}, "no run has a figure named x"},
+		{Query{Metrics: []string{"x"}}, "no run has a figure named x"},
 	} {
 		if _, err := Trace(runs, c.q); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v: %v, want %q", c.q, err, c.says)
@@ -312,4 +312,68 @@ func TestTraceLosesNothing(t *testing.T) {
 			t.Errorf("%d of %d runs", seen, len(runs))
 		}
 	})
+}
+
+func TestSearch(t *testing.T) {
+	dir := t.TempDir()
+	for day := range 4 {
+		at := filepath.Join(dir, fmt.Sprint(day))
+		write(t, at, night(day, 1000+100*float64(day), 500))
+		if err := rundir.Annotate(at, func(a *rundir.Annotations) {
+			a.Tags = [][]string{{"release"}, {"release", "slow"}, nil, {"slow"}}[day]
+			if day < 2 {
+				a.PinnedAt = time.Date(2026, 2, 2-day, 0, 0, 0, 0, time.UTC) // the first was pinned last
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, err := Read(dir, filepath.Join(dir, "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		q    Query
+		want string // the last part of the runs' folders; or an error
+	}{
+		{Query{}, "0 1 2 3"},
+		{Query{Tags: []string{"release"}}, "0 1"},
+		{Query{Tags: []string{"release", "slow"}}, "1"},
+		{Query{From: day(2)}, "1 2 3"},
+		{Query{From: day(2), To: day(3)}, "1"},
+		{Query{Where: "throughput > 1150/s"}, "2 3"},
+		{Query{Where: "throughput > 1150/s", Variant: "goroutine"}, "no run matches"},
+		{Query{Where: "throughput < 600/s and service.p50 > 1s"}, "0 1 2 3"}, // of goroutine
+		{Query{Where: "ratio(pool, goroutine, throughput) >= 2.4"}, "2 3"},
+		{Query{Where: "throughput > 1150/s", Tags: []string{"slow"}}, "3"},
+		{Query{Where: "response.p50 > 1ms"}, "no run matches"},
+		{Query{Where: "througput > 1"}, "column 1: unknown"},
+		{Query{Tags: []string{"other"}, Name: "relay"}, "no run matches"},
+	} {
+		got := ""
+		if h, err := Trace(runs, c.q); err != nil {
+			got = err.Error()
+		} else {
+			for _, r := range h.Experiments[0].Runs {
+				got += " " + filepath.Base(r.Dir)
+			}
+			if b := h.Experiments[0].Baseline; b == nil || filepath.Base(b.Dir) != "0" {
+				t.Errorf("%+v: baseline %+v", c.q, b)
+			}
+		}
+		if !strings.Contains(strings.TrimSpace(got), c.want) || len(c.want) < 8 && strings.TrimSpace(got) != c.want {
+			t.Errorf("%+v: %q, want %q", c.q, got, c.want)
+		}
+	}
+	h, err := Trace(runs, Query{Metrics: []string{"throughput", "service.p50", "capacity"}, Tags: []string{"slow"}})
+	if err != nil || len(h.Experiments) != 2 || h.Experiments[1].Metric != "service.p50" {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if r := h.Experiments[0].Series[0].Points[1].Relative; r == nil || *r < 0.299 || *r > 0.301 {
+		t.Errorf("300 more than 1000: %v", r)
+	}
+	if b := Baseline(runs, "relay"); filepath.Base(b.Dir) != "0" || Baseline(runs, "other") != nil {
+		t.Errorf("%+v", b)
+	}
 }

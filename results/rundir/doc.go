@@ -3,6 +3,7 @@
 // other, so a report can be made from a folder that somebody sent.
 //
 //	run.json                    plan, environment, figures, verdicts
+//	annotations.json            tags, a note, whether it is a baseline; if somebody gave it any
 //	trials/0001-goroutine/
 //	  trial.json                one trial's counts and figures
 //	  latency.hlog              HdrHistogram log, tags response, service, lag …

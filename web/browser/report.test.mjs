@@ -37,6 +37,23 @@ describe("the report", { concurrency: 2 }, () => {
     await opened.context.close();
   });
 
+  test("several runs", async () => {
+    const opened = await open(browser, join(process.env.PAGES, "history.html"), { locale: "en-US" });
+    const { page } = opened;
+    assert.equal(await page.locator("h1").innerText(), "nightly <img src=x>");
+    assert.match(await page.getByRole("region", { name: "Runs side by side" }).innerText(), /runs\/05[^]*runs\/12[^]*throughput[^]*\+20%/);
+    assert.match(await page.locator("main").innerText(), /From runs\/07 on: \+20%/);
+    assert.equal(await page.locator("svg.picture .point").count(), 24);
+    await page.getByText("Runs as a table").first().click();
+    assert.match(await page.locator("details table").first().innerText(), /baseline\s+release\s+<b>first<\/b>/);
+    await accessible(page, "several runs");
+    await page.getByRole("combobox", { name: "Language" }).selectOption("zh");
+    assert.match(await page.locator("main").innerText(), /Δ 为估计值与基线 runs\/03 之差/);
+    assert.deepEqual(await misplaced(page), { sideways: 0, overlapping: [], cut: [] });
+    await quiet(opened);
+    await opened.context.close();
+  });
+
   test("the policy refuses what somebody might put in", async () => {
     const { page, context, seen } = await open(browser, everything);
     const refused = await page.evaluate(() => new Promise((done) => {

@@ -18,10 +18,15 @@ export function pageTexts<K extends string>(texts: Record<Language, Record<K, st
     const one = `${key}.one` as K;
     return fill(n === 1 && Object.hasOwn(own, one) ? own[one] : own[key], { n: n.toLocaleString("en"), ...values });
   };
+  t.instant = instantIn(language);
+  return t;
+}
+
+/** Writes instants, in the reader's zone. */
+export function instantIn(language: Language): (text: string | undefined) => string {
   const format = new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : "en-GB", { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  t.instant = (text) => {
+  return (text) => {
     const at = Date.parse(text ?? "");
     return Number.isFinite(at) ? format.format(at) : "–";
   };
-  return t;
 }

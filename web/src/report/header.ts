@@ -1,6 +1,6 @@
 import { h, select, type Child } from "../dom";
 import { tick, times } from "../format";
-import { languages } from "../i18n";
+import { languages, type Texts } from "../i18n";
 import { brief, commands, facts, sentences, verdicts } from "./answer";
 import { isProgram, planned, type Choices, type Context } from "./context";
 
@@ -11,9 +11,7 @@ export function header(c: Context, again: () => void): HTMLElement {
   const { answer } = c.doc;
   return h("header", {},
     h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, run.name)),
-      h("div", { class: "switches" },
-        select(t("language"), languages, c.chosen.language, (l) => { c.chosen.language = l; again(); }),
-        select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], c.chosen.theme, (v) => { c.chosen.theme = v; again(); }))),
+      switches(t, c.chosen, again)),
     run.question && h("p", { class: "question" }, run.question),
     (run.flags ?? []).some((f) => f.disturbs) && h("p", { class: "verdicts" }, h("a", { href: "#validity", class: "badge warn" }, `⚠ ${t("disturbed")}`)),
     verdicts(c),
@@ -22,6 +20,13 @@ export function header(c: Context, again: () => void): HTMLElement {
     facts(c, answer),
     commands(c),
     h("p", { class: "load" }, load(c)));
+}
+
+/** What chooses language and colours. */
+export function switches(t: Texts, chosen: Choices, again: () => void): HTMLElement {
+  return h("div", { class: "switches" },
+    select(t("language"), languages, chosen.language, (l) => { chosen.language = l; again(); }),
+    select<Choices["theme"]>(t("theme"), [["auto", t("theme.auto")], ["light", t("theme.light")], ["dark", t("theme.dark")]], chosen.theme, (v) => { chosen.theme = v; again(); }));
 }
 
 /** How the load was made, where all variants agree on it, and how often. */

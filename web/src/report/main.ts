@@ -3,11 +3,13 @@ import "../style.css";
 import { h, settle, type Child } from "../dom";
 import { version, type Report } from "../document";
 import { preferred, textsIn, type Key } from "../i18n";
+import { instantIn } from "../i18n/pages";
 import { agents } from "./agents";
 import { comparisons, ladder } from "./comparison";
 import { workOf, type Choices, type Context } from "./context";
 import { dimensions, figures } from "./figures";
-import { header } from "./header";
+import { header, switches } from "./header";
+import { histories, type Past } from "./history";
 import { latency } from "./latency";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
 import { steps } from "./steps";
@@ -42,11 +44,36 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["notes", "section.notes", notes],
 ];
 
-async function read(): Promise<Report> {
+/** What a page of several runs embeds. */
+interface Histories {
+  version: number;
+  history: Past;
+}
+
+async function read(): Promise<Report | Histories> {
   const text = document.getElementById("document")?.textContent ?? "";
   const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text()) as Report;
+  return JSON.parse(await new Response(stream).text()) as Report | Histories;
+}
+
+/** Gives the page the reader's language and colours. */
+function dress(chosen: Choices): void {
+  document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
+  if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = chosen.theme;
+}
+
+/** Draws a page of several runs. */
+function drawHistory(past: Past, chosen: Choices): void {
+  dress(chosen);
+  const t = textsIn(chosen.language);
+  const host = document.getElementById("report")!;
+  host.replaceChildren(h("main", { id: "main" },
+    h("header", {}, h("div", { class: "top" }, h("p", { class: "name" }, "dyno", h("span", {}, t("history.runs"))), switches(t, chosen, () => drawHistory(past, chosen)))),
+    h("h1", {}, [...new Set(past.experiments.map((e) => e.name))].join(", ")),
+    histories(t, past.experiments, { run: (dir) => dir, instant: instantIn(chosen.language) }, true)));
+  host.dataset["state"] = "drawn";
 }
 
 let drawn = 0;
@@ -58,9 +85,7 @@ function draw(doc: Report, chosen: Choices, ends: (() => void)[]): void {
   const t = textsIn(chosen.language, workOf(doc.run));
   const c: Context = { doc, t, chosen, redraws: [], ends: [] };
   const again = () => draw(doc, chosen, c.ends);
-  document.documentElement.lang = chosen.language === "zh" ? "zh-CN" : "en";
-  if (chosen.theme === "auto") delete document.documentElement.dataset["theme"];
-  else document.documentElement.dataset["theme"] = chosen.theme;
+  dress(chosen);
 
   const links = h("ul");
   const main = h("main", { id: "main" }, header(c, again));
@@ -109,7 +134,8 @@ async function start(): Promise<void> {
   try {
     const doc = await read();
     if (doc.version !== version) throw new Error(t("broken.version", { have: String(doc.version), want: version }));
-    draw(doc, chosen, []);
+    if ("history" in doc) drawHistory(doc.history, chosen);
+    else draw(doc, chosen, []);
   } catch (error) {
     document.getElementById("report")!.replaceChildren(h("p", { role: "alert" }, t("broken", { reason: error instanceof Error ? error.message : String(error) })));
     throw error;

@@ -2,18 +2,22 @@
 // dyno ui prints, and stays in this tab.
 
 import type { Answer, Estimate, Flag, Message, Quantiles, Run as Judged } from "../document";
+import type { Annotations } from "../report/history";
 
 /** A run with what it comes to. */
 export interface Document extends Judged {
   answer: Answer;
   /** of what thresholds and claims measured, by their text */
   units: Record<string, string>;
+  annotations: Annotations;
+  /** another run, by its ID */
+  baseline?: string;
 }
 
 export type State = "valid" | "disturbed" | "invalid" | "incomplete" | "broken" | "running";
 export const states: State[] = ["valid", "disturbed", "invalid", "incomplete", "broken", "running"];
 
-export interface Run {
+export interface Run extends Annotations {
   id: string;
   name?: string;
   question?: string;
@@ -101,19 +105,6 @@ export interface Difference {
     detail?: Message;
   }[];
   notes?: Message[];
-}
-
-export interface Series {
-  variant: string;
-  points: { run: number; figure: Estimate; left_out?: Message }[];
-  compared: number;
-  changes: { run: number; before: number; after: number; relative?: number; p: number; new_machine?: boolean; new_dyno?: boolean }[];
-  detail?: Message;
-}
-
-export interface Past {
-  experiments: { name: string; plan: string; metric: string; runs: { dir: string; started_at: string; rounds: number; dyno_version?: string; machine?: string }[]; series: Series[] }[];
-  unreadable?: { dir: string; problem: string }[];
 }
 
 export interface Begin {

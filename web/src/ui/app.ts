@@ -30,3 +30,4 @@ export function link(hash: string, ...children: Child[]): HTMLAnchorElement {
 export const runPage = (id: string) => `#/run/${encodeURIComponent(id)}`;
 export const historyPage = (name: string) => `#/history/${encodeURIComponent(name)}`;
 export const comparePage = (a: string, b: string) => `#/compare/${encodeURIComponent(a)}/${encodeURIComponent(b)}`;
+export const severalPage = (ids: string[]) => `#/history?${new URLSearchParams(ids.map((id) => ["run", id]))}`;

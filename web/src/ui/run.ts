@@ -8,7 +8,7 @@ import { validity } from "../report/validity";
 import { brief, commands, facts, sentences, verdicts } from "../report/answer";
 import { said } from "../report/say";
 import { call, pathOf, type Document, type RunList } from "./api";
-import { historyPage, link, type App, type Page } from "./app";
+import { comparePage, historyPage, link, problem, type App, type Page } from "./app";
 import { state } from "./runs";
 
 /** A run as run.json has it; curves, time lines and profiles are in its report. */
@@ -39,7 +39,9 @@ export async function run(app: App, id: string): Promise<Page> {
     h("p", { class: "actions" },
       entry?.report && h("a", { href: entry.report, target: "_blank", rel: "noopener", class: "action" }, t("run.report")),
       entry?.state === "running" && link("#/live", t("run.follow")),
-      link(historyPage(doc.name), t("run.history"))),
+      link(historyPage(doc.name), t("run.history")),
+      doc.baseline && link(comparePage(doc.baseline, id), t("run.baseline", { run: doc.baseline }))),
+    annotations(app, id, doc),
     !doc.complete && doc.reason && h("p", { class: "alarm" }, t("run.incomplete"), " ", said(c.t, doc.reason)),
     section("section.ladder", ladder),
     section("section.comparison", comparisons),
@@ -52,4 +54,26 @@ export async function run(app: App, id: string): Promise<Page> {
     section("section.reproduce", reproduce),
     section("section.notes", notes),
   ] };
+}
+
+/** The form for what people say about a run. */
+function annotations(app: App, id: string, { annotations: a }: Document): HTMLElement {
+  const { t } = app;
+  const tags = h("input", { type: "text", value: (a.tags ?? []).join(" ") });
+  const note = h("textarea", { rows: 2 }, a.note);
+  const pinned = h("input", { type: "checkbox", checked: a.pinned_at !== undefined });
+  const outcome = h("span", { role: "status" });
+  const save = async () => {
+    outcome.replaceChildren();
+    try {
+      await call("POST", `${pathOf(id)}/annotations`, { tags: tags.value.split(/\s+/).filter(Boolean), note: note.value, pinned: pinned.checked }, app.signal);
+      outcome.replaceChildren(t("run.saved"));
+    } catch (error) {
+      outcome.replaceChildren(problem(t, error));
+    }
+  };
+  const field = (text: string, box: HTMLElement) => h("label", { class: "field" }, h("span", {}, text), box);
+  return h("form", { class: "annotations", submit: (e) => { e.preventDefault(); void save(); } },
+    field(t("run.tags"), tags), field(t("run.note"), note), h("label", { class: "check" }, pinned, t("run.pinned")),
+    h("p", { class: "actions" }, h("button", { type: "submit" }, t("run.annotate")), outcome));
 }

@@ -3,10 +3,12 @@ import { change, estimate, unitOf } from "../format";
 import { sign } from "../report/comparison";
 import { said } from "../report/say";
 import { call, states, type Run, type RunList } from "./api";
-import { comparePage, link, problem, runPage, type App, type Page } from "./app";
+import { tags } from "../report/history";
+import { comparePage, link, problem, runPage, severalPage, type App, type Page } from "./app";
 
 const paged = 50;
-const filters = ["query", "experiment", "state", "from", "to"] as const;
+const most = 8; // side by side
+const filters = ["query", "experiment", "state", "from", "to", "where"] as const;
 
 /** The list of runs. What it shows stands in the address. */
 export function runs(app: App, query: URLSearchParams): Page {
@@ -21,10 +23,10 @@ export function runs(app: App, query: URLSearchParams): Page {
   const experimentBox = h("span");
 
   const pick = () => {
-    const [a, b] = picked.toSorted((x, y) => Date.parse(x.started_at ?? "") - Date.parse(y.started_at ?? ""));
-    bar.replaceChildren(h("button", { type: "button", disabled: !b, click: () => { if (a && b) app.go(comparePage(a.id, b.id)); } }, t("runs.compare")), " ",
-      h("span", { class: "hint" }, a && b ? t("runs.picked", { a: a.id, b: b.id }) : a ? a.id : t("runs.pickHint")));
-    for (const box of host.querySelectorAll<HTMLInputElement>("input[type=checkbox]")) box.disabled = picked.length === 2 && !box.checked;
+    const ids = picked.toSorted((x, y) => Date.parse(x.started_at ?? "") - Date.parse(y.started_at ?? "")).map((r) => r.id);
+    bar.replaceChildren(h("button", { type: "button", disabled: ids.length < 2, click: () => app.go(ids.length === 2 ? comparePage(ids[0]!, ids[1]!) : severalPage(ids)) }, t("runs.compare")), " ",
+      h("span", { class: "hint" }, ids.length > 0 ? ids.join(" · ") : t("runs.pickHint")));
+    for (const box of host.querySelectorAll<HTMLInputElement>("input[type=checkbox]")) box.disabled = picked.length === most && !box.checked;
   };
   const set = (name: string, value: string) => {
     if (value) chosen.set(name, value);
@@ -64,6 +66,7 @@ export function runs(app: App, query: URLSearchParams): Page {
     const box = h("input", { type: "date", value: chosen.get(name) ?? "", change: () => set(name, box.value) });
     return h("label", { class: "select" }, h("span", {}, text), box);
   };
+  const where = h("input", { type: "text", value: chosen.get("where") ?? "", placeholder: "response.p99 > 20ms", change: () => set("where", where.value.trim()) });
   app.left(() => { clearTimeout(typing); clearTimeout(timer); });
   // Others make runs too: who comes back to the page sees them.
   addEventListener("focus", () => void load(), { signal: app.signal });
@@ -74,7 +77,8 @@ export function runs(app: App, query: URLSearchParams): Page {
       h("label", { class: "select wide" }, h("span", {}, t("runs.search")), search),
       experimentBox,
       select(t("runs.state"), [["", t("runs.all")], ...states.map((s) => [s, t(`state.${s}`)] as [string, string])], chosen.get("state") ?? "", (v) => set("state", v)),
-      day("from", t("runs.from")), day("to", t("runs.to"))),
+      day("from", t("runs.from")), day("to", t("runs.to")),
+      h("label", { class: "select" }, h("span", {}, t("runs.where")), where)),
     found, bar, host,
   ] };
 }
@@ -91,7 +95,8 @@ function rows(app: App, list: Run[], picked: Run[], changed: () => void): HTMLEl
       changed();
     } });
     return [
-      [r.state === "broken" ? h("span", {}, r.id) : link(r.state === "running" ? "#/live" : runPage(r.id), r.id), r.question && h("span", { class: "below" }, r.question)],
+      [r.state === "broken" ? h("span", {}, r.id) : link(r.state === "running" ? "#/live" : runPage(r.id), r.id), r.question && h("span", { class: "below" }, r.question),
+        (r.tags || r.pinned_at) && h("span", { class: "below" }, r.pinned_at && [h("span", { class: "badge good" }, t.report("history.isBaseline")), " "], tags(r)), r.note && h("span", { class: "below" }, r.note)],
       state(app, r), result(app, r), h("span", { class: "line" }, t.instant(r.started_at)), r.flags || "", r.state !== "broken" && box,
     ];
   }));

@@ -1,0 +1,90 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// AnnotationsFile holds what people say about a run. It is no evidence, so it is a file of its own.
+const AnnotationsFile = "annotations.json"
+
+// The bounds of Annotations.
+const (
+	MaxTags = 32
+	MaxNote = 2000 // bytes
+)
+
+// Annotations are what people say about a run.
+type Annotations struct {
+	Tags     []string  `json:"tags,omitempty"` // in order
+	Note     string    `json:"note,omitempty"`
+	PinnedAt time.Time `json:"pinned_at,omitzero"` // when it became the baseline; the latest counts
+}
+
+var tagForm = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]{0,63}$`)
+
+// check returns all faults.
+func (a *Annotations) check() error {
+	var faults []error
+	for _, tag := range a.Tags {
+		if !tagForm.MatchString(tag) {
+			faults = append(faults, fmt.Errorf("tag %q: want up to 64 letters, digits and . _ / -", tag))
+		}
+	}
+	if len(a.Tags) > MaxTags {
+		faults = append(faults, fmt.Errorf("%d tags, want at most %d", len(a.Tags), MaxTags))
+	}
+	if len(a.Note) > MaxNote || !utf8.ValidString(a.Note) {
+		faults = append(faults, fmt.Errorf("a note of %d bytes, want text of at most %d", len(a.Note), MaxNote))
+	}
+	return errors.Join(faults...)
+}
+
+// ReadAnnotations reads the annotations of a run folder. Without a file there are none.
+func ReadAnnotations(dir string) (a Annotations, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return a, fmt.Errorf("run folder: %w", err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	if err = readJSON(root, AnnotationsFile, &a); errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err == nil {
+		err = a.check()
+	}
+	if err != nil {
+		return Annotations{}, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, AnnotationsFile), err)
+	}
+	return a, nil
+}
+
+// Annotate changes the annotations of a run folder. The run may still be measured.
+func Annotate(dir string, change func(*Annotations)) error {
+	if _, err := ReadRun(dir); err != nil {
+		return err
+	}
+	a, err := ReadAnnotations(dir)
+	if err != nil {
+		return err
+	}
+	change(&a)
+	a.Tags, a.Note = slices.Compact(slices.Sorted(slices.Values(a.Tags))), strings.TrimSpace(a.Note)
+	if err := a.check(); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	w := &Writer{dir: dir, root: root}
+	return errors.Join(w.writeJSON(".", AnnotationsFile, &a), root.Close())
+}
