@@ -29,6 +29,7 @@ func Text(w io.Writer, f *rundir.Folder) error {
 	}
 	p.agents()
 	p.pods()
+	p.slowest()
 	p.thresholds()
 	p.claims()
 	p.notes()

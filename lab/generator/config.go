@@ -68,7 +68,7 @@ func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Cod
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
-	c.NewFollower, c.NewTunnels = codecs.Follower, codecs.Tunnels
+	c.NewFollower, c.NewTunnels, c.Traces = codecs.Follower, codecs.Tunnels, codecs.Traces
 	if m := codecs.Messages; m != nil {
 		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
 	}

@@ -88,6 +88,7 @@ const (
 func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	i.grpcVersion(v)
+	i.traces(&v.Load)
 	if h, c := v.Load.HTTP2, v.Load.Call; v.Load.Keepalive != nil && c != nil && c.Web != WebNone && h != nil && h.Use != HTTP2Always && !v.Target.overTLS() {
 		i.fault("load.keepalive", "HTTP/1.1 has no pings", "ask for HTTP/2 (use: always, --http2), or leave it out")
 	}

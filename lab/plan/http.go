@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -70,6 +71,7 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.http2(&v.Target, v.Load.HTTP2)
 	i.tls(&v.Target)
 	i.proxy(&v.Target, v.Load.HTTP2)
+	i.traces(&v.Load)
 	const path = "load.request"
 	if v.Load.Scenario != nil {
 		if !reflect.DeepEqual(v.Load.Request, DefaultVariant(HTTP).Load.Request) {
@@ -90,6 +92,9 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
 	}
 	i.headers(path, r.Headers, started)
+	if v.Load.Traceparent && r.Follow {
+		i.fault("load.traceparent", "requests that follow redirects have none", "leave follow_redirects (--location) out")
+	}
 	if !started {
 		i.ownPorts(path+".path", r.Path)
 		i.ownPorts(path+".body", r.Body)
@@ -167,6 +172,18 @@ func (i *inspector) headers(path string, headers []Header, started bool) {
 		if !started {
 			i.ownPorts(at, h.Value)
 		}
+	}
+}
+
+// traces judges how requests are traced.
+func (i *inspector) traces(l *Load) {
+	const path = "load.trace_url"
+	switch link, err := url.Parse(strings.ReplaceAll(l.TraceURL, "{id}", "0")); {
+	case l.TraceURL == "":
+	case !l.Traceparent:
+		i.fault(path, "requests have no trace ids", "add traceparent: true (--traceparent)")
+	case err != nil || link.Scheme != "http" && link.Scheme != "https" || link.Host == "" || !strings.Contains(l.TraceURL, "{id}"):
+		i.fault(path, fmt.Sprintf("%q is no URL of traces", nearest.Clip(l.TraceURL)), "such as http://jaeger:16686/trace/{id}")
 	}
 }
 

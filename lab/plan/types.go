@@ -258,6 +258,9 @@ type Load struct {
 
 	MaxHeader int `yaml:"max_header" for:"url" kind:"size" range:"1KiB..16MiB" default:"64KiB" flag:"max-header" doc:"the largest header of a response, and its largest trailers; larger ones fail the request"`
 
+	Traceparent bool   `yaml:"traceparent" for:"http grpc" flag:"traceparent" doc:"give each request a field traceparent with a trace id of its own (W3C Trace Context), marked as sampled; the slowest requests are listed with their ids"`
+	TraceURL    string `yaml:"trace_url" for:"http grpc" flag:"trace-url" doc:"where a trace is looked at, such as http://jaeger:16686/trace/{id}; reports link there"`
+
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 

@@ -102,9 +102,9 @@ func (i *inspector) misplaced(path string, of, s *fields.Spec) {
 	for _, p := range s.Protocols {
 		titles, names = append(titles, protocolNamed(p).title), append(names, p)
 	}
-	var own []string // of this protocol, next to it
+	var own []string // of this protocol alone, next to it
 	for _, f := range of.Fields {
-		if slices.Contains(f.Spec.Only, i.protocol) {
+		if slices.Equal(f.Spec.Only, []string{i.protocol}) {
 			own = append(own, fields.Join(fields.Parent(path), f.Name))
 		}
 	}

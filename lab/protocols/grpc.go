@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,13 @@ func grpcCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error)
 	}
 	if err != nil {
 		return c, err
+	}
+	if v.Load.Traceparent {
+		for i := range config.Calls {
+			call := &config.Calls[i]
+			call.Metadata = slices.Insert(slices.Clone(call.Metadata), 0, grpc.Metadata{Name: traceparent, Varies: true})
+		}
+		c.Traces = make([]int, len(config.Calls)) // the first of the parts
 	}
 	config.Web, config.MaxMessage, config.Plain, config.Step = webForms[l.Web], l.MaxMessage, l.Accept != plan.CompressionGzip, workers
 	two := http2Config(&v.Load)

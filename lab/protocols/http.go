@@ -55,6 +55,10 @@ func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 			c.Follower = func(int) wire.Follower { return http1.NewRedirects(end, request) }
 		}
 	}
+	if v.Load.Traceparent {
+		c.Traces = trace(all)
+		one.Request, one.Requests = nil, all
+	}
 	scheme := "http"
 	if end.Secure {
 		scheme = "https"
@@ -73,6 +77,23 @@ func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 		}
 	}
 	return c, speak(v, &c, end, one, two)
+}
+
+// traceparent is the name of the field that W3C Trace Context has for trace ids.
+const traceparent = "traceparent"
+
+// trace gives requests a field for their trace ids, and returns where among their parts its
+// value goes.
+func trace(all []http1.Request) (places []int) {
+	for i := range all {
+		place := 0
+		if all[i].VariesTarget {
+			place = 1
+		}
+		all[i].Header = slices.Insert(slices.Clone(all[i].Header), 0, http1.Field{Name: traceparent, Varies: true})
+		places = append(places, place)
+	}
+	return places
 }
 
 // through has requests in HTTP/1.1 to an endpoint without TLS, and connections to one with TLS, go

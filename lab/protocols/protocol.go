@@ -39,6 +39,10 @@ type Codecs struct {
 	TimedOut *wire.Error
 	Timeout  time.Duration
 
+	// Traces says, by the number of the prepared request, where among its parts the value of the
+	// field traceparent goes; nil where requests have none.
+	Traces []int
+
 	// TLS is what secures all connections; nil where nothing does.
 	TLS *tlslayer.Config
 

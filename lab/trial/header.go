@@ -104,6 +104,7 @@ func planVariant(v *plan.Variant) rundir.PlanVariant {
 		WindowSeconds: v.Load.Window.Seconds(),
 		Steps:         v.Steps(),
 		Request:       plan.Unquote(v.Describe()),
+		TraceURL:      v.Load.TraceURL,
 		Started:       len(v.Target.Start) > 0,
 	}
 	if s := v.Load.Subscribers; s != nil {

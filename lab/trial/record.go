@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -58,6 +59,15 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
 	t.Connections.Pings, t.Connections.PingsUnanswered = signed(r.Connections.Pings), signed(r.Connections.PingsUnanswered)
 	t.GoAways, t.Deviations = byText(r.GoAways), byText(r.Deviations)
+	for _, x := range r.Slowest {
+		slow := rundir.Slow{
+			TraceID: hex.EncodeToString(x.Trace[:]), At: time.Duration(x.Written).Seconds(), Response: x.Response.Seconds(), Service: x.Service.Seconds(),
+		}
+		if x.Status != record.NoStatus {
+			slow.Status = protocols.StatusName(protocol, int(x.Status))
+		}
+		t.Slowest = append(t.Slowest, slow)
+	}
 	recordUsers(t, r)
 	t.Silence = silence(&r.Silence)
 	t.Failures = byText(r.Failures)

@@ -87,6 +87,11 @@ type Config struct {
 	// none: a redirect is a response like any other.
 	NewFollower func(worker int) wire.Follower
 
+	// Traces gives each request a field traceparent. It has, by the number of the prepared
+	// request, where among its parts the field's value goes; where the same request is
+	// repeated, it is the only one, and clients are Composers. Default none.
+	Traces []int
+
 	// Connections is how many there are in a closed loop, and the most there may be in an
 	// open loop. Default 1; with Subscribers and without a Schedule, none.
 	Connections int

@@ -222,6 +222,10 @@ func (e *engine) newWorker(n int, to socket.Endpoint) (*worker, error) {
 			Restart: c.Users.Restart, Answers: c.Users.Answers, Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
 		})
 	}
+	if c.Traces != nil {
+		w.tracer = newTracer(c.Traces, c.Seed, c.Shard.At(uint64(n)), e.epoch)
+		w.rec.Traces(w.tracer.beginning)
+	}
 	w.pooled = w.arrivals.cursor != nil || w.users != nil
 	if err := w.equip(c); err != nil {
 		sockets.Poller.Close()
@@ -279,10 +283,10 @@ func (w *worker) chooseCodecs(c *Config) error {
 	if c.NewClients != nil {
 		w.conns.newClient = c.NewClients(w.number)
 	}
-	if c.NewClients != nil && (c.Users != nil || c.NewFollower != nil) {
+	if c.NewClients != nil && (c.Users != nil || c.NewFollower != nil || c.Traces != nil) {
 		client := w.conns.newClient()
 		if _, ok := client.(wire.Composer); !ok {
-			return errors.New("the clients send one request only, and users and redirects take different ones")
+			return errors.New("the clients send one request only, and users, redirects and traces take different ones")
 		}
 		if _, ok := client.(wire.Collector); ok && w.users != nil {
 			w.users.HaveCollected()

@@ -48,15 +48,8 @@ func (w *worker) exchangeOf(i int32, id uint32) (int32, *exchange) {
 // beginMuxExchange begins an exchange on a connection that carries many.
 func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) {
 	w.conns.queueOutput(i, c)
-	outline, parts := 0, [][]byte(nil)
-	switch {
-	case w.redirects != nil:
-		outline, parts = w.redirects.Request(e)
-	case w.users != nil:
-		request := w.users.Request(x.User)
-		outline, parts = request.Outline, request.Parts
-	}
-	if err := c.mux.Begin(uint32(e-i*w.conns.streams), outline, parts); err != nil { //nolint:gosec // not negative
+	request, parts := w.outline(e, x)
+	if err := c.mux.Begin(uint32(e-i*w.conns.streams), request, parts); err != nil { //nolint:gosec // not negative
 		now := w.sockets.Clock.Now()
 		x.Written = now
 		w.exchanges.track(e, x, w.step(x))

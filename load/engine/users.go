@@ -2,7 +2,6 @@ package engine
 
 import (
 	"dyno/load/engine/record"
-	"dyno/load/wire"
 )
 
 // startIteration makes a user carry out the iteration of an arrival.
@@ -77,19 +76,6 @@ func (w *worker) failWaiting(r waiter, now int64, err error) {
 // dropRequest accounts for a user's request that is not sent.
 func (w *worker) dropRequest(r waiter) {
 	w.rec.DropOf(w.users.Step(r.user), r.part, w.conns.starved)
-}
-
-// request puts together the request of an exchange whose connection carries one at a time.
-func (w *worker) request(x *exchange, c *connection) []byte {
-	switch {
-	case w.redirects != nil:
-		outline, parts := w.redirects.Request(x.number)
-		return c.client.(wire.Composer).Compose(outline, parts)
-	case w.users == nil:
-		return c.client.Request()
-	}
-	r := w.users.Request(x.User)
-	return c.client.(wire.Composer).Compose(r.Outline, r.Parts)
 }
 
 // failUser continues the user whose request got no response.

@@ -42,6 +42,7 @@ type worker struct {
 	exchanges exchanges
 	event     wire.MuxEvent     // what a mux has just found
 	redirects *redirects.Trails // nil unless redirects are followed
+	tracer    *tracer           // nil unless requests are traced
 	messages  *messages.Times   // nil unless messages are timed
 
 	// Who sends requests: arrivals of an open loop, the users of a closed loop that repeat one

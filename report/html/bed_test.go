@@ -458,7 +458,7 @@ func everything(t testing.TB) *rundir.Folder {
 	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", Rate: e(5100, 0.05), LimitBecause: &lacks})
 	throughputs := []float64{4230, 4236, 4400, 9800, 10300}
 	for i, n := range names {
-		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20})
+		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20, TraceURL: "javascript:alert(1)//{id}"})
 		cpu, p99 := e(20e-6-2e-6*float64(i), 0.02), e(3e-3, 0.1)
 		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Throughput: e(throughputs[i], 0.012), Intervals: map[string]rundir.Estimate{
 			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByWoodruff}, "target.cpu_per_request": cpu,
@@ -501,7 +501,9 @@ func everything(t testing.TB) *rundir.Folder {
 	var recipes []recipe
 	for round := 1; round <= 2; round++ {
 		for i, n := range names {
-			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11})
+			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11, but: func(x *rundir.Trial) {
+				x.Slowest = []rundir.Slow{{TraceID: hostile, Response: 6e-3, Service: 5e-3, Status: hostile}}
+			}})
 		}
 		for i, n := range names {
 			recipes = append(recipes, recipe{round: round, variant: n, purpose: rundir.PurposeProfile, seconds: 5, rate: 1000, profile: stacks(map[string]int64{

@@ -25,6 +25,7 @@ type Document struct {
 	SLO        *SLO             `json:"slo,omitempty"`        // of a search for capacity
 	Checks     []Check          `json:"checks,omitempty"`     // by kind
 	Agents     []judged.Agent   `json:"agents,omitempty"`     // that carried the load
+	Slowest    []judged.Slow    `json:"slowest,omitempty"`    // requests, where these have trace ids
 	// Unavailable is what some trial could not observe, and why.
 	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
 	Unreadable   []string              `json:"unreadable,omitempty"` // files that are missing from the page, and why

@@ -24,7 +24,8 @@ func Make(f *rundir.Folder) *Document {
 	for _, e := range f.Run.Trials {
 		examined[e.Number] = e
 	}
-	d.Checks, d.Agents = checks(f.Run.Trials), judged.Of(f).Agents()
+	result := judged.Of(f)
+	d.Checks, d.Agents, d.Slowest = checks(f.Run.Trials), result.Agents(), result.Slowest()
 	d.SLO = slo(&f.Run.Plan)
 	counted := map[int]bool{}
 	for _, t := range f.Measured() {

@@ -1,7 +1,9 @@
 package judged
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,4 +48,30 @@ func TestCompareIDs(t *testing.T) {
 			t.Errorf("%q < %q < %q, and the first is not before the last", a, b, c)
 		}
 	})
+}
+
+// The slowest requests of all trials that count lead to their traces, unless a folder has
+// something else than a URL of HTTP.
+func TestSlowest(t *testing.T) {
+	trial := func(number int, variant string, response ...float64) *rundir.TrialFolder {
+		f := &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: number, Variant: variant, Complete: true}}
+		for i, r := range response {
+			f.Slowest = append(f.Slowest, rundir.Slow{TraceID: string(rune('a' + i)), Response: r})
+		}
+		return f
+	}
+	f := &rundir.Folder{
+		Run: rundir.Run{Plan: rundir.Plan{Variants: []rundir.PlanVariant{
+			{Name: "linked", TraceURL: "https://traces/{id}?by={id}"}, {Name: "hostile", TraceURL: "javascript:{id}"}, {Name: "bare"},
+		}}},
+		Trials: []*rundir.TrialFolder{trial(1, "linked", 5, 1), trial(2, "hostile", 4), trial(3, "bare", 9, 8, 7, 6.5, 6.4, 6.3, 6.2, 0.5)},
+	}
+	var got []string
+	for _, x := range Of(f).Slowest() {
+		got = append(got, fmt.Sprintf("%s%d %v %s", x.Variant, x.Trial, x.Request.Response, x.URL))
+	}
+	want := "bare3 9 bare3 8 bare3 7 bare3 6.5 bare3 6.4 bare3 6.3 bare3 6.2 linked1 5 https://traces/a?by=a hostile2 4 linked1 1 https://traces/b?by=b"
+	if text := strings.Join(strings.Fields(strings.Join(got, " ")), " "); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
 }

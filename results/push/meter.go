@@ -62,6 +62,7 @@ type Meter struct {
 	total   struct{ good, failed, delivered uint64 }
 	streams bool // events have arrived
 	latency [record.Tags]*hist.Histogram
+	slowest *Exemplar // of the response times of the second that comes together
 	cpu     float64
 	rss     float64
 	series  []Point // those that are not ended yet
@@ -118,6 +119,10 @@ func (m *Meter) Interval(i record.Interval) {
 			m.latency[c].Merge(h)
 		}
 	}
+	if x := &i.Slowest; x.Response > 0 && (m.slowest == nil || x.Response.Seconds() > m.slowest.Value) {
+		// The interval has just ended.
+		m.slowest = &Exemplar{Time: m.now().Add(time.Duration(x.Written) - i.Start - i.Length), TraceID: x.Trace, Value: x.Response.Seconds()}
+	}
 	if m.length >= time.Second {
 		m.sample(i.Connections)
 	}
@@ -143,14 +148,14 @@ func (m *Meter) sample(connections int) {
 			continue
 		}
 		for _, q := range quantiles() {
-			value := h.Max()
-			if q.q < 1 {
-				value = h.Quantile(q.q)
+			p := Point{Metric: &of.latency, Value: float64(h.Quantile(q.q)) / 1e9, Labels: []Label{{LabelClock, c.String()}, {LabelQuantile, q.label}}}
+			if q.q == 1 {
+				p.Value = float64(h.Max()) / 1e9
+				if c == record.Response {
+					p.Exemplar = m.slowest
+				}
 			}
-			points = append(points, Point{
-				Metric: &of.latency, Value: float64(value) / 1e9,
-				Labels: []Label{{LabelClock, c.String()}, {LabelQuantile, q.label}},
-			})
+			points = append(points, p)
 		}
 	}
 	m.send(points)
@@ -213,6 +218,7 @@ func (m *Meter) send(points []Point) {
 		}
 		finite = append(finite, p)
 		if !m.knows(p) {
+			p.Exemplar = nil
 			m.series = append(m.series, p)
 		}
 	}
@@ -236,7 +242,7 @@ func (m *Meter) tick() time.Time {
 }
 
 func (m *Meter) reset() {
-	m.length, m.good = 0, 0
+	m.length, m.good, m.slowest = 0, 0, nil
 	for _, c := range clocks() {
 		m.latency[c].Reset()
 	}

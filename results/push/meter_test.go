@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
+	"google.golang.org/protobuf/proto"
+
 	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -118,5 +121,59 @@ func TestMeterBeginsAnew(t *testing.T) {
 	})
 	if len(samples) != 3 || !samples[1].Points[0].Ended || samples[2].value("dyno_good_total") != 3 || samples[2].Labels[3].Value != "2" {
 		t.Errorf("%+v", samples)
+	}
+}
+
+// The largest response time of a second has the request with that trace as its exemplar, here and as OTLP.
+func TestExemplars(t *testing.T) {
+	trace := [16]byte{1, 15: 2}
+	samples := metered(func(m *Meter) {
+		m.Begin(Trial{"pool", 3, 1})
+		for n := range 25 {
+			i := tenth(50)
+			i.Start = time.Duration(n) * i.Length
+			if n == 4 || n == 6 {
+				i.Slowest = record.Slow{Trace: trace, Written: int64(i.Start + 10*time.Millisecond), Response: time.Duration(10-n) * time.Millisecond}
+			}
+			m.Interval(i)
+		}
+		m.Close()
+	})
+	var found []Exemplar
+	for _, s := range samples {
+		for _, p := range s.Points {
+			if p.Exemplar == nil {
+				continue
+			}
+			found = append(found, *p.Exemplar)
+			if p.Ended || !slices.Equal(p.Labels, []Label{{LabelClock, "response"}, {LabelQuantile, "1"}}) {
+				t.Errorf("%+v", p)
+			}
+		}
+	}
+	if want := (Exemplar{Time: epoch().Add(-90 * time.Millisecond), TraceID: trace, Value: 0.006}); len(found) != 1 || found[0] != want {
+		t.Fatalf("%+v, want %+v once", found, want)
+	}
+	body, err := otlpRequest(samples[:1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request collector.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(body, &request); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range request.ResourceMetrics[0].ScopeMetrics[0].Metrics {
+		for _, p := range m.GetGauge().GetDataPoints() {
+			for _, x := range p.Exemplars {
+				n++
+				if !slices.Equal(x.TraceId, trace[:]) || !slices.Equal(x.SpanId, trace[8:]) || x.GetAsDouble() != 0.006 || m.Name != "dyno_latency_seconds" {
+					t.Errorf("%s: %v", m.Name, x)
+				}
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d exemplars, want 1", n)
 	}
 }

@@ -31,6 +31,13 @@ func otlpRequest(samples []Sample) ([]byte, error) {
 			} else {
 				point.Value = &otlp.NumberDataPoint_AsDouble{AsDouble: p.Value}
 			}
+			if x := p.Exemplar; x != nil {
+				point.Exemplars = []*otlp.Exemplar{{
+					TimeUnixNano: uint64(x.Time.UnixNano()), //nolint:gosec // no time before 1970
+					Value:        &otlp.Exemplar_AsDouble{AsDouble: x.Value},
+					TraceId:      x.TraceID[:], SpanId: x.TraceID[8:],
+				}}
+			}
 			for _, labels := range [][]Label{s.Labels, p.Labels} {
 				for _, l := range labels {
 					point.Attributes = append(point.Attributes, attribute(l.Name, l.Value))

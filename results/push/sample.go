@@ -32,8 +32,17 @@ type Point struct {
 	Metric *Metric
 	Labels []Label // of this series, in addition to the sample's
 	Value  float64 // must be finite, or the point is left out
+	// Exemplar is a request that has this value; nil without one whose trace is known.
+	Exemplar *Exemplar
 	// Ended says that the series has no further values. Value means nothing then.
 	Ended bool
+}
+
+// An Exemplar is one request that a value is of.
+type Exemplar struct {
+	Time    time.Time
+	TraceID [16]byte // W3C Trace Context; its second half is the id of the span
+	Value   float64
 }
 
 // A Metric describes series. Its name is the same for all receivers.

@@ -253,9 +253,19 @@ type PlanVariant struct {
 	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
 	WarmupSeconds float64           `json:"warmup_seconds"`
 	WindowSeconds float64           `json:"window_seconds"`
-	Steps         []string          `json:"steps,omitempty"`   // of its scenario
-	Request       string            `json:"request,omitempty"` // what is sent, and to whom, such as GET http://127.0.0.1:8080/
-	Started       bool              `json:"started,omitempty"` // dyno started the target, whose output is in the trials' folders
+	Steps         []string          `json:"steps,omitempty"`     // of its scenario
+	Request       string            `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
+	TraceURL      string            `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
+	Started       bool              `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
+}
+
+// A Slow is one of a trial's slowest requests.
+type Slow struct {
+	TraceID  string  `json:"trace_id"`
+	At       float64 `json:"at_seconds"` // when it was written, since the warm-up began
+	Response float64 `json:"response_seconds"`
+	Service  float64 `json:"service_seconds"`
+	Status   string  `json:"status,omitempty"`
 }
 
 // Variant returns the plan of a variant. For one that is not in the plan, it returns only
@@ -852,6 +862,7 @@ type Trial struct {
 	// Deviations counts responses that depart from HTTP/1.1 and were read nevertheless, by what
 	// departs: folded_lines, bare_lf or spaces_at_chunk_sizes.
 	Deviations  map[string]int64 `json:"deviations,omitempty"`
+	Slowest     []Slow           `json:"slowest,omitempty"` // requests of the window, where these have trace ids; the slowest first
 	Connections Connections      `json:"connections"`
 	Silence     Silence          `json:"silence"`           // of requests
 	TLS         *TLS             `json:"tls,omitempty"`     // nil without

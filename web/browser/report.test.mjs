@@ -76,7 +76,7 @@ describe("the report", { concurrency: 2 }, () => {
     const h1 = sizes.find(([tag]) => tag === "H1")[1];
     assert.ok(sizes.every(([tag, size]) => tag === "H1" || size < h1));
     const order = await page.locator("section").evaluateAll((list) => list.map((s) => s.id));
-    assert.deepEqual(order, ["ladder", "sweep", "comparison", "latency", "thresholds", "claims", "trends", "time", "validity", "agents", "figures", "dimensions", "why", "flames", "missing", "environment", "reproduce", "notes"]);
+    assert.deepEqual(order, ["ladder", "sweep", "comparison", "latency", "thresholds", "claims", "trends", "time", "validity", "agents", "slowest", "figures", "dimensions", "why", "flames", "missing", "environment", "reproduce", "notes"]);
     await context.close();
   });
 

@@ -28,6 +28,8 @@ export interface Report {
   checks?: Check[];
   /** that carried the load */
   agents?: Agent[];
+  /** requests, where these have trace ids */
+  slowest?: Slow[];
   /** Unavailable is what some trial could not observe, and why. */
   unavailable?: Message[];
   /** files that are missing from the page, and why */
@@ -180,6 +182,15 @@ export interface Agent {
   start_deviation_seconds: number;
   /** the kinds of those about it */
   flags?: string[];
+}
+
+/** A Slow is one of a run's slowest requests. */
+export interface Slow {
+  variant: string;
+  trial: number;
+  request: RundirSlow;
+  /** of its trace */
+  url?: string;
 }
 
 /** A Curve is the latency of a variant by percentile: of one trial, or of all merged.
@@ -581,6 +592,16 @@ export interface Brief {
   rows: string[][];
 }
 
+/** A Slow is one of a trial's slowest requests. */
+export interface RundirSlow {
+  trace_id: string;
+  /** when it was written, since the warm-up began */
+  at_seconds: number;
+  response_seconds: number;
+  service_seconds: number;
+  status?: string;
+}
+
 /** A Grid holds lines over common times, the middles of what each point sums up. */
 export interface Grid {
   time: Numbers;
@@ -755,6 +776,8 @@ export interface PlanVariant {
   steps?: string[];
   /** what is sent, and to whom, such as GET http://127.0.0.1:8080/ */
   request?: string;
+  /** where a trace is looked at, with {id} in place of its id */
+  trace_url?: string;
   /** dyno started the target, whose output is in the trials' folders */
   started?: boolean;
 }

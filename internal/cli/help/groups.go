@@ -20,7 +20,8 @@ func Groups() []Group {
 			requests-per-connection slow slow-rate receive-buffer seed`},
 		{"request", `method header basic-auth body form targets location data data-file binary-file rows metadata metadata-file call messages
 			stream-interval answered scenario payload framing size publish topic topics
-			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage`},
+			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage
+			traceparent trace-url`},
 		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve connect-to proxy
 			authority proto protoset import-paths kind check compression stream-window connection-window max-header
 			max-message keepalive keepalive-timeout keepalive-without-calls gap-event`},

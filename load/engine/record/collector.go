@@ -18,6 +18,7 @@ type buffer struct {
 	status     [statusCodes]uint64
 	delivered  uint64
 	open       int // connections, at the end
+	slowest    Slow
 	latency    [Tags]*hist.Histogram
 }
 
@@ -35,7 +36,7 @@ func newBuffer(worker int) *buffer {
 }
 
 func (b *buffer) reset() {
-	b.completed, b.delivered = 0, 0
+	b.completed, b.delivered, b.slowest = 0, 0, Slow{}
 	clear(b.byKind[:])
 	clear(b.status[:])
 	for _, h := range b.latency {
@@ -135,7 +136,8 @@ func (c *Collector) take(b *buffer) {
 	end = max(end, p.Start+p.Length)
 	p.Start = min(p.Start, start)
 	p.Length = end - p.Start
-	p.AddCounts(&Interval{Completed: b.completed, ByKind: b.byKind, Delivered: b.delivered, Status: b.statuses()})
+	b.slowest.Written -= c.origin
+	p.AddCounts(&Interval{Completed: b.completed, ByKind: b.byKind, Delivered: b.delivered, Status: b.statuses(), Slowest: b.slowest})
 	p.open[b.worker] = b.open
 	for t, h := range b.latency {
 		if h.Count() == 0 {

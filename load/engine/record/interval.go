@@ -18,6 +18,7 @@ type Interval struct {
 	Delivered     uint64                `json:",omitzero"` // events that arrived in it, of the warm-up too; slow subscribers' not
 	Connections   int                   `json:",omitzero"` // open at its end, subscriptions included, as each worker last counted its own
 	Status        map[int]uint64        `json:",omitzero"` // complete responses to the window's requests by status code; nil without any
+	Slowest       Slow                  `json:",omitzero"` // of the window's requests that ended in it and carried a trace id; zero without
 	Latency       [Tags]*hist.Histogram `json:",omitzero"` // of the window's requests; nil where empty
 }
 
@@ -34,6 +35,9 @@ func (i *Interval) Failed() uint64 {
 func (i *Interval) AddCounts(o *Interval) {
 	i.Completed += o.Completed
 	i.Delivered += o.Delivered
+	if o.Slowest.Response > i.Slowest.Response {
+		i.Slowest = o.Slowest
+	}
 	for k, n := range o.ByKind {
 		i.ByKind[k] += n
 	}

@@ -4,6 +4,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"time"
 
 	"dyno/load/engine/clock"
@@ -49,12 +50,13 @@ const statusCodes = 1000
 
 // A Request is what is kept of a request until it has ended.
 type Request struct {
-	Intended int64 // when it was due
-	Ready    int64 // when a connection was at hand for it
-	Written  int64 // when it was written
-	First    int64 // when the first byte came back; 0 before
-	User     int32 // with users, whose it is
-	Status   int16 // of the response; NoStatus where there is none
+	Intended int64  // when it was due
+	Ready    int64  // when a connection was at hand for it
+	Written  int64  // when it was written
+	Trace    uint64 // the end of its trace id; 0 without
+	First    int64  // when the first byte came back; 0 before
+	User     int32  // with users, whose it is
+	Status   int16  // of the response; NoStatus where there is none
 	Part     Part
 	Resends  uint8 // how often it was sent once more
 }
@@ -75,6 +77,8 @@ type Recorder struct {
 	departs   map[string]uint64
 	failures  Texts
 	steps     []stepFigures
+	slowest   Slowest
+	traces    [8]byte // the beginning of the trace ids
 
 	collector *Collector
 	interval  *buffer
@@ -268,12 +272,29 @@ func (r *Recorder) recordTimes(x *Request, written int64, step int, at clock.Rea
 	if x.First != 0 {
 		l[FirstByte].Record(x.First - written)
 	}
+	if x.Trace != 0 {
+		r.noteSlow(x, written, at.Arrived)
+	}
 	if step != NoStep {
 		f := &r.steps[step]
 		f.response.Record(at.Arrived - x.Intended)
 		f.service.Record(at.Arrived - written)
 	}
 }
+
+// noteSlow keeps the trace id of a request that ended, if it is one of the slowest.
+func (r *Recorder) noteSlow(x *Request, written, end int64) {
+	slow := Slow{Written: written, Response: time.Duration(end - x.Intended), Service: time.Duration(end - written), Status: x.Status}
+	copy(slow.Trace[:], r.traces[:])
+	binary.BigEndian.PutUint64(slow.Trace[8:], x.Trace)
+	r.slowest.add(slow)
+	if buffer := &r.interval.slowest; buffer.Response < slow.Response {
+		*buffer = slow
+	}
+}
+
+// Traces sets how the trace ids of this worker's requests begin.
+func (r *Recorder) Traces(beginning [8]byte) { r.traces = beginning }
 
 // countStatus counts the status of a response to a request of the window.
 func (r *Recorder) countStatus(x *Request) {

@@ -51,6 +51,8 @@ type Result struct {
 
 	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, bounded in the same way, warm-up included
 
+	Slowest Slowest // of the window's requests that carried a trace id
+
 	Steps []StepResult // of the users' scenario; nil without
 	Users UsersResult  // the zero value without
 
@@ -114,6 +116,9 @@ func (r *Result) Merge(o *Result) error {
 			r.GoAways = map[string]uint64{}
 		}
 		r.GoAways[text] += n
+	}
+	for _, x := range o.Slowest {
+		r.Slowest.add(x)
 	}
 	if err := r.mergeSteps(o); err != nil {
 		return err
@@ -182,6 +187,10 @@ func (r *Result) AddWorker(w *Recorder, c *clock.Clock) {
 		r.Deviations[name] += n
 	}
 	w.failures.AddTo(r.Failures)
+	for _, x := range w.slowest {
+		x.Written -= w.origin
+		r.Slowest.add(x)
+	}
 	r.addSteps(w.steps)
 }
 

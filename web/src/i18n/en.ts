@@ -34,6 +34,10 @@ export const en = {
   "history.baseline": "Δ is the difference of the estimates from the baseline, {run}.",
   "history.sideBySide": "Runs side by side",
 
+  "slowest.trial": "trial",
+  "slowest.status": "status",
+  "slowest.trace": "trace",
+
   "incomplete": "Incomplete:",
 
   "n.rounds": "{n} rounds",
@@ -71,6 +75,7 @@ export const en = {
   "section.comparison": "Comparison",
   "section.ladder": "Ladder",
   "section.agents": "Agents",
+  "section.slowest": "Slowest requests",
   "section.figures": "Figures",
   "section.steps": "Steps of the scenario",
   "section.streams": "Subscribers",

@@ -34,6 +34,10 @@ export const zh: Record<Key, string> = {
   "history.baseline": "Δ 为估计值与基线 {run} 之差。",
   "history.sideBySide": "多次运行对比",
 
+  "slowest.trial": "试验",
+  "slowest.status": "状态",
+  "slowest.trace": "追踪",
+
   "incomplete": "未完成：",
 
   "n.rounds": "{n} 轮",
@@ -71,6 +75,7 @@ export const zh: Record<Key, string> = {
   "section.comparison": "比较",
   "section.ladder": "逐级优化",
   "section.agents": "Agent",
+  "section.slowest": "最慢的请求",
   "section.figures": "测量值",
   "section.steps": "场景的步骤",
   "section.streams": "订阅者",

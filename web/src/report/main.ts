@@ -12,6 +12,7 @@ import { header, switches } from "./header";
 import { histories, type Past } from "./history";
 import { latency } from "./latency";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
+import { slowest } from "./slowest";
 import { steps } from "./steps";
 import { streams } from "./streams";
 import { sweeps } from "./sweep";
@@ -32,6 +33,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["time", "section.time", time],
   ["validity", "section.validity", validity],
   ["agents", "section.agents", agents],
+  ["slowest", "section.slowest", slowest],
   ["figures", "section.figures", figures],
   ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
