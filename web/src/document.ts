@@ -101,8 +101,6 @@ export interface Answer {
   table?: Brief;
   /** which agents carried the load, where any did */
   from?: Message[];
-  /** Placed says on which agents' machines targets and services ran, where any did. */
-  placed?: Message[];
   /** which of all pairs of variants differ, a sentence for each metric */
   pairs?: Message[];
   /** how sure the answer is: rounds, intervals and the control, in one sentence */
@@ -119,6 +117,8 @@ export interface Answer {
   next?: Message;
   /** where the whole result is */
   rest?: Message;
+  /** Placed says on which agents' machines targets and services ran, where any did. */
+  placed?: Message[];
 }
 
 /** A Message is a sentence as data: its kind, its values, written as a reader sees them,
@@ -362,8 +362,6 @@ export interface Variant {
   generator: Generator;
   /** that carried the load, in any of the trials; without any, dyno's machine did */
   agents?: RundirAgent[];
-  /** Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock. */
-  placed?: Placement[];
   /** of subscribers; then throughput is of events, and so is what is per request */
   streams?: Streams;
   /** of language models; its rates are typical ones of the trials */
@@ -377,6 +375,8 @@ export interface Variant {
   /** Intervals are those of the figures above, by the metric's name in expressions, such
    * as response.p99. The estimate of each is the figure itself. */
   intervals?: Record<string, Estimate>;
+  /** Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock. */
+  placed?: Placement[];
 }
 
 /** A Comparison is of two variants in one metric. The ratio is variant over base. */
@@ -990,19 +990,6 @@ export interface RundirAgent {
   machine?: Machine;
 }
 
-/** A Placement says on which agent's machine a process of a trial ran. */
-export interface Placement {
-  /** target, or the name of a service */
-  process: string;
-  agent: string;
-  /** of the agent */
-  address: string;
-  /** of its machine */
-  cpus: number;
-  /** ClockError is by how much the times of its readings may be wrong on dyno's time line. */
-  clock_error_seconds: number;
-}
-
 /** Streams describe the subscribers to events. Counts are from the beginning of the ramp
  * to the end of the drain, except those that are said to be of the window. Slow
  * subscribers are only in Slow and in the counts of connections. */
@@ -1136,6 +1123,19 @@ export interface Users {
   /** Misses are the extractions that found nothing, in the whole load, also where that is
    * no failure. */
   misses?: Miss[];
+}
+
+/** A Placement says on which agent's machine a process of a trial ran. */
+export interface Placement {
+  /** target, or the name of a service */
+  process: string;
+  agent: string;
+  /** of the agent */
+  address: string;
+  /** of its machine */
+  cpus: number;
+  /** ClockError is by how much the times of its readings may be wrong on dyno's time line. */
+  clock_error_seconds: number;
 }
 
 /** A Level is one value of a sweep's variable. */
