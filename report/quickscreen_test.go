@@ -42,6 +42,23 @@ func TestQuickSaysWhatWasDone(t *testing.T) {
 	}
 }
 
+// Nobody is told to give dyno more CPUs while every figure is as it is printed.
+func TestQuickRemediesNeedMarks(t *testing.T) {
+	const remedy = "Give dyno CPUs of its own (--cpus)"
+	for _, marked := range []bool{false, true} {
+		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
+			run.Flags = []rundir.Flag{{Kind: "generator_cpu", About: rundir.AboutGenerator, Trial: 1, Variant: run.Variants[0].Name}}
+			run.Validity = nil
+			if marked {
+				run.Validity = []rundir.Validity{{Figure: "service.max", Variant: run.Variants[0].Name, State: rundir.StateNotIdentified, Why: new(texts.New("why.disturbed", "share", "2 %"))}}
+			}
+		})
+		if strings.Contains(got, remedy) != marked {
+			t.Errorf("marked %v:\n%s", marked, got)
+		}
+	}
+}
+
 // Each figure has one mark at most, and a sentence says of each mark why.
 func TestQuickMarks(t *testing.T) {
 	because := texts.New("why.disturbed", "share", "2 %")

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict/checks"
 	"dyno/report/judged"
 	"dyno/results/rundir"
 )
@@ -59,8 +60,10 @@ func next(j *judged.Result) *texts.Message {
 			return l
 		}
 	}
+	// Without a mark on a figure, there is no use in a quieter machine. When agents begin, no mark says.
+	marked := slices.ContainsFunc(j.Run.Validity, func(v rundir.Validity) bool { return v.State != rundir.StateOK })
 	for _, f := range j.Run.Flags {
-		if f.Disturbs || j.IsQuick() {
+		if f.Disturbs || j.IsQuick() && (marked || f.About == rundir.AboutTarget || f.Kind == checks.FlagStartSkew) {
 			if l := remedied([]string{f.Kind}); l != nil {
 				return l
 			}
