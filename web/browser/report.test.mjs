@@ -42,7 +42,7 @@ describe("the report", { concurrency: 2 }, () => {
     const { page } = opened;
     assert.equal(await page.locator("h1").innerText(), "nightly <img src=x>");
     assert.match(await page.getByRole("region", { name: "Runs side by side" }).innerText(), /runs\/05[^]*runs\/12[^]*throughput[^]*\+20%/);
-    assert.match(await page.locator("main").innerText(), /From runs\/07 on: \+20%/);
+    assert.match(await page.locator("main").innerText(), /From runs\/07 on: \+21%/);
     assert.equal(await page.locator("svg.picture .point").count(), 24);
     await page.getByText("Runs as a table").first().click();
     assert.match(await page.locator("details table").first().innerText(), /baseline\s+release\s+<b>first<\/b>/);

@@ -302,12 +302,9 @@ test("it finds, compares and traces runs, and hostile texts are inert", patience
   await page.getByRole("link", { name: "night <b>1<!-- %2F" }).click();
   await page.locator("h1", { hasText: "night <b>1<!-- %2F" }).waitFor();
   assert.match(await page.locator("main").innerText(), /nightly|Is it <img/);
-  await page.getByLabel("Tags").fill("release <b>");
+  await page.getByLabel("Tags").fill("release v1");
   await page.getByLabel("Note").fill(hostile);
   await page.getByRole("checkbox", { name: "The baseline of its experiment" }).check();
-  await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText('tag "<b>": want').waitFor();
-  await page.getByLabel("Tags").fill("release v1");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved", { exact: true }).waitFor();
   await accessible(page, "a run with tags");
