@@ -141,7 +141,7 @@ var typedCommands = []struct {
 	{"version 1", 2, `want no arguments, got "1"`},
 	{"report", 2, "want a run folder"},
 	{"explain none", 2, "a run folder holds a run.json"},
-	{"diff one", 2, "want two run folders, got 1 arguments"},
+	{"diff one two three", 2, "want one or two run folders, got 3 arguments"},
 
 	// Values that cannot be.
 	{"http -n 0 SITE", 2, "--requests: 0 is too little"},
