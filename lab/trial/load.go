@@ -35,17 +35,11 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if t.Purpose == rundir.PurposePilot {
 		c.Interval = generator.ShortestInterval
 	}
-	remote := len(r.agents) > 0
-	if cpus := up.variant.Load.CPUs; len(cpus) > 0 && up.side == nil && !remote { // otherwise both are placed already
-		before, err := target.AllowedCPUs()
-		if err != nil {
-			return err
-		}
-		if err := target.SetAffinity(cpus); err != nil {
-			return &PlanError{fmt.Errorf("load.cpus: %w", err)}
-		}
-		defer func() { _ = target.SetAffinity(before) }() // dyno was allowed to use these CPUs before
+	restore, err := r.placeGenerator(up)
+	if err != nil {
+		return err
 	}
+	defer restore()
 	w := r.watch(up, t.Purpose)
 	w.Open(ctx)
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
@@ -64,7 +58,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	switch {
 	case up.side != nil:
 		c.Barrier = up.side
-	case !remote:
+	case len(r.agents) == 0:
 		procs := runtime.GOMAXPROCS(0)
 		runtime.GOMAXPROCS(max(procs, c.Workers+generator.SpareProcessors))
 		defer runtime.GOMAXPROCS(procs)
@@ -124,6 +118,22 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		})
 	}
 	return err
+}
+
+// placeGenerator has dyno run on the CPUs that the plan gives it, until restore.
+func (r *runner) placeGenerator(up *stage) (restore func(), err error) {
+	cpus := up.variant.Load.CPUs
+	if len(cpus) == 0 || up.side != nil || len(r.agents) > 0 { // or others are placed already
+		return func() {}, nil
+	}
+	before, err := target.AllowedCPUs()
+	if err != nil {
+		return nil, err
+	}
+	if err := target.SetAffinity(cpus); err != nil {
+		return nil, &PlanError{fmt.Errorf("load.cpus: %w", err)}
+	}
+	return func() { _ = target.SetAffinity(before) }, nil // dyno was allowed to use these CPUs before
 }
 
 // watch returns what records a trial whose processes are up.
