@@ -27,7 +27,7 @@ etcd_arguments() {
 }
 # control_arguments ADDRESS-OF-ETCD
 control_arguments() {
-	echo "--allow-remote --plain-http --principals=$r0/keys/principals.yaml --gc-percent=50 --drain-timeout=2s --etcd=$1:24790,$1:24792,$1:24794"
+	echo "--allow-remote --plain-http --principals=$r0/keys/principals.yaml --max-policies=100000000 --gc-percent=50 --drain-timeout=2s --etcd=$1:24790,$1:24792,$1:24794"
 }
 # list WORD...: as in YAML.
 list() { printf '%s\n' "$@" | jq -Rnc '[inputs]'; }
