@@ -20,7 +20,7 @@ rename() {
 
 # try PATH: installs a version of a copy as its users would.
 try() {
-	local version=v0.0.1 dir proxy
+	local version=v0.0.1 proxy
 	dir=$(mktemp -d)
 	trap 'chmod -R u+w "$dir" && rm -rf "$dir"' EXIT
 	git clone -q . "$dir/clone"
