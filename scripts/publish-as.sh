@@ -20,7 +20,8 @@ rename() {
 
 # try PATH: installs a version of a copy as its users would.
 try() {
-	local version=v0.0.1 proxy
+	local version proxy
+	version=v0.0.1-$(date +%s) # a version that no cache has
 	dir=$(mktemp -d)
 	trap 'chmod -R u+w "$dir" && rm -rf "$dir"' EXIT
 	git clone -q . "$dir/clone"
@@ -32,7 +33,7 @@ try() {
 	git archive --format=zip --prefix="$1@$version/" -o "$proxy/$version.zip" HEAD
 	cp go.mod "$proxy/$version.mod"
 	echo "{\"Version\": \"$version\", \"Time\": \"$(git log -1 --format=%cI)\"}" >"$proxy/$version.info"
-	echo $version >"$proxy/list"
+	echo "$version" >"$proxy/list"
 	cd "$dir/empty"
 	GOPROXY="file://$dir/proxy,$(go env GOPROXY)" GONOSUMDB="$1" GOFLAGS=-modcacherw GOBIN=$dir/bin go install "$1/cmd/dyno@$version"
 	"$dir/bin/dyno" version
