@@ -23,9 +23,9 @@ const (
 	joinPeriod  = 100 * time.Millisecond // between looks at who is there
 )
 
-// startControl starts a control plane at the default address, which ends with this command, unless somebody says where
-// the fleet's is, or one is there. It tells whether it did. It does not if there is no dyno-control: then
-// the error of whoever needs it says what helps.
+// startControl starts a control plane at the default address until this command ends. It starts none if a flag names the
+// fleet's address, or one is there already. Without dyno-control it starts none either: connecting then fails with a
+// hint. started tells whether it did.
 func (a *app) startControl(ctx context.Context, control *controlPlane) (started bool, err error) {
 	if len(control.addresses()) > 0 {
 		return false, nil

@@ -93,7 +93,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return exitCode(ctx, err, stderr)
 }
 
-// atEnd has something be released when the command ends, before all that is to be released already.
+// atEnd adds a function that runs when the command ends. The one added last runs first.
 func (a *app) atEnd(release func() error) {
 	rest := a.release
 	a.release = func() error { return errors.Join(release(), rest()) }

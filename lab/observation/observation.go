@@ -463,8 +463,8 @@ func (w *Watch) RecordProgram(t *rundir.Trial, p *target.Process) {
 	}
 }
 
-// targetCPU returns the CPU time of the target. The control groups of pods count processes that have ended, whoever has
-// started them.
+// targetCPU returns the CPU time of the target. That of pods is read from their control groups, which also count
+// processes that have ended.
 func (w *Watch) targetCPU(window observe.Window) float64 {
 	if w.config.Pods != nil {
 		return w.ofPods(window, "_cpu_seconds")

@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			if _, err := exec.LookPath("python3"); err != nil && strings.HasSuffix(path, ".py") {
-				t.Skip("there is no python3")
+				t.Skip("python3 is not installed: scripts/setup.sh installs it")
 			}
 			dir := t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(filepath.Dir(path))); err != nil {

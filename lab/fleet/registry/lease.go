@@ -45,8 +45,8 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // Leases returns the IDs of the leases that have not ended. The control plane keeps silent instances for a while, and for
-// longer if many are silent: then it suspects a fault of its own. A lease ends nevertheless, since whoever had it knows
-// (Until), and fences end what is left.
+// longer if many are silent: then it suspects a fault of its own. A lease ends on time nevertheless: its holder knows
+// when (Until), and fences end what is left.
 func (r *Registry) Leases(ctx context.Context) (map[string]bool, error) {
 	found, err := r.living(ctx, coordinators)
 	ids := map[string]bool{}

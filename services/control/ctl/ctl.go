@@ -90,7 +90,7 @@ those to what somebody else has changed meanwhile are refused.
 
 Servers are those of --server, else of ` + serverVariable + `, else ` + defaultServer + `.
 A token is read from a file (--token-file or ` + tokenVariable + `), and never an argument.
-Secret configurations are shown to whoever may read secrets, one at a time and by
+Only callers who may read secrets see secret configurations, one at a time and by
 -o json or yaml only.
 
 Completion of commands, kinds and names: dyno completion --help`,
