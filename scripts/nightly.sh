@@ -4,9 +4,10 @@
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
 # killed and cut off, four agents on four machines against one generator, the manifests and the fleet
-# with a real Kubernetes, and the documents' site. Takes some hours.
+# with a real Kubernetes, two releases of one commit and a bare Debian with the first, and the documents' site. Takes
+# some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes site
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes package site
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -60,12 +61,26 @@ kubernetes() {
 	rm -rf "$folder"
 	return $code
 }
+package() {
+	local folder code=0
+	folder=$(mktemp -d)
+	# The second is made elsewhere and later, and for a user whose files nobody else may read.
+	scripts/release.sh "$folder/a" && (umask 077 && git clone -q . "$folder/clone" && "$folder/clone/scripts/release.sh" "$folder/b") &&
+		diff -r "$folder/a" "$folder/b" || code=1
+	if [ "$(id -u)" -ne 0 ]; then
+		echo "skip  bare: a root folder of one's own needs root"
+	elif [ $code = 0 ]; then
+		scripts/bare.sh "$folder/a" || code=1
+	fi
+	rm -rf "$folder"
+	return $code
+}
 
 site() {
 	scripts/site.sh
 }
 
-all=(languages tests stress fuzz calibration faults fleet manifests kubernetes site)
+all=(languages tests stress fuzz calibration faults fleet manifests kubernetes package site)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do

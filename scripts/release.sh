@@ -24,6 +24,7 @@ die() {
 }
 [ ! -e "$out" ] || die "$out exists: give another folder, or remove it"
 [ -z "$(git status --porcelain)" ] || die "there are changes that are not committed: a release is of a commit"
+commit=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 umask 022
@@ -41,8 +42,11 @@ nfpm=$(tool "$nfpm") sbom=$(tool "$sbom") helm=$(tool "$helm")
 go build -o "$work/image" ./scripts/image
 go build -o "$work/manpages" ./scripts/manpages
 
-# pack ARCHIVE FOLDER NAME: the folder's entry NAME as an archive.
-pack() { tar -C "$2" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$3" | gzip -9n >"$1"; }
+# pack ARCHIVE FOLDER NAME: the folder's entry NAME as an archive. A clone's files have the modes that its user's umask leaves.
+pack() {
+	chmod -R u=rwX,go=rX "$2/$3"
+	tar -C "$2" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$3" | gzip -9n >"$1"
+}
 
 mkdir -p "$out"
 for arch in amd64 arm64; do
@@ -69,17 +73,21 @@ for arch in amd64 arm64; do
 	find "$work/$folder" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 	pack "$out/$folder.tar.gz" "$work" "$folder"
 	for kind in deb rpm; do
-		(cd "$work/$folder" && VERSION=$version ARCH=$arch "$nfpm" package --config "$root/deploy/packages/nfpm.yaml" --packager $kind --target "$out/") >"$work/log" || die "$(cat "$work/log")"
+		(cd "$work/$folder" && VERSION=$version COMMIT=$commit ARCH=$arch "$nfpm" package --config "$root/deploy/packages/nfpm.yaml" --packager $kind --target "$out/") >"$work/log" || die "$(cat "$work/log")"
 	done
-	image() { "$work/image" -program "$work/$folder/bin/$1" -arch $arch -tag "$1:$version" -o "$out/$1-$version-linux-$arch.image.tar" "${@:2}"; }
+	image() {
+		"$work/image" -program "$work/$folder/bin/$1" -arch $arch -tag "$1:$version" -label "org.opencontainers.image.version=$version" \
+			-label "org.opencontainers.image.revision=$commit" -label org.opencontainers.image.licenses=Apache-2.0 -o "$out/$1-$version-linux-$arch.image.tar" "${@:2}"
+	}
 	image dyno -most 60 -port 7300
 	image dyno-bot -port 8000 -port 8001
 	image dyno-control -port 7100
 done
 
-"$helm" lint --strict --quiet deploy/fleet/chart
 cp -r deploy/fleet/chart "$work/dyno-fleet"
-sed -i "s/^version:.*/version: $version\nappVersion: $version/" "$work/dyno-fleet/Chart.yaml"
+sed -i "s/^version:.*/version: $version\nappVersion: $version\nannotations: {org.opencontainers.image.revision: $commit}/" "$work/dyno-fleet/Chart.yaml"
+sed -i "s/:dev$/:$version/" "$work/dyno-fleet/values.yaml"
+"$helm" lint --strict --quiet "$work/dyno-fleet"
 pack "$out/dyno-fleet-$version.chart.tgz" "$work" dyno-fleet
 
 sum() { sha256sum "$out/dyno-$version-linux-$1.tar.gz" | cut -d ' ' -f 1; }
@@ -109,7 +117,7 @@ class Dyno < Formula
   end
 
   test do
-    assert_match version.to_s, shell_output("#{bin}/dyno version")
+    assert_match "dyno v#{version}\ncommit   $commit", shell_output("#{bin}/dyno version")
   end
 end
 RUBY

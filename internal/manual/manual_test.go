@@ -100,7 +100,11 @@ func commands(p page) (all []step) {
 }
 
 // build returns the folder with the programs, where make build writes them: what is there is not linked again.
+// DYNO_PROGRAMS names another folder, of a dyno that is installed (scripts/bare.sh).
 func build(t *testing.T) string {
+	if installed := os.Getenv("DYNO_PROGRAMS"); installed != "" {
+		return installed
+	}
 	dir, err := filepath.Abs("../../bin")
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +126,7 @@ func carryOut(t testing.TB, p page, programs string) {
 	disturbed := false // a load was: what later commands make of it says nothing either
 	for _, step := range p.steps {
 		if step.file != "" {
+			t.Logf("a file: %s", step.file)
 			path := filepath.Join(s.folder, step.file)
 			if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 				t.Fatal(err)
@@ -139,6 +144,7 @@ func carryOut(t testing.TB, p page, programs string) {
 		} else {
 			output, code, err = s.run(step.command)
 		}
+		t.Logf("exit code %d: $ %s", code, step.command) // scripts/bare.sh prints these lines
 		printed := strings.Join(output, "\n")
 		disturbed = disturbed || disturbance.MatchString(printed)
 		failure := ""

@@ -37,6 +37,7 @@ type image struct {
 	certificates string   // their file
 	tag          string
 	ports        []string
+	labels       map[string]string
 }
 
 // user runs the program; nothing in the image is theirs.
@@ -53,6 +54,7 @@ func main() {
 	flag.StringVar(&i.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt", "`FILE` of the certificates of authorities")
 	flag.StringVar(&i.tag, "tag", "", "the image's `NAME:TAG`")
 	flag.Func("port", "a `PORT` that it listens on; may be repeated", func(p string) error { i.ports = append(i.ports, p); return nil })
+	flag.Func("label", "a `KEY=VALUE` that describes the image; may be repeated", i.addLabel)
 	out := flag.String("o", "", "the archive's `FILE`")
 	most := flag.Int64("most", 45, "megabytes that the archive may have")
 	flag.Parse()
@@ -60,6 +62,19 @@ func main() {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
+}
+
+// addLabel takes a label as it is typed.
+func (i *image) addLabel(text string) error {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok || key == "" || value == "" {
+		return errors.New("want KEY=VALUE")
+	}
+	if i.labels == nil {
+		i.labels = map[string]string{}
+	}
+	i.labels[key] = value
+	return nil
 }
 
 // run makes the archive, and says how large it is.
@@ -132,7 +147,7 @@ func (i image) build(program []byte) (v1.Image, error) {
 	epoch := v1.Time{Time: time.Unix(0, 0).UTC()}
 	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
 		Created: epoch, Architecture: i.arch, OS: "linux", RootFS: v1.RootFS{Type: "layers"},
-		Config: v1.Config{User: user + ":" + user, Entrypoint: []string{path}, WorkingDir: "/", ExposedPorts: ports},
+		Config: v1.Config{User: user + ":" + user, Entrypoint: []string{path}, WorkingDir: "/", ExposedPorts: ports, Labels: i.labels},
 	})
 	if err != nil {
 		return nil, err

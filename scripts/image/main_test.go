@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -38,6 +39,9 @@ func TestArchive(t *testing.T) {
 	for n := range said {
 		i := made(t)
 		i.files = []string{library}
+		if err := i.addLabel("revision=1=2"); err != nil {
+			t.Fatal(err)
+		}
 		if err := run(i, out, megabyte, &said[n]); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +60,7 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := config.Config; c.User != "65532:65532" || !reflect.DeepEqual(c.Entrypoint, []string{"/dyno-bot"}) || len(c.ExposedPorts) != 2 || config.OS != "linux" || config.Architecture != "arm64" {
+	if c := config.Config; c.User != "65532:65532" || !reflect.DeepEqual(c.Entrypoint, []string{"/dyno-bot"}) || len(c.ExposedPorts) != 2 || !maps.Equal(c.Labels, map[string]string{"revision": "1=2"}) || config.OS != "linux" || config.Architecture != "arm64" {
 		t.Errorf("%+v", config)
 	}
 	layers, err := i.Layers()
@@ -91,6 +95,14 @@ func TestArchive(t *testing.T) {
 		"etc/passwd": "nobody:x:65532:65532::/:/\n", library[1:]: "library",
 	}; !reflect.DeepEqual(files, want) {
 		t.Errorf("%v", files)
+	}
+}
+
+func TestLabelFaults(t *testing.T) {
+	for _, text := range []string{"revision", "=1", "revision="} {
+		if err := new(image).addLabel(text); err == nil {
+			t.Errorf("%s: no error", text)
+		}
 	}
 }
 
