@@ -99,13 +99,13 @@ class Dyno < Formula
   license "Apache-2.0"
   depends_on :linux
 
-  on_intel do
-    url "$url/dyno-$version-linux-amd64.tar.gz"
-    sha256 "$(sum amd64)"
-  end
   on_arm do
     url "$url/dyno-$version-linux-arm64.tar.gz"
     sha256 "$(sum arm64)"
+  end
+  on_intel do
+    url "$url/dyno-$version-linux-amd64.tar.gz"
+    sha256 "$(sum amd64)"
   end
 
   def install
