@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make a release of the commit that is checked out: for amd64 and arm64 an archive of static programs with manual
 # pages and completions, a .deb, an .rpm and images of containers; the chart of fleets, a formula for Homebrew, lists of what
-# is in the programs (SBOM), and checksums of all. The same commit makes the same bytes.
+# is in the programs (SBOM), and checksums of all. The same commit, Go and certificates of this machine make the same bytes.
 #
 #   scripts/release.sh [FOLDER]      writes into FOLDER (dist), which must not exist
 #
@@ -16,7 +16,7 @@ nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 helm=helm.sh/helm/v3/cmd/helm@v3.18.4
 export CGO_ENABLED=0 GOFLAGS=-trimpath LC_ALL=C TZ=UTC
-unset GOOS GOARCH
+unset GOOS GOARCH GOAMD64 GOARM64 GOEXPERIMENT
 
 die() {
 	echo "release: $*" >&2
@@ -66,8 +66,9 @@ for arch in amd64 arm64; do
 	gzip -9n "$share"/man/man1/*
 	cp LICENSE "$work/$folder/"
 	for program in dyno dyno-bot dyno-control; do
-		GOARCH=$arch "$sbom" app -json -licenses -noserial -main "cmd/$program" -output "$share/doc/dyno/$program.cdx.json" .
-		jq 'del(.metadata.timestamp)' "$share/doc/dyno/$program.cdx.json" >"$out/$program-$version-linux-$arch.cdx.json"
+		GOARCH=$arch "$sbom" app -json -licenses -std -noserial -main "cmd/$program" -output "$share/doc/dyno/$program.cdx.json" .
+		jq --arg commit "$commit" 'del(.metadata.timestamp) | .metadata.component.properties += [{name: "org.opencontainers.image.revision", value: $commit}]' \
+			"$share/doc/dyno/$program.cdx.json" >"$out/$program-$version-linux-$arch.cdx.json"
 		cp "$out/$program-$version-linux-$arch.cdx.json" "$share/doc/dyno/$program.cdx.json"
 	done
 	find "$work/$folder" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
