@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/buildinfo"
 	"dyno/internal/cli/command"
 	"dyno/internal/settings"
 	"dyno/lab/fleet"
@@ -74,7 +75,7 @@ labels. If no control plane answers, the agent tries again every second.`,
 				level = slog.LevelDebug
 			}
 			c.Lines = &agent.Lines{}
-			c.Version, c.Logger = version(), slog.New(slog.NewJSONHandler(io.MultiWriter(a.stderr, c.Lines), &slog.HandlerOptions{Level: level}))
+			c.Version, c.Logger = buildinfo.Version(), slog.New(slog.NewJSONHandler(io.MultiWriter(a.stderr, c.Lines), &slog.HandlerOptions{Level: level}))
 			server, err := agent.New(cmd.Context(), c)
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "dyno fleet authority lets machines join, and prints how")

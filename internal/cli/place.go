@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/buildinfo"
 	"dyno/internal/cli/command"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
@@ -87,7 +88,7 @@ func (a *app) registered(ctx context.Context) ([]registry.Agent, error) {
 
 // connectTo asks agents what they are, each named by its address.
 func connectTo(ctx context.Context, m *identity.Member, addresses ...string) ([]*fleet.Agent, error) {
-	connected, err := fleet.Connect(ctx, version(), m, addresses...)
+	connected, err := fleet.Connect(ctx, buildinfo.Version(), m, addresses...)
 	if err != nil {
 		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
 	}

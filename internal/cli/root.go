@@ -25,6 +25,7 @@ import (
 	"dyno/host/child"
 	"dyno/host/sysctl"
 	"dyno/host/target"
+	"dyno/internal/buildinfo"
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/doctor"
 	"dyno/internal/cli/foreign"
@@ -123,7 +124,7 @@ the results and how certain they are.
 dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, a stream of events
 (dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
 or with -n, none is sent.`,
-		Version:           builtFrom(buildInfo()),
+		Version:           buildinfo.Text("dyno"),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -151,7 +152,7 @@ or with -n, none is sent.`,
 	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(), doctor.OracleCommand(),
+		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, buildinfo.Version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(), doctor.OracleCommand(),
 		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
 	return root
 }

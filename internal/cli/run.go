@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/board"
+	"dyno/internal/buildinfo"
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
@@ -433,7 +434,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 		Dir:     dir,
 		Program: program,
 		Command: append([]string{"dyno"}, a.args...),
-		Version: version(),
+		Version: buildinfo.Version(),
 		Referee: verdict.Referee{},
 	}, err
 }

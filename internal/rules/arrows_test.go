@@ -21,7 +21,7 @@ var arrows = []arrow{
 	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"internal/cli", []string{
-		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
+		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/buildinfo", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/fields", "internal/secretfile", "internal/settings", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
 	}, "the command line joins all stages"},
 	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
@@ -185,7 +185,7 @@ var arrows = []arrow{
 	{"services/bot/upstream", []string{"internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"internal/fields", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
-	{"services/internal", []string{"internal/fields", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
+	{"services/internal", []string{"internal/buildinfo", "internal/fields", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
 	{"services/internal/flood", nil, "connections are guarded, whoever serves them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
@@ -194,6 +194,7 @@ var arrows = []arrow{
 	{"internal/settings", []string{"internal/fields", "internal/nearest"}, "what a file and flags say goes to a struct, whatever it configures"},
 	{"internal/texts", nil, "words need nothing but themselves"},
 	{"internal/nesting", nil, "it counts brackets, and nothing of what they hold"},
+	{"internal/buildinfo", nil, "it knows what Go has written into a program, whichever that is"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
 	{"internal/rate", nil, "it counts, and knows no callers"},
 	{"internal/secretfile", nil, "a secret is kept from others, whatever it opens"},
@@ -217,7 +218,7 @@ var arrows = []arrow{
 	{"bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
-	{"scripts/manpages", []string{"internal/cli"}, "it writes down what the command line declares"},
+	{"scripts/manpages", []string{"internal/buildinfo", "internal/cli"}, "it writes down what the command line declares"},
 	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures are called"},
 }
 

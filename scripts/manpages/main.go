@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"dyno/internal/buildinfo"
 	"dyno/internal/cli"
 )
 
@@ -45,7 +46,7 @@ func write(folder string, root *cobra.Command) error {
 	}
 	root.DisableAutoGenTag = true
 	return errors.Join(
-		doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "dyno", Manual: "dyno"}, file("man1")),
+		doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "dyno " + buildinfo.Version(), Manual: "dyno"}, file("man1")),
 		root.GenBashCompletionFileV2(file("bash/dyno"), true),
 		root.GenFishCompletionFile(file("fish/dyno.fish"), true),
 		root.GenZshCompletionFile(file("zsh/_dyno")),

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/buildinfo"
 	"dyno/internal/units"
 )
 
@@ -67,6 +68,8 @@ func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // the second signal is not caught any more
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.Version = buildinfo.Text(cmd.Name())
+	cmd.SetVersionTemplate("{{.Version}}")
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"dyno/internal/buildinfo"
 )
 
 func TestMainSaysWhatFailed(t *testing.T) {
@@ -46,6 +48,14 @@ func TestMainSaysWhatFailed(t *testing.T) {
 				t.Errorf("said %q and %q, want %q", &stderr, &stdout, test.says)
 			}
 		})
+	}
+}
+
+func TestMainShowsTheVersion(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	cmd := &cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return errors.New("it ran") }}
+	if code := Main(t.Context(), cmd, []string{"--version"}, &stdout, &stderr); code != Done || stdout.String() != buildinfo.Text("program") {
+		t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
 	}
 }
 
