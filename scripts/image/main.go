@@ -3,8 +3,8 @@
 //
 //	go run ./scripts/image -program bin/dyno-bot -arch amd64 -tag dyno-bot:dev -port 8000 -port 8001 -o dyno-bot.tar
 //
-// The image holds the program, the certificates that HTTPS needs, and a user to run as. There is
-// no shell. A program that is not static needs its libraries: -file. It prints the sizes, and fails if
+// The image holds the program, the certificates that HTTPS needs, a folder for temporary files, and a user to run as.
+// There is no shell. A program that is not static needs its libraries: -file. It prints the sizes, and fails if
 // the program or the archive is larger than -most.
 package main
 
@@ -119,6 +119,7 @@ func (i image) build(program []byte) (v1.Image, error) {
 		{"etc/ssl/", 0o755, nil},
 		{"etc/ssl/certs/", 0o755, nil},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates},
+		{"tmp/", 0o1777, nil}, // of loads that keep no run folder
 		{path[1:], 0o755, program},
 	}
 	for _, name := range i.files {

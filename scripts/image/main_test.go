@@ -86,12 +86,19 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		files[h.Name] = text.String()
-		if want := map[bool]int64{true: 0o755, false: 0o644}[h.Name == "dyno-bot" || h.Name == library[1:] || strings.HasSuffix(h.Name, "/")]; h.Mode != want || h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 0 {
+		want := int64(0o644)
+		switch {
+		case h.Name == "tmp/":
+			want = 0o1777
+		case h.Name == "dyno-bot" || h.Name == library[1:] || strings.HasSuffix(h.Name, "/"):
+			want = 0o755
+		}
+		if h.Mode != want || h.Uid != 0 || h.Gid != 0 || h.ModTime.Unix() != 0 {
 			t.Errorf("%+v", h)
 		}
 	}
 	if want := map[string]string{
-		"dyno-bot": "dyno-bot", "etc/": "", "etc/ssl/": "", "etc/ssl/certs/": "", "etc/ssl/certs/ca-certificates.crt": "certificates",
+		"dyno-bot": "dyno-bot", "etc/": "", "etc/ssl/": "", "etc/ssl/certs/": "", "etc/ssl/certs/ca-certificates.crt": "certificates", "tmp/": "",
 		"etc/passwd": "nobody:x:65532:65532::/:/\n", library[1:]: "library",
 	}; !reflect.DeepEqual(files, want) {
 		t.Errorf("%v", files)
