@@ -90,7 +90,7 @@ var arrows = []arrow{
 	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
-	{"results/rundir", []string{"results/mask", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/rundir", []string{"results/mask", "internal/filelock", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
 	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},
@@ -197,6 +197,7 @@ var arrows = []arrow{
 	{"internal/buildinfo", nil, "it knows what Go has written into a program, whichever that is"},
 	{"internal/nearest", nil, "it knows words, and nothing of what they name"},
 	{"internal/rate", nil, "it counts, and knows no callers"},
+	{"internal/filelock", nil, "a file is locked, whatever it holds"},
 	{"internal/secretfile", nil, "a secret is kept from others, whatever it opens"},
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},

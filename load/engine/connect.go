@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
@@ -252,7 +252,7 @@ func (w *worker) expireConnecting(now int64) {
 	limit := now - int64(w.engine.config.ConnectTimeout)
 	for i := w.conns.connecting.Head(); i != none && w.conns.all[i].began <= limit; i = w.conns.connecting.Head() {
 		c := &w.conns.all[i]
-		var err error = unix.ETIMEDOUT
+		var err error = syscall.ETIMEDOUT
 		switch c.state {
 		case tunnelling:
 			err = w.tunnelError(errTimeout)
@@ -312,7 +312,7 @@ func (w *worker) failUnsent(x *exchange, c *connection, now int64, err error) {
 
 // hangUp closes a connection's socket, whose later events no longer count.
 func (w *worker) hangUp(c *connection) {
-	c.Close()
+	c.Close(w.sockets)
 	c.blocked, c.again = false, false
 }
 

@@ -64,9 +64,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/messages"
 	"dyno/load/engine/queue"
@@ -88,7 +87,7 @@ type Unreachable struct {
 }
 
 func (e *Unreachable) Error() string {
-	if errors.Is(e.Err, unix.ECONNREFUSED) {
+	if errors.Is(e.Err, syscall.ECONNREFUSED) {
 		if e.Proxied {
 			return "the proxy " + e.Address + " refused the connection"
 		}
@@ -381,7 +380,7 @@ func (t *threads) carry(w *worker) {
 	if cpus := w.engine.config.CPUs; len(cpus) > 0 {
 		cpu = cpus[w.number%len(cpus)]
 	}
-	w.thread = unix.Gettid()
+	w.thread = thread.ID()
 	err := thread.Place(cpu)
 	if err == nil {
 		w.chooseClock()

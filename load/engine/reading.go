@@ -2,8 +2,7 @@ package engine
 
 import (
 	"cmp"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/record"
@@ -58,9 +57,9 @@ func (w *worker) read(i int32, c *connection) (now int64) {
 		n, r, errno := c.Read(w.sockets, buffer, w.sockets.Emptied)
 		now = r.Read
 		switch {
-		case errno == unix.EINTR:
+		case errno == syscall.EINTR:
 			continue
-		case errno == unix.EAGAIN && c.Lost == nil:
+		case errno == syscall.EAGAIN && c.Lost == nil:
 			return now
 		case errno != 0:
 			w.broken(i, c, now, errno)
@@ -269,7 +268,7 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 const firstRefusal = 400
 
 // broken handles an error of the socket, from which nothing can be read any more.
-func (w *worker) broken(i int32, c *connection, now int64, errno unix.Errno) {
+func (w *worker) broken(i int32, c *connection, now int64, errno syscall.Errno) {
 	if c.Lost == nil {
 		c.Lost = w.sockets.PeerError(c.cutKind(), errno)
 	}

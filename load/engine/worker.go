@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/load/engine/messages"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
@@ -126,7 +124,7 @@ func (w *worker) loop() {
 		w.flushOutgoing()
 
 		next := w.nextDue()
-		var events []unix.EpollEvent
+		var events []poll.Event
 		switch now = w.sockets.Clock.Now(); {
 		case next-now <= 0 || eager || len(w.conns.again) > 0:
 			events = w.sockets.Poller.Poll()
@@ -181,7 +179,7 @@ func (w *worker) closeAll() {
 func (w *worker) connections() int { return w.conns.open + w.subscribers.Open() }
 
 // handle serves events, and between them the arrivals that came due.
-func (w *worker) handle(events []unix.EpollEvent) {
+func (w *worker) handle(events []poll.Event) {
 	if len(w.conns.again) > 0 {
 		w.runDeferred()
 	}
@@ -203,7 +201,7 @@ func (w *worker) handle(events []unix.EpollEvent) {
 			continue // of a connection that is gone
 		}
 		if c.state == connecting {
-			if ev.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+			if ev.Events&(poll.Out|poll.Failure|poll.HangUp) == 0 {
 				continue
 			}
 			w.connected(i, c)
@@ -211,12 +209,12 @@ func (w *worker) handle(events []unix.EpollEvent) {
 				continue
 			}
 		}
-		if ev.Events&unix.EPOLLOUT != 0 && (c.Pending() || c.blocked) {
+		if ev.Events&poll.Out != 0 && (c.Pending() || c.blocked) {
 			w.flush(i, c)
 		}
-		const readable = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+		const readable = poll.In | poll.PeerEnded | poll.HangUp | poll.Failure
 		if ev.Events&readable != 0 && c.Generation == generation {
-			c.HungUp = c.HungUp || ev.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0
+			c.HungUp = c.HungUp || ev.Events&(poll.PeerEnded|poll.HangUp|poll.Failure) != 0
 			w.readNow(i, c)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/load/jsonpath"
 )
 
@@ -111,7 +109,7 @@ func (t *Table) read(f *os.File, kept int64) error {
 	}
 	if t.mapped && err == nil {
 		// What was looked at once is not to count as the process's memory.
-		err = os.NewSyscallError("madvise", unix.Madvise(t.data, unix.MADV_DONTNEED))
+		err = forget(t.data)
 	}
 	return err
 }
@@ -121,9 +119,9 @@ func (t *Table) mapFile(f *os.File, size int64) error {
 	if int64(int(size)) != size {
 		return &Fault{File: t.name, Problem: fmt.Sprintf("%d bytes are more than the address space holds", size), Hint: "split the file"}
 	}
-	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	data, err := mapping(f, int(size))
 	if err != nil {
-		return fmt.Errorf("feed: %s: %w", t.name, os.NewSyscallError("mmap", err))
+		return fmt.Errorf("feed: %s: %w", t.name, err)
 	}
 	t.data, t.mapped = data, true
 	return nil
@@ -181,7 +179,7 @@ func (t *Table) Close() error {
 	if !t.mapped || data == nil {
 		return nil
 	}
-	return os.NewSyscallError("munmap", unix.Munmap(data))
+	return unmap(data)
 }
 
 // span returns where a row stands in the file, its line end included.

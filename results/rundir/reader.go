@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"dyno/internal/texts"
@@ -246,10 +245,9 @@ func (t *TrialFolder) read(root *os.Root) error {
 	return t.check(filepath.Base(t.Name))
 }
 
-// openFile opens a regular file within the root. It never waits, as opening a pipe would
-// for its writer.
+// openFile opens a regular file within the root. It never waits.
 func openFile(root *os.Root, name string, limit int64) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := root.OpenFile(name, readOnly, 0)
 	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {

@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
+
+	"dyno/internal/filelock"
 )
 
 // The names of files in a run folder and in a trial's folder.
@@ -107,7 +108,7 @@ func Reopen(dir string) (*Writer, *Folder, error) {
 	return w, f, nil
 }
 
-// open opens the folder and locks it. The lock is the kernel's (flock(2)), on a file that
+// open opens the folder and locks it. The lock is the kernel's, on a file that
 // is never removed. It ends with the process that holds it, however that process ends.
 func (w *Writer) open() (err error) {
 	if w.root, err = os.OpenRoot(w.dir); err != nil {
@@ -116,12 +117,11 @@ func (w *Writer) open() (err error) {
 	if w.lock, err = w.root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return errors.Join(w.located(lockFile, err), w.root.Close())
 	}
-	err = syscall.Flock(int(w.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor is small
-	switch {
-	case errors.Is(err, syscall.EWOULDBLOCK):
+	switch err = filelock.TryLock(w.lock); {
+	case errors.Is(err, filelock.ErrLocked):
 		err = fmt.Errorf("run folder: %s: %w", w.dir, ErrBusy)
 	case err != nil:
-		err = w.located(lockFile, os.NewSyscallError("flock", err))
+		err = w.located(lockFile, err)
 	default:
 		return nil
 	}
@@ -236,15 +236,6 @@ func (w *Writer) writeTemp(name string, content []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-// syncDir makes a rename in a folder durable.
-func (w *Writer) syncDir(dir string) error {
-	d, err := w.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // LastTrial returns the highest number that any trial's folder has, those that

@@ -6,28 +6,27 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // An Endpoint is a resolved address. It belongs to one thread: connecting writes
 // to its encoded form.
 type Endpoint struct {
 	family int
-	addr   unix.Sockaddr
+	addr   syscall.Sockaddr
 }
 
 // clone returns an endpoint for another thread.
 func (e Endpoint) clone() Endpoint {
 	switch a := e.addr.(type) {
-	case *unix.SockaddrInet4:
+	case *syscall.SockaddrInet4:
 		c := *a
 		e.addr = &c
-	case *unix.SockaddrInet6:
+	case *syscall.SockaddrInet6:
 		c := *a
 		e.addr = &c
-	case *unix.SockaddrUnix:
+	case *syscall.SockaddrUnix:
 		c := *a
 		e.addr = &c
 	}
@@ -38,7 +37,7 @@ func (e Endpoint) clone() Endpoint {
 // connection, so that a name like localhost means the family the target listens on.
 func Resolve(ctx context.Context, network, address string) (Endpoint, error) {
 	if network == "unix" {
-		return Endpoint{unix.AF_UNIX, &unix.SockaddrUnix{Name: address}}, nil
+		return Endpoint{syscall.AF_UNIX, &syscall.SockaddrUnix{Name: address}}, nil
 	}
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
@@ -72,9 +71,9 @@ func Resolve(ctx context.Context, network, address string) (Endpoint, error) {
 func endpointOf(a netip.Addr, port int) (Endpoint, error) {
 	a = a.Unmap()
 	if a.Is4() {
-		return Endpoint{unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: a.As4()}}, nil
+		return Endpoint{syscall.AF_INET, &syscall.SockaddrInet4{Port: port, Addr: a.As4()}}, nil
 	}
-	sa := &unix.SockaddrInet6{Port: port, Addr: a.As16()}
+	sa := &syscall.SockaddrInet6{Port: port, Addr: a.As16()}
 	if zone := a.Zone(); zone != "" {
 		ifi, err := net.InterfaceByName(zone)
 		if err != nil {
@@ -82,5 +81,5 @@ func endpointOf(a netip.Addr, port int) (Endpoint, error) {
 		}
 		sa.ZoneId = uint32(ifi.Index) //nolint:gosec // an interface's index is positive
 	}
-	return Endpoint{unix.AF_INET6, sa}, nil
+	return Endpoint{syscall.AF_INET6, sa}, nil
 }

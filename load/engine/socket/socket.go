@@ -4,9 +4,8 @@ package socket
 
 import (
 	"errors"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/poll"
@@ -67,20 +66,20 @@ func (t *Thread) FailedHandshakes() uint64 { return t.tls.Failed() }
 // An errnoKind is a system error and what it means for a request.
 type errnoKind struct {
 	kind  wire.Kind
-	errno unix.Errno
+	errno syscall.Errno
 }
 
 // Error returns the one error there is for a system error of that kind, so
 // that failing in the same way again allocates nothing.
-func (t *Thread) Error(kind wire.Kind, errno unix.Errno) *wire.Error {
+func (t *Thread) Error(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	key := errnoKind{kind, errno}
 	e := t.errnos[key]
 	if e == nil {
 		text := errno.Error()
 		switch errno {
-		case unix.ECONNRESET:
+		case syscall.ECONNRESET:
 			text = "the peer reset the connection"
-		case unix.EPIPE:
+		case syscall.EPIPE:
 			text = "the peer had closed the connection"
 		}
 		e = &wire.Error{Kind: kind, Text: text}
@@ -91,13 +90,13 @@ func (t *Thread) Error(kind wire.Kind, errno unix.Errno) *wire.Error {
 
 // PeerError returns the error for a system error of a connection: of a kind, unless it says that
 // the generator lacked descriptors, ports or memory, or that this machine forbids the connection.
-func (t *Thread) PeerError(kind wire.Kind, errno unix.Errno) *wire.Error {
+func (t *Thread) PeerError(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	return t.Error(kindOf(errno, kind), errno)
 }
 
-func kindOf(errno unix.Errno, otherwise wire.Kind) wire.Kind {
+func kindOf(errno syscall.Errno, otherwise wire.Kind) wire.Kind {
 	switch errno {
-	case unix.EMFILE, unix.ENFILE, unix.EADDRNOTAVAIL, unix.ENOBUFS, unix.ENOMEM, unix.EPERM:
+	case syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM:
 		return wire.Generator
 	}
 	return otherwise
@@ -105,7 +104,7 @@ func kindOf(errno unix.Errno, otherwise wire.Kind) wire.Kind {
 
 // generatorError makes a system error one of the generator's own.
 func (t *Thread) generatorError(err error) error {
-	var errno unix.Errno
+	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return t.Error(wire.Generator, errno)
 	}
@@ -117,7 +116,7 @@ func (t *Thread) generatorError(err error) error {
 func (t *Thread) ConnectError(err error) *wire.Error {
 	var (
 		known *wire.Error
-		errno unix.Errno
+		errno syscall.Errno
 	)
 	switch {
 	case errors.As(err, &known):
@@ -168,13 +167,13 @@ func (s *Socket) Open(t *Thread, token int32, receive int) error {
 		return t.generatorError(err)
 	}
 	if receive > 0 {
-		err = t.generatorError(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receive))
+		err = t.generatorError(setOption(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, receive))
 	}
 	if err == nil {
-		if err = unix.Connect(fd, t.to.addr); errors.Is(err, unix.EINPROGRESS) {
+		if err = connect(fd, t.to.addr); errors.Is(err, syscall.EINPROGRESS) {
 			err = nil
 		}
-		if t.to.family != unix.AF_UNIX && errors.Is(err, unix.EAGAIN) {
+		if t.to.family != syscall.AF_UNIX && errors.Is(err, syscall.EAGAIN) {
 			err = t.generatorError(err) // no local port; of a Unix socket it means a full accept queue
 		}
 	}
@@ -182,7 +181,7 @@ func (s *Socket) Open(t *Thread, token int32, receive int) error {
 		err = t.generatorError(t.Poller.Add(fd, token, s.Generation+1))
 	}
 	if err != nil {
-		unix.Close(fd)
+		closeSocket(fd)
 		return err
 	}
 	s.Generation++
@@ -191,27 +190,28 @@ func (s *Socket) Open(t *Thread, token int32, receive int) error {
 }
 
 func (t *Thread) socket() (int, error) {
-	fd, err := unix.Socket(t.to.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err := open(t.to.family)
 	if err != nil {
 		return -1, err
 	}
-	if t.to.family == unix.AF_UNIX {
+	if t.to.family == syscall.AF_UNIX {
 		return fd, nil
 	}
-	err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	err = setOption(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	if err == nil && t.Clock.Stamping() {
 		err = clock.RequestStamps(fd)
 	}
 	if err != nil {
-		unix.Close(fd)
+		closeSocket(fd)
 		return -1, err
 	}
 	return fd, nil
 }
 
 // Close closes the connection. Its later events no longer count.
-func (s *Socket) Close() {
-	unix.Close(int(s.FD))
+func (s *Socket) Close(t *Thread) {
+	t.Poller.Remove(s.FD)
+	closeSocket(int(s.FD))
 	s.FD = None
 	s.Generation++
 	s.pending, s.Lost = nil, nil
@@ -232,9 +232,12 @@ func (s *Socket) stamp() { s.stamping = clock.RequestStamps(int(s.FD)) == nil }
 
 // Read reads what has arrived. The socket was known to be empty at a time, which is 0 if that is
 // not known.
-func (s *Socket) Read(t *Thread, p []byte, empty int64) (n int, r clock.Reading, errno unix.Errno) {
+func (s *Socket) Read(t *Thread, p []byte, empty int64) (n int, r clock.Reading, errno syscall.Errno) {
 	return t.Clock.Read(s.FD, p, s.stamping, empty)
 }
+
+// IgnoreIn ends the events of what arrives. From now on the reader reads at a pace of its own.
+func (s *Socket) IgnoreIn(t *Thread) { t.Poller.IgnoreIn(s.FD) }
 
 // Pending tells whether there is something that the socket has not taken yet.
 func (s *Socket) Pending() bool { return len(s.pending) > 0 }
@@ -249,6 +252,9 @@ func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
 	s.pending = rest
 	if errno != 0 {
 		return t.PeerError(kind, errno)
+	}
+	if len(rest) > 0 {
+		t.Poller.AwaitOut(s.FD)
 	}
 	return s.FlushTLS(t, kind)
 }
@@ -278,8 +284,9 @@ func (s *Socket) WriteOutput(t *Thread, m wire.Mux) (blocked bool, err error) {
 		switch n, errno := poll.Write(s.FD, p); errno {
 		case 0:
 			m.Wrote(n)
-		case unix.EINTR:
-		case unix.EAGAIN:
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			t.Poller.AwaitOut(s.FD)
 			return true, nil
 		default:
 			return false, t.PeerError(wire.Reset, errno)

@@ -69,7 +69,9 @@ func (s *Socket) write(t *Thread, p []byte, kind wire.Kind) error {
 		if errno != 0 {
 			return t.PeerError(kind, errno)
 		}
-		p = rest
+		if p = rest; len(p) > 0 {
+			t.Poller.AwaitOut(s.FD)
+		}
 	}
 	if len(p) > 0 {
 		s.tls.kept = append(append(s.tls.kept[:0], s.pending...), p...)

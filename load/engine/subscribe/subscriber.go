@@ -5,9 +5,8 @@ package subscribe
 import (
 	"math"
 	"math/rand/v2"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/load/delivery"
 	"dyno/load/engine/poll"
@@ -189,7 +188,7 @@ func (p *Pool) Serve(now int64) {
 			s.state = subQueued
 			p.queue.Push(i)
 		case subConnecting:
-			p.subscriptionFailed(i, s, now, p.sockets.Error(wire.Connect, unix.ETIMEDOUT))
+			p.subscriptionFailed(i, s, now, p.sockets.Error(wire.Connect, syscall.ETIMEDOUT))
 		case subHandshaking:
 			p.subscriptionFailed(i, s, now, socket.ErrHandshakeTimeout)
 		case subRequested:
@@ -225,7 +224,7 @@ func (p *Pool) connect(i int32, s *subscriber, now int64) {
 
 // Handle serves an event of a subscriber's connection, and returns the time after
 // it.
-func (p *Pool) Handle(ev *unix.EpollEvent) int64 {
+func (p *Pool) Handle(ev *poll.Event) int64 {
 	i := subscriberOf(ev.Fd)
 	s := &p.all[i]
 	generation := uint32(ev.Pad) //nolint:gosec // carried, not computed with
@@ -233,16 +232,16 @@ func (p *Pool) Handle(ev *unix.EpollEvent) int64 {
 		return 0 // of a connection that is gone
 	}
 	if s.state == subConnecting {
-		if ev.Events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) == 0 {
+		if ev.Events&(poll.Out|poll.Failure|poll.HangUp) == 0 {
 			return 0
 		}
 		p.connected(i, s)
 	}
-	if s.Generation == generation && s.Pending() && ev.Events&unix.EPOLLOUT != 0 {
+	if s.Generation == generation && s.Pending() && ev.Events&poll.Out != 0 {
 		p.writeSubscription(s)
 	}
-	const hangUp = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
-	if s.Generation != generation || ev.Events&(unix.EPOLLIN|hangUp) == 0 && s.Lost == nil {
+	const hangUp = poll.PeerEnded | poll.HangUp | poll.Failure
+	if s.Generation != generation || ev.Events&(poll.In|hangUp) == 0 && s.Lost == nil {
 		return 0
 	}
 	s.HungUp = s.HungUp || ev.Events&hangUp != 0
@@ -255,6 +254,7 @@ func (p *Pool) Handle(ev *unix.EpollEvent) int64 {
 		p.subscriptionEnded(i, s, now, nil)
 		return now
 	}
+	s.IgnoreIn(p.sockets)
 	return 0
 }
 
@@ -318,12 +318,12 @@ func (p *Pool) readStream(i int32, s *subscriber, empty int64) int64 {
 		n, r, errno := s.Read(p.sockets, buffer, empty)
 		now := r.Read
 		switch {
-		case errno == unix.EINTR:
+		case errno == syscall.EINTR:
 			continue
 		case s.Lost != nil && (errno != 0 || n == 0):
 			p.subscriptionEnded(i, s, now, s.Lost)
 			return now
-		case errno == unix.EAGAIN:
+		case errno == syscall.EAGAIN:
 			s.emptied = now
 			p.setSlowRead(i, s, now)
 			return now
@@ -445,7 +445,7 @@ func (p *Pool) hangUp(s *subscriber) {
 		p.rec.Deviations(d.Deviations())
 	}
 	s.CloseNotify(p.sockets)
-	s.Close()
+	s.Close(p.sockets)
 }
 
 // attempted counts a subscriber whose first attempt has ended.

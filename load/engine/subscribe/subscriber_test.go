@@ -1,3 +1,5 @@
+//go:build linux
+
 package subscribe
 
 import (
@@ -261,7 +263,7 @@ func TestAnswerBeforeTheSubscription(t *testing.T) {
 	if err := unix.Close(pair[1]); err != nil {
 		t.Fatal(err)
 	}
-	p.Handle(&unix.EpollEvent{Fd: subscriberToken(0), Events: unix.EPOLLOUT, Pad: int32(s.Generation)})
+	p.Handle(&poll.Event{Fd: subscriberToken(0), Events: poll.Out, Pad: int32(s.Generation)})
 	if n := p.failures[wire.StatusError(503)]; n != 1 || s.FD != socket.None {
 		t.Errorf("failures %v; want status 503", p.failures)
 	}

@@ -1,4 +1,3 @@
-// Package thread places a worker's thread and reads the processor time that threads use.
 package thread
 
 import (
@@ -8,6 +7,9 @@ import (
 
 	"dyno/load/engine/record"
 )
+
+// ID returns the number of the calling thread.
+func ID() int { return unix.Gettid() }
 
 // CPU returns the processor time the calling thread has used.
 func CPU() record.CPUTime { return rusage(unix.RUSAGE_THREAD) }

@@ -1,0 +1,130 @@
+//go:build !linux || portable
+
+package poll
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// An Event says what happened to a socket: Fd is its token, and Pad its generation.
+type Event struct {
+	Events  uint32
+	Fd, Pad int32
+}
+
+// A Poller is an array of descriptors, all of which the system examines in each wait. One thread
+// uses it, except for Wake.
+//
+// A wait reports what can be read until it was read. It reports that a socket can be
+// written to once for each AwaitOut.
+type Poller struct {
+	wake   *net.UDPConn // sends to itself
+	self   netip.AddrPort
+	fds    []descriptor  // the first is that of wake
+	marks  []Event       // of each descriptor: what its events bear
+	places map[int32]int // where a descriptor is in fds
+	events []Event
+}
+
+// New returns a poller that waits for Wake alone. Windows polls nothing but sockets, so that
+// wakes it.
+func New() (*Poller, error) {
+	wake, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return nil, err
+	}
+	p := &Poller{wake: wake, self: wake.LocalAddr().(*net.UDPAddr).AddrPort(), places: map[int32]int{}}
+	raw, err := wake.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			p.add(int32(fd), Event{Fd: WakeToken}, In) //nolint:gosec // a descriptor is small
+		})
+	}
+	if err != nil {
+		return nil, errors.Join(err, wake.Close())
+	}
+	return p, nil
+}
+
+// Close closes the poller, which nobody wakes any more.
+func (p *Poller) Close() { _ = p.wake.Close() } // nothing was kept in it
+
+// Add registers a socket that connects. The token and the generation come back with its events;
+// the generation tells events of a closed socket from those of its successor.
+func (p *Poller) Add(fd int, token int32, generation uint32) error {
+	p.add(int32(fd), Event{Fd: token, Pad: int32(generation)}, In|Out|PeerEnded) //nolint:gosec // carried, not computed with
+	return nil
+}
+
+func (p *Poller) add(fd int32, mark Event, events int16) {
+	p.places[fd] = len(p.fds)
+	p.fds = append(p.fds, descriptor{Fd: handle(fd), Events: events})
+	p.marks = append(p.marks, mark)
+}
+
+// Remove forgets a socket that is about to be closed.
+func (p *Poller) Remove(fd int32) {
+	i, known := p.places[fd]
+	if !known {
+		return
+	}
+	last := len(p.fds) - 1
+	p.fds[i], p.marks[i] = p.fds[last], p.marks[last]
+	p.places[int32(p.fds[i].Fd)] = i //nolint:gosec // it came as one
+	p.fds, p.marks = p.fds[:last], p.marks[:last]
+	delete(p.places, fd)
+}
+
+// AwaitOut asks for an event when a socket that took no more has room again.
+func (p *Poller) AwaitOut(fd int32) {
+	if i, known := p.places[fd]; known {
+		p.fds[i].Events |= Out
+	}
+}
+
+// IgnoreIn ends the events of what arrives on a socket whose reader has a pace of its own.
+func (p *Poller) IgnoreIn(fd int32) {
+	if i, known := p.places[fd]; known {
+		p.fds[i].Events &^= In
+	}
+}
+
+// Wake ends a wait, from any thread.
+func (p *Poller) Wake() {
+	_, _ = p.wake.WriteToUDPAddrPort([]byte{1}, p.self) // a full socket already wakes
+}
+
+// Poll returns the events at hand without waiting.
+func (p *Poller) Poll() []Event { return p.wait(0) }
+
+// Full tells whether there may be more events than those that were returned.
+func (p *Poller) Full([]Event) bool { return false }
+
+// Wait returns the next events, or none when timeout has passed or a signal came. It waits for
+// whole milliseconds, and leaves the rest to the caller.
+func (p *Poller) Wait(timeout time.Duration) []Event {
+	return p.wait(max(timeout-late, 0) / time.Millisecond)
+}
+
+func (p *Poller) wait(ms time.Duration) []Event {
+	p.events = p.events[:0]
+	n := await(p.fds, ms)
+	for i := 0; n > 0 && i < len(p.fds); i++ {
+		d := &p.fds[i]
+		if d.Revents == 0 {
+			continue
+		}
+		n--
+		if i == 0 {
+			_, _ = Read(int32(d.Fd), make([]byte, 1)) // the next wait reports what is left
+		}
+		d.Events &^= d.Revents & Out
+		event := p.marks[i]
+		event.Events = uint32(uint16(d.Revents)) //nolint:gosec // bits
+		p.events = append(p.events, event)
+	}
+	return p.events
+}
