@@ -3,6 +3,7 @@
 package poll
 
 import (
+	"errors"
 	"math"
 	"syscall"
 	"time"
@@ -25,6 +26,30 @@ const (
 
 // late is by how much a wait may be late.
 const late = 0
+
+// newWake returns the two ends of a pipe.
+func newWake() (wakeable, wake int32, err error) {
+	syscall.ForkLock.RLock() // a program that is started now is not to inherit them
+	defer syscall.ForkLock.RUnlock()
+	var ends [2]int
+	if err := unix.Pipe(ends[:]); err != nil {
+		return 0, 0, err
+	}
+	for _, fd := range ends {
+		unix.CloseOnExec(fd)
+		err = errors.Join(err, unix.SetNonblock(fd, true))
+	}
+	wakeable, wake = int32(ends[0]), int32(ends[1]) //nolint:gosec // descriptors are small
+	if err != nil {
+		closeWake(wakeable, wake)
+	}
+	return wakeable, wake, err
+}
+
+func closeWake(wakeable, wake int32) {
+	_ = unix.Close(int(wakeable)) // nothing was kept in it
+	_ = unix.Close(int(wake))
+}
 
 // await returns how many descriptors have events.
 func await(fds []descriptor, ms time.Duration) int {

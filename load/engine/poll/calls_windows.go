@@ -37,6 +37,32 @@ var (
 	procSend = winsock.NewProc("send")
 )
 
+// newWake returns a socket that sends to itself: Windows polls nothing but sockets.
+func newWake() (wakeable, wake int32, err error) {
+	// The package net does so too, when it is first used. Each call counts for itself.
+	if err := windows.WSAStartup(0x202, new(windows.WSAData)); err != nil {
+		return 0, 0, err
+	}
+	s, err := windows.WSASocket(windows.AF_INET, windows.SOCK_DGRAM, 0, nil, 0, windows.WSA_FLAG_OVERLAPPED|windows.WSA_FLAG_NO_HANDLE_INHERIT)
+	if err != nil {
+		return 0, 0, Common(err)
+	}
+	var self windows.Sockaddr = &windows.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err = windows.Bind(s, self); err == nil {
+		self, err = windows.Getsockname(s)
+	}
+	if err == nil {
+		err = windows.Connect(s, self)
+	}
+	if err != nil {
+		_ = windows.Closesocket(s) // the error says more
+		return 0, 0, Common(err)
+	}
+	return int32(s), int32(s), nil //nolint:gosec // handles are small
+}
+
+func closeWake(s, _ int32) { _ = windows.Closesocket(windows.Handle(s)) } // nothing was kept in it
+
 // await returns how many descriptors have events.
 func await(fds []descriptor, ms time.Duration) int {
 	n, _, _ := syscall.SyscallN(procPoll.Addr(), uintptr(unsafe.Pointer(unsafe.SliceData(fds))), uintptr(len(fds)), uintptr(min(ms, math.MaxInt32)))

@@ -92,7 +92,7 @@ func (p *Poller) Remove(int32) {}
 func (p *Poller) AwaitOut(int32) {}
 
 // IgnoreIn ends the events of what arrives on a socket whose reader has a pace of its own. By epoll
-// there is one event however long nothing is read.
+// there are few as it is: one for each segment.
 func (p *Poller) IgnoreIn(int32) {}
 
 // Wake ends a wait, from any thread.

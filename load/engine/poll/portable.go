@@ -2,12 +2,7 @@
 
 package poll
 
-import (
-	"errors"
-	"net"
-	"net/netip"
-	"time"
-)
+import "time"
 
 // An Event says what happened to a socket: Fd is its token, and Pad its generation.
 type Event struct {
@@ -21,36 +16,26 @@ type Event struct {
 // A wait reports what can be read until it was read. It reports that a socket can be
 // written to once for each AwaitOut.
 type Poller struct {
-	wake   *net.UDPConn // sends to itself
-	self   netip.AddrPort
-	fds    []descriptor  // the first is that of wake
-	marks  []Event       // of each descriptor: what its events bear
-	places map[int32]int // where a descriptor is in fds
-	events []Event
+	wakeable, wake int32         // what is written to the second can be read from the first
+	fds            []descriptor  // the first is wakeable
+	marks          []Event       // of each descriptor: what its events bear
+	places         map[int32]int // where a descriptor is in fds
+	events         []Event
 }
 
-// New returns a poller that waits for Wake alone. Windows polls nothing but sockets, so that
-// wakes it.
+// New returns a poller that waits for Wake alone.
 func New() (*Poller, error) {
-	wake, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
+	p := &Poller{places: map[int32]int{}}
+	var err error
+	if p.wakeable, p.wake, err = newWake(); err != nil {
 		return nil, err
 	}
-	p := &Poller{wake: wake, self: wake.LocalAddr().(*net.UDPAddr).AddrPort(), places: map[int32]int{}}
-	raw, err := wake.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) {
-			p.add(int32(fd), Event{Fd: WakeToken}, In) //nolint:gosec // a descriptor is small
-		})
-	}
-	if err != nil {
-		return nil, errors.Join(err, wake.Close())
-	}
+	p.add(p.wakeable, Event{Fd: WakeToken}, In)
 	return p, nil
 }
 
 // Close closes the poller, which nobody wakes any more.
-func (p *Poller) Close() { _ = p.wake.Close() } // nothing was kept in it
+func (p *Poller) Close() { closeWake(p.wakeable, p.wake) }
 
 // Add registers a socket that connects. The token and the generation come back with its events;
 // the generation tells events of a closed socket from those of its successor.
@@ -94,7 +79,7 @@ func (p *Poller) IgnoreIn(fd int32) {
 
 // Wake ends a wait, from any thread.
 func (p *Poller) Wake() {
-	_, _ = p.wake.WriteToUDPAddrPort([]byte{1}, p.self) // a full socket already wakes
+	_, _ = Write(p.wake, []byte{1}) // a full one already wakes
 }
 
 // Poll returns the events at hand without waiting.
@@ -119,7 +104,7 @@ func (p *Poller) wait(ms time.Duration) []Event {
 		}
 		n--
 		if i == 0 {
-			_, _ = Read(int32(d.Fd), make([]byte, 1)) // the next wait reports what is left
+			_, _ = Read(p.wakeable, make([]byte, 64)) // the next wait reports what is left
 		}
 		d.Events &^= d.Revents & Out
 		event := p.marks[i]

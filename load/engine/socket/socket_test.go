@@ -107,7 +107,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 	}
 }
 
-// What arrives makes events until a reader has its own pace. The peer's end makes one nevertheless.
+// What arrives makes events until a reader has its own pace.
 func TestReadAndEnd(t *testing.T) {
 	s := connectedPair(t)
 	if _, err := s.peer.Write([]byte("abc")); err != nil {
@@ -133,8 +133,10 @@ func TestReadAndEnd(t *testing.T) {
 	if err := s.peer.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if events := next(t, s.thread); events&(poll.PeerEnded|poll.HangUp) == 0 {
-		t.Errorf("events %#x, want that the peer ended", events)
+	if poll.PeerEnded != 0 { // elsewhere a slow reader finds the end when it reads
+		if events := next(t, s.thread); events&poll.PeerEnded == 0 {
+			t.Errorf("events %#x, want that the peer ended", events)
+		}
 	}
 	s.Close(s.thread)
 	silent(t, s.thread, "a closed socket")
@@ -143,15 +145,20 @@ func TestReadAndEnd(t *testing.T) {
 // An error has the same name on all systems.
 func TestErrors(t *testing.T) {
 	s := connectedPair(t)
-	if err := s.peer.SetLinger(0); err != nil {
+	s.Put([]byte("ab"))
+	if err := s.Flush(s.thread, wire.Reset); err != nil {
+		t.Fatal(err)
+	}
+	// A peer that leaves something unread resets the connection.
+	if _, err := io.ReadFull(s.peer, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.peer.Close(); err != nil {
 		t.Fatal(err)
 	}
 	next(t, s.thread)
-	if _, _, errno := s.Read(s.thread, s.thread.Buffer, 0); errno != syscall.ECONNRESET {
-		t.Errorf("%v, want ECONNRESET", errno)
+	if n, _, errno := s.Read(s.thread, s.thread.Buffer, 0); errno != syscall.ECONNRESET {
+		t.Errorf("%d bytes, %v; want ECONNRESET", n, errno)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
