@@ -216,3 +216,10 @@ func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Scheme+"://"+u.Host == text
 }
+
+// A socketOption is an option with its requested value and the value that the kernel gave
+// it.
+type socketOption struct {
+	name         string
+	asked, given int
+}

@@ -3,17 +3,15 @@ package hub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/hub/fanout"
 	"dyno/hub/journal"
+	"dyno/internal/loop"
 )
 
 // newLoop makes the event loop that takes over connections, if it is configured.
@@ -104,7 +102,8 @@ func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, pre
 	}); err != nil {
 		h.stats.looped.Add(-1)
 		h.stats.entered.Add(^uint64(0)) // one less: it never was a subscriber
-		return errors.Join(err, unix.Close(fd))
+		loop.Close(fd)
+		return err
 	}
 	return nil
 }
@@ -128,22 +127,6 @@ func (h *Hub) loopEnded(owner any, why fanout.End) {
 	h.farewell(owner.(*seat), reason)
 	h.stats.looped.Add(-1)
 	h.departed.wake()
-}
-
-// duplicate returns another descriptor of a socket. It does not block: Go's sockets are
-// non-blocking.
-func duplicate(c syscall.Conn) (fd int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return -1, fmt.Errorf("socket: %w", err)
-	}
-	cerr := raw.Control(func(own uintptr) {
-		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
-	})
-	if err = errors.Join(err, cerr); err != nil {
-		return -1, fmt.Errorf("duplicate the socket: %w", err)
-	}
-	return fd, nil
 }
 
 // key is equal for filters that give the same answer for every entry.

@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"dyno/internal/texts"
 )
@@ -60,7 +59,7 @@ func NewCgroup(name string, folders CgroupFolders) (*Cgroup, error) {
 	}
 	if len(c.files) == 0 {
 		err := errors.Join(faults...)
-		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
+		return nil, unreadable(name, err, "help.cgroups")
 	}
 	return c, nil
 }
@@ -196,7 +195,7 @@ func (c *Cgroup) Observe(row []float64) error {
 	var fault error
 	for _, f := range c.files {
 		b, err := f.file.read(c.buf[:])
-		if errors.Is(err, unix.ENODEV) {
+		if errors.Is(err, syscall.ENODEV) {
 			continue
 		}
 		if err == nil {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"dyno/internal/texts"
 )
 
 // CPUs observes some of the machine's CPUs by themselves, such as those of the target. A
@@ -21,7 +19,7 @@ type CPUs struct {
 func NewCPUs(name string, cpus ...int) (*CPUs, error) {
 	c := &CPUs{name: name, cpus: slices.Clone(cpus)}
 	unavailable := func(err error) error {
-		return &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
+		return unreadable(name, err, "help.proc")
 	}
 	var err error
 	if c.stat, err = openProc("/proc/stat"); err != nil {

@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // An Environment describes the machine of a run, with everything that a reader needs to
@@ -62,7 +60,6 @@ func sysctls() []string {
 // ReadEnvironment describes this machine.
 func ReadEnvironment() Environment {
 	e := Environment{
-		Kernel:         kernelRelease(),
 		Arch:           runtime.GOARCH,
 		CPUs:           onlineCPUs(),
 		GoVersion:      runtime.Version(),
@@ -75,32 +72,13 @@ func ReadEnvironment() Environment {
 	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		e.CPUModel = cpuModel(b)
 	}
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(os.Getpid(), &set) == nil {
-		for c := range len(set) * strconv.IntSize {
-			if set.IsSet(c) {
-				e.AllowedCPUs = append(e.AllowedCPUs, c)
-			}
-		}
-	}
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		e.MemoryBytes = info.Totalram * uint64(info.Unit)
-	}
+	e.readSystem()
 	for _, name := range sysctls() {
 		if v := readLine("/proc/sys/" + strings.ReplaceAll(name, ".", "/")); v != "" {
 			e.Sysctls[name] = strings.Join(strings.Fields(v), " ")
 		}
 	}
 	return e
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // onlineCPUs counts the CPUs that the kernel schedules on, whether or not this
@@ -173,10 +151,6 @@ func isGuest(cpuinfo []byte) bool {
 
 func readLimits() Limits {
 	var l Limits
-	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil {
-		l.Descriptors, l.DescriptorsHard = r.Cur, r.Max
-	}
 	if f := strings.Fields(readLine("/proc/sys/net/ipv4/ip_local_port_range")); len(f) == 2 {
 		l.EphemeralLow, _ = strconv.Atoi(f[0])  // the kernel's own numbers;
 		l.EphemeralHigh, _ = strconv.Atoi(f[1]) // zero if it ever prints others

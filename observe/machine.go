@@ -32,7 +32,7 @@ type Machine struct {
 func NewMachine(known ...CPUUser) (*Machine, error) {
 	m := &Machine{known: known}
 	unavailable := func(err error) error {
-		return &Unavailable{Observer: m.Name(), Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
+		return unreadable(m.Name(), err, "help.proc")
 	}
 	var err error
 	if m.stat, err = openProc("/proc/stat"); err != nil {

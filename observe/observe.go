@@ -20,7 +20,11 @@
 // zero, never a guess.
 package observe
 
-import "dyno/internal/texts"
+import (
+	"errors"
+
+	"dyno/internal/texts"
+)
 
 // An Observer reads one thing. Its methods are called by one goroutine at a time.
 type Observer interface {
@@ -79,3 +83,16 @@ func (u *Unavailable) Said() texts.Message {
 
 // Unwrap returns the system's error.
 func (u *Unavailable) Unwrap() error { return u.Err }
+
+// NeedsLinux returns the error of an observer that this system does not have.
+func NeedsLinux(observer string) *Unavailable {
+	return &Unavailable{Observer: observer, Reason: texts.New("unavailable.system"), Err: errors.ErrUnsupported}
+}
+
+// unreadable returns the error of an observer that cannot read a file of the kernel. help is the kind of the remedy.
+func unreadable(observer string, err error, help string) *Unavailable {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return NeedsLinux(observer)
+	}
+	return &Unavailable{Observer: observer, Reason: texts.Verbatim(err.Error()), Remedy: texts.New(help), Err: err}
+}

@@ -4,10 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // A procFile is an open file or directory of /proc that is read again and again. It stays
@@ -15,55 +13,10 @@ import (
 // process has its number.
 type procFile struct{ fd int }
 
-func openProc(path string) (procFile, error) {
-	for {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return procFile{-1}, &fs.PathError{Op: "open", Path: path, Err: err}
-		default:
-			return procFile{fd}, nil
-		}
-	}
-}
-
 func (f procFile) ok() bool { return f.fd >= 0 }
-
-// read returns the file's text in buf. The part that does not fit is cut off.
-func (f procFile) read(buf []byte) ([]byte, error) {
-	n, err := unix.Pread(f.fd, buf, 0)
-	if err != nil {
-		return nil, err
-	}
-	return buf[:n], nil
-}
-
-func (f procFile) close() {
-	if f.ok() {
-		_ = unix.Close(f.fd) // nothing was written
-	}
-}
 
 // A direntReader lists the entries of /proc directories that are numbers.
 type direntReader struct{ buf []byte }
-
-// numbers calls yield for every numeric entry.
-func (d *direntReader) numbers(dir procFile, yield func(int)) error {
-	if d.buf == nil {
-		d.buf = make([]byte, 16<<10)
-	}
-	if _, err := unix.Seek(dir.fd, 0, unix.SEEK_SET); err != nil {
-		return err
-	}
-	for {
-		n, err := unix.Getdents(dir.fd, d.buf)
-		if err != nil || n <= 0 {
-			return err
-		}
-		eachDirent(d.buf[:n], yield)
-	}
-}
 
 // eachDirent walks struct linux_dirent64 (getdents64(2)): inode and offset of 8
 // bytes each, record length of 2, type of 1, then the name and a zero.
@@ -83,7 +36,7 @@ func eachDirent(b []byte, yield func(int)) {
 
 // vanished tells that a process or thread no longer exists.
 func vanished(err error) bool {
-	return errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT)
+	return errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENOENT)
 }
 
 // procPath returns /proc/PID/name.
@@ -100,15 +53,6 @@ func taskPath(pid, tid int, name string) string {
 // measured, in nanoseconds, exited threads included.
 func processClock(pid int) int32 { return int32(^pid)<<3 | 2 }
 func threadClock(tid int) int32  { return int32(^tid)<<3 | 6 }
-
-// clockSeconds reads a clock.
-func clockSeconds(id int32) (float64, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(id, &ts); err != nil {
-		return 0, err
-	}
-	return float64(ts.Sec) + float64(ts.Nsec)/1e9, nil
-}
 
 // ticksPerSecond is the unit of times in /proc: USER_HZ is 100 on every Linux that
 // Go runs on.

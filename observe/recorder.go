@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/internal/texts"
 )
 
@@ -205,7 +203,7 @@ func (r *Recorder) readInto(copied []float64) {
 	defer runtime.UnlockOSThread()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	start, err := threadTime()
+	start, err := ThreadTime()
 	if r.stopped {
 		for i := range copied {
 			copied[i] = math.NaN()
@@ -233,17 +231,9 @@ func (r *Recorder) readInto(copied []float64) {
 	row[width-1] = r.cost.Seconds()
 	copy(copied, row)
 	r.latest.Store(new(slices.Clone(row)))
-	if end, err2 := threadTime(); err == nil && err2 == nil {
+	if end, err2 := ThreadTime(); err == nil && err2 == nil {
 		r.cost += end - start
 	}
-}
-
-func threadTime() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		return 0, err
-	}
-	return time.Duration(ts.Nano()), nil
 }
 
 func (r *Recorder) fault(name string, err error) {

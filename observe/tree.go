@@ -8,9 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/internal/texts"
 )
@@ -108,7 +107,7 @@ func NewTreeIn(name string, groups ...string) (*Tree, error) {
 	for _, group := range groups {
 		if _, err := os.ReadFile(filepath.Join(group, processFile)); err != nil {
 			_ = t.Close() // it closes one file, which was read
-			return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.cgroups"), Err: err}
+			return nil, unreadable(name, err, "help.cgroups")
 		}
 	}
 	return t, nil
@@ -121,7 +120,7 @@ func newTree(name string, root int, s scope) (*Tree, error) {
 	}
 	if !t.add(root, s != belowRoot) {
 		_ = t.Close() // it closes one file, which was read
-		return nil, &Unavailable{Observer: name, Reason: texts.New("unavailable.process", "process", strconv.Itoa(root)), Remedy: texts.New("help.user"), Err: unix.ESRCH}
+		return nil, &Unavailable{Observer: name, Reason: texts.New("unavailable.process", "process", strconv.Itoa(root)), Remedy: texts.New("help.user"), Err: syscall.ESRCH}
 	}
 	return t, nil
 }
@@ -136,13 +135,12 @@ func openTree(name string, s scope) (*Tree, error) {
 	if _, err := os.Stat(taskPath(self, self, "schedstat")); err == nil {
 		t.waits = true
 	}
-	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/fd", &st); err == nil && st.Size > 0 {
+	if info, err := os.Stat("/proc/self/fd"); err == nil && info.Size() > 0 {
 		t.sizedFdFolders = true
 	}
 	var err error
 	if t.loadavg, err = openProc("/proc/loadavg"); err != nil {
-		return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.proc"), Err: err}
+		return nil, unreadable(name, err, "help.proc")
 	}
 	return t, nil
 }
@@ -314,11 +312,11 @@ func (t *Tree) descriptors(p *process) float64 {
 		return math.NaN()
 	}
 	if t.sizedFdFolders { // Linux 6.2
-		var st unix.Stat_t
-		if unix.Fstat(p.fds.fd, &st) != nil {
+		n, err := p.fds.size()
+		if err != nil {
 			return 0
 		}
-		return float64(st.Size)
+		return n
 	}
 	n := 0.0
 	_ = t.dirents.numbers(p.fds, func(int) { n++ }) // fails when it exits: no descriptors
@@ -488,7 +486,7 @@ func (t *Tree) add(pid int, countsOwn bool) bool {
 }
 
 func exhausted(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // bury keeps a vanished process's last reading.
@@ -584,7 +582,7 @@ func NewGenerator(workers ...int) (*Generator, error) {
 		}
 		if err != nil {
 			_ = g.Close()
-			return nil, &Unavailable{Observer: name, Reason: texts.Verbatim(err.Error()), Remedy: texts.New("help.schedinfo"), Err: err}
+			return nil, unreadable(name, err, "help.schedinfo")
 		}
 		g.workers = append(g.workers, worker{tid, pid == own, f})
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"dyno/internal/fields"
 	"dyno/judge/verdict/expr"
@@ -145,7 +144,7 @@ func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error
 
 // source reads a file; its name must be one that findFiles returned.
 func (l *library) source(id string) ([]byte, error) {
-	f, err := l.root.OpenFile(id, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := l.root.OpenFile(id, readOnly, 0)
 	if err != nil {
 		return nil, err
 	}

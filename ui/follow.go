@@ -8,9 +8,9 @@ import (
 	"io"
 	"os"
 	"path"
-	"syscall"
 	"time"
 
+	"dyno/internal/filelock"
 	"dyno/results/rundir"
 )
 
@@ -87,7 +87,7 @@ func (x *index) unfinished(most int) (ids []string) {
 
 // live opens what the process writes that writes a run.
 func (x *index) live(id string) (*os.File, error) {
-	f, err := x.root.OpenFile(path.Join(id, rundir.LiveFile), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := x.root.OpenFile(path.Join(id, rundir.LiveFile), readOnly, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func (x *index) busy(id string) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }()                                                                   // which also ends the lock
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) //nolint:gosec // a descriptor is small
+	defer func() { _ = f.Close() }() // which also ends the lock
+	return errors.Is(filelock.TryShare(f), filelock.ErrLocked)
 }
 
 // A following is an Execution of a run that another process has started: it reads what that

@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -377,7 +376,7 @@ func (x *index) has(ctx context.Context, id string) bool {
 	return x.entries[id] != nil
 }
 
-// held calls a function with a path to a run folder, which leads there even if the folder
+// held calls a function with a path to a run folder, which on Linux leads there even if the folder
 // is renamed. The function's error names the folder by its ID.
 func held(root *os.Root, id string, fn func(dir string) error) error {
 	f, err := root.Open(id)
@@ -385,7 +384,7 @@ func held(root *os.Root, id string, fn func(dir string) error) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	dir := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	dir := pathTo(root, id, f)
 	if err := fn(dir); err != nil {
 		return &renamed{err, dir, id}
 	}

@@ -35,11 +35,16 @@ func Run(args []string, roles ...Role) (code int, ran bool) {
 	return 0, false
 }
 
-// Command returns the command that starts the role. It runs /proc/self/exe, because a
-// rebuilt binary may have replaced the file of the running one. The environment is the
+// A User is whose rights a process gets. Its groups are further ones.
+type User struct {
+	ID, Group uint32
+	Groups    []uint32
+}
+
+// Command returns the command that starts the role. The environment is the
 // given one, plus the variables that instrumented builds need from this process.
 func (r Role) Command(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", append([]string{r.Name}, args...)...) //nolint:gosec // this very program
+	cmd := exec.Command(program(), append([]string{r.Name}, args...)...) //nolint:gosec // this very program
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(env, instrumented()...)
 	return cmd

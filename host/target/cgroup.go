@@ -12,11 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"dyno/host/proc"
 )
 
 // A Cgroup limits what all processes of a target use together. The target has a control
@@ -496,7 +493,7 @@ func passOn(parent string, controllers []string) error {
 			return fmt.Errorf("%s has no controller %s; it has: %s", parent, c, strings.Join(has, " "))
 		default:
 			err := write(control, "+"+c)
-			if errors.Is(err, unix.EBUSY) {
+			if errors.Is(err, syscall.EBUSY) {
 				return fmt.Errorf("%w: the group has processes of its own, so it cannot pass %s on", err, c)
 			}
 			if err != nil {
@@ -611,58 +608,18 @@ func removeBelow(folder string) error {
 			}
 		}
 	}
-	if err := unix.Rmdir(folder); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := syscall.Rmdir(folder); err != nil && !errors.Is(err, syscall.ENOENT) {
 		return &fs.PathError{Op: "remove", Path: folder, Err: err}
 	}
 	return nil
 }
 
-// killGroups kills all processes in the groups, and in those that the target has made below them,
-// and removes the groups. It does this for a supervisor that was killed itself.
-func killGroups(folders []string) error {
-	for range 100 { // the next pass finds what forks during this one
-		left := false
-		for _, f := range folders {
-			// Version 2 since Linux 5.14 kills all below by itself. Elsewhere there is no such file.
-			_ = write(filepath.Join(f, "cgroup.kill"), "1")
-			left = killBelow(f) || left
-		}
-		if !left {
-			break
-		}
-		time.Sleep(firstRetry)
-	}
-	return removeGroups(folders)
-}
-
-// killBelow kills the processes in a group and below it. It reports whether there were any.
-func killBelow(folder string) (found bool) {
-	pids, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
-	for _, s := range pids {
-		pid, err := strconv.Atoi(s)
-		if err != nil {
-			continue
-		}
-		if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
-			found = true
-			_ = kill(p)
-		}
-	}
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
-		if e.IsDir() {
-			found = killBelow(filepath.Join(folder, e.Name())) || found
-		}
-	}
-	return found
-}
-
 // withRemedy adds a hint to an error of a control group.
 func withRemedy(err error) error {
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("cgroup: %w (run as root or, with cgroup v2, as: systemd-run --user --scope dyno …)", err)
-	case errors.Is(err, unix.EBUSY):
+	case errors.Is(err, syscall.EBUSY):
 		return fmt.Errorf("cgroup: %w (run as: systemd-run --scope dyno …)", err)
 	}
 	return fmt.Errorf("cgroup: %w (mount the controller, as version 1 or in cgroup v2, or remove the limit)", err)

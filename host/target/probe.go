@@ -11,8 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // attemptTimeout bounds one attempt of a probe.
@@ -105,10 +103,4 @@ func get(ctx context.Context, url string) error {
 		return fmt.Errorf("get %s: status %d", url, res.StatusCode)
 	}
 	return nil
-}
-
-// noAddress reports whether an error means that an address does not exist on this
-// machine.
-func noAddress(err error) bool {
-	return errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
 }

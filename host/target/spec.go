@@ -20,8 +20,10 @@ const (
 	DefaultStopTimeout  = 5 * time.Second
 )
 
-// maxCPU bounds CPU numbers: it is the size of the kernel's fixed cpu_set_t.
-const maxCPU = units.MaxCPU + 1
+const (
+	maxCPU  = units.MaxCPU + 1 // bounds CPU numbers: it is the size of the kernel's fixed cpu_set_t
+	maxNode = 1023             // of NUMA nodes: the largest value of the kernel's MAX_NUMNODES
+)
 
 // A Spec says which process to start, where to run it, and how to find out that it is
 // ready.

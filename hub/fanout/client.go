@@ -1,10 +1,10 @@
 package fanout
 
 import (
+	"syscall"
+
 	"dyno/hub/journal"
 	"dyno/internal/loop"
-
-	"golang.org/x/sys/unix"
 )
 
 // A client is a subscriber in the slab. It is up to date and has everything up to
@@ -188,7 +188,7 @@ func (l *Loop) discard(c *client) bool {
 	for {
 		n, errno := loop.Recv(int(c.fd), l.scratch)
 		switch {
-		case errno == unix.EAGAIN:
+		case errno == syscall.EAGAIN:
 			return true
 		case errno != 0, n == 0:
 			l.drop(c, Gone)

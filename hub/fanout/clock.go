@@ -1,11 +1,10 @@
 package fanout
 
 import (
+	"syscall"
 	"time"
 
 	"dyno/internal/loop"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -74,7 +73,7 @@ func (l *Loop) check(c *client) {
 		return
 	}
 	n, errno := loop.Send(int(c.fd), l.heartbeat)
-	if errno != 0 && errno != unix.EAGAIN {
+	if errno != 0 && errno != syscall.EAGAIN {
 		l.drop(c, Gone)
 		return
 	}

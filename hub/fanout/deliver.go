@@ -1,10 +1,10 @@
 package fanout
 
 import (
+	"syscall"
+
 	"dyno/hub/journal"
 	"dyno/internal/loop"
-
-	"golang.org/x/sys/unix"
 )
 
 // turn sends what is new in the journal to all clients that are up to date.
@@ -77,7 +77,7 @@ func (l *Loop) deliver(g *group, entries []*journal.Entry, before uint64) {
 				whole++
 				continue
 			}
-			if errno != 0 && errno != unix.EAGAIN {
+			if errno != 0 && errno != syscall.EAGAIN {
 				l.drop(c, Gone)
 				continue
 			}
@@ -165,8 +165,8 @@ func (l *Loop) advance(c *client) {
 	clear(entries)
 	n := 0
 	if size > 0 {
-		var errno unix.Errno
-		if n, errno = loop.Send(int(c.fd), l.join()); errno != 0 && errno != unix.EAGAIN {
+		var errno syscall.Errno
+		if n, errno = loop.Send(int(c.fd), l.join()); errno != 0 && errno != syscall.EAGAIN {
 			l.drop(c, Gone)
 			return
 		}

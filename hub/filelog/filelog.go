@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"dyno/hub/journal"
+	"dyno/internal/filelock"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
-	"golang.org/x/sys/unix"
 )
 
 // A Log is a journal whose entries are also in a file. Its methods may be called from any
@@ -121,7 +121,7 @@ func (l *Log) open(path string) (err error) {
 func (l *Log) release(err error) error {
 	switch {
 	case errors.Is(err, ErrDamaged):
-		return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close())
+		return errors.Join(filelock.Release(l.file), l.file.Close())
 	case l.db != nil:
 		return l.db.Close()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/cli/command"
+	"dyno/internal/errno"
 	"dyno/internal/fields"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -58,7 +59,7 @@ func classify(err error) (code int, hint string) {
 		return f.Code, f.Hint
 	case errors.As(err, &faults):
 		return command.ExitUsage, ""
-	case errors.Is(err, syscall.ENOSPC):
+	case errno.Is(err, syscall.ENOSPC):
 		return command.ExitFailed, "make room on the disk, or name a folder on another one with --out"
 	case errors.As(err, &agents):
 		return command.ExitTarget, "start the agents again; a run of a file goes on with dyno run --resume FOLDER, a quick load begins again with other agents (--agent, --fleet)"
@@ -83,7 +84,7 @@ func classify(err error) (code int, hint string) {
 			return command.ExitTarget, "check --proxy (target.proxy), its user and password, and whether it may reach the target"
 		}
 		return command.ExitTarget, "is a server listening there?"
-	case errors.Is(err, syscall.EADDRINUSE):
+	case errno.Is(err, syscall.EADDRINUSE):
 		return command.ExitTarget, "another process listens there"
 	case errors.Is(err, os.ErrNotExist):
 		return command.ExitUsage, ""

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -341,23 +339,4 @@ func (c *choice) reachable(ctx context.Context, r *registry.Registry, m *identit
 		}
 	}
 	return reachable, nil
-}
-
-// advertised returns where others reach an agent that listens somewhere. One that listens at all addresses of
-// its machine is reached at the one from which the machine reaches the control plane.
-func advertised(listen net.Addr, control string) (string, error) {
-	at, ok := listen.(*net.TCPAddr)
-	if !ok || !at.IP.IsUnspecified() {
-		return listen.String(), nil
-	}
-	u, err := url.Parse(control)
-	if err != nil {
-		return "", err
-	}
-	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))) // sends nothing
-	if err != nil {
-		return "", err
-	}
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
-	return net.JoinHostPort(host, fmt.Sprint(at.Port)), errors.Join(err, conn.Close())
 }

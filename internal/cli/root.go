@@ -20,25 +20,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"dyno/host/child"
-	"dyno/host/sysctl"
-	"dyno/host/target"
 	"dyno/internal/buildinfo"
 	"dyno/internal/cli/command"
-	"dyno/internal/cli/doctor"
 	"dyno/internal/cli/foreign"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
 	"dyno/internal/cli/output"
-	"dyno/internal/cli/serve"
 	"dyno/internal/texts"
-	"dyno/lab/generator"
-	"dyno/lab/observation"
-	"dyno/lab/remote"
 	"dyno/lab/trial"
-	"dyno/selftest/disturb"
 )
 
 // An app is what the commands share.
@@ -60,7 +51,7 @@ type app struct {
 
 // Main runs dyno and returns its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if code, ran := child.Run(args, target.Role(), generator.Role(observation.OfPart), remote.Role(), sysctl.Role(), disturb.Role()); ran {
+	if code, ran := child.Run(args, roles()...); ran {
 		return code
 	}
 	ctx, stop := withSignals(ctx)
@@ -152,8 +143,9 @@ or with -n, none is sent.`,
 	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), doctor.Command(a.args, buildinfo.Version()), serve.Command(), a.ctlCommand(), a.agentCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(), doctor.OracleCommand(),
+		a.historyCommand(), a.uiCommand(), a.ctlCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(),
 		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
+	root.AddCommand(a.linuxCommands()...)
 	return root
 }
 
@@ -183,7 +175,21 @@ func (s signalled) Error() string { return s.Said().String() }
 
 // Said returns the error as a message.
 func (s signalled) Said() texts.Message {
-	return texts.New("reason.interrupted", "signal", unix.SignalName(s.signal))
+	return texts.New("reason.interrupted", "signal", signalName(s.signal))
+}
+
+func signalName(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGPIPE:
+		return "SIGPIPE"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	}
+	return s.String()
 }
 
 // repeatTime is how long a second signal counts as the first: a program that runs dyno often

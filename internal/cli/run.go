@@ -25,6 +25,7 @@ import (
 	"dyno/internal/cli/output"
 	"dyno/internal/cli/planflags"
 	"dyno/internal/cli/quick"
+	"dyno/internal/errno"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
@@ -401,7 +402,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
 	}
 	err = a.print(folder, out, keep)
-	if errors.Is(err, syscall.EPIPE) {
+	if errno.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
 		err = errors.Join(err, short.Text(a.stderr, folder, output.Screen(a.stderr, out.noColor, keep)))
 	}

@@ -8,13 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 // maxBytes bounds a file.
 const maxBytes = 1 << 20
 
 // othersMode are the bits of a file's mode that let users who are neither its owner nor in its group read or write it.
-// The group may: on Kubernetes, a service reads secrets as a member of the group that the volume has (fsGroup).
+// Windows has no such bits. The group may: on Kubernetes, a service reads secrets as a member of the group that the volume has (fsGroup).
 const othersMode = 0o006
 
 // A LooseError says that others may read or write a file that has a secret.
@@ -35,7 +36,7 @@ func open(path string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && info.Mode()&othersMode != 0 {
+	if err == nil && info.Mode()&othersMode != 0 && runtime.GOOS != "windows" {
 		err = &LooseError{path, info.Mode()}
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/errno"
 	"dyno/internal/texts"
 	"dyno/lab/generator"
 	"dyno/lab/plan"
@@ -149,7 +150,7 @@ func ask(ctx context.Context, c *engine.Config) Answer {
 			media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 			return Answer{http2, media}
 		}
-		if c.TLS != nil || errors.Is(err, syscall.ECONNREFUSED) {
+		if c.TLS != nil || errno.Is(err, syscall.ECONNREFUSED) {
 			break
 		}
 	}

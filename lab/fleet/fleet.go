@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/errno"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/clock"
 	"dyno/lab/fleet/identity"
@@ -129,7 +130,7 @@ func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err e
 		switch rest := time.Until(end); {
 		case context.Cause(ctx) != nil:
 			return "", 0, context.Cause(ctx)
-		case errors.Is(err, syscall.ECONNREFUSED) && (!a.Awaited || rest <= 0): // its parts have ended with it
+		case errno.Is(err, syscall.ECONNREFUSED) && (!a.Awaited || rest <= 0): // its parts have ended with it
 			return "", 0, err
 		case err == nil && info.Version != a.version:
 			return "", 0, fmt.Errorf("%v: it is dyno %s now: use the version of this machine, %s", a, info.Version, a.version)

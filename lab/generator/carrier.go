@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"dyno/host/child"
@@ -58,8 +57,8 @@ type Clock struct {
 
 // Local starts processes on this machine.
 type Local struct {
-	Limits *Limits             // nil: none
-	User   *syscall.Credential // whose rights the processes have; nil: this process's
+	Limits *Limits     // nil: none
+	User   *child.User // whose rights the processes have; nil: this process's
 }
 
 var _ Carrier = Local{}
@@ -75,7 +74,7 @@ func (l Local) Start(context.Context) (Process, error) {
 		args = []string{text}
 	}
 	command := Role(nil).Command(os.Environ(), args...)
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: l.User}
+	child.SetUser(command, l.User)
 	if l.Limits != nil {
 		command.Dir = l.Limits.Files
 	}

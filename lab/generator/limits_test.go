@@ -6,10 +6,10 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"dyno/host/child"
 	"dyno/lab/plan"
 	"dyno/selftest/oracle"
 )
@@ -124,7 +124,7 @@ func TestUser(t *testing.T) {
 	if _, err := fmt.Sscan(nobody.Uid, &id); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Local{User: &syscall.Credential{Uid: id, Gid: id}}.Start(t.Context())
+	p, err := Local{User: &child.User{ID: id, Group: id}}.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,19 +3,10 @@ package generator
 import (
 	"math"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // readings is how often both clocks are read, to find two readings close to each other.
 const readings = 8
-
-// Monotonic reads CLOCK_MONOTONIC, in nanoseconds. All processes of a machine have the same.
-func Monotonic() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // Linux always has it
-	return t.Nano()
-}
 
 // now returns the time, and the same instant of CLOCK_MONOTONIC. Where this thread must wait between the
 // readings, it reads again.

@@ -1,10 +1,9 @@
 package generator
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/load/engine"
 	"dyno/load/engine/subscribe"
@@ -27,19 +26,24 @@ type Portion struct {
 	Shard        pace.Shard
 }
 
+var errOneProcess = errors.New("load: it takes several processes of this machine, which needs Linux: use fewer connections, or agents")
+
 // Split returns what each process carries. There is one entry if this process has
 // descriptors for all, unless more are wanted. Errors say what the plan asks too much of.
 func Split(c engine.Config, wanted int) (portions []Portion, err error) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return nil, fmt.Errorf("descriptors: %w", err)
+	limit, err := DescriptorLimit()
+	if err != nil {
+		return nil, err
 	}
-	room := int(min(limit.Cur, subscribe.Max)) - descriptorReserve //nolint:gosec // bounded
+	room := int(min(limit, subscribe.Max)) - descriptorReserve //nolint:gosec // bounded
 	if c.Subscribers == nil {
 		n := processesFor(c, wanted, room)
+		if n > 1 && !severalProcesses {
+			return nil, errOneProcess
+		}
 		if n > maxParts {
 			return nil, fmt.Errorf("load: %d connections take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
-				c.Connections, maxParts, limit.Cur)
+				c.Connections, maxParts, limit)
 		}
 		for i := range n {
 			portions = append(portions, Portion{Shard: pace.Shard{Index: i, Count: n}})
@@ -47,9 +51,12 @@ func Split(c engine.Config, wanted int) (portions []Portion, err error) {
 		return portions, nil
 	}
 	counts := shares(c.Subscribers.Count, c.Connections, room)
+	if len(counts) > 1 && !severalProcesses {
+		return nil, errOneProcess
+	}
 	if counts == nil {
 		return nil, fmt.Errorf("load.subscribers.connections: %d subscribers take more than %d processes of %d descriptors: raise the limit (ulimit -n)",
-			c.Subscribers.Count, maxParts, limit.Cur)
+			c.Subscribers.Count, maxParts, limit)
 	}
 	return inOrder(counts), nil
 }

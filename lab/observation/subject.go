@@ -2,11 +2,10 @@ package observation
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/host/proc"
 	"dyno/host/target"
@@ -117,9 +116,11 @@ func (r renamed) Name() string { return r.name }
 type itself struct{}
 
 func (itself) CPUSeconds() float64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t) // Linux always has it
-	return float64(t.Nano()) / 1e9
+	t, err := observe.ProcessTime()
+	if err != nil {
+		return math.NaN()
+	}
+	return t.Seconds()
 }
 
 // A located target is one whose processes are known, as far as they can be.
@@ -135,6 +136,10 @@ func (s Subject) locate() (l located, err error) {
 	l.Subject = s
 	switch {
 	case s.Process != nil:
+	case runtime.GOOS != "linux":
+		if s.Cgroup != "" || s.PID != 0 || s.Listens {
+			err = observe.NeedsLinux("target")
+		}
 	case s.Cgroup != "":
 		if l.group, err = target.FindCgroup(s.Cgroup); err == nil {
 			l.server, err = target.FirstIn(l.group)

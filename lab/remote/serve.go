@@ -29,13 +29,13 @@ func Role() child.Role {
 }
 
 // Command returns the command that starts the agent's side, with the rights of a user; nil is this process's.
-func (l *Limits) Command(user *syscall.Credential) (*exec.Cmd, error) {
+func (l *Limits) Command(user *child.User) (*exec.Cmd, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return nil, err
 	}
 	command := Role().Command(os.Environ(), string(text))
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	child.SetUser(command, user)
 	command.Dir = l.Files
 	return command, nil
 }

@@ -124,7 +124,6 @@ func planVariant(v *plan.Variant) rundir.PlanVariant {
 
 func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rundir.Environment {
 	here := observe.ReadEnvironment()
-	memory, descriptors := signed(here.MemoryBytes), signed(here.Limits.Descriptors)
 	host, err := os.Hostname()
 	if err != nil {
 		host = "" // unknown, and left out
@@ -138,11 +137,11 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rund
 		CPUs:            here.CPUs,
 		AllowedCPUs:     here.AllowedCPUs,
 		Sysctls:         here.Sysctls,
-		MemoryBytes:     &memory,
+		MemoryBytes:     known(here.MemoryBytes),
 		Virtualization:  hypervisor(here.Virtualisation),
 		ClockSource:     here.ClockSource,
 		Governor:        here.Governor,
-		DescriptorLimit: &descriptors,
+		DescriptorLimit: known(here.Limits.Descriptors),
 		GoVersion:       here.GoVersion,
 		Files:           sums(e, program),
 	}
@@ -162,6 +161,15 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rund
 		env.AwakeCPUs = used
 	}
 	return env
+}
+
+// known returns nil for 0, which says that a number is not known.
+func known(n uint64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	v := signed(n)
+	return &v
 }
 
 // hypervisor names the hypervisor where the processor flags only show that there is one.

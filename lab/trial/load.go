@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"dyno/host/target"
+	"dyno/internal/errno"
 	"dyno/internal/texts"
 	"dyno/lab/detect"
 	"dyno/lab/generator"
@@ -74,7 +74,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	w.Stop()
 	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
-		refused.Proxied = refused.Proxied || errors.Is(refused, unix.ECONNREFUSED)
+		refused.Proxied = refused.Proxied || errno.Is(refused, syscall.ECONNREFUSED)
 	}
 	other := detect.Mismatch(ctx, up.variant, &c, result, err)
 	if other != nil {

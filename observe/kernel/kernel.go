@@ -35,6 +35,9 @@ type source interface {
 	close() error
 }
 
+// errCrowded is the error of a reading without waits.
+var errCrowded = errors.New("run-queue waits: more threads at a time than there is room for")
+
 // A reading holds a source's counts since it was made.
 type reading struct {
 	tracerCounters        // of all CPUs
@@ -79,40 +82,6 @@ func (f facility) String() string {
 		}
 	}
 	return strings.Join(s, ", ")
-}
-
-// New observes by eBPF or, where that cannot work, by perf events, which count system
-// calls and accepts only. It returns an *observe.Unavailable if neither works.
-func New(cfg Config) (*Observer, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	spec, err := loadTracer()
-	if err != nil {
-		return nil, err
-	}
-	t, has, missing, err := newTracer(cfg, spec)
-	if err == nil {
-		return newObserver(cfg, "ebpf", t, has, missing), nil
-	}
-	o, errEvents := newCounts(cfg, err)
-	if errEvents == nil {
-		return o, nil
-	}
-	u := located(cfg.Name, err)
-	u.Reason = texts.Together(u.Reason, located(cfg.Name, errEvents).Reason)
-	u.Err = errors.Join(err, errEvents)
-	return nil, u
-}
-
-// newCounts observes by perf events. missing says why there is no better way here. It
-// returns an *observe.Unavailable if perf events do not work either.
-func newCounts(cfg Config, missing ...error) (*Observer, error) {
-	e, has, err := newEvents(cfg)
-	if err != nil {
-		return nil, located(cfg.Name, err)
-	}
-	return newObserver(cfg, "perf", e, has, missing), nil
 }
 
 func newObserver(cfg Config, method string, s source, has facility, missing []error) *Observer {

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"dyno/observe"
 )
 
@@ -108,12 +106,12 @@ func (p *Poller) run(ctx context.Context) {
 func (p *Poller) once(ctx context.Context) (cost time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	before, clockErr := threadTime()
+	before, clockErr := observe.ThreadTime()
 	row := unknown(len(p.row))
 	at := time.Since(p.start).Seconds()
 	row[len(row)-1] = at
 	err = p.read(ctx, row[:len(row)-1:len(row)-1])
-	after, clockErr2 := threadTime()
+	after, clockErr2 := observe.ThreadTime()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.row, p.err = row, err
@@ -123,14 +121,6 @@ func (p *Poller) once(ctx context.Context) (cost time.Duration, err error) {
 	}
 	p.cpu += (after - before).Seconds()
 	return after - before, err
-}
-
-func threadTime() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		return 0, err
-	}
-	return time.Duration(ts.Nano()), nil
 }
 
 // Observe copies the newest reading and its time. Before the first one has ended, no

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/internal/leak"
+	"dyno/observe"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -121,9 +122,9 @@ func TestClose(t *testing.T) {
 
 // burn uses CPU time.
 func burn(t *testing.T, d time.Duration) {
-	before, err := threadTime()
+	before, err := observe.ThreadTime()
 	for now := before; err == nil && now < before+d; {
-		now, err = threadTime()
+		now, err = observe.ThreadTime()
 	}
 	if err != nil {
 		t.Error(err)

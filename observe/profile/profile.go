@@ -53,6 +53,11 @@ func (u *Unavailable) Said() texts.Message {
 // Unwrap returns the system's error.
 func (u *Unavailable) Unwrap() error { return u.Err }
 
+// NeedsLinux returns the error of a profile that this system does not have.
+func NeedsLinux(taken string) *Unavailable {
+	return &Unavailable{Profile: taken, Reason: texts.New("unavailable.system"), Err: errors.ErrUnsupported}
+}
+
 // Merge adds profiles of one kind up, such as those of several trials. The requests
 // that they are divided by must be added up too.
 func Merge(profiles []*pprof.Profile) (*pprof.Profile, error) {

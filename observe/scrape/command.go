@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
-	"syscall"
 	"time"
 
 	"dyno/internal/texts"
@@ -29,7 +28,8 @@ const (
 // otherwise. The columns are those of the first run.
 //
 // The command runs again and again, one run at a time, in a process group of its own. The
-// group is killed when a run takes longer than its period. It dies with this process.
+// group is killed when a run takes longer than its period. It dies with this process. Only Linux
+// has such groups; elsewhere the command alone is killed.
 type Command struct {
 	*poll.Poller
 	name  string
@@ -94,14 +94,13 @@ func (c *Command) run(ctx context.Context) (Reading, error) {
 	out.limit, complaint.limit = mostOutput, mostComplain
 	cmd := exec.CommandContext(ctx, c.argv[0], c.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = &out, &complaint
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = grouped(cmd)
 	cmd.WaitDelay = lingers
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		// The process that holds the output is in the group. Its number is not free until
 		// it ends.
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Cancel()
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

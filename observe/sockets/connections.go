@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package sockets observes TCP from the kernel's side: the connections between the
 // load and its target, the queue of those that wait to be accepted, and what the
 // whole network stack has counted.

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"dyno/internal/filelock"
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -24,10 +23,6 @@ const followArg = "__follow-run"
 
 // Followed reports whether dyno ui has started this process.
 func Followed(args []string) bool { return len(args) > 0 && args[0] == followArg }
-
-// feedDescriptor is where such a process writes. It is the first descriptor that os/exec
-// passes on.
-const feedDescriptor = 3
 
 // feedQueue is how many events may wait for the reader. Events beyond that are left out,
 // because an interval must not wait for a reader.
@@ -51,8 +46,7 @@ var _ trial.Watcher = (*Feed)(nil)
 
 // OpenFeed returns the feed of a process that dyno ui has started.
 func OpenFeed(failed func(error)) *Feed {
-	unix.CloseOnExec(feedDescriptor) // commands that the run starts would keep it open
-	return newFeed(os.NewFile(feedDescriptor, "feed"), failed)
+	return newFeed(inheritedFeed(), failed)
 }
 
 // OpenLiveFile returns the feed that a run has in its folder, for a dyno ui that did not start it. A
@@ -104,8 +98,8 @@ func (l *liveFile) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		// It ends with this process, however that ends. A reader that probes it holds it briefly.
-		if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX); err != nil { //nolint:gosec // a descriptor is small
-			return 0, os.NewSyscallError("flock", err)
+		if err := filelock.Lock(l.file); err != nil {
+			return 0, err
 		}
 	}
 	if l.size += len(p); l.size > maxLive {
@@ -121,7 +115,12 @@ func (l *liveFile) Close() error {
 	if l.file == nil {
 		return nil
 	}
-	return errors.Join(os.Remove(l.path), l.file.Close())
+	removed := os.Remove(l.path)
+	err := l.file.Close()
+	if removed != nil { // Windows removes no open file
+		removed = os.Remove(l.path)
+	}
+	return errors.Join(removed, err)
 }
 
 // Close sends the remaining events.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"dyno/ui"
@@ -35,11 +34,9 @@ func (l Launcher) Start(launch ui.Launch, tell func(ui.Event)) (ui.Execution, er
 	}
 	x := &execution{cmd: exec.Command(l.Program, append([]string{followArg}, args...)...), fed: make(chan struct{})}
 	x.cmd.Stderr, x.cmd.WaitDelay = &x.said, outputDelay
-	x.cmd.ExtraFiles = []*os.File{theirs}
-	// The run has a process group of its own: a signal from the terminal is for the
-	// pages, which end the run themselves.
-	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err = x.cmd.Start()
+	if err = bequeath(x.cmd, theirs); err == nil {
+		err = x.cmd.Start()
+	}
 	_ = theirs.Close() // the process has a copy
 	if err != nil {
 		return nil, errors.Join(err, feed.Close())
@@ -103,7 +100,7 @@ type execution struct {
 
 // Stop implements ui.Execution, with the signal that a terminal sends.
 func (x *execution) Stop() error {
-	err := x.cmd.Process.Signal(os.Interrupt)
+	err := interrupt(x.cmd.Process)
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}

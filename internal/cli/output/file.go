@@ -8,8 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Replace writes a file atomically: a concurrent reader gets the old file, and so does a
@@ -41,7 +40,7 @@ func Replace(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	err = os.Rename(temp.Name(), name)
-	if errors.Is(err, unix.EBUSY) {
+	if errors.Is(err, syscall.EBUSY) {
 		return errors.Join(overwrite(name, os.O_TRUNC, write), os.Remove(temp.Name()))
 	}
 	return err
@@ -62,7 +61,7 @@ func replaceable(name string) error {
 	exists := err == nil
 	switch {
 	case exists && info.IsDir():
-		return &fs.PathError{Op: "open", Path: name, Err: unix.EISDIR}
+		return &fs.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
 	case !exists && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !exists || info.Mode().IsRegular():
@@ -78,7 +77,7 @@ func replaceable(name string) error {
 			return err
 		}
 	}
-	if err := unix.Access(name, unix.W_OK); err != nil {
+	if err := writable(name); err != nil {
 		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"dyno/internal/errno"
 )
 
 // A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
@@ -26,7 +26,7 @@ type pipe struct {
 // Write implements io.Writer.
 func (p *pipe) Write(b []byte) (int, error) {
 	n, err := p.to.Write(b)
-	if errors.Is(err, syscall.EPIPE) {
+	if errno.Is(err, syscall.EPIPE) {
 		p.gone()
 	}
 	return n, err
@@ -67,12 +67,12 @@ func checkOutput(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var mode int
-	failed := raw.Control(func(fd uintptr) { mode, err = unix.FcntlInt(fd, unix.F_GETFL, 0) })
+	var reads bool
+	failed := raw.Control(func(fd uintptr) { reads, err = onlyReads(fd) })
 	if err := errors.Join(failed, err); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
-	if mode&unix.O_ACCMODE == unix.O_RDONLY {
+	if reads {
 		return errors.New("standard output is open for reading only")
 	}
 	return nil

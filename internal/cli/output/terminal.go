@@ -34,7 +34,7 @@ func terminalWidth(w io.Writer) int {
 // Screen is what a writer shows.
 func Screen(w io.Writer, noColor, kept bool) short.Screen {
 	width := terminalWidth(w)
-	return short.Screen{Width: width, Colour: width > 0 && Coloured(noColor, os.Getenv), Kept: kept}
+	return short.Screen{Width: width, Colour: width > 0 && Coloured(noColor, os.Getenv) && showsColour(w), Kept: kept}
 }
 
 // Coloured reports whether to use colours: the terminal must have them, and they must not

@@ -14,6 +14,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/foreign"
 	"dyno/internal/cli/planflags"
+	"dyno/internal/errno"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -177,7 +178,7 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 // notDescribed is the error of a server that does not say what its services are.
 func notDescribed(ctx context.Context, t *plan.Target, err error) error {
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errno.Is(err, syscall.ECONNREFUSED):
 		return &engine.Unreachable{Address: t.Address, Err: err}
 	case strings.HasPrefix(t.URL, "http://") && detect.SpeaksTLS(ctx, "tcp", t.Address):
 		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls")

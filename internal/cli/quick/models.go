@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/errno"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -53,7 +53,7 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 	}
 	name, err := firstModel(ctx, parsed, q.unix, headers, secure)
 	address := e.Variants[0].Target.Address
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if errno.Is(err, syscall.ECONNREFUSED) {
 		return &engine.Unreachable{Address: address, Err: err}
 	}
 	if err != nil && secure == nil && detect.SpeaksTLS(ctx, "tcp", address) {

@@ -31,10 +31,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
@@ -65,16 +62,6 @@ const (
 
 // KeepAlive asks the other machine whether it is there when there is nothing to send.
 var KeepAlive = net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
-
-// BoundSilence is the Control of a listener or a dialer: their connections end when what is sent is not
-// acknowledged in time, too (TCP_USER_TIMEOUT, tcp(7)).
-func BoundSilence(_, _ string, c syscall.RawConn) error {
-	var failed error
-	err := c.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds())) //nolint:gosec // a descriptor is an int
-	})
-	return errors.Join(err, failed)
-}
 
 // A Server is an agent that listens.
 type Server struct {

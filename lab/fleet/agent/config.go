@@ -12,10 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"dyno/host/child"
 	"dyno/internal/fields"
@@ -74,7 +71,7 @@ func (c *Config) Check(r *fields.Report) {
 }
 
 // credential returns the rights of the user who is to have the parts; nil is the agent's own.
-func (c *Config) credential() (*syscall.Credential, error) {
+func (c *Config) credential() (*child.User, error) {
 	if c.User == "" {
 		return nil, nil
 	}
@@ -97,7 +94,7 @@ func (c *Config) credential() (*syscall.Credential, error) {
 		}
 		ids = append(ids, uint32(id))
 	}
-	return &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}, nil
+	return &child.User{ID: ids[0], Group: ids[1], Groups: ids[2:]}, nil
 }
 
 // kinds returns what starts the parts, within what the machine's owner allows.
@@ -149,13 +146,13 @@ func (c *Config) info(cpus int, m *identity.Member) (Info, error) {
 	if m != nil {
 		name = m.Peer().Name
 	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	limit, err := generator.DescriptorLimit()
+	if err != nil {
 		return Info{}, err
 	}
 	return Info{
 		Name: cmp.Or(c.Name, name), Labels: c.Labels, Version: c.Version, CPUs: cpus,
-		Descriptors: int(min(limit.Cur, maxDescriptors)), //nolint:gosec // bounded
+		Descriptors: int(min(limit, maxDescriptors)), //nolint:gosec // bounded
 	}, nil
 }
 

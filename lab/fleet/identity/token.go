@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"dyno/internal/filelock"
 )
 
 // The bounds of tokens.
@@ -118,7 +118,7 @@ func (a *Authority) changeTokens(change func([]token) ([]token, error)) error {
 		return err
 	}
 	defer func() { _ = lock.Close() }() // nothing was written; this releases it
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	if err := filelock.Lock(lock); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	file := filepath.Join(a.folder, tokensFile)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"syscall"
 )
 
 // maxCached bounds how many files a Cache remembers. After that it is emptied.
@@ -31,11 +30,10 @@ func (c *Cache) File(f *os.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
+	id, ok := identityOf(info)
 	if !ok || !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s: no regular file", f.Name())
 	}
-	id := identity{st.Dev, st.Ino, st.Size, st.Ctim.Sec, st.Ctim.Nsec}
 	c.mu.Lock()
 	defer c.mu.Unlock() // held while reading: another request for the same file waits, and does not read it again
 	if known, ok := c.files[id]; ok {

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	maxNode = 1023 // of NUMA nodes: the largest value of the kernel's MAX_NUMNODES
 	// autogroupWait bounds how long an ordinary user waits until a session's priority can
 	// be set: the kernel takes one change in 100 ms from all such users together.
 	autogroupWait = 2 * time.Second

@@ -4,16 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// A socketOption is an option with its requested value and the value that the kernel gave
-// it.
-type socketOption struct {
-	name         string
-	asked, given int
-}
 
 // setSocket sets the configured options of a connection and reads them back. A connection
 // that is not TCP has none.
@@ -65,4 +59,20 @@ func (c Config) setSocket(conn net.Conn) ([]socketOption, error) {
 		return options, fmt.Errorf("socket options: %w", err)
 	}
 	return options, nil
+}
+
+// duplicate returns another descriptor of a socket. It does not block: Go's sockets are
+// non-blocking.
+func duplicate(c syscall.Conn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("socket: %w", err)
+	}
+	cerr := raw.Control(func(own uintptr) {
+		fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0)
+	})
+	if err = errors.Join(err, cerr); err != nil {
+		return -1, fmt.Errorf("duplicate the socket: %w", err)
+	}
+	return fd, nil
 }

@@ -157,3 +157,9 @@ func ephemeralRange() (low, high int, err error) {
 	}
 	return low, high, nil
 }
+
+// noAddress reports whether an error means that an address does not exist on this
+// machine.
+func noAddress(err error) bool {
+	return errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)
+}

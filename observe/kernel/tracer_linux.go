@@ -44,6 +44,40 @@ var counting = []struct {
 	{retransmits, []string{tracerProgDynoRetransmit}},
 }
 
+// New observes by eBPF or, where that cannot work, by perf events, which count system
+// calls and accepts only. It returns an *observe.Unavailable if neither works.
+func New(cfg Config) (*Observer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	spec, err := loadTracer()
+	if err != nil {
+		return nil, err
+	}
+	t, has, missing, err := newTracer(cfg, spec)
+	if err == nil {
+		return newObserver(cfg, "ebpf", t, has, missing), nil
+	}
+	o, errEvents := newCounts(cfg, err)
+	if errEvents == nil {
+		return o, nil
+	}
+	u := located(cfg.Name, err)
+	u.Reason = texts.Together(u.Reason, located(cfg.Name, errEvents).Reason)
+	u.Err = errors.Join(err, errEvents)
+	return nil, u
+}
+
+// newCounts observes by perf events. missing says why there is no better way here. It
+// returns an *observe.Unavailable if perf events do not work either.
+func newCounts(cfg Config, missing ...error) (*Observer, error) {
+	e, has, err := newEvents(cfg)
+	if err != nil {
+		return nil, located(cfg.Name, err)
+	}
+	return newObserver(cfg, "perf", e, has, missing), nil
+}
+
 // newTracer attaches the programs that follow threads, puts every thread below the root into the
 // set, and attaches the programs that count. If one of the rarer hooks is not available, it
 // continues; missing says which columns are lost.
@@ -175,8 +209,6 @@ func (t *tracer) include(pid, tid int) error {
 	}
 	return nil
 }
-
-var errCrowded = errors.New("run-queue waits: more threads at a time than there is room for")
 
 func (t *tracer) read(r *reading) error {
 	if err := t.collections[0].Maps[tracerMapDynoCounts].Lookup(uint32(0), t.counted); err != nil {

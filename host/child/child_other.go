@@ -1,0 +1,19 @@
+//go:build !linux
+
+package child
+
+import (
+	"os"
+	"os/exec"
+)
+
+func program() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// SetUser changes nothing: agents run on Linux only, and nobody else names a user.
+func SetUser(*exec.Cmd, *User) {}

@@ -1,0 +1,26 @@
+// Package errno asks errors of the system for their number, under the names that Unix has.
+package errno
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/windows"
+)
+
+// Is reports whether an error is, or wraps, one with this number. Windows has numbers of its own.
+func Is(err error, number syscall.Errno) bool {
+	for _, own := range append(own[number], number) {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
+}
+
+var own = map[syscall.Errno][]syscall.Errno{
+	syscall.EADDRINUSE:   {windows.WSAEADDRINUSE},
+	syscall.ECONNREFUSED: {windows.WSAECONNREFUSED},
+	syscall.ENOSPC:       {windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL},
+	syscall.EPIPE:        {windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA},
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package agent
+
+import "syscall"
+
+// BoundSilence is the Control of a dialer. Only Linux bounds how long what is sent may be not acknowledged; KeepAlive
+// ends a silent connection everywhere.
+func BoundSilence(_, _ string, _ syscall.RawConn) error { return nil }
