@@ -58,8 +58,9 @@ begin browser scripts/browser.sh
 begin lint nice scripts/lint.sh
 begin vulnerabilities scripts/vuln.sh
 begin images nice -n 19 scripts/image.sh
+begin systems nice -n 19 scripts/systems.sh
 step compile nice scripts/gotest.sh --compile
-for name in lint vulnerabilities images; do
+for name in lint vulnerabilities images systems; do
 	step "$name" end "$name"
 done
 step tests scripts/gotest.sh # nothing compiles any more: many are about time
