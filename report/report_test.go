@@ -189,7 +189,7 @@ func forms() map[string]func(io.Writer, *rundir.Folder) error {
 }
 
 func TestWriterFails(t *testing.T) {
-	f := written(t, exampleCompare())
+	f, load := written(t, exampleCompare()), writtenLoad(t)
 	r, w := io.Pipe()
 	broken := errors.New("broken")
 	if err := r.CloseWithError(broken); err != nil {
@@ -198,6 +198,7 @@ func TestWriterFails(t *testing.T) {
 	for name, err := range map[string]error{
 		"json": export.JSON(w, &f.Run), "hgrm": export.Hgrm(w, f, "goroutine", "service"),
 		"text": Text(w, f), "markdown": Markdown(w, f), "junit": export.JUnit(w, &f.Run), "benchmark": export.Benchmark(w, f),
+		"hey": export.Load(w, load, "hey", ""), "k6": export.Load(w, load, "k6", ""), "vegeta": export.Load(w, load, "vegeta", ""),
 	} {
 		if !errors.Is(err, broken) {
 			t.Errorf("%s: error %v", name, err)

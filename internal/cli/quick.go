@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"dyno/internal/cli/quick"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
+	"dyno/report/export"
 )
 
 // A quickCommand is a protocol that has a command for quick loads.
@@ -34,7 +36,8 @@ func quickCommands() []quickCommand {
   dyno http -H 'Content-Type: application/json' --body @order.json http://127.0.0.1:8080/orders
   dyno http --basic-auth '$CREDENTIALS' --form photo=@cat.png http://127.0.0.1:8080/photos
   dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/
-  dyno http --targets requests.txt -R 1000 -z 30s`,
+  dyno http --targets requests.txt -R 1000 -z 30s
+  dyno http -n 1000 --format k6 http://127.0.0.1:8080/ >summary.json`,
 	}, {
 		protocol: plan.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method",
 		short: "Load a gRPC server with calls, or list its services and methods",
@@ -97,6 +100,9 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
 		Args: q.Args(c.protocol, c.where),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.checkFormat(c.protocol, q.IsSearch()); err != nil {
+				return err
+			}
 			if c.protocol == plan.GRPC {
 				return a.call(cmd.Context(), &q, args, out)
 			}
@@ -118,6 +124,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	out.flags(cmd.Flags(), "none is kept")
 	a.agentFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
+	cmd.Flags().StringVar(&out.format, "format", plainText, "print the results in this form of dyno report, or as another tool: "+strings.Join(export.LoadTools(), ", "))
 	help.ByGroup(cmd, help.MostUsed)
 	return cmd
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,39 +12,16 @@ import (
 	"dyno/internal/cli/output"
 	"dyno/judge/verdict"
 	"dyno/lab/plan"
-	"dyno/report"
 	"dyno/report/export"
-	"dyno/report/html"
-	"dyno/report/short"
 	"dyno/results/rundir"
 )
 
 func (a *app) reportCommand() *cobra.Command {
 	var (
-		format, variant, tag, out string
-		rejudge, full, pairs      bool
+		format, out    string
+		rejudge, pairs bool
+		o              = formOptions{kept: true}
 	)
-	formats := map[string]func(w io.Writer, f *rundir.Folder) error{
-		"text": func(w io.Writer, f *rundir.Folder) error {
-			if full {
-				return report.Text(w, f)
-			}
-			return short.Text(w, f, output.Screen(w, false, true))
-		},
-		"html":       html.Write,
-		"json":       func(w io.Writer, f *rundir.Folder) error { return export.JSON(w, &f.Run) },
-		"junit":      func(w io.Writer, f *rundir.Folder) error { return export.JUnit(w, &f.Run) },
-		"bench":      export.Benchmark,
-		"csv":        export.CSV,
-		"csv-trials": export.TrialsCSV,
-		"hgrm": func(w io.Writer, f *rundir.Folder) error {
-			if err := export.Hgrm(w, f, variant, tag); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
-			}
-			return nil
-		},
-	}
-	names := append(slices.Sorted(maps.Keys(formats)), "markdown")
 	cmd := &cobra.Command{
 		Use:   "report RUN…",
 		Short: "Print the results of a run folder; as Markdown, of several",
@@ -56,17 +31,18 @@ func (a *app) reportCommand() *cobra.Command {
   dyno report --format html -o relay.html runs/relay-models-20260101-120000
   dyno report --format markdown --full runs/r1-models runs/r1-mechanisms
   dyno report --format bench runs/relay-models-20260101-120000 | benchstat /dev/stdin
-  dyno report --format hgrm --variant epoll-100 --tag service runs/relay-models-20260101-120000`,
+  dyno report --format hgrm --variant epoll-100 --tag service runs/relay-models-20260101-120000
+  dyno report --format k6 -o summary.json runs/http-20260101-120000`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.Usage("as in: "+cmd.UseLine(), "dyno report: want a run folder")
 			}
-			write := formats[format]
-			switch {
-			case write == nil && format != "markdown":
-				return command.Usage("one of "+strings.Join(names, ", "), "--format %q is not possible", format)
-			case write != nil && len(args) > 1:
+			write, err := o.writer(format)
+			if err != nil {
+				return err
+			}
+			if format != markdown && len(args) > 1 {
 				return command.Usage("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
 			}
 			var folders []*rundir.Folder
@@ -87,15 +63,7 @@ func (a *app) reportCommand() *cobra.Command {
 				}
 				folders = append(folders, folder)
 			}
-			all := func(w io.Writer) error {
-				switch {
-				case write != nil:
-					return write(w, folders[0])
-				case full:
-					return report.Markdown(w, folders...)
-				}
-				return short.Markdown(w, folders...)
-			}
+			all := func(w io.Writer) error { return write(w, folders...) }
 			if out == "" || out == "-" {
 				return all(a.stdout)
 			}
@@ -103,11 +71,11 @@ func (a *app) reportCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&format, "format", "text", "text, html (one file that can be mailed), markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat) or hgrm (percentile spectrum, as HdrHistogram's plotter reads it)")
+	f.StringVar(&format, "format", "text", "text, html (one file that can be mailed), markdown, json, junit, csv (a row for each variant and metric), csv-trials (a row for each trial), bench (Go benchmark format, for benchstat), hgrm (percentile spectrum, as HdrHistogram's plotter reads it), or a load of HTTP as another tool sums it up: "+strings.Join(export.LoadTools(), ", "))
 	f.StringVarP(&out, "out", "o", "", "write to this `FILE`, not to standard output")
-	f.StringVar(&variant, "variant", "", "hgrm: of this variant (default the only one)")
-	f.StringVar(&tag, "tag", rundir.TagResponse, "hgrm: one of "+strings.Join(rundir.Tags(), ", "))
-	f.BoolVar(&full, "full", false, "text, markdown: the whole report, not only its summary")
+	f.StringVar(&o.variant, "variant", "", "hgrm, and forms of other tools: of this variant (default the only one)")
+	f.StringVar(&o.tag, "tag", rundir.TagResponse, "hgrm: one of "+strings.Join(rundir.Tags(), ", "))
+	f.BoolVar(&o.full, "full", false, "text, markdown: the whole report, not only its summary")
 	f.BoolVar(&pairs, "pairs", false, "compare all variants with each other, as design.pairs does; the folder stays as it is, but with --judge")
 	f.BoolVar(&rejudge, "judge", false, "judge the run again by this version's rules, and keep that verdict in the folder")
 	return cmd

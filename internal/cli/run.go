@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,6 @@ import (
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 	"dyno/lab/trial"
-	"dyno/report"
 	"dyno/report/export"
 	"dyno/report/figure"
 	"dyno/report/html"
@@ -49,8 +49,9 @@ type outputFlags struct {
 	noColor bool
 	noTUI   bool
 	full    bool
-	// histogram is of quick loads.
+	// histogram and format are of quick loads.
 	histogram bool
+	format    string // empty: text
 	push      live.PushFlags
 }
 
@@ -440,19 +441,18 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 	}, err
 }
 
-// print writes the results: JSON if that was requested, and a summary as text unless the
-// JSON goes to standard output.
+// print writes the results in their form, and JSON if that was requested. JSON on standard output stands alone.
 func (a *app) print(folder *rundir.Folder, out *outputFlags, kept bool) error {
 	asJSON := func(w io.Writer) error { return export.JSON(w, &folder.Run) }
 	if out.json == "-" {
 		return asJSON(a.stdout)
 	}
-	var err error
-	if out.full {
-		err = report.Text(a.stdout, folder)
-	} else {
-		err = short.Text(a.stdout, folder, output.Screen(a.stdout, out.noColor, kept))
+	o := formOptions{full: out.full, noColor: out.noColor, kept: kept, tag: rundir.TagResponse}
+	write, err := o.writer(cmp.Or(out.format, plainText))
+	if err != nil {
+		return err
 	}
+	err = write(a.stdout, folder)
 	if out.histogram {
 		err = errors.Join(err, short.Histogram(a.stdout, folder))
 	}
@@ -460,6 +460,21 @@ func (a *app) print(folder *rundir.Folder, out *outputFlags, kept bool) error {
 		err = errors.Join(err, output.Replace(out.json, asJSON))
 	}
 	return err
+}
+
+// checkFormat refuses a form that the results of a quick load could not be printed in.
+func (o *outputFlags) checkFormat(protocol string, isSearch bool) error {
+	if _, err := new(formOptions).writer(o.format); err != nil {
+		return err
+	}
+	switch {
+	case o.format == plainText:
+	case o.json == "-" || o.histogram:
+		return command.Usage("leave out --json - and --histogram, or --format", "--format %s: something else is to be printed, too", o.format)
+	case slices.Contains(export.LoadTools(), o.format) && (protocol != plan.HTTP || isSearch):
+		return command.Usage("dyno http has it, without --capacity", "--format %s: it is the form of one load of HTTP", o.format)
+	}
+	return nil
 }
 
 // check refuses the name of a format where that of a folder or a file stands.

@@ -19,12 +19,17 @@ func QuantilesOf(h *hist.Histogram) Quantiles {
 	}
 	q := Quantiles{Count: h.Count(), Mean: seconds(h.Mean()), Max: seconds(float64(h.Max()))}
 	for _, s := range Summaries() {
-		// A quantile without a value beyond it would be the maximum. There is always a median.
-		if s.Quantile > 0 && (beyond(q.Count, s.Quantile) >= 1 || s.Quantile == 0.5) {
+		if s.Quantile > 0 && IsKnown(q.Count, s.Quantile) {
 			*s.of(&q) = seconds(float64(h.Quantile(s.Quantile)))
 		}
 	}
 	return q
+}
+
+// IsKnown tells whether count values have a quantile. One without a value beyond it would be the
+// maximum. There is always a median.
+func IsKnown(count int64, quantile float64) bool {
+	return count > 0 && (beyond(count, quantile) >= 1 || quantile <= 0.5)
 }
 
 // beyond is how many of a number of values lie beyond a quantile.

@@ -50,6 +50,14 @@ func asHeader(name string) func(string) string {
 	return func(value string) string { return name + ": " + value }
 }
 
+// asOha is the form of dyno's output for that of oha's: JSON as oha writes it, or dyno's own text.
+func asOha(format string) string {
+	if format == "json" {
+		return "oha"
+	}
+	return ""
+}
+
 // constant is the value of a flag that takes none, or another one.
 func constant(value string) func(string) string {
 	return func(string) string { return value }
@@ -149,7 +157,7 @@ func wordsOfHTTP() []Flag {
 		{Names: "host", Tools: "hey oha", Means: "the host's name, as 'Host: …'", Ours: "header", form: asHeader("Host")},
 		{Names: "unix-socket", Tools: "oha vegeta", Means: "a Unix socket", Ours: "unix"},
 		{Names: "o output", Tools: "oha vegeta k6 ghz", Means: "where results go", Remark: "--out (-o) keeps all that was measured in a folder, and --json FILE the figures"},
-		{Names: "output-format", Tools: "oha", Means: "the form of the output", Remark: asJSON},
+		{Names: "output-format", Tools: "oha", Means: "the form of the output", Ours: "format", form: asOha},
 		{Names: "j json", Tools: "oha", Means: "the form of the output", bare: true, Remark: asJSON},
 		{Names: "latency-correction", Tools: "oha", Means: "correction", bare: true, Remark: "with --rate, response times run from the intended start; there is nothing to correct"},
 		{Names: "burst-rate burst-delay", Tools: "oha", Means: "bursts", Remark: "--arrivals poisson has bursts of its own; a rate that changes is for an experiment file: load.stages"},
@@ -188,7 +196,7 @@ func flagsOfVegetaAndK6() []Flag {
 		{Names: "user-agent", Tools: "k6", Means: "the user agent, as 'User-Agent: …'", Ours: "header", form: asHeader("User-Agent")},
 		{Names: "q quiet", Tools: "k6", Means: "no progress", Ours: "quiet", bare: true},
 		{Names: "no-summary no-thresholds no-usage-report discard-response-bodies w throw l linger p paused v verbose include-system-env-vars", Tools: "k6", Means: "its script and summary", bare: true, Remark: "that is about k6's script and summary"},
-		{Names: "c config a address tag summary-export summary-trend-stats summary-time-unit summary-mode console-output log-output batch http-debug execution-segment", Tools: "k6", Means: "its script and summary", Remark: "that is about k6's script and summary; --json FILE writes the figures as JSON"},
+		{Names: "c config a address tag summary-export summary-trend-stats summary-time-unit summary-mode console-output log-output batch http-debug execution-segment", Tools: "k6", Means: "its script and summary", Remark: "that is about k6's script and summary; --format k6 prints the figures as its --summary-export writes them"},
 	}
 }
 

@@ -1,0 +1,47 @@
+package export
+
+import (
+	"io"
+
+	"dyno/load/hist"
+)
+
+// k6 writes what k6 run --summary-export writes. Times are in ms.
+func k6(w io.Writer, l *load) error {
+	requests := map[string]any{"count": l.Errors.Due, "rate": l.perSecond()}
+	metrics := map[string]any{
+		"http_reqs":  requests,
+		"iterations": requests,
+		// Passes are those for which it is true that they failed.
+		"http_req_failed": map[string]any{"value": *l.Errors.Ratio, "passes": l.Errors.Total, "fails": l.Errors.Due - l.Errors.Total},
+	}
+	if l.Users != nil {
+		metrics["iterations"] = map[string]any{"count": l.Users.Iterations, "rate": float64(l.Users.Iterations) / l.seconds}
+	}
+	if l.users > 0 {
+		metrics["vus"] = map[string]any{"value": l.users, "min": l.users, "max": l.users}
+	}
+	if total, _, known := l.received(); known {
+		metrics["data_received"] = map[string]any{"count": total, "rate": float64(total) / l.seconds}
+	}
+	for name, h := range map[string]*hist.Histogram{
+		"http_req_duration":                         l.times,
+		"http_req_duration{expected_response:true}": l.times,
+		"http_req_waiting":                          l.firstByte,
+	} {
+		if h.Count() > 0 {
+			metrics[name] = k6Trend(h)
+		}
+	}
+	return writeJSON(w, map[string]any{"metrics": metrics})
+}
+
+func k6Trend(h *hist.Histogram) map[string]float64 {
+	trend := map[string]float64{"avg": h.Mean() / 1e6, "min": float64(h.Min()) / 1e6, "max": float64(h.Max()) / 1e6}
+	for name, q := range map[string]float64{"med": 0.5, "p(90)": 0.9, "p(95)": 0.95} {
+		if ns, known := quantile(h, q); known {
+			trend[name] = float64(ns) / 1e6
+		}
+	}
+	return trend
+}
