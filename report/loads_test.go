@@ -214,6 +214,25 @@ func TestLoadsAreRead(t *testing.T) {
 	}
 }
 
+// Users of a scenario are k6's virtual users, and its iterations are theirs.
+func TestLoadsOfUsers(t *testing.T) {
+	f := writtenLoad(t)
+	f.Run.Plan.Variants[0].Loop = "closed"
+	f.Run.Variants[0].Users, f.Trials[0].Users = &rundir.Users{Count: 7, Iterations: 5000}, &rundir.Users{Count: 7}
+	var k6 struct {
+		Metrics map[string]map[string]float64 `json:"metrics"`
+	}
+	if err := json.Unmarshal([]byte(loadAs(t, f, "k6")), &k6); err != nil {
+		t.Fatal(err)
+	}
+	if n, i := k6.Metrics["vus"]["value"], k6.Metrics["iterations"]; n != 7 || i["count"] != 5000 || i["rate"] != 1000 {
+		t.Errorf("%v users, iterations %v", n, i)
+	}
+	if fastest := k6.Metrics["http_req_duration"]["min"]; fastest > 0.7 {
+		t.Errorf("the fastest took %v ms: that is no service time", fastest)
+	}
+}
+
 // A quantile beyond which no time lies is not known, and not the maximum.
 func TestLoadsOfFew(t *testing.T) {
 	f := writtenLoad(t)
