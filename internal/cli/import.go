@@ -54,7 +54,11 @@ file, or has in another form. Formats:
 func (a *app) importFile(s imports.Source) (err error) {
 	result, err := imports.Read(s)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "")
+		hint := ""
+		if other := (*imports.OtherFormatError)(nil); errors.As(err, &other) {
+			hint = fmt.Sprintf("the file has the form of another format: dyno import %s %s", other.Format, s.File)
+		}
+		return command.Fail(command.ExitUsage, err, hint)
 	}
 	defer func() { // of what could not be completed nothing stays
 		if err != nil && s.Out != "" {

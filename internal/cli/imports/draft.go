@@ -54,14 +54,15 @@ type draft struct {
 func (d *draft) load() *plan.Load     { return &d.e.Variants[0].Load }
 func (d *draft) target() *plan.Target { return &d.e.Variants[0].Target }
 
-// leave notes what the experiment does not have of the file.
+// leave notes, once, what the experiment does not have of the file.
 func (d *draft) leave(line int, what, why, hint string) {
-	switch len(d.items) {
-	case maxItems:
-	case maxItems - 1:
+	item := Item{line, clip(what), why, hint}
+	switch {
+	case len(d.items) == maxItems, slices.Contains(d.items, item):
+	case len(d.items) == maxItems-1:
 		d.items = append(d.items, Item{line, "what follows", "there is more than is listed", "import a part of the file"})
 	default:
-		d.items = append(d.items, Item{line, clip(what), why, hint})
+		d.items = append(d.items, item)
 	}
 }
 
@@ -509,7 +510,12 @@ func span(t plan.Think) (from, to time.Duration) {
 func (d *draft) finish() error {
 	l, t := d.load(), d.target()
 	count := 0
-	d.scenario.EachStep(func(string, *plan.Step) { count++ })
+	d.scenario.EachStep(func(_ string, st *plan.Step) {
+		if count++; d.scenario.Cookies && hasHeader(st.Headers, "Cookie") {
+			d.scenario.Cookies = false
+			d.leave(0, "cookies", "those that the server sets are not kept, because "+st.Name+" has cookies of its own", "take its header field Cookie out, and add cookies: true to the scenario")
+		}
+	})
 	if t.Protocol == plan.HTTP {
 		t.URL = plan.Quote(d.base)
 	}
@@ -517,11 +523,15 @@ func (d *draft) finish() error {
 		l.Scenario = d.scenario
 	}
 	if count == 0 && (l.Call == nil || l.Call.Method == "") {
-		if len(d.items) > 0 {
-			i := d.items[0]
-			return fmt.Errorf("there is no request that can be carried over; line %d: %s: %s; %s", i.Line, i.What, i.Why, i.Hint)
+		if len(d.items) == 0 {
+			return errors.New("there is no request")
 		}
-		return errors.New("there is no request")
+		i := d.items[max(0, slices.IndexFunc(d.items, func(i Item) bool { return i.Line > 0 }))]
+		where := ""
+		if i.Line > 0 {
+			where = fmt.Sprintf("line %d: ", i.Line)
+		}
+		return fmt.Errorf("there is no request that can be carried over; %s%s", where, strings.TrimSuffix(i.What+": "+i.Why+"; "+i.Hint, "; "))
 	}
 	if l.Closed == nil && l.Open == nil {
 		l.Closed = &plan.Closed{Connections: 1}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -88,7 +89,11 @@ func readGHZ(d *draft, src []byte) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
 		var all map[string]any
 		if err := toml.Unmarshal(src, &all); err != nil {
-			return fmt.Errorf("this is neither a file of settings in JSON nor in TOML: %w", err)
+			line := 0
+			if at := (*toml.DecodeError)(nil); errors.As(err, &at) {
+				line, _ = at.Position()
+			}
+			return fmt.Errorf("line %d: this is neither a file of settings in JSON nor in TOML: %w", line, err)
 		}
 		text, err := json.Marshal(all)
 		if err != nil {
@@ -112,7 +117,10 @@ func (d *draft) ghz(settings, src []byte) error {
 	if err := json.Unmarshal(settings, &c); err != nil {
 		return err
 	}
-	line := func(name string) int { return lineOf(src, name) }
+	if c.Call == "" {
+		return errors.New("these are no settings of ghz, or not all: there is no call")
+	}
+	line := func(name string) int { return lineOfKey(src, name, 0) }
 	for _, name := range sortedNames(all) {
 		if slices.Contains(strings.Fields(ghzCarried), strings.ToLower(name)) {
 			continue

@@ -85,6 +85,9 @@ func readHAR(d *draft, src []byte) error {
 	if err := parseJSON(src, &r, "a recording (HAR)"); err != nil {
 		return err
 	}
+	if len(r.Log.Entries) == 0 {
+		return errors.New("this is not a recording (HAR), or an empty one: there is nothing in log.entries")
+	}
 	d.pass = true
 	var end time.Time // of the last request that was carried over
 	overlap, overlaps := 0, 0

@@ -5,11 +5,13 @@ package imports
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,31 +20,81 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// maxFile bounds what is read.
-const maxFile = 64 << 20
+// Bounds of what is read. Parsers of languages need some hundred times the size of their text.
+const (
+	maxRecord = 64 << 20 // bytes of what a program has written
+	maxText   = 4 << 20  // bytes of what a person has written, or might have
+)
 
 // A Format is a kind of file that is read.
 type Format struct {
 	Name  string
 	About string
+	most  int            // bytes of a file that is read
+	form  *regexp.Regexp // what the beginning of such a file has, and that of no other format
 	read  func(d *draft, src []byte) error
 }
 
 // Formats returns the formats by name.
 func Formats() []Format {
 	return []Format{
-		{"curl", "a shell script with commands of curl", readCurl},
-		{"ghz", "settings of ghz, in JSON or TOML", readGHZ},
-		{"har", "a recording of a browser (HAR 1.2)", readHAR},
-		{"jmeter", "a test plan of JMeter (.jmx)", readJMeter},
-		{"k6", "a script of k6, whose default function runs once, without a network", readK6},
-		{"locust", "a locustfile, which needs python3", readLocust},
-		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", readLog},
-		{"openapi", "a description of an API (OpenAPI 3, Swagger 2)", readOpenAPI},
-		{"postman", "a collection of Postman (v2.0 and v2.1)", readPostman},
-		{"proto", "services of gRPC, in a .proto file", readProto},
-		{"vegeta", "targets of vegeta, in the format http or json", readTargets},
+		{"curl", "a shell script with commands of curl", maxText, shellForm, readCurl},
+		{"ghz", "settings of ghz, in JSON or TOML", maxText, ghzForm, readGHZ},
+		{"har", "a recording of a browser (HAR 1.2)", maxRecord, harForm, readHAR},
+		{"jmeter", "a test plan of JMeter (.jmx)", maxRecord, jmeterForm, readJMeter},
+		{"k6", "a script of k6, whose default function runs once, without a network", maxText, k6Form, readK6},
+		{"locust", "a locustfile, which needs python3", maxText, locustForm, readLocust},
+		{"nginx-log", "an access log of nginx or Apache, in the combined or common format", maxRecord, logForm, readLog},
+		{"openapi", "a description of an API (OpenAPI 3, Swagger 2)", maxDescription, openAPIForm, readOpenAPI},
+		{"postman", "a collection of Postman (v2.0 and v2.1)", maxRecord, postmanForm, readPostman},
+		{"proto", "services of gRPC, in a .proto file", maxText, protoForm, readProto},
+		{"vegeta", "targets of vegeta, in the format http or json", maxRecord, targetForm, readTargets},
 	}
+}
+
+// The forms of the formats.
+var (
+	shellForm   = regexp.MustCompile(`(?m)^\s*curl\s`)
+	ghzForm     = regexp.MustCompile(`(?m)(?:^|[{,])\s*"?call"?\s*[:=]\s*"[\w.]+[./]\w+"`)
+	harForm     = regexp.MustCompile(`\A\s*\{\s*"log"\s*:\s*\{`)
+	jmeterForm  = regexp.MustCompile(`<jmeterTestPlan\b`)
+	k6Form      = regexp.MustCompile(`from\s*['"]k6(?:/[\w/]+)?['"]`)
+	locustForm  = regexp.MustCompile(`(?m)^\s*(?:from\s+locust\S*\s+import|import\s+locust)\b`)
+	logForm     = regexp.MustCompile(`\A\S+ \S+ [^\n]*?\[[^\]\n]+\] "[A-Z]+ `)
+	openAPIForm = regexp.MustCompile(`(?:\A|[\s{,])["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]\.`)
+	postmanForm = regexp.MustCompile(`"schema"\s*:\s*"https://schema\.(?:get)?postman\.com/`)
+	protoForm   = regexp.MustCompile(`(?m)^\s*(?:syntax|edition)\s*=\s*"`)
+	targetForm  = regexp.MustCompile(`\A(?:\s*#.*\n)*\s*(?:[A-Z]+[ \t]+https?://|\{"(?:method|url|body|header)"\s*:)`)
+)
+
+// An OtherFormatError is about a file that has the form of another format.
+type OtherFormatError struct {
+	Format string // which the file has
+	err    error
+}
+
+func (e *OtherFormatError) Error() string { return e.err.Error() }
+
+// Unwrap returns what is wrong with the file in the format that was asked for.
+func (e *OtherFormatError) Unwrap() error { return e.err }
+
+// explain says which other format a file has that cannot be read.
+func explain(format string, src []byte, err error) error {
+	const beginning = 64 << 10
+	other := ""
+	for _, f := range Formats() {
+		if !f.form.Match(src[:min(len(src), beginning)]) {
+			continue
+		}
+		if f.Name == format {
+			return err
+		}
+		other = cmp.Or(other, f.Name)
+	}
+	if other == "" {
+		return err
+	}
+	return &OtherFormatError{other, err}
 }
 
 // An Item is a part of a file that the experiment does not have, or has in another form.
@@ -80,7 +132,8 @@ func Read(s Source) (*Result, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("%q is no format", s.Format)
 	}
-	src, err := readBounded(s.File)
+	format := Formats()[i]
+	src, err := readBounded(s.File, format.most)
 	if err != nil {
 		return nil, err
 	}
@@ -93,30 +146,37 @@ func Read(s Source) (*Result, error) {
 		}
 		d.base = strings.TrimSuffix(s.URL, "/")
 	}
-	if err := Formats()[i].read(d, src); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.File, err)
+	if err = format.read(d, src); err == nil {
+		err = d.finish()
 	}
-	if err := d.finish(); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.File, err)
+	if err != nil {
+		return nil, explain(s.Format, src, fmt.Errorf("%s: %w", s.File, err))
 	}
 	slices.SortStableFunc(d.items, func(a, b Item) int { return a.Line - b.Line })
 	head := fmt.Sprintf("# Made by dyno import %s of %s. dyno run FILE runs it, dyno check FILE checks it.\n", s.Format, filepath.Base(s.File))
 	return &Result{append([]byte(head), planfile.Text(d.e, s.Out)...), d.files, d.items}, nil
 }
 
-// readBounded returns what a file holds.
-func readBounded(name string) ([]byte, error) {
+// readBounded returns what a file holds, up to a number of bytes.
+func readBounded(name string, most int) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var src []byte
+	if info.Size() <= int64(most) { // which pipes do not know
+		src, err = io.ReadAll(io.LimitReader(f, int64(most)+1))
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case len(src) > maxFile:
-		return nil, fmt.Errorf("%s: more than %d MiB: import a part of the file", name, maxFile>>20)
+	case info.Size() > int64(most), len(src) > most:
+		return nil, fmt.Errorf("%s: more than %d MiB: import a part of the file", name, most>>20)
 	case len(bytes.TrimSpace(src)) == 0:
 		return nil, errors.New(name + ": the file is empty")
 	}

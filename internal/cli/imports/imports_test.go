@@ -2,12 +2,12 @@ package imports
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +66,48 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// A file that has the form of another format is refused, and the error says of which.
+func TestOtherFormats(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed: scripts/setup.sh installs it")
+	}
+	for _, of := range Formats() {
+		goldens, err := filepath.Glob("testdata/" + of.Name + "/*.golden")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, golden := range goldens {
+			path := strings.TrimSuffix(golden, ".golden")
+			src, err := os.ReadFile(path)
+			if err != nil || !of.form.Match(src) {
+				t.Errorf("%s has not the form of its format, %v", path, err)
+			}
+		}
+		for _, f := range Formats() {
+			_, err := Read(Source{Format: f.Name, File: strings.TrimSuffix(goldens[0], ".golden"), URL: "http://127.0.0.1:1"})
+			other := (*OtherFormatError)(nil)
+			if is := errors.As(err, &other); f.Name == of.Name && err != nil || f.Name != of.Name && (!is || other.Format != of.Name) {
+				t.Errorf("%s as %s: %v", goldens[0], f.Name, err)
+			}
+		}
+	}
+}
+
+// Empty and large files are refused before anything is made of them.
+func TestSizes(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "in")
+	for _, f := range Formats() {
+		for size, want := range map[int64]string{0: name + ": the file is empty", 100 << 20: name + ": more than "} {
+			if err := errors.Join(os.WriteFile(name, nil, 0o666), os.Truncate(name, size)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Read(Source{Format: f.Name, File: name}); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s of %d bytes: %v, want %s", f.Name, size, err, want)
+			}
+		}
+	}
+}
+
 // isPart tells whether a file is one that another one names.
 func isPart(path string) bool { return strings.Contains(filepath.Base(path), "part-") }
 
@@ -101,25 +143,30 @@ func importedText(t *testing.T, s Source) []byte {
 	return txtar.Format(archive)
 }
 
-// fuzzed are the formats but those that run what is in a file, or have Python read it.
-func fuzzed() []Format {
-	return slices.DeleteFunc(Formats(), func(f Format) bool { return f.Name == "k6" || f.Name == "locust" })
-}
-
 // Whatever is in a file, reading it ends, and what comes of it is an experiment or an error.
-func FuzzRead(f *testing.F) {
-	for i, format := range fuzzed() {
-		sources, err := filepath.Glob("testdata/" + format.Name + "/*")
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, path := range sources {
-			if src, err := os.ReadFile(path); err == nil && !strings.HasSuffix(path, ".golden") && len(src) < 16<<10 {
-				f.Add(uint8(i), src)
-			}
+func FuzzCurl(f *testing.F)    { fuzz(f, "curl") }
+func FuzzGHZ(f *testing.F)     { fuzz(f, "ghz") }
+func FuzzHAR(f *testing.F)     { fuzz(f, "har") }
+func FuzzJMeter(f *testing.F)  { fuzz(f, "jmeter") }
+func FuzzK6(f *testing.F)      { fuzz(f, "k6") }
+func FuzzLocust(f *testing.F)  { fuzz(f, "locust") }
+func FuzzLog(f *testing.F)     { fuzz(f, "nginx-log") }
+func FuzzOpenAPI(f *testing.F) { fuzz(f, "openapi") }
+func FuzzPostman(f *testing.F) { fuzz(f, "postman") }
+func FuzzProto(f *testing.F)   { fuzz(f, "proto") }
+func FuzzTargets(f *testing.F) { fuzz(f, "vegeta") }
+
+func fuzz(f *testing.F, format string) {
+	sources, err := filepath.Glob("testdata/" + format + "/*")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, path := range sources {
+		if src, err := os.ReadFile(path); err == nil && !strings.HasSuffix(path, ".golden") && len(src) < 16<<10 {
+			f.Add(src)
 		}
 	}
-	f.Fuzz(func(t *testing.T, format uint8, src []byte) {
+	f.Fuzz(func(t *testing.T, src []byte) {
 		if len(bytes.TrimSpace(src)) == 0 || len(src) > 64<<10 {
 			return
 		}
@@ -127,9 +174,13 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile("in", src, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		all := fuzzed()
-		r, err := Read(Source{Format: all[int(format)%len(all)].Name, File: "in", URL: "http://127.0.0.1:1", Out: "out.yaml"})
+		r, err := Read(Source{Format: format, File: "in", URL: "http://127.0.0.1:1", Out: "out.yaml"})
 		if err != nil {
+			for _, fault := range []string{"the interpreter failed", "Error: "} { // of the interpreter of k6, and of locust.py
+				if strings.Contains(err.Error(), fault) && (format == "locust" || fault != "Error: ") {
+					t.Error(err)
+				}
+			}
 			return
 		}
 		for _, file := range r.Files {

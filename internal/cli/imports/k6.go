@@ -73,10 +73,17 @@ type k6Table struct {
 
 // A k6Recording is what an iteration does.
 type k6Recording struct {
-	once   []k6Event // by setup
-	events []k6Event
-	tables []k6Table
-	failed error // what ended it early
+	once    []k6Event // by setup
+	events  []k6Event
+	tables  []k6Table
+	missing []k6Missing
+	failed  error // what ended it early
+}
+
+// A k6Missing is a variable of the environment that a script uses, and that has no value.
+type k6Missing struct {
+	Name string `json:"name"`
+	Line int    `json:"line"`
 }
 
 // readK6 records an iteration of a script, twice: what differs then varies from iteration to iteration.
@@ -102,7 +109,7 @@ func readK6(d *draft, src []byte) error {
 			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: s.name, Weight: max(1, s.weight)})
 			d.flow = i + 1
 		}
-		a, b := first.record(s.function()), second.record(s.function())
+		a, b := first.record(&s), second.record(&s)
 		if a.failed != nil {
 			d.leave(lineOfError(a.failed), s.function(), "the iteration ended early: "+thrown(d.source.File, a.failed), "what it had sent until then is carried over")
 		}
@@ -111,18 +118,19 @@ func readK6(d *draft, src []byte) error {
 		d.k6Steps(a.events, b.events, false)
 		steps = d.count() - before
 		d.k6Data(a.tables)
+		d.k6Undefined(slices.Concat(a.once, a.events), a.missing)
 		follows = follows || slices.ContainsFunc(a.events, func(e k6Event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
 	}
 	d.k6Load(options, scenarios, steps)
-	d.k6Thresholds(options.Thresholds, lineOf(src, "thresholds"))
+	d.k6Thresholds(options.Thresholds, lineOfKey(src, "thresholds", 0))
 	if follows && options.MaxRedirects != 0 {
 		d.leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
 	}
 	if first.exports.Get("teardown") != nil {
-		d.leave(lineOf(src, "teardown"), "teardown", "nothing is sent after the load", "")
+		d.leave(lineOfKey(src, "teardown", 0), "teardown", "nothing is sent after the load", "")
 	}
 	if first.exports.Get("handleSummary") != nil {
-		d.leave(lineOf(src, "handleSummary"), "handleSummary", "dyno report has forms of its own", "")
+		d.leave(lineOfKey(src, "handleSummary", 0), "handleSummary", "dyno report has forms of its own", "")
 	}
 	return nil
 }
@@ -138,30 +146,34 @@ func (d *draft) count() (n int) {
 }
 
 // record carries out an iteration.
-func (r *k6Run) record(function string) (out k6Recording) {
+func (r *k6Run) record(s *k6Scenario) (out k6Recording) {
+	function := s.function()
 	k6 := r.vm.Get("__k6").ToObject(r.vm)
-	take := func() (events []k6Event) {
-		for name, into := range map[string]any{"events": &events, "tables": &out.tables} {
-			text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
-			if err == nil {
-				err = json.Unmarshal(text, into)
-			}
-			if err != nil {
-				out.failed = cmp.Or(out.failed, err)
-			}
-		}
-		return events
+	if out.failed = k6.Set("environment", s.Environment); out.failed != nil {
+		return out
 	}
-	start := len(take())
+	made := func() int { return int(k6.Get("events").ToObject(r.vm).Get("length").ToInteger()) }
+	start := made()
 	data, err := r.call("setup")
-	out.once = take()[start:]
+	begin := made()
 	if err == nil {
 		_, err = r.call(function, data)
 	}
 	if out.failed = err; r.exports.Get(function) == nil {
 		out.failed = fmt.Errorf("the script exports no function %s", function)
 	}
-	out.events = take()[start+len(out.once):]
+	var all []k6Event // taken at the end: what setup has received may be used later
+	for name, into := range map[string]any{"events": &all, "tables": &out.tables, "missing": &out.missing} {
+		text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			out.failed = cmp.Or(out.failed, err)
+			return out
+		}
+	}
+	out.once, out.events = all[start:begin], all[begin:]
 	return out
 }
 
@@ -200,6 +212,34 @@ func (d *draft) k6Steps(events, like []k6Event, once bool) {
 		}
 	}
 }
+
+// k6Undefined lists that requests have in them what is no value, and what they might have it from.
+func (d *draft) k6Undefined(events []k6Event, missing []k6Missing) {
+	count, found := 0, ""
+	var first *k6Event
+	for i := range events {
+		e := &events[i]
+		all := e.URL + " " + e.Body
+		for _, f := range slices.Concat(e.Headers, e.Form) {
+			all += " " + f.Value
+		}
+		if m := noValue.FindString(all); m != "" {
+			if count++; count == 1 {
+				first, found = e, m
+			}
+		}
+	}
+	if count == 0 {
+		return
+	}
+	d.leave(first.Line, first.Method+" "+oneMark.ReplaceAllString(first.URL, "…"), fmt.Sprintf("%s is sent in place of a value that the script does not have here; requests that do so: %d", found, count), "")
+	for _, m := range missing {
+		d.leave(m.Line, "__ENV."+m.Name, "the environment has no such variable", "run dyno import with the variables that k6 run -e has")
+	}
+}
+
+// noValue matches what JavaScript writes for a value that is none, or has no text.
+var noValue = regexp.MustCompile(`\bundefined\b|\[object Object\]|\bNaN\b`)
 
 // varies tells whether two requests send something else.
 func varies(a, b *k6Event) bool {
@@ -344,6 +384,20 @@ func lineOf(src []byte, text string) int {
 		return 0
 	}
 	return lineAt(src, int64(at))
+}
+
+// lineOfKey returns the first line, from one on, in which a word stands: as a key, or else at all; 0 if it does not.
+func lineOfKey(src []byte, word string, from int) int {
+	start := 0
+	for range from - 1 {
+		start += 1 + bytes.IndexByte(src[start:], '\n')
+	}
+	for _, after := range []string{`['"]?\s*[:=]`, ""} {
+		if at := regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b` + after).FindIndex(src[start:]); at != nil {
+			return lineAt(src, int64(start+at[0]))
+		}
+	}
+	return 0
 }
 
 // isWord matches names that are words.

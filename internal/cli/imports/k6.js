@@ -13,11 +13,14 @@
 	const bodies = new WeakMap(); // a response's content → its request
 	const names = new Map(); // a request and a place in its response → the variable
 	const tables = [];
+	const missing = []; // variables of the environment
+	let drawn = false; // a number at random, since the last row, request or pause
 
 	function record(event) {
 		if (events.length === mostEvents) {
 			throw new Error('the iteration is longer than ' + mostEvents + ' requests and pauses');
 		}
+		drawn = false; // for a pause or a request, and not for a row
 		events.push(Object.assign(event, {line: __line(), group: groups.join('-')}));
 		return event;
 	}
@@ -118,13 +121,13 @@
 
 	const parse = JSON.parse;
 	JSON.parse = (text, reviver) => (bodies.has(text) ? jsonAt(bodies.get(text), '$') : parse(text, reviver));
-	let drawn = false;
 	const draw = () => {
 		drawn = true;
 		return __random;
 	};
 	Math.random = draw;
 
+	const leaveTag = (name) => __leave('tag ' + String(name), 'figures have no tags of their own', 'steps have names, which thresholds can refer to');
 	const isBytes = (v) => v instanceof ArrayBuffer || ArrayBuffer.isView(v);
 
 	function request(method, url, body, params) {
@@ -153,7 +156,7 @@
 						if (name === 'name') {
 							event.name = String(text);
 						} else {
-							__leave('tag ' + name, 'figures have no tags of their own', 'steps have names, which thresholds can refer to');
+							leaveTag(name);
 						}
 					}
 					break;
@@ -228,9 +231,11 @@
 			const table = {name: String(name), line: __line(), columns: [...columns], rows, isTable, used: false, drawn: false};
 			tables.push(table);
 			const row = (at) => {
+				const random = drawn;
+				drawn = false;
 				if (!__tables || !isTable || !(at in rows)) {
 					table.used = true;
-					table.drawn = table.drawn || drawn;
+					table.drawn = table.drawn || random;
 					return rows[at];
 				}
 				return new Proxy(rows[at], {
@@ -239,7 +244,7 @@
 							return of[column];
 						}
 						table.used = true;
-						table.drawn = table.drawn || drawn;
+						table.drawn = table.drawn || random;
 						return __column(table.name, column, typeof of[column] !== 'string');
 					},
 				});
@@ -259,12 +264,29 @@
 		return Math.floor(draw() * (high - low + 1)) + low;
 	}
 
-	globalThis.__ENV = __environment;
+	globalThis.__ENV = new Proxy(__environment, {
+		get(of, name) {
+			const value = name in k6.environment ? k6.environment[name] : of[name];
+			if (value === undefined && typeof name === 'string' && !missing.some((m) => m.name === name)) {
+				missing.push({name, line: __line()});
+			}
+			return value;
+		},
+	});
+	globalThis.crypto = {randomUUID: () => __mark('uuid()')};
 	globalThis.open = __open;
 	globalThis.console = {log() {}, info() {}, warn() {}, error() {}, debug() {}};
-	globalThis.__k6 = {
-		events, tables, http, SharedArray,
-		check(value, tests) {
+	const tagged = () => new Proxy({}, {
+		set(_, name) {
+			leaveTag(name);
+			return true;
+		},
+	});
+	const k6 = {
+		events, tables, missing, http, SharedArray,
+		environment: {}, // of the scenario
+		check(value, tests, tags) {
+			Object.keys(tags || {}).forEach(leaveTag);
 			const event = responses.get(value);
 			for (const [name, test] of Object.entries(tests || {})) {
 				if (event === undefined || typeof test !== 'function') {
@@ -294,7 +316,7 @@
 			b64decode: unsupported('b64decode'),
 		},
 		execution: {
-			vu: {idInTest: __VU, idInInstance: __VU, iterationInInstance: __ITER, iterationInScenario: __ITER, tags: {}, metrics: {tags: {}, metadata: {}}},
+			vu: {idInTest: __VU, idInInstance: __VU, iterationInInstance: __ITER, iterationInScenario: __ITER, tags: tagged(), metrics: {tags: tagged(), metadata: tagged()}},
 			scenario: {name: 'default', executor: '', startTime: 0, progress: 0, iterationInTest: __ITER, iterationInInstance: __ITER},
 			instance: {vusActive: 1, vusInitialized: 1, iterationsCompleted: 0, iterationsInterrupted: 0, currentTestRunDuration: 0},
 			test: {abort: unsupported('test.abort'), fail() {}, options: {}},
@@ -319,4 +341,5 @@
 			},
 		},
 	};
+	globalThis.__k6 = k6;
 })();

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grafana/sobek"
+
 	"dyno/lab/plan"
 )
 
@@ -34,19 +36,21 @@ type k6Scenario struct {
 	line   int
 	weight int
 
-	Executor   string    `json:"executor"`
-	Exec       string    `json:"exec"`
-	StartTime  k6Time    `json:"startTime"`
-	VUs        float64   `json:"vus"`
-	Duration   k6Time    `json:"duration"`
-	Iterations float64   `json:"iterations"`
-	Stages     []k6Stage `json:"stages"`
-	Rate       float64   `json:"rate"`
-	TimeUnit   k6Time    `json:"timeUnit"`
-	StartRate  float64   `json:"startRate"`
-	StartVUs   float64   `json:"startVUs"`
-	MinVUs     float64   `json:"preAllocatedVUs"`
-	MaxVUs     float64   `json:"maxVUs"`
+	Executor    string            `json:"executor"`
+	Exec        string            `json:"exec"`
+	StartTime   k6Time            `json:"startTime"`
+	VUs         float64           `json:"vus"`
+	Duration    k6Time            `json:"duration"`
+	MaxDuration k6Time            `json:"maxDuration"`
+	Iterations  float64           `json:"iterations"`
+	Stages      []k6Stage         `json:"stages"`
+	Rate        float64           `json:"rate"`
+	TimeUnit    k6Time            `json:"timeUnit"`
+	StartRate   float64           `json:"startRate"`
+	StartVUs    float64           `json:"startVUs"`
+	MinVUs      float64           `json:"preAllocatedVUs"`
+	MaxVUs      float64           `json:"maxVUs"`
+	Environment map[string]string `json:"env"`
 }
 
 type k6Stage struct {
@@ -84,10 +88,30 @@ func (t *k6Time) UnmarshalJSON(text []byte) error {
 
 var inDays = regexp.MustCompile(`^(\d{1,3})d(.*)$`)
 
-// k6Known are the options that are carried over, or that only change what k6 prints.
+// k6Known are the options that are carried over, or that only change what k6 prints or keeps.
 const k6Known = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
-	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport tags systemTags discardResponseBodies setupTimeout teardownTimeout throw
-	batch batchPerHost noCookiesReset cloud ext executionSegment linger minIterationDuration `
+	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport systemTags discardResponseBodies setupTimeout teardownTimeout throw
+	batch batchPerHost noCookiesReset cloud ext `
+
+// k6ScenarioKnown are those of a scenario.
+const k6ScenarioKnown = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
+
+// unknown lists settings of an object that are not carried over.
+func (r *k6Run) unknown(object *sobek.Object, known, within string, line int) {
+	for _, name := range object.Keys() {
+		if slices.Contains(strings.Fields(known), name) {
+			continue
+		}
+		hint := ""
+		switch {
+		case strings.HasPrefix(name, "graceful"):
+			hint = "a run waits up to 2 s for responses that are under way at its end"
+		case name == "tags":
+			hint = "figures have no tags of their own; steps have names, which thresholds can refer to"
+		}
+		r.d.leave(cmp.Or(lineOfKey(r.d.src, name, line), line), within+"."+name, "the experiment has no such setting", hint)
+	}
+}
 
 // options reads what the script exports.
 func (r *k6Run) options() (*k6Options, error) {
@@ -102,20 +126,18 @@ func (r *k6Run) options() (*k6Options, error) {
 		err = json.Unmarshal(text, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("line %d: %w", lineOf(r.d.src, "options"), err)
+		return nil, fmt.Errorf("line %d: %w", lineOfKey(r.d.src, "options", 0), err)
 	}
-	for _, name := range object.Keys() {
-		if !slices.Contains(strings.Fields(k6Known), name) {
-			r.d.leave(lineOf(r.d.src, name), "options."+name, "the experiment has no such setting", "")
-		}
-	}
+	r.unknown(object, k6Known, "options", lineOfKey(r.d.src, "options", 0))
 	all := object.Get("scenarios")
 	if all == nil || all.ExportType() == nil {
 		return o, nil
 	}
 	for _, name := range all.ToObject(r.vm).Keys() {
-		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), line: lineOf(r.d.src, name)}
-		text, err := all.ToObject(r.vm).Get(name).ToObject(r.vm).MarshalJSON()
+		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), line: lineOfKey(r.d.src, name, 0)}
+		scenario := all.ToObject(r.vm).Get(name).ToObject(r.vm)
+		r.unknown(scenario, k6ScenarioKnown, "scenario "+name, s.line)
+		text, err := scenario.MarshalJSON()
 		if err == nil {
 			err = json.Unmarshal(text, &s)
 		}
@@ -194,10 +216,10 @@ func (d *draft) k6Load(o *k6Options, scenarios []k6Scenario, steps int) {
 		d.k6Window(window)
 	case "shared-iterations":
 		closed(users)
-		l.Requests, l.Window = uint64(max(1, s.Iterations)*float64(max(steps, 1))), 0
+		l.Requests, l.Window = uint64(max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
 	case "per-vu-iterations":
 		closed(users)
-		l.Requests, l.Window = uint64(float64(users)*max(1, s.Iterations)*float64(max(steps, 1))), 0
+		l.Requests, l.Window = uint64(float64(users)*max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
 	case "ramping-vus":
 		most, sum := s.StartVUs, time.Duration(0)
 		for _, stage := range s.Stages {
@@ -205,7 +227,7 @@ func (d *draft) k6Load(o *k6Options, scenarios []k6Scenario, steps int) {
 		}
 		closed(int(most))
 		d.k6Window(sum)
-		d.leave(cmp.Or(s.line, lineOf(d.src, "stages")), "stages", fmt.Sprintf("the number of users does not change in a run: all %d are there from the beginning", int(most)), "load.stages change the rate of an open load; a sweep over connections measures each number by itself")
+		d.leave(cmp.Or(s.line, lineOfKey(d.src, "stages", 0)), "stages", fmt.Sprintf("the number of users does not change in a run: all %d are there from the beginning", int(most)), "load.stages change the rate of an open load; a sweep over connections measures each number by itself")
 	case "constant-arrival-rate", "ramping-arrival-rate":
 		l.Open = plan.DefaultOpen()
 		if most := int(max(s.MaxVUs, s.MinVUs)); most > 0 {
@@ -242,7 +264,7 @@ func (d *draft) k6Load(o *k6Options, scenarios []k6Scenario, steps int) {
 		d.scenario.Headers = append(d.scenario.Headers, plan.Header{Name: "User-Agent", Value: d.template(o.UserAgent)})
 	}
 	if o.RPS > 0 {
-		d.leave(lineOf(d.src, "rps"), "rps", "users are not slowed down to a rate", "load.open.rate is a rate of iterations")
+		d.leave(lineOfKey(d.src, "rps", 0), "rps", "users are not slowed down to a rate", "load.open.rate is a rate of iterations")
 	}
 }
 

@@ -393,7 +393,12 @@ def tasks_of(cls, names, classes, depth=0):
 
 
 def main():
-    tree = ast.parse(sys.stdin.buffer.read())
+    try:
+        tree = ast.parse(sys.stdin.buffer.read())
+    except SyntaxError as e:
+        sys.exit("line %d: %s" % (e.lineno or 0, e.msg))
+    except (ValueError, RecursionError, MemoryError) as e:
+        sys.exit(str(e) or "the file is nested too deep")
     names = Names()
     classes = {s.name: s for s in tree.body if isinstance(s, ast.ClassDef)}
     users = []

@@ -14,6 +14,9 @@ import (
 	"dyno/lab/plan"
 )
 
+// maxDescription bounds a description in bytes: its tree needs some hundred times as much.
+const maxDescription = 16 << 20
+
 // A document is a description of an API, in YAML or JSON, with the lines of its parts.
 type document struct {
 	d      *draft

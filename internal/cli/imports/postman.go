@@ -2,6 +2,7 @@ package imports
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"regexp"
 	"strings"
@@ -118,6 +119,9 @@ func readPostman(d *draft, src []byte) error {
 	var c collection
 	if err := parseJSON(src, &c, "a collection of Postman"); err != nil {
 		return err
+	}
+	if len(c.Items) == 0 {
+		return errors.New("this is not a collection of Postman, or an empty one: there is nothing in item")
 	}
 	p := &postman{d: d, src: src, values: map[string]string{}}
 	for i := range c.Variables {

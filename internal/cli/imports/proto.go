@@ -5,7 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 
 	"dyno/lab/plan"
 	"dyno/load/rpc"
@@ -15,13 +18,14 @@ import (
 func readProto(d *draft, src []byte) error {
 	schema, err := rpc.FromProtos(context.Background(), []string{d.source.File}, nil)
 	if err != nil {
-		return err
+		return d.protoError(err)
 	}
 	d.useGRPC()
 	d.load().Call.Protos = []string{d.relative(filepath.Base(d.source.File))}
 	for _, s := range schema.Services() {
+		service := lineOfKey(src, "service "+s.Name[strings.LastIndexByte(s.Name, '.')+1:], 0)
 		for _, m := range s.Methods {
-			line := cmp.Or(lineOf(src, "rpc "+m.Name), lineOf(src, m.Name))
+			line := cmp.Or(lineOfKey(src, "rpc "+m.Name, service), lineOfKey(src, m.Name, service))
 			if m.ClientStreaming {
 				d.leave(line, m.Name, "the example sends one message", "an array of messages is a stream of them")
 			}
@@ -39,6 +43,16 @@ func readProto(d *draft, src []byte) error {
 	d.pass = true
 	d.leave(0, "messages", "a .proto file has no values: fields have their defaults", "give the steps their messages")
 	return nil
+}
+
+// protoError shortens what the compiler says of a file that it does not understand.
+func (d *draft) protoError(err error) error {
+	const most = 5
+	faults := strings.Split(strings.ReplaceAll(err.Error(), d.source.File+":", ""), "\n")
+	if len(faults) > most {
+		faults = append(faults[:most], fmt.Sprintf("and %d more faults", len(faults)-most))
+	}
+	return errors.New(strings.Join(faults, "\n"))
 }
 
 // useGRPC makes the experiment one of calls.

@@ -2,6 +2,8 @@ package imports
 
 import (
 	"cmp"
+	"errors"
+	"strings"
 	"time"
 
 	"dyno/internal/cli/foreign"
@@ -15,7 +17,7 @@ func readTargets(d *draft, src []byte) error {
 		targets, base, err = foreign.ReadTargets(d.source.File, string(src), d.base, d.read)
 	}
 	if err != nil {
-		return err
+		return errors.New(strings.TrimPrefix(err.Error(), d.source.File+":")) // which the caller names, too
 	}
 	d.base = cmp.Or(d.base, base)
 	d.scenario.InTurn = true
