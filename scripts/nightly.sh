@@ -4,8 +4,8 @@
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
 # killed and cut off, four agents on four machines against one generator, the manifests and the fleet
-# with a real Kubernetes, two releases of one commit and a bare Debian with the first, and the documents' site. Takes
-# some hours.
+# with a real Kubernetes, two releases of one commit, a bare Debian with the first, its images here and
+# emulated, and the documents' site. Takes some hours.
 #
 #   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes package site
 set -uo pipefail
@@ -68,9 +68,9 @@ package() {
 	scripts/release.sh "$folder/a" && (umask 077 && git clone -q . "$folder/clone" && "$folder/clone/scripts/release.sh" "$folder/b") &&
 		diff -r "$folder/a" "$folder/b" || code=1
 	if [ "$(id -u)" -ne 0 ]; then
-		echo "skip  bare: a root folder of one's own needs root"
+		echo "skip  bare, platforms: a root folder of one's own needs root"
 	elif [ $code = 0 ]; then
-		scripts/bare.sh "$folder/a" || code=1
+		scripts/bare.sh "$folder/a" && scripts/platforms.sh "$folder/a" || code=1
 	fi
 	rm -rf "$folder"
 	return $code

@@ -40,6 +40,7 @@ clang-14         clang-14     eBPF programs, scripts/ebpf.sh
 llvm-14          llvm-strip-14 the same
 libbpf-dev       /usr/include/bpf/bpf_helpers.h the same
 debootstrap      debootstrap  scripts/bare.sh
+qemu-user-static qemu-aarch64-static scripts/platforms.sh
 chromium         chromium     scripts/browser.sh, the HTML report in a browser; tests of the event hub with its EventSource
 '
 
