@@ -86,7 +86,7 @@ for arch in amd64 arm64; do
 done
 
 cp -r deploy/fleet/chart "$work/dyno-fleet"
-sed -i "s/^version:.*/version: $version\nappVersion: $version\nannotations: {org.opencontainers.image.revision: $commit}/" "$work/dyno-fleet/Chart.yaml"
+sed -i "s/^version:.*/version: $version\nappVersion: $version\nannotations: {org.opencontainers.image.revision: \"$commit\"}/" "$work/dyno-fleet/Chart.yaml"
 sed -i "s/:dev$/:$version/" "$work/dyno-fleet/values.yaml"
 "$helm" lint --strict --quiet "$work/dyno-fleet"
 pack "$out/dyno-fleet-$version.chart.tgz" "$work" dyno-fleet
