@@ -70,6 +70,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		// If nobody reads any more, the run ends: it was started to be followed.
 		a.feed = live.OpenFeed(func(error) { cancel(texts.NewError("reason.deserted")) })
 		defer a.feed.Close()
+		live.OnInterrupt(func() { cancel(signalled{syscall.SIGINT}) })
 	}
 	a.args = withCommand(args)
 	a.bare = len(a.args) > len(args) && a.args[0] == "http"

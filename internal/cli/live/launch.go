@@ -34,7 +34,7 @@ func (l Launcher) Start(launch ui.Launch, tell func(ui.Event)) (ui.Execution, er
 	}
 	x := &execution{cmd: exec.Command(l.Program, append([]string{followArg}, args...)...), fed: make(chan struct{})}
 	x.cmd.Stderr, x.cmd.WaitDelay = &x.said, outputDelay
-	if err = bequeath(x.cmd, theirs); err == nil {
+	if x.interrupt, err = bequeath(x.cmd, theirs); err == nil {
 		err = x.cmd.Start()
 	}
 	_ = theirs.Close() // the process has a copy
@@ -93,14 +93,15 @@ const outputDelay = 5 * time.Second
 
 // An execution is a run in a process of its own.
 type execution struct {
-	cmd  *exec.Cmd
-	said tail
-	fed  chan struct{} // closed when the feed has ended
+	cmd       *exec.Cmd
+	interrupt func() error
+	said      tail
+	fed       chan struct{} // closed when the feed has ended
 }
 
-// Stop implements ui.Execution, with the signal that a terminal sends.
+// Stop implements ui.Execution.
 func (x *execution) Stop() error {
-	err := interrupt(x.cmd.Process)
+	err := x.interrupt()
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}

@@ -12,12 +12,12 @@ import (
 // passes on.
 const feedDescriptor = 3
 
-// bequeath gives a command its end of a feed. The run has a process group of its own: a signal from the
-// terminal is for the pages, which end the run themselves.
-func bequeath(cmd *exec.Cmd, feed *os.File) error {
+// bequeath gives a command its end of a feed, and returns what interrupts it as a terminal does. The run has a process
+// group of its own: a signal from the terminal is for the pages, which end the run themselves.
+func bequeath(cmd *exec.Cmd, feed *os.File) (interrupt func() error, err error) {
 	cmd.ExtraFiles = []*os.File{feed}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return nil
+	return func() error { return cmd.Process.Signal(os.Interrupt) }, nil
 }
 
 // inheritedFeed returns the end of the feed that this process was given.
@@ -26,5 +26,5 @@ func inheritedFeed() *os.File {
 	return os.NewFile(feedDescriptor, "feed")
 }
 
-// interrupt asks a run to end, as Ctrl-C in a terminal does.
-func interrupt(p *os.Process) error { return p.Signal(os.Interrupt) }
+// OnInterrupt has nothing to do: dyno ui sends a signal.
+func OnInterrupt(func()) {}

@@ -2,9 +2,11 @@ package live
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/windows"
@@ -13,16 +15,23 @@ import (
 // feedVariable has the handle that a run which dyno ui has started writes to.
 const feedVariable = "DYNO_FEED"
 
-// bequeath gives a command its end of a feed. The run has a process group of its own, so that it can be interrupted
-// alone.
-func bequeath(cmd *exec.Cmd, feed *os.File) error {
+// bequeath gives a command its end of a feed, and returns what interrupts it. Windows has no signals between processes
+// without a console: the run ends when its standard input does, and by force when it is interrupted again.
+func bequeath(cmd *exec.Cmd, feed *os.File) (interrupt func() error, err error) {
 	handle := feed.Fd()
 	if err := windows.SetHandleInformation(windows.Handle(handle), windows.HANDLE_FLAG_INHERIT, windows.HANDLE_FLAG_INHERIT); err != nil {
-		return fmt.Errorf("pass the feed on: %w", err)
+		return nil, fmt.Errorf("pass the feed on: %w", err)
 	}
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", feedVariable, handle))
 	cmd.SysProcAttr = &syscall.SysProcAttr{AdditionalInheritedHandles: []syscall.Handle{syscall.Handle(handle)}, CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
-	return nil
+	input, err := cmd.StdinPipe()
+	var again atomic.Bool
+	return func() error {
+		if again.Swap(true) {
+			return cmd.Process.Kill()
+		}
+		return input.Close()
+	}, err
 }
 
 // inheritedFeed returns the end of the feed that this process was given.
@@ -34,7 +43,10 @@ func inheritedFeed() *os.File {
 	return os.NewFile(uintptr(handle), "feed")
 }
 
-// interrupt asks a run to end, as Ctrl-Break in a console does.
-func interrupt(p *os.Process) error {
-	return windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(p.Pid)) //nolint:gosec // a process's number
+// OnInterrupt calls a function when dyno ui, which has started this process, ends it.
+func OnInterrupt(f func()) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // with or without an error: nobody holds the other end any more
+		f()
+	}()
 }
