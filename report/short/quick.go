@@ -89,10 +89,26 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 	case p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0:
 		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
 	}
+	if missing := needLinux(p.OnlyTrial(v.Name)); len(missing) > 0 {
+		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
+	}
 	if a.Rest != nil {
 		note(5, "Everything: "+a.Rest.In(texts.English))
 	}
 	return notes
+}
+
+// needLinux returns the observers that a trial's system does not have.
+func needLinux(trial *rundir.Trial) (observers []string) {
+	if trial == nil {
+		return nil
+	}
+	for _, m := range trial.Unavailable {
+		if why := m.Parts["why"]; len(why) == 1 && why[0].Kind == "unavailable.system" && m.Values["observer"] != "" {
+			observers = append(observers, m.Values["observer"])
+		}
+	}
+	return observers
 }
 
 func mostSpare(rows []quickRow) (most int) {
