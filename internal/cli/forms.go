@@ -15,7 +15,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The forms of results that are not those of one run only, or the default.
+// Forms that commands name: the default, and the one that prints several runs.
 const (
 	plainText = "text"
 	markdown  = "markdown"
