@@ -4,10 +4,10 @@
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
 # killed and cut off, four agents on four machines against one generator, the manifests and the fleet
-# with a real Kubernetes, two releases of one commit, a bare Debian with the first, its images here and
-# emulated, and the documents' site. Takes some hours.
+# with a real Kubernetes, what is sent to a real OpenTelemetry collector, two releases of one commit, a bare
+# Debian with the first, its images here and emulated, and the documents' site. Takes some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes package site
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes collector package site
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -76,11 +76,19 @@ package() {
 	return $code
 }
 
+collector() {
+	local folder code=0
+	folder=$(mktemp -d)
+	scripts/collector.sh "$folder" && PATH=$folder:$PATH go test ./internal/cli -run Collector || code=1
+	rm -rf "$folder"
+	return $code
+}
+
 site() {
 	scripts/site.sh
 }
 
-all=(languages tests stress fuzz calibration faults fleet manifests kubernetes package site)
+all=(languages tests stress fuzz calibration faults fleet manifests kubernetes collector package site)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do

@@ -2,16 +2,22 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/freeport"
 	"dyno/results/rundir"
 )
 
@@ -122,10 +128,71 @@ func slowestOf(t *testing.T, run string) []rundir.Slow {
 	return trial.Slowest
 }
 
+// What nginx has logged of each request is a valid traceparent, and no two have the same span. Requests that follow
+// redirects have the trace of the first.
+func TestTraceparentInLogOfNginx(t *testing.T) {
+	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Skip("nginx is not installed; scripts/setup.sh installs it: ", err)
+	}
+	const requests = 200
+	valid := regexp.MustCompile("^00-([0-9a-f]{32})-([0-9a-f]{16})-01$")
+	for name, args := range map[string][]string{"HTTP/1.1": nil, "HTTP/2": {"--http2", "--streams", "3"}} {
+		t.Run(name, func(t *testing.T) {
+			dir, address, listen := t.TempDir(), freeport.Address(t), ""
+			if len(args) > 0 {
+				listen = " http2"
+			}
+			write(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off; pid nginx.pid; worker_processes 1;
+events { worker_connections 100; }
+http {
+	log_format traces '$http_traceparent $uri'; access_log log traces;
+	client_body_temp_path tmp1; proxy_temp_path tmp2; fastcgi_temp_path tmp3; uwsgi_temp_path tmp4; scgi_temp_path tmp5;
+	server {
+		listen %s%s;
+		location = /first { return 301 /second; } location = /second { return 307 /third; } location = /third { return 200 ok; }
+	}
+}`, address, listen))
+			end := serveBy(t, address, nginx, "-p", dir, "-c", "nginx.conf", "-e", "stderr")
+			l := load(t, "", append([]string{"http", "-q", "-n", strconv.Itoa(requests), "-c", "2", "--location", "--traceparent", "http://" + address + "/first"}, args...)...)
+			if l.trial.Counts.OK != requests {
+				t.Fatalf("exit code %d, %+v\n%s", l.code, l.trial.Counts, l.stderr)
+			}
+			end()
+			log, err := os.ReadFile(filepath.Join(dir, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spans, traces := map[string]bool{}, map[string][]string{}
+			for line := range strings.Lines(string(log)) {
+				value, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+				parts := valid.FindStringSubmatch(value)
+				if parts == nil || strings.Trim(parts[1], "0") == "" || strings.Trim(parts[2], "0") == "" || spans[parts[2]] {
+					t.Fatalf("%s: not valid, or there is another request with its span", line)
+				}
+				spans[parts[2]] = true
+				traces[parts[1]] = append(traces[parts[1]], path)
+			}
+			if len(spans) != 3*requests || len(traces) != requests {
+				t.Errorf("%d requests in %d traces", len(spans), len(traces))
+			}
+			for id, paths := range traces {
+				if !slices.Equal(paths, []string{"/first", "/second", "/third"}) {
+					t.Errorf("%s has %v", id, paths)
+				}
+			}
+			for _, x := range l.trial.Slowest {
+				if traces[x.TraceID] == nil {
+					t.Errorf("nginx has not seen %+v", x)
+				}
+			}
+		})
+	}
+}
+
 func TestTraceFaults(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--trace-url: requests have no trace ids":      {"--trace-url", "http://a/{id}"},
-		"--traceparent: requests that follow":          {"--traceparent", "--location"},
 		`--trace-url: "http://a/" is no URL of traces`: {"--traceparent", "--trace-url", "http://a/"},
 		`"javascript:{id}" is no URL`:                  {"--traceparent", "--trace-url", "javascript:{id}"},
 	} {

@@ -92,9 +92,6 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path+".body_file", "body and body_file exclude each other", "keep one of them")
 	}
 	i.headers(path, r.Headers, started)
-	if v.Load.Traceparent && r.Follow {
-		i.fault("load.traceparent", "requests that follow redirects have none", "leave follow_redirects (--location) out")
-	}
 	if !started {
 		i.ownPorts(path+".path", r.Path)
 		i.ownPorts(path+".body", r.Body)

@@ -8,9 +8,9 @@ import (
 )
 
 // A tracer gives each request the value of a field traceparent, with a trace id of its own
-// (W3C Trace Context, section 3.2). The first four bytes of an id are the second in which
-// the load began, so that the ids of two loads differ. The others follow from the seed, the
-// worker and the number of the request.
+// (W3C Trace Context, section 3.2). Requests that follow redirects stay in the trace of the
+// first. The first four bytes of an id are the second in which the load began, so that the ids
+// of two loads differ. The others follow from the seed, the worker and the number of the request.
 type tracer struct {
 	places    []int // by the number of the prepared request: where among its parts the value goes
 	seed      uint64
@@ -36,21 +36,35 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// next begins the trace of a request, and returns the end of its id. No two are the same, and none is 0.
+// next begins the trace of a request, and returns the end of its id.
 func (t *tracer) next() uint64 {
-	t.count++
-	id := mix(t.count*0x9e3779b97f4a7c15 + t.seed)
-	if id == 0 {
-		return t.next()
-	}
-	var end [8]byte
-	binary.BigEndian.PutUint64(end[:], id)
-	hex.Encode(t.text[19:], end[:])
-	hex.Encode(t.text[36:], end[:])
+	id := t.draw()
+	t.write(id, id)
 	return id
 }
 
-// insert puts the value for the request of next among the parts of a prepared request.
+// proceed gives the request that follows a redirect a span of its own, in the trace whose id ends so.
+func (t *tracer) proceed(trace uint64) { t.write(trace, t.draw()) }
+
+// draw returns an id. No two are the same, and none is 0.
+func (t *tracer) draw() uint64 {
+	t.count++
+	id := mix(t.count*0x9e3779b97f4a7c15 + t.seed)
+	if id == 0 {
+		return t.draw()
+	}
+	return id
+}
+
+func (t *tracer) write(trace, span uint64) {
+	var end [8]byte
+	binary.BigEndian.PutUint64(end[:], trace)
+	hex.Encode(t.text[19:], end[:])
+	binary.BigEndian.PutUint64(end[:], span)
+	hex.Encode(t.text[36:], end[:])
+}
+
+// insert puts the value that was made last among the parts of a prepared request.
 func (t *tracer) insert(request int, parts [][]byte) [][]byte {
 	at := t.places[request]
 	t.parts = append(append(append(t.parts[:0], parts[:at]...), t.text), parts[at:]...)
@@ -68,7 +82,11 @@ func (w *worker) outline(e int32, x *exchange) (request int, parts [][]byte) {
 		request, parts = r.Outline, r.Parts
 	}
 	if w.tracer != nil {
-		x.Trace = w.tracer.next()
+		if x.redirected {
+			w.tracer.proceed(x.Trace)
+		} else {
+			x.Trace = w.tracer.next()
+		}
 		parts = w.tracer.insert(request, parts)
 	}
 	return request, parts

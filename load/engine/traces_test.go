@@ -42,6 +42,19 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// A request that follows a redirect has the trace of the first, and a span of its own.
+func TestTraceProceeds(t *testing.T) {
+	tracer := newTracer([]int{0}, 1, 0, 0)
+	id := tracer.next()
+	first := string(tracer.text)
+	tracer.proceed(id)
+	second := string(tracer.text)
+	tracer.next()
+	if third := string(tracer.text); first[:35] != second[:35] || first[36:] == second[36:] || second[36:] == third[36:] || second[:35] == third[:35] {
+		t.Errorf("%s, then %s, and of another request %s", first, second, third)
+	}
+}
+
 func TestTraceAmongParts(t *testing.T) {
 	tracer := newTracer([]int{0, 1}, 1, 0, 0)
 	tracer.next()
