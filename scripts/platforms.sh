@@ -46,6 +46,6 @@ for image in *.image.tar; do
 	echo "== $arch${program}, user $user, $(stat -c %s "$image") bytes${emulator:+, emulated}"
 	start run --version | tee "$dir/version"
 	jq -r '.config.Labels | "v" + .["org.opencontainers.image.version"], "commit   " + .["org.opencontainers.image.revision"]' "$config" |
-		cmp - <(head -2 "$dir/version" | sed "s/^${program#/} //")
+		cmp - <(head -2 "$dir/version" | sed "s/^${program#/} version //")
 	[ "$program" != /dyno ] || load | sed -n '1,/^  connections/p'
 done

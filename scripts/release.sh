@@ -118,7 +118,7 @@ class Dyno < Formula
   end
 
   test do
-    assert_match "dyno v#{version}\ncommit   $commit", shell_output("#{bin}/dyno version")
+    assert_match "dyno version v#{version}\ncommit   $commit", shell_output("#{bin}/dyno version")
   end
 end
 RUBY

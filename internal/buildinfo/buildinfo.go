@@ -19,11 +19,11 @@ func read() *debug.BuildInfo {
 // Version returns the module's version, which run.json has as dyno_version.
 func Version() string { return cmp.Or(read().Main.Version, "(devel)") }
 
-// Text returns what a program of this name shows as its version, in lines.
-func Text(program string) string { return text(program, read()) }
+// Text returns the version, and what this program was built from, in lines without an end of line.
+func Text() string { return text(read()) }
 
 // text says what a program was built from. A build outside of the repository has no commit.
-func text(program string, info *debug.BuildInfo) string {
+func text(info *debug.BuildInfo) string {
 	settings := map[string]string{}
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
@@ -32,6 +32,6 @@ func text(program string, info *debug.BuildInfo) string {
 	if settings["vcs.modified"] == "true" {
 		commit += ", with changes"
 	}
-	return fmt.Sprintf("%s %s\ncommit   %s\nbuilt by %s for %s/%s\n",
-		program, cmp.Or(info.Main.Version, "(devel)"), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s\ncommit   %s\nbuilt by %s for %s/%s",
+		cmp.Or(info.Main.Version, "(devel)"), commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -116,12 +116,11 @@ the results and how certain they are.
 dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, a stream of events
 (dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
 or with -n, none is sent.`,
-		Version:           buildinfo.Text("dyno"),
+		Version:           buildinfo.Text(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	})
-	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return foreign.Refuse(cmd, err, a.args) })
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",

@@ -15,7 +15,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Show the version, its commit, and what it was built with",
 		Args:  command.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprint(a.stdout, buildinfo.Text("dyno"))
+			_, err := fmt.Fprintln(a.stdout, "dyno version", buildinfo.Text())
 			return err
 		},
 	}

@@ -68,8 +68,7 @@ func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // the second signal is not caught any more
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.Version = buildinfo.Text(cmd.Name())
-	cmd.SetVersionTemplate("{{.Version}}")
+	cmd.Version = buildinfo.Text() // in cobra's own words: a template of ours would link unused methods of all types
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		var invalid *pflag.InvalidValueError
 		if errors.As(err, &invalid) {

@@ -54,7 +54,7 @@ func TestMainSaysWhatFailed(t *testing.T) {
 func TestMainShowsTheVersion(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd := &cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return errors.New("it ran") }}
-	if code := Main(t.Context(), cmd, []string{"--version"}, &stdout, &stderr); code != Done || stdout.String() != buildinfo.Text("program") {
+	if code := Main(t.Context(), cmd, []string{"--version"}, &stdout, &stderr); code != Done || stdout.String() != "program version "+buildinfo.Text()+"\n" {
 		t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
 	}
 }
