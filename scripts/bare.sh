@@ -59,7 +59,7 @@ for page in "${pages[@]}"; do
 	awk '/^(===|---|PASS)/ { shown = 0 }
 		sub(/^ *[a-z]+_test\.go:[0-9]+: /, "") {
 			shown = /^(exit code|a file)/
-			if (/^not compared/) print "   the machine disturbed the load: what it printed is not compared"
+			if (/^not compared/) print "   the machine disturbed the load: output and exit code are not compared with the page"
 		}
 		shown { print "   " $0 }' "$log"
 	total=$((total + count))
