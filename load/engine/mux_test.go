@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,7 +23,6 @@ import (
 	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
 	"dyno/load/wire/tlslayer"
-	"dyno/selftest/oracle"
 )
 
 // get2 makes muxes that GET / of host, as many at once as there are streams.
@@ -446,60 +444,6 @@ func TestMuxConservation(t *testing.T) {
 				t.Errorf("%d failed by their status; the server sent %d", got, most)
 			}
 		})
-	}
-}
-
-// A connection carries no more exchanges than it is to, and is followed by another.
-func TestExchangesPerConnection(t *testing.T) {
-	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
-	plain := null(t, oracle.Config{})
-	for _, open := range []bool{false, true} {
-		for _, tt := range []struct {
-			name     string
-			config   engine.Config
-			most     uint64
-			requests uint64
-		}{
-			{"HTTP/1.1, one each", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 1, 100},
-			{"HTTP/1.1", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 7, 700},
-			{"HTTP/2, one each", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 1, 100},
-			{"HTTP/2", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 7, 700},
-		} {
-			c := tt.config
-			c.ExchangesPerConnection, c.Requests, c.Connections, c.Drain = tt.most, tt.requests, 1, time.Minute
-			if open {
-				c.Schedule = poisson(t, 2000)
-			}
-			r := run(t, c)
-			least := tt.requests / tt.most
-			if r.Counts.OK != tt.requests || r.Connections.Opened < least || r.Connections.Opened > least+1 || r.Connections.PeerClosed > 0 {
-				t.Errorf("%s, open loop %v: %+v, %+v", tt.name, open, r.Counts, r.Connections)
-			}
-		}
-	}
-}
-
-// A server that speaks HTTP/1.1 only is an error that says so.
-func TestMuxMeetsHTTP1(t *testing.T) {
-	s := null(t, oracle.Config{})
-	r, err := engine.Run(t.Context(), engine.Config{
-		Address: s.Addr().String(), NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 2, Requests: 10, MaxBackoff: time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	conserved(t, r)
-	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Protocol]+r.Counts.ByKind[wire.Reset] != 10 {
-		t.Errorf("%+v, %v", r.Counts, r.Failures)
-	}
-	// Who waits for the server's word first learns it before the load begins.
-	_, err = engine.Run(t.Context(), engine.Config{
-		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, ConnectTimeout: 200 * time.Millisecond,
-		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
-	})
-	var unreachable *engine.Unreachable
-	if !errors.As(err, &unreachable) {
-		t.Errorf("%v, want that no connection could be opened", err)
 	}
 }
 

@@ -1,17 +1,26 @@
+//go:build linux
+
 package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/users"
 	"dyno/load/hist"
 	"dyno/load/pace"
+	"dyno/load/scenario"
+	"dyno/load/wire"
+	"dyno/load/wire/http2"
 	"dyno/selftest/oracle"
 )
 
@@ -165,5 +174,98 @@ func BenchmarkArrivalClock(b *testing.B) {
 				b.ReportMetric(ratios[pairs/2+half], "cost-high-%")
 			}
 		})
+	}
+}
+
+// A connection carries no more exchanges than it is to, and is followed by another.
+func TestExchangesPerConnection(t *testing.T) {
+	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
+	plain := null(t, oracle.Config{})
+	for _, open := range []bool{false, true} {
+		for _, tt := range []struct {
+			name     string
+			config   engine.Config
+			most     uint64
+			requests uint64
+		}{
+			{"HTTP/1.1, one each", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 1, 100},
+			{"HTTP/1.1", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 7, 700},
+			{"HTTP/2, one each", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 1, 100},
+			{"HTTP/2", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 7, 700},
+		} {
+			c := tt.config
+			c.ExchangesPerConnection, c.Requests, c.Connections, c.Drain = tt.most, tt.requests, 1, time.Minute
+			if open {
+				c.Schedule = poisson(t, 2000)
+			}
+			r := run(t, c)
+			least := tt.requests / tt.most
+			if r.Counts.OK != tt.requests || r.Connections.Opened < least || r.Connections.Opened > least+1 || r.Connections.PeerClosed > 0 {
+				t.Errorf("%s, open loop %v: %+v, %+v", tt.name, open, r.Counts, r.Connections)
+			}
+		}
+	}
+}
+
+// A server that speaks HTTP/1.1 only is an error that says so.
+func TestMuxMeetsHTTP1(t *testing.T) {
+	s := null(t, oracle.Config{})
+	r, err := engine.Run(t.Context(), engine.Config{
+		Address: s.Addr().String(), NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 2, Requests: 10, MaxBackoff: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conserved(t, r)
+	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Protocol]+r.Counts.ByKind[wire.Reset] != 10 {
+		t.Errorf("%+v, %v", r.Counts, r.Failures)
+	}
+	// Who waits for the server's word first learns it before the load begins.
+	_, err = engine.Run(t.Context(), engine.Config{
+		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, ConnectTimeout: 200 * time.Millisecond,
+		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
+	})
+	var unreachable *engine.Unreachable
+	if !errors.As(err, &unreachable) {
+		t.Errorf("%v, want that no connection could be opened", err)
+	}
+}
+
+// Whatever a server does, each request of each step is accounted for, in both loops and protocols.
+func TestUsersConservation(t *testing.T) {
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{
+		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "b", Path: "/{{ counter() }}", Body: "{{ all }}"},
+	}})
+	m := startScripted(t, func(r *rand.Rand, _ uint32) reaction {
+		if r.IntN(3) > 0 {
+			return answers
+		}
+		return reaction(r.IntN(int(redirects))) //nolint:gosec // small
+	})
+	mix := oracle.Mix{}
+	for deed := range oracle.Deeds {
+		mix[deed] = 1
+	}
+	mix[oracle.OK] = 16
+	faulty, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{Mix: mix, Seed: 1, Refusal: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer faulty.Close()
+	for name, c := range map[string]engine.Config{
+		"HTTP/2":   {Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4},
+		"HTTP/1.1": {Address: faulty.Addr().String(), NewClients: composers(t, s, "h")},
+	} {
+		for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
+			c.Connections, c.Workers, c.Schedule, c.MaxWaiting = 5, 2, schedule, 30
+			c.Warmup, c.Window, c.Timeout, c.Drain = 100*time.Millisecond, 300*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond
+			c.Users = &users.Config{Scenario: s, Count: 40}
+			r := carryOut(t, c)
+			if n := r.AllCounts; n.OK == 0 || n.Errors == 0 || n.Timeouts == 0 || n.Generator > 0 { // a busy machine has little in its window
+				t.Errorf("%s: %+v, %v", name, n, r.Failures)
+			}
+		}
 	}
 }

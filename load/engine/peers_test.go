@@ -1,3 +1,5 @@
+//go:build linux
+
 package engine_test
 
 import (
@@ -24,8 +26,11 @@ import (
 	"dyno/internal/freeport"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/engine/subscribe"
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
+	"dyno/load/wire/sse"
 	"dyno/load/wire/tlslayer"
 )
 
@@ -412,6 +417,91 @@ func TestPeerUnruly(t *testing.T) {
 				t.Errorf("%s, open loop %v: %+v; the server said GOAWAY %d times", name, open, n, goAways)
 			}
 			logRow(t, name, open, r, fmt.Sprintf("%d, reset %d", answered, reset))
+		}
+	}
+}
+
+// A hub that others have written, with TLS of OpenSSL.
+func TestPeerNchan(t *testing.T) {
+	const module = "/usr/lib/nginx/modules/ngx_nchan_module.so"
+	for _, version := range []string{"1.2", "1.3"} {
+		dir := t.TempDir()
+		if ok, _ := filepath.Glob(module); ok == nil {
+			t.Skip("nchan is not installed; scripts/setup.sh installs it")
+		}
+		certificate, key := credentials(t, dir)
+		at := ports(t, 1)
+		config := fmt.Sprintf(`load_module %[5]s; daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+events { worker_connections 200; }
+http {
+	access_log off; keepalive_requests 100000;
+	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
+	server {
+		listen %[2]s ssl; ssl_certificate %[3]s; ssl_certificate_key %[4]s;
+		nchan_channel_id $arg_topic; nchan_message_buffer_length 10000;
+		location = /events { nchan_subscriber eventsource; nchan_subscriber_first_message newest; }
+		location = /publish { nchan_publisher; }
+	}
+}`, dir, at[0], certificate, key, module)
+		start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
+		const subscribers = 40
+		r := run(t, engine.Config{
+			Address: at[0], TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com", ALPN: []string{"http/1.1"}, MaxVersion: version},
+			Workers: 2, Schedule: steady(t, 200), Connections: 4, Drain: hang,
+			NewClients: publish(t, 2, sse.PublisherConfig{
+				Request: http1.Request{Target: "/publish?topic={topic}", Host: "example.com"}, Topics: []string{"a", "b"}, Size: 100,
+			}),
+			Warmup: 100 * time.Millisecond, Window: 500 * time.Millisecond,
+			Subscribers: &subscribe.Config{Count: subscribers, NewStreams: topicStreams(t, "/events?topic={topic}")},
+		})
+		delivered(t, r, subscribers)
+		if a := r.Handshakes.Agreed; len(a) != 1 || a[0].ALPN != "http/1.1" {
+			t.Errorf("%+v", a)
+		}
+		if (r.Ends.ByArrival > 0) != stampsArrivals() || r.Ends.Late+r.Ends.Early > 0 {
+			t.Errorf("%+v", r.Ends)
+		}
+	}
+}
+
+// nginx names whole addresses or mere paths, and closes connections or does not.
+func TestRedirectsOfNginx(t *testing.T) {
+	dir := t.TempDir()
+	at := ports(t, 3)
+	config := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+events { worker_connections 100; }
+http {
+	access_log %[1]s/access.log; keepalive_requests 100;
+	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
+	server {
+		listen %[2]s; listen %[3]s http2;
+		location = /first { return 301 /second; } location = /second { return 308 /third; } location = /third { return 200 ok; }
+	}
+	server {
+		listen %[4]s; keepalive_timeout 0; absolute_redirect off;
+		location = /first { return 301 /second; } location = /second { return 308 /third; } location = /third { return 200 ok; }
+	}
+}`, dir, at[0], at[1], at[2])
+	start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
+	for n, address := range at {
+		for _, open := range []bool{false, true} {
+			c := engine.Config{Address: address, Connections: 4, Requests: 200, Drain: time.Minute}
+			if open {
+				c.Schedule = poisson(t, 2000)
+			}
+			r := run(t, following(t, c, http1.Request{Method: "GET", Target: "/first", Host: address}, false, n != 1, n == 1))
+			if r.Counts.OK != 200 || *r.Redirects != 400 {
+				t.Errorf("%s, open %v: %+v, %d redirects, %v", address, open, r.Counts, *r.Redirects, r.Failures)
+			}
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"first", "second", "third"} {
+		if n := bytes.Count(log, []byte("GET /"+path+" HTTP/")); n != 6*200 {
+			t.Errorf("nginx has answered %d requests for /%s", n, path)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -10,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -250,48 +247,6 @@ func TestRedirectsNoAllocations(t *testing.T) {
 			if per := allocations(t, c, func(r *record.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] }); math.Abs(per) > 0.01 {
 				t.Errorf("%s: %.4f allocations per request, of which %d of 4 are redirected", name, per, share)
 			}
-		}
-	}
-}
-
-// nginx names whole addresses or mere paths, and closes connections or does not.
-func TestRedirectsOfNginx(t *testing.T) {
-	dir := t.TempDir()
-	at := ports(t, 3)
-	config := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
-events { worker_connections 100; }
-http {
-	access_log %[1]s/access.log; keepalive_requests 100;
-	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
-	server {
-		listen %[2]s; listen %[3]s http2;
-		location = /first { return 301 /second; } location = /second { return 308 /third; } location = /third { return 200 ok; }
-	}
-	server {
-		listen %[4]s; keepalive_timeout 0; absolute_redirect off;
-		location = /first { return 301 /second; } location = /second { return 308 /third; } location = /third { return 200 ok; }
-	}
-}`, dir, at[0], at[1], at[2])
-	start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
-	for n, address := range at {
-		for _, open := range []bool{false, true} {
-			c := engine.Config{Address: address, Connections: 4, Requests: 200, Drain: time.Minute}
-			if open {
-				c.Schedule = poisson(t, 2000)
-			}
-			r := run(t, following(t, c, http1.Request{Method: "GET", Target: "/first", Host: address}, false, n != 1, n == 1))
-			if r.Counts.OK != 200 || *r.Redirects != 400 {
-				t.Errorf("%s, open %v: %+v, %d redirects, %v", address, open, r.Counts, *r.Redirects, r.Failures)
-			}
-		}
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{"first", "second", "third"} {
-		if n := bytes.Count(log, []byte("GET /"+path+" HTTP/")); n != 6*200 {
-			t.Errorf("nginx has answered %d requests for /%s", n, path)
 		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -84,49 +82,6 @@ func delivered(t *testing.T, r *record.Result, subscribers uint64) {
 	}
 	if h := r.Handshakes; h.Completed != subscribers+r.Connections.Opened || h.Failed > 0 || uint64(r.Latency[record.HandshakeTime].Count()) != h.Completed {
 		t.Errorf("%d subscribers, %+v, %+v, %d times", subscribers, r.Connections, h, r.Latency[record.HandshakeTime].Count())
-	}
-}
-
-// A hub that others have written, with TLS of OpenSSL.
-func TestPeerNchan(t *testing.T) {
-	const module = "/usr/lib/nginx/modules/ngx_nchan_module.so"
-	for _, version := range []string{"1.2", "1.3"} {
-		dir := t.TempDir()
-		if ok, _ := filepath.Glob(module); ok == nil {
-			t.Skip("nchan is not installed; scripts/setup.sh installs it")
-		}
-		certificate, key := credentials(t, dir)
-		at := ports(t, 1)
-		config := fmt.Sprintf(`load_module %[5]s; daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
-events { worker_connections 200; }
-http {
-	access_log off; keepalive_requests 100000;
-	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
-	server {
-		listen %[2]s ssl; ssl_certificate %[3]s; ssl_certificate_key %[4]s;
-		nchan_channel_id $arg_topic; nchan_message_buffer_length 10000;
-		location = /events { nchan_subscriber eventsource; nchan_subscriber_first_message newest; }
-		location = /publish { nchan_publisher; }
-	}
-}`, dir, at[0], certificate, key, module)
-		start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
-		const subscribers = 40
-		r := run(t, engine.Config{
-			Address: at[0], TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com", ALPN: []string{"http/1.1"}, MaxVersion: version},
-			Workers: 2, Schedule: steady(t, 200), Connections: 4, Drain: hang,
-			NewClients: publish(t, 2, sse.PublisherConfig{
-				Request: http1.Request{Target: "/publish?topic={topic}", Host: "example.com"}, Topics: []string{"a", "b"}, Size: 100,
-			}),
-			Warmup: 100 * time.Millisecond, Window: 500 * time.Millisecond,
-			Subscribers: &subscribe.Config{Count: subscribers, NewStreams: topicStreams(t, "/events?topic={topic}")},
-		})
-		delivered(t, r, subscribers)
-		if a := r.Handshakes.Agreed; len(a) != 1 || a[0].ALPN != "http/1.1" {
-			t.Errorf("%+v", a)
-		}
-		if (r.Ends.ByArrival > 0) != stampsArrivals() || r.Ends.Late+r.Ends.Early > 0 {
-			t.Errorf("%+v", r.Ends)
-		}
 	}
 }
 

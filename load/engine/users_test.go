@@ -24,7 +24,6 @@ import (
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
-	"dyno/selftest/oracle"
 )
 
 func compile(t testing.TB, spec scenario.Spec) *scenario.Scenario {
@@ -599,45 +598,6 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 	r = carryOut(t, c)
 	if u := r.Users; u.FailedLogins != r.Counts.Errors || u.FailedLogins == 0 || u.LoggedOut != 0 {
 		t.Errorf("open loop: %+v, %+v", r.Counts, u)
-	}
-}
-
-// Whatever a server does, each request of each step is accounted for, in both loops and protocols.
-func TestUsersConservation(t *testing.T) {
-	s := compile(t, scenario.Spec{Steps: []scenario.Step{
-		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
-		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
-		{Name: "b", Path: "/{{ counter() }}", Body: "{{ all }}"},
-	}})
-	m := startScripted(t, func(r *rand.Rand, _ uint32) reaction {
-		if r.IntN(3) > 0 {
-			return answers
-		}
-		return reaction(r.IntN(int(redirects))) //nolint:gosec // small
-	})
-	mix := oracle.Mix{}
-	for deed := range oracle.Deeds {
-		mix[deed] = 1
-	}
-	mix[oracle.OK] = 16
-	faulty, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{Mix: mix, Seed: 1, Refusal: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer faulty.Close()
-	for name, c := range map[string]engine.Config{
-		"HTTP/2":   {Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4},
-		"HTTP/1.1": {Address: faulty.Addr().String(), NewClients: composers(t, s, "h")},
-	} {
-		for _, schedule := range []*pace.Schedule{nil, poisson(t, 2000)} {
-			c.Connections, c.Workers, c.Schedule, c.MaxWaiting = 5, 2, schedule, 30
-			c.Warmup, c.Window, c.Timeout, c.Drain = 100*time.Millisecond, 300*time.Millisecond, 30*time.Millisecond, 20*time.Millisecond
-			c.Users = &users.Config{Scenario: s, Count: 40}
-			r := carryOut(t, c)
-			if n := r.AllCounts; n.OK == 0 || n.Errors == 0 || n.Timeouts == 0 || n.Generator > 0 { // a busy machine has little in its window
-				t.Errorf("%s: %+v, %v", name, n, r.Failures)
-			}
-		}
 	}
 }
 
