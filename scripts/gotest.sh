@@ -42,7 +42,10 @@ sequential() {
 	packages=$(go run ./scripts/sequential) || exit
 	# shellcheck disable=SC2086 # a package a word
 	tests $packages || code=$?
+	# The poller of other systems.
+	tests -tags portable ./load/engine/{poll,socket,subscribe} || code=$?
 	[ ${#short[@]} -eq 0 ] || return $code
+	tests -tags portable ./load/engine || code=$?
 	# The race detector has memory of its own, and makes what is exhaustive slow: these skip, or
 	# do less, where it is at work (internal/race).
 	tests -run 'Alloca|^TestEvery(Cut|Truncation)$' ./load/engine/... ./load/wire/tlslayer || code=$?

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -206,7 +207,7 @@ func (f *Folder) readTrials(root *os.Root) error {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	seen := map[int]bool{}
 	for _, e := range entries {
-		t := &TrialFolder{Name: filepath.Join(trialsDir, e.Name()), run: f.Dir}
+		t := &TrialFolder{Name: path.Join(trialsDir, e.Name()), run: f.Dir}
 		if unbegun(root, t.Name) {
 			continue
 		}
@@ -215,7 +216,7 @@ func (f *Folder) readTrials(root *os.Root) error {
 			err = fmt.Errorf("number: %d is there twice", t.Number)
 		}
 		if err != nil {
-			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", filepath.Join(t.Name, TrialFile), "error", err.Error()))
+			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", path.Join(t.Name, TrialFile), "error", err.Error()))
 			continue
 		}
 		seen[t.Number] = true
@@ -239,10 +240,10 @@ func unbegun(root *os.Root, name string) bool {
 
 // read reads and checks trial.json.
 func (t *TrialFolder) read(root *os.Root) error {
-	if err := readJSON(root, filepath.Join(t.Name, TrialFile), &t.Trial); err != nil {
+	if err := readJSON(root, path.Join(t.Name, TrialFile), &t.Trial); err != nil {
 		return err
 	}
-	return t.check(filepath.Base(t.Name))
+	return t.check(path.Base(t.Name))
 }
 
 // openFile opens a regular file within the root. It never waits.
@@ -393,7 +394,7 @@ func (t *TrialFolder) open(name string, limit int64) (*os.File, error) {
 		return nil, t.located(name, err)
 	}
 	defer func() { _ = root.Close() }() // nothing was written
-	f, err := openFile(root, filepath.Join(t.Name, name), limit)
+	f, err := openFile(root, path.Join(t.Name, name), limit)
 	if err != nil {
 		return nil, t.located(name, err)
 	}

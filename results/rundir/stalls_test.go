@@ -25,6 +25,7 @@ func TestStalls(t *testing.T) {
 		if err != nil || !known || len(got) != len(stalls) {
 			t.Fatalf("%+v, %v, %v", got, known, err)
 		}
+		check(t, w.Close())
 		for _, s := range stalls { // those of the generator come first
 			if !cmp.Equal(got[0], s) && !cmp.Equal(got[1], s) && !cmp.Equal(got[2], s) {
 				t.Errorf("%+v is not in %+v", s, got)
@@ -52,5 +53,6 @@ func TestStallsOfOtherFiles(t *testing.T) {
 		if _, known, err := folder.Stalls(); err == nil || known || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v", text, known, err)
 		}
+		check(t, w.Close())
 	}
 }

@@ -285,7 +285,7 @@ func (w *Writer) Trial(number int, variant string) (*TrialWriter, error) {
 		return nil, fmt.Errorf("run folder: trial %d: want a number from 1 to %d", number, maxTrials)
 	}
 	t := &TrialWriter{w: w, number: number, variant: variant}
-	t.name = filepath.Join(trialsDir, fmt.Sprintf("%04d-%s", number, fileName(variant)))
+	t.name = fmt.Sprintf("%s/%04d-%s", trialsDir, number, fileName(variant)) // on every system
 	if err := w.root.Mkdir(t.name, 0o755); err != nil {
 		return nil, w.located(t.name, err)
 	}
