@@ -20,6 +20,7 @@ import (
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
+	"dyno/load/wire/http1"
 	"dyno/selftest/oracle"
 )
 
@@ -443,5 +444,23 @@ func TestWarmupIsNotInTheCounts(t *testing.T) {
 		if want := r.Counts.Sent - r.Counts.OK + r.Carried.Sent - r.Carried.OK; failures != want {
 			t.Errorf("%s: %d failures by text, want %d", name, failures, want)
 		}
+	}
+}
+
+// refuse makes clients that take every response for a failure.
+func refuse(t testing.TB) func(int) func() wire.Client {
+	t.Helper()
+	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(int) func() wire.Client {
+		template, err := http1.NewTemplate(http1.Config{
+			Request: request, Accept: func(int) bool { return false },
+		})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Client { return template.Client() }
 	}
 }

@@ -209,24 +209,6 @@ func TestEndlessResponse(t *testing.T) {
 	}
 }
 
-// refuse makes clients that take every response for a failure.
-func refuse(t testing.TB) func(int) func() wire.Client {
-	t.Helper()
-	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(int) func() wire.Client {
-		template, err := http1.NewTemplate(http1.Config{
-			Request: request, Accept: func(int) bool { return false },
-		})
-		if err != nil {
-			panic(err)
-		}
-		return func() wire.Client { return template.Client() }
-	}
-}
-
 // allocations returns how many allocations a request takes once warm: what many requests take
 // beyond few, at the least of three measurements, as the rest of the process may allocate, too.
 // Done tells how many of a run have ended as they should.

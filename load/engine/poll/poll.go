@@ -2,7 +2,9 @@
 // engine makes without the scheduler of Go.
 //
 // On Linux it waits by epoll, elsewhere by poll(2) or WSAPoll, which is made for quick loads: its
-// cost grows with the number of connections. The build tag portable chooses poll(2) on Linux.
+// cost grows with the number of connections. Windows before version 10 2004 does not report that
+// a connection was refused, which then takes as long as a connection may.
+// The build tag portable chooses poll(2) on Linux.
 //
 // On Linux all calls go to the kernel directly (RawSyscall): the calls on non-blocking descriptors because
 // they never block, and the wait for events although it does. By Syscall, the

@@ -46,7 +46,7 @@ func (p *Poller) Add(fd int, token int32, generation uint32) error {
 
 func (p *Poller) add(fd int32, mark Event, events int16) {
 	p.places[fd] = len(p.fds)
-	p.fds = append(p.fds, descriptor{Fd: handle(fd), Events: events})
+	p.fds = append(p.fds, descriptor{Fd: handle(fd), Events: events}) //nolint:unconvert // its type differs between systems
 	p.marks = append(p.marks, mark)
 }
 
@@ -58,7 +58,7 @@ func (p *Poller) Remove(fd int32) {
 	}
 	last := len(p.fds) - 1
 	p.fds[i], p.marks[i] = p.fds[last], p.marks[last]
-	p.places[int32(p.fds[i].Fd)] = i //nolint:gosec // it came as one
+	p.places[int32(p.fds[i].Fd)] = i //nolint:gosec,unconvert // it came as one
 	p.fds, p.marks = p.fds[:last], p.marks[:last]
 	delete(p.places, fd)
 }
