@@ -34,6 +34,7 @@ const (
 type draft struct {
 	source   Source
 	src      []byte // what is in its file
+	breaks   []int  // offsets of its line breaks; nil: not known yet
 	base     string // the URL of the server; empty: not known yet
 	origin   string // scheme and host of the first request, for which base stands
 	e        *plan.Experiment
@@ -64,6 +65,20 @@ func (d *draft) leave(line int, what, why, hint string) {
 	default:
 		d.items = append(d.items, item)
 	}
+}
+
+// lineAt returns the line of an offset in the file.
+func (d *draft) lineAt(offset int64) int {
+	if d.breaks == nil {
+		d.breaks = []int{}
+		for i, c := range d.src {
+			if c == '\n' {
+				d.breaks = append(d.breaks, i)
+			}
+		}
+	}
+	before, _ := slices.BinarySearch(d.breaks, int(offset))
+	return 1 + before
 }
 
 // clip shortens a text for a list, and keeps it on one line.

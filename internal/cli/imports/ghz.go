@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,9 @@ const ghzCarried = ` host proto protoset call import-paths data data-file binary
 	stream-interval max-recv-message-size load-schedule load-start load-end load-step load-step-duration load-max-duration
 	keepalive name `
 
+// ghzCall matches what a call is named.
+var ghzCall = regexp.MustCompile(`^\w+(?:\.\w+)*[./]\w+$`)
+
 // readGHZ reads a file of settings of ghz, in JSON or TOML.
 func readGHZ(d *draft, src []byte) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
@@ -117,12 +121,12 @@ func (d *draft) ghz(settings, src []byte) error {
 	if err := json.Unmarshal(settings, &c); err != nil {
 		return err
 	}
-	if c.Call == "" {
-		return errors.New("these are no settings of ghz, or not all: there is no call")
+	if !ghzCall.MatchString(c.Call) {
+		return fmt.Errorf("line %d: %q is no call; such as package.Service/Method", max(1, lineOfKey(src, "call", 0)), c.Call)
 	}
 	line := func(name string) int { return lineOfKey(src, name, 0) }
 	for _, name := range sortedNames(all) {
-		if slices.Contains(strings.Fields(ghzCarried), strings.ToLower(name)) {
+		if slices.Contains(strings.Fields(ghzCarried), strings.ToLower(name)) || len(d.items) == maxItems {
 			continue
 		}
 		why, hint := "the experiment has no such setting", ""

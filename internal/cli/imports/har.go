@@ -26,12 +26,12 @@ func (l *located[T]) UnmarshalJSONFrom(from *jsontext.Decoder) error {
 }
 
 // line returns the line in which the value begins: the first that is not blank or a comma.
-func (l *located[T]) line(src []byte) int {
+func (l *located[T]) line(d *draft) int {
 	at := l.offset
-	for at < int64(len(src)) && strings.IndexByte(" \t\r\n,", src[at]) >= 0 {
+	for at < int64(len(d.src)) && strings.IndexByte(" \t\r\n,", d.src[at]) >= 0 {
 		at++
 	}
-	return lineAt(src, at)
+	return d.lineAt(at)
 }
 
 // parseJSON reads a file in JSON. The error says where it is no JSON, or not of this form.
@@ -93,7 +93,7 @@ func readHAR(d *draft, src []byte) error {
 	overlap, overlaps := 0, 0
 	for i := range r.Log.Entries {
 		e := &r.Log.Entries[i].value
-		line := r.Log.Entries[i].line(src)
+		line := r.Log.Entries[i].line(d)
 		start, err := time.Parse(time.RFC3339Nano, e.Started)
 		if err == nil && !end.IsZero() {
 			if pause := start.Sub(end).Round(time.Millisecond); pause > 0 {

@@ -388,16 +388,32 @@ func lineOf(src []byte, text string) int {
 
 // lineOfKey returns the first line, from one on, in which a word stands: as a key, or else at all; 0 if it does not.
 func lineOfKey(src []byte, word string, from int) int {
-	start := 0
+	start, found := 0, -1
 	for range from - 1 {
 		start += 1 + bytes.IndexByte(src[start:], '\n')
 	}
-	for _, after := range []string{`['"]?\s*[:=]`, ""} {
-		if at := regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b` + after).FindIndex(src[start:]); at != nil {
-			return lineAt(src, int64(start+at[0]))
+	inWord := func(c byte) bool { return c == '_' || c >= 0x80 || isWord.Match([]byte{c}) || c >= '0' && c <= '9' }
+	for at := start; ; at++ {
+		next := bytes.Index(src[at:], []byte(word))
+		if next < 0 || word == "" {
+			break
+		}
+		at += next
+		after := src[at+len(word):]
+		if at > 0 && inWord(src[at-1]) || len(after) > 0 && inWord(after[0]) {
+			continue
+		}
+		if after = bytes.TrimLeft(after, " '\""); len(after) > 0 && (after[0] == ':' || after[0] == '=') {
+			return lineAt(src, int64(at))
+		}
+		if found < 0 {
+			found = at
 		}
 	}
-	return 0
+	if found < 0 {
+		return 0
+	}
+	return lineAt(src, int64(found))
 }
 
 // isWord matches names that are words.

@@ -123,7 +123,7 @@ func readPostman(d *draft, src []byte) error {
 	if len(c.Items) == 0 {
 		return errors.New("this is not a collection of Postman, or an empty one: there is nothing in item")
 	}
-	p := &postman{d: d, src: src, values: map[string]string{}}
+	p := &postman{d: d, values: map[string]string{}}
 	for i := range c.Variables {
 		if v := &c.Variables[i]; !v.Disabled {
 			p.values[v.Key] = v.text()
@@ -152,13 +152,12 @@ func readPostman(d *draft, src []byte) error {
 
 type postman struct {
 	d      *draft
-	src    []byte
 	values map[string]string // of the collection's variables
 }
 
 func (p *postman) items(items []located[folder], auth *postmanAuth, depth int) {
 	for i := range items {
-		f, line := &items[i].value, items[i].line(p.src)
+		f, line := &items[i].value, items[i].line(p.d)
 		own := auth
 		if f.Auth != nil {
 			own = f.Auth
