@@ -44,6 +44,7 @@ type draft struct {
 
 	variables map[string]variable
 	used      map[string]bool // expressions that stand in a text
+	names     map[string]int  // of steps, with the last number that was added to each
 	extracted map[string]bool // variables that a step sets before others use them
 	numbers   map[string]bool // expressions that stand for numbers in JSON
 
@@ -295,13 +296,14 @@ func (d *draft) step(name string) *plan.Step {
 		name = name[:longest]
 	}
 	name = cmp.Or(name, "request")
-	taken := func(name string) (is bool) {
-		d.scenario.EachStep(func(_ string, st *plan.Step) { is = is || st.Name == name })
-		return is
+	if d.names == nil {
+		d.names = map[string]int{}
 	}
-	for n, plain := 2, name; taken(name); n++ {
-		name = fmt.Sprintf("%s-%d", plain, n)
+	for plain := name; d.names[name] > 0; {
+		d.names[plain]++
+		name = fmt.Sprintf("%s-%d", plain, d.names[plain])
 	}
+	d.names[name]++
 	steps := &d.scenario.Steps
 	if d.flow > 0 {
 		steps = &d.scenario.Flows[d.flow-1].Steps

@@ -24,6 +24,7 @@ import (
 const (
 	maxRecord = 64 << 20 // bytes of what a program has written
 	maxText   = 4 << 20  // bytes of what a person has written, or might have
+	maxConfig = 1 << 20  // bytes of settings: TOML takes time by the square of their number
 )
 
 // A Format is a kind of file that is read.
@@ -39,7 +40,7 @@ type Format struct {
 func Formats() []Format {
 	return []Format{
 		{"curl", "a shell script with commands of curl", maxText, shellForm, readCurl},
-		{"ghz", "settings of ghz, in JSON or TOML", maxText, ghzForm, readGHZ},
+		{"ghz", "settings of ghz, in JSON or TOML", maxConfig, ghzForm, readGHZ},
 		{"har", "a recording of a browser (HAR 1.2)", maxRecord, harForm, readHAR},
 		{"jmeter", "a test plan of JMeter (.jmx)", maxRecord, jmeterForm, readJMeter},
 		{"k6", "a script of k6, whose default function runs once, without a network", maxText, k6Form, readK6},

@@ -392,7 +392,9 @@ func lineOfKey(src []byte, word string, from int) int {
 	for range from - 1 {
 		start += 1 + bytes.IndexByte(src[start:], '\n')
 	}
-	inWord := func(c byte) bool { return c == '_' || c >= 0x80 || isWord.Match([]byte{c}) || c >= '0' && c <= '9' }
+	inWord := func(c byte) bool {
+		return c == '_' || c >= 0x80 || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+	}
 	for at := start; ; at++ {
 		next := bytes.Index(src[at:], []byte(word))
 		if next < 0 || word == "" {

@@ -12,6 +12,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/rpc"
+	"dyno/load/scenario"
 )
 
 // readProto makes a call of each method of a .proto file, with a message to be filled in.
@@ -23,8 +24,15 @@ func readProto(d *draft, src []byte) error {
 	d.useGRPC()
 	d.load().Call.Protos = []string{d.relative(filepath.Base(d.source.File))}
 	for _, s := range schema.Services() {
+		if len(d.items) == maxItems {
+			break
+		}
 		service := lineOfKey(src, "service "+s.Name[strings.LastIndexByte(s.Name, '.')+1:], 0)
 		for _, m := range s.Methods {
+			if len(d.scenario.Steps) == scenario.MaxSteps {
+				d.leave(service, s.Name+"/"+m.Name, fmt.Sprintf("there are more than %d methods", scenario.MaxSteps), "import a part of the file")
+				continue
+			}
 			line := cmp.Or(lineOfKey(src, "rpc "+m.Name, service), lineOfKey(src, m.Name, service))
 			if m.ClientStreaming {
 				d.leave(line, m.Name, "the example sends one message", "an array of messages is a stream of them")
