@@ -3,11 +3,12 @@
 # -short (memory, allocations, programs that are killed again and again, echo servers in other
 # languages), those of sockets and time ten times on a busy machine, every fuzz target for 20 s, the
 # calibration (20 comparisons of a server with itself, 20 with a slower one), agents of a fleet that are
-# killed and cut off, four agents on four machines against one generator, the manifests and the fleet
-# with a real Kubernetes, what is sent to a real OpenTelemetry collector, two releases of one commit, a bare
-# Debian with the first, its images here and emulated, and the documents' site. Takes some hours.
+# killed and cut off, imports against the tools whose files they read, four agents on four machines against one
+# generator, the manifests and the fleet with a real Kubernetes, what is sent to a real OpenTelemetry collector, two
+# releases of one commit, a bare Debian with the first, its images here and emulated, and the documents' site. Takes
+# some hours.
 #
-#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults fleet manifests kubernetes collector package site
+#   scripts/nightly.sh [STEP...]     only these: languages tests stress fuzz calibration faults imports fleet manifests kubernetes collector package site
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -28,6 +29,18 @@ calibration() {
 }
 faults() {
 	scripts/fleet-faults.sh 50 "$RANDOM"
+}
+imports() {
+	local folder code=0
+	folder=$(mktemp -d)
+	export GOBIN=$folder/bin
+	go install go.k6.io/k6@v1.8.1 && go install github.com/tsenart/vegeta/v12@v12.13.0 && go install github.com/bojand/ghz/cmd/ghz@v0.93.0 &&
+		python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q locust==2.47.0 &&
+		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 || code=1
+	unset GOBIN
+	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
+	rm -rf "$folder"
+	return $code
 }
 manifests() {
 	local folder code=0
@@ -88,7 +101,7 @@ site() {
 	scripts/site.sh
 }
 
-all=(languages tests stress fuzz calibration faults fleet manifests kubernetes collector package site)
+all=(languages tests stress fuzz calibration faults imports fleet manifests kubernetes collector package site)
 steps=("$@")
 [ $# -gt 0 ] || steps=("${all[@]}")
 for name in "${steps[@]}"; do
