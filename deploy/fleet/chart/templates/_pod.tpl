@@ -15,3 +15,7 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 - {name: DYNO_CONTROL_PLANE_TOKEN_FILE, value: /etc/dyno/control.token}
 - {name: SSL_CERT_FILE, value: /etc/dyno/control.crt}
 {{- end }}
+{{/* The tag of the images: that of the release which the chart is of, or of those that scripts/image.sh makes. */}}
+{{- define "version" -}}
+{{ .Chart.AppVersion | default "dev" }}
+{{- end }}
