@@ -33,7 +33,7 @@ func TestFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var d dashboard.Dashboard
+		var d dashboard.Dashboard                                                //nolint:staticcheck // the older form, which every Grafana reads
 		if err := d.UnmarshalJSONStrict(text); err != nil && err.Error() != "" { // it returns an empty list for none
 			t.Errorf("%s: %v", file, err)
 		}
