@@ -118,7 +118,9 @@ class Dyno < Formula
   end
 
   test do
-    assert_match "dyno version v#{version}\ncommit   $commit", shell_output("#{bin}/dyno version")
+    output = shell_output("#{bin}/dyno version")
+    assert_match "v#{version}", output
+    assert_match "$commit", output
   end
 end
 RUBY
