@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make a release of the commit that is checked out: for amd64 and arm64 an archive of static programs with manual
-# pages and completions, a .deb, an .rpm and images of containers; the chart of fleets, a formula for Homebrew, lists of what
-# is in the programs (SBOM), and checksums of all. The same commit, Go and certificates of this machine make the same bytes.
+# pages and completions, a .deb, an .rpm and images of containers; dyno alone for macOS and Windows; the chart of fleets, a formula
+# for Homebrew, lists of what is in the programs (SBOM), and checksums of all. The same commit, Go and certificates of this machine
+# make the same bytes.
 #
 #   scripts/release.sh [FOLDER]      writes into FOLDER (dist), which must not exist
 #
@@ -42,10 +43,22 @@ nfpm=$(tool "$nfpm") sbom=$(tool "$sbom") helm=$(tool "$helm")
 go build -o "$work/image" ./scripts/image
 go build -o "$work/manpages" ./scripts/manpages
 
-# pack ARCHIVE FOLDER NAME: the folder's entry NAME as an archive. A clone's files have the modes that its user's umask leaves.
-pack() {
-	chmod -R u=rwX,go=rX "$2/$3"
-	tar -C "$2" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$3" | gzip -9n >"$1"
+# settle FOLDER: give its files the commit's time, and modes that do not depend on the umask with which they were made.
+settle() {
+	chmod -R u=rwX,go=rX "$work/$1"
+	find "$work/$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+}
+
+# pack ARCHIVE FOLDER: the settled folder as an archive.
+pack() { tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --format=gnu -cf - "$2" | gzip -9n >"$out/$1"; }
+
+# parts PROGRAM FOLDER: list what is in the program for GOOS and GOARCH, in the folder and next to it.
+parts() {
+	local list=$work/$2/share/doc/dyno/$1.cdx.json
+	"$sbom" app -json -licenses -std -noserial -main "cmd/$1" -output "$work/parts.json" .
+	jq --arg commit "$commit" 'del(.metadata.timestamp) | .metadata.component.properties += [{name: "org.opencontainers.image.revision", value: $commit}]' \
+		"$work/parts.json" >"$list"
+	cp "$list" "$out/${2/#dyno/$1}.cdx.json"
 }
 
 mkdir -p "$out"
@@ -66,13 +79,10 @@ for arch in amd64 arm64; do
 	gzip -9n "$share"/man/man1/*
 	cp LICENSE "$work/$folder/"
 	for program in dyno dyno-bot dyno-control; do
-		GOARCH=$arch "$sbom" app -json -licenses -std -noserial -main "cmd/$program" -output "$share/doc/dyno/$program.cdx.json" .
-		jq --arg commit "$commit" 'del(.metadata.timestamp) | .metadata.component.properties += [{name: "org.opencontainers.image.revision", value: $commit}]' \
-			"$share/doc/dyno/$program.cdx.json" >"$out/$program-$version-linux-$arch.cdx.json"
-		cp "$out/$program-$version-linux-$arch.cdx.json" "$share/doc/dyno/$program.cdx.json"
+		GOARCH=$arch parts $program "$folder"
 	done
-	find "$work/$folder" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-	pack "$out/$folder.tar.gz" "$work" "$folder"
+	settle "$folder"
+	pack "$folder.tar.gz" "$folder"
 	for kind in deb rpm; do
 		(cd "$work/$folder" && VERSION=$version COMMIT=$commit ARCH=$arch "$nfpm" package --config "$root/deploy/packages/nfpm.yaml" --packager $kind --target "$out/") >"$work/log" || die "$(cat "$work/log")"
 	done
@@ -85,28 +95,57 @@ for arch in amd64 arm64; do
 	image dyno-control -port 7100
 done
 
+# What dyno does on other systems: docs/reference/platforms.md.
+for system in darwin-amd64 darwin-arm64 windows-amd64; do
+	export GOOS=${system%-*} GOARCH=${system#*-}
+	folder=dyno-$version-$system
+	mkdir -p "$work/$folder/share/doc/dyno"
+	go build -ldflags='-s -w' -o "$work/$folder/bin/" ./cmd/dyno
+	cp LICENSE "$work/$folder/"
+	[ "$GOOS" = windows ] || cp -r "$work/dyno-$version-linux-amd64/share"/{man,bash-completion,fish,zsh} "$work/$folder/share/"
+	parts dyno "$folder"
+	settle "$folder"
+	if [ "$GOOS" = windows ]; then
+		(cd "$work" && find "$folder" | sort | zip -9 -X -q -@ "$out/$folder.zip")
+	else
+		pack "$folder.tar.gz" "$folder"
+	fi
+done
+unset GOOS GOARCH
+
 cp -r deploy/fleet/chart "$work/dyno-fleet"
 sed -i "s/^version:.*/version: $version\nappVersion: $version\nannotations: {org.opencontainers.image.revision: \"$commit\"}/" "$work/dyno-fleet/Chart.yaml"
 sed -i "s/:dev$/:$version/" "$work/dyno-fleet/values.yaml"
 "$helm" lint --strict --quiet "$work/dyno-fleet"
-pack "$out/dyno-fleet-$version.chart.tgz" "$work" dyno-fleet
+settle dyno-fleet
+pack "dyno-fleet-$version.chart.tgz" dyno-fleet
 
-sum() { sha256sum "$out/dyno-$version-linux-$1.tar.gz" | cut -d ' ' -f 1; }
+# archive SYSTEM-ARCH: where the formula finds it.
+archive() {
+	printf 'url "%s"\n      sha256 "%s"' "$url/dyno-$version-$1.tar.gz" "$(sha256sum "$out/dyno-$version-$1.tar.gz" | cut -d ' ' -f 1)"
+}
 cat >"$out/dyno.rb" <<RUBY
 class Dyno < Formula
   desc "Dynamometer for network services"
   homepage "$url"
   version "$version"
   license "Apache-2.0"
-  depends_on :linux
 
-  on_arm do
-    url "$url/dyno-$version-linux-arm64.tar.gz"
-    sha256 "$(sum arm64)"
+  on_macos do
+    on_arm do
+      $(archive darwin-arm64)
+    end
+    on_intel do
+      $(archive darwin-amd64)
+    end
   end
-  on_intel do
-    url "$url/dyno-$version-linux-amd64.tar.gz"
-    sha256 "$(sum amd64)"
+  on_linux do
+    on_arm do
+      $(archive linux-arm64)
+    end
+    on_intel do
+      $(archive linux-amd64)
+    end
   end
 
   def install

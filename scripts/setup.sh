@@ -11,6 +11,7 @@ libc6-dev        -            the race detector in all tests (they run without i
 ca-certificates  /etc/ssl/certs/ca-certificates.crt Go modules, npm and pip
 curl             curl         tests of the HTTP services with a real client
 jq               jq           bench/*.sh, tests of the templates for pipelines
+zip              zip          scripts/release.sh
 shellcheck       shellcheck   tests of the templates for pipelines
 util-linux       taskset      placement on CPUs: bench/*.sh
 wrk              wrk          bench/http1-vs-wrk.sh
