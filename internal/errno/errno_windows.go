@@ -21,6 +21,7 @@ func Is(err error, number syscall.Errno) bool {
 var own = map[syscall.Errno][]syscall.Errno{
 	syscall.EADDRINUSE:   {windows.WSAEADDRINUSE},
 	syscall.ECONNREFUSED: {windows.WSAECONNREFUSED},
+	syscall.ECONNRESET:   {windows.WSAECONNRESET, windows.WSAECONNABORTED},
 	syscall.ENOSPC:       {windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL},
 	syscall.EPIPE:        {windows.ERROR_BROKEN_PIPE, windows.ERROR_NO_DATA},
 }

@@ -53,7 +53,7 @@ var arrows = []arrow{
 	{"load/scenario", []string{"internal/nearest", "load/wire", "load/pace", "load/jsonpath", "load/feed", "load/scenario/cookie", "load/scenario/template"}, "what users do, without clocks or sockets"},
 	{"load/scenario/template", []string{"load/pace", "internal/nearest"}, "texts vary, wherever they are sent"},
 	{"load/scenario/cookie", nil, "cookies are kept, whatever the requests say"},
-	{"load/rpc", []string{"internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
+	{"load/rpc", []string{"internal/errno", "internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
 	{"load/rpc/message", []string{"internal/nearest", "load/rpc/diag"}, "messages are translated, wherever their schema comes from"},
 	{"load/rpc/diag", []string{"internal/nearest"}, "a fault has a source, a problem and a hint, and imports neither schemas nor messages"},
 	{"load/hist", nil, "recording is pure"},

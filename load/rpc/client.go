@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"dyno/internal/errno"
 	"dyno/load/rpc/diag"
 )
 
@@ -138,7 +139,7 @@ func (t Target) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return fmt.Errorf("%s: %w", t.Address, cause)
 	}
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if errno.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: %w", t.Address, err)
 	}
 	fault = &diag.Fault{Source: t.Address, Problem: "reflection: " + statusText(err)}
@@ -169,5 +170,5 @@ func statusText(err error) string {
 // isClosed tells whether the peer has closed the connection. How net/http says so depends
 // on what it was doing.
 func isClosed(err error) bool {
-	return strings.Contains(err.Error(), "conn could not be established") || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return strings.Contains(err.Error(), "conn could not be established") || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errno.Is(err, syscall.ECONNRESET) || errno.Is(err, syscall.EPIPE)
 }
