@@ -35,10 +35,10 @@ imports() {
 	folder=$(mktemp -d)
 	export GOBIN=$folder/bin
 	go install go.k6.io/k6@v1.8.1 && go install github.com/tsenart/vegeta/v12@v12.13.0 && go install github.com/bojand/ghz/cmd/ghz@v0.93.0 &&
-		python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q locust==2.47.0 &&
+		python3 -m pip install -q --target "$folder/python" locust==2.47.0 &&
 		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 || code=1
 	unset GOBIN
-	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
+	PYTHONPATH=$folder/python PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
 	rm -rf "$folder"
 	return $code
 }
