@@ -2,31 +2,62 @@
 # The fleet of deploy/fleet on a Kubernetes of its own (scripts/kubernetes.sh): four agents, an observer, and two pods
 # of nginx as the target, whose logs count what they answered. Prints what comes out; fails if a figure is wrong.
 #
-#   scripts/fleet-kubernetes.sh FOLDER [STEP...]     load collect kills daemonset
+#   scripts/fleet-kubernetes.sh FOLDER [--release DIST] [STEP...]     load collect kills daemonset uninstall
 #
+#   --release  the images, the chart and dyno of a folder that scripts/release.sh has written, instead of those of this tree
 #   load       an experiment as a Job loads both pods: percentiles, counts, and what the pods counted; their CPU time, and
 #              what their control groups say
 #   collect    the run folders are copied out of their volume, as the README of deploy/fleet says
 #   kills      ten pods are killed while experiments run, agents, targets and observers: what becomes of each run
 #   daemonset  the agents are one on each node from then on, and one carries the load
+#   uninstall  nothing that the chart has made is left
 #
 # FOLDER has the cluster; what was built there is used again. Needs root, nginx, openssl and jq.
 set -euo pipefail
 # shellcheck source=scripts/kubernetes-common.sh
 . "$(dirname "$0")/kubernetes-common.sh"
+release='' tag=dev chart=deploy/fleet/chart
+if [ "${1-}" = --release ]; then
+	release=$(realpath "${2:?a folder of a release}")
+	chart=$(echo "$release"/dyno-fleet-*.chart.tgz)
+	tag=$(basename "$chart" .chart.tgz)
+	tag=${tag#dyno-fleet-}
+	shift 2
+fi
 steps=("$@")
-[ $# -gt 0 ] || steps=(load collect kills daemonset)
+[ $# -gt 0 ] || steps=(load collect kills daemonset uninstall)
 agents=4
+
+# released: dyno of the release, and its images.
+released() {
+	local program name
+	name=dyno-$tag-linux-$(go env GOARCH)
+	tar -xzf "$release/$name.tar.gz" -C "$folder/bin" --strip-components=2 "$name/bin/dyno"
+	for program in dyno dyno-control; do
+		scripts/kubernetes.sh image "$folder" "$release/$program-${name#dyno-}.image.tar" >/dev/null
+	done
+	say "release: $(basename "$chart"), $(sha256sum "$chart" | cut -d ' ' -f 1)"
+}
+
+# objects: all that there is in the namespace. What has happened there is no object of the chart.
+objects() { k get "$(kubectl api-resources --verbs=list --namespaced -o name | grep -v '^events' | paste -sd ,)" -o name | sort; }
 
 # install: the chart, with what its README has beforehand.
 install() {
+	local wrong
 	use dyno control results
 	deploy/fleet/secrets.sh "$folder/keys.d" "$namespace"
 	k apply -f "$folder/keys.d/secrets.yaml" >/dev/null
 	[ -x "$folder/bin/helm" ] || GOBIN=$folder/bin go install helm.sh/helm/v3/cmd/helm@v3.18.4
-	helm lint --strict --quiet deploy/fleet/chart
-	helm -n "$namespace" install fleet deploy/fleet/chart --set agents.kind=Deployment,agents.replicas=$agents,agents.resources.requests.cpu=50m,observers.enabled=true >/dev/null
+	helm lint --strict --quiet "$chart"
+	beforehand=$(objects)
+	helm -n "$namespace" install fleet "$chart" --set agents.kind=Deployment,agents.replicas=$agents,agents.resources.requests.cpu=50m,observers.enabled=true >/dev/null
 	within 180 agents_ready
+	wrong=$(k get pod -o json | jq -r --arg tag "$tag" '.items[].spec.containers[].image | select(endswith(":" + $tag) | not)')
+	[ -z "$wrong" ] || die "install: images that are not of $tag: $wrong"
+	[ -z "$release" ] || k exec deploy/dyno-authority -- /dyno version | grep -F "$tag"
+	say "== install: $(k get pod -o json | jq -r '[.items[].spec.containers[].image] | group_by(.) | map("\(length) pods of \(.[0])") | join(", ")'); dyno fleet list:"
+	fleet list | sed 's/^/    /'
 }
 
 fleet() { k exec deploy/dyno-authority -- /dyno fleet "$@" --identity /fleet; }
@@ -114,7 +145,7 @@ used() {
 begin() {
 	before=$(answered) want=$1
 	k create configmap experiment --from-file=experiment.yaml=/dev/stdin --dry-run=client -o yaml | k apply -f - >/dev/null
-	job=$(k create -f deploy/fleet/job.yaml -o name)
+	job=$(sed "s/dyno:dev/dyno:$tag/" deploy/fleet/job.yaml | k create -f - -o name)
 }
 # ended: the Job's pod has ended, with an exit code.
 ended() { code=$(exit_code "job-name=${job#*/}"); }
@@ -196,7 +227,7 @@ collect() {
 
 daemonset() {
 	local wrong
-	helm -n "$namespace" upgrade fleet deploy/fleet/chart --reuse-values --set agents.kind=DaemonSet >/dev/null
+	helm -n "$namespace" upgrade fleet "$chart" --reuse-values --set agents.kind=DaemonSet >/dev/null
 	agents=1
 	within 180 agents_ready
 	begin 10000 <<-'Y'
@@ -271,10 +302,29 @@ kills() {
 	[ $bad -eq 0 ] || die "kills: $bad wrong figures"
 }
 
+# uninstalled: left is what the chart has left. A StatefulSet leaves the claims of its pods.
+uninstalled() {
+	left=$(comm -13 <(say "$beforehand") <(objects) | xargs)
+	[ "$left" = persistentvolumeclaim/data-dyno-control-0 ]
+}
+
+uninstall() {
+	k delete job --all >/dev/null
+	k delete --ignore-not-found deploy/web service/web configmap/web configmap/experiment >/dev/null
+	helm -n "$namespace" uninstall fleet >/dev/null
+	within 120 uninstalled
+	say "== uninstall: nothing is left but $left, of the control plane's StatefulSet"
+}
+
 for step in "${steps[@]}"; do
-	[[ " load collect kills daemonset " == *" $step "* ]] || die "no step $step"
+	[[ " load collect kills daemonset uninstall " == *" $step "* ]] || die "no step $step"
 done
-start dyno dyno-control
+if [ -n "$release" ]; then
+	start
+	released
+else
+	start dyno dyno-control
+fi
 image nginx:dev /usr/sbin/nginx
 install
 targets

@@ -31,10 +31,10 @@ cd "$folder"
 
 build() {
 	local part staged
-	[ ! -x bin/coredns ] || return 0
-	if ! { command -v containerd && command -v runc && command -v etcd && [ -d /usr/lib/cni ]; } >/dev/null; then
-		apt-get install -y -qq containerd runc containernetworking-plugins etcd-server >/dev/null
+	if ! { command -v containerd && command -v runc && command -v etcd && command -v nft && [ -d /usr/lib/cni ]; } >/dev/null; then
+		apt-get install -y -qq -o DPkg::Lock::Timeout=120 containerd runc containernetworking-plugins etcd-server nftables >/dev/null
 	fi
+	[ ! -x bin/coredns ] || return 0
 	mkdir -p build bin
 	cd build
 	# The module names its parts by folders of its own repository: here they are modules of the same release.
