@@ -58,7 +58,7 @@ begin browser scripts/browser.sh
 begin lint nice scripts/lint.sh
 begin vulnerabilities scripts/vuln.sh
 begin images nice -n 19 scripts/image.sh
-begin systems nice -n 19 scripts/systems.sh
+begin systems nice -n 19 go run ./scripts/systems ./cmd/dyno darwin/arm64 windows/amd64
 step compile nice scripts/gotest.sh --compile
 for name in lint vulnerabilities images systems; do
 	step "$name" end "$name"
