@@ -129,7 +129,7 @@ func (a *app) reached(ctx context.Context, q *quick.Load, e *plan.Experiment, qu
 }
 
 // tryOut runs a closed loop instead of a search. Nothing of it is kept.
-func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, window time.Duration) (_ *rundir.Folder, err error) {
+func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, window time.Duration) (*rundir.Folder, error) {
 	closed := *e
 	closed.Capacity, closed.Thresholds, closed.Design.Metric = nil, nil, ""
 	closed.Variants = slices.Clone(e.Variants)
@@ -143,7 +143,7 @@ func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, win
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer a.discard(dir)
 	dir = filepath.Join(dir, "run")
 	o, err := a.options(ctx, &closed, dir)
 	if err != nil {

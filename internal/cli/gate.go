@@ -54,6 +54,13 @@ func (g gate) pass(worse, inconclusive []string) error {
 	return nil
 }
 
+// discard removes a temporary folder. One that stays, as another program has a file of it open on Windows, changes no result.
+func (a *app) discard(dir string) {
+	if err := os.RemoveAll(dir); err != nil {
+		a.warn("a temporary folder is left: " + err.Error())
+	}
+}
+
 // warn says on standard error what is no error. In a job of GitHub it is an annotation.
 func (a *app) warn(text string) {
 	if os.Getenv("GITHUB_ACTIONS") == "true" {

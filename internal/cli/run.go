@@ -264,7 +264,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	}
 	defer func() {
 		if !keep {
-			err = errors.Join(err, os.RemoveAll(filepath.Dir(dir)))
+			a.discard(filepath.Dir(dir))
 		}
 	}()
 	shown, end := a.display(j)
