@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Take the pictures that documents show: of a quick load of nginx on a terminal, and of reports: of R1, in
-# its short form unless a run folder is given, and of the tutorial's comparison. Needs what scripts/browser.sh needs.
+# its short form unless a run folder is given, and of the tutorial's comparison. Needs what scripts/browser.sh needs, and a Chinese font (fonts-noto-cjk).
 #
 #   scripts/screenshots.sh [RUN]
 set -euo pipefail
@@ -32,8 +32,8 @@ cp "$dir/shots/light-en.png" docs/screenshots/report-en.png
 # The page's comparison.
 "$dir/dyno" serve echo --tcp 127.0.0.1:18300 &
 echo=$!
-relay="$dir/dyno serve relay --listen 127.0.0.1:{{port}} --to 127.0.0.1:18300 --network delay="
-"$dir/dyno" compare -q -o "$dir/faster" --rounds 8 -z 200ms --warmup 50ms -c 8 --payload 1KiB \
+relay="dyno serve relay --listen 127.0.0.1:{{port}} --to 127.0.0.1:18300 --network delay="
+PATH="$dir:$PATH" dyno compare -q -o "$dir/faster" --rounds 8 -z 200ms --warmup 50ms -c 8 --payload 1KiB \
 	--a "${relay}5ms" --b "${relay}3ms" 'tcp://127.0.0.1:{{port}}' >/dev/null || [ $? -eq 4 ]
 SHOTS=$dir/shots RUN=$dir/faster scripts/browser.sh
 cp "$dir/shots/light-en.png" docs/screenshots/tutorial.png
