@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Take the pictures that documents show: of a quick load of nginx on a terminal, and of reports: of R1, in
-# its short form unless a run folder is given, and of the tutorial's comparison. Needs what scripts/browser.sh needs, and a Chinese font (fonts-noto-cjk).
+# its short form unless a run folder is given, and of the tutorial's comparison. Needs what scripts/browser.sh
+# needs, and a Chinese font (fonts-noto-cjk).
 #
 #   scripts/screenshots.sh [RUN]
 set -euo pipefail
