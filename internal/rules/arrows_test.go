@@ -191,7 +191,7 @@ var arrows = []arrow{
 
 	{"internal/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/fields", []string{"internal/nearest", "internal/nesting", "internal/units"}, "it reads what tags declare, and nothing of what it is for"},
-	{"internal/errno", nil, "errors have numbers, whoever made them"},
+	{"internal/errno", nil, "errors have the same numbers in all packages"},
 	{"internal/filelock", nil, "a file is locked, whatever it holds"},
 	{"internal/settings", []string{"internal/fields", "internal/nearest"}, "what a file and flags say goes to a struct, whatever it configures"},
 	{"internal/texts", nil, "words need nothing but themselves"},
