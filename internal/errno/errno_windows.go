@@ -10,14 +10,15 @@ import (
 
 // Is reports whether an error is, or wraps, one with this number. Windows has numbers of its own.
 func Is(err error, number syscall.Errno) bool {
-	for _, own := range append(own[number], number) {
-		if errors.Is(err, own) {
+	for _, n := range append(own[number], number) {
+		if errors.Is(err, n) {
 			return true
 		}
 	}
 	return false
 }
 
+// own has Windows' numbers for what has one of Unix.
 var own = map[syscall.Errno][]syscall.Errno{
 	syscall.EADDRINUSE:   {windows.WSAEADDRINUSE},
 	syscall.ECONNREFUSED: {windows.WSAECONNREFUSED},

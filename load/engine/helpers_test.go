@@ -169,8 +169,8 @@ func TestEndlessResponse(t *testing.T) {
 			return func() wire.Client { return leisurely{template.Client(), &ahead} }
 		}
 		var conns atomic.Uint64
-		// A Unix socket holds several readings from the start; one of TCP grows to that. Whoever
-		// writes is woken when a quarter is left, which is to be more than a reading.
+		// A Unix socket holds several readings from the start; one of TCP grows to that. The
+		// kernel wakes the writer when a quarter is left, which has to be more than one reading.
 		address := listenOn(t, "unix", filepath.Join(t.TempDir(), "socket"), func(c net.Conn) {
 			endless := conns.Add(1) == 1
 			piece := make([]byte, 16<<10)

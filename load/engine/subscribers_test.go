@@ -295,7 +295,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	// Whoever sees the response's head gets all that is published from then on.
+	// A client that has read the response's head gets every event published after it.
 	mine := make(chan []byte, 1<<16)
 	h.mu.Lock()
 	h.listeners[mine] = r.URL.Path
