@@ -182,7 +182,7 @@ var arrows = []arrow{
 	{"services/bot/trace", nil, "it knows how long things take, and nothing of what they are"},
 	{"services/bot/outward", nil, "which addresses may be called depends on no caller"},
 	{"services/bot/plugin", []string{"services/bot/breaker", "services/bot/outward", "services/bot/trace", "services/bot/budget"}, "plugins know what they are asked, and nothing of whom the answer is for"},
-	{"services/bot/upstream", []string{"internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
+	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"internal/fields", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/internal", []string{"internal/buildinfo", "internal/fields", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
@@ -191,6 +191,7 @@ var arrows = []arrow{
 
 	{"internal/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/fields", []string{"internal/nearest", "internal/nesting", "internal/units"}, "it reads what tags declare, and nothing of what it is for"},
+	{"internal/contentcoding", nil, "bodies are decoded by libraries, whoever looks into them"},
 	{"internal/errno", nil, "errors have the same numbers in all packages"},
 	{"internal/filelock", nil, "a file is locked, whatever it holds"},
 	{"internal/settings", []string{"internal/fields", "internal/nearest"}, "what a file and flags say goes to a struct, whatever it configures"},
