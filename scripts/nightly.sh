@@ -38,7 +38,10 @@ imports() {
 		python3 -m pip install -q --target "$folder/python" locust==2.47.0 &&
 		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 || code=1
 	unset GOBIN
-	PYTHONPATH=$folder/python PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
+	export PYTHONPATH=$folder/python
+	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH go test -count=1 ./internal/cli/imports/differential || code=1
+	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
+	unset PYTHONPATH
 	rm -rf "$folder"
 	return $code
 }

@@ -41,8 +41,9 @@ var starters = []string{"Go", "AfterFunc", "Parallel", "RunParallel"}
 // excused are packages that the race detector has nothing to find in although their tests may
 // start goroutines, with the reason.
 var excused = map[string]string{
-	"dyno/services/echo/rpc": "its tests are clients of programs, which are built without the race detector",
-	"dyno/internal/rules":    "its tests read sources, and wait for each command that they run",
+	"dyno/services/echo/rpc":                 "its tests are clients of programs, which are built without the race detector",
+	"dyno/internal/cli/imports/differential": "its loads are of one user, and what carries them out has tests of its own",
+	"dyno/internal/rules":                    "its tests read sources, and wait for each command that they run",
 }
 
 // A goPackage is what go list tells of a package.
