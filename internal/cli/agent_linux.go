@@ -69,6 +69,7 @@ labels. If no control plane answers, the agent tries again every second.`,
 			}
 			c.Lines = &agent.Lines{}
 			c.Version, c.Logger = buildinfo.Version(), slog.New(slog.NewJSONHandler(io.MultiWriter(a.stderr, c.Lines), &slog.HandlerOptions{Level: level}))
+			outliveHangup(cmd.Context(), c.Logger)
 			server, err := agent.New(cmd.Context(), c)
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "dyno fleet authority lets machines join, and prints how")

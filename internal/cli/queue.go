@@ -137,6 +137,7 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 				return explainQueue(err)
 			}
 			log := slog.New(slog.NewTextHandler(a.stderr, nil))
+			outliveHangup(cmd.Context(), log)
 			of := queue.Worker{Queue: &q, Name: name, Has: w.has, Prepare: w.prepare, Logger: log, Abort: func() {
 				log.Error("the lease ends, and the run does not: this process ends with all that it has started")
 				os.Exit(command.ExitFailed)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/live"
 	"dyno/internal/cli/output"
+	"dyno/internal/hangup"
 	"dyno/internal/texts"
 	"dyno/lab/trial"
 )
@@ -196,15 +198,12 @@ func signalName(s syscall.Signal) string {
 // passes on what the terminal or the system has sent to both, as timeout and npm do.
 const repeatTime = time.Second
 
-// withSignals ends the context at the first SIGINT, SIGTERM or SIGHUP. One that comes later
+// withSignals ends the context at the first SIGINT or SIGTERM, or SIGHUP as package hangup has it. One that comes later
 // than repeatTime after that ends the process, in case stopping takes too long.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // else dyno is to outlive its terminal, as under nohup
-		signal.Notify(signals, syscall.SIGHUP)
-	}
 	go func() {
 		select {
 		case s := <-signals:
@@ -214,7 +213,23 @@ func withSignals(parent context.Context) (context.Context, func()) {
 			signal.Stop(signals)
 		}
 	}()
-	return ctx, func() { cancel(nil) }
+	return hangup.Watch(ctx, func() { cancel(signalled{syscall.SIGHUP}) }), func() { cancel(nil) }
+}
+
+// outliveHangup has a command that serves others go on at SIGHUP, which asks for what none of these commands does.
+func outliveHangup(ctx context.Context, log *slog.Logger) {
+	hangup.Outlive(ctx)
+	requests := hangup.Requests(ctx)
+	go func() {
+		for {
+			select {
+			case <-requests:
+				log.Info("SIGHUP: this command reads nothing again; restart it to change its flags")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 }
 
 // signalOf returns the signal that ended a context, or 0.

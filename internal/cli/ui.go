@@ -58,6 +58,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r) }
 			}
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+			outliveHangup(cmd.Context(), c.Logger)
 			s, err := ui.New(c)
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")

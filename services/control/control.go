@@ -92,6 +92,7 @@ func New(cfg Config) (*Server, error) {
 	var err error
 	if s.host, err = serve.New(serve.Config{
 		Name: "control", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
+		Reload: func() error { return s.files.lookNow() },
 	}); err != nil {
 		return nil, err
 	}

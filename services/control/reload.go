@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,6 +27,9 @@ type files struct {
 	book *access.Book                    // nil without principals
 	pair atomic.Pointer[tls.Certificate] // nil without a certificate
 	seen map[string]stamp                // as of which state each was read; for one goroutine
+
+	asked chan chan error // by lookNow
+	done  chan struct{}   // closed when the part ends
 }
 
 // A stamp tells whether a file is as it was.
@@ -36,7 +40,7 @@ type stamp struct {
 
 // readFiles reads all of them.
 func readFiles(c Config, log *slog.Logger) (*files, error) {
-	f := &files{cfg: c, log: log, seen: map[string]stamp{}}
+	f := &files{cfg: c, log: log, seen: map[string]stamp{}, asked: make(chan chan error), done: make(chan struct{})}
 	for _, name := range []string{c.Principals, c.Certificate, c.Key} {
 		if name != "" {
 			f.changed(name) // before it is read, so that a change meanwhile is seen
@@ -77,8 +81,9 @@ func (f *files) readPair() error {
 	return nil
 }
 
-// look reads again what has changed.
-func (f *files) look() {
+// look reads again what has changed. The error lists what could not be read, which the log has too.
+func (f *files) look() error {
+	var failed []error
 	again := func(what string, read func() error, names ...string) {
 		changed := false
 		for _, name := range names {
@@ -88,6 +93,7 @@ func (f *files) look() {
 			return
 		}
 		if err := read(); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", what, err))
 			f.log.Warn(what+" not read again: what was before holds", "error", err)
 			for _, name := range names {
 				delete(f.seen, name) // the next look tries again
@@ -108,11 +114,22 @@ func (f *files) look() {
 	if f.cfg.Certificate != "" {
 		again("certificate", f.readPair, f.cfg.Certificate, f.cfg.Key)
 	}
+	return errors.Join(failed...)
+}
+
+// lookNow has the part look at once, and returns what could not be read.
+func (f *files) lookNow() error {
+	answer := make(chan error, 1)
+	select {
+	case f.asked <- answer:
+		return <-answer
+	case <-f.done:
+		return nil
+	}
 }
 
 // part looks at the files while the server runs.
 func (f *files) part() serve.Part {
-	done := make(chan struct{})
 	return serve.Part{
 		Name: "files",
 		Serve: func() error {
@@ -120,13 +137,15 @@ func (f *files) part() serve.Part {
 			defer ticker.Stop()
 			for {
 				select {
-				case <-done:
+				case <-f.done:
 					return nil
 				case <-ticker.C:
-					f.look()
+					_ = f.look() // it is logged
+				case answer := <-f.asked:
+					answer <- f.look()
 				}
 			}
 		},
-		Drain: func(context.Context) int { close(done); return 0 },
+		Drain: func(context.Context) int { close(f.done); return 0 },
 	}
 }

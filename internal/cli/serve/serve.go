@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/hangup"
 	"dyno/internal/settings"
 )
 
@@ -29,6 +30,7 @@ type service interface {
 func serviceCommand(cmd *cobra.Command, s *settings.Settings, start func(*cobra.Command, *settings.Settings) (service, error)) *cobra.Command {
 	cmd.Args = command.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		hangup.Outlive(cmd.Context())
 		s.Read()
 		service, err := start(cmd, s)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/fields"
+	"dyno/internal/hangup"
 	"dyno/internal/settings"
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
@@ -101,6 +102,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
   curl -N -d '{"bot_id":"b","user_id":"u","query":"hello","stream":true}' http://127.0.0.1:8000/v1/bot/chat`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			hangup.Outlive(cmd.Context())
 			s.Read()
 			switch address, file := s.Flagged("redis"), s.Flagged("redis_file"); {
 			case address && !file:

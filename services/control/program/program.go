@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/fields"
+	"dyno/internal/hangup"
 	"dyno/internal/settings"
 	"dyno/services/control"
 	"dyno/services/control/format"
@@ -24,8 +25,7 @@ import (
 // Name is the program's.
 const Name = "dyno-control"
 
-// Main runs the program until it ends by itself or by SIGINT or SIGTERM, the second of
-// which ends it at once. It prints what failed, and returns the exit code. Clients may
+// Main runs the program until it ends by itself or by a signal, the second of which ends it at once. It prints what failed, and returns the exit code. Clients may
 // choose more formats if they are given.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
 	a := &app{stderr: stderr, formats: more}
@@ -101,6 +101,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
   dyno-control --listen 127.0.0.1:7100 --data a.d --name a --peers a=127.0.0.1:7180,b=127.0.0.1:7280,c=127.0.0.1:7380`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			hangup.Outlive(cmd.Context())
 			s.Read()
 			if err := c.complete(s.Given); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/buildinfo"
+	"dyno/internal/hangup"
 	"dyno/internal/units"
 )
 
@@ -61,12 +62,13 @@ func Logger(w io.Writer, verbose bool) *slog.Logger {
 	return l
 }
 
-// Main runs a command until it ends, by itself or because of SIGINT or SIGTERM. A second
-// signal ends the process at once. It prints what failed, once, and returns the exit code.
+// Main runs a command until it ends, by itself or because of SIGINT or SIGTERM, or SIGHUP as package hangup has it. A
+// second signal ends the process at once. It prints what failed, once, and returns the exit code.
 func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // the second signal is not caught any more
+	ctx = hangup.Watch(ctx, stop)
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.Version = buildinfo.Text() // in cobra's own words: a template of ours would link unused methods of all types
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {

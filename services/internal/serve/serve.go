@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"dyno/internal/fields"
+	"dyno/internal/hangup"
 )
 
 // Config configures a Host.
@@ -39,6 +40,9 @@ type Config struct {
 	// Health says whether the service accepts work while it runs, and what is wrong, in words for everybody: probes
 	// have no credentials. nil is that nothing is.
 	Health func() (accepts bool, wrong string)
+	// Reload is called when SIGHUP asks for it, while the service runs, by one goroutine at a time. It reads again what can
+	// be read again, or changes nothing and says why. nil is for a service that reads nothing again.
+	Reload func() error
 }
 
 // A Page is one of the service's own pages on the admin listener.
@@ -185,6 +189,7 @@ func (h *Host) Run(ctx context.Context, parts ...Part) error {
 			}
 		})
 	}
+	running.Go(func() { h.reload(ctx) })
 	h.state.Store(int32(ready))
 	h.log.Info("ready")
 
@@ -204,6 +209,24 @@ func (h *Host) Run(ctx context.Context, parts ...Part) error {
 	stopAdmin()
 	h.log.Info("stopped")
 	return errors.Join(errs...)
+}
+
+// reload reads the configuration again at each request, until ctx ends.
+func (h *Host) reload(ctx context.Context) {
+	for requests := hangup.Requests(ctx); ; {
+		select {
+		case <-requests:
+		case <-ctx.Done():
+			return
+		}
+		if h.cfg.Reload == nil {
+			h.log.Info("SIGHUP: this service reads nothing again; restart it to change its configuration")
+		} else if err := h.cfg.Reload(); err != nil {
+			h.log.Error("SIGHUP: nothing has changed", "error", err)
+		} else {
+			h.log.Info("SIGHUP: what can be read again was read")
+		}
+	}
 }
 
 // startAdmin serves the admin listener and returns a function that stops it.

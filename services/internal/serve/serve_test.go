@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/hangup"
 	"dyno/internal/leak"
 )
 
@@ -302,6 +303,37 @@ func TestLife(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", h.AdminAddr().String()); err == nil {
 		t.Error("the admin listener still answers")
+	}
+}
+
+// A service reads its configuration again at each SIGHUP. A fault of that ends nothing.
+func TestReload(t *testing.T) {
+	read := make(chan struct{})
+	h, err := New(Config{Name: "test", DrainTimeout: time.Hour, Reload: func() error {
+		read <- struct{}{}
+		return errors.New("a fault")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ctx = hangup.Watch(ctx, func() { t.Error("it ends") })
+	hangup.Outlive(ctx)
+	ended := make(chan error, 1)
+	release := make(chan struct{})
+	serving, _ := part("serving", release)
+	go func() { ended <- h.Run(ctx, serving) }()
+	for range 2 {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		<-read
+	}
+	cancel()
+	close(release)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
