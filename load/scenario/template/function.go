@@ -80,6 +80,7 @@ const (
 	base64Std
 	base64URL
 	urlEncode
+	formEncode
 	jsonEscape
 )
 
@@ -116,6 +117,7 @@ func Functions() []Function {
 		{"base64url", "text, …", "the texts together in base64 for URLs, without padding (RFC 4648)", "base64url(name)", 1, MaxArguments, encoder(base64URL)},
 		{"column", `"name"`, "a variable whose name is no word", `column("any name")`, 1, 1, (*binder).column},
 		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
+		{"formencode", "text, …", "the texts together as forms encode them: a blank is +, and all but letters, digits, * - . and _ is percent-encoded (URL Standard)", "formencode(name)", 1, MaxArguments, encoder(formEncode)},
 		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxArguments, encoder(jsonEscape)},
 		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxArguments, (*binder).randomChoice},
 		{"random_int", "low, high", "a whole number from low to high, both included", "random_int(1, 100)", 2, 2, (*binder).randomInt},

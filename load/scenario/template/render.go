@@ -101,6 +101,8 @@ func (p *part) encode(dst []byte, s *State) []byte {
 		return base64.RawURLEncoding.AppendEncode(dst, text)
 	case urlEncode:
 		return appendURL(dst, text)
+	case formEncode:
+		return appendForm(dst, text)
 	default:
 		return appendJSON(dst, text)
 	}
@@ -149,15 +151,34 @@ func unreserved(b byte) bool {
 }
 
 func appendURL(dst, text []byte) []byte {
-	const digits = "0123456789ABCDEF"
 	for _, b := range text {
 		if unreserved(b) {
 			dst = append(dst, b)
 		} else {
-			dst = append(dst, '%', digits[b>>4], digits[b&15])
+			dst = appendPercent(dst, b)
 		}
 	}
 	return dst
+}
+
+// appendForm appends text as forms encode it (URL Standard, section 5.2).
+func appendForm(dst, text []byte) []byte {
+	for _, b := range text {
+		switch {
+		case b == ' ':
+			dst = append(dst, '+')
+		case isNameByte(b) || b == '*':
+			dst = append(dst, b)
+		default:
+			dst = appendPercent(dst, b)
+		}
+	}
+	return dst
+}
+
+func appendPercent(dst []byte, b byte) []byte {
+	const digits = "0123456789ABCDEF"
+	return append(dst, '%', digits[b>>4], digits[b&15])
 }
 
 // appendJSON appends text as it stands between the quotes of a JSON string (RFC 8259,

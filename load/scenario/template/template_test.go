@@ -79,6 +79,7 @@ func TestTemplates(t *testing.T) {
 		{`{{ base64url("\\??>") }}`, base64.RawURLEncoding.EncodeToString([]byte(`\??>`))},
 		{`{{ urlencode(b.c-d, "a-._~/ +", 1) }}`, "%C3%A9%22a-._~%2F%20%2B1"},
 		{`{{ json_escape(b.c-d, "\\	") }}`, `é\"\\\t`},
+		{`{{ formencode("é a+b*~", "c-d._&=", 1) }}`, "%C3%A9+a%2Bb*%7Ec-d._%26%3D1"},
 		{`{{ urlencode(base64("é?"), urlencode("&")) }}`, "w6k%2F%2526"},
 		{"{{ timestamp() }} {{ timestamp('s') }}", "1706933106 1706933106"},
 		{"{{ timestamp('ms') }} {{ timestamp('us') }} {{ timestamp('ns') }}", "1706933106789 1706933106789012 1706933106789012345"},
