@@ -126,7 +126,7 @@ func TestEnd(t *testing.T) {
 		{"complete but for an empty line", open + "data: " + token("a") + "\n\ndata: [DONE]\n", nil},
 		{"complete but for a line", open + "data: " + token("a") + "\n\ndata: " + stop, nil},
 		{"ended, and cut in an event", open + "data: " + token("a") + "\n\ndata: " + stop + "\n\ndata: {", nil},
-		{"an error without a line", open + "data: " + token("a") + "\n\ndata: {\"error\":{}}", ErrServer},
+		{"an error without a line", open + "data: " + token("a") + "\n\ndata: {\"error\":{\"code\":1}}", ErrServer},
 		{"cut in an event", open + "data: " + token("a") + "\n\ndata: " + stop[:9], ErrCut},
 		{"cut between events", open + "data: " + token("a") + "\n\n", ErrCut},
 		{"cut in a chunk", head + "ff\r\ndata: ", http1.ErrClosedBody},

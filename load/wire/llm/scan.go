@@ -38,7 +38,7 @@ const (
 	promptCount
 	eventType // "type" at the top, of an event of the API "responses"
 	response  // its account of the whole answer
-	failure   // "error"
+	failure   // "error", or anything in it
 )
 
 // within returns where the value of an object's member stands.
@@ -74,6 +74,8 @@ func within(p place, key []byte) place {
 			return answerSays
 		case "finish_reason":
 			return finish
+		case "error":
+			return failure
 		}
 	case delta:
 		switch string(key) {
@@ -97,6 +99,8 @@ func within(p place, key []byte) place {
 		if string(key) == "reasoning_tokens" {
 			return reasoningCount
 		}
+	case failure:
+		return failure
 	}
 	return elsewhere
 }
@@ -177,6 +181,7 @@ func (s *scanner) value(p place) bool {
 	case '{', '[':
 		return s.compound(p, c == '{')
 	case 't':
+		s.found.failed = s.found.failed || p == failure
 		return s.word("true")
 	case 'f':
 		return s.word("false")
@@ -248,8 +253,9 @@ func (s *scanner) string(p place, text []byte) {
 		s.delta = text
 	case finish:
 		s.found.ended = s.found.ended || len(text) > 0
+		s.found.failed = s.found.failed || string(text) == "error"
 	case failure:
-		s.found.failed = true
+		s.found.failed = s.found.failed || len(text) > 0
 	case eventType:
 		switch {
 		case bytes.HasSuffix(text, []byte(".delta")):
@@ -274,6 +280,14 @@ func wholeNumber(text []byte) (uint64, bool) {
 	return uint64(f), true
 }
 
+// mantissa returns the part of a number that says whether it is 0.
+func mantissa(number []byte) []byte {
+	if exponent := bytes.IndexAny(number, "eE"); exponent >= 0 {
+		return number[:exponent]
+	}
+	return number
+}
+
 // number takes a number.
 func (s *scanner) number(p place) bool {
 	begin, n, whole := s.at, uint64(0), true
@@ -288,6 +302,9 @@ func (s *scanner) number(p place) bool {
 			continue
 		}
 		break
+	}
+	if p == failure {
+		s.found.failed = s.found.failed || bytes.ContainsAny(mantissa(s.b[begin:s.at]), "123456789")
 	}
 	if !whole && (p == tokenCount || p == reasoningCount || p == promptCount) {
 		n, whole = wholeNumber(s.b[begin:s.at]) // some servers write 7 as 7.0
@@ -306,9 +323,6 @@ func (s *scanner) number(p place) bool {
 
 // object takes an object after its brace.
 func (s *scanner) object(p place) bool {
-	if p == failure {
-		s.found.failed = true
-	}
 	if s.next('}') {
 		return true
 	}
@@ -349,8 +363,8 @@ func (s *scanner) array(p place) bool {
 		inside = choice
 	case answerText, answerSays:
 		inside = answerText
-	case answerReasons:
-		inside = answerReasons
+	case answerReasons, failure:
+		inside = p
 	default:
 	}
 	if s.next(']') {

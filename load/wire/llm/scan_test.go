@@ -28,7 +28,23 @@ func TestScan(t *testing.T) {
 		{`{"choices":[],"usage":{"completion_tokens":3.0,"prompt_tokens":1e1}}`, piece{tokens: 3, prompt: 10}, true},
 		{`{"choices":[],"usage":{"completion_tokens":-3.0,"prompt_tokens":1e99}}`, piece{}, true},
 		{`{"error":{"message":"overloaded"}}`, piece{failed: true}, true},
+		{`{"choices":[{"delta":{},"error":{"code":502,"message":""}}]}`, piece{failed: true}, true},
+		{`{"choices":[{"delta":{},"finish_reason":"error"}]}`, piece{ended: true, failed: true}, true},
+		{`{"error":"overloaded"}`, piece{failed: true}, true},
+		{`{"error":true}`, piece{failed: true}, true},
+		{`{"error":-0.5e0}`, piece{failed: true}, true},
+		{`{"error":["",{"details":["overloaded"]}]}`, piece{failed: true}, true},
+		// An error in which nothing is said is none: servers send the member always.
 		{`{"error":null}`, piece{}, true},
+		{`{"error":""}`, piece{}, true},
+		{`{"error":false}`, piece{}, true},
+		{`{"error":0}`, piece{}, true},
+		{`{"error":-0.0E12}`, piece{}, true},
+		{`{"error":[]}`, piece{}, true},
+		{`{"error":{}}`, piece{}, true},
+		{`{"error":[{},null,""]}`, piece{}, true},
+		{`{"error":{"message":"","type":"","param":null,"code":0,"details":[]},"choices":[{"delta":{"content":"a"},"error":""}]}`, piece{holds: true}, true},
+		{`{"type":"response.completed","response":{"error":{"code":"","message":""}}}`, piece{ended: true}, true},
 		// Completions.
 		{`{"choices":[{"text":"a","finish_reason":"stop"}]}`, piece{holds: true, ended: true}, true},
 		// Responses.
