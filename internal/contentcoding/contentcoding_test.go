@@ -9,51 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zlib"
-	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
 	"dyno/internal/contentcoding"
+	"dyno/internal/contentcoding/codingtest"
 	"dyno/internal/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const most = 1 << 20
-
-type flusher interface {
-	io.WriteCloser
-	Flush() error
-}
-
-// encoders make a body of each coding; raw is deflate without its header.
-var encoders = map[string]func(io.Writer) flusher{
-	"gzip":    func(w io.Writer) flusher { return gzip.NewWriter(w) },
-	"x-gzip":  func(w io.Writer) flusher { return gzip.NewWriter(w) },
-	"deflate": func(w io.Writer) flusher { return zlib.NewWriter(w) },
-	"raw":     func(w io.Writer) flusher { f, _ := flate.NewWriter(w, flate.DefaultCompression); return f },
-	"br":      func(w io.Writer) flusher { return brotli.NewWriter(w) },
-	"zstd":    func(w io.Writer) flusher { z, _ := zstd.NewWriter(w); return z },
-}
-
-// field returns what a server says of a body that an encoder has made.
-func field(name string) string {
-	if name == "raw" {
-		return "deflate"
-	}
-	return name
-}
-
-func encode(name string, body []byte) []byte {
-	var b bytes.Buffer
-	w := encoders[name](&b)
-	_, _ = w.Write(body) // a bytes.Buffer takes all
-	_ = w.Close()
-	return b.Bytes()
-}
 
 // decodeInPieces decodes a body that comes in pieces of the given sizes.
 func decodeInPieces(body []byte, field string, most int64, size func() int) ([]byte, error) {
@@ -79,8 +44,8 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		want := rapid.SliceOfN(rapid.ByteRange('a', 'd'), 0, 50_000).Draw(t, "body")
 		body, fields := want, []string{}
 		for _, name := range rapid.SliceOfN(rapid.SampledFrom(names), 1, 3).Draw(t, "codings") {
-			body = encode(name, body)
-			fields = append(fields, field(name))
+			body = codingtest.Encode(name, body)
+			fields = append(fields, codingtest.Field(name))
 		}
 		value := strings.Join(fields, " , ")
 		if rapid.Bool().Draw(t, "upper") {
@@ -98,10 +63,10 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 }
 
 func TestWhatIsFlushedIsDecodedAtOnce(t *testing.T) {
-	for name, encoder := range encoders {
+	for name, encoder := range codingtest.Writers {
 		var b bytes.Buffer
 		w := encoder(&b)
-		d, err := contentcoding.NewDecoder(field(name), most)
+		d, err := contentcoding.NewDecoder(codingtest.Field(name), most)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,8 +90,8 @@ func TestBodiesThatAreNotDecoded(t *testing.T) {
 		random[i] = byte(rand.IntN(256))
 	}
 	random[0] = 0xff // no coding begins so
-	for name := range encoders {
-		whole := encode(name, text)
+	for name := range codingtest.Writers {
+		whole := codingtest.Encode(name, text)
 		for _, c := range []struct {
 			what string
 			body []byte
@@ -138,19 +103,19 @@ func TestBodiesThatAreNotDecoded(t *testing.T) {
 			{"too large", whole, len(text) - 1, contentcoding.ErrTooLarge},
 			{"random", random, most, nil},
 		} {
-			got, err := contentcoding.Decode(c.body, field(name), c.most)
+			got, err := contentcoding.Decode(c.body, codingtest.Field(name), c.most)
 			if err == nil || c.want != nil && !errors.Is(err, c.want) {
 				t.Errorf("%s %s: %d bytes, %v", name, c.what, len(got), err)
 			}
-			got, err = decodeInPieces(c.body, field(name), int64(c.most), func() int { return 100 })
+			got, err = decodeInPieces(c.body, codingtest.Field(name), int64(c.most), func() int { return 100 })
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || len(got) > c.most {
 				t.Errorf("%s %s in pieces: %d bytes, %v", name, c.what, len(got), err)
 			}
 		}
-		if got, err := contentcoding.Decode(whole, field(name), len(text)); err != nil || !bytes.Equal(got, text) {
+		if got, err := contentcoding.Decode(whole, codingtest.Field(name), len(text)); err != nil || !bytes.Equal(got, text) {
 			t.Errorf("%s, as large as the limit: %d bytes, %v", name, len(got), err)
 		}
-		if got, err := contentcoding.Decode(nil, field(name), most); err != nil || len(got) != 0 {
+		if got, err := contentcoding.Decode(nil, codingtest.Field(name), most); err != nil || len(got) != 0 {
 			t.Errorf("%s, an empty body: %q, %v", name, got, err)
 		}
 	}
@@ -158,7 +123,7 @@ func TestBodiesThatAreNotDecoded(t *testing.T) {
 
 // Each layer is bounded, as a body can grow in one and shrink in the next.
 func TestLayersThatGrowAreBounded(t *testing.T) {
-	bomb := encode("gzip", encode("gzip", make([]byte, 100<<20)))
+	bomb := codingtest.Encode("gzip", codingtest.Encode("gzip", make([]byte, 100<<20)))
 	if got, err := contentcoding.Decode(bomb, "gzip, gzip", most); !errors.Is(err, contentcoding.ErrTooLarge) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -208,8 +173,8 @@ func TestBodiesOfOtherPrograms(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for name := range encoders {
-		f.Add(field(name), encode(name, []byte("some text, some text")))
+	for name := range codingtest.Writers {
+		f.Add(codingtest.Field(name), codingtest.Encode(name, []byte("some text, some text")))
 	}
 	f.Fuzz(func(t *testing.T, value string, body []byte) {
 		const most = 100_000

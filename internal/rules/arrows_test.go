@@ -51,7 +51,7 @@ var arrows = []arrow{
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", []string{"internal/nearest"}, "a search in bytes is pure"},
 	{"load/feed", []string{"load/pace", "load/jsonpath"}, "rows of data from files, for whoever sends them"},
-	{"load/scenario", []string{"internal/nearest", "load/wire", "load/pace", "load/jsonpath", "load/feed", "load/scenario/cookie", "load/scenario/template"}, "what users do, without clocks or sockets"},
+	{"load/scenario", []string{"internal/contentcoding", "internal/nearest", "load/wire", "load/pace", "load/jsonpath", "load/feed", "load/scenario/cookie", "load/scenario/template"}, "what users do, without clocks or sockets"},
 	{"load/scenario/template", []string{"load/pace", "internal/nearest"}, "texts vary, wherever they are sent"},
 	{"load/scenario/cookie", nil, "cookies are kept, whatever the requests say"},
 	{"load/rpc", []string{"internal/errno", "internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},
@@ -240,6 +240,8 @@ var testsMay = []string{
 	"internal/script",   // how users run programs
 	"internal/screen",   // what a person would see
 	"internal/race",     // whether they are slow, and memory is not theirs alone
+
+	"internal/contentcoding/codingtest", // bodies as servers encode them
 
 	"services/echo/rpc/echopb",   // messages by the standard library, to compare with
 	"services/echo/rpc/contract", // what holds every server of the echo over gRPC to the same

@@ -71,7 +71,7 @@ func TestScenarioCodecs(t *testing.T) {
 	if got := strings.Join(names, " "); got != "login list order front news" {
 		t.Errorf("%s", got)
 	}
-	if diff := cmp.Diff([]string{"set-cookie", "etag", "location"}, codecs.Scenario.HeaderNames()); diff != "" {
+	if diff := cmp.Diff([]string{"set-cookie", "etag", "location", "content-encoding"}, codecs.Scenario.HeaderNames()); diff != "" {
 		t.Error(diff)
 	}
 	list := codecs.Scenario.Outlines()[2]

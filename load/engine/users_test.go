@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/contentcoding/codingtest"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
@@ -520,6 +521,37 @@ func TestUsersContent(t *testing.T) {
 			c.Address, c.NewClients = plain(t, answer), composers(t, s, "h")
 		}
 		if r := carryOut(t, c); r.Counts.OK != 60 {
+			t.Errorf("HTTP/2 %v: %+v, %v", two, r.Counts, r.Failures)
+		}
+	}
+}
+
+// What a server has encoded is looked into decoded, by both protocols. What counts is what was sent.
+func TestUsersContentEncoded(t *testing.T) {
+	filler := strings.Repeat("x", 300_000)
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		codings := strings.TrimPrefix(r.URL.Path, "/")
+		w.Header().Set("Content-Encoding", codings)
+		body := codingtest.Encode(codings, fmt.Appendf(nil, `{"filler":%q,"next":%q}`, filler, map[string]string{"gzip": "br", "br": "zstd", "zstd": "deflate,gzip", "deflate,gzip": "gzip"}[codings]))
+		for len(body) > 0 {
+			n := min(len(body), 100)
+			_, _ = w.Write(body[:n])
+			w.(http.Flusher).Flush()
+			body = body[n:]
+		}
+	}
+	s := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "next", Value: "gzip"}}, Steps: []scenario.Step{{
+		Name: "a", Path: "/{{ next }}", Header: []scenario.Field{{Name: "Accept-Encoding", Value: "gzip, deflate, br, zstd"}},
+		Extract: []scenario.Extraction{{Name: "next", From: scenario.JSON, Of: "$.next"}},
+	}}})
+	for _, two := range []bool{false, true} {
+		c := engine.Config{Connections: 2, Requests: 24, Users: &users.Config{Scenario: s, Count: 3}}
+		if two {
+			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
+		} else {
+			c.Address, c.NewClients = plain(t, answer), composers(t, s, "h")
+		}
+		if r := carryOut(t, c); r.Counts.OK != 24 {
 			t.Errorf("HTTP/2 %v: %+v, %v", two, r.Counts, r.Failures)
 		}
 	}

@@ -32,6 +32,7 @@ type Scenario struct {
 
 	cookies   bool
 	setCookie int // its number among names
+	coding    int // the number of Content-Encoding among them, or -1
 	site      cookie.Site
 }
 
@@ -56,7 +57,11 @@ type step struct {
 	statusError *wire.Error
 	assertions  []assertion
 	extractions []extraction
-	tooLarge    *wire.Error // of a body
+
+	// Of a body.
+	tooLarge      *wire.Error
+	notDecoded    *wire.Error // it is not what its Content-Encoding says
+	unknownCoding *wire.Error
 
 	ends bool // if it fails, the iteration ends
 }
@@ -152,7 +157,7 @@ func (s *Scenario) Steps() []Info {
 // Compile makes a scenario, or returns up to a hundred faults of the Spec, each of type
 // *Fault.
 func Compile(spec Spec) (*Scenario, error) {
-	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, calls: spec.Calls, cookies: spec.Cookies, inValue: &valueByte}, names: map[string]*variableInfo{}, counters: map[string]int{}}
+	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, calls: spec.Calls, cookies: spec.Cookies, coding: -1, inValue: &valueByte}, names: map[string]*variableInfo{}, counters: map[string]int{}}
 	if spec.Calls != nil {
 		c.s.inValue = &metadataByte
 	}
@@ -169,6 +174,9 @@ func Compile(spec Spec) (*Scenario, error) {
 	}
 	c.mixUsers(flows)
 	c.timeouts(flows)
+	if !spec.BodyOnly && spec.Calls == nil && slices.ContainsFunc(c.s.steps, func(st step) bool { return st.info.WantsBody }) {
+		c.s.coding = c.wantHeader("content-encoding")
+	}
 	c.numberTrailers()
 	if err := c.err(); err != nil {
 		return nil, fmt.Errorf("scenario: %w", err)

@@ -197,7 +197,8 @@ func TestFaults(t *testing.T) {
 				{Name: "b", Path: "/a b", Header: []Field{{"A", " x"}, {"B", "{{ empty }}y {{ counter() }}\t"}, {"C", " {{ counter() }}"}}},
 				{Name: "c", Path: "{{ empty }}"},
 				{Name: "d", Path: "{{ counter() }}"},
-				{Name: "e", Path: "/", Header: []Field{{"Accept-Encoding", "gzip"}}, Extract: extract("x", "$")},
+				{Name: "e", Path: "/", Header: []Field{{"Accept-Encoding", "gzip;q=1.0, DEFLATE, br,x-gzip , zstd, identity, *;q=0"}, {"accept-encoding", "br, compress;q=0.5"}}, Extract: extract("x", "$")},
+				{Name: "f", Path: "/", Header: []Field{{"Accept-Encoding", "compress"}}},
 			},
 		}, []string{
 			`steps[0].method: "GE T"; want a token such as GET`,
@@ -210,7 +211,7 @@ func TestFaults(t *testing.T) {
 			`steps[1].header[2].value: " " begins or ends with a blank`,
 			"steps[2].path: it is empty; want one that begins with /",
 			"steps[3].path: it does not begin with /",
-			"steps[4].header[0]: Accept-Encoding is given, and the step looks into the body, which is not decoded; want identity",
+			`steps[4].header[1]: Accept-Encoding offers "compress", and the step looks into the body; want gzip, deflate, br, zstd or identity`,
 		}},
 		{"too much", Spec{Steps: make([]Step, MaxSteps+1)}, []string{"steps: 1001 in all, in 0 flows; want at most 1000"}},
 	} {
@@ -261,7 +262,7 @@ func TestSteps(t *testing.T) {
 	if got := s.Steps(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := s.HeaderNames(), []string{"set-cookie", "etag"}; !slices.Equal(got, want) {
+	if got, want := s.HeaderNames(), []string{"set-cookie", "etag", "content-encoding"}; !slices.Equal(got, want) {
 		t.Errorf("header fields %q, want %q", got, want)
 	}
 }

@@ -55,12 +55,12 @@
 // The request's bytes stay until Next is called again with the same Request: an engine that
 // has to send a request again, because the server has not looked at it (a stream above the
 // last one of a GOAWAY, REFUSED_STREAM), encodes them again and calls neither Failed nor Next
-// in between. Bodies are not decoded: where a step looks into the body (WantsBody), no
-// Accept-Encoding is sent but identity.
+// in between.
 //
 // Of the response the engine keeps the fields of HeaderNames and, if the step WantsBody, the
 // body's first MaxBody bytes. What has arrived in one piece it need not copy: Response keeps
-// nothing, so that they may stand in the buffer that was received into.
+// nothing, so that they may stand in the buffer that was received into. It decodes the body by
+// the field Content-Encoding, to MaxBody bytes at most, which allocates.
 //
 // How an exchange ends, and with which wire.Kind it is counted:
 //

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/contentcoding"
 	"dyno/internal/nearest"
 	"dyno/load/scenario/template"
 	"dyno/load/wire"
@@ -93,6 +94,8 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 		out.info.MaxBody = DefaultMaxBody
 	}
 	out.tooLarge = expectation(st, "%s is longer than the %d bytes that max_body has kept", c.subject(Body, ""), out.info.MaxBody)
+	out.notDecoded = expectation(st, "%s is not what its Content-Encoding says, or is cut off", c.subject(Body, ""))
+	out.unknownCoding = expectation(st, "%s has a Content-Encoding that is none of gzip, deflate, br and zstd", c.subject(Body, ""))
 	c.status(st, &out)
 	for i := range st.Assert {
 		c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
@@ -100,8 +103,8 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	for i := range st.Extract {
 		c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
 	}
-	if out.info.WantsBody && c.spec.Calls == nil {
-		c.checkEncoding(path, st)
+	if out.info.WantsBody && !c.spec.BodyOnly && c.spec.Calls == nil {
+		c.checkEncoding(path, &out)
 	}
 	if out.condition != nil {
 		for i := range *uses {
@@ -236,11 +239,18 @@ func (c *compiler) literalPath(path string, t *template.Template) {
 	}
 }
 
-// checkEncoding refuses to ask for bodies that only a decoder could look into.
-func (c *compiler) checkEncoding(path string, st *Step) {
-	for i, f := range st.Header {
-		if strings.EqualFold(f.Name, "accept-encoding") && !strings.EqualFold(f.Value, "identity") {
-			c.add(fmt.Sprintf("%s.header[%d]", path, i), -1, "Accept-Encoding is given, and the step looks into the body, which is not decoded", "want identity, or leave it out")
+// checkEncoding refuses to ask for bodies that nobody here can decode.
+func (c *compiler) checkEncoding(path string, out *step) {
+	for i, f := range out.outline.Header {
+		if f.Varies || !strings.EqualFold(f.Name, "accept-encoding") {
+			continue
+		}
+		for offer := range strings.SplitSeq(f.Value, ",") {
+			coding, _, _ := strings.Cut(offer, ";")
+			coding = strings.TrimSpace(coding)
+			if _, err := contentcoding.Parse(coding); err != nil && coding != "*" {
+				c.add(fmt.Sprintf("%s.header[%d]", path, i), -1, fmt.Sprintf("Accept-Encoding offers %q, and the step looks into the body", nearest.Clip(coding)), "want gzip, deflate, br, zstd or identity, which can be decoded")
+			}
 		}
 	}
 }

@@ -2,9 +2,11 @@ package scenario
 
 import (
 	"bytes"
+	"errors"
 	"math/bits"
 	"time"
 
+	"dyno/internal/contentcoding"
 	"dyno/load/feed"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
@@ -31,6 +33,8 @@ type Worker struct {
 	err      error
 
 	decoded  []byte // a JSON string of a response
+	coding   []byte // of a response's body
+	plain    Response
 	varying  []byte // what stands in the places of a body that is encoded
 	places   [][]byte
 	expected []byte // what an assertion compares with
@@ -174,8 +178,11 @@ type Request struct {
 type Response struct {
 	Status int
 	Header []HeaderField // those that Scenario.HeaderNames asks for, each as often as it came
-	Body   []byte        // if the step wants it, its first bytes, up to MaxBody; not decoded
+	Body   []byte        // if the step wants it, its first bytes, up to MaxBody
 	Size   int64         // of the whole body in bytes
+
+	// Decoded says that the body is decoded, whatever the Content-Encoding in Header.
+	Decoded bool
 }
 
 // A HeaderField is a header field of a response. Its Name is a number, as in
@@ -447,8 +454,14 @@ func (u *User) judge(st *step, r *Response) *wire.Error {
 	case r.Status >= 400:
 		return wire.StatusError(min(r.Status, 999))
 	}
-	if st.info.WantsBody && r.Size > int64(len(r.Body)) {
-		return st.tooLarge
+	if st.info.WantsBody {
+		if r.Size > int64(len(r.Body)) {
+			return st.tooLarge
+		}
+		var err *wire.Error
+		if r, err = u.w.decode(st, r); err != nil {
+			return err
+		}
 	}
 	for i := range st.assertions {
 		if err := u.check(&st.assertions[i], r); err != nil {
@@ -462,6 +475,36 @@ func (u *User) judge(st *step, r *Response) *wire.Error {
 		}
 	}
 	return failure
+}
+
+// decode returns a response with the body that its own decodes to.
+func (w *Worker) decode(st *step, r *Response) (*Response, *wire.Error) {
+	if w.s.coding < 0 || r.Decoded {
+		return r, nil
+	}
+	coding := w.coding[:0]
+	for i := range r.Header {
+		if r.Header[i].Name == w.s.coding {
+			coding = append(append(coding, r.Header[i].Value...), ',')
+		}
+	}
+	w.coding = coding
+	if len(coding) == 0 {
+		return r, nil
+	}
+	body, err := contentcoding.Decode(r.Body, string(coding), st.info.MaxBody)
+	var unknown *contentcoding.UnknownError
+	switch {
+	case errors.Is(err, contentcoding.ErrTooLarge):
+		return nil, st.tooLarge
+	case errors.As(err, &unknown):
+		return nil, st.unknownCoding
+	case err != nil:
+		return nil, st.notDecoded
+	}
+	w.plain = *r
+	w.plain.Body, w.plain.Size = body, int64(len(body))
+	return &w.plain, nil
 }
 
 func accepted(ranges []StatusRange, status int) bool {

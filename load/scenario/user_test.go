@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/internal/contentcoding/codingtest"
 	"dyno/load/feed"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -370,6 +371,75 @@ func TestAssertions(t *testing.T) {
 		if want := `GET / !assertion: step "s": ` + tt.failure; !strings.HasPrefix(got[1], want) {
 			t.Errorf("%+v: %q, want %q", tt.assertion, got[1], want)
 		}
+	}
+}
+
+// Assertions and extractions look into what a body decodes to.
+func TestDecodedBodies(t *testing.T) {
+	const doc = `{"id":"17"}`
+	coded := func(field string, body []byte) *Response {
+		r := answer(200, string(body))
+		for value := range strings.SplitSeq(field, "|") {
+			r.Header = append(r.Header, HeaderField{Name: 0, Value: []byte(value)})
+		}
+		return r
+	}
+	decoded := coded("gzip", []byte(doc))
+	decoded.Decoded = true
+	gzip := codingtest.Encode("gzip", []byte(doc))
+	bombField, bomb := codingtest.Bomb(1 << 20)
+	const broken, tooLarge = "its body is not what its Content-Encoding says, or is cut off", "its body is longer than the 1000 bytes that max_body has kept"
+	for _, tt := range []struct {
+		name   string
+		answer *Response
+		want   string // what is wrong
+	}{
+		{"no field", answer(200, doc), ""},
+		{"identity", coded("identity", []byte(doc)), ""},
+		{"an empty field", coded("", []byte(doc)), ""},
+		{"gzip", coded("gzip", gzip), ""},
+		{"x-gzip, upper case", coded("X-GZIP", gzip), ""},
+		{"deflate", coded("deflate", codingtest.Encode("deflate", []byte(doc))), ""},
+		{"deflate without a header", coded("deflate", codingtest.Encode(codingtest.Raw, []byte(doc))), ""},
+		{"br", coded("br", codingtest.Encode("br", []byte(doc))), ""},
+		{"zstd", coded("zstd", codingtest.Encode("zstd", []byte(doc))), ""},
+		{"two in one field", coded("br, gzip", codingtest.Encode("br, gzip", []byte(doc))), ""},
+		{"two in two fields", coded("identity|zstd|gzip", codingtest.Encode("zstd, gzip", []byte(doc))), ""},
+		{"decoded by the engine", decoded, ""},
+		{"cut off", coded("gzip", gzip[:len(gzip)-1]), broken},
+		{"another coding", coded("br", gzip), broken},
+		{"not encoded", coded("zstd", []byte(doc)), broken},
+		{"too many codings", coded("gzip,gzip,gzip,gzip,gzip", gzip), broken},
+		{"unknown", coded("compress", gzip), "its body has a Content-Encoding that is none of gzip, deflate, br and zstd"},
+		{"a bomb", coded(bombField, bomb), tooLarge},
+		{"too large", coded("gzip", codingtest.Encode("gzip", make([]byte, 1001))), tooLarge},
+		{"too large as it is sent", coded("gzip", make([]byte, 1001)), tooLarge},
+		{"another value", coded("gzip", codingtest.Encode("gzip", []byte(`{"id":"18"}`))), `its value at $.id does not equal "17"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := mustCompile(t, Spec{Steps: []Step{{
+				Name: "s", Path: "/{{ id }}", Once: true, MaxBody: 1000, Assert: []Assertion{{Of: JSON, Name: "$.id", Value: "17"}}, Extract: extract("id", "$.id"),
+			}}, Variables: []Variable{{"id", ""}}})
+			if got := s.HeaderNames(); !slices.Equal(got, []string{"content-encoding"}) {
+				t.Fatalf("the engine is to keep %q", got)
+			}
+			if int64(len(tt.answer.Body)) > 1000 {
+				tt.answer.Body = tt.answer.Body[:1000]
+			}
+			want := "GET /"
+			if tt.want != "" {
+				want += ` !assertion: step "s": ` + tt.want
+			}
+			check(t, script(t, s.Worker(whole, 1).User(), tt.answer), []string{want})
+		})
+	}
+}
+
+// Nobody asks for the coding of a body that is not looked into.
+func TestBodiesThatNobodyLooksInto(t *testing.T) {
+	s := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Header: []Field{{"Accept-Encoding", "compress"}}, Assert: []Assertion{{Of: Header, Name: "Etag", Is: Exists}}}}})
+	if got := s.HeaderNames(); !slices.Equal(got, []string{"etag"}) {
+		t.Errorf("the engine is to keep %q", got)
 	}
 }
 

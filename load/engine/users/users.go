@@ -425,7 +425,7 @@ func (p *Pool) Fields(n int32) []wire.MuxField { return p.all[n].fields }
 // Judge gives a user a complete response, and returns what is wrong with it.
 func (p *Pool) Judge(n int32, status int16, fields []wire.MuxField, now int64) error {
 	u := &p.all[n]
-	p.response = scenario.Response{Status: int(status), Header: fields, Body: u.body, Size: u.size}
+	p.response = scenario.Response{Status: int(status), Header: fields, Body: u.body, Size: u.size, Decoded: p.collects}
 	failure := u.script.Response(p.epoch+now, &p.response)
 	p.giveBack(u)
 	if failure != nil {
