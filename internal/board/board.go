@@ -20,6 +20,7 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
+	"dyno/report/figure"
 	"dyno/results/mask"
 	"dyno/results/rundir"
 )
@@ -109,7 +110,7 @@ func (b *Board) Begin(next trial.Planned) {
 func (b *Board) Building(command []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state.building = mask.Text("", strings.Join(command, " "))
+	b.state.building = figure.Printable(mask.Text("", strings.Join(command, " ")))
 }
 
 // Reading implements trial.ReadingWatcher.

@@ -16,9 +16,9 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// terminal opens a pseudo-terminal of a size, and returns the side of the program and what it has
+// openTerminal opens a pseudo-terminal of a size, and returns the side of the program and what it has
 // written so far, once that side is closed.
-func terminal(t *testing.T, columns, rows uint16) (program *os.File, written func() string) {
+func openTerminal(t *testing.T, columns, rows uint16) (program *os.File, written func() string) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestBoardOnATerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TERM", c.term)
-			screen, written := terminal(t, 100, 30)
+			screen, written := openTerminal(t, 100, 30)
 			code := Main(t.Context(), append([]string{"http", "-c", "2", "-z", "1.2", "--no-server"}, append(c.args, "http://"+server.Addr().String()+"/")...), nil, screen, screen)
 			got := written()
 			if code != command.ExitDone && code != command.ExitInvalid {

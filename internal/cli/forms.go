@@ -56,7 +56,7 @@ func (o *formOptions) writers() map[string]writer {
 			if o.full {
 				return report.Text(w, f)
 			}
-			return short.Text(w, f, output.Screen(w, o.noColor, o.kept))
+			return output.Short(w, f, o.noColor, o.kept)
 		}),
 		markdown: func(w io.Writer, runs ...*rundir.Folder) error {
 			if o.full {

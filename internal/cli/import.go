@@ -13,6 +13,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/imports"
 	"dyno/internal/nearest"
+	"dyno/internal/terminal"
 	"dyno/lab/planfile"
 )
 
@@ -98,7 +99,7 @@ func itemText(file string, i imports.Item) string {
 	if i.Line > 0 {
 		text = fmt.Sprintf("%s:%d", file, i.Line)
 	}
-	text += fmt.Sprintf(": %s: %s", i.What, i.Why)
+	text += fmt.Sprintf(": %s: %s", terminal.Line(i.What), i.Why)
 	if i.Hint != "" {
 		text += "; " + i.Hint
 	}

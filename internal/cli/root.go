@@ -30,6 +30,7 @@ import (
 	"dyno/internal/cli/live"
 	"dyno/internal/cli/output"
 	"dyno/internal/hangup"
+	"dyno/internal/terminal"
 	"dyno/internal/texts"
 	"dyno/lab/trial"
 )
@@ -62,7 +63,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	gone := func() { end(signalled{syscall.SIGPIPE}) }
-	stdout, stderr = output.Piped(stdout, gone), output.Piped(stderr, gone)
+	out, errs := terminal.Cleaned(output.Piped(stdout, gone)), terminal.Cleaned(output.Piped(stderr, gone))
+	defer func() { _, _ = out.Flush(), errs.Flush() }() // the end of a text that was cut
+	stdout, stderr = out, errs
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }}
 	if live.Followed(args) {
 		args = args[1:]

@@ -27,6 +27,7 @@ import (
 	"dyno/internal/cli/planflags"
 	"dyno/internal/cli/quick"
 	"dyno/internal/errno"
+	"dyno/internal/terminal"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
@@ -325,7 +326,7 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 		if j.quick {
 			title = mask.Text("", plan.Unquote(j.experiment.Variants[0].Describe()))
 		}
-		b := board.Start(a.stderr, figure.Printable(title), output.Coloured(j.output.noColor, os.Getenv))
+		b := board.Start(terminal.Raw(a.stderr), figure.Printable(title), output.Coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)
 	}
 	return live.NewRows(a.stderr), func() {}
@@ -405,7 +406,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	err = a.print(folder, out, keep)
 	if errno.Is(err, syscall.EPIPE) {
 		// Nobody reads the results where they should go. They are not lost by that.
-		err = errors.Join(err, short.Text(a.stderr, folder, output.Screen(a.stderr, out.noColor, keep)))
+		err = errors.Join(err, output.Short(a.stderr, folder, out.noColor, keep))
 	}
 	if ran != nil {
 		return keep, errors.Join(ran, err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/terminal"
 	"dyno/internal/units"
 )
 
@@ -188,5 +189,5 @@ var notInBlock = regexp.MustCompile(`[^\n\x20-\x7e\x{a1}-\x{d7ff}]| \n| $|^[\n ]
 
 // isBlock tells whether a text is written as a block of lines.
 func isBlock(text string) bool {
-	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !notInBlock.MatchString(text)
+	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !notInBlock.MatchString(text) && terminal.IsClean([]byte(text))
 }

@@ -51,6 +51,28 @@ var allowed = map[string]map[string]string{
 		"scripts/r0-kubernetes.sh":      "pods are reached by their addresses, on this machine only",
 		"services/bot/outward":          "names networks that must not be called, and some names hold it",
 	},
+	// Others print to the writers that main has cleaned.
+	"terminal": {
+		"bench":                        "a referee prints figures and the names of files of its own",
+		"scripts":                      "development tools print what is in the repository",
+		"experiments/subjects":         "programs of benchmarks print figures of their own",
+		"cmd":                          "what it passes on is cleaned there",
+		"internal/terminal":            "the one place",
+		"internal/cli/output":          "it asks what is behind the writer, and draws colours over lines that are clean",
+		"internal/cli/run.go":          "it draws the board, whose texts are clean",
+		"internal/cli/serve":           "records of a channel stand for themselves",
+		"services/control/ctl":         "a backup stands for itself",
+		"services/echo/rpc/go":         "programs that are measured, which print what they are given as flags",
+		"services/bot/store/storetest": "it is a test's main",
+		"observe/profile":              "programs that make files for tests",
+		"host/child":                   "a child has the standard error of its parent",
+		"host/sysctl":                  "a child's exchange with its parent",
+		"lab/generator":                "a child's exchange with its parent",
+		"lab/remote":                   "a child's exchange with its parent",
+		"selftest/disturb":             "a child's exchange with its parent",
+		"internal/leak":                "it is a test's main",
+		"internal/roles":               "it is a test's main",
+	},
 	"names": {
 		"results/rundir":   "the one place",
 		"web/src/names.ts": "made of that place",
@@ -76,6 +98,9 @@ var (
 	tag     = `(response|service|send_lag|connect|first_byte|read_delay|service_read|handshake|first_message|message_gap|message|opening|first_event|event_gap|delivery)`
 	tagList = regexp.MustCompile(`("` + tag + `", *){4}|(` + tag + `\|){4}`)
 )
+
+// uncleaned are ways around what keeps texts of others from steering a terminal.
+var uncleaned = []string{"os.Stdout", "os.Stderr", "fmt.Print", "fmt.Printf", "fmt.Println", "terminal.Raw", "terminal.Data"}
 
 // checkNames returns where a file knows what figures are called.
 func checkNames(f file) (faults []string) {
@@ -179,6 +204,9 @@ func checkGo(f file) (faults []string) {
 				fault(n.Pos(), "func init: say it where it is used; nothing happens by being imported")
 			}
 		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(uncleaned, x.Name+"."+n.Sel.Name) && !strings.HasSuffix(f.path, "_test.go") && !excused("terminal", f.path) {
+				fault(n.Pos(), "%s.%s: print to the command's writers, which are clean for a terminal", x.Name, n.Sel.Name)
+			}
 			if x, ok := n.X.(*ast.Ident); ok && x.Name == timePackage && n.Sel.Name == "Sleep" && sleepless &&
 				!excused("sleep", f.path) && !slices.ContainsFunc(bubbles, func(b *ast.CallExpr) bool { return b.Pos() < n.Pos() && n.End() < b.End() }) {
 				fault(n.Pos(), "time.Sleep: the engine waits in epoll; tests use testing/synctest or wait for what must happen")

@@ -3,11 +3,10 @@
 package figure
 
 import (
-	"fmt"
 	"math"
 	"strings"
-	"unicode"
 
+	"dyno/internal/terminal"
 	"dyno/internal/units"
 )
 
@@ -49,29 +48,8 @@ func Plural(n int, noun string) string {
 	return Whole(int64(n)) + " " + noun + "s"
 }
 
-// Printable makes text fit for one line of a terminal. Runs of white space become one
-// space. Characters that move the cursor or turn the direction of writing are shown as
-// their codes.
-func Printable(s string) string {
-	var b strings.Builder
-	space := false
-	for _, r := range s {
-		if unicode.IsSpace(r) {
-			space = true
-			continue
-		}
-		if space && b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		space = false
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			fmt.Fprintf(&b, "<U+%04X>", r)
-			continue
-		}
-		b.WriteRune(r) // an invalid byte has become U+FFFD
-	}
-	return b.String()
-}
+// Printable makes text fit for one line of a terminal.
+func Printable(s string) string { return terminal.Line(s) }
 
 // CommandLine writes a command as a user would type it in a shell.
 func CommandLine(args []string) string {

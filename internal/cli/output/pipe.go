@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"dyno/internal/errno"
+	"dyno/internal/terminal"
 )
 
 // A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
@@ -56,6 +57,7 @@ func SurviveBrokenPipes() {
 
 // checkOutput tells in time that nothing can be written to an output that is a file.
 func checkOutput(w io.Writer) error {
+	w = terminal.Raw(w)
 	if p, ok := w.(*pipe); ok {
 		w = p.to
 	}

@@ -4,6 +4,8 @@ import (
 	"io"
 	"os"
 
+	"dyno/internal/terminal"
+
 	"golang.org/x/sys/windows"
 )
 
@@ -21,7 +23,7 @@ func onlyReads(uintptr) (bool, error) { return false, nil }
 
 // showsColour reports whether a terminal shows colours. A console does so only once it is asked to.
 func showsColour(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := terminal.Raw(w).(*os.File)
 	if !ok {
 		return false
 	}

@@ -4,9 +4,11 @@ import (
 	"io"
 	"os"
 
-	"dyno/report/short"
-
 	"golang.org/x/term"
+
+	"dyno/internal/terminal"
+	"dyno/report/short"
+	"dyno/results/rundir"
 )
 
 // HasBoard reports whether a board can be drawn on a writer: a terminal that is not dumb.
@@ -20,7 +22,7 @@ const defaultWidth = 80
 // terminalWidth is how many columns the terminal has that a writer writes to; 0 where it writes to
 // none.
 func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
+	f, ok := terminal.Raw(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
 		return 0
 	}
@@ -31,10 +33,13 @@ func terminalWidth(w io.Writer) int {
 	return columns
 }
 
-// Screen is what a writer shows.
-func Screen(w io.Writer, noColor, kept bool) short.Screen {
-	width := terminalWidth(w)
-	return short.Screen{Width: width, Colour: width > 0 && Coloured(noColor, os.Getenv) && showsColour(w), Kept: kept}
+// Short writes the first screen of a run as wide as the terminal, in colours if it has some.
+func Short(w io.Writer, f *rundir.Folder, noColor, kept bool) error {
+	s := short.Screen{Width: terminalWidth(w), Kept: kept}
+	if s.Colour = s.Width > 0 && Coloured(noColor, os.Getenv) && showsColour(w); s.Colour {
+		w = terminal.Raw(w) // what it quotes is clean
+	}
+	return short.Text(w, f, s)
 }
 
 // Coloured reports whether to use colours: the terminal must have them, and they must not

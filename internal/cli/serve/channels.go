@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/settings"
+	"dyno/internal/terminal"
 	"dyno/services/channels"
 )
 
@@ -32,7 +33,7 @@ record: received = delivered + dropped + pending.`,
 		if !ok {
 			return nil, errors.New("standard input is not a file")
 		}
-		return carrier{channels.ServeConfig{Channels: c, Logger: logger(cmd.ErrOrStderr(), s.Verbose), Stdin: stdin, Stdout: cmd.OutOrStdout()}}, nil
+		return carrier{channels.ServeConfig{Channels: c, Logger: logger(cmd.ErrOrStderr(), s.Verbose), Stdin: stdin, Stdout: terminal.Data(cmd.OutOrStdout())}}, nil
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
+	"dyno/internal/terminal"
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/command"
@@ -29,6 +30,7 @@ type Extension func(cmd *cobra.Command) (apply func(*bot.Config) error)
 
 // Main runs the program and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, extensions ...Extension) int {
+	stdout, stderr = terminal.Cleaned(stdout), terminal.Cleaned(stderr)
 	return command.Main(ctx, gateway(stderr, extensions...), args, stdout, stderr)
 }
 

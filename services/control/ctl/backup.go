@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/terminal"
 	"dyno/services/control/backup"
 	"dyno/services/control/client"
 )
@@ -32,7 +33,7 @@ An empty store has it by: dyno serve control --restore FILE`,
 		}
 		defer answer.Body.Close() //nolint:errcheck // it was only read
 		if args[0] == "-" {
-			_, err := whole(answer.Body, cmd.OutOrStdout())
+			_, err := whole(answer.Body, terminal.Data(cmd.OutOrStdout()))
 			return err
 		}
 		f, err := os.CreateTemp(filepath.Dir(args[0]), filepath.Base(args[0])+".*") // for its owner only

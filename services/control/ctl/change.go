@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
@@ -44,9 +45,9 @@ const anything = "*"
 
 // said is a line about what was done.
 func said(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
-	line := printable(string(r.Kind) + "/" + r.Name)
+	line := terminal.Line(string(r.Kind) + "/" + r.Name)
 	if r.ID != "" {
-		line += "/" + printable(r.ID)
+		line += "/" + terminal.Line(r.ID)
 	}
 	line += " " + what
 	if version > 0 {

@@ -92,7 +92,7 @@ key     1        secret  -           12.5% tier=x zone=b|a  90s  ann
 `},
 		"policies": {policies, read(t, policies, `{"name":"a","rules":[{"action":"deny"}],"version":1,"changed_at":"2026-03-01T11:58:30Z","changed_by":"\u001b[31mred\u202e"}`), `
 NAME  VERSION  RULES  AGE  BY
-a     1        1      3d   �[31mred�
+a     1        1      3d   <U+001B>[31mred<U+202E>
 `},
 		"rollout": {rollouts, []entry{
 			{kind: rollouts, doc: &holding{Client: "web-1", Connected: true, State: "refused", Version: 3, Running: 2, Reason: "no number", At: noon.Add(-5 * time.Hour)}},

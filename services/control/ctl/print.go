@@ -10,12 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"dyno/internal/terminal"
 	"dyno/services/control/resource"
 )
 
@@ -97,7 +97,7 @@ func (p *printer) one(e entry) error {
 
 func (p *printer) names(entries []entry) error {
 	for _, e := range entries {
-		if _, err := fmt.Fprintln(p.out, string(e.kind)+"/"+printable(e.name)); err != nil {
+		if _, err := fmt.Fprintln(p.out, string(e.kind)+"/"+terminal.Line(e.name)); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func toYAML(raw json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	text, err := yaml.MarshalWithOptions(value, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
-	if err == nil && same(text, raw) {
+	if err == nil && terminal.IsClean(text) && same(text, raw) {
 		return text, nil
 	}
 	var b bytes.Buffer
@@ -203,19 +203,6 @@ func ordered(d *json.Decoder) (any, error) {
 	}
 }
 
-// printable is text of others without what a terminal would act on.
-func printable(text string) string {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "�")
-	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return '�'
-		}
-		return r
-	}, text)
-}
-
 // layOut aligns columns, at least as wide as widths says, and says there how wide they are.
 // No header leaves that line out.
 func layOut(header []string, rows [][]string, widths []int) string {
@@ -228,7 +215,7 @@ func layOut(header []string, rows [][]string, widths []int) string {
 	}
 	for _, r := range all {
 		for i := range r {
-			r[i] = printable(r[i])
+			r[i] = terminal.Line(r[i])
 			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
@@ -68,7 +69,7 @@ func (r *rollout) String() string {
 	if r.Pending > 0 {
 		text += fmt.Sprintf(", %d have not said", r.Pending)
 	}
-	return printable(text)
+	return terminal.Line(text)
 }
 
 // done tells whether all clients run it, and whether there are at least atLeast.
@@ -136,7 +137,7 @@ func (p *printer) showRollout(r *rollout) error {
 	}
 	if p.form == asName {
 		for _, e := range entries {
-			if _, err := fmt.Fprintln(p.out, printable(e.name)); err != nil {
+			if _, err := fmt.Fprintln(p.out, terminal.Line(e.name)); err != nil {
 				return err
 			}
 		}
@@ -222,7 +223,7 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 		var refused []error
 		for _, h := range now.Holdings {
 			if h.State == "refused" && h.Version == now.Version {
-				refused = append(refused, fmt.Errorf("%s: %s", printable(h.Client), or(printable(h.Reason))))
+				refused = append(refused, fmt.Errorf("%s: %s", terminal.Line(h.Client), or(terminal.Line(h.Reason))))
 			}
 		}
 		switch {

@@ -17,6 +17,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
+	"dyno/internal/terminal"
 	"dyno/services/control"
 	"dyno/services/control/format"
 	"dyno/services/internal/command"
@@ -28,6 +29,7 @@ const Name = "dyno-control"
 // Main runs the program until it ends by itself or by a signal, the second of which ends it at once. It prints what failed, and returns the exit code. Clients may
 // choose more formats if they are given.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
+	stdout, stderr = terminal.Cleaned(stdout), terminal.Cleaned(stderr)
 	a := &app{stderr: stderr, formats: more}
 	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
