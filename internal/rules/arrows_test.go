@@ -181,7 +181,7 @@ var arrows = []arrow{
 	{"services/bot/resume", nil, "it keeps events without knowing what they say"},
 	{"services/bot/strict", nil, "it checks texts, whoever reads them"},
 	{"services/bot/trace", nil, "it knows how long things take, and nothing of what they are"},
-	{"services/bot/outward", nil, "which addresses may be called depends on no caller"},
+	{"services/bot/outward", []string{"internal/contentcoding"}, "which addresses may be called depends on no caller"},
 	{"services/bot/plugin", []string{"services/bot/breaker", "services/bot/outward", "services/bot/trace", "services/bot/budget"}, "plugins know what they are asked, and nothing of whom the answer is for"},
 	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},

@@ -208,7 +208,7 @@ type Config struct {
 	// A body is held until an answer begins, or for one that is no stream ends.
 	MaxBodiesBytes int64 `yaml:"max_bodies_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"bodies of requests that are held at once; beyond: 503; at least twice max_body_bytes; one key of several has half at most"`
 	// Whole answers are held until they are written, and of streams of /v1/bot/chat the text, which is kept.
-	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"what is held of answers at once; beyond: 503; at least 16 MiB; one key of several has half at most"`
+	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"what is held of answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
 	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
 	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 without TLS, as proxies do, in addition to HTTP/1.1"`
 	IdleTimeout     time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"5m" doc:"how long a client's connection is kept while nothing is asked"`
@@ -228,7 +228,6 @@ type Config struct {
 func Defaults() Config {
 	c := fields.Default[Config]()
 	c.MaskRules, c.Batch = mask.Defaults(), store.BatchDefaults()
-	c.Upstream.Complete()
 	return c
 }
 
@@ -285,7 +284,7 @@ func (c Config) Check(r *fields.Report) {
 	c.checkStores(r)
 	r.Check(c.MaxBodiesBytes >= 2*c.MaxBodyBytes, "max_bodies_bytes", fmt.Sprintf("%d is too little", c.MaxBodiesBytes), fmt.Sprintf("at least twice max_body_bytes, %d", 2*c.MaxBodyBytes))
 	most := c.Upstream.MaxAnswerBytes
-	r.Check(c.MaxAnswersBytes >= 2*most, "max_answers_bytes", fmt.Sprintf("%d is too little", c.MaxAnswersBytes), fmt.Sprintf("at least twice an answer's most, %d", 2*most))
+	r.Check(c.MaxAnswersBytes >= 2*most, "max_answers_bytes", fmt.Sprintf("%d is too little", c.MaxAnswersBytes), fmt.Sprintf("at least twice upstream.max_answer_bytes, %d", 2*most))
 	if c.TraceEndpoint != "" {
 		if err := trace.CheckEndpoint(c.TraceEndpoint); err != nil {
 			r.Error("trace_endpoint", err)

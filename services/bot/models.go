@@ -9,6 +9,7 @@ import (
 	"dyno/services/bot/relay"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
 )
 
 type modelInfo struct {
@@ -51,6 +52,11 @@ type modelCall struct {
 	exchange
 	endpoint openai.Endpoint
 	whole    []byte // the answer that is no stream
+	// Of a stream of /v1/responses: what began it, the number of the next event, and whether the upstream's own event that
+	// ends it was passed on.
+	begun  *openai.Begun
+	next   int
+	closed bool
 }
 
 // model serves the endpoints of OpenAI's kind.
@@ -115,6 +121,12 @@ func (m *modelCall) relay() {
 	g := m.g
 	rel := relay.Relay{Codec: g.parts.Codec, Endpoint: m.endpoint, Usage: m.request.IncludeUsage, Masker: g.out}
 	m.pass(func(f openai.Frame, e *openai.Event, more bool) {
+		if e.Begun != nil {
+			m.begun = e.Begun
+		}
+		if m.next++; e.Next > 0 {
+			m.next = e.Next
+		}
 		b := g.parts.Buffers.Get(reply.ExpectedEvent) // not for as long as the stream waits
 		if b.B = rel.Next(b.B, f, e); len(b.B) > 0 || !more {
 			m.out.Write(b.B, more)
@@ -124,8 +136,13 @@ func (m *modelCall) relay() {
 			m.answer.Stream.Cancel()
 		}
 	})
-	if rel.Full {
+	var failed *upstream.Error
+	switch {
+	case rel.Full:
 		m.err = relay.ErrTexts
+	case errors.As(m.err, &failed) && failed.Event != nil && m.endpoint == openai.Responses:
+		m.out.Write(rel.Next(nil, *failed.Event, &openai.Event{Done: true}), false)
+		m.closed = true
 	}
 	g.stats.Masked("out", rel.Masked())
 }
@@ -139,9 +156,10 @@ func (m *modelCall) record() *reply.Refusal {
 		return m.g.refusalOf(m.err)
 	case m.err != nil && m.answer == nil:
 		refused := m.g.refusalOf(m.err)
-		m.out.Fail(m.endpoint, refused.Status, refused.Fault())
+		m.fail(refused.Status, refused.Fault())
+	case m.closed:
 	case m.err != nil && !m.ctx.Gone():
-		m.out.Fail(m.endpoint, statusOf(m.err), m.g.faultOf(m.err))
+		m.fail(statusOf(m.err), m.g.faultOf(m.err))
 	case m.out == nil:
 		m.tellSource()
 		reply.Body(m.w, m.g.cfg.WriteTimeout, http.StatusOK, m.whole)
@@ -150,4 +168,10 @@ func (m *modelCall) record() *reply.Refusal {
 	}
 	m.out.End()
 	return nil
+}
+
+// fail ends a stream that has started with an error. There is no [DONE], and no response.completed: the client sees that
+// it is not complete.
+func (m *modelCall) fail(status int, f openai.Fault) {
+	m.out.Write(openai.AppendFailure(nil, m.endpoint, status, f, m.begun, m.next), false)
 }

@@ -49,7 +49,7 @@ func TestTraces(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			if strings.Contains(string(body), `"stream":true`) {
-				_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"the-answer\"}}]}\n\ndata: [DONE]\n\n")
+				_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"the-answer\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 				return
 			}
 			_, _ = io.WriteString(w, answer)

@@ -103,6 +103,9 @@ func TestClientsOfSlowUpstreams(t *testing.T) {
 				}
 				if last := frames(t, strings.NewReader(text)); fails {
 					want := `{"error":{"message":"upstream up: worn out","type":"busy","param":null,"code":"full"}}`
+					if path == "/v1/responses" {
+						want = `{"type":"error","code":"full","message":"upstream up: worn out","param":null,"sequence_number":0}`
+					}
 					if n := len(last); n != 1 || last[0].data != want || (last[0].name == "error") == (path == "/v1/chat/completions") {
 						t.Errorf("%+v", last)
 					}

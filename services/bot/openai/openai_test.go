@@ -322,8 +322,8 @@ func TestParseEvent(t *testing.T) {
 		{Chat, `{"object":"error","message":"busy","code":"full"}`, Event{Failed: Fault{Message: "busy", Code: "full"}}},
 		{Chat, `{"detail":"busy"}`, Event{Failed: Fault{Message: "busy"}}},
 		{Chat, `{"choices":[{"delta":{"content":"a"}}],"error":"","message":"x"}`, Event{Deltas: []Delta{{0, "a"}}, Bytes: 1}},
-		{Responses, `{"type":"error","code":"full","message":"busy","param":null}`, Event{Done: true, Failed: Fault{Message: "busy", Code: "full"}}},
-		{Responses, `{"type":"response.failed","response":{"error":{"code":"full","message":"busy"}}}`, Event{Done: true, Failed: Fault{Message: "busy", Code: "full"}}},
+		{Responses, `{"type":"error","code":"full","message":"busy","param":null}`, Event{Done: true, Typed: true, Failed: Fault{Message: "busy", Code: "full"}}},
+		{Responses, `{"type":"response.failed","response":{"error":{"code":"full","message":"busy"}}}`, Event{Done: true, Typed: true, Failed: Fault{Message: "busy", Code: "full"}}},
 		{Responses, `{"error":"busy"}`, Event{Done: true, Failed: Fault{Message: "busy"}}},
 		// Odd numbers and reasons are no reason to fail.
 		{Chat, `{"choices":[{"index":1.0,"delta":{"content":"a"},"finish_reason":{"x":1}}]}`, Event{Deltas: []Delta{{1, "a"}}, Bytes: 1}},
@@ -338,14 +338,17 @@ func TestParseEvent(t *testing.T) {
 		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1.0,"output_tokens":2.0}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
 		{Chat, `{"error":{}}`, Event{Failed: Fault{Message: "without a reason"}}},
 		{Responses, `{"type":"response.created","response":{"output":[]}}`, Event{}},
+		{Responses, `{"type":"response.created","sequence_number":0,"response":{"id":"r","created_at":5.0,"model":"m"}}`, Event{Begun: &Begun{"r", 5, "m"}, Next: 1}},
+		{Responses, `{"type":"response.in_progress","sequence_number":"x","response":{"id":7,"model":[]}}`, Event{}},
+		{Responses, `{"type":"response.incomplete","sequence_number":9,"response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true, Next: 10}},
 		{Responses, `{"type":"response.output_text.delta","delta":"hi"}`, Event{Deltas: []Delta{{0, "hi"}}, Bytes: 2}},
 		{Responses, `{"type":"response.function_call_arguments.delta","delta":"{}"}`, Event{Bytes: 2}},
 		{Responses, `{"type":"response.reasoning_summary_text.delta","delta":"why"}`, Event{Bytes: 3}},
 		{Responses, `{"type":"response.custom_tool_call_input.delta","delta":"abc"}`, Event{Bytes: 3}},
 		{Responses, `{"type":"response.unheard_of.delta","delta":{"x":1}}`, Event{}},
 		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
-		{Responses, `{"type":"error","message":"overloaded"}`, Event{Done: true, Failed: Fault{Message: "overloaded"}}},
-		{Responses, `{"type":"response.failed"}`, Event{Done: true, Failed: Fault{Message: "the model failed"}}},
+		{Responses, `{"type":"error","message":"overloaded"}`, Event{Done: true, Typed: true, Failed: Fault{Message: "overloaded"}}},
+		{Responses, `{"type":"response.failed"}`, Event{Done: true, Typed: true, Failed: Fault{Message: "the model failed"}}},
 		{Chat, " [DONE]\t", Event{Done: true}},
 	} {
 		for _, codec := range codecs() {
@@ -446,22 +449,34 @@ func TestReader(t *testing.T) {
 		frames []string
 		err    error
 	}{
-		"":                                            {nil, io.EOF},
-		"data: a\n\ndata: b\n\n":                      {[]string{"a", "b"}, io.EOF},
-		"data:a\r\n\r\ndata: b\r\n\r\n":               {[]string{"a", "b"}, io.EOF},
-		": comment\n\ndata: a\n\n":                    {[]string{"a"}, io.EOF},
-		"event: x\ndata: a\ndata: b\n\n":              {[]string{"x|a\nb"}, io.EOF},
-		"event: x\n\ndata: a\n\n":                     {[]string{"a"}, io.EOF},
-		"id: 1\nretry: 5\ndata\n\n":                   {nil, io.EOF},
-		"data:\n\ndata: a\n\ndata: \ndata:\n\n":       {[]string{"a"}, io.EOF},
-		"data: a\n\ndata: b\n":                        {[]string{"a"}, ErrCut},
-		"data: a\n\ndata: b":                          {[]string{"a"}, ErrCut},
-		"data: a\n\ndata: {\"b\":":                    {[]string{"a"}, ErrCut},
-		"data: a\n\ndata: [DONE]\n":                   {[]string{"a", "[DONE]"}, io.EOF},
-		"data: a\n\ndata: [DONE]":                     {[]string{"a", "[DONE]"}, io.EOF},
-		"event: x\r\ndata: {}\r\n":                    {[]string{"x|{}"}, io.EOF},
-		"data: [DONE]\n: comment\n":                   {[]string{"[DONE]"}, io.EOF},
-		"data: " + strings.Repeat("x", 9000) + "\n\n": {[]string{strings.Repeat("x", 9000)}, io.EOF},
+		"":                                      {nil, io.EOF},
+		"data: a\n\ndata: b\n\n":                {[]string{"a", "b"}, io.EOF},
+		"data:a\r\n\r\ndata: b\r\n\r\n":         {[]string{"a", "b"}, io.EOF},
+		": comment\n\ndata: a\n\n":              {[]string{"a"}, io.EOF},
+		"event: x\ndata: a\ndata: b\n\n":        {[]string{"x|a\nb"}, io.EOF},
+		"event: x\n\ndata: a\n\n":               {[]string{"a"}, io.EOF},
+		"id: 1\nretry: 5\ndata\n\n":             {nil, io.EOF},
+		"data:\n\ndata: a\n\ndata: \ndata:\n\n": {[]string{"a"}, io.EOF},
+		"data: a\n\ndata: b\n":                  {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: b":                    {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: {\"b\":":              {[]string{"a"}, ErrCut},
+		"data: a\n\ndata: [DONE]\n":             {[]string{"a", "[DONE]"}, io.EOF},
+		"data: a\n\ndata: [DONE]":               {[]string{"a", "[DONE]"}, io.EOF},
+		"event: x\r\ndata: {}\r\n":              {[]string{"x|{}"}, io.EOF},
+		"data: [DONE]\n: comment\n":             {[]string{"[DONE]"}, io.EOF},
+		// The examples of the HTML standard, section 9.2.6, and its ends of lines.
+		"\ufeffdata: a\n\n\ufeffdata: b\n\n":                     {[]string{"a"}, io.EOF},
+		"\ufeff":                                                 {nil, io.EOF},
+		"\ufeff\ufeffdata: a\n\ndata: b\n\n":                     {[]string{"b"}, io.EOF},
+		"data: a\r\rdata: b\r\r":                                 {[]string{"a", "b"}, io.EOF},
+		"data: a\rdata: b\n\rdata: c\r\n\r":                      {[]string{"a\nb", "c"}, io.EOF},
+		"\rdata: a\n\n\r\ndata: b\r\n\n":                         {[]string{"a", "b"}, io.EOF},
+		"data: {}\r":                                             {[]string{"{}"}, io.EOF},
+		"data:YHOO\ndata:+2\ndata:10\n\n":                        {[]string{"YHOO\n+2\n10"}, io.EOF},
+		": test\n\ndata: a\nid: 1\n\ndata:b\nid\n\ndata:  c\n\n": {[]string{"a", "b", " c"}, io.EOF},
+		"data\n\ndata\ndata\n\ndata:":                            {nil, ErrCut},
+		"data:a\n\ndata: a\n\n":                                  {[]string{"a", "a"}, io.EOF},
+		"data: " + strings.Repeat("x", 9000) + "\n\n":            {[]string{strings.Repeat("x", 9000)}, io.EOF},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
 			r := NewReader(in)
@@ -486,13 +501,21 @@ func TestReader(t *testing.T) {
 			if n := len(got); n > 0 && !strings.HasSuffix(strings.ReplaceAll(raw, "\r", ""), "\n\n") {
 				t.Errorf("%.40q: raw %q", text, raw)
 			}
-			raw = strings.TrimRight(raw, "\n") // of the last one, which may lack it
-			if !strings.Contains(text, raw) && !strings.HasPrefix(text, ":") && !strings.HasPrefix(text, "data:\n") {
+			if rest := strings.ReplaceAll(raw, "\r\n", "\n"); strings.Contains(rest, "\r") {
 				t.Errorf("%.40q: raw %q", text, raw)
+			}
+			// What is passed on is read the same.
+			again := NewReader(strings.NewReader(raw))
+			for _, want := range got {
+				if f, err := again.Next(); err != nil || string(f.Data) != want[strings.Index(want, "|")+1:] {
+					t.Errorf("%.40q: raw %q is read as %q, %v", text, raw, f.Data, err)
+				}
 			}
 		}
 	}
-	if _, err := NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent))).Next(); !errors.Is(err, ErrLarge) {
+	large := NewReader(strings.NewReader("data: " + strings.Repeat("x", 1000)))
+	large.Most = 1000
+	if _, err := large.Next(); !errors.Is(err, ErrLarge) || err.Error() != "an event has more than 1000 bytes" {
 		t.Errorf("without end: %v", err)
 	}
 	broken := errors.New("broken")

@@ -72,9 +72,12 @@ type Reply struct {
 
 // output is the answer of /v1/responses.
 type output struct {
-	Status string          `json:"status"`
-	Error  json.RawMessage `json:"error"`
-	Output []struct {
+	ID      json.RawMessage `json:"id"`
+	Created json.RawMessage `json:"created_at"`
+	Model   json.RawMessage `json:"model"`
+	Status  string          `json:"status"`
+	Error   json.RawMessage `json:"error"`
+	Output  []struct {
 		Arguments json.RawMessage `json:"arguments"`
 		Input     json.RawMessage `json:"input"`   // of a custom tool
 		Code      json.RawMessage `json:"code"`    // of an interpreter
@@ -264,6 +267,19 @@ type Event struct {
 	UsageOnly bool
 	// Failed is why the upstream gave up; its Message is "" if it has not.
 	Failed Fault
+	// Typed says that an event which says so is one of /v1/responses, as its clients know them.
+	Typed bool
+	// Begun is what a response is called, in the event of /v1/responses that begins it; nil in others.
+	Begun *Begun
+	// Next is the sequence_number that follows the event's own; 0 if it has none.
+	Next int
+}
+
+// A Begun is what is known of a response when it begins.
+type Begun struct {
+	ID      string
+	Created int
+	Model   string
 }
 
 // done ends a stream of /v1/chat/completions, and with some servers one of /v1/responses.
@@ -271,6 +287,9 @@ const done = "[DONE]"
 
 // errorEvent is the name of events by which servers say why they give up.
 const errorEvent = "error"
+
+// failedEvent is the event by which /v1/responses says so.
+const failedEvent = "response.failed"
 
 // unknown is the message of a fault without one.
 const unknown = "without a reason"
@@ -283,7 +302,7 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	case f.End():
 		v.Done = true
 		return nil
-	case string(f.Name) == errorEvent:
+	case string(f.Name) == errorEvent && !(e == Responses && typed(data)):
 		v.Done = e == Responses
 		v.Failed = c.ParseFault(data)
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)
@@ -296,6 +315,13 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 		return nil
 	}
 	return c.parseChat(data, v)
+}
+
+// typed tells whether an event of /v1/responses says itself that the answer failed.
+func typed(data []byte) bool {
+	w := walker{scanner: scanner{b: data}}
+	kind, _ := w.part()
+	return kind == errorEvent || kind == failedEvent
 }
 
 // parseChat reads an event of /v1/chat/completions, of any form.
@@ -347,11 +373,15 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 func (v *Event) parseResponse(c Codec, data []byte) error {
 	var r struct {
 		Type     string          `json:"type"`
+		Number   json.RawMessage `json:"sequence_number"`
 		Delta    json.RawMessage `json:"delta"`
 		Response *output         `json:"response"`
 	}
 	if err := c.JSON.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("%w: %w", ErrForm, err)
+	}
+	if n, ok := whole(r.Number); ok {
+		v.Next = n + 1
 	}
 	if strings.HasSuffix(r.Type, deltaEvent) {
 		var delta string
@@ -367,10 +397,18 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		if v.Failed.Message == "" {
 			return fmt.Errorf("%w: an event has no type", ErrForm)
 		}
+	case "response.created", "response.queued", "response.in_progress":
+		if r.Response == nil {
+			break
+		}
+		if id := c.textOf(r.Response.ID); id != "" {
+			created, _ := whole(r.Response.Created) // 0, if it does not say
+			v.Begun = &Begun{id, created, c.textOf(r.Response.Model)}
+		}
 	case "response.completed", "response.incomplete":
 		v.Done = true
-	case "response.failed", "error":
-		v.Done = true
+	case failedEvent, errorEvent:
+		v.Done, v.Typed = true, true
 		if r.Response != nil {
 			v.Failed = c.fault(r.Response.Error, maxFaultNesting)
 		}
@@ -421,4 +459,45 @@ func AppendFault(b []byte, status int, param string, f Fault) []byte {
 		return b // strings are JSON
 	}
 	return append(b, encoded...)
+}
+
+// AppendFailure adds the event that ends a stream for a fault of the gateway's own. Of /v1/responses that is
+// response.failed, or error for a response that has not begun; next is its sequence_number.
+func AppendFailure(b []byte, e Endpoint, status int, f Fault, begun *Begun, next int) []byte {
+	if e == Chat {
+		return AppendFrame(b, "", AppendFault(nil, status, "", f))
+	}
+	var event any = struct {
+		Type    string  `json:"type"`
+		Code    *string `json:"code"`
+		Message string  `json:"message"`
+		Param   *string `json:"param"`
+		Next    int     `json:"sequence_number"`
+	}{errorEvent, optional(f.Code), f.Message, nil, next}
+	name := errorEvent
+	if begun != nil {
+		name = failedEvent
+		event = map[string]any{
+			"type": name, "sequence_number": next,
+			"response": map[string]any{
+				"id": begun.ID, "object": "response", "created_at": begun.Created, "model": begun.Model, "status": "failed",
+				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
+				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
+				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,
+			},
+		}
+	}
+	data, err := json.Marshal(event)
+	if err != nil {
+		return b // strings and numbers are JSON
+	}
+	return AppendFrame(b, name, data)
+}
+
+// optional is a text that may be missing.
+func optional(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }

@@ -276,10 +276,10 @@ func (r *Request) Continues() bool {
 	return r.Endpoint == Responses && (r.says("conversation") || r.says("previous_response_id"))
 }
 
-// Deterministic tells whether the client wants the same answer to the same question. An answer of
-// /v1/responses that the upstream keeps, or that goes on from another, is like no other.
+// Deterministic tells whether the client wants the same answer to the same question. An answer that the upstream is to
+// keep, or that goes on from another, is like no other.
 func (r *Request) Deterministic() bool {
-	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background) {
+	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background) || r.Endpoint == Chat && r.says("store") {
 		return false
 	}
 	var temperature json.Number

@@ -12,15 +12,20 @@ import (
 // ErrCut says that a stream ended in the middle.
 var ErrCut = errors.New("the stream was cut")
 
-// ErrLarge says that an event has more than MaxEvent bytes.
-var ErrLarge = fmt.Errorf("an event has more than %d bytes", MaxEvent)
+// ErrLarge says that an event has more bytes than its reader takes.
+var ErrLarge = errors.New("an event has more")
 
 // A Frame is one event of a stream (HTML standard, section 9.2). Its bytes are good
 // until the next is read.
 type Frame struct {
 	Name []byte // of the event; empty is "message"
 	Data []byte // of all its data lines
-	Raw  []byte // all of it, with the empty line behind
+	Raw  []byte // all of it, with the empty line behind; no line ends by a carriage return alone
+}
+
+// Clone is good for as long as one likes.
+func (f Frame) Clone() Frame {
+	return Frame{bytes.Clone(f.Name), bytes.Clone(f.Data), bytes.Clone(f.Raw)}
 }
 
 // End tells whether it says nothing but that the stream has ended.
@@ -32,10 +37,15 @@ func EndFrame() Frame {
 	return Frame{Data: []byte(done), Raw: raw}
 }
 
-// A Reader reads a stream event by event. One event has MaxEvent bytes at most. While a stream
-// waits for its next token, its reader holds a small buffer; one that is behind, or has
-// large events, has a large one until it has caught up.
+// A Reader reads a stream event by event, as the HTML standard has it (section 9.2.6). It differs in two points. An event
+// whose data is blank is none: some servers keep a connection alive by it. An event that lacks the empty line at the end
+// of the stream counts if its data is complete: some servers end like that.
+//
+// While a stream waits for its next token, its reader holds a small buffer; one that is behind, or has large events, has a
+// large one until it has caught up.
 type Reader struct {
+	// Most is how many bytes an event may have.
+	Most int
 	// Alive is called when something has come that is no event yet, such as a comment: before more is waited for. nil is
 	// nobody.
 	Alive func()
@@ -46,14 +56,19 @@ type Reader struct {
 	at    int    // where the next event begins
 	err   error  // of the last read, told when there is no event before it
 	full  bool   // the last read filled the buffer: there may be more
+	begun bool   // a byte order mark would be text
+	feed  bool   // the last line ended by a carriage return: a line feed that follows belongs to it
 	// waited says that the event that is read now was waited for.
 	waited bool
 	data   []byte      // of an event that has several lines of it
 	pool   *ReaderPool // of large buffers; nil makes new ones
 }
 
-// MaxEvent bounds one event of a stream, in bytes.
-const MaxEvent = 1 << 20
+// MaxEvent bounds one event of a stream, in bytes, unless its reader says otherwise. An image in base64 has a few MiB.
+const MaxEvent = 8 << 20
+
+// mark is the byte order mark, with which a stream may begin.
+const mark = "\xef\xbb\xbf"
 
 // Bounds of memory.
 const (
@@ -64,7 +79,7 @@ const (
 )
 
 // NewReader reads from r.
-func NewReader(r io.Reader) *Reader { return &Reader{from: r} }
+func NewReader(r io.Reader) *Reader { return &Reader{Most: MaxEvent, from: r} }
 
 // Readers lends readers of streams. Its methods may be called from any goroutine.
 type Readers interface {
@@ -95,7 +110,7 @@ func (p *ReaderPool) Put(r *Reader) {
 	if cap(r.data) > mostKept {
 		r.data = nil
 	}
-	r.Alive, r.from, r.err, r.full = nil, nil, nil, false
+	r.Most, r.Alive, r.from, r.err, r.full, r.begun, r.feed = MaxEvent, nil, nil, nil, false, false, false
 	p.readers.Put(r)
 }
 
@@ -155,7 +170,7 @@ func (r *Reader) last() (Frame, bool) {
 		return Frame{}, false
 	}
 	r.at = len(r.b)
-	f.Raw = append(bytes.Clone(bytes.TrimRight(raw, "\r\n")), "\n\n"...)
+	f.Raw = append(bytes.Clone(bytes.TrimRight(f.Raw, "\r\n")), "\n\n"...)
 	return f, true
 }
 
@@ -164,30 +179,92 @@ func (r *Reader) Rest() []byte { return r.b[r.at:] }
 
 // event returns all of the next event.
 func (r *Reader) event() ([]byte, error) {
+	if err := r.begin(); err != nil {
+		return nil, err
+	}
 	line, searched := 0, 0 // from at on: where the line begins, and up to where its end is not
 	for {
 		b := r.b[r.at:]
-		end := bytes.IndexByte(b[searched:], '\n') + 1
-		if end == 0 {
+		text, end := lineEnd(b[searched:])
+		blank := end > 0 && searched+text == line
+		last := end > 0 && searched+end == len(b) && b[len(b)-1] == '\r'
+		if searched = searched + end; end == 0 {
 			searched = len(b)
-		} else {
-			end += searched
 		}
-		if max(end, searched) > MaxEvent {
-			return nil, ErrLarge
-		}
-		if end == 0 {
+		switch {
+		case searched > r.Most:
+			return nil, fmt.Errorf("%w than %d bytes", ErrLarge, r.Most)
+		case blank:
+			r.at += searched
+			r.feed = last
+			return b[:searched], nil
+		case end == 0 || last: // a line feed may follow, which ends no line of its own
+			if last {
+				searched--
+			}
 			if err := r.fill(); err != nil {
 				return nil, err
 			}
+		default:
+			line = searched
+		}
+	}
+}
+
+// begin skips what is no text of the next event: a byte order mark, or the rest of the last line's end.
+func (r *Reader) begin() error {
+	for !r.begun || r.feed {
+		b := r.b[r.at:]
+		n := min(len(b), len(mark))
+		if n == 0 || !r.begun && n < len(mark) && string(b[:n]) == mark[:n] {
+			if err := r.fill(); err != nil {
+				return err
+			}
 			continue
 		}
-		if len(bytes.TrimRight(b[line:end], "\r\n")) == 0 {
-			r.at += end
-			return b[:end], nil
+		switch {
+		case r.feed && b[0] == '\n':
+			r.at++
+		case !r.begun && string(b[:n]) == mark:
+			r.at += n
 		}
-		line, searched = end, end
+		r.begun, r.feed = true, false
 	}
+	return nil
+}
+
+// lineEnd returns where the first line of b ends: its text, and what ends it, which is a line feed, a carriage return or
+// both. They are 0 if the line does not end.
+func lineEnd(b []byte) (text, end int) {
+	text = bytes.IndexByte(b, '\n')
+	head := b
+	if text >= 0 {
+		head = b[:text]
+	}
+	switch cr := bytes.IndexByte(head, '\r'); {
+	case cr >= 0 && cr+1 == text:
+		return cr, text + 1
+	case cr >= 0:
+		return cr, cr + 1
+	}
+	return max(text, 0), text + 1
+}
+
+// feeds returns an event in which no line ends by a carriage return alone: some clients do not know such ends.
+func feeds(raw []byte) []byte {
+	alone := false
+	for at := bytes.IndexByte(raw, '\r'); at >= 0 && !alone; {
+		alone = at+1 == len(raw) || raw[at+1] != '\n'
+		next := bytes.IndexByte(raw[at+1:], '\r')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	if !alone {
+		return raw
+	}
+	return bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
 // fill reads more behind what there is. It is called when there is no whole event.
@@ -226,11 +303,14 @@ func (r *Reader) fill() error {
 // parse reads an event. It tells false for one without data, such as a comment: some servers and proxies keep a
 // connection alive by a field without a value.
 func (r *Reader) parse(raw []byte) (Frame, bool) {
-	f, lines := Frame{Raw: raw}, 0
+	f, lines := Frame{Raw: feeds(raw)}, 0
 	for rest := raw; len(rest) > 0; {
-		var line []byte
-		line, rest, _ = bytes.Cut(rest, []byte("\n"))
-		field, value, _ := bytes.Cut(bytes.TrimRight(line, "\r"), []byte(":"))
+		text, end := lineEnd(rest)
+		if end == 0 {
+			text, end = len(rest), len(rest)
+		}
+		field, value, _ := bytes.Cut(rest[:text], []byte(":"))
+		rest = rest[end:]
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
 		case "data":
@@ -255,11 +335,12 @@ func (r *Reader) parse(raw []byte) (Frame, bool) {
 func (r *Reader) More() bool {
 	data := false
 	for b := r.b[r.at:]; ; {
-		line, rest, whole := bytes.Cut(b, []byte{'\n'})
-		if !whole {
+		text, end := lineEnd(b)
+		if end == 0 {
 			return false
 		}
-		b, line = rest, bytes.TrimRight(line, "\r")
+		line := b[:text]
+		b = b[end:]
 		if len(line) == 0 && data {
 			return true
 		}

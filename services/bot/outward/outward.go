@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -19,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"dyno/internal/contentcoding"
 )
 
 // ErrRefused says that an address may not be called.
@@ -226,7 +229,38 @@ func NewTransport(c Config) *http.Transport {
 	return t
 }
 
-// NewClient returns a client that follows no redirect: its answer is the redirect.
+// NewClient returns a client that follows no redirect: its answer is the redirect. It asks for bodies without a coding, and
+// decodes those that have one.
 func NewClient(t http.RoundTripper) *http.Client {
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: plain{t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// maxDecoded bounds what a body decodes to. Who reads it has a bound of their own.
+const maxDecoded = 16 << 20
+
+// plain decodes bodies.
+type plain struct{ http.RoundTripper }
+
+func (t plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept-Encoding", "identity")
+	resp, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := contentcoding.NewReader(resp.Body, strings.Join(resp.Header.Values("Content-Encoding"), ","), maxDecoded)
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	if text != io.Reader(resp.Body) {
+		resp.Body, resp.ContentLength = body{text, resp.Body}, -1
+	}
+	return resp, nil
+}
+
+// body reads what is decoded, and closes what it comes from.
+type body struct {
+	io.Reader
+	io.Closer
 }

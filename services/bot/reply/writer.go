@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"time"
-
-	"dyno/services/bot/openai"
 )
 
 // A Writer writes an answer to a client, piece by piece. What cannot be written is
@@ -14,7 +12,8 @@ type Writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	Begun   bool // the head was sent
+	Begun   bool // something was written: the answer cannot be another any more
+	flushed bool // the head was sent
 	waits   bool // something that was written is not flushed yet
 	Gone    bool
 }
@@ -37,13 +36,14 @@ func (s *Writer) Write(b []byte, more bool) {
 	if s.Gone {
 		return
 	}
-	if s.Begun || more {
+	s.Begun = true
+	if s.flushed || more {
 		s.send(b, more)
 		return
 	}
 	// To write the head, net/http takes 3 KiB of stack. On this goroutine it would be twice as large from then on, for
 	// as long as the stream goes on: 8 KiB of each.
-	s.Begun = true
+	s.flushed = true
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -99,14 +99,4 @@ func (s *Writer) Alive(head func(h http.Header)) {
 		head(s.w.Header())
 	}
 	s.Write(alive, false)
-}
-
-// Fail ends a stream that has started with an error.
-func (s *Writer) Fail(e openai.Endpoint, status int, f openai.Fault) {
-	name := ""
-	if e == openai.Responses {
-		name = "error"
-	}
-	// No [DONE], and no response.completed: the client sees that it is not complete.
-	s.Write(openai.AppendFrame(nil, name, openai.AppendFault(nil, status, "", f)), false)
 }

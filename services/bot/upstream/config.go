@@ -98,11 +98,11 @@ type Config struct {
 
 	// Whatever comes, such as the head of the answer or a comment, begins the time of FirstByte and Idle again.
 	// Each try has as much.
-	FirstByte time.Duration `yaml:"first_byte_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent before the first event of a stream"`
-	Idle      time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent within a stream"`
-	Total     time.Duration `yaml:"total_timeout" range:"1ms..24h" default:"5m" doc:"how long an answer may take, stream or not"`
-	// MaxAnswerBytes bounds an answer that is no stream.
-	MaxAnswerBytes int64
+	FirstByte      time.Duration `yaml:"first_byte_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent before the first event of a stream"`
+	Idle           time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"30s" doc:"how long an upstream may be silent within a stream"`
+	Total          time.Duration `yaml:"total_timeout" range:"1ms..24h" default:"5m" doc:"how long an answer may take, stream or not"`
+	MaxAnswerBytes int64         `yaml:"max_answer_bytes" kind:"size" range:"1..1GiB" default:"8MiB" doc:"bytes of an answer that is no stream, and of the text of a stream of /v1/bot/chat; beyond: 502. Images and recordings need more"`
+	MaxEventBytes  int64         `yaml:"max_event_bytes" kind:"size" range:"1KiB..256MiB" default:"8MiB" doc:"bytes of one event of a stream; beyond, the stream ends with an error. An image in base64 is one event"`
 	// Answers bounds what is held of all such answers while they come; nil is not at all.
 	Answers *budget.Budget
 	// Tenants is how many ask: if there are several, none has more than half of an upstream's places.
@@ -127,14 +127,7 @@ type Config struct {
 const maxTime = 24 * time.Hour
 
 // Defaults returns the Config that every field starts from. It has no upstreams.
-func Defaults() Config {
-	c := fields.Default[Config]()
-	c.Complete()
-	return c
-}
-
-// Complete sets the defaults of what no file has.
-func (c *Config) Complete() { c.MaxAnswerBytes = 8 << 20 }
+func Defaults() Config { return fields.Default[Config]() }
 
 // DefaultUpstream returns the Upstream that every field starts from.
 func DefaultUpstream() Upstream { return fields.Default[Upstream]() }
@@ -159,5 +152,4 @@ func (c Config) Check(r *fields.Report) {
 		}
 	}
 	r.Check(c.MaxCooldown >= c.Cooldown, "upstream.max_cooldown", fmt.Sprintf("%v is too little", c.MaxCooldown), fmt.Sprintf("at least cooldown, %v", c.Cooldown))
-	r.Check(c.MaxAnswerBytes >= 1 && c.MaxAnswerBytes <= 1<<30, "upstream.max_answer_bytes", fmt.Sprintf("%d is not possible", c.MaxAnswerBytes), fmt.Sprintf("from 1 to %d", 1<<30))
 }

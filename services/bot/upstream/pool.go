@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math/bits"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/internal/contentcoding"
 	"dyno/services/bot/breaker"
 	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
@@ -177,6 +179,9 @@ type Error struct {
 	Body []byte
 	// Type and Code are the upstream's own names of the failure; "" if it names none, or if they are about the gateway's account.
 	Type, Code string
+	// Event is the upstream's own event that ends a stream of /v1/responses, without its key; nil if it has sent none that
+	// clients know.
+	Event *openai.Frame
 
 	err     error // with all that is known: it may name addresses of this network, which are not the client's business
 	fatal   bool  // another upstream would not do better
@@ -449,6 +454,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	req.ContentLength, req.GetBody = int64(len(asked)), body
 	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be welcome (RFC 9110, section 12.5.3)
 	trace.Inject(c.ctx, req.Header)
 	if t.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+string(t.Key))
@@ -467,21 +473,29 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		return nil, c.fault(fmt.Errorf("%w: %w", errUnreached, err))
 	}
 	c.body = resp.Body
+	coding := strings.Join(resp.Header.Values("Content-Encoding"), ",")
+	text, err := contentcoding.NewReader(resp.Body, coding, maxDecoded)
+	if err != nil {
+		return nil, c.coded(resp.StatusCode, err)
+	}
+	if text != io.Reader(resp.Body) {
+		text, resp.ContentLength = decoded{text}, -1
+	}
 	c.span.Number("http.response.status_code", int64(resp.StatusCode))
 	if resp.StatusCode != http.StatusOK {
-		return nil, c.status(resp)
+		return nil, c.status(resp, text)
 	}
 	if !r.Stream {
 		var holder *budget.Tenant
 		if w.of != nil {
 			holder = w.of.answers
 		}
-		return c.whole(t, resp.ContentLength, holder)
+		return c.whole(t, text, resp.ContentLength, holder)
 	}
 	resp.Header = nil // which the body would hold until its end
 	c.timer.Reset(t.FirstByte)
-	stream := &Stream{call: c, want: w, reader: p.cfg.Readers.Get(resp.Body)}
-	stream.reader.Alive = stream.alive
+	stream := &Stream{call: c, want: w, reader: p.cfg.Readers.Get(text)}
+	stream.reader.Most, stream.reader.Alive = int(p.cfg.MaxEventBytes), stream.alive
 	if failure := stream.begin(); failure != nil {
 		stream.giveBack()
 		return nil, failure
@@ -493,6 +507,30 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		c.probe, c.ownProbe = false, false
 	}
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
+}
+
+// maxDecoded bounds what one answer decodes to. Answers and events have bounds of their own.
+const maxDecoded = 1 << 30
+
+// coded refuses an answer whose Content-Encoding is not known. It is not asked for again: it would be paid for again.
+func (c *call) coded(status int, err error) *Error {
+	e := &Error{Status: http.StatusBadGateway, Text: "its answer cannot be read: " + err.Error(), err: err, fatal: true, Late: status == http.StatusOK}
+	if status != http.StatusOK {
+		c.sent.Store(false)
+	}
+	return e
+}
+
+// decoded reads an answer that has a Content-Encoding. What is no such body is not in the form of an answer.
+type decoded struct{ from io.Reader }
+
+func (d decoded) Read(p []byte) (int, error) {
+	n, err := d.from.Read(p)
+	var network net.Error
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) || errors.As(err, &network) {
+		return n, err
+	}
+	return n, fmt.Errorf("%w: %w", openai.ErrForm, err)
 }
 
 // A call is a request to one upstream.
@@ -598,7 +636,7 @@ func (c *call) fault(err error) *Error {
 		e.Late = c.sent.Load()
 		e.once = e.Late // it may be at work on it still, and be paid for it
 	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
-		e.Text, e.fatal, e.Completion = err.Error(), true, c.tokens(openai.MaxEvent)
+		e.Text, e.fatal, e.Completion = err.Error(), true, c.tokens(int(c.pool.cfg.MaxEventBytes))
 	case errors.As(err, &none):
 		none.Message = openai.ErrNone.Error() + ": " + none.Message
 		return c.reported(none.Fault)
@@ -642,10 +680,10 @@ func (c *call) tokens(bytes int) int {
 const maxRefusal = 64 << 10
 
 // status says what a status but 200 means.
-func (c *call) status(resp *http.Response) *Error {
+func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	c.sent.Store(false) // it has not worked on it
 	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	body, _ := io.ReadAll(io.LimitReader(text, maxRefusal))
 	body = c.withoutKey(body)
 	f := c.pool.cfg.Codec.ParseFault(body)
 	if f.Message != "" {
@@ -687,14 +725,14 @@ func retryAfter(text string, now time.Time) time.Duration {
 }
 
 // whole reads an answer that is no stream.
-func (c *call) whole(t *target, length int64, of *budget.Tenant) (*Answer, *Error) {
+func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
 	share := c.pool.cfg.Answers.Grant(of)
 	defer share.Keep(0) // who asks holds it from then on
 	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
 		return nil, Crowded(c.tokens(int(ahead)))
 	}
-	body, err := readAll(share.Reader(io.LimitReader(c.body, most+1)), length)
+	body, err := readAll(share.Reader(io.LimitReader(from, most+1)), length)
 	// failed is of an answer that has begun: the upstream has worked on it.
 	failed := func(err error) *Error {
 		e := c.fault(err)
@@ -830,8 +868,18 @@ func (s *Stream) read() error {
 	if s.event.Bytes > 0 {
 		s.tokens += openai.EstimateTokens(s.event.Bytes) // one at least
 	}
+	if s.frame.End() && !s.endsHere() {
+		return fmt.Errorf("%w: it ends before its answer does", openai.ErrCut)
+	}
 	s.done = s.event.Done
 	return nil
+}
+
+// endsHere tells whether [DONE] is the end of a whole answer: of /v1/chat/completions, if all choices that have text have
+// a reason to have ended, and one has. Some gateways send [DONE] where their own upstream has left them. Events of
+// /v1/responses say themselves which is the last one.
+func (s *Stream) endsHere() bool {
+	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.begun&^s.ended == 0
 }
 
 // begin reads the first event.
@@ -886,6 +934,11 @@ func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 		e = s.call.fault(err)
 	} else {
 		e = s.call.reported(s.event.Failed)
+		if s.event.Typed {
+			f := s.frame.Clone()
+			f.Data, f.Raw = s.call.withoutKey(f.Data), s.call.withoutKey(f.Raw)
+			e.Event = &f
+		}
 	}
 	e.Upstream = s.call.target.Name
 	s.tokens += e.Completion

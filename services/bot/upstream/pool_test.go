@@ -319,7 +319,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func TestRest(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: [DONE]\n\n")
+			_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
@@ -736,9 +736,9 @@ func TestHolders(t *testing.T) {
 // not held against the upstream: another would say the same.
 func TestLargeEvent(t *testing.T) {
 	for _, before := range []string{"", `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n"} {
-		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures = 3, 1 }, nil, func(t *testing.T, b *bed) {
+		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures, c.MaxEventBytes = 3, 1, 4096 }, nil, func(t *testing.T, b *bed) {
 			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, before+"data: "+strings.Repeat("x", openai.MaxEvent)) // the client goes
+				_, _ = io.WriteString(w, before+"data: "+strings.Repeat("x ", 4096)) // the client goes
 			}
 			for range 2 {
 				a, err := b.Ask(t.Context(), ask(t, true), nil)
@@ -761,7 +761,7 @@ func TestLargeEvent(t *testing.T) {
 						t.Errorf("%d attempts", e.Attempts)
 					}
 				}
-				if tokens != openai.MaxEvent/4 {
+				if tokens != 4096/4 {
 					t.Errorf("%d tokens", tokens)
 				}
 			}
