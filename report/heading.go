@@ -113,7 +113,7 @@ func (p *page) rounds() string {
 		return ""
 	}
 	text := figure.Plural(plan.Rounds, "round")
-	if plan.Stop == "precision" || plan.Stop == "looks" {
+	if plan.HasStoppingRule() {
 		text = "at most " + text
 	}
 	return text + " in random order (seed " + strconv.FormatUint(plan.Seed, 10) + ")"

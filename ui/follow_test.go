@@ -41,7 +41,7 @@ func (o *elsewhere) end(run *rundir.Run) {
 	if run == nil {
 		check(o.t, o.writer.Close())
 	} else {
-		run.Name = "theirs"
+		run.Name, run.Variants = "theirs", []rundir.Variant{{Name: "v"}}
 		check(o.t, o.writer.Finish(run))
 		check(o.t, os.Remove(o.live.Name()))
 	}

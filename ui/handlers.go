@@ -17,6 +17,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/diff"
+	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/planfile"
 	"dyno/results/history"
@@ -230,7 +231,7 @@ func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
 	}
 	var page bytes.Buffer
 	err := held(s.runs.root, id, func(dir string) error {
-		folder, err := rundir.Open(dir)
+		folder, err := verdict.Open(dir)
 		if err != nil {
 			return err
 		}

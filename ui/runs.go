@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict"
 	"dyno/results/rundir"
 )
 
@@ -134,6 +135,7 @@ type entry struct {
 	run  Run
 	text string // in lower case, to search
 	stamp
+	unjudged bool // a process writes the run, which has no verdict yet
 }
 
 // A stamp identifies the versions of the files that were read: run.json and annotations.json.
@@ -244,7 +246,8 @@ func (x *index) lookOnce() {
 	x.mu.Lock()
 	var changed []string
 	for id, s := range found {
-		if e := x.entries[id]; e == nil || e.stamp != s {
+		// A run without a verdict is looked at again: run.json stays as it is while trials are added.
+		if e := x.entries[id]; e == nil || e.stamp != s || e.unjudged {
 			changed = append(changed, id)
 		}
 	}
@@ -403,7 +406,7 @@ func (r *renamed) Unwrap() error { return r.err }
 // readRun reads the run.json of a run, and what people say about it.
 func readRun(root *os.Root, id string) (run *rundir.Run, about rundir.Annotations, err error) {
 	err = held(root, id, func(dir string) error {
-		if run, err = rundir.ReadRun(dir); err == nil {
+		if run, err = verdict.ReadRun(dir); err == nil {
 			about, err = rundir.ReadAnnotations(dir)
 		}
 		return err
@@ -422,7 +425,7 @@ func newEntry(root *os.Root, id string) *entry {
 		e.run.Reason = new(texts.New("reason.unreadable", "error", cut(err.Error(), mostText)))
 	} else {
 		e.run.fill(run)
-		e.run.Annotations = about
+		e.run.Annotations, e.unjudged = about, !run.IsJudged()
 	}
 	e.text = strings.ToLower(strings.Join(slices.Concat([]string{id, e.run.Name, e.run.Question, about.Note}, about.Tags, e.run.Variants), "\n"))
 	return e

@@ -152,9 +152,5 @@ func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, win
 	if err := trial.Run(ctx, &closed, o); err != nil {
 		return nil, trial.Cause(err)
 	}
-	folder, err := rundir.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	return folder, verdict.Judge(folder)
+	return verdict.Open(dir)
 }

@@ -95,7 +95,7 @@ func runsToCompare(args []string) (runs [2]*rundir.Run, err error) {
 			return nil
 		}
 		var run *rundir.Run
-		if run, err = rundir.ReadRun(dir); err != nil {
+		if run, err = verdict.ReadRun(dir); err != nil {
 			err = command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 		}
 		return run

@@ -11,6 +11,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/output"
 	"dyno/judge/explain"
+	"dyno/judge/verdict"
 	"dyno/report"
 	"dyno/results/rundir"
 )
@@ -41,7 +42,7 @@ ladder against the one before.`,
 			if format != "text" && format != "markdown" {
 				return command.Usage("text or markdown", "--format %q is not possible", format)
 			}
-			folder, err := rundir.Open(args[0])
+			folder, err := verdict.Open(args[0])
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 			}

@@ -47,7 +47,7 @@ func (a *app) reportCommand() *cobra.Command {
 			}
 			var folders []*rundir.Folder
 			for _, dir := range args {
-				folder, err := rundir.Open(dir)
+				folder, err := verdict.Open(dir)
 				if err != nil {
 					return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 				}

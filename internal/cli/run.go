@@ -193,11 +193,18 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	if out.dir != "" {
 		return command.Usage("leave out --out", "--resume names the run folder already")
 	}
-	folder, err := rundir.Open(dir)
+	before, err := rundir.ReadRun(dir)
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
 	}
-	recorded := &folder.Run.Plan
+	if !before.IsJudged() {
+		// Only the verdict may be missing: then there is nothing to measure, and the experiment is not needed.
+		if after, err := verdict.ReadRun(dir); err == nil && after.Complete {
+			_, err := a.conclude(job{output: out}, dir, true, nil)
+			return err
+		}
+	}
+	recorded := &before.Plan
 	if recorded.Source == "" {
 		return command.Usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
@@ -223,7 +230,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		return command.Fail(command.ExitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
-	if err := a.recallAgents(folder.Run.Command); err != nil {
+	if err := a.recallAgents(before.Command); err != nil {
 		return err
 	}
 	return a.measure(ctx, job{experiment: e, output: out, resume: true})
@@ -377,28 +384,23 @@ func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) 
 	return ran, nil
 }
 
-// conclude judges a run that ended with an error or without, and prints the results. It tells whether the
-// folder is kept.
+// conclude prints the results of a run that ended with an error or without. It tells whether the folder is kept.
 func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err error) {
 	out := &j.output
-	folder, err := rundir.Open(dir)
+	folder, err := verdict.Open(dir)
 	if err != nil {
 		return keep, errors.Join(ran, err)
 	}
-	if err := verdict.Judge(folder); err != nil {
-		return keep, errors.Join(ran, err)
-	}
-	// If the verdict cannot be written to the folder, it is still printed.
-	rewritten := folder.Rewrite()
+	var written error
 	measured := slices.ContainsFunc(folder.Trials, func(t *rundir.TrialFolder) bool {
 		return t.Counts.Sent > 0 || t.Streams != nil && t.Streams.Opened > 0
 	})
 	keep = keep || ran != nil && measured
 	if keep {
-		rewritten = errors.Join(rewritten, output.Replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) }))
+		written = output.Replace(filepath.Join(dir, "report.html"), func(w io.Writer) error { return html.Write(w, folder) })
 	}
 	if j.quick && ran != nil && !measured && out.json == "" {
-		return keep, errors.Join(ran, rewritten)
+		return keep, errors.Join(ran, written)
 	}
 	if keep && (!out.quiet || out.dir == "" && j.quick) {
 		fmt.Fprintf(a.stderr, "run folder: %s\n", dir)
@@ -411,7 +413,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	if ran != nil {
 		return keep, errors.Join(ran, err)
 	}
-	if err := errors.Join(rewritten, err); err != nil {
+	if err := errors.Join(written, err); err != nil {
 		return keep, err
 	}
 	err = judged(&folder.Run, j.gate)

@@ -93,7 +93,7 @@ var arrows = []arrow{
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
-	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; nothing is judged again"},
+	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; only a run without a verdict is judged"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},
 	{"results/push", []string{"load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
@@ -123,7 +123,7 @@ var arrows = []arrow{
 	{"report/changes", []string{"report/judged", "report/layout", "report/figure", "judge/diff", "results/history", "results/rundir"}, "what differs between runs is found by others"},
 	{"report/html", []string{"report", "report/answer", "report/judged", "report/figure", "report/assets", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"internal/filelock", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"internal/filelock", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"internal/filelock", "hub", "internal/loop", "internal/fields"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{

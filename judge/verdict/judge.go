@@ -30,11 +30,15 @@ import (
 // belong to the plan. An expression that does not compile is no failure: its threshold is
 // not OK, its claim is inconclusive, and the detail says why.
 func Judge(f *rundir.Folder) error {
+	return judge(&f.Run, sourcesOf(f))
+}
+
+func sourcesOf(f *rundir.Folder) []recording.Source {
 	sources := make([]recording.Source, 0, len(f.Trials))
 	for _, t := range f.Trials {
 		sources = append(sources, recording.FromFolder(t))
 	}
-	return judge(&f.Run, sources)
+	return sources
 }
 
 // judge does what Judge does, with the given contents of a folder. It asks for the

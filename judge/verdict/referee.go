@@ -87,3 +87,6 @@ func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, 
 	}
 	return s.AllFlags, nil
 }
+
+// Judge judges the run.
+func (Referee) Judge(f *rundir.Folder) error { return Judge(f) }

@@ -129,6 +129,10 @@ func TestResumeAfterKill(t *testing.T) {
 		}
 	}
 	var folder *FolderError
+	f.Run.Variants = []rundir.Variant{{Name: "few"}} // without a verdict, it could be continued
+	if err := f.Rewrite(); err != nil {
+		t.Fatal(err)
+	}
 	if err := Resume(t.Context(), e, o); !errors.As(err, &folder) || !errors.Is(err, rundir.ErrFinished) {
 		t.Errorf("a finished run: %v", err)
 	}

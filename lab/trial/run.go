@@ -80,6 +80,8 @@ type Referee interface {
 	// Examine is called after each trial. It returns what is wrong with the trial, for
 	// the Watcher.
 	Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error)
+	// Judge is called when the run has ended, in order or not. It fills in the verdict.
+	Judge(f *rundir.Folder) error
 }
 
 // Planned is a trial that is about to begin.
@@ -178,8 +180,8 @@ type runner struct {
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
 // If it ends before that, the error is a *NotBegunError. When it returns any other
-// error, the folder holds what was measured until then and is marked incomplete. Run
-// writes no verdicts.
+// error, the folder holds what was measured until then and is marked incomplete. With a
+// Referee, the folder has a verdict.
 func Run(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := create(ctx, e, o)
 	if err != nil {
@@ -254,7 +256,20 @@ func (r *runner) finish(err error) error {
 	}
 	finished := time.Now()
 	r.run.FinishedAt = &finished
-	return errors.Join(err, r.folder.Finish(r.run))
+	return errors.Join(err, r.folder.Finish(r.judged()))
+}
+
+// judged returns the run with its verdict, so that one write has both. If there can be none, who reads the folder finds
+// out why.
+func (r *runner) judged() *rundir.Run {
+	if r.options.Referee == nil {
+		return r.run
+	}
+	f, err := r.folder.Folder(r.run)
+	if err != nil || r.options.Referee.Judge(f) != nil {
+		return r.run
+	}
+	return &f.Run
 }
 
 // A trialError is the reason why a trial failed.

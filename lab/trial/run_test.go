@@ -389,3 +389,16 @@ func TestRunFails(t *testing.T) {
 		})
 	}
 }
+
+// TestOneWriteHasTheVerdict: no state of run.json says that the run has ended, and nothing of its verdict.
+func TestOneWriteHasTheVerdict(t *testing.T) {
+	e, o := twoVariants(t, startNull(t), 1), options(t, &log{})
+	o.Referee = &referee{}
+	if err := Run(t.Context(), e, o); err != nil {
+		t.Fatal(err)
+	}
+	ended := &open(t, o.Dir).Run
+	if !ended.Complete || ended.FinishedAt == nil || !ended.IsJudged() || ended.Variants[0].Trials != 2 {
+		t.Errorf("%+v", ended)
+	}
+}

@@ -25,6 +25,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/stat"
+	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/results/rundir"
 )
@@ -122,7 +123,7 @@ func find(dir string) (runs []Run, err error) {
 }
 
 func open(dir string) Run {
-	run, err := rundir.ReadRun(dir)
+	run, err := verdict.ReadRun(dir)
 	if err != nil {
 		return Run{Dir: dir, Problem: err.Error()}
 	}

@@ -28,6 +28,8 @@ type Folder struct {
 	Run        Run
 	Trials     []*TrialFolder // those that can be read, by number
 	Incomplete []Message      // why the folder is not complete; empty when it is
+
+	unread []Message // why trials cannot be read
 }
 
 // Complete tells whether every planned trial was measured and can be read.
@@ -100,28 +102,78 @@ func Open(dir string) (*Folder, error) {
 	if err := f.readTrials(root); err != nil {
 		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, trialsDir), err)
 	}
-	if !f.Run.Complete {
-		f.Incomplete = slices.Insert(f.Incomplete, 0, f.Run.Unfinished())
-	}
 	for _, t := range f.Trials {
 		t.Trial = *secrets.trial(&t.Trial)
 	}
-	counted, old := 0, replaced(f.Trials)
-	for _, t := range f.Trials {
+	f.sayIncomplete()
+	return f, nil
+}
+
+// sayIncomplete sets why the folder is not complete.
+func (f *Folder) sayIncomplete() {
+	f.Incomplete = nil
+	if !f.Run.Complete {
+		f.Incomplete = append(f.Incomplete, f.Run.Unfinished())
+	}
+	f.Incomplete = append(f.Incomplete, f.unread...)
+	counted := f.counted()
+	for _, t := range counted {
 		switch {
-		case old[t.Number]:
-			continue
 		case !t.Complete && t.Error == "":
 			f.Incomplete = append(f.Incomplete, texts.New("incomplete.trial", "trial", t.Name))
 		case !t.Complete:
 			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", t.Name).With("error", t.Failure()))
 		}
-		counted++
 	}
-	if missing := f.Run.TrialsPlanned - counted; missing > 0 {
+	if missing := f.Run.TrialsPlanned - len(counted); missing > 0 {
 		f.Incomplete = append(f.Incomplete, texts.New("incomplete.missing", "n", strconv.Itoa(missing), "of", strconv.Itoa(f.Run.TrialsPlanned)))
 	}
-	return f, nil
+}
+
+// counted returns the trials that no later one replaced.
+func (f *Folder) counted() (counted []*TrialFolder) {
+	old := replaced(f.Trials)
+	for _, t := range f.Trials {
+		if !old[t.Number] {
+			counted = append(counted, t)
+		}
+	}
+	return counted
+}
+
+// HasWholeTrials tells whether there are trials, and all that were begun were measured.
+func (f *Folder) HasWholeTrials() bool {
+	counted := f.counted()
+	return len(counted) > 0 && len(f.unread) == 0 && !slices.ContainsFunc(counted, func(t *TrialFolder) bool { return !t.IsMeasured() })
+}
+
+// HasPlannedTrials tells whether all trials are whole, and as many as planned.
+func (f *Folder) HasPlannedTrials() bool {
+	return f.HasWholeTrials() && len(f.counted()) >= f.Run.TrialsPlanned
+}
+
+// SetComplete says that the run is complete, when its end was not recorded: it ended with the last of its trials. stopped
+// says why there were no more; nil: the plan has no rule for that.
+func (f *Folder) SetComplete(stopped *Message) {
+	last := f.Trials[len(f.Trials)-1]
+	f.Run.FinishedAt = new(last.StartedAt.Add(time.Duration((last.WarmupSeconds + last.WindowSeconds) * float64(time.Second))))
+	f.Run.Complete, f.Run.Stopped = true, stopped
+	if f.Run.TrialsPlanned > 0 { // else it is a search, whose trials nobody knows beforehand
+		f.Run.TrialsPlanned = len(f.counted())
+	}
+	f.sayIncomplete()
+}
+
+// SetUnread says that the recordings of a trial cannot be read: the trial is not complete. It tells whether that is news.
+func (f *Folder) SetUnread(number int, err error) bool {
+	at := slices.IndexFunc(f.Trials, func(t *TrialFolder) bool { return t.Number == number })
+	if at < 0 || f.Trials[at].Error == err.Error() {
+		return false
+	}
+	t := f.Trials[at]
+	t.Complete, t.Interrupted, t.Fault, t.Error = false, false, "", err.Error()
+	f.sayIncomplete()
+	return true
 }
 
 // ReadRun reads run.json of a run folder, and nothing of its trials. It is for code that
@@ -143,9 +195,13 @@ func ReadRun(dir string) (*Run, error) {
 // readRun reads and checks run.json in the root, which is the folder dir. The run is without the
 // credentials that an earlier version of dyno kept in it.
 func readRun(root *os.Root, dir string, into *Run) (*secrets, error) {
-	err := readJSON(root, RunFile, into)
-	if err == nil {
-		err = into.check()
+	err := readChecked(root, RunFile, into)
+	if errors.Is(err, errDamaged) {
+		// The trials are worth more than an earlier verdict: they can be judged again by what the run began with.
+		begun := Run{}
+		if readChecked(root, begunFile, &begun) == nil {
+			*into, err = begun, nil
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run folder: %s: %w", filepath.Join(dir, RunFile), err)
@@ -153,6 +209,14 @@ func readRun(root *os.Root, dir string, into *Run) (*secrets, error) {
 	s := secretsOf(into)
 	*into = *s.run(into)
 	return s, nil
+}
+
+// readChecked reads and checks a run.json.
+func readChecked(root *os.Root, name string, into *Run) error {
+	if err := readJSON(root, name, into); err != nil {
+		return err
+	}
+	return into.check()
 }
 
 // Rewrite replaces run.json by f.Run, in one step, after the run was judged. While the
@@ -216,7 +280,7 @@ func (f *Folder) readTrials(root *os.Root) error {
 			err = fmt.Errorf("number: %d is there twice", t.Number)
 		}
 		if err != nil {
-			f.Incomplete = append(f.Incomplete, texts.New("incomplete.failed", "trial", path.Join(t.Name, TrialFile), "error", err.Error()))
+			f.unread = append(f.unread, texts.New("incomplete.failed", "trial", path.Join(t.Name, TrialFile), "error", err.Error()))
 			continue
 		}
 		seen[t.Number] = true
@@ -269,6 +333,16 @@ func openFile(root *os.Root, name string, limit int64) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
+// errDamaged says that a file does not hold what was written to it.
+var errDamaged = errors.New("the file is damaged")
+
+// damaged marks an error as errDamaged, in its own words.
+func damaged(err error) error { return &damagedError{err} }
+
+type damagedError struct{ error }
+
+func (e *damagedError) Unwrap() []error { return []error{errDamaged, e.error} }
+
 // readJSON reads one JSON value. Unknown fields are ignored, so that a later minor
 // addition does not make a folder unreadable.
 func readJSON(root *os.Root, name string, into any) error {
@@ -285,13 +359,13 @@ func readJSON(root *os.Root, name string, into any) error {
 	if err := json.Unmarshal(content, into); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return fmt.Errorf("byte %d: %w", syntax.Offset, err)
+			return damaged(fmt.Errorf("byte %d: %w", syntax.Offset, err))
 		}
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {
-			return fmt.Errorf("byte %d: %s cannot be a %s", kind.Offset, cmp.Or(kind.Field, "it"), kind.Value)
+			return damaged(fmt.Errorf("byte %d: %s cannot be a %s", kind.Offset, cmp.Or(kind.Field, "it"), kind.Value))
 		}
-		return err
+		return damaged(err)
 	}
 	return nil
 }

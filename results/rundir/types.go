@@ -130,6 +130,12 @@ type Run struct {
 	DynoVersion   string       `json:"dyno_version,omitempty"`
 }
 
+// HasStoppingRule tells whether the number of rounds depends on what is measured.
+func (p *Plan) HasStoppingRule() bool { return p.Stop == "precision" || p.Stop == "looks" }
+
+// IsJudged tells whether the run has a verdict: a judged run has figures, or what is missing of them, for each variant.
+func (r *Run) IsJudged() bool { return len(r.Variants) > 0 }
+
 // A Plan is what the run was asked to do.
 type Plan struct {
 	File         string            `json:"file,omitempty"`   // the experiment file's name

@@ -29,6 +29,7 @@ const (
 
 	trialsDir = "trials"
 	lockFile  = ".lock"
+	begunFile = ".begun.json" // run.json as the run began, in case that is damaged later
 )
 
 // Bounds of what a Writer writes.
@@ -78,7 +79,7 @@ func Create(dir string, run *Run) (*Writer, error) {
 	if err != nil {
 		err = w.located(trialsDir, err)
 	} else {
-		err = w.Update(run)
+		err = errors.Join(w.update(begunFile, run), w.Update(run))
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
@@ -86,7 +87,7 @@ func Create(dir string, run *Run) (*Writer, error) {
 	return w, nil
 }
 
-// Reopen continues a folder whose run is not complete, and returns its contents. The
+// Reopen continues a folder whose run is not complete or not judged, and returns its contents. The
 // error wraps ErrBusy or ErrFinished where they apply; nothing was changed then.
 func Reopen(dir string) (*Writer, *Folder, error) {
 	// This comes before the lock, which would leave a file in a folder that is no run
@@ -99,7 +100,7 @@ func Reopen(dir string) (*Writer, *Folder, error) {
 		return nil, nil, err
 	}
 	f, err := Open(dir)
-	if err == nil && f.Run.Complete {
+	if err == nil && f.Run.Complete && f.Run.IsJudged() {
 		err = fmt.Errorf("run folder: %s: %w", dir, ErrFinished)
 	}
 	if err != nil {
@@ -152,22 +153,34 @@ func (w *Writer) Conceal(run *Run) { w.secrets = secretsOf(run) }
 func (w *Writer) Concealed(run *Run) *Run { return w.secrets.run(run) }
 
 // Update replaces run.json by what is known so far, as not complete.
-func (w *Writer) Update(run *Run) error {
+func (w *Writer) Update(run *Run) error { return w.update(RunFile, run) }
+
+func (w *Writer) update(name string, run *Run) error {
 	r := *run
 	r.Complete, r.FinishedAt = false, nil
-	return w.writeRun(&r)
+	return w.writeRun(name, &r)
+}
+
+// Folder returns what Open will return once a run is finished.
+func (w *Writer) Folder(run *Run) (*Folder, error) {
+	f := &Folder{Dir: w.dir, Run: *w.secrets.run(run)}
+	if err := f.readTrials(w.root); err != nil {
+		return nil, w.located(trialsDir, err)
+	}
+	f.sayIncomplete()
+	return f, nil
 }
 
 // Finish replaces run.json for the last time, complete or not as the run says,
 // and ends the Writer.
 func (w *Writer) Finish(run *Run) error {
-	return errors.Join(w.writeRun(run), w.Close())
+	return errors.Join(w.writeRun(RunFile, run), w.Close())
 }
 
 // Close ends a Writer without Finish; the folder stays as it is.
 func (w *Writer) Close() error { return errors.Join(w.lock.Close(), w.root.Close()) }
 
-func (w *Writer) writeRun(run *Run) error {
+func (w *Writer) writeRun(name string, run *Run) error {
 	if w.secrets == nil {
 		w.Conceal(run)
 	}
@@ -176,7 +189,7 @@ func (w *Writer) writeRun(run *Run) error {
 	// Lists are never null, so that readers may iterate without a check.
 	r.Variants, r.Comparisons = some(r.Variants), some(r.Comparisons)
 	r.Thresholds, r.Claims, r.Flags = some(r.Thresholds), some(r.Claims), some(r.Flags)
-	return w.writeJSON(".", RunFile, &r)
+	return w.writeJSON(".", name, &r)
 }
 
 func some[T any](list []T) []T {

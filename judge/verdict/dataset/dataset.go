@@ -23,6 +23,7 @@ type Dataset struct {
 	Rounds           ByRound           // without those left out; in a duet by SeatKey in place of the variant
 	AllRounds        ByRound           // with them
 	StoppingRounds   ByRound           // those by which the stopping rule ended the run
+	MeasuredAgain    map[int]bool      // rounds that others replaced
 	IdleBase         ByRound           // of a duet's base next to a variant without load, by that variant
 	Trends           []rundir.Trend
 	LeftOutRounds    bool                // some rounds were left out
@@ -47,7 +48,7 @@ func New(plan rundir.Plan, trials []*Trial) *Dataset {
 		}
 		s.IdleBase[v.Name] = map[int]*Stats{}
 	}
-	again := measuredAgain(plan, trials)
+	s.MeasuredAgain = measuredAgain(plan, trials)
 	for _, x := range trials {
 		if x.Purpose == rundir.PurposeIdle && x.Complete && s.IdleBase[x.Peer()] != nil {
 			s.IdleBase[x.Peer()][x.Round] = x.Stats // a later one replaces an earlier one
@@ -60,7 +61,7 @@ func New(plan rundir.Plan, trials []*Trial) *Dataset {
 			continue
 		}
 		s.AllRounds[key][x.Round] = x.Stats
-		if !again[x.Round] {
+		if !s.MeasuredAgain[x.Round] {
 			s.StoppingRounds[key][x.Round] = x.Stats
 		}
 		if x.excluded {
@@ -86,16 +87,21 @@ func OfOne(plan rundir.Plan, x *Trial) (*Dataset, error) {
 }
 
 // WholeRounds counts the rounds that hold every variant, and of a duet every pair.
-func (s *Dataset) WholeRounds() int {
+func (s *Dataset) WholeRounds() int { return s.AllRounds.whole() }
+
+// WholeStoppingRounds counts those of them that no other round replaced.
+func (s *Dataset) WholeStoppingRounds() int { return s.StoppingRounds.whole() }
+
+func (b ByRound) whole() int {
 	held := map[int]int{}
-	for _, rounds := range s.AllRounds {
+	for _, rounds := range b {
 		for round := range rounds {
 			held[round]++
 		}
 	}
 	n := 0
 	for _, variants := range held {
-		if variants == len(s.AllRounds) {
+		if variants == len(b) {
 			n++
 		}
 	}

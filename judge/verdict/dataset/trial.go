@@ -58,6 +58,15 @@ func (s *Trial) disturbedShare() *float64 {
 	return &s.Disturbance.Moved
 }
 
+// An UnreadError says that the recordings of a trial cannot be read.
+type UnreadError struct {
+	Trial int // its number
+	Err   error
+}
+
+func (e *UnreadError) Error() string { return fmt.Sprintf("trial %d: %v", e.Trial, e.Err) }
+func (e *UnreadError) Unwrap() error { return e.Err }
+
 // TakeAll examines all trials, by number, and decides which count.
 func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
 	var recorded []*rundir.Trial
@@ -69,7 +78,7 @@ func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
 	for _, from := range sources {
 		s, err := Take(plan, from, substitutes[from.Trial.Number])
 		if err != nil {
-			return nil, fmt.Errorf("trial %d: %w", from.Trial.Number, err)
+			return nil, &UnreadError{from.Trial.Number, err}
 		}
 		trials = append(trials, s)
 	}
