@@ -18,7 +18,7 @@ func says() Role {
 }
 
 func TestMain(m *testing.M) {
-	if code, ran := Run(os.Args[1:], Role{"__nothing", nil}, says()); ran {
+	if code, ran := Run(os.Args[1:], Role{"__nothing", nil}, says(), answers()); ran {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

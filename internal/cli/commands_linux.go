@@ -8,6 +8,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/buildinfo"
 	"dyno/internal/cli/doctor"
+	"dyno/internal/cli/imports"
 	"dyno/internal/cli/serve"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
@@ -22,5 +23,5 @@ func (a *app) linuxCommands() []*cobra.Command {
 
 // roles are those of processes that dyno starts of itself.
 func roles() []child.Role {
-	return []child.Role{target.Role(), generator.Role(observation.OfPart), remote.Role(), sysctl.Role(), disturb.Role()}
+	return []child.Role{target.Role(), generator.Role(observation.OfPart), remote.Role(), sysctl.Role(), disturb.Role(), imports.Role()}
 }

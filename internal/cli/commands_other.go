@@ -10,6 +10,7 @@ import (
 
 	"dyno/host/child"
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/imports"
 )
 
 // linuxCommands returns commands that say what is missing here.
@@ -35,4 +36,5 @@ func (a *app) startControl(context.Context, *controlPlane) (started bool, err er
 	return false, nil
 }
 
-func roles() []child.Role { return nil }
+// roles are those of processes that dyno starts of itself.
+func roles() []child.Role { return []child.Role{imports.Role()} }

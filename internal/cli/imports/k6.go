@@ -2,7 +2,6 @@ package imports
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -73,11 +72,12 @@ type k6Table struct {
 
 // A k6Recording is what an iteration does.
 type k6Recording struct {
-	once    []k6Event // by setup
-	events  []k6Event
-	tables  []k6Table
-	missing []k6Missing
-	failed  error // what ended it early
+	Once       []k6Event // by setup
+	Events     []k6Event
+	Tables     []k6Table
+	Missing    []k6Missing
+	Failed     string // what ended it early
+	FailedLine int
 }
 
 // A k6Missing is a variable of the environment that a script uses, and that has no value.
@@ -86,21 +86,17 @@ type k6Missing struct {
 	Line int    `json:"line"`
 }
 
-// readK6 records an iteration of a script, twice: what differs then varies from iteration to iteration.
-func readK6(d *draft, src []byte) error {
-	now := time.Now()
-	first, err := newK6Run(d, src, 0, 1, now)
-	if err != nil {
-		return scriptError(d.source.File, err)
-	}
-	second, err := newK6Run(d, src, 1-1e-9, 2, now.Add(time.Hour))
-	if err != nil {
-		return scriptError(d.source.File, err)
-	}
-	options, err := first.options()
+// readK6 records an iteration of a script, in a process of its own.
+func readK6(d *draft, _ []byte) error {
+	session, err := runScript(d)
 	if err != nil {
 		return err
 	}
+	options, err := readOptions(d, session.Options)
+	if err != nil {
+		return err
+	}
+	options.listUnknown(d)
 	d.scenario.Cookies = true // as k6 keeps them
 	scenarios := d.k6Scenarios(options)
 	follows, steps := false, 0
@@ -109,28 +105,28 @@ func readK6(d *draft, src []byte) error {
 			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: s.name, Weight: max(1, s.weight)})
 			d.flow = i + 1
 		}
-		a, b := first.record(&s), second.record(&s)
-		if a.failed != nil {
-			d.leave(lineOfError(a.failed), s.function(), "the iteration ended early: "+thrown(d.source.File, a.failed), "what it had sent until then is carried over")
+		a, b := &session.First[s.number], &session.Second[s.number]
+		if a.Failed != "" {
+			d.leave(a.FailedLine, s.function(), "the iteration ended early: "+a.Failed, "what it had sent until then is carried over")
 		}
 		before := d.count()
-		d.k6Steps(a.once, nil, true)
-		d.k6Steps(a.events, b.events, false)
+		d.k6Steps(a.Once, nil, true)
+		d.k6Steps(a.Events, b.Events, false)
 		steps = d.count() - before
-		d.k6Data(a.tables)
-		d.k6Undefined(slices.Concat(a.once, a.events), a.missing)
-		follows = follows || slices.ContainsFunc(a.events, func(e k6Event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
+		d.k6Data(a.Tables)
+		d.k6Undefined(slices.Concat(a.Once, a.Events), a.Missing)
+		follows = follows || slices.ContainsFunc(a.Events, func(e k6Event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
 	}
 	d.k6Load(options, scenarios, steps)
-	d.k6Thresholds(options.Thresholds, lineOfKey(src, "thresholds", 0))
+	d.k6Thresholds(options.Thresholds, lineOfKey(d.src, "thresholds", 0))
 	if follows && options.MaxRedirects != 0 {
 		d.leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
 	}
-	if first.exports.Get("teardown") != nil {
-		d.leave(lineOfKey(src, "teardown", 0), "teardown", "nothing is sent after the load", "")
+	if session.Exports["teardown"] {
+		d.leave(lineOfKey(d.src, "teardown", 0), "teardown", "nothing is sent after the load", "")
 	}
-	if first.exports.Get("handleSummary") != nil {
-		d.leave(lineOfKey(src, "handleSummary", 0), "handleSummary", "dyno report has forms of its own", "")
+	if session.Exports["handleSummary"] {
+		d.leave(lineOfKey(d.src, "handleSummary", 0), "handleSummary", "dyno report has forms of its own", "")
 	}
 	return nil
 }
@@ -143,38 +139,6 @@ func (d *draft) count() (n int) {
 		}
 	})
 	return n
-}
-
-// record carries out an iteration.
-func (r *k6Run) record(s *k6Scenario) (out k6Recording) {
-	function := s.function()
-	k6 := r.vm.Get("__k6").ToObject(r.vm)
-	if out.failed = k6.Set("environment", s.Environment); out.failed != nil {
-		return out
-	}
-	made := func() int { return int(k6.Get("events").ToObject(r.vm).Get("length").ToInteger()) }
-	start := made()
-	data, err := r.call("setup")
-	begin := made()
-	if err == nil {
-		_, err = r.call(function, data)
-	}
-	if out.failed = err; r.exports.Get(function) == nil {
-		out.failed = fmt.Errorf("the script exports no function %s", function)
-	}
-	var all []k6Event // taken at the end: what setup has received may be used later
-	for name, into := range map[string]any{"events": &all, "tables": &out.tables, "missing": &out.missing} {
-		text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
-		if err == nil {
-			err = json.Unmarshal(text, into)
-		}
-		if err != nil {
-			out.failed = cmp.Or(out.failed, err)
-			return out
-		}
-	}
-	out.once, out.events = all[start:begin], all[begin:]
-	return out
 }
 
 // k6Steps adds what was recorded. Like is what another iteration does.

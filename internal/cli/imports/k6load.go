@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grafana/sobek"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"dyno/lab/plan"
 )
@@ -27,14 +28,17 @@ type k6Options struct {
 	RPS          float64                      `json:"rps"`
 	MaxRedirects int                          `json:"maxRedirects"`
 
+	text      json.RawMessage
 	scenarios []k6Scenario
 }
 
 // A k6Scenario is one of k6's, or what the options say without any.
 type k6Scenario struct {
 	name   string
+	number int // among the scenarios
 	line   int
 	weight int
+	text   json.RawMessage
 
 	Executor    string            `json:"executor"`
 	Exec        string            `json:"exec"`
@@ -96,9 +100,9 @@ const k6Known = ` vus duration iterations stages scenarios thresholds insecureSk
 // k6ScenarioKnown are those of a scenario.
 const k6ScenarioKnown = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
 
-// unknown lists settings of an object that are not carried over.
-func (r *k6Run) unknown(object *sobek.Object, known, within string, line int) {
-	for _, name := range object.Keys() {
+// listUnknown lists settings of an object that are not carried over.
+func (d *draft) listUnknown(object json.RawMessage, known, within string, line int) {
+	for _, name := range keysOf(object) {
 		if slices.Contains(strings.Fields(known), name) {
 			continue
 		}
@@ -109,44 +113,80 @@ func (r *k6Run) unknown(object *sobek.Object, known, within string, line int) {
 		case name == "tags":
 			hint = "figures have no tags of their own; steps have names, which thresholds can refer to"
 		}
-		r.d.leave(cmp.Or(lineOfKey(r.d.src, name, line), line), within+"."+name, "the experiment has no such setting", hint)
+		d.leave(cmp.Or(lineOfKey(d.src, name, line), line), within+"."+name, "the experiment has no such setting", hint)
 	}
 }
 
-// options reads what the script exports.
-func (r *k6Run) options() (*k6Options, error) {
-	o := &k6Options{MaxRedirects: 10}
-	exported := r.exports.Get("options")
-	if exported == nil || exported.ExportType() == nil {
-		return o, nil
+// listUnknown lists the settings that are not carried over.
+func (o *k6Options) listUnknown(d *draft) {
+	d.listUnknown(o.text, k6Known, "options", lineOfKey(d.src, "options", 0))
+	for _, s := range o.scenarios {
+		d.listUnknown(s.text, k6ScenarioKnown, "scenario "+s.name, s.line)
 	}
-	object := exported.ToObject(r.vm)
-	text, err := object.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(text, o)
+}
+
+// keysOf returns the names of an object's members in their order.
+func keysOf(object json.RawMessage) (names []string) {
+	dec := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {
+		return nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("line %d: %w", lineOfKey(r.d.src, "options", 0), err)
-	}
-	r.unknown(object, k6Known, "options", lineOfKey(r.d.src, "options", 0))
-	all := object.Get("scenarios")
-	if all == nil || all.ExportType() == nil {
-		return o, nil
-	}
-	for _, name := range all.ToObject(r.vm).Keys() {
-		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), line: lineOfKey(r.d.src, name, 0)}
-		scenario := all.ToObject(r.vm).Get(name).ToObject(r.vm)
-		r.unknown(scenario, k6ScenarioKnown, "scenario "+name, s.line)
-		text, err := scenario.MarshalJSON()
-		if err == nil {
-			err = json.Unmarshal(text, &s)
-		}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
 		if err != nil {
+			break
+		}
+		names = append(names, name.String())
+		if dec.SkipValue() != nil {
+			break
+		}
+	}
+	return names
+}
+
+// readOptions reads what the script exports.
+func readOptions(d *draft, text json.RawMessage) (*k6Options, error) {
+	o := &k6Options{MaxRedirects: 10, text: text}
+	if len(text) == 0 {
+		return o, nil
+	}
+	var all struct {
+		Scenarios json.RawMessage `json:"scenarios"`
+	}
+	if err := errors.Join(json.Unmarshal(text, o), json.Unmarshal(text, &all)); err != nil {
+		return nil, fmt.Errorf("line %d: %w", lineOfKey(d.src, "options", 0), err)
+	}
+	var each map[string]json.RawMessage
+	if json.Unmarshal(all.Scenarios, &each) != nil {
+		return o, nil
+	}
+	for _, name := range keysOf(all.Scenarios) {
+		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), number: len(o.scenarios), line: lineOfKey(d.src, name, 0), text: each[name]}
+		if err := json.Unmarshal(s.text, &s); err != nil {
 			return nil, fmt.Errorf("line %d: %w", s.line, err)
 		}
 		o.scenarios = append(o.scenarios, s)
 	}
 	return o, nil
+}
+
+// all returns the scenarios, or what the options say without any.
+func (o *k6Options) all() []k6Scenario {
+	if len(o.scenarios) > 0 {
+		return o.scenarios
+	}
+	s := o.k6Scenario
+	switch {
+	case len(s.Stages) > 0:
+		s.Executor = "ramping-vus"
+	case s.Iterations > 0:
+		s.Executor = "shared-iterations"
+	case s.Duration > 0:
+		s.Executor = "constant-vus"
+	default:
+		s.Executor, s.Iterations = "per-vu-iterations", 1
+	}
+	return []k6Scenario{s}
 }
 
 // function is the name of the function that an iteration calls.
@@ -156,18 +196,7 @@ func (s *k6Scenario) function() string { return cmp.Or(s.Exec, "default") }
 // else the first.
 func (d *draft) k6Scenarios(o *k6Options) []k6Scenario {
 	if len(o.scenarios) == 0 {
-		s := o.k6Scenario
-		switch {
-		case len(s.Stages) > 0:
-			s.Executor = "ramping-vus"
-		case s.Iterations > 0:
-			s.Executor = "shared-iterations"
-		case s.Duration > 0:
-			s.Executor = "constant-vus"
-		default:
-			s.Executor, s.Iterations = "per-vu-iterations", 1
-		}
-		return []k6Scenario{s}
+		return o.all()
 	}
 	first := o.scenarios[0]
 	kept := []k6Scenario{}

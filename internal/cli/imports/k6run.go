@@ -4,24 +4,22 @@ import (
 	_ "embed" // k6.js
 	"encoding/base64"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/grafana/sobek"
 )
 
-// Bounds of a script that runs.
+// Bounds of a script that runs, within those of its process.
 const (
-	scriptTime    = 5 * time.Second
-	scriptMemory  = 1 << 30 // bytes that the program may grow by meanwhile
-	scriptStack   = 2000    // calls
-	scriptModules = 100     // files that it imports
+	scriptStack   = 2000 // calls
+	scriptModules = 100  // files that it imports
 )
 
 //go:embed k6.js
@@ -47,14 +45,12 @@ type k6Run struct {
 	modules map[string]sobek.ModuleRecord
 	folders map[sobek.ModuleRecord]string // of the files
 	exports *sobek.Object
-
-	until  time.Time // when it is ended
-	silent bool      // what is not carried over was listed before
+	silent  bool // what is not carried over was listed before
 }
 
 // newK6Run loads a script. A number in place of what is random, and of the user, tells two runs apart.
 func newK6Run(d *draft, src []byte, random float64, user int, now time.Time) (*k6Run, error) {
-	r := &k6Run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: user > 1, until: time.Now().Add(scriptTime)}
+	r := &k6Run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: user > 1}
 	r.vm.SetMaxCallStackSize(scriptStack)
 	r.vm.SetTimeSource(func() time.Time { return now })
 	environment := map[string]string{}
@@ -77,13 +73,10 @@ func newK6Run(d *draft, src []byte, random float64, user int, now time.Time) (*k
 			return nil, err
 		}
 	}
-	err := r.bounded(func() error {
-		if _, err := r.vm.RunScript("k6.js", k6Source); err != nil {
-			return err
-		}
-		return r.load(src)
-	})
-	return r, err
+	if _, err := r.vm.RunScript("k6.js", k6Source); err != nil {
+		return nil, err
+	}
+	return r, r.load(src)
 }
 
 // load runs the script's outermost part.
@@ -110,57 +103,74 @@ func (r *k6Run) load(src []byte) error {
 	return nil
 }
 
-// bounded runs a part of the script within its bounds. A panic of the interpreter is a fault of the script.
-func (r *k6Run) bounded(run func() error) (err error) {
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		for tick := time.NewTicker(20 * time.Millisecond); ; {
-			select {
-			case <-done:
-				tick.Stop()
-				return
-			case <-tick.C:
-			}
-			var m runtime.MemStats
-			if runtime.ReadMemStats(&m); time.Now().After(r.until) {
-				r.vm.Interrupt(fmt.Sprintf("the script runs for more than %s", scriptTime))
-			} else if m.HeapAlloc > before.HeapAlloc+scriptMemory {
-				r.vm.Interrupt(fmt.Sprintf("the script needs more than %d MiB", scriptMemory>>20))
-			}
-		}
-	}()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the interpreter failed: %v", p)
-		}
-	}()
-	return run()
-}
-
 // call calls a function that the script exports. It returns undefined if there is none.
 func (r *k6Run) call(name string, args ...sobek.Value) (result sobek.Value, err error) {
 	f, is := sobek.AssertFunction(r.exports.Get(name))
 	if !is {
 		return sobek.Undefined(), nil
 	}
-	err = r.bounded(func() error {
-		if result, err = f(sobek.Undefined(), args...); err != nil {
-			return err
+	if result, err = f(sobek.Undefined(), args...); err != nil {
+		return result, err
+	}
+	if p, is := result.Export().(*sobek.Promise); is {
+		switch result = p.Result(); p.State() {
+		case sobek.PromiseStateRejected:
+			return result, errors.New(result.String())
+		case sobek.PromiseStatePending:
+			return result, errors.New("the function waits for what does not come")
 		}
-		if p, is := result.Export().(*sobek.Promise); is {
-			switch result = p.Result(); p.State() {
-			case sobek.PromiseStateRejected:
-				return errors.New(result.String())
-			case sobek.PromiseStatePending:
-				return errors.New("the function waits for what does not come")
-			}
+	}
+	return result, nil
+}
+
+// record carries out an iteration.
+func (r *k6Run) record(s *k6Scenario) (out k6Recording) {
+	function := s.function()
+	k6 := r.vm.Get("__k6").ToObject(r.vm)
+	fail := func(err error) k6Recording {
+		if err != nil && out.Failed == "" {
+			out.Failed, out.FailedLine = thrown(r.d.source.File, err), lineOfError(err)
 		}
-		return nil
-	})
-	return result, err
+		return out
+	}
+	if err := k6.Set("environment", s.Environment); err != nil {
+		return fail(err)
+	}
+	made := func() int { return int(k6.Get("events").ToObject(r.vm).Get("length").ToInteger()) }
+	start := made()
+	data, err := r.call("setup")
+	begin := made()
+	if err == nil {
+		_, err = r.call(function, data)
+	}
+	if r.exports.Get(function) == nil {
+		err = fmt.Errorf("the script exports no function %s", function)
+	}
+	_ = fail(err)
+	var all []k6Event // taken at the end: what setup has received may be used later
+	for name, into := range map[string]any{"events": &all, "tables": &out.Tables, "missing": &out.Missing} {
+		text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(text, into)
+		}
+		if err != nil {
+			return fail(err)
+		}
+	}
+	if begin > len(all) { // the script has changed what it must not
+		return fail(errors.New("the script takes requests back"))
+	}
+	out.Once, out.Events = all[start:begin], all[begin:]
+	return out
+}
+
+// options returns what the script exports as options, in JSON; nil if there are none.
+func (r *k6Run) options() (json.RawMessage, error) {
+	exported := r.exports.Get("options")
+	if exported == nil || exported.ExportType() == nil {
+		return nil, nil
+	}
+	return exported.ToObject(r.vm).MarshalJSON()
 }
 
 // line returns the line of the script from which k6.js is being called.

@@ -1,9 +1,7 @@
 package imports
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	_ "embed" // locust.py
 	"encoding/json"
 	"errors"
@@ -13,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	process "dyno/host/child"
 	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
 )
 
-// locustTime bounds how long Python may read a file.
-const locustTime = 20 * time.Second
+// locustLimits bound the process in which Python reads a file.
+var locustLimits = process.Limits{Time: time.Minute, CPU: 10 * time.Second, Memory: 768 << 20, Output: 32 << 20}
 
 //go:embed locust.py
 var locustSource string
@@ -76,17 +75,20 @@ func readLocust(d *draft, src []byte) error {
 	if err != nil {
 		return errors.New("a locustfile is read by Python's own parser: python3 (3.10 or later) must be installed")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), locustTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-I", "-c", locustSource) //nolint:gosec // the program is part of dyno
-	var out, faults bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(src), &out, &faults
-	if err := cmd.Run(); err != nil {
-		lines := strings.Split(strings.TrimSpace(faults.String()), "\n")
+	cmd := exec.Command(python, "-I", "-c", locustSource) //nolint:gosec // the program is part of dyno
+	out, err := process.Ask(cmd, src, locustLimits)
+	limit, failed := (*process.LimitError)(nil), (*process.FailedError)(nil)
+	switch {
+	case errors.As(err, &limit):
+		return fmt.Errorf("python3 needs %w to read it", err)
+	case errors.As(err, &failed):
+		lines := strings.Split(strings.TrimSpace(failed.Says), "\n")
 		return fmt.Errorf("python3 cannot read it: %s", cmp.Or(lines[len(lines)-1], err.Error()))
+	case err != nil:
+		return err
 	}
 	var f locustFile
-	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+	if err := json.Unmarshal(out, &f); err != nil {
 		return err
 	}
 	for _, i := range f.Items {

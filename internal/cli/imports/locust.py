@@ -393,6 +393,7 @@ def tasks_of(cls, names, classes, depth=0):
 
 
 def main():
+    print(flush=True)  # the limits of this process are set before it gets the file
     try:
         tree = ast.parse(sys.stdin.buffer.read())
     except SyntaxError as e:

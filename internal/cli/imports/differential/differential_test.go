@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"dyno/host/child"
 	"dyno/internal/cli/imports"
 	"dyno/internal/leak"
 	"dyno/lab/generator"
@@ -30,7 +31,13 @@ var (
 	update = flag.Bool("update", false, "rewrite the differences that imports list")
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+// TestMain lets the test binary be the process in which scripts of k6 run.
+func TestMain(m *testing.M) {
+	if code, ran := child.Run(os.Args[1:], imports.Role()); ran {
+		os.Exit(code)
+	}
+	leak.Main(m)
+}
 
 // hangGuard bounds what a tool takes. It is no expectation of speed.
 const hangGuard = 2 * time.Minute

@@ -1,0 +1,98 @@
+package child
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answers passes one limit of those that Ask sets, or repeats its input.
+func answers() Role {
+	return Role{"__answer", func(args []string) int {
+		if err := Begin(64 << 20); err != nil {
+			return 1
+		}
+		input, err := io.ReadAll(os.Stdin)
+		switch {
+		case err != nil:
+			return 1
+		case args[0] == "repeat":
+			_, _ = os.Stdout.Write(input)
+		case args[0] == "loop":
+			for {
+			}
+		case args[0] == "wait":
+			select {}
+		case args[0] == "grow":
+			var all [][]byte
+			for {
+				all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+			}
+		case args[0] == "reserve":
+			all := make([]byte, 8<<30)
+			<-make(chan byte, all[0])
+		case args[0] == "talk":
+			for {
+				_, _ = os.Stdout.Write(input)
+			}
+		case args[0] == "nest":
+			return nest(0)
+		case args[0] == "fail":
+			_, _ = os.Stderr.WriteString(strings.Repeat("why", mostFaults))
+			return 3
+		}
+		return 0
+	}}
+}
+
+func nest(n int) int { return nest(n+1) + 1 }
+
+// A process that passes a limit is ended, and the error says which one it was.
+func TestLimits(t *testing.T) {
+	input := bytes.Repeat([]byte("line\n"), 100_000)
+	for does, want := range map[string]string{
+		"repeat":  "",
+		"loop":    "more than 1s of processor time",
+		"grow":    "more than 64 MiB of memory",
+		"reserve": "more than 64 MiB of memory",
+		"talk":    "more than 1 MiB of output",
+	} {
+		l := Limits{time.Minute, time.Second, 64 << 20, 1 << 20}
+		output, err := Ask(answers().Command(nil, does), input, l)
+		limit := (*LimitError)(nil)
+		switch {
+		case want == "" && (err != nil || !bytes.Equal(output, input)):
+			t.Errorf("%s: %d bytes, %v", does, len(output), err)
+		case want != "" && (!errors.As(err, &limit) || limit.Error() != want):
+			t.Errorf("%s: %v, want %s", does, err, want)
+		}
+	}
+	l := Limits{100 * time.Millisecond, time.Minute, 1 << 30, 1 << 20}
+	if _, err := Ask(answers().Command(nil, "wait"), input, l); err == nil || err.Error() != "more than 100ms" {
+		t.Error(err)
+	}
+	l = Limits{time.Minute, time.Minute, 1 << 30, 1 << 20}
+	if _, err := Ask(answers().Command(nil, "nest"), input, l); err == nil || !strings.Contains(err.Error(), "nested too deep") {
+		t.Error(err)
+	}
+}
+
+// What a process says on standard error is kept up to a bound, and a program that is not ready gets no input.
+func TestFailures(t *testing.T) {
+	l := Limits{time.Minute, time.Minute, 1 << 30, 1 << 20}
+	_, err := Ask(answers().Command(nil, "fail"), nil, l)
+	if failed := (*FailedError)(nil); !errors.As(err, &failed) || len(failed.Says) != mostFaults {
+		t.Error(err)
+	}
+	if _, err := Ask(exec.Command("echo", "ready"), nil, l); err == nil || !strings.Contains(err.Error(), "empty line") {
+		t.Error(err)
+	}
+	if _, err := Ask(exec.Command("true"), nil, l); err == nil {
+		t.Error("a program that says nothing is ready")
+	}
+}

@@ -1,0 +1,134 @@
+package imports
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	process "dyno/host/child"
+)
+
+// scriptLimits bound the process in which a script runs.
+var scriptLimits = process.Limits{Time: 30 * time.Second, CPU: 5 * time.Second, Memory: 768 << 20, Output: 32 << 20}
+
+// Role runs a script of k6 in a process of its own: the interpreter cannot be interrupted in a regular expression, or
+// in a native function of a large array.
+func Role() process.Role {
+	return process.Role{Name: "__run-k6", Main: func([]string) int {
+		if err := runTask(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}}
+}
+
+// A k6Task is what the process is given.
+type k6Task struct {
+	Source Source
+	Script []byte
+}
+
+// A k6Session is what the process has found.
+type k6Session struct {
+	Failed        string          // why there is nothing else
+	Options       json.RawMessage // that the script exports
+	Exports       map[string]bool // functions that are not called
+	First, Second []k6Recording   // of each scenario
+
+	// What its draft holds.
+	Items   []Item
+	Marks   []string
+	Used    map[string]bool
+	Numbers map[string]bool
+}
+
+// runTask runs a script twice.
+func runTask(in io.Reader, out io.Writer) error {
+	if err := process.Begin(scriptLimits.Memory); err != nil {
+		return err
+	}
+	var task k6Task
+	if err := json.NewDecoder(in).Decode(&task); err != nil {
+		return err
+	}
+	d := newDraft(task.Source)
+	d.src = task.Script
+	var s k6Session
+	if err := s.run(d); err != nil {
+		s = k6Session{Failed: err.Error()}
+	}
+	s.Items, s.Marks, s.Used, s.Numbers = d.items, d.marks, d.used, d.numbers
+	return json.NewEncoder(out).Encode(&s)
+}
+
+// run records an iteration of each scenario, twice: what differs then varies from iteration to iteration. A panic of
+// the interpreter is a fault of the script.
+func (s *k6Session) run(d *draft) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the interpreter failed: %v", p)
+		}
+	}()
+	now := time.Now()
+	first, err := newK6Run(d, d.src, 0, 1, now)
+	if err != nil {
+		return scriptError(d.source.File, err)
+	}
+	second, err := newK6Run(d, d.src, 1-1e-9, 2, now.Add(time.Hour))
+	if err != nil {
+		return scriptError(d.source.File, err)
+	}
+	if s.Options, err = first.options(); err != nil {
+		return scriptError(d.source.File, err)
+	}
+	s.Exports = map[string]bool{}
+	for _, name := range []string{"teardown", "handleSummary"} {
+		s.Exports[name] = first.exports.Get(name) != nil
+	}
+	options, err := readOptions(d, s.Options)
+	if err != nil {
+		return err
+	}
+	for _, scenario := range options.all() {
+		s.First = append(s.First, first.record(&scenario))
+		s.Second = append(s.Second, second.record(&scenario))
+	}
+	return nil
+}
+
+// runScript runs the script in a process of its own, within its limits.
+func runScript(d *draft) (*k6Session, error) {
+	input, err := json.Marshal(k6Task{d.source, d.src})
+	if err != nil {
+		return nil, err
+	}
+	output, err := process.Ask(Role().Command(os.Environ()), input, scriptLimits)
+	limit, failed := (*process.LimitError)(nil), (*process.FailedError)(nil)
+	switch {
+	case errors.As(err, &limit):
+		return nil, fmt.Errorf("the script needs %w", err)
+	case errors.As(err, &failed):
+		first, _, _ := strings.Cut(failed.Says, "\n")
+		return nil, fmt.Errorf("the interpreter failed: %w: %s", err, first)
+	case err != nil:
+		return nil, err
+	}
+	var s k6Session
+	if err := json.Unmarshal(output, &s); err != nil {
+		return nil, err
+	}
+	if s.Failed != "" {
+		return nil, errors.New(s.Failed)
+	}
+	for _, i := range s.Items {
+		d.leave(i.Line, i.What, i.Why, i.Hint)
+	}
+	d.marks, d.used, d.numbers = s.Marks, maps.Clone(s.Used), s.Numbers
+	return &s, nil
+}
