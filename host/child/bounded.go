@@ -39,7 +39,7 @@ func (e *FailedError) Unwrap() error { return e.err }
 
 const (
 	mostFaults  = 64 << 10 // bytes of standard error that are kept
-	memoryCode  = 83       // the exit code of a process that Begin ended
+	memoryCode  = 83       // the exit code of a process that Answer ended
 	memoryCheck = 10 * time.Millisecond
 	mostStack   = 128 << 20 // bytes of the stack of a goroutine; Go would allow 1 GB
 )
@@ -48,7 +48,7 @@ const (
 // its input: by then its limits are in force. Ask ends a process that passes one of them.
 //
 // Time and Output hold on each system. The kernel enforces CPU and Memory on Linux only: os/exec cannot start a process
-// with such limits elsewhere. There a role of this program bounds its memory by Begin, and any other program has
+// with such limits elsewhere. There a role of this program bounds its memory by Answer, and any other program has
 // the limit of time alone.
 func Ask(cmd *exec.Cmd, input []byte, l Limits) ([]byte, error) {
 	in, inErr := cmd.StdinPipe()
@@ -125,8 +125,9 @@ func (l Limits) explain(state *os.ProcessState, says string, ended error) error 
 	return &FailedError{says, ended}
 }
 
-// Begin is what a role that Ask starts calls first. It says the empty line, and bounds the memory of this process.
-func Begin(memory uint64) error {
+// Answer is the other side of Ask in a role: it turns the input into the output, and returns the exit code. It bounds
+// the memory of this process, on each system.
+func Answer(memory uint64, turn func(input []byte) (output []byte, err error)) (code int) {
 	debug.SetMaxStack(mostStack)
 	debug.SetMemoryLimit(int64(memory / 4 * 3)) // then the garbage collector works harder
 	go func() {
@@ -138,7 +139,21 @@ func Begin(memory uint64) error {
 		}
 	}()
 	_, err := os.Stdout.WriteString("\n")
-	return err
+	var input, output []byte
+	if err == nil {
+		input, err = io.ReadAll(os.Stdin)
+	}
+	if err == nil {
+		output, err = turn(input)
+	}
+	if err == nil {
+		_, err = os.Stdout.Write(output)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // beginning keeps the first bytes that are written to it.

@@ -3,8 +3,6 @@ package child
 import (
 	"bytes"
 	"errors"
-	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -14,39 +12,30 @@ import (
 // answers passes one limit of those that Ask sets, or repeats its input.
 func answers() Role {
 	return Role{"__answer", func(args []string) int {
-		if err := Begin(64 << 20); err != nil {
-			return 1
-		}
-		input, err := io.ReadAll(os.Stdin)
-		switch {
-		case err != nil:
-			return 1
-		case args[0] == "repeat":
-			_, _ = os.Stdout.Write(input)
-		case args[0] == "loop":
-			for {
+		return Answer(64<<20, func(input []byte) ([]byte, error) {
+			switch args[0] {
+			case "loop":
+				for {
+				}
+			case "wait":
+				select {}
+			case "grow":
+				var all [][]byte
+				for {
+					all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+				}
+			case "reserve":
+				all := make([]byte, 8<<30)
+				<-make(chan byte, all[0])
+			case "talk":
+				return bytes.Repeat(input, 100), nil
+			case "nest":
+				return make([]byte, nest(0)), nil
+			case "fail":
+				return nil, errors.New(strings.Repeat("why", mostFaults))
 			}
-		case args[0] == "wait":
-			select {}
-		case args[0] == "grow":
-			var all [][]byte
-			for {
-				all = append(all, bytes.Repeat([]byte{1}, 1<<20))
-			}
-		case args[0] == "reserve":
-			all := make([]byte, 8<<30)
-			<-make(chan byte, all[0])
-		case args[0] == "talk":
-			for {
-				_, _ = os.Stdout.Write(input)
-			}
-		case args[0] == "nest":
-			return nest(0)
-		case args[0] == "fail":
-			_, _ = os.Stderr.WriteString(strings.Repeat("why", mostFaults))
-			return 3
-		}
-		return 0
+			return input, nil
+		})
 	}}
 }
 

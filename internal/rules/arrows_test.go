@@ -29,7 +29,7 @@ var arrows = []arrow{
 	{"internal/cli/planflags", []string{"lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
 	{"internal/cli/imports", []string{"host/child", "internal/cli/foreign", "lab/plan", "lab/planfile", "load/rpc", "load/scenario", "load/wire/http1"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
-	{"internal/cli/imports/differential", []string{"internal/cli/imports", "lab/generator", "lab/plan"}, "its tests run what was imported next to the tool itself"},
+	{"internal/cli/imports/differential", []string{"host/child", "internal/cli/imports", "lab/generator", "lab/plan"}, "its tests run what was imported next to the tool itself"},
 	{"internal/cli/live", []string{"internal/filelock", "results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
 	{"internal/cli/output", []string{"internal/terminal", "results/rundir", "internal/errno", "internal/cli/command", "report"}, "results are written, whatever they are of"},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"strings"
@@ -19,13 +18,7 @@ var scriptLimits = process.Limits{Time: 30 * time.Second, CPU: 5 * time.Second, 
 // Role runs a script of k6 in a process of its own: the interpreter cannot be interrupted in a regular expression, or
 // in a native function of a large array.
 func Role() process.Role {
-	return process.Role{Name: "__run-k6", Main: func([]string) int {
-		if err := runTask(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return 0
-	}}
+	return process.Role{Name: "__run-k6", Main: func([]string) int { return process.Answer(scriptLimits.Memory, runTask) }}
 }
 
 // A k6Task is what the process is given.
@@ -49,13 +42,10 @@ type k6Session struct {
 }
 
 // runTask runs a script twice.
-func runTask(in io.Reader, out io.Writer) error {
-	if err := process.Begin(scriptLimits.Memory); err != nil {
-		return err
-	}
+func runTask(input []byte) ([]byte, error) {
 	var task k6Task
-	if err := json.NewDecoder(in).Decode(&task); err != nil {
-		return err
+	if err := json.Unmarshal(input, &task); err != nil {
+		return nil, err
 	}
 	d := newDraft(task.Source)
 	d.src = task.Script
@@ -64,7 +54,7 @@ func runTask(in io.Reader, out io.Writer) error {
 		s = k6Session{Failed: err.Error()}
 	}
 	s.Items, s.Marks, s.Used, s.Numbers = d.items, d.marks, d.used, d.numbers
-	return json.NewEncoder(out).Encode(&s)
+	return json.Marshal(&s)
 }
 
 // run records an iteration of each scenario, twice: what differs then varies from iteration to iteration. A panic of
