@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/judge/verdict/checks"
 	"dyno/load/hist"
 	"dyno/report/export"
 	"dyno/results/rundir"
@@ -38,10 +40,15 @@ func writtenLoad(t *testing.T) *rundir.Folder {
 		t.Fatal(err)
 	}
 	log, err := hist.NewLogWriter(file, time.Unix(1e9, 0))
-	for i, tag := range []string{rundir.TagResponse, rundir.TagService, rundir.TagFirstByte} {
+	for i, tag := range []string{rundir.TagResponse, rundir.TagService, rundir.TagFirstByte, rundir.TagGivenUp, rundir.TagGivenService} {
 		h := hist.New()
 		for n := range int64(20_000) {
-			h.Record(1e6 + 100*n - 3e5*int64(i)) // responses take from 1 ms to 3 ms
+			if i < 3 {
+				h.Record(1e6 + 100*n - 3e5*int64(i)) // responses take from 1 ms to 3 ms
+			}
+		}
+		if tag != rundir.TagFirstByte {
+			h.RecordN(5e7, 40) // the timeouts
 		}
 		err = errors.Join(err, log.Write(hist.Interval{Tag: tag, Start: 2 * time.Second, Length: 5 * time.Second, Hist: h}))
 	}
@@ -183,16 +190,21 @@ func TestLoadsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := rundir.QuantilesOf(response)
+	givenUp, err := f.Trials[0].Latency(rundir.TagGivenUp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := rundir.QuantilesOf(response.Without(givenUp))
 	texts := map[string]string{"hey": loadAs(t, f, "hey"), "vegeta": loadAs(t, f, "vegeta")}
 	for _, c := range []struct {
 		tool, pattern string
 		want          []float64
 	}{
 		{"hey", `Total:\s+([\d.]+) secs`, []float64{5}},
-		{"hey", `Slowest:\s+([\d.]+) secs\s+Fastest:\s+([\d.]+) secs\s+Average:\s+([\d.]+) secs`, []float64{*q.Max, 1e-3, *q.Mean}},
+		{"hey", `Slowest:\s+([\d.]+) secs\s+Fastest:\s+([\d.]+) secs\s+Average:\s+([\d.]+) secs`, []float64{*good.Max, 1e-3, *good.Mean}},
 		{"hey", `Requests/sec:\s+([\d.]+)`, []float64{3998}},
 		{"hey", `Total data:\s+(\d+) bytes\s+Size/request:\s+(\d+) bytes`, []float64{1_999_000, 100}},
-		{"hey", `50%+ in ([\d.]+) secs\s+75%+ in ([\d.]+) secs\s+90%+ in ([\d.]+) secs\s+95%+ in ([\d.]+) secs\s+99%+ in ([\d.]+) secs`, []float64{*q.P50, *q.P75, *q.P90, *q.P95, *q.P99}},
+		{"hey", `50%+ in ([\d.]+) secs\s+75%+ in ([\d.]+) secs\s+90%+ in ([\d.]+) secs\s+95%+ in ([\d.]+) secs\s+99%+ in ([\d.]+) secs`, []float64{*good.P50, *good.P75, *good.P90, *good.P95, *good.P99}},
 		{"hey", `\[200\]\s+(\d+) responses\s+\[503\]\s+(\d+) responses`, []float64{20_000, 60}},
 		{"hey", `^  \[(\d+)\]\s+dropped\n  \[(\d+)\]\s+timeout`, []float64{300, 40}},
 		{"vegeta", `^Requests\s+\[total, rate, throughput\]\s+(\d+), ([\d.]+), ([\d.]+)$`, []float64{20_400, 4080, 3998}},
@@ -233,22 +245,101 @@ func TestLoadsOfUsers(t *testing.T) {
 	}
 }
 
-// A quantile beyond which no time lies is not known, and not the maximum.
+// A quantile beyond which no time lies is the longest time where a form has one at all. What was not measured is left out.
 func TestLoadsOfFew(t *testing.T) {
 	f := writtenLoad(t)
-	f.Run.Variants[0].Counts.ReceivedBytes = 0
+	f.Run.Variants[0].Counts.ReceivedBytes, f.Run.Variants[0].Counts.Timeouts = 0, 0
 	if err := os.WriteFile(filepath.Join(f.Dir, f.Trials[0].Name, rundir.LatencyFile), few(t), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for tool, gone := range map[string]string{"k6": `p\(95\)|data_received|waiting`, "oha": `p99|totalData|firstByte`, "hey": `99%|data|wait`, "vegeta": `Bytes`, "vegeta-json": `bytes`} {
+	for tool, gone := range map[string]string{"k6": `data_received|waiting`, "oha": `totalData|firstByte`, "hey": `99%|data|wait`, "vegeta": `Bytes`, "vegeta-json": `bytes`} {
 		text := loadAs(t, f, tool)
 		if found := regexp.MustCompile(gone).FindString(text); found != "" {
 			t.Errorf("%s has %s:\n%s", tool, found, text)
 		}
 	}
-	for _, pattern := range []string{`p\(90\)": 1\n`, `p\(95`} {
-		if has := regexp.MustCompile(pattern).MatchString(loadAs(t, f, "k6")); has != strings.Contains(pattern, "90") {
-			t.Errorf("%s: %v", pattern, has)
+	for tool, pattern := range map[string]string{"k6": `p\(95\)": 1\n`, "oha": `"p99.99": 0.001\n`} {
+		if text := loadAs(t, f, tool); !regexp.MustCompile(pattern).MatchString(text) {
+			t.Errorf("%s: no %s in\n%s", tool, pattern, text)
+		}
+	}
+}
+
+// Nothing answers, or nothing was asked: each form has the fields that its tool writes then, and counts each request
+// that was due. Files in testdata/tools are what the tools wrote of a server that nobody reaches.
+func TestLoadsOfNothing(t *testing.T) {
+	for name, counts := range map[string]rundir.Counts{
+		"timeouts":   {Scheduled: 4, Sent: 4, Timeouts: 4, ByKind: map[string]int64{"timeout": 4}},
+		"drops":      {Scheduled: 4, Dropped: 4},
+		"refused":    {Scheduled: 4, Sent: 4, Errors: 4, ByKind: map[string]int64{"connect": 4}},
+		"resets":     {Scheduled: 4, Sent: 4, Errors: 4, ReceivedBytes: 12, ByKind: map[string]int64{"reset": 4}},
+		"unfinished": {Scheduled: 4, Sent: 4, Unfinished: 4, ByKind: map[string]int64{"unfinished": 4}},
+		"carried":    {Carried: rundir.Carried{Scheduled: 4, Timeouts: 4}},
+		"no request": {},
+	} {
+		f := writtenLoad(t)
+		v := &f.Run.Variants[0]
+		v.Counts, v.Throughput.Estimate, v.Errors = counts, ptr(0.), checks.Failures(counts)
+		var b bytes.Buffer
+		log, err := hist.NewLogWriter(&b, time.Unix(1e9, 0))
+		if given := counts.Timeouts + counts.Unfinished; given > 0 {
+			h := hist.New()
+			h.RecordN(5e7, given)
+			for _, tag := range []string{rundir.TagResponse, rundir.TagGivenUp} {
+				err = errors.Join(err, log.Write(hist.Interval{Tag: tag, Start: 2 * time.Second, Length: 5 * time.Second, Hist: h}))
+			}
+		}
+		if err = errors.Join(err, os.WriteFile(filepath.Join(f.Dir, f.Trials[0].Name, rundir.LatencyFile), b.Bytes(), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { inFormOfNothing(t, f, counts.Due()) })
+	}
+}
+
+func inFormOfNothing(t *testing.T, f *rundir.Folder, due int64) {
+	for tool, sample := range map[string]string{"k6": "k6-refused.json", "oha": "oha.json", "vegeta-json": "vegeta-refused.json"} {
+		content, err := os.ReadFile(filepath.Join("testdata", "tools", sample))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := loadAs(t, f, tool)
+		theirs, ours := decoded(t, string(content)), decoded(t, text)
+		inShape(t, tool, theirs, ours)
+		if strings.Contains(text, "null") {
+			t.Errorf("%s: %s", tool, text)
+		}
+		for _, field := range map[string][]string{
+			"k6":          {"metrics.http_req_duration", "metrics.http_req_failed", "metrics.http_req_waiting", "metrics.data_received"},
+			"oha":         {"summary.slowest", "summary.totalData", "latencyPercentiles", "responseTimeHistogram", "firstByteHistogram", "statusCodeDistribution", "errorDistribution", "details.firstByte"},
+			"vegeta-json": {"latencies.max", "bytes_in", "success", "status_codes", "errors"},
+		}[tool] {
+			v := ours
+			for name := range strings.SplitSeq(field, ".") {
+				v = v.(map[string]any)[name]
+			}
+			if v == nil {
+				t.Errorf("%s: no %s", tool, field)
+			}
+		}
+	}
+	vegeta := loadAs(t, f, "vegeta")
+	codes := `(?m)^Status Codes  \[code:count\]\s+$`
+	if due > 0 {
+		codes = fmt.Sprintf(`(?m)^Status Codes  \[code:count\]\s+0:%d  $`, due)
+	}
+	for _, pattern := range []string{codes, `(?m)^Success\s+\[ratio\]\s+0\.00%$`, `(?m)^Latencies\s+\[`, `(?m)^Bytes In\s+\[`, `(?m)^Error Set:$`} {
+		if !regexp.MustCompile(pattern).MatchString(vegeta) {
+			t.Errorf("no %s in\n%s", pattern, vegeta)
+		}
+	}
+	hey := loadAs(t, f, "hey")
+	content, err := os.ReadFile(filepath.Join("testdata", "tools", "hey-refused.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for label := range labels(string(content)) {
+		if measured := !strings.HasPrefix(label, "DNS") && !strings.HasPrefix(label, "req ") && label != "resp read"; measured && !labels(hey)[label] && (label != "Error distribution" || due > 0) {
+			t.Errorf("no %q in\n%s", label, hey)
 		}
 	}
 }

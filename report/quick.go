@@ -32,6 +32,12 @@ func (p *page) quick() {
 	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
 		t.Add(p.Sent(), figure.Whole(c.Sent)+" sent: "+figure.Whole(c.OK)+" ok, "+figure.Whole(c.Errors)+" errors, "+figure.Whole(c.Timeouts)+" timeouts, "+figure.Whole(c.Unfinished)+" unfinished")
 	}
+	if n := c.Carried; n.Scheduled > 0 {
+		t.Add("carried", figure.Whole(n.Scheduled)+" due before the window and unanswered when it began: "+figure.Whole(n.OK)+" ok")
+	}
+	if n := c.NotSent(); n > 0 {
+		t.Add("not sent", figure.Whole(n)+", for want of dyno's own resources")
+	}
 	if c.Redirects != nil {
 		t.Add("redirects", figure.Whole(*c.Redirects)+" followed")
 	}

@@ -62,7 +62,7 @@ type Second struct {
 	Elapsed    float64            `json:"trial_seconds"`  // its end, since the trial's load began
 	Seconds    float64            `json:"length_seconds"` // how long it was
 	Throughput float64            `json:"throughput_per_second"`
-	Failed     uint64             `json:"failed"`
+	Failed     int64              `json:"failed"`           // requests that are measured; in the warm-up, its own
 	Latency    map[string]Latency `json:"latency,omitzero"` // by clock: response, service, delivery; nil in the warm-up, empty in a second of the window without an answer
 }
 

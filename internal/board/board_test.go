@@ -46,7 +46,7 @@ const title = "GET http://127.0.0.1:8080/"
 
 var (
 	median, throughput = 0.002, 1500.
-	finished           = rundir.Trial{Throughput: &throughput, Response: rundir.Quantiles{P50: &median}, Counts: rundir.Counts{Sent: 12, OK: 10}}
+	finished           = rundir.Trial{Throughput: &throughput, Response: rundir.Quantiles{P50: &median}, Counts: rundir.Counts{OK: 10, Dropped: 1, Unfinished: 1}}
 
 	quick  = trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second, Window: 10 * time.Second}
 	boards = map[string]played{
@@ -66,15 +66,19 @@ type played struct {
 func play(b *Board, p played) {
 	b.Begin(p.next)
 	for n := range 10 * p.seconds {
-		i := record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: uint64(1000 + 10*n)}
-		i.ByKind[wire.Status], i.ByKind[wire.Timeout] = p.failed, p.failed
+		i := record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond}
+		ended := record.Outcomes{OK: uint64(1000 + 10*n), Errors: p.failed, Timeouts: p.failed, Dropped: p.failed / 2}
+		ended.ByKind[wire.Status], ended.ByKind[wire.Timeout] = p.failed, p.failed
+		if i.Measured = ended; i.Start < p.next.Warmup {
+			i.Measured, i.Warmup = record.Outcomes{}, ended
+		}
 		if i.Start >= p.next.Warmup {
 			h := hist.New()
 			for k := range int64(100) {
 				h.Record((1 + k/10) * int64(time.Millisecond))
 			}
 			i.Latency[record.Response] = h
-			i.Status = map[int]uint64{200: i.Completed}
+			i.Status = map[int]uint64{200: i.Completed()}
 			if p.failed > 0 {
 				i.Status[503] = p.failed
 			}
@@ -146,10 +150,10 @@ func TestBoardOfLittle(t *testing.T) {
 		t.Error(got)
 	}
 	b.Begin(trial.Planned{Number: 1, Of: 1})
-	b.Interval(record.Interval{Length: time.Second, ByKind: [wire.Kinds]uint64{wire.Connect: 3}})
+	b.Interval(record.Interval{Length: time.Second, Measured: record.Outcomes{Errors: 2, Dropped: 2, Unsent: 1, Generator: 1}})
 	b.Reading(trial.Reading{CPUSeconds: math.NaN(), RSSBytes: math.NaN()})
 	shown, _ = b.take()
-	if got := strings.Join(shown.lines(80, true), "\n"); !strings.Contains(got, "0 ok · \x1b[31m3 failed\x1b[0m") || strings.Contains(got, "NaN") {
+	if got := strings.Join(shown.lines(80, true), "\n"); !strings.Contains(got, "0 ok · \x1b[31m3 failed\x1b[0m · 2 not sent") || strings.Contains(got, "NaN") {
 		t.Error(got)
 	}
 }

@@ -103,34 +103,37 @@ func (s state) lines(width int, colour bool) []string {
 			lines = append(lines, fmt.Sprintf("  %-*s%s", name, label, text))
 		}
 	}
-	failed := plain(s.counts.Failed()) + " failed"
-	if s.counts.Failed() > 0 && colour {
+	c := trial.Counted(&s.counts, s.planned.Warmup)
+	failed := plain(c.Unanswered()) + " failed"
+	if c.Unanswered() > 0 && colour {
 		failed = "\x1b[31m" + failed + "\x1b[0m"
 	}
-	add("responses", plain(s.counts.Completed)+" ok · "+failed)
-	codes := map[string]uint64{}
+	if n := c.NotSent(); n > 0 {
+		failed += " · " + plain(n) + " not sent"
+	}
+	add("responses", plain(c.Answered())+" ok · "+failed)
+	codes := map[string]int64{}
 	for code, n := range s.counts.Status {
-		codes[protocols.StatusName(s.planned.Protocol, code)] += n
+		codes[protocols.StatusName(s.planned.Protocol, code)] += int64(n) //nolint:gosec // a count
 	}
 	add("status", frequent(codes))
-	kinds := map[string]uint64{}
-	for k, n := range s.counts.ByKind {
-		if kind := wire.Kind(k); kind != wire.Status && n > 0 { //nolint:gosec // there are few kinds
-			kinds[kind.String()] = n
-		}
+	kinds := c.ByKind
+	delete(kinds, wire.Status.String())
+	if n := c.Dropped - c.Unsent; n > 0 {
+		kinds["dropped"] = n
 	}
 	add("errors", frequent(kinds))
 	add("server", s.server())
 	return lines
 }
 
-func plain(n uint64) string { return units.Whole(int64(n)) } //nolint:gosec // a count
+func plain(n int64) string { return units.Whole(n) }
 
 // maxKinds is how many status codes, or kinds of errors, are shown.
 const maxKinds = 4
 
 // frequent writes counts, the largest first.
-func frequent(counts map[string]uint64) string {
+func frequent(counts map[string]int64) string {
 	keys := slices.Sorted(maps.Keys(counts))
 	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
 	var parts []string
@@ -271,11 +274,7 @@ func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
 		if t.Response.P99 != nil {
 			line += "  p99 " + figure.Seconds(*t.Response.P99)
 		}
-		failed := t.Counts.Sent - t.Counts.OK
-		if t.Interrupted {
-			failed -= t.Counts.Unfinished
-		}
-		if failed > 0 {
+		if failed := t.Counts.Unanswered(); failed > 0 {
 			line += fmt.Sprintf("  failed %d", failed)
 		}
 		if t.Interrupted {

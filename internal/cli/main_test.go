@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 		"mirror":  mirror,
+		"silent":  silent,
 		"healthd": healthd,
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -129,6 +130,19 @@ func awaitAnswer(address, text string, pattern *regexp.Regexp) error {
 			return errors.Join(fmt.Errorf("%s: no answer like %s; the last one was %s", address, pattern, body), err)
 		}
 	}
+}
+
+// silent is a server that accepts connections at an address and says nothing.
+func silent() {
+	l, err := net.Listen("tcp", os.Args[1])
+	for err == nil {
+		var c net.Conn
+		if c, err = l.Accept(); err == nil {
+			go func() { _, _ = io.Copy(io.Discard, c) }() // until its peer has gone
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // mirror is an HTTP server that prints what it is asked.

@@ -95,7 +95,7 @@ var arrows = []arrow{
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
 	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; only a run without a verdict is judged"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},
-	{"results/push", []string{"load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
+	{"results/push", []string{"results/rundir", "load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
 	{"judge/stat", nil, "statistics are pure"},
 	{"judge/capacity", nil, "a search decides which rate comes next, from the trials so far and nothing else"},

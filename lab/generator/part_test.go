@@ -90,8 +90,8 @@ func TestParts(t *testing.T) {
 // Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
 	p := &part{said: make(chan partReport, maxSaid), reports: bufio.NewReader(strings.NewReader(`{"party":{}}
-{"interval":{"Completed":1,"ByKind":[0,0,0,0,0,2],"Status":{"200":1},"Delivered":3,"Connections":4}}
-{"interval":{"Completed":10,"Status":{"200":10},"Delivered":30,"Connections":5}}
+{"interval":{"Measured":{"OK":1,"Timeouts":2,"ByKind":[0,0,0,0,0,2]},"Status":{"200":1},"Delivered":3,"Connections":4}}
+{"interval":{"Measured":{"OK":10},"Status":{"200":10},"Delivered":30,"Connections":5}}
 {"published":{}}
 `))}
 	p.listen()
@@ -105,10 +105,10 @@ func TestPartsAreSeenLive(t *testing.T) {
 		t.Errorf("%v after the last report", err)
 	}
 	for _, want := range []record.Interval{
-		{Completed: 111, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
-		{Completed: 100, Connections: 7}, // added once
+		{Measured: record.Outcomes{OK: 111, Timeouts: 2, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
+		{Measured: record.Outcomes{OK: 100}, Connections: 7}, // added once
 	} {
-		got := record.Interval{Completed: 100, Connections: 2}
+		got := record.Interval{Measured: record.Outcomes{OK: 100}, Connections: 2}
 		if p.addTo(&got); !cmp.Equal(got, want, cmpopts.IgnoreFields(got, "Latency")) {
 			t.Errorf("%+v, want %+v", got, want)
 		}

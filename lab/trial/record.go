@@ -81,40 +81,45 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	}
 }
 
-func counts(protocol string, r *record.Result) rundir.Counts {
+// CountsOf says of requests that have ended what a run folder says of them, so that whoever follows a
+// run and whoever reads it have the same good and failed ones.
+func CountsOf(o *record.Outcomes) rundir.Counts {
 	c := rundir.Counts{
-		Scheduled:  signed(r.Counts.Scheduled),
-		Sent:       signed(r.Counts.Sent),
-		Dropped:    signed(r.Counts.Dropped),
-		OK:         signed(r.Counts.OK),
-		Errors:     signed(r.Counts.Errors),
-		Timeouts:   signed(r.Counts.Timeouts),
-		Unfinished: signed(r.Counts.Unfinished),
-		Generator:  signed(r.Counts.Generator),
-		Unsent:     signed(r.Counts.Unsent),
-		Carried: rundir.Carried{
-			Scheduled:  signed(r.Carried.Scheduled),
-			OK:         signed(r.Carried.OK),
-			Errors:     signed(r.Carried.Errors),
-			Timeouts:   signed(r.Carried.Timeouts),
-			Dropped:    signed(r.Carried.Dropped),
-			Unfinished: signed(r.Carried.Unfinished),
-			Generator:  signed(r.Carried.Generator),
-			Unsent:     signed(r.Carried.Unsent),
-		},
-		CompletedInWindow: signed(r.Completed),
-		ReceivedBytes:     signed(r.Received),
-		ByKind:            map[string]int64{},
-		ByStatus:          map[string]int64{},
+		Dropped: signed(o.Dropped), Unsent: signed(o.Unsent), OK: signed(o.OK), Errors: signed(o.Errors),
+		Timeouts: signed(o.Timeouts), Unfinished: signed(o.Unfinished), Generator: signed(o.Generator),
+		ByKind: map[string]int64{},
 	}
+	c.Sent = c.OK + c.Errors + c.Timeouts + c.Unfinished + c.Generator
+	c.Scheduled = c.Sent + c.Dropped
+	for kind, n := range o.ByKind {
+		if n > 0 {
+			c.ByKind[wire.Kind(kind).String()] = signed(n) //nolint:gosec // there are few kinds
+		}
+	}
+	return c
+}
+
+// Counted says it of an interval: of the requests that are measured, or of the warm-up's as long as there is nothing
+// else.
+func Counted(i *record.Interval, warmup time.Duration) rundir.Counts {
+	if i.Start < warmup && i.Measured == (record.Outcomes{}) {
+		return CountsOf(&i.Warmup)
+	}
+	return CountsOf(&i.Measured)
+}
+
+func counts(protocol string, r *record.Result) rundir.Counts {
+	c, carried := CountsOf(&r.Counts.Outcomes), CountsOf(&r.Carried.Outcomes)
+	c.Scheduled, c.Sent = signed(r.Counts.Scheduled), signed(r.Counts.Sent)
+	c.Carried = rundir.Carried{
+		Scheduled: signed(r.Carried.Scheduled), OK: carried.OK, Errors: carried.Errors, Timeouts: carried.Timeouts,
+		Dropped: carried.Dropped, Unfinished: carried.Unfinished, Generator: carried.Generator, Unsent: carried.Unsent,
+	}
+	c.CompletedInWindow, c.ReceivedBytes = signed(r.Completed), signed(r.Received)
+	c.ByStatus = map[string]int64{}
 	if r.Redirects != nil {
 		n := signed(*r.Redirects)
 		c.Redirects = &n
-	}
-	for kind, n := range r.Counts.ByKind {
-		if n > 0 {
-			c.ByKind[wire.Kind(kind).String()] = signed(n)
-		}
 	}
 	for status, n := range r.Status {
 		c.ByStatus[protocols.StatusName(protocol, status)] += signed(n)

@@ -27,7 +27,7 @@ func histogram(values ...time.Duration) *hist.Histogram {
 func result() *record.Result {
 	r := &record.Result{
 		Start: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), WindowStart: time.Second, Window: 2 * time.Second,
-		Counts:      record.Counts{Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1},
+		Counts:      record.Counts{Scheduled: 10, Sent: 9, Outcomes: record.Outcomes{Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1}},
 		Completed:   4,
 		Status:      map[int]uint64{200: 5, 503: 2},
 		Failures:    map[string]uint64{"status 503": 2},
@@ -44,8 +44,8 @@ func result() *record.Result {
 	r.Latency[record.Response] = histogram(1e6, 2e6, 3e6)
 	r.Latency[record.ConnectTime] = histogram(5e6)
 	r.Intervals = []record.Interval{
-		{Start: time.Second, Length: time.Second, Completed: 2},
-		{Start: 2 * time.Second, Length: time.Second, Completed: 2},
+		{Start: time.Second, Length: time.Second, Measured: record.Outcomes{OK: 2}},
+		{Start: 2 * time.Second, Length: time.Second, Measured: record.Outcomes{OK: 2}},
 	}
 	r.Intervals[0].Latency[record.Response] = histogram(1e6, 2e6)
 	r.Intervals[0].Latency[record.ConnectTime] = histogram(5e6)

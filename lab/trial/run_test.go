@@ -44,7 +44,7 @@ func (l *log) Begin(p Planned) {
 func (l *log) Interval(i record.Interval) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.completed += i.Completed
+	l.completed += i.Completed()
 	l.peak = max(l.peak, i.Connections)
 }
 

@@ -84,7 +84,7 @@ func testIntervals(t *testing.T, workers int) {
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Workers: workers,
 		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Interval: 50 * time.Millisecond,
 		OnInterval: func(i record.Interval) {
-			completed += i.Completed
+			completed += i.Completed()
 			if h := i.Latency[record.Response]; h != nil {
 				streamed += uint64(h.Count())
 			}
@@ -298,7 +298,7 @@ func TestInterrupt(t *testing.T) {
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
 		Interval: 10 * time.Millisecond,
 		OnInterval: func(i record.Interval) {
-			if i.Completed > 0 {
+			if i.Completed() > 0 {
 				cancel()
 			}
 		},

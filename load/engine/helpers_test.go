@@ -85,6 +85,18 @@ func conserved(t testing.TB, r *record.Result) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// What was told of the intervals adds up to the whole, whichever way requests ended.
+	var told, measured, all record.Interval
+	for i := range r.Intervals {
+		told.AddCounts(&r.Intervals[i])
+	}
+	measured.AddCounts(&record.Interval{Measured: r.Counts.Outcomes})
+	measured.AddCounts(&record.Interval{Measured: r.Carried.Outcomes})
+	all.AddCounts(&record.Interval{Measured: told.Measured})
+	all.AddCounts(&record.Interval{Measured: told.Warmup})
+	if told.Measured != measured.Measured || all.Measured != r.AllCounts.Outcomes {
+		t.Errorf("the intervals have %+v measured and %+v in all, the whole has %+v and %+v", told.Measured, all.Measured, measured.Measured, r.AllCounts.Outcomes)
+	}
 	var withStatus uint64
 	for _, n := range r.Status {
 		withStatus += n
@@ -197,7 +209,7 @@ func TestEndlessResponse(t *testing.T) {
 		if interrupted {
 			c.Window = time.Hour
 			c.OnInterval = func(i record.Interval) {
-				if i.Completed > 0 {
+				if i.Completed() > 0 {
 					cancel()
 				}
 			}

@@ -299,7 +299,7 @@ func TestMuxLostWhileFull(t *testing.T) {
 		Window: 3 * time.Second, Drain: time.Millisecond, Timeout: 100 * time.Millisecond, Deadline: true, ConnectTimeout: time.Second,
 		Interval: 20 * time.Millisecond,
 		OnInterval: func(i record.Interval) {
-			if i.Failed() > 0 {
+			if i.Measured.Timeouts > 0 {
 				once.Do(func() { close(givenUp) })
 			}
 		},

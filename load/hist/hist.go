@@ -142,6 +142,24 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
+// Without returns the values that are not in o, all of whose values h has. Its lowest and its highest value are exact
+// unless o has others of their bucket.
+func (h *Histogram) Without(o *Histogram) *Histogram {
+	rest := New()
+	gone := map[int]int64{}
+	for i, n := range o.nonzero() {
+		gone[i] = n
+	}
+	for i, n := range h.nonzero() {
+		if n -= gone[i]; n > 0 {
+			low, high := bounds(i)
+			rest.add(max(low, h.min), n)
+			rest.max = min(high, h.max)
+		}
+	}
+	return rest
+}
+
 // Reset makes the histogram empty. It clears what was touched, not the whole.
 func (h *Histogram) Reset() {
 	if h.counts != nil {

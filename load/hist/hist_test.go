@@ -157,6 +157,29 @@ func TestMergeIsExact(t *testing.T) {
 	})
 }
 
+// Values that are taken away again leave what there was.
+func TestWithout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		some, others := latencies(3*Highest).Draw(t, "some"), latencies(3*Highest).Draw(t, "others")
+		left, gone, all := New(), New(), New()
+		for _, v := range some {
+			left.Record(v)
+			all.Record(v)
+		}
+		for _, v := range others {
+			gone.Record(v)
+			all.Record(v)
+		}
+		rest := all.Without(gone)
+		if rest.Count() != left.Count() || !sameCounts(rest, left) {
+			t.Fatalf("%d values are left, want %d", rest.Count(), left.Count())
+		}
+		if index(rest.Min()) != index(left.Min()) || min(index(rest.Max()), top) != min(index(left.Max()), top) {
+			t.Fatalf("from %d to %d, want %d to %d", rest.Min(), rest.Max(), left.Min(), left.Max())
+		}
+	})
+}
+
 // same compares everything that there is to see.
 func same(t interface{ Fatalf(string, ...any) }, a, b *Histogram) {
 	type figures struct{ count, min, max int64 }

@@ -140,6 +140,7 @@ func trialColumns() []trialColumn {
 		whole("scheduled", func(t *rundir.Trial) int64 { return t.Counts.Scheduled }),
 		whole("sent", func(t *rundir.Trial) int64 { return t.Counts.Sent }),
 		whole("ok", func(t *rundir.Trial) int64 { return t.Counts.OK }),
+		whole("failed", func(t *rundir.Trial) int64 { return t.Counts.Unanswered() }),
 		real("throughput_per_second", func(t *rundir.Trial) *float64 { return t.Throughput }),
 	}
 	for _, c := range []struct {

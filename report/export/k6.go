@@ -13,25 +13,23 @@ func k6(w io.Writer, l *load) error {
 		"http_reqs":  requests,
 		"iterations": requests,
 		// Passes are those for which it is true that they failed.
-		"http_req_failed": map[string]any{"value": *l.Errors.Ratio, "passes": l.Errors.Total, "fails": l.Errors.Due - l.Errors.Total},
+		"http_req_failed": map[string]any{"value": l.ratio(l.Errors.Total), "passes": l.Errors.Total, "fails": l.Errors.Due - l.Errors.Total},
 	}
 	if l.Users != nil {
-		metrics["iterations"] = map[string]any{"count": l.Users.Iterations, "rate": float64(l.Users.Iterations) / l.seconds}
+		metrics["iterations"] = map[string]any{"count": l.Users.Iterations, "rate": over(float64(l.Users.Iterations), l.seconds)}
 	}
 	if l.users > 0 {
 		metrics["vus"] = map[string]any{"value": l.users, "min": l.users, "max": l.users}
 	}
 	if total, _, known := l.received(); known {
-		metrics["data_received"] = map[string]any{"count": total, "rate": float64(total) / l.seconds}
+		metrics["data_received"] = map[string]any{"count": total, "rate": over(float64(total), l.seconds)}
 	}
-	for name, h := range map[string]*hist.Histogram{
-		"http_req_duration":                         l.times,
-		"http_req_duration{expected_response:true}": l.times,
-		"http_req_waiting":                          l.firstByte,
-	} {
-		if h.Count() > 0 {
-			metrics[name] = k6Trend(h)
-		}
+	metrics["http_req_duration"] = k6Trend(l.times)
+	if l.good.Count() > 0 { // k6, too, has it only where there are some
+		metrics["http_req_duration{expected_response:true}"] = k6Trend(l.good)
+	}
+	if l.firstByte.Count() > 0 || l.good.Count() == 0 { // or it was not measured
+		metrics["http_req_waiting"] = k6Trend(l.firstByte)
 	}
 	return writeJSON(w, map[string]any{"metrics": metrics})
 }
@@ -39,9 +37,7 @@ func k6(w io.Writer, l *load) error {
 func k6Trend(h *hist.Histogram) map[string]float64 {
 	trend := map[string]float64{"avg": h.Mean() / 1e6, "min": float64(h.Min()) / 1e6, "max": float64(h.Max()) / 1e6}
 	for name, q := range map[string]float64{"med": 0.5, "p(90)": 0.9, "p(95)": 0.95} {
-		if ns, known := quantile(h, q); known {
-			trend[name] = float64(ns) / 1e6
-		}
+		trend[name] = float64(h.Quantile(q)) / 1e6
 	}
 	return trend
 }

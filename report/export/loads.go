@@ -25,13 +25,16 @@ var loadForms = map[string]func(io.Writer, *load) error{
 // Load writes one variant's figures as a load generator sums up a load. They are dyno's figures, by
 // dyno's definitions:
 //   - times are those that judge the variant: from when a request was due in an open loop, from its
-//     write in a closed one; of good responses only
+//     write in a closed one. They are of good responses. Those of vegeta, and k6's http_req_duration, are of requests
+//     that timed out or were unfinished, too, as long as these had taken by then
 //   - a rate is that of good responses, except for vegeta's rate, which is of the requests that were due
 //   - a request that was due and not answered well is a failure, whether it was sent or not
 //   - bytes received are those of the connections in the window, with headers; their mean is per good
 //     response that ended in the window
 //
-// What dyno does not measure is left out. The variant may be empty when the run has only one.
+// What dyno does not measure is left out. Where no request has a time, the times are 0, and quantiles that no time lies
+// beyond are the longest time, so that a form has the same fields whatever became of the load. The variant may be
+// empty when the run has only one.
 func Load(w io.Writer, f *rundir.Folder, tool, variant string) error {
 	write, ok := loadForms[tool]
 	if !ok {
@@ -51,6 +54,7 @@ func Load(w io.Writer, f *rundir.Folder, tool, variant string) error {
 type load struct {
 	*rundir.Variant
 	times     *hist.Histogram // those that judge it; not nil
+	good      *hist.Histogram // of these, those of good responses; not nil
 	firstByte *hist.Histogram // not nil
 	started   time.Time
 	seconds   float64 // in the windows
@@ -67,7 +71,7 @@ func loadOf(f *rundir.Folder, variant string) (*load, error) {
 		return nil, err
 	}
 	at := slices.IndexFunc(f.Run.Variants, func(v rundir.Variant) bool { return v.Name == variant })
-	if at < 0 || f.Run.Variants[at].Trials == 0 || f.Run.Variants[at].Errors.Due == 0 {
+	if at < 0 || f.Run.Variants[at].Trials == 0 {
 		return nil, errors.New("nothing was measured")
 	}
 	recorded, err := recordedOf(f, variant)
@@ -77,6 +81,16 @@ func loadOf(f *rundir.Folder, variant string) (*load, error) {
 	plan := f.Run.Plan.Variant(variant)
 	l := &load{
 		Variant: &f.Run.Variants[at], times: orEmpty(recorded[plan.Latency()]), firstByte: orEmpty(recorded[rundir.TagFirstByte]),
+	}
+	givenUp := rundir.TagGivenService
+	if plan.Latency() == rundir.TagResponse {
+		givenUp = rundir.TagGivenUp
+	}
+	// A folder from before these times were recorded does not say which of them are of good responses.
+	if h := recorded[givenUp]; h != nil || l.Counts.Timeouts+l.Counts.Unfinished == 0 {
+		l.good = l.times.Without(orEmpty(h))
+	} else {
+		l.good = hist.New()
 	}
 	for _, t := range f.Measured() {
 		if t.Variant != variant {
@@ -144,11 +158,6 @@ func orEmpty(h *hist.Histogram) *hist.Histogram {
 	return h
 }
 
-// quantile returns a quantile of a histogram in ns. It is not known where dyno's own report has none.
-func quantile(h *hist.Histogram, q float64) (ns int64, known bool) {
-	return h.Quantile(q), rundir.IsKnown(h.Count(), q)
-}
-
 // buckets divides the times from the shortest to the longest into ten equal parts, as hey and oha do.
 // Each of the eleven counts is that of the times between the bound before it and its own.
 func buckets(h *hist.Histogram) (bounds []float64, counts []int64) {
@@ -165,6 +174,17 @@ func buckets(h *hist.Histogram) (bounds []float64, counts []int64) {
 
 // statuses are the responses by status code.
 func (l *load) statuses() map[string]int64 { return nonzero(l.Counts.ByStatus) }
+
+// ratio is the share of a number of the requests that were due; 0 without any.
+func (l *load) ratio(n int64) float64 { return over(float64(n), float64(l.Errors.Due)) }
+
+// over divides; nothing over nothing is nothing.
+func over(x, by float64) float64 {
+	if by == 0 {
+		return 0
+	}
+	return x / by
+}
 
 // failures are what went wrong, but for statuses: kinds of failures, and requests that were not sent or
 // belong to no kind.
@@ -183,16 +203,22 @@ func (l *load) failures() map[string]int64 {
 	return nonzero(kinds)
 }
 
+// nonzero returns the counts that there are; never nil, so that it is written as an object.
 func nonzero(counts map[string]int64) map[string]int64 {
-	counts = maps.Clone(counts)
-	maps.DeleteFunc(counts, func(_ string, n int64) bool { return n <= 0 })
-	return counts
+	some := map[string]int64{}
+	for name, n := range counts {
+		if n > 0 {
+			some[name] = n
+		}
+	}
+	return some
 }
 
-// received returns the bytes received, and their mean. They are not known without a good response.
+// received returns the bytes received, and their mean. They are not known where good responses came and no bytes were
+// counted.
 func (l *load) received() (total int64, mean float64, known bool) {
 	total, responses := l.Counts.ReceivedBytes, l.Counts.CompletedInWindow
-	return total, float64(total) / float64(responses), total > 0 && responses > 0
+	return total, over(float64(total), float64(responses)), total > 0 || responses == 0
 }
 
 // perSecond is the rate of good responses.

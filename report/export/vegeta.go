@@ -13,7 +13,7 @@ import (
 
 // vegeta is what vegeta report -type=json writes. Times are in ns.
 type vegeta struct {
-	Latencies   map[string]time.Duration `json:"latencies,omitempty"`
+	Latencies   map[string]time.Duration `json:"latencies"`
 	BytesIn     *vegetaBytes             `json:"bytes_in,omitempty"`
 	Earliest    time.Time                `json:"earliest"`
 	End         time.Time                `json:"end"`
@@ -35,15 +35,13 @@ type vegetaBytes struct {
 func vegetaOf(l *load) *vegeta {
 	v := &vegeta{
 		Earliest: l.started, End: l.started.Add(duration(l.seconds + l.wait)), Duration: duration(l.seconds), Wait: duration(l.wait),
-		Requests: l.Errors.Due, Rate: float64(l.Errors.Due) / l.seconds, Throughput: l.perSecond(), Success: *l.Errors.Succeeded,
+		Requests: l.Errors.Due, Rate: over(float64(l.Errors.Due), l.seconds), Throughput: l.perSecond(), Success: l.ratio(l.Errors.Due - l.Errors.Total),
 		StatusCodes: l.statuses(), Errors: []string{},
 	}
-	if h := l.times; h.Count() > 0 {
-		v.Latencies = map[string]time.Duration{"min": time.Duration(h.Min()), "mean": time.Duration(h.Mean()), "max": time.Duration(h.Max())}
-		// The row of vegeta's text has every one, so there is the maximum where no time lies beyond a quantile.
-		for name, q := range map[string]float64{"50th": 0.5, "90th": 0.9, "95th": 0.95, "99th": 0.99} {
-			v.Latencies[name] = time.Duration(h.Quantile(q))
-		}
+	h := l.times
+	v.Latencies = map[string]time.Duration{"min": time.Duration(h.Min()), "mean": time.Duration(h.Mean()), "max": time.Duration(h.Max())}
+	for name, q := range map[string]float64{"50th": 0.5, "90th": 0.9, "95th": 0.95, "99th": 0.99} {
+		v.Latencies[name] = time.Duration(h.Quantile(q))
 	}
 	if total, mean, known := l.received(); known {
 		v.BytesIn = &vegetaBytes{total, mean}
@@ -71,9 +69,8 @@ func vegetaText(w io.Writer, l *load) error {
 	row := func(format string, values ...any) { _, _ = fmt.Fprintf(t, format+"\n", values...) } // Flush returns the error
 	row("Requests\t[total, rate, throughput]\t%d, %.2f, %.2f", v.Requests, v.Rate, v.Throughput)
 	row("Duration\t[total, attack, wait]\t%s, %s, %s", v.Duration+v.Wait, v.Duration, v.Wait)
-	if x := v.Latencies; x != nil {
-		row("Latencies\t[min, mean, 50, 90, 95, 99, max]\t%s, %s, %s, %s, %s, %s, %s", x["min"], x["mean"], x["50th"], x["90th"], x["95th"], x["99th"], x["max"])
-	}
+	x := v.Latencies
+	row("Latencies\t[min, mean, 50, 90, 95, 99, max]\t%s, %s, %s, %s, %s, %s, %s", x["min"], x["mean"], x["50th"], x["90th"], x["95th"], x["99th"], x["max"])
 	if v.BytesIn != nil {
 		row("Bytes In\t[total, mean]\t%d, %.2f", v.BytesIn.Total, v.BytesIn.Mean)
 	}

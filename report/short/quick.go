@@ -238,12 +238,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	var amounts []string
 	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
-		amounts = []string{figure.Whole(c.OK) + " ok", figure.Whole(c.Sent-c.OK-c.Unfinished) + " failed"}
-		if c.Unfinished > 0 {
-			amounts = append(amounts, figure.Whole(c.Unfinished)+" unfinished")
-		}
-		if c.Dropped > 0 {
-			amounts = append(amounts, figure.Whole(c.Dropped)+" dropped")
+		amounts = []string{figure.Whole(c.Answered()) + " ok", failed(c)}
+		if n := c.NotSent(); n > 0 {
+			amounts = append(amounts, figure.Whole(n)+" not sent")
 		}
 		if verdict.MostFailing(p.Run) != nil {
 			amounts = append(amounts, "succeeded "+figure.Percent(1-*v.Errors.Ratio))
@@ -303,6 +300,24 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	add(2, "server", p.server(v, trial)...)
 	return rows
+}
+
+// failed is how many requests failed, with those that no answer of the target's made fail.
+func failed(c *rundir.Counts) string {
+	text := figure.Whole(c.Unanswered()) + " failed"
+	var of []string
+	for _, part := range []struct {
+		n    int64
+		what string
+	}{{c.Dropped - c.Unsent + c.Carried.Dropped - c.Carried.Unsent, "dropped"}, {c.Unfinished + c.Carried.Unfinished, "unfinished"}, {c.Missed, "missed"}} {
+		if part.n > 0 {
+			of = append(of, figure.Whole(part.n)+" "+part.what)
+		}
+	}
+	if len(of) > 0 {
+		text += " (" + strings.Join(of, ", ") + ")"
+	}
+	return text
 }
 
 // mostAgents is how many agents have a row each.

@@ -9,6 +9,7 @@ import (
 
 	"dyno/load/engine/record"
 	"dyno/load/hist"
+	"dyno/results/rundir"
 )
 
 // A Run names what the figures are of.
@@ -58,13 +59,15 @@ type Meter struct {
 	start   time.Time
 	latest  time.Time // of the last sample
 	length  time.Duration
-	good    uint64 // of the second that comes together
-	total   struct{ good, failed, delivered uint64 }
+	good    uint64 // responses of the second that comes together
+	total   struct{ good, failed, delivered int64 }
+	sampled bool // the trial has had a second
 	streams bool // events have arrived
 	latency [record.Tags]*hist.Histogram
 	slowest *Exemplar // of the response times of the second that comes together
 	cpu     float64
 	rss     float64
+	open    int     // connections
 	series  []Point // those that are not ended yet
 }
 
@@ -77,7 +80,7 @@ func NewMeter(run Run, put func(Sample)) *Meter {
 	return m
 }
 
-// Begin begins a trial.
+// Begin begins a trial. Its counters are zero then, so that receivers see even those of a short trial grow.
 func (m *Meter) Begin(t Trial) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,9 +90,10 @@ func (m *Meter) Begin(t Trial) {
 		{"trial", strconv.Itoa(t.Number)}, {"variant", t.Variant},
 	}
 	m.start = m.now()
-	m.total.good, m.total.failed, m.total.delivered, m.streams = 0, 0, 0, false
+	m.total.good, m.total.failed, m.total.delivered, m.streams, m.sampled = 0, 0, 0, false, false
 	m.cpu, m.rss = math.NaN(), math.NaN()
 	m.reset()
+	m.send(m.counters())
 }
 
 // Reading records the target's use so far: CPU time in seconds and resident memory in
@@ -100,19 +104,19 @@ func (m *Meter) Reading(cpuSeconds, rssBytes float64) {
 	m.cpu, m.rss = cpuSeconds, rssBytes
 }
 
-// Interval adds an interval, and makes a sample when a second is complete. It keeps no
-// reference to the interval.
-func (m *Meter) Interval(i record.Interval) {
+// Interval adds an interval, of which c counts the measured requests. It makes a sample when a second is complete. It
+// keeps no reference to either.
+func (m *Meter) Interval(i record.Interval, c rundir.Counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.labels == nil {
 		return
 	}
 	m.length += i.Length
-	m.good += i.Completed
-	m.total.good += i.Completed
-	m.total.failed += i.Failed()
-	m.total.delivered += i.Delivered
+	m.good += i.Completed()
+	m.total.good += c.Answered()
+	m.total.failed += c.Unanswered()
+	m.total.delivered += int64(i.Delivered) //nolint:gosec // a count
 	m.streams = m.streams || i.Delivered > 0
 	for _, c := range clocks() {
 		if h := i.Latency[c]; h != nil {
@@ -123,25 +127,38 @@ func (m *Meter) Interval(i record.Interval) {
 		// The interval has just ended.
 		m.slowest = &Exemplar{Time: m.now().Add(time.Duration(x.Written) - i.Start - i.Length), TraceID: x.Trace, Value: x.Response.Seconds()}
 	}
+	m.open = i.Connections
 	if m.length >= time.Second {
-		m.sample(i.Connections)
+		m.send(append(m.counters(), m.second()...))
+		m.sampled = true
+		m.reset()
 	}
 }
 
-// sample sends the collected second and begins a new one.
-func (m *Meter) sample(connections int) {
+// counters are the points of what grows during the trial.
+func (m *Meter) counters() []Point {
 	of := m.metrics
-	points := []Point{
-		{Metric: &of.throughput, Value: float64(m.good) / m.length.Seconds()},
-		{Metric: &of.good, Value: float64(m.total.good)},
-		{Metric: &of.failed, Value: float64(m.total.failed)},
-		{Metric: &of.connections, Value: float64(connections)},
-		{Metric: &of.targetCPU, Value: m.cpu},
-		{Metric: &of.targetRSS, Value: m.rss},
-	}
+	points := []Point{{Metric: &of.good, Value: float64(m.total.good)}, {Metric: &of.failed, Value: float64(m.total.failed)}}
 	if m.streams {
 		points = append(points, Point{Metric: &of.delivered, Value: float64(m.total.delivered)})
 	}
+	return points
+}
+
+// second are the points of the collected second.
+func (m *Meter) second() []Point {
+	of := m.metrics
+	return append([]Point{
+		{Metric: &of.throughput, Value: float64(m.good) / m.length.Seconds()},
+		{Metric: &of.connections, Value: float64(m.open)},
+		{Metric: &of.targetCPU, Value: m.cpu},
+		{Metric: &of.targetRSS, Value: m.rss},
+	}, m.latencies()...)
+}
+
+// latencies are the points of the times that were recorded in it.
+func (m *Meter) latencies() (points []Point) {
+	of := m.metrics
 	for _, c := range clocks() {
 		h := m.latency[c]
 		if h.Count() == 0 {
@@ -158,19 +175,25 @@ func (m *Meter) sample(connections int) {
 			points = append(points, p)
 		}
 	}
-	m.send(points)
-	m.reset()
+	return points
 }
 
-// End ends the trial with its findings. An unfinished second at its end is not sent: it
-// is mostly the drain.
-func (m *Meter) End(flags []Flag) {
+// End ends the trial with its totals, of which c counts the requests, and with its findings. Of an unfinished second
+// at its end, which is mostly the drain, only the latencies are sent, unless there was no other.
+func (m *Meter) End(c rundir.Counts, flags []Flag) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.labels == nil {
 		return
 	}
-	var points []Point
+	// Of a trial that is void there are none.
+	m.total.good, m.total.failed = max(m.total.good, c.Answered()), max(m.total.failed, c.Unanswered())
+	points := m.counters()
+	if m.length > 0 && !m.sampled {
+		points = append(points, m.second()...)
+	} else {
+		points = append(points, m.latencies()...)
+	}
 	seen := map[Flag]bool{}
 	for _, f := range flags {
 		if seen[f] {
@@ -183,9 +206,7 @@ func (m *Meter) End(flags []Flag) {
 		}
 		points = append(points, Point{Metric: &m.metrics.flag, Value: 1, Labels: []Label{{LabelKind, f.Kind}, {LabelSeverity, severity}}})
 	}
-	if len(points) > 0 {
-		m.send(points)
-	}
+	m.send(points)
 	m.finish()
 }
 

@@ -69,8 +69,8 @@ type metrics struct {
 func allMetrics() *metrics {
 	return &metrics{
 		throughput:  Metric{Name: "dyno_throughput_per_second", Help: "Good responses per second, the warm-up's too.", Unit: "{response}/s"},
-		good:        Metric{Name: "dyno_good_total", Help: "Good responses of the trial.", Unit: "{response}", Counter: true},
-		failed:      Metric{Name: "dyno_failed_total", Help: "Failed requests of the trial.", Unit: "{request}", Counter: true},
+		good:        Metric{Name: "dyno_good_total", Help: "Good responses to the requests of the window, and to those carried into it.", Unit: "{response}", Counter: true},
+		failed:      Metric{Name: "dyno_failed_total", Help: "Failures among these requests: errors, timeouts, dropped and unfinished ones.", Unit: "{request}", Counter: true},
 		delivered:   Metric{Name: "dyno_delivered_total", Help: "Events that arrived at subscribers.", Unit: "{event}", Counter: true},
 		latency:     Metric{Name: "dyno_latency_seconds", Help: "Quantiles of the last second's requests in the window, or of its events.", Unit: "s"},
 		connections: Metric{Name: "dyno_connections", Help: "Connections that are open.", Unit: "{connection}"},

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/load/engine/record"
+	"dyno/results/rundir"
 )
 
 // A receiver answers requests without a network.
@@ -244,13 +245,13 @@ func TestSenderNeverDelays(t *testing.T) {
 		m := NewMeter(Run{"r", "e"}, s.Put)
 		m.Begin(Trial{"v", 1, 1})
 		begun := time.Now()
-		m.Interval(record.Interval{Length: time.Second})
 		synctest.Wait() // the first sample is on its way
+		m.Interval(record.Interval{Length: time.Second}, rundir.Counts{})
 		const more = 100_000
 		for range more {
-			m.Interval(record.Interval{Length: time.Second})
+			m.Interval(record.Interval{Length: time.Second}, rundir.Counts{})
 		}
-		m.End(nil)
+		m.End(rundir.Counts{}, nil)
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("a silent receiver took %v of the measurement", took)
 		}
@@ -259,8 +260,8 @@ func TestSenderNeverDelays(t *testing.T) {
 		if took := time.Since(begun); took != 5*time.Second {
 			t.Errorf("closing took %v, want what it was given", took)
 		}
-		// The first one was under way, and with the end of the series there were two more than more.
-		if o.Sent != 0 || o.GivenUp != 1+maxQueue || o.Dropped != more+1-maxQueue || o.Lost() != more+2 {
+		// The first one was under way, and with beginning, totals and the end of the series there were four more than more.
+		if o.Sent != 0 || o.GivenUp != 1+maxQueue || o.Dropped != more+3-maxQueue || o.Lost() != more+4 {
 			t.Errorf("%+v", o)
 		}
 		s.Put(numbered(0)) // too late, and harmless

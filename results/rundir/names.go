@@ -25,6 +25,8 @@ const (
 	TagServiceRead  = "service_read"
 	TagHandshake    = "handshake"
 	TagSharedStamp  = "shared_stamp"
+	TagGivenUp      = "given_up"
+	TagGivenService = "given_up_service"
 	TagFirstMessage = "first_message"
 	TagMessageGap   = "message_gap"
 	TagMessage      = "message"
@@ -73,7 +75,7 @@ func Tags() []string {
 	for _, c := range Clocks() {
 		list = append(list, c.Tag)
 	}
-	return append(list, TagGeneratorLag, TagFailed, TagSharedStamp)
+	return append(list, TagGeneratorLag, TagFailed, TagSharedStamp, TagGivenUp, TagGivenService)
 }
 
 // ClockOf returns the clock of a metric. It returns false for a metric that is no time of one.

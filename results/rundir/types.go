@@ -1083,7 +1083,7 @@ type Carried struct {
 // into it, and those it missed by ending. Requests that dyno itself could not send are
 // not among them.
 func (c *Counts) Due() int64 {
-	return c.Scheduled - c.Generator - c.Unsent + c.Carried.Scheduled - c.Carried.Generator - c.Carried.Unsent + c.Missed
+	return c.Scheduled + c.Carried.Scheduled + c.Missed - c.NotSent()
 }
 
 // Answered is how many of those were answered well.
@@ -1093,6 +1093,11 @@ func (c *Counts) Answered() int64 { return c.OK + c.Carried.OK }
 func (c *Counts) Unanswered() int64 {
 	return c.Errors + c.Timeouts + c.Dropped - c.Unsent + c.Unfinished + c.Missed +
 		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
+}
+
+// NotSent counts those that dyno itself could not send, for want of descriptors, ports or memory. Nobody else has failed them.
+func (c *Counts) NotSent() int64 {
+	return c.Generator + c.Unsent + c.Carried.Generator + c.Carried.Unsent
 }
 
 // A Silence is how long the target answered nothing while load was live: requests were

@@ -38,7 +38,7 @@ type Feed struct {
 	number int        // of the trial
 	warmup time.Duration
 	second ui.Second
-	good   uint64
+	counts record.Interval // of the second
 	times  map[record.Tag]*hist.Histogram
 }
 
@@ -157,8 +157,10 @@ func (f *Feed) Begin(next trial.Planned) {
 func (f *Feed) Interval(i record.Interval) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.good += i.Completed + i.Delivered
-	f.second.Failed += i.Failed()
+	if f.second.Seconds == 0 {
+		f.counts.Start = i.Start
+	}
+	f.counts.AddCounts(&i)
 	f.second.Seconds += i.Length.Seconds()
 	f.second.Elapsed = (i.Start + i.Length).Seconds()
 	for c, h := range f.times {
@@ -174,7 +176,13 @@ func (f *Feed) Interval(i record.Interval) {
 // flush sends the second. The caller holds mu.
 func (f *Feed) flush() {
 	s := f.second
-	s.At, s.Trial, s.Throughput = f.now(), f.number, float64(f.good)/s.Seconds
+	c := trial.Counted(&f.counts, f.warmup)
+	s.At, s.Trial, s.Failed = f.now(), f.number, c.Unanswered()
+	done := f.counts.Completed()
+	if f.counts.Delivered > 0 { // as of a trial
+		done = f.counts.Delivered
+	}
+	s.Throughput = float64(done) / s.Seconds
 	if s.Elapsed-s.Seconds >= f.warmup.Seconds() {
 		s.Latency = map[string]ui.Latency{}
 	}
@@ -192,7 +200,7 @@ func (f *Feed) flush() {
 
 // reset begins another second. The caller holds mu.
 func (f *Feed) reset(number int) {
-	f.number, f.second, f.good = number, ui.Second{}, 0
+	f.number, f.second, f.counts = number, ui.Second{}, record.Interval{}
 	for _, h := range f.times {
 		h.Reset()
 	}
@@ -217,12 +225,12 @@ func (f *Feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	defer f.mu.Unlock()
 	// What remains is a part of a second, or the wait for responses that do not count any
 	// more.
-	if f.good > 0 || f.second.Failed > 0 {
+	if c := &f.counts; c.Completed()+c.Delivered > 0 || c.Measured != (record.Outcomes{}) {
 		f.flush()
 	}
 	e := ui.TrialEnd{
 		Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Complete: t.Complete, Error: t.Error,
-		Throughput: t.Throughput, Failed: t.Counts.Sent - t.Counts.OK, Latency: t.Response, Clock: record.Response.String(), Flags: flags,
+		Throughput: t.Throughput, Failed: t.Counts.Unanswered(), Latency: t.Response, Clock: record.Response.String(), Flags: flags,
 	}
 	if t.Streams != nil {
 		e.Latency, e.Clock = t.Streams.Delivery, record.Delivery.String()

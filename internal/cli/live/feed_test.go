@@ -14,7 +14,6 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
-	"dyno/load/wire"
 	"dyno/results/rundir"
 	"dyno/ui"
 )
@@ -36,11 +35,11 @@ func fed(t *testing.T, play func(*Feed)) (events []ui.Event) {
 }
 
 func TestFeed(t *testing.T) {
-	trial3 := &rundir.Trial{Number: 3, Round: 1, Variant: "v", Complete: true, Counts: rundir.Counts{Sent: 9, OK: 7}}
+	trial3 := &rundir.Trial{Number: 3, Round: 1, Variant: "v", Complete: true, Counts: rundir.Counts{OK: 7, Dropped: 1, Carried: rundir.Carried{Unfinished: 1}}}
 	half := 500 * time.Millisecond
 	events := fed(t, func(f *Feed) {
 		f.Begin(trial.Planned{Number: 3, Of: 4, Round: 1, Rounds: 2, Variant: "v", Purpose: rundir.PurposeProbe, Rate: 50, Width: 1})
-		f.Interval(record.Interval{Length: half, Completed: 10})
+		f.Interval(record.Interval{Length: half, Warmup: record.Outcomes{OK: 10, Errors: 3}})
 		f.Interval(intervalOf(half, half, 20, 1, 200))
 		f.Interval(intervalOf(2*half, half/2, 5, 0, 5))
 		f.End(trial3, []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("<b>"))}})
@@ -137,7 +136,7 @@ func TestLiveFile(t *testing.T) {
 }
 
 func intervalOf(start, length time.Duration, completed, failed uint64, values int) record.Interval {
-	i := record.Interval{Start: start, Length: length, Completed: completed, ByKind: [wire.Kinds]uint64{wire.Status: failed}}
+	i := record.Interval{Start: start, Length: length, Measured: record.Outcomes{OK: completed, Dropped: failed}}
 	i.Latency[record.Response] = hist.New()
 	i.Latency[record.Response].RecordN(int64(time.Millisecond), int64(values))
 	return i

@@ -137,18 +137,18 @@ func (p *Pusher) Begin(next trial.Planned) {
 }
 
 // Interval implements trial.Watcher.
-func (p *Pusher) Interval(i record.Interval) { p.meter.Interval(i) }
+func (p *Pusher) Interval(i record.Interval) { p.meter.Interval(i, trial.CountsOf(&i.Measured)) }
 
 // Reading implements trial.ReadingWatcher.
 func (p *Pusher) Reading(r trial.Reading) { p.meter.Reading(r.CPUSeconds, r.RSSBytes) }
 
 // End implements trial.Watcher.
-func (p *Pusher) End(_ *rundir.Trial, flags []rundir.Flag) {
+func (p *Pusher) End(t *rundir.Trial, flags []rundir.Flag) {
 	found := make([]push.Flag, len(flags))
 	for i, f := range flags {
 		found[i] = push.Flag{Kind: f.Kind, Disturbs: f.Disturbs}
 	}
-	p.meter.End(found)
+	p.meter.End(t.Counts, found)
 }
 
 // Close sends the rest, to all receivers at the same time, and warns about losses. These

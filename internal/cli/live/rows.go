@@ -9,7 +9,6 @@ import (
 	"dyno/internal/board"
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
-	"dyno/report/figure"
 	"dyno/results/mask"
 	"dyno/results/rundir"
 )
@@ -51,28 +50,23 @@ func (p *Rows) Interval(i record.Interval) {
 	if !p.second.Add(i) {
 		return
 	}
-	done, unit := p.second, "/s"
-	if done.Delivered > 0 {
-		unit = " events/s"
-	}
-	text := board.Name(p.planned) + fmt.Sprintf("%5.1fs  %s%s", (done.Start+done.Length).Seconds(), figure.Count(done.Rate()), unit)
-	switch h := done.Times; {
-	case h.Count() > 0:
-		text += fmt.Sprintf("  p50 %s  p99 %s  max %s", figure.Duration(h.Quantile(0.5)), figure.Duration(h.Quantile(0.99)), figure.Duration(h.Max()))
-	case done.Start < p.planned.Warmup:
-		text += "  warming up"
-	}
-	if n := done.Failed(); n > 0 {
-		text += fmt.Sprintf("  failed %d", n)
-	}
-	fmt.Fprintln(p.w, text)
+	p.row()
+}
+
+// row shows the second and begins another. The caller holds mu.
+func (p *Rows) row() {
+	fmt.Fprintln(p.w, board.Name(p.planned)+p.second.Row(p.planned.Warmup))
 	p.second = board.NewSecond()
 }
 
-// End shows the result of a trial, except that of a quick load, which follows.
+// End shows what ended after the last complete second, and the result of a trial, except that of a quick load, which
+// follows.
 func (p *Rows) End(t *rundir.Trial, _ []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.second.IsEmpty() {
+		p.row()
+	}
 	if p.planned.Of != 1 {
 		fmt.Fprintln(p.w, board.Row(p.planned, t, nil))
 	}

@@ -9,13 +9,12 @@ import (
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
-	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
 // tenth is an interval of 100 ms with n good responses of 2 ms.
 func tenth(at time.Duration, n, failed int) record.Interval {
-	i := record.Interval{Start: at, Length: 100 * time.Millisecond, Completed: uint64(n), ByKind: [wire.Kinds]uint64{wire.Timeout: uint64(failed)}}
+	i := record.Interval{Start: at, Length: 100 * time.Millisecond, Measured: record.Outcomes{OK: uint64(n), Timeouts: uint64(failed)}}
 	h := hist.New()
 	for range n {
 		h.Record(int64(2 * time.Millisecond))
@@ -28,7 +27,7 @@ func tenth(at time.Duration, n, failed int) record.Interval {
 func play(p *Rows) {
 	p.Begin(trial.Planned{Number: 2, Of: 12, Variant: "pool", Width: 9, Warmup: time.Second})
 	for n := range 10 {
-		p.Interval(record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Completed: 7})
+		p.Interval(record.Interval{Start: time.Duration(n) * 100 * time.Millisecond, Length: 100 * time.Millisecond, Warmup: record.Outcomes{OK: 7, Errors: uint64(n / 9)}})
 	}
 	for n := range 15 {
 		p.Interval(tenth(time.Second+time.Duration(n)*100*time.Millisecond, 50, 1))
@@ -36,7 +35,7 @@ func play(p *Rows) {
 	throughput, p50 := 500.0, 0.002
 	p.End(&rundir.Trial{
 		Throughput: &throughput, Response: rundir.Quantiles{P50: &p50},
-		Counts: rundir.Counts{Sent: 765, OK: 750},
+		Counts: rundir.Counts{OK: 750, Timeouts: 12, Dropped: 5, Unsent: 2},
 	}, []rundir.Flag{{Kind: "steal"}, {Kind: "drops", Disturbs: true}, {Kind: "steal"}})
 	p.Begin(trial.Planned{Number: 3, Of: 12, Variant: "goroutine", Width: 9})
 	p.End(&rundir.Trial{Error: "it\x1b[31m died\nwith a tail"}, []rundir.Flag{{Kind: "incomplete", Disturbs: true}})
@@ -67,8 +66,9 @@ func TestProgressRows(t *testing.T) {
 	play(NewRows(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	want := []string{
-		" 2/12  pool         1.0s  70.0/s  warming up",
+		" 2/12  pool         1.0s  70.0/s  warming up  failed 1",
 		" 2/12  pool         2.0s  500/s  p50 2.00 ms  p99 2.00 ms  max 2.00 ms  failed 10",
+		" 2/12  pool         2.5s  250 ok  p50 2.00 ms  p99 2.00 ms  max 2.00 ms  failed 5",
 		" 2/12  pool       500/s  p50 2.00 ms  failed 15",
 		` 3/12  goroutine  failed: it`,
 	}
@@ -122,14 +122,14 @@ func TestProgressNames(t *testing.T) {
 	}
 }
 
-// What was under way when a trial was interrupted has not failed.
+// What was under way when a trial was interrupted has failed, here as in its report.
 func TestProgressOfInterrupted(t *testing.T) {
 	var b bytes.Buffer
 	p := NewRows(&b)
 	p.Begin(trial.Planned{Number: 1, Of: 2, Variant: "default"})
 	throughput := 500.
-	p.End(&rundir.Trial{Error: "interrupted by SIGINT", Interrupted: true, Throughput: &throughput, Counts: rundir.Counts{Sent: 12, OK: 10, Unfinished: 2}}, nil)
-	if want := "1/2  default  500/s  interrupted\n"; b.String() != want {
+	p.End(&rundir.Trial{Error: "interrupted by SIGINT", Interrupted: true, Throughput: &throughput, Counts: rundir.Counts{OK: 10, Unfinished: 2}}, nil)
+	if want := "1/2  default  500/s  failed 2  interrupted\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"dyno/load/hist"
-	"dyno/load/wire"
 )
 
 // A buffer is what one worker records during one interval. Two or more go round
@@ -13,8 +12,8 @@ import (
 type buffer struct {
 	worker     int
 	start, end int64 // engine time
-	completed  uint64
-	byKind     [wire.Kinds]uint64
+	measured   Outcomes
+	warmup     Outcomes
 	status     [statusCodes]uint64
 	delivered  uint64
 	open       int // connections, at the end
@@ -36,8 +35,7 @@ func newBuffer(worker int) *buffer {
 }
 
 func (b *buffer) reset() {
-	b.completed, b.delivered, b.slowest = 0, 0, Slow{}
-	clear(b.byKind[:])
+	b.delivered, b.slowest = 0, Slow{}
 	clear(b.status[:])
 	for _, h := range b.latency {
 		h.Reset()
@@ -137,7 +135,7 @@ func (c *Collector) take(b *buffer) {
 	p.Start = min(p.Start, start)
 	p.Length = end - p.Start
 	b.slowest.Written -= c.origin
-	p.AddCounts(&Interval{Completed: b.completed, ByKind: b.byKind, Delivered: b.delivered, Status: b.statuses(), Slowest: b.slowest})
+	p.AddCounts(&Interval{Measured: b.measured, Warmup: b.warmup, Delivered: b.delivered, Status: b.statuses(), Slowest: b.slowest})
 	p.open[b.worker] = b.open
 	for t, h := range b.latency {
 		if h.Count() == 0 {

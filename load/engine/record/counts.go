@@ -11,21 +11,30 @@ import (
 
 // Counts holds what became of a set of requests.
 type Counts struct {
-	Scheduled  uint64 // were due
-	Sent       uint64 // were given to a connection, or to the attempt to open one
-	Dropped    uint64 // never got a connection: too many waited, or the end came first
-	Unsent     uint64 // of Dropped: those that the generator could open no connection for, for want of descriptors, ports or memory
-	OK         uint64
-	Errors     uint64 // failed, but for those below
-	Generator  uint64 // failed for want of descriptors, ports or memory of the generator's own
-	Timeouts   uint64
-	Unfinished uint64             // were under way when the measurement ended
-	ByKind     [wire.Kinds]uint64 // of everything that was sent and is not OK
+	Scheduled uint64 // were due
+	Sent      uint64 // were given to a connection, or to the attempt to open one
+	Outcomes
+}
+
+// Outcomes counts requests by how they ended. In JSON, it has only what is not zero.
+type Outcomes struct {
+	Dropped    uint64             `json:",omitzero"` // never got a connection: too many waited, or the end came first
+	Unsent     uint64             `json:",omitzero"` // of Dropped: those that the generator could open no connection for, for want of descriptors, ports or memory
+	OK         uint64             `json:",omitzero"`
+	Errors     uint64             `json:",omitzero"` // failed, but for those below
+	Generator  uint64             `json:",omitzero"` // failed for want of descriptors, ports or memory of the generator's own
+	Timeouts   uint64             `json:",omitzero"`
+	Unfinished uint64             `json:",omitzero"` // were under way when the measurement ended
+	ByKind     [wire.Kinds]uint64 `json:",omitzero"` // of everything that was sent and is not OK
 }
 
 func (c *Counts) add(o *Counts) {
 	c.Scheduled += o.Scheduled
 	c.Sent += o.Sent
+	c.Outcomes.add(&o.Outcomes)
+}
+
+func (c *Outcomes) add(o *Outcomes) {
 	c.Dropped += o.Dropped
 	c.Unsent += o.Unsent
 	c.Generator += o.Generator
@@ -36,6 +45,18 @@ func (c *Counts) add(o *Counts) {
 	for k, n := range o.ByKind {
 		c.ByKind[k] += n
 	}
+}
+
+// since returns what was counted after an earlier state of the same outcomes.
+func (c *Outcomes) since(o *Outcomes) Outcomes {
+	d := Outcomes{
+		Dropped: c.Dropped - o.Dropped, Unsent: c.Unsent - o.Unsent, Generator: c.Generator - o.Generator,
+		OK: c.OK - o.OK, Errors: c.Errors - o.Errors, Timeouts: c.Timeouts - o.Timeouts, Unfinished: c.Unfinished - o.Unfinished,
+	}
+	for k := range d.ByKind {
+		d.ByKind[k] = c.ByKind[k] - o.ByKind[k]
+	}
+	return d
 }
 
 // Conserved reports whether every request is accounted for exactly once:

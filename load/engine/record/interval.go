@@ -6,15 +6,14 @@ import (
 	"time"
 
 	"dyno/load/hist"
-	"dyno/load/wire"
 )
 
 // An Interval is what happened in one stretch of the time line. In JSON, it has only what is not zero: a
 // coordinator reads many, without latencies.
 type Interval struct {
 	Start, Length time.Duration         // from the beginning of the warm-up
-	Completed     uint64                `json:",omitzero"` // good responses that ended in it, of the warm-up too
-	ByKind        [wire.Kinds]uint64    `json:",omitzero"` // requests that failed in it, of the warm-up too
+	Measured      Outcomes              `json:",omitzero"` // requests of the window, and those carried into it, that ended in the interval
+	Warmup        Outcomes              `json:",omitzero"` // other requests that ended in it
 	Delivered     uint64                `json:",omitzero"` // events that arrived in it, of the warm-up too; slow subscribers' not
 	Connections   int                   `json:",omitzero"` // open at its end, subscriptions included, as each worker last counted its own
 	Status        map[int]uint64        `json:",omitzero"` // complete responses to the window's requests by status code; nil without any
@@ -22,24 +21,16 @@ type Interval struct {
 	Latency       [Tags]*hist.Histogram `json:",omitzero"` // of the window's requests; nil where empty
 }
 
-// Failed is the number of requests that failed in the interval.
-func (i *Interval) Failed() uint64 {
-	var n uint64
-	for _, k := range i.ByKind {
-		n += k
-	}
-	return n
-}
+// Completed is the number of good responses that ended in the interval, of the warm-up too.
+func (i *Interval) Completed() uint64 { return i.Measured.OK + i.Warmup.OK }
 
 // AddCounts adds what another interval counted, except connections, which are a state.
 func (i *Interval) AddCounts(o *Interval) {
-	i.Completed += o.Completed
+	i.Measured.add(&o.Measured)
+	i.Warmup.add(&o.Warmup)
 	i.Delivered += o.Delivered
 	if o.Slowest.Response > i.Slowest.Response {
 		i.Slowest = o.Slowest
-	}
-	for k, n := range o.ByKind {
-		i.ByKind[k] += n
 	}
 	if len(o.Status) == 0 {
 		return

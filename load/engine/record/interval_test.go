@@ -10,9 +10,9 @@ import (
 
 // Copies of an interval do not share what is added to one of them.
 func TestAddCountsToACopy(t *testing.T) {
-	one := Interval{Completed: 1, Status: map[int]uint64{200: 1}}
+	one := Interval{Measured: Outcomes{OK: 1}, Status: map[int]uint64{200: 1}}
 	sum := one
-	sum.AddCounts(&Interval{Completed: 2, Status: map[int]uint64{200: 2, 404: 3}})
+	sum.AddCounts(&Interval{Measured: Outcomes{OK: 2}, Status: map[int]uint64{200: 2, 404: 3}})
 	if diff := cmp.Diff(map[int]uint64{200: 3, 404: 3}, sum.Status); diff != "" || len(one.Status) != 1 || one.Status[200] != 1 {
 		t.Errorf("sum %v, the first %v", sum.Status, one.Status)
 	}
@@ -24,7 +24,7 @@ func TestMergeIntervals(t *testing.T) {
 	of := func(start, length, completed, connections int) Interval {
 		return Interval{
 			Start: time.Duration(start) * time.Second, Length: time.Duration(length) * time.Second,
-			Completed: uint64(completed), Status: map[int]uint64{200: uint64(completed)}, Connections: connections,
+			Measured: Outcomes{OK: uint64(completed)}, Status: map[int]uint64{200: uint64(completed)}, Connections: connections,
 		}
 	}
 	got := mergeIntervals([]Interval{of(0, 1, 10, 3), of(1, 2, 20, 3)},

@@ -67,6 +67,7 @@ type Recorder struct {
 	Window Window
 
 	counts    [parts]Counts
+	handed    [parts]Outcomes // of these, what was handed over to the collector
 	silences  Silences
 	completed uint64 // good responses that ended in the window
 	received  uint64 // bytes that arrived in the window
@@ -203,7 +204,6 @@ func StatusOf(c wire.Client) int16 {
 // request and those to which it was redirected was written at a time; others tells whether more
 // requests are unanswered.
 func (r *Recorder) Succeed(x *Request, written int64, step int, at clock.Reading, others bool) {
-	r.interval.completed++
 	if r.Window.Has(at.Arrived) {
 		r.completed++
 		if step != NoStep {
@@ -227,7 +227,6 @@ func (r *Recorder) Succeed(x *Request, written int64, step int, at clock.Reading
 // Fail records a request that failed, or was given up.
 func (r *Recorder) Fail(x *Request, written int64, step int, now int64, err error) {
 	kind := wire.KindOf(err)
-	r.interval.byKind[kind]++
 	r.silences.failing++
 	counts := &r.counts[x.Part]
 	counts.ByKind[kind]++
@@ -256,6 +255,8 @@ func (r *Recorder) Fail(x *Request, written int64, step int, now int64, err erro
 	r.finished = max(r.finished, now)
 	if kind == wire.Timeout || kind == wire.Unfinished {
 		r.recordTimes(x, written, step, clock.At(now))
+		r.Time(GivenUp, now-x.Intended)
+		r.Time(GivenUpService, now-written)
 		return
 	}
 	r.Time(Failed, now-x.Intended)
@@ -388,5 +389,15 @@ func (r *Recorder) End(now int64, open int) {
 
 func (r *Recorder) handOver(end int64, open int) {
 	r.interval.end, r.interval.open = end, open
+	r.interval.measured, r.interval.warmup = Outcomes{}, Outcomes{}
+	for part := range r.counts {
+		ended := r.counts[part].since(&r.handed[part])
+		r.handed[part] = r.counts[part].Outcomes
+		if Part(part) == Outside { //nolint:gosec // there are three
+			r.interval.warmup.add(&ended)
+		} else {
+			r.interval.measured.add(&ended)
+		}
+	}
 	r.collector.full <- r.interval
 }

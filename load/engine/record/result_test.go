@@ -14,10 +14,10 @@ func TestJoinOfRequests(t *testing.T) {
 	start := time.Unix(1, 0)
 	of := func(window, silent time.Duration, good uint64, took time.Duration) *Result {
 		r := &Result{
-			Start: start, Window: window, Counts: Counts{Scheduled: good, Sent: good, OK: good}, Completed: good,
+			Start: start, Window: window, Counts: Counts{Scheduled: good, Sent: good, Outcomes: Outcomes{OK: good}}, Completed: good,
 			Connections: Connections{Requested: 3}, Status: map[int]uint64{200: good}, Failures: map[string]uint64{},
 			Silence: Silence{Longest: silent, Ending: silent, Answered: true, Last: window, Failing: 2},
-			Steps:   []StepResult{{Name: "a", Counts: Counts{Scheduled: good, Sent: good, OK: good}, Completed: good, Response: hist.New(), Service: hist.New()}},
+			Steps:   []StepResult{{Name: "a", Counts: Counts{Scheduled: good, Sent: good, Outcomes: Outcomes{OK: good}}, Completed: good, Response: hist.New(), Service: hist.New()}},
 			Users:   UsersResult{Count: 2, Iterations: good, Misses: []scenario.Miss{{Name: "x", Count: 1}}},
 		}
 		for tag := range r.Latency {

@@ -133,7 +133,7 @@ func (r *Result) addSteps(steps []stepFigures) {
 	}
 	for i := range steps {
 		f, to := &steps[i], &r.Steps[i]
-		n := Counts{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}
+		n := Counts{Outcomes: Outcomes{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}}
 		n.Timeouts, n.Unfinished, n.Generator = f.byKind[wire.Timeout], f.byKind[wire.Unfinished], f.byKind[wire.Generator]
 		var failed uint64
 		for _, k := range f.byKind {

@@ -70,6 +70,10 @@ const (
 	// TokenTime is the time per token of an answer after the first: from the first piece of
 	// the answer until the last, divided by the tokens but one. An answer in one piece has none.
 	TokenTime
+	// GivenUp is the part of Response of the requests that timed out or were unfinished, and GivenUpService that of
+	// Service: what is left are good responses.
+	GivenUp
+	GivenUpService
 	Tags // the number of tags
 )
 
@@ -78,7 +82,7 @@ var tagNames = [Tags]string{
 	"opening", "first_event", "event_gap", "delivery",
 	"read_delay", "service_read", "shared_stamp", "handshake",
 	"first_message", "message_gap", "message",
-	"first_token", "token_time",
+	"first_token", "token_time", "given_up", "given_up_service",
 }
 
 // String returns the tag's name as it stands in latency.hlog.
