@@ -34,10 +34,11 @@ const (
 // A Role is a set of permissions.
 type Role string
 
-// The roles, each with what the one before has, but for registrar.
+// The roles. Registrar and writer are different parts of editor.
 const (
 	Reader    Role = "reader"
 	Registrar Role = "registrar" // what a service needs: to read, and to register
+	Writer    Role = "writer"    // to read and to write, but no secrets are read: they may be left for others
 	Editor    Role = "editor"
 	Admin     Role = "admin"
 )
@@ -45,6 +46,7 @@ const (
 var permissions = map[Role][]Permission{
 	Reader:    {Read},
 	Registrar: {Read, Secrets, Register},
+	Writer:    {Read, Write},
 	Editor:    {Read, Secrets, Register, Write},
 	Admin:     {Read, Secrets, Register, Write, Audit, Administer},
 }
@@ -232,7 +234,7 @@ func ParseBook(text []byte) (*Book, error) {
 		}
 		for k, g := range p.Grants {
 			if permissions[g.Role] == nil {
-				fault(i, "grants[%d].role: %.40q: must be reader, registrar, editor or admin", k, g.Role)
+				fault(i, "grants[%d].role: %.40q: must be reader, registrar, writer, editor or admin", k, g.Role)
 			}
 			if g.Namespace == "" {
 				fault(i, "grants[%d].namespace: must be given; %q is all of them", k, AllNamespaces)

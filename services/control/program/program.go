@@ -92,7 +92,8 @@ It listens on loopback only, unless --allow-remote and --principals are given.
       token_sha256: …                # printf %s TOKEN | sha256sum
       grants: [{namespace: shop, role: editor}]
 
-Roles are reader, registrar (for services), editor and admin; namespace "*" is all. This file and
+Roles are reader, registrar (for services), writer (who reads no secrets), editor and admin; namespace
+"*" is all. This file and
 the certificate are read again within 10 s when they have changed. What a principal has begun, such
 as a watch, ends if the file has them no more, by another token or certificate, or with other
 grants; they come back by what holds now. All others go on. A file with a fault is not taken: what
