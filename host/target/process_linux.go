@@ -110,7 +110,7 @@ func checkFree(ctx context.Context, spec Spec) error {
 	if network == "unix" {
 		address = "unix:" + addr
 	}
-	if who, ok := ListenerAt(address); ok {
+	if who, ok := ListenerAt(address); ok && !spec.HidesOthers {
 		detail += " by " + who.String()
 	}
 	return &Failure{Target: spec.Name, Reason: ErrPortInUse, Detail: detail}

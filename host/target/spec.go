@@ -46,7 +46,9 @@ type Spec struct {
 	// NUMA is the node that the process gets its memory from. Nil: any.
 	NUMA *int
 
-	Ready        Probe
+	Ready Probe
+	// HidesOthers keeps errors from naming a process that has the probe's address already.
+	HidesOthers  bool
 	ReadyTimeout time.Duration // from the program's start until ready; default 10 s
 	StopTimeout  time.Duration // from SIGTERM until SIGKILL; default 5 s
 

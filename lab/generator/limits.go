@@ -80,11 +80,16 @@ func limitsOf(args []string) (*Limits, error) {
 	return l, json.Unmarshal([]byte(args[0]), l)
 }
 
+// Admit refuses a load of this machine that goes beyond the limits. The target's address may become a number.
+func (l *Limits) Admit(ctx context.Context, v *plan.Variant) error {
+	return l.admit(ctx, &partPlan{Variant: v, Warmup: v.Load.Warmup, Window: v.Load.Window})
+}
+
 // admit refuses a plan that goes beyond the limits. The target's name is looked up once: connections go to the
 // address that was found to be allowed, whatever the name means later.
 func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 	if wanted := p.Warmup + p.Window; wanted > l.Time {
-		return fmt.Errorf("the load takes %v, and the agent's owner allows %v (dyno agent --max-time)", wanted, l.Time)
+		return fmt.Errorf("the load takes %v, and the machine's owner allows %v (--max-time)", wanted, l.Time)
 	}
 	var faults []error
 	allow := func(field, file string) {
@@ -104,7 +109,7 @@ func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 // admitFile refuses a file that is not below the folder, wherever symbolic links lead.
 func (l *Limits) admitFile(file string) error {
 	if l.Files == "" {
-		return fmt.Errorf("%s: the agent's owner allows no files to be read (dyno agent --files)", file)
+		return fmt.Errorf("%s: the machine's owner allows no files to be read (--files)", file)
 	}
 	folder, err := filepath.EvalSymlinks(l.Files)
 	if err != nil {
@@ -119,14 +124,14 @@ func (l *Limits) admitFile(file string) error {
 		real, err = filepath.Rel(folder, real)
 	}
 	if err != nil || !filepath.IsLocal(real) {
-		return fmt.Errorf("%s: the agent's owner allows files below %s to be read, and there is no such file (dyno agent --files)", file, l.Files)
+		return fmt.Errorf("%s: the machine's owner allows files below %s to be read, and there is no such file (--files)", file, l.Files)
 	}
 	return nil
 }
 
 // admitTarget refuses a target, and a proxy, that is elsewhere. What a proxy connects to is the proxy's affair.
 func (l *Limits) admitTarget(ctx context.Context, t *plan.Target) error {
-	address, err := l.admitAddress(ctx, t.Address)
+	address, err := l.AdmitAddress(ctx, t.Address)
 	if err != nil {
 		field := "target.address"
 		if t.URL != "" {
@@ -140,7 +145,7 @@ func (l *Limits) admitTarget(ctx context.Context, t *plan.Target) error {
 	}
 	proxy, err := url.Parse("http://" + strings.TrimPrefix(t.Proxy, "http://"))
 	if err == nil {
-		proxy.Host, err = l.admitAddress(ctx, proxy.Host)
+		proxy.Host, err = l.AdmitAddress(ctx, proxy.Host)
 	}
 	if err != nil {
 		return fmt.Errorf("target.proxy: %w", err)
@@ -149,8 +154,8 @@ func (l *Limits) admitTarget(ctx context.Context, t *plan.Target) error {
 	return nil
 }
 
-// admitAddress returns the address with the number that its name stands for.
-func (l *Limits) admitAddress(ctx context.Context, address string) (string, error) {
+// AdmitAddress refuses an address that is elsewhere. It returns the address with the number that its name stands for.
+func (l *Limits) AdmitAddress(ctx context.Context, address string) (string, error) {
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
 		return address, l.admitFile(path)
 	}
@@ -175,28 +180,28 @@ func (l *Limits) admitAddress(ctx context.Context, address string) (string, erro
 			return net.JoinHostPort(a.String(), strconv.Itoa(port)), nil
 		}
 	}
-	return "", fmt.Errorf("the agent's owner does not allow connections to %s (dyno agent --network)", address)
+	return "", fmt.Errorf("the machine's owner does not allow connections to %s (--network)", address)
 }
 
-// admitConnections refuses a part of too many connections.
-func (l *Limits) admitConnections(c *engine.Config) error {
+// AdmitConnections refuses a part of too many connections.
+func (l *Limits) AdmitConnections(c *engine.Config) error {
 	n := c.Connections
 	if s := c.Subscribers; s != nil {
 		n += s.Count
 	}
 	if n > l.Connections {
-		return fmt.Errorf("the part has %d connections, and the agent's owner allows %d (dyno agent --max-connections)", n, l.Connections)
+		return fmt.Errorf("the part has %d connections, and the machine's owner allows %d (--max-connections)", n, l.Connections)
 	}
 	return nil
 }
 
-// bound ends a part that takes longer than it may. Its cause says so.
-func (l *Limits) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// Bound ends a part that takes longer than it may. Its cause says so.
+func (l *Limits) Bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, l.Time, &overtimeError{l.Time})
 }
 
 type overtimeError struct{ allowed time.Duration }
 
 func (e *overtimeError) Error() string {
-	return fmt.Sprintf("the part takes longer than the %v that the agent's owner allows (dyno agent --max-time)", e.allowed)
+	return fmt.Sprintf("the part takes longer than the %v that the machine's owner allows (--max-time)", e.allowed)
 }

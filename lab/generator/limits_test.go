@@ -43,15 +43,15 @@ func TestAdmit(t *testing.T) {
 	}
 	in := filepath.Join(dir, "in")
 	v4, v6 := networks(t, "10.0.0.0/8", "127.0.0.1:80"), networks(t, "[::1]:80")
-	const notThere, notRead, elsewhere = "and there is no such file (dyno agent --files)", "allows no files to be read (dyno agent --files)", "does not allow connections to "
+	const notThere, notRead, elsewhere = "and there is no such file (--files)", "allows no files to be read (--files)", "does not allow connections to "
 	for _, c := range []struct {
 		limits Limits
 		change func(*plan.Variant)
 		want   string // an error, or the address
 	}{
 		{Limits{}, func(*plan.Variant) {}, "localhost:80"},
-		{Limits{}, func(v *plan.Variant) { v.Load.Window = time.Hour }, "the load takes 1h0m0s, and the agent's owner allows 1m0s (dyno agent --max-time)"},
-		{Limits{}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/ca.pem"} }, "target.tls.ca: in/ca.pem: the agent's owner " + notRead},
+		{Limits{}, func(v *plan.Variant) { v.Load.Window = time.Hour }, "the load takes 1h0m0s, and the machine's owner allows 1m0s (--max-time)"},
+		{Limits{}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/ca.pem"} }, "target.tls.ca: in/ca.pem: the machine's owner " + notRead},
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/ca.pem"} }, "localhost:80"},
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/../out/ca.pem"} }, notThere},
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/link"} }, notThere},
@@ -60,10 +60,10 @@ func TestAdmit(t *testing.T) {
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.Address = "unix:out/ca.pem" }, "target.address: out/ca.pem: "},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "localhost:http" }, "127.0.0.1:80"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "[::ffff:10.1.2.3]:8080" }, "10.1.2.3:8080"},
-		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "127.0.0.1:81" }, "target.address: the agent's owner " + elsewhere + "127.0.0.1:81 (dyno agent --network)"},
+		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "127.0.0.1:81" }, "target.address: the machine's owner " + elsewhere + "127.0.0.1:81 (--network)"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "[::1]:80" }, elsewhere},
 		{Limits{Networks: v6}, func(v *plan.Variant) { v.Target.Address = "[::1]:80" }, "[::1]:80"},
-		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Proxy = "http://192.0.2.1:80" }, "target.proxy: the agent's owner " + elsewhere},
+		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Proxy = "http://192.0.2.1:80" }, "target.proxy: the machine's owner " + elsewhere},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Proxy = "http://u:p@10.0.0.1:80" }, "127.0.0.1:80"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Proxy, v.Target.Address = "10.0.0.1:80", "192.0.2.1:80" }, "target.address: "},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Proxy, v.Target.Address = "10.0.0.1:80", "unix:/run/x" }, notRead},
@@ -98,7 +98,7 @@ func TestOvertime(t *testing.T) {
 		want   string
 	}{
 		{Limits{Connections: 5, Time: c.Warmup + c.Window}, "the part takes longer than the "},
-		{Limits{Connections: 4, Time: time.Hour}, "the part has 5 connections, and the agent's owner allows 4 (dyno agent --max-connections)"},
+		{Limits{Connections: 4, Time: time.Hour}, "the part has 5 connections, and the machine's owner allows 4 (--max-connections)"},
 	} {
 		p, err := startPart(t.Context(), Local{Limits: &test.limits}, partPlan{Variant: v, Portion: Portion{Count: 5}, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval})
 		if err != nil {

@@ -124,7 +124,7 @@ func (m *participant) beat(period time.Duration, ended <-chan struct{}) {
 func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits, stdout io.Writer) (err error) {
 	if limits != nil {
 		var release func()
-		ctx, release = limits.bound(ctx)
+		ctx, release = limits.Bound(ctx)
 		defer release()
 		if err := limits.admit(ctx, plan); err != nil {
 			return &RefusedError{err}
@@ -141,7 +141,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 	}()
 	c := partOf(whole, plan.Portion)
 	if limits != nil {
-		if err := limits.admitConnections(&c); err != nil {
+		if err := limits.AdmitConnections(&c); err != nil {
 			return &RefusedError{err}
 		}
 	}

@@ -215,12 +215,17 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := filepath.Dir(program)
+	var network generator.Network
+	if err := network.SetText("127.0.0.1:80", ""); err != nil {
+		t.Fatal(err)
+	}
+	networks := []generator.Network{network}
 	for _, c := range []struct {
 		command, dir, files string
 		allowed             []string
 		want                string // of the error
 	}{
-		{command: "dyno", want: "dyno: the agent's owner does not allow this program to be started (dyno agent --command " + program + ")"},
+		{command: "dyno", want: "dyno: the machine's owner does not allow this program to be started (--command " + program + ")"},
 		{command: "dyno", allowed: []string{"/bin/*"}, want: "--command"},
 		{command: "dyno", allowed: []string{program}},
 		{command: program, allowed: []string{filepath.Join(folder, "*")}},
@@ -228,16 +233,46 @@ func TestLimits(t *testing.T) {
 		{command: program, allowed: []string{filepath.Dir(folder) + "/*"}, want: "--command"}, // * is no slash
 		{command: "nobody-has-this", allowed: []string{"/*"}, want: "program not found"},
 		{command: "./x", allowed: []string{"/*"}, want: "no absolute path"},
-		{command: program, dir: inside, allowed: []string{program}, want: "dir: " + inside + ": the agent's owner allows no folder (dyno agent --files)"},
+		{command: program, dir: inside, allowed: []string{program}, want: "dir: " + inside + ": the machine's owner allows no folder (--files)"},
 		{command: program, dir: inside, files: inside, allowed: []string{program}},
 		{command: program, dir: inside + "/sub", files: inside, allowed: []string{program}},
 		{command: program, dir: inside + "/link", files: inside, allowed: []string{program}, want: "--files"},
 		{command: program, dir: outside, files: inside, allowed: []string{program}, want: "--files"},
 	} {
 		l := Limits{Commands: c.allowed, Files: c.files}
-		err := l.admit(&target.Spec{Args: []string{c.command}, Dir: c.dir})
+		err := l.Admit(t.Context(), &target.Spec{Args: []string{c.command}, Dir: c.dir})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, c := range []struct {
+		probe target.Probe
+		files string
+		want  string // what is asked, or the error
+	}{
+		{probe: target.Probe{TCP: "localhost:80"}, want: "127.0.0.1:80"},
+		{probe: target.Probe{HTTP: "http://localhost:80/ready"}, want: "http://127.0.0.1:80/ready"},
+		{probe: target.Probe{HTTP: "http://127.0.0.1/ready"}, want: "http://127.0.0.1:80/ready"},
+		{probe: target.Probe{TCP: "127.0.0.1:81"}, want: "(--network)"},
+		{probe: target.Probe{HTTP: "http://169.254.169.254/latest/"}, want: "(--network)"},
+		{probe: target.Probe{HTTP: "https://127.0.0.1/"}, want: "(--network)"},
+		{probe: target.Probe{Unix: "/run/docker.sock"}, want: "(--files)"},
+		{probe: target.Probe{Unix: inside + "/link/x.sock"}, files: inside, want: "(--files)"},
+		{probe: target.Probe{Unix: inside + "/sub/x.sock"}, files: inside, want: inside + "/sub/x.sock"},
+		{probe: target.Probe{Output: "ready"}, want: "ready"},
+	} {
+		l := Limits{Commands: []string{program}, Files: c.files, Networks: networks}
+		s := target.Spec{Args: []string{program}, Ready: c.probe}
+		err := l.Admit(t.Context(), &s)
+		got := s.Ready.TCP + s.Ready.HTTP + s.Ready.Unix + s.Ready.Output // one of them
+		if err != nil {
+			got = err.Error()
+		}
+		if refused := strings.HasPrefix(c.want, "("); refused != (err != nil) || !strings.HasSuffix(got, c.want) {
+			t.Errorf("%+v: %s, want %s", c.probe, got, c.want)
+		}
+		if err == nil && !s.HidesOthers {
+			t.Error("errors name other processes")
 		}
 	}
 	// Refusals come back as such.

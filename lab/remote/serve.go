@@ -85,7 +85,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 		}
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		h.say(report{Ended: failureOf(refused("it takes longer than the %v that the agent's owner allows (dyno agent --max-time)", h.limits.Time))})
+		h.say(report{Ended: failureOf(refused("it takes longer than the %v that the machine's owner allows (--max-time)", h.limits.Time))})
 	}
 	h.end(ctx)
 	return 0
@@ -156,7 +156,7 @@ func (h *host) start(ctx context.Context, s target.Spec) error {
 	if h.process != nil {
 		return errors.New("there is a process already")
 	}
-	if err := h.limits.admit(&s); err != nil {
+	if err := h.limits.Admit(ctx, &s); err != nil {
 		return err
 	}
 	s.Output = h
@@ -179,10 +179,12 @@ func (h *host) observe(ctx context.Context, s observation.Subject) (*observed, e
 	if h.seen != nil {
 		return nil, errors.New("there are observers already")
 	}
-	if err := h.limits.admitSubject(h.process != nil); err != nil {
+	if err := h.limits.AdmitSubject(h.process != nil); err != nil {
 		return nil, err
 	}
-	s.Process = h.process
+	if s.Process = h.process; s.Process != nil { // and no other
+		s.Listens, s.PID, s.Cgroup, s.Pods = false, 0, "", nil
+	}
 	h.seen = s.Open(ctx)
 	o := &observed{Server: h.seen.Server, CPUs: h.seen.CPUs, Boot: h.seen.Boot}
 	for _, one := range h.seen.Observers {

@@ -112,7 +112,11 @@ func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err 
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, buildTimeout, fmt.Errorf("not done after %v", buildTimeout))
 	defer cancel()
-	started, err := target.Start(ctx, target.Spec{Name: args[0], Args: args, Dir: p.Dir})
+	spec := target.Spec{Name: args[0], Args: args, Dir: p.Dir}
+	if err := b.options.Limits.admit(ctx, &spec); err != nil {
+		return "", err
+	}
+	started, err := target.Start(ctx, spec)
 	if err != nil {
 		return "", err
 	}

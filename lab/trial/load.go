@@ -23,7 +23,18 @@ import (
 
 // load places the generator, drives the load and records it.
 func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
-	c, codecs, err := generator.Config(up.variant, r.experiment.Design.Seed)
+	variant := up.variant
+	if len(r.agents) == 0 {
+		var end context.CancelFunc
+		if ctx, end, variant, err = r.options.Limits.bound(ctx, variant); err != nil {
+			return &PlanError{err}
+		}
+		defer end()
+	}
+	c, codecs, err := generator.Config(variant, r.experiment.Design.Seed)
+	if err == nil && r.options.Limits != nil && len(r.agents) == 0 {
+		err = r.options.Limits.Loads.AdmitConnections(&c)
+	}
 	if err != nil {
 		return &PlanError{err}
 	}
@@ -65,7 +76,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	// Collect garbage before the window rather than in it.
 	runtime.GC()
-	result, accounts, err := r.carry(ctx, up.variant, c)
+	result, accounts, err := r.carry(ctx, variant, c)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
@@ -113,7 +124,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	}
 	if err == nil && countsAfter(up, t.Purpose, t.Round) {
 		observation.CountCalls(up.local().Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
-			result, _, err := r.carry(ctx, up.variant, c)
+			result, _, err := r.carry(ctx, variant, c)
 			return result, err
 		})
 	}

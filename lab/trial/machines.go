@@ -35,7 +35,7 @@ type machine interface {
 // machine returns the one that a process is placed on: this one without a selector. The stage keeps the connection to one that an agent has.
 func (r *runner) machine(ctx context.Context, s *stage, name, selector string) (machine, error) {
 	if selector == "" {
-		return thisMachine{&r.ports}, nil
+		return thisMachine{&r.ports, r.options.Limits}, nil
 	}
 	h := r.hosts[selector]
 	p, err := remote.Open(ctx, h)
@@ -58,7 +58,10 @@ func variables(ctx context.Context, m machine, to map[string]string) error {
 }
 
 // thisMachine is dyno's own.
-type thisMachine struct{ free *target.Ports }
+type thisMachine struct {
+	free   *target.Ports
+	limits *Limits
+}
 
 func (thisMachine) address() string { return "127.0.0.1" }
 
@@ -69,7 +72,10 @@ func (m thisMachine) ports(context.Context) (port, admin int, err error) {
 	return port, admin, err
 }
 
-func (thisMachine) start(ctx context.Context, spec target.Spec) (process, error) {
+func (m thisMachine) start(ctx context.Context, spec target.Spec) (process, error) {
+	if err := m.limits.admit(ctx, &spec); err != nil {
+		return nil, err
+	}
 	p, err := target.Start(ctx, spec)
 	if err != nil {
 		return nil, err // and no *target.Process that is nil

@@ -35,6 +35,9 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 
 	w := r.watch(up, t.Purpose)
 	t.StartedAt = time.Now()
+	if err := r.options.Limits.admit(ctx, &spec); err != nil {
+		return &PlanError{err}
+	}
 	p, err := target.Start(ctx, spec)
 	if err != nil {
 		return startFault(planned(err))

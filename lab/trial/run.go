@@ -57,6 +57,8 @@ type Options struct {
 	Hosts map[string]Host
 	// Pods finds the pods of targets in Kubernetes; nil if no plan asks for them.
 	Pods PodFinder
+	// Limits are those of this machine's owner, who did not write the plan; nil: it may do all.
+	Limits *Limits
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine
@@ -228,9 +230,12 @@ func check(e *plan.Experiment, o Options) error {
 	if e.Capacity != nil {
 		faults = append(faults, goal(e.Capacity).Validate())
 	}
+	if o.Limits != nil && len(e.Sysctl) > 0 {
+		faults = append(faults, errors.New("sysctl: the machine's owner does not allow kernel settings to be changed"))
+	}
 	for i := range e.Variants {
 		v := &e.Variants[i]
-		faults = append(faults, checkHosts(v, o.Hosts))
+		faults = append(faults, checkHosts(v, o.Hosts), o.Limits.check(v))
 		if v.Observe.Pods != nil && o.Pods == nil {
 			faults = append(faults, fmt.Errorf("variant %s: observe.pods: nobody finds them here", v.Name))
 		}
