@@ -61,7 +61,7 @@ listens() {
 authority() {
 	ip netns exec "$space-0" "$dyno" fleet authority --listen "$network.1:7200" --allow-remote --folder "$dir/keys" --members "$1" >"$dir/authority" 2>"$dir/authority.log" &
 	listens 0 "$network.1:7200"
-	token=$(sed -n 's/.*--join \([^@]*\)@.*/\1/p' "$dir/authority")
+	token=$(sed -n 's/.*DYNO_JOIN_TOKEN=\([^ ]*\) .*/\1/p' "$dir/authority")
 }
 
 # agent K [COMMAND…]: starts an agent on machine K, by a command that starts another. Loads use the
@@ -69,7 +69,7 @@ authority() {
 agent() {
 	local k=$1
 	shift
-	ip netns exec "$space-$k" "$@" "$dyno" agent --name "agent-$k" --identity "$dir/agent-$k" --join "$token@$network.1:7200" \
+	DYNO_JOIN_TOKEN=$token ip netns exec "$space-$k" "$@" "$dyno" agent --name "agent-$k" --identity "$dir/agent-$k" --join "$network.1:7200" \
 		--listen "$(address "$k"):7300" --allow-remote --files "$dir" >>"$dir/agent-$k.log" 2>&1 &
 	listens 0 "$(address "$k"):7300"
 	fleet+=(--agent "$(address "$k"):7300")

@@ -36,7 +36,7 @@ plan long 10m
 
 # work NAME: starts a worker.
 work() {
-	"$dyno" queue work --results runs --name "$1" >>"$1.log" 2>&1 &
+	"$dyno" queue work --results runs --command "$dyno" --name "$1" >>"$1.log" 2>&1 &
 	pids[$1]=$!
 	disown
 }

@@ -101,7 +101,7 @@ func live(ctx context.Context, o options, name string, log *slog.Logger, c *cord
 	ctx, stop := context.WithCancel(ctx)
 	go func() { served <- server.Serve(ctx) }()
 	err = func() error {
-		r, err := registry.Open(registry.Config{Servers: []string{o.control}, Logger: log})
+		r, err := registry.Open(registry.Config{Namespace: registry.Fleet, Servers: []string{o.control}, Logger: log})
 		if err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func live(ctx context.Context, o options, name string, log *slog.Logger, c *cord
 
 // cordonAll cordons all agents, waits until all know, and lets them take parts again.
 func cordonAll(ctx context.Context, o options, named func(int) string, cordons []cordon, stdout io.Writer) error {
-	r, err := registry.Open(registry.Config{Servers: []string{o.control}})
+	r, err := registry.Open(registry.Config{Namespace: registry.Fleet, Servers: []string{o.control}})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the keys of a fleet in a folder, and FOLDER/secrets.yaml with the four Secrets that the chart needs.
+# Make the keys of a fleet in a folder, and FOLDER/secrets.yaml with the Secrets that the chart and queue workers need.
 # A reader of the folder controls the fleet. The coordinators' certificate holds for 30 days: another call
 # with the same folder makes another one, and keeps everything else.
 #
@@ -26,17 +26,32 @@ wait $authority 2>/dev/null || true
 rm authority.log
 
 random() { od -An -vN 24 -tx1 /dev/urandom | tr -d ' \n'; }
-[ -e control.token ] || random >control.token
-[ -e admin.token ] || random >admin.token
+# Who asks the control plane, with a token of its own each. Agents know nothing of tasks, and a submitter sees no plans.
+for name in agent coordinator submitter worker manager admin; do
+	[ -e $name.token ] || random >$name.token
+done
 [ -e control.crt ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 365 -subj /CN=dyno-control \
 	-addext "subjectAltName=DNS:dyno-control,DNS:dyno-control.$namespace,DNS:dyno-control.$namespace.svc" -keyout control.key -out control.crt 2>/dev/null
-cat >principals.yaml <<Y
-principals:
-  - name: fleet
-    token_sha256: $(sha256sum <control.token | cut -d ' ' -f 1)
-    grants: [{namespace: fleet, role: editor}]
+# principal NAME NAMESPACE=ROLE...
+principal() {
+	local grant
+	printf '  - name: %s\n    token_sha256: %s\n    grants:\n' "$1" "$(sha256sum <"$1.token" | cut -d ' ' -f 1)"
+	for grant in "${@:2}"; do
+		printf '      - {namespace: %s, role: %s}\n' "${grant%%=*}" "${grant#*=}"
+	done
+}
+{
+	echo principals:
+	principal agent fleet=editor fleet-trust=reader
+	principal coordinator fleet=editor fleet-trust=reader
+	principal submitter fleet-queue=writer
+	principal worker fleet-queue=editor fleet=editor fleet-trust=reader
+	principal manager fleet=editor fleet-trust=editor fleet-queue=writer
+} >principals.yaml
+cat >agent.yaml <<Y
+join: dyno-authority:7200
+join_token_file: /etc/dyno/join.token
 Y
-echo "join: $(cat token)@dyno-authority:7200" >agent.yaml
 
 # secret NAME KEY=FILE...
 secret() {
@@ -47,8 +62,9 @@ secret() {
 	done
 }
 {
-	secret dyno-authority authority.pem=fleet/authority.pem token=token
+	secret dyno-authority authority.pem=fleet/authority.pem token=token control.token=manager.token control.crt=control.crt
 	secret dyno-control tls.crt=control.crt tls.key=control.key principals.yaml=principals.yaml admin.token=admin.token
-	secret dyno-agent agent.yaml=agent.yaml control.token=control.token control.crt=control.crt
-	secret dyno-coordinator member.pem=fleet/member.pem control.token=control.token control.crt=control.crt
+	secret dyno-agent agent.yaml=agent.yaml join.token=token control.token=agent.token control.crt=control.crt
+	secret dyno-coordinator member.pem=fleet/member.pem control.token=coordinator.token control.crt=control.crt
+	secret dyno-worker member.pem=fleet/member.pem control.token=worker.token control.crt=control.crt
 } >secrets.yaml

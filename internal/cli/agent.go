@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"path/filepath"
@@ -66,6 +68,51 @@ func (a *app) coordinator() (*identity.Member, error) {
 	return m, nil
 }
 
+// refuseRevoked has a coordinator refuse members that are revoked in the control plane, now and until this command ends.
+func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *controlPlane) error {
+	if m == nil {
+		return nil
+	}
+	r, err := control.existingIn(registry.Trust)
+	if err != nil {
+		return err
+	}
+	known := make(chan error, 1)
+	ended := make(chan struct{})
+	ctx, stop := context.WithCancel(ctx)
+	a.atEnd(func() error {
+		stop()
+		<-ended
+		r.Close()
+		return nil
+	})
+	go func() {
+		defer close(ended)
+		say := func(err error) {
+			select {
+			case known <- err:
+			default: // the first answer is what is waited for
+			}
+		}
+		say(r.FollowRevoked(ctx, slog.New(slog.DiscardHandler), func(revoked *identity.Revocations) error {
+			say(m.SetRevoked(revoked))
+			return nil
+		}))
+	}()
+	if _, err := r.Revoked(ctx); err != nil { // says why it cannot be known
+		return explainControl(err)
+	}
+	select {
+	case err = <-known:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, identity.ErrRevoked) {
+		err = command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", err), "the fleet's manager revoked it; dyno fleet authority makes another one")
+	}
+	return err
+}
+
 // connectAgents asks the agents what they are that carry the load, and those on whose machines the plan places
 // processes. The latter carry no load.
 func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []trial.Agent, hosts map[string]trial.Host, err error) {
@@ -73,6 +120,9 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 		return a.chosen, a.hosts, nil // by an earlier run of this process
 	}
 	m, err := a.coordinator()
+	if err == nil && a.knowsFleet() {
+		err = a.refuseRevoked(ctx, m, &a.choice.control)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -53,7 +53,7 @@ dyno fleet authority prints, and answers coordinators of its fleet only.
 With --control-plane, the agent registers: dyno fleet list shows it, and loads choose it by its
 labels. If no control plane answers, the agent tries again every second.`,
 		Example: `  dyno agent --listen 127.0.0.1:7300 --name a --label zone=1
-  dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
+  DYNO_JOIN_TOKEN=TOKEN dyno agent --join 10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
   dyno agent --name a --label zone=1 --control-plane http://127.0.0.1:7100
   dyno agent --listen 127.0.0.1:7302 --label role=target --command /usr/sbin/nginx
   dyno http --agent 127.0.0.1:7300 --agent 127.0.0.1:7301 -R 5000 http://127.0.0.1:8080/`,
@@ -93,16 +93,35 @@ func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
-	err := func() error {
+	err := func() (ended error) {
 		address, err := advertised(server.Addr(), addresses[0])
 		if err != nil {
 			return err
 		}
-		r, err := control.open(addresses, log)
+		r, err := control.open(registry.Fleet, addresses, log)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
+		trust, err := control.open(registry.Trust, addresses, log)
+		if err != nil {
+			return err
+		}
+		defer trust.Close()
+		trusted := make(chan error, 1)
+		go func() {
+			err := trust.FollowRevoked(ctx, log, server.SetRevoked)
+			if err != nil {
+				stop() // the agent itself is revoked
+			}
+			trusted <- err
+		}()
+		defer func() {
+			stop()
+			if revoked := <-trusted; revoked != nil {
+				ended = command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", revoked), "the fleet's manager revoked it; with an empty folder and a token, the agent can join again")
+			}
+		}()
 		for {
 			m, err := r.Join(ctx, server.Info(), address, observable(), server.SetTerms)
 			switch {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,9 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
 	"dyno/internal/settings"
+	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/registry"
 )
 
 // authorityConfig says where machines join a fleet.
@@ -53,6 +57,7 @@ func (c *authorityConfig) Check(r *fields.Report) {
 func (a *app) authorityCommand() *cobra.Command {
 	c := fields.Default[authorityConfig]()
 	s := settings.New(&c)
+	var control controlPlane
 	cmd := &cobra.Command{
 		Use:   "authority",
 		Short: "Let machines join a fleet, and renew their certificates",
@@ -60,10 +65,12 @@ func (a *app) authorityCommand() *cobra.Command {
 
 It makes the fleet's keys on first use, and a token each time. It prints the commands that use them:
 one joins on another machine, one has it carry a load from here. Both sides of every connection
-verify each other by certificates of 30 days. The authority must run when machines join or
-renew their certificates, and not during loads.`,
+verify each other by certificates: those of agents hold for 7 days, those of coordinators for 30.
+The authority must run when machines join or renew their certificates, and not during loads.
+
+With --control-plane it renews no certificate that was revoked there: dyno fleet revoke.`,
 		Example: `  dyno fleet authority --listen 10.0.0.1:7200 --allow-remote
-  dyno agent --join TOKEN@10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
+  DYNO_JOIN_TOKEN=TOKEN dyno agent --join 10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
   dyno http --identity fleet --agent 10.0.0.2:7300 -R 5000 http://10.0.0.3:8080/`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,17 +78,57 @@ renew their certificates, and not during loads.`,
 			if err := s.Validate(c.Check); err != nil {
 				return err
 			}
-			return a.serveAuthority(cmd.Context(), &c, slog.New(slog.NewJSONHandler(a.stderr, nil)))
+			return a.serveAuthority(cmd.Context(), &c, &control, slog.New(slog.NewJSONHandler(a.stderr, nil)))
 		},
 	}
 	s.AddFlags(cmd.Flags())
+	control.flags(cmd.Flags())
 	return cmd
 }
 
-// token returns the token that machines join with, as a word in a shell.
-func (c *authorityConfig) token(authority *identity.Authority) (string, error) {
+// admitsRenewal returns what says whose certificate is not renewed: who is revoked in the control plane, if one is named.
+// Until it has said so, no certificate is renewed.
+func (a *app) admitsRenewal(ctx context.Context, control *controlPlane, coordinator *identity.Member, log *slog.Logger) (func(*x509.Certificate) error, error) {
+	addresses := control.addresses()
+	if len(addresses) == 0 {
+		return coordinator.Admits, nil
+	}
+	r, err := control.open(registry.Trust, addresses, log)
+	if err != nil {
+		return nil, err
+	}
+	var known atomic.Bool
+	ended := make(chan struct{})
+	ctx, stop := context.WithCancel(ctx)
+	a.atEnd(func() error {
+		stop()
+		<-ended
+		r.Close()
+		return nil
+	})
+	go func() {
+		defer close(ended)
+		_ = r.FollowRevoked(ctx, log, func(revoked *identity.Revocations) error { // nothing ends it but ctx
+			if err := coordinator.SetRevoked(revoked); err != nil {
+				log.Warn("the authority's own certificate", "error", err)
+			}
+			known.Store(true)
+			return nil
+		})
+	}()
+	return func(c *x509.Certificate) error {
+		if !known.Load() {
+			return errors.New("the control plane has not said yet who is revoked")
+		}
+		return coordinator.Admits(c)
+	}, nil
+}
+
+// joining returns the command by which machines join at an address. The token is none of its arguments: others see these.
+func (c *authorityConfig) joining(authority *identity.Authority, address string) (string, error) {
 	if c.TokenFile == "" {
-		return authority.Token(identity.Agent, c.TokenLife, c.Members)
+		token, err := authority.Token(identity.Agent, c.TokenLife, c.Members)
+		return fmt.Sprintf("%s=%s dyno agent --join %s", agent.JoinTokenVariable, token, address), err
 	}
 	text, err := secretfile.Read(c.TokenFile)
 	switch {
@@ -96,11 +143,11 @@ func (c *authorityConfig) token(authority *identity.Authority) (string, error) {
 	if err != nil {
 		return "", command.Fail(command.ExitUsage, fmt.Errorf("--token-file: %w", err), "the file that --token-file made earlier, for the authority in --folder")
 	}
-	return `"$(cat ` + c.TokenFile + `)"`, nil
+	return fmt.Sprintf("dyno agent --join %s --join-token-file %s", address, c.TokenFile), nil
 }
 
 // serveAuthority lets machines join until ctx ends.
-func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, log *slog.Logger) error {
+func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, control *controlPlane, log *slog.Logger) error {
 	authority, err := identity.Open(c.Folder)
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "--folder names the folder of the fleet's keys")
@@ -117,15 +164,15 @@ func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, log *slog.
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "--listen says where machines join")
 	}
-	token, err := c.token(authority)
+	join, err := c.joining(authority, cmp.Or(c.Address, l.Addr().String()))
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	_, err = fmt.Fprintf(a.stdout, `Up to %d machines join within %v:
-  dyno agent --join %s@%s --identity agent --listen ADDRESS:7300 --allow-remote
+  %s --identity agent --listen ADDRESS:7300 --allow-remote
 They carry loads from here:
   dyno http --identity %s --agent ADDRESS:7300 URL
-`, c.Members, c.TokenLife, token, cmp.Or(c.Address, l.Addr().String()), c.Folder)
+`, c.Members, c.TokenLife, join, c.Folder)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -138,7 +185,11 @@ They carry loads from here:
 			end()
 		}
 	})
-	err = authority.Serve(ctx, l, coordinator, log)
+	admits, err := a.admitsRenewal(ctx, control, coordinator, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	err = authority.Serve(ctx, l, coordinator, admits, log)
 	end()
 	keeping.Wait()
 	return errors.Join(err, ended)

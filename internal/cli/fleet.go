@@ -60,8 +60,8 @@ func (c *controlPlane) addresses() []string {
 	return strings.FieldsFunc(os.Getenv(controlVariable), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// open returns the registry at some addresses.
-func (c *controlPlane) open(addresses []string, log *slog.Logger) (*registry.Registry, error) {
+// open returns a namespace of the registry at some addresses.
+func (c *controlPlane) open(namespace string, addresses []string, log *slog.Logger) (*registry.Registry, error) {
 	var token string
 	if name := cmp.Or(c.tokenFile, os.Getenv(controlTokenVariable)); name != "" {
 		text, err := secretfile.Read(name)
@@ -70,20 +70,22 @@ func (c *controlPlane) open(addresses []string, log *slog.Logger) (*registry.Reg
 		}
 		token = strings.TrimSpace(string(text))
 	}
-	r, err := registry.Open(registry.Config{Servers: addresses, Token: token, Logger: log})
+	r, err := registry.Open(registry.Config{Namespace: namespace, Servers: addresses, Token: token, Logger: log})
 	if err != nil {
 		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--control-plane: %w", err), "as in: --control-plane "+defaultControl)
 	}
 	return r, nil
 }
 
-// existing returns the registry where the flag, the environment or the default has it.
-func (c *controlPlane) existing() (*registry.Registry, error) {
+// existing returns the fleet's namespace where the flag, the environment or the default has it.
+func (c *controlPlane) existing() (*registry.Registry, error) { return c.existingIn(registry.Fleet) }
+
+func (c *controlPlane) existingIn(namespace string) (*registry.Registry, error) {
 	addresses := c.addresses()
 	if len(addresses) == 0 {
 		addresses = []string{defaultControl}
 	}
-	return c.open(addresses, nil)
+	return c.open(namespace, addresses, nil)
 }
 
 // explainControl gives an error of the registry its exit code and a hint.
@@ -92,14 +94,18 @@ func explainControl(err error) error {
 		unreachable *client.Unreachable
 		taken       *registry.NameTakenError
 		held        *registry.HeldError
+		reserved    *registry.ReservedError
+		broken      *registry.BrokenError
 	)
 	switch {
 	case errors.As(err, &unreachable):
 		return command.Fail(command.ExitTarget, fmt.Errorf("--control-plane: %w", err), controlsHint)
 	case errors.As(err, &taken):
 		return command.Fail(command.ExitUsage, err, "give this one another name with --name")
-	case errors.As(err, &held):
+	case errors.As(err, &held), errors.As(err, &reserved):
 		return command.Fail(command.ExitUsage, err, "wait until it has ended, or choose other agents with --fleet")
+	case errors.As(err, &broken):
+		return command.Fail(command.ExitUsage, err, "dyno fleet remove NAME removes what cannot be read")
 	case errors.Is(err, registry.ErrUnknown):
 		return command.Fail(command.ExitUsage, err, "dyno fleet list shows the agents")
 	}
@@ -147,6 +153,9 @@ there join it.`,
 		a.identityFlag(c.Flags())
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			m, err := a.coordinator()
+			if err == nil {
+				err = a.refuseRevoked(cmd.Context(), m, &control)
+			}
 			if err != nil {
 				return err
 			}
@@ -162,7 +171,7 @@ there join it.`,
 	one := func(use, short string, run func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error) {
 		add(&cobra.Command{Use: use + " NAME", Short: short, Example: "  dyno fleet " + use + " a", Args: command.ExactArgs(1, "an agent's name")}, run)
 	}
-	cmd.AddCommand(a.authorityCommand())
+	cmd.AddCommand(a.authorityCommand(), a.revokeCommand(), a.revokedCommand())
 	add(&cobra.Command{Use: "list", Short: "List the agents, with what they are and what they carry", Example: "  dyno fleet list", Args: command.NoArgs}, a.listAgents)
 	one("cordon", "Let an agent take no new parts of loads, even after it has started again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
 		return r.SetCordoned(ctx, name, true)
@@ -171,6 +180,9 @@ there join it.`,
 		return r.SetCordoned(ctx, name, false)
 	})
 	one("drain", "Cordon an agent, and wait until it carries no parts", drain)
+	one("remove", "Remove what the control plane has of an agent, as of a broken one; an agent that lives registers again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
+		return r.RemoveAgent(ctx, name)
+	})
 	one("logs", "Print the last lines of an agent's log", func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error {
 		of, err := agentNamed(ctx, r, name)
 		if err != nil {
@@ -181,9 +193,79 @@ there join it.`,
 	return cmd
 }
 
+// revokeCommand ends what a member of the fleet may do.
+func (a *app) revokeCommand() *cobra.Command {
+	var (
+		control controlPlane
+		serial  string
+		undo    bool
+	)
+	cmd := &cobra.Command{
+		Use:   "revoke NAME | revoke --serial NUMBER",
+		Short: "Revoke a member's certificates, as after its key was stolen",
+		Long: `Revoke the certificates that a member has, or one certificate by its serial number. Agents, coordinators and
+the authority that follow the control plane refuse it within seconds, end its connections, and renew it no more. The
+member may join again with a token, and has another certificate then. Who may do this is a principal that may change the
+namespace ` + registry.Trust + `.`,
+		Example: `  dyno fleet revoke a
+  dyno fleet revoke --serial 3a0c19f2
+  dyno fleet revoke --undo a`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v := registry.Revocation{Name: append(args, "")[0], Serial: identity.NormalSerial(serial)}
+			if (v.Name == "") == (v.Serial == "") {
+				return command.Usage("as in: dyno fleet revoke a", "dyno fleet revoke: want a member's name, or --serial")
+			}
+			r, err := control.existingIn(registry.Trust)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if undo {
+				return explainControl(r.Reinstate(cmd.Context(), v))
+			}
+			return explainControl(r.Revoke(cmd.Context(), v))
+		},
+	}
+	control.flags(cmd.Flags())
+	cmd.Flags().StringVar(&serial, "serial", "", "revoke the one certificate with this `NUMBER`, in hexadecimal")
+	cmd.Flags().BoolVar(&undo, "undo", false, "take the revocation back")
+	return cmd
+}
+
+func (a *app) revokedCommand() *cobra.Command {
+	var control controlPlane
+	cmd := &cobra.Command{
+		Use: "revoked", Short: "List who is revoked", Example: "  dyno fleet revoked", Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := control.existingIn(registry.Trust)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			all, err := r.Revoked(cmd.Context())
+			if err != nil {
+				return explainControl(err)
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tSERIAL\tSINCE")
+			for _, v := range all {
+				since := "-"
+				if !v.At.IsZero() {
+					since = v.At.Local().Format(time.DateTime)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\n", cmp.Or(v.Name, "-"), cmp.Or(v.Serial, "-"), since)
+			}
+			return w.Flush()
+		},
+	}
+	control.flags(cmd.Flags())
+	return cmd
+}
+
 // agentNamed returns an agent that lives.
 func agentNamed(ctx context.Context, r *registry.Registry, name string) (registry.Agent, error) {
-	all, err := r.Agents(ctx)
+	all, _, err := r.Agents(ctx)
 	if err != nil {
 		return registry.Agent{}, err
 	}
@@ -196,7 +278,7 @@ func agentNamed(ctx context.Context, r *registry.Registry, name string) (registr
 }
 
 func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.Member, _ string) error {
-	all, err := r.Agents(ctx)
+	all, broken, err := r.Agents(ctx)
 	if err != nil {
 		return err
 	}
@@ -214,6 +296,9 @@ func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", of.Name, of.Address, cmp.Or(strings.Join(labels, ","), "-"), of.CPUs, of.Version, state, parts)
 	}
+	for _, b := range broken {
+		fmt.Fprintf(w, "%s\t-\t-\t-\t-\tbroken: %s\t-\n", b.Name, b.Reason)
+	}
 	return w.Flush()
 }
 
@@ -224,6 +309,8 @@ func stateOf(of *registry.Agent) string {
 		return "cordoned"
 	case of.Held:
 		return "held"
+	case of.ReservedBy != "":
+		return "reserved"
 	}
 	return "ready"
 }
@@ -234,7 +321,7 @@ func drain(ctx context.Context, r *registry.Registry, m *identity.Member, name s
 		return err
 	}
 	for {
-		all, err := r.Agents(ctx)
+		all, _, err := r.Agents(ctx)
 		if err != nil {
 			return err
 		}
@@ -260,6 +347,8 @@ type choice struct {
 	count     int
 	exclusive bool
 	control   controlPlane
+	// reservation is that of the machines which a task waits for; nil: none.
+	reservation *registry.Reservation
 }
 
 func (c *choice) flags(f *pflag.FlagSet) {
@@ -312,20 +401,20 @@ func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 		return nil, nil, err
 	}
 	_ = r.Forget(ctx) // if it fails, a later load does it
-	chosen, err := registry.Choose(reachable, c.count, c.exclusive)
+	chosen, err := registry.Choose(reachable, registry.Want{Count: c.count, Alone: c.exclusive, By: c.reservation.ID()})
 	if err != nil {
 		return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")
 	}
 	if !c.exclusive {
 		return chosen, nil, nil
 	}
-	hold, err := r.Hold(ctx, slices.Concat(chosen, placed))
+	hold, err := r.Hold(ctx, slices.Concat(chosen, placed), c.reservation)
 	return chosen, hold, err
 }
 
 // reachable returns the agents that match and answer, but for those that the plan has placed processes on.
 func (c *choice) reachable(ctx context.Context, r *registry.Registry, m *identity.Member, by selector.Selector, placed []registry.Agent) ([]registry.Agent, error) {
-	all, err := r.Agents(ctx)
+	all, _, err := r.Agents(ctx)
 	if err != nil {
 		return nil, err
 	}

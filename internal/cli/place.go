@@ -44,7 +44,9 @@ func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agen
 			return nil, command.Usage(of.Hint, "%s: %v", paths[text], err)
 		}
 		matching := slices.DeleteFunc(slices.Clone(all), func(of registry.Agent) bool { return !by.Match(of.Labels) })
-		free := slices.DeleteFunc(slices.Clone(matching), func(of registry.Agent) bool { return of.Cordoned || of.Held })
+		free := slices.DeleteFunc(slices.Clone(matching), func(of registry.Agent) bool {
+			return of.Cordoned || of.Held || of.ReservedBy != a.choice.reservation.ID() && of.ReservedBy != ""
+		})
 		switch {
 		case len(all) == 0:
 			return nil, command.Usage("--control-plane URL names the fleet that has them, --agent HOST:PORT one of them", "%s: %s: there are no agents to choose from", paths[text], text)
@@ -82,7 +84,7 @@ func (a *app) registered(ctx context.Context) ([]registry.Agent, error) {
 		return nil, err
 	}
 	defer r.Close()
-	all, err := r.Agents(ctx)
+	all, _, err := r.Agents(ctx)
 	return all, explainControl(err)
 }
 

@@ -49,6 +49,8 @@ type app struct {
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
 
+	limits *trial.Limits // of the plans that it runs; nil: none
+
 	hosts map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
 }
 

@@ -441,6 +441,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 		Command: append([]string{"dyno"}, a.args...),
 		Version: buildinfo.Version(),
 		Referee: verdict.Referee{},
+		Limits:  a.limits,
 	}, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"dyno/internal/cli/command"
 	"dyno/lab/fleet/queue"
+	"dyno/lab/fleet/registry"
 	"dyno/lab/planfile"
 )
 
@@ -45,7 +46,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			r, err := agents.control.existing()
+			r, err := agents.control.existingIn(registry.Queue)
 			if err != nil {
 				return err
 			}
@@ -121,6 +122,8 @@ func explainQueue(err error) error {
 		full  *queue.FullError
 		large *queue.LargeError
 		ended *queue.EndedError
+		runs  *queue.RunningError
+		wrong *registry.BrokenError
 	)
 	switch {
 	case errors.Is(err, queue.ErrUnknown):
@@ -129,6 +132,10 @@ func explainQueue(err error) error {
 		return command.Fail(command.ExitUsage, err, "dyno queue cancel takes one off; dyno queue work runs them")
 	case errors.As(err, &large):
 		return command.Fail(command.ExitUsage, err, "move bodies and data into files, which the experiment names")
+	case errors.As(err, &wrong):
+		return command.Fail(command.ExitUsage, err, "dyno queue remove ID removes what cannot be read")
+	case errors.As(err, &runs):
+		return command.Fail(command.ExitUsage, err, "dyno queue cancel ends it")
 	case errors.As(err, &ended):
 		return command.Fail(command.ExitUsage, err, "dyno queue show says how it ended")
 	}

@@ -50,12 +50,17 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 				}
 			}
 			if addresses := control.addresses(); len(addresses) > 0 {
-				r, err := control.open(addresses, nil)
+				r, err := control.open(registry.Fleet, addresses, nil)
 				if err != nil {
 					return err
 				}
 				defer r.Close()
-				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r) }
+				tasks, err := control.open(registry.Queue, addresses, nil)
+				if err != nil {
+					return err
+				}
+				defer tasks.Close()
+				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r, &queue.Queue{Registry: tasks}) }
 			}
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
 			outliveHangup(cmd.Context(), c.Logger)
@@ -99,9 +104,9 @@ type taskView struct {
 	Predicted float64 `json:"predicted_seconds,omitempty"`
 }
 
-func viewFleet(ctx context.Context, r *registry.Registry) (fleetView, error) {
+func viewFleet(ctx context.Context, r *registry.Registry, q *queue.Queue) (fleetView, error) {
 	v := fleetView{Named: true, Agents: []agentView{}, Tasks: []taskView{}}
-	agents, err := r.Agents(ctx)
+	agents, broken, err := r.Agents(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -109,10 +114,15 @@ func viewFleet(ctx context.Context, r *registry.Registry) (fleetView, error) {
 		of := &agents[i]
 		v.Agents = append(v.Agents, agentView{of.Name, of.Address, of.Labels, of.CPUs, of.Version, stateOf(of)})
 	}
-	q := queue.Queue{Registry: r}
-	tasks, err := q.Tasks(ctx)
+	for _, b := range broken {
+		v.Agents = append(v.Agents, agentView{Name: b.Name, Address: b.Reason, State: "broken"})
+	}
+	tasks, broken, err := q.Tasks(ctx)
 	for i := range tasks {
 		v.Tasks = append(v.Tasks, taskView{tasks[i], queue.Predict(&tasks[i], tasks)})
+	}
+	for _, b := range broken {
+		v.Tasks = append(v.Tasks, taskView{queue.Task{ID: b.Name, Name: b.Reason, State: queue.Broken}, 0})
 	}
 	return v, err
 }

@@ -259,8 +259,15 @@ func (a *Agent) follow(m clock.Measurement) (followed clock.Clock, err error) {
 // A connection is one to an agent.
 type connection struct {
 	net.Conn
-	agent *Agent
-	r     *bufio.Reader
+	agent   *Agent
+	r       *bufio.Reader
+	untrack func()
+}
+
+// Close ends the connection.
+func (c *connection) Close() error {
+	c.untrack()
+	return c.Conn.Close()
 }
 
 func (a *Agent) dial(ctx context.Context) (*connection, error) {
@@ -282,7 +289,7 @@ func (a *Agent) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", a, err)
 	}
-	return &connection{Conn: conn, agent: a, r: bufio.NewReader(conn)}, nil
+	return &connection{Conn: conn, agent: a, r: bufio.NewReader(conn), untrack: a.member.Track(conn)}, nil
 }
 
 // ask gets the answer to a request.

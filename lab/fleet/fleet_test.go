@@ -218,7 +218,7 @@ func newFleet(t *testing.T) testFleet {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- authority.Serve(ctx, l, m, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- authority.Serve(ctx, l, m, m.Admits, slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -236,8 +236,18 @@ func (f testFleet) joining(t *testing.T, name string) agent.Config {
 		t.Fatal(err)
 	}
 	c := config(name)
-	c.Identity, c.Join = t.TempDir(), token+"@"+f.address
+	c.Identity, c.Join, c.JoinTokenFile = t.TempDir(), f.address, tokenFile(t, token)
 	return c
+}
+
+// tokenFile keeps a token in a file.
+func tokenFile(t *testing.T, token string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // An agent joins once, and carries loads for coordinators of its fleet, whom it knows by their certificates.
@@ -312,12 +322,15 @@ func TestNotJoined(t *testing.T) {
 	again := spent
 	again.Identity = t.TempDir()
 	unknown := f.joining(t, "a")
-	unknown.Join = strings.Repeat("0", 32) + unknown.Join[32:]
+	known, err := os.ReadFile(unknown.JoinTokenFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown.JoinTokenFile = tokenFile(t, strings.Repeat("0", 32)+string(known[32:]))
 	foreign := other.joining(t, "a")
-	token, _, _ := strings.Cut(foreign.Join, "@")
-	foreign.Join = token + "@" + f.address
+	foreign.Join = f.address
 	none := f.joining(t, "a")
-	none.Join = f.address
+	none.JoinTokenFile = ""
 	renamed := spent
 	renamed.Name = "b"
 	coordinator := f.joining(t, "")
@@ -331,7 +344,7 @@ func TestNotJoined(t *testing.T) {
 		{again, "--join: join the fleet at " + f.address + ": 401 Unauthorized: the token was used by as many members as it is for"},
 		{unknown, "401 Unauthorized: the token is not one of this fleet, or has expired"},
 		{foreign, "the token is of another fleet, or somebody else answers at this address"},
-		{none, "has no certificate that holds: join a fleet with --join TOKEN@HOST:PORT"},
+		{none, "has no certificate that holds: join a fleet with --join HOST:PORT and a token"},
 		{renamed, "--name: " + spent.Identity + " has the certificate of a: leave out --name"},
 		{coordinator, "has the certificate of a coordinator: use another folder"},
 	} {
@@ -425,9 +438,9 @@ func TestLimits(t *testing.T) {
 		want   string // an error, or none
 	}{
 		{func(c *agent.Config) { c.Networks = network(own) }, ""},
-		{func(c *agent.Config) { c.Networks = network("10.0.0.0/8") }, "target.url: the agent's owner does not allow connections to " + own + " (dyno agent --network)"},
-		{func(c *agent.Config) { c.MaxConnections = 8 }, "the part has 9 connections, and the agent's owner allows 8 (dyno agent --max-connections)"},
-		{func(c *agent.Config) { c.MaxTime = 200 * time.Millisecond }, "the load takes 300ms, and the agent's owner allows 200ms (dyno agent --max-time)"},
+		{func(c *agent.Config) { c.Networks = network("10.0.0.0/8") }, "target.url: the machine's owner does not allow connections to " + own + " (--network)"},
+		{func(c *agent.Config) { c.MaxConnections = 8 }, "the part has 9 connections, and the machine's owner allows 8 (--max-connections)"},
+		{func(c *agent.Config) { c.MaxTime = 200 * time.Millisecond }, "the load takes 300ms, and the machine's owner allows 200ms (--max-time)"},
 	} {
 		c := config("a")
 		test.change(&c)

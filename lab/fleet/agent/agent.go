@@ -199,9 +199,23 @@ func (s *Server) answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // if this fails, nobody reads it
 }
 
-// sameVersion refuses requests of another version.
+// SetRevoked says who of the fleet is revoked. The error says that the agent itself is.
+func (s *Server) SetRevoked(r *identity.Revocations) error {
+	if s.member == nil {
+		return nil
+	}
+	return s.member.SetRevoked(r)
+}
+
+// sameVersion refuses requests of another version, and of who was revoked since the connection began.
 func (s *Server) sameVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			if err := s.member.Admits(r.TLS.PeerCertificates[0]); err != nil {
+				http.Error(w, err.Error(), http.StatusForbidden)
+				return
+			}
+		}
 		if v := r.Header.Get(VersionHeader); v != s.info.Version && (v != "" || r.Method != http.MethodGet) {
 			http.Error(w, fmt.Sprintf("it is dyno %s, and is asked by dyno %s: use the same version on both machines", s.info.Version, v), http.StatusConflict)
 			return
@@ -248,6 +262,7 @@ func (s *Server) carry(ctx context.Context, k kind, w http.ResponseWriter, r *ht
 		_ = part.Wait() // it was killed
 		return
 	}
+	defer s.member.Track(conn)()
 	defer context.AfterFunc(ctx, func() {
 		part.Kill()
 		_ = conn.Close()

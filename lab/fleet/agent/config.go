@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"dyno/host/child"
@@ -23,26 +25,65 @@ import (
 
 // Config says where an agent listens, what it is called and what it carries. Start from Defaults.
 type Config struct {
-	Listen      string            `yaml:"listen" default:"127.0.0.1:7300" doc:"where dyno connects: a numeric address and a port; port 0 picks one. It must be a loopback address unless allow_remote is set"`
-	AllowRemote bool              `yaml:"allow_remote" doc:"permit addresses that other machines reach; it needs an identity"`
-	Identity    string            `yaml:"identity" kind:"path" otherwise:"no TLS: anybody who can connect may use the agent" doc:"the folder that keeps the agent's key and certificate. Only coordinators of its fleet can connect then"`
-	Join        string            `yaml:"join" otherwise:"the certificate in identity ends" doc:"TOKEN@HOST:PORT, as dyno fleet authority prints it: get a certificate there, and renew it. HOST:PORT renews one that there is"`
-	Name        string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
-	Labels      map[string]string `yaml:"labels" flag:"label" names:"any" most:"56" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
-	MaxParts    int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
+	Listen        string            `yaml:"listen" default:"127.0.0.1:7300" doc:"where dyno connects: a numeric address and a port; port 0 picks one. It must be a loopback address unless allow_remote is set"`
+	AllowRemote   bool              `yaml:"allow_remote" doc:"permit addresses that other machines reach; it needs an identity"`
+	Identity      string            `yaml:"identity" kind:"path" otherwise:"no TLS: anybody who can connect may use the agent" doc:"the folder that keeps the agent's key and certificate. Only coordinators of its fleet can connect then"`
+	Join          string            `yaml:"join" otherwise:"the certificate in identity ends" doc:"HOST:PORT of dyno fleet authority: get a certificate there, by a token, and renew it"`
+	JoinTokenFile string            `yaml:"join_token_file" kind:"path" otherwise:"that in DYNO_JOIN_TOKEN" doc:"the file with the token that dyno fleet authority prints, which a machine without a certificate joins with"`
+	Name          string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
+	Labels        map[string]string `yaml:"labels" flag:"label" names:"any" most:"56" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
+	MaxParts      int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
 
-	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a part may have"`
-	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a part may take, from its plan to its result, and a target may run"`
-	Networks       []generator.Network `yaml:"networks" flag:"network" otherwise:"anywhere" doc:"where loads may go: networks such as 10.1.0.0/16, or with a port such as 10.1.0.0/16:80 or [fd00::/8]:80. A name must lead there"`
-	Files          string              `yaml:"files" kind:"path" otherwise:"none" doc:"the folder whose files plans may name, such as certificates and rows of data, and that relative paths begin in; what plans start runs in it, or below"`
-	Commands       []string            `yaml:"commands" flag:"command" kind:"word" otherwise:"none" doc:"programs that plans may start as targets and services, by their absolute path or a pattern such as /srv/bin/*. They get any arguments and any environment: name none that can start others, such as a shell"`
-	Observe        bool                `yaml:"observe" doc:"let plans observe processes and control groups that were not started for them"`
-	User           string              `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files, and targets run. Only root can name one"`
+	Limits
+	User string `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files, and targets run. Only root can name one"`
 
 	Version string       // of dyno; another version's loads are refused
 	Logger  *slog.Logger // required
 	Lines   *Lines       // required: what the logger wrote last
 }
+
+// Limits are what the owner of a machine allows the plans of others there.
+type Limits struct {
+	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a load, or a part of one, may have"`
+	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a load may take, or a part from its plan to its result, and a target may run"`
+	Networks       []generator.Network `yaml:"networks" flag:"network" otherwise:"anywhere" doc:"where loads may go, and what is asked whether a target is ready: networks such as 10.1.0.0/16, or with a port such as 10.1.0.0/16:80 or [fd00::/8]:80. A name must lead there"`
+	Files          string              `yaml:"files" kind:"path" otherwise:"none" doc:"the folder whose files plans may name, such as certificates and rows of data, and that relative paths begin in; what plans start runs in it, or below"`
+	Commands       []string            `yaml:"commands" flag:"command" kind:"word" otherwise:"none" doc:"programs that plans may start as targets and services, by their absolute path or a pattern such as /srv/bin/*. They get any arguments and any environment: name none that can start others, such as a shell"`
+	Observe        bool                `yaml:"observe" doc:"let plans observe processes and control groups that were not started for them, and name processes that are in a target's way"`
+}
+
+// CheckCommands reports patterns that match no program.
+func (l *Limits) CheckCommands(r *fields.Report) {
+	for i, pattern := range l.Commands {
+		_, err := path.Match(pattern, "")
+		r.Check(err == nil && path.IsAbs(pattern), fmt.Sprintf("commands[%d]", i), strconv.Quote(pattern)+" is no absolute path, and no pattern of one", "such as /usr/sbin/nginx or /srv/bin/*")
+	}
+}
+
+// folder returns the path of the folder whose files plans may name; empty: none.
+func (l *Limits) folder() (string, error) {
+	if l.Files == "" {
+		return "", nil
+	}
+	files, err := filepath.Abs(l.Files)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(files); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("--files: %s is no folder", l.Files)
+	}
+	return files, nil
+}
+
+// Split returns the limits as those who start programs and carry loads hold plans against them.
+func (l *Limits) Split() (*generator.Limits, *remote.Limits, error) {
+	files, err := l.folder()
+	return &generator.Limits{Networks: l.Networks, Connections: l.MaxConnections, Time: l.MaxTime, Files: files},
+		&remote.Limits{Commands: l.Commands, Observe: l.Observe, Networks: l.Networks, Time: l.MaxTime, Files: files, Silence: remote.Silence}, err
+}
+
+// JoinTokenVariable is the environment variable with the token that a machine joins with. What plans start does not get it.
+const JoinTokenVariable = "DYNO_JOIN_TOKEN"
 
 // Defaults returns a Config with every default.
 func Defaults() Config { return fields.Default[Config]() }
@@ -56,16 +97,16 @@ func (c *Config) Check(r *fields.Report) {
 	}
 	r.Check(c.AllowRemote || at.Addr().IsLoopback(), "listen", strconv.Quote(c.Listen)+" can be reached from other machines", "use 127.0.0.1 or ::1, or set allow_remote")
 	r.Check(!c.AllowRemote || c.Identity != "", "allow_remote", "other machines may connect, and the agent knows none of them", "name a folder for its certificate with --identity, and join a fleet with --join")
-	for i, pattern := range c.Commands {
-		_, err := path.Match(pattern, "")
-		r.Check(err == nil && path.IsAbs(pattern), fmt.Sprintf("commands[%d]", i), strconv.Quote(pattern)+" is no absolute path, and no pattern of one", "such as /usr/sbin/nginx or /srv/bin/*")
-	}
+	c.CheckCommands(r)
 	if _, err := c.credential(); err != nil {
 		r.Fault("user", err.Error(), "a user of this machine, and start the agent as root")
 	}
 	if c.Join != "" {
-		_, _, err := splitJoin(c.Join)
-		r.Check(err == nil, "join", "has no address", "as in --join TOKEN@10.0.0.1:7200")
+		if strings.Contains(c.Join, "@") {
+			r.Fault("join", "holds a token, which others could see in the list of processes", "put the token into a file for --join-token-file, or into "+JoinTokenVariable+", and use --join HOST:PORT")
+		}
+		_, _, err := net.SplitHostPort(c.Join)
+		r.Check(err == nil, "join", "is no address", "as in --join 10.0.0.1:7200")
 		r.Check(c.Identity != "", "join", "the certificate needs a folder", "name one with --identity")
 	}
 }
@@ -103,17 +144,11 @@ func (c *Config) kinds() (map[string]kind, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--user: %w", err)
 	}
-	files := ""
-	if c.Files != "" {
-		if files, err = filepath.Abs(c.Files); err != nil {
-			return nil, err
-		}
-		if info, err := os.Stat(files); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("--files: %s is no folder", c.Files)
-		}
+	loads, targets, err := c.Split()
+	if err != nil {
+		return nil, err
 	}
-	carrier := generator.Local{Limits: &generator.Limits{Networks: c.Networks, Connections: c.MaxConnections, Time: c.MaxTime, Files: files}, User: credential}
-	targets := remote.Limits{Commands: c.Commands, Observe: c.Observe, Time: c.MaxTime, Files: files, Silence: remote.Silence}
+	carrier := generator.Local{Limits: loads, User: credential}
 	return map[string]kind{
 		PartsPath: {Protocol, func(ctx context.Context) (process, error) { return carrier.Start(ctx) }},
 		TargetsPath: {TargetProtocol, func(context.Context) (process, error) {

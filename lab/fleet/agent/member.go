@@ -6,22 +6,28 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"dyno/internal/secretfile"
 	"dyno/lab/fleet/identity"
 )
 
-// splitJoin returns the token and the address of join: [TOKEN@]HOST:PORT.
-func splitJoin(join string) (token, address string, err error) {
-	address = join
-	if at := strings.LastIndexByte(join, '@'); at >= 0 {
-		token, address = join[:at], join[at+1:]
+// joinToken returns the token to join with; empty: there is none. It takes the token out of the environment.
+func (c *Config) joinToken() (string, error) {
+	text := os.Getenv(JoinTokenVariable)
+	if err := os.Unsetenv(JoinTokenVariable); err != nil {
+		return "", err
 	}
-	_, _, err = net.SplitHostPort(address)
-	return token, address, err
+	if c.JoinTokenFile == "" {
+		return strings.TrimSpace(text), nil
+	}
+	file, err := secretfile.Read(c.JoinTokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--join-token-file: %w", err)
+	}
+	return strings.TrimSpace(string(file)), nil
 }
 
 func (c *Config) memberFile() string { return filepath.Join(c.Identity, identity.MemberFile) }
@@ -32,13 +38,16 @@ func (c *Config) member(ctx context.Context) (*identity.Member, error) {
 	if c.Identity == "" {
 		return nil, nil
 	}
-	token, address, _ := splitJoin(c.Join)
+	token, err := c.joinToken()
+	if err != nil {
+		return nil, err
+	}
 	m, err := identity.Load(c.memberFile())
 	if _, invalid := errors.AsType[x509.CertificateInvalidError](err); errors.Is(err, os.ErrNotExist) || invalid {
-		if token == "" {
-			return nil, fmt.Errorf("--identity: %s has no certificate that holds: join a fleet with --join TOKEN@HOST:PORT, as dyno fleet authority prints it", c.Identity)
+		if c.Join == "" || token == "" {
+			return nil, fmt.Errorf("--identity: %s has no certificate that holds: join a fleet with --join HOST:PORT and a token, as dyno fleet authority prints them", c.Identity)
 		}
-		m, err = c.join(ctx, address, token)
+		m, err = c.join(ctx, c.Join, token)
 	}
 	switch {
 	case err != nil:
@@ -76,6 +85,5 @@ func (s *Server) keep(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	_, address, _ := splitJoin(s.config.Join)
-	return s.member.Keep(ctx, address, s.config.memberFile(), s.config.Logger)
+	return s.member.Keep(ctx, s.config.Join, s.config.memberFile(), s.config.Logger)
 }

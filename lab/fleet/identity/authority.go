@@ -94,7 +94,7 @@ func (a *Authority) sign(p Peer, key *ecdsa.PublicKey) ([]byte, error) {
 		return nil, err
 	}
 	now := time.Now()
-	ends := now.Add(Lifetime)
+	ends := now.Add(p.Role.lifetime())
 	if ends.After(a.certificate.NotAfter) {
 		ends = a.certificate.NotAfter
 	}

@@ -6,7 +6,7 @@
 //	authority, err := identity.Open(folder)                                     // made on first use
 //	token, err := authority.Token(identity.Agent, 24*time.Hour, 10)             // for ten agents
 //	coordinator, err := authority.Member("main", identity.Coordinator)
-//	server := &http.Server{Handler: authority.Handler(log), TLSConfig: coordinator.Joining()}
+//	server := &http.Server{Handler: authority.Handler(coordinator.Admits, log), TLSConfig: coordinator.Joining()}
 //
 //	agent, err := identity.Join(ctx, "10.0.0.1:7200", token, "node-3")          // on another machine
 //	listener := tls.NewListener(l, agent.Server(identity.Coordinator))
@@ -20,7 +20,8 @@
 //     authority's public key, as the token of kubeadm has it. Only a coordinator may answer.
 //   - A token works for a time and for a number of members. The authority keeps its hash only.
 //   - The token says the role, not who joins. Its holder may choose any name.
-//   - A certificate ends after Lifetime. Keep renews it before that. Nothing revokes it earlier.
+//   - A certificate ends after the lifetime of its role. Keep renews it before that, unless it was revoked.
+//   - SetRevoked ends connections with revoked members, and lets no others begin.
 //
 // Keys are ECDSA P-256. Files that have a key are for their owner only.
 package identity
@@ -44,8 +45,11 @@ import (
 	"dyno/internal/nearest"
 )
 
-// Lifetime is how long a member's certificate holds.
-const Lifetime = 30 * 24 * time.Hour
+// How long certificates hold. Agents renew theirs by themselves; those of coordinators are made by hand.
+const (
+	AgentLifetime = 7 * 24 * time.Hour
+	Lifetime      = 30 * 24 * time.Hour // of coordinators; no certificate holds for longer
+)
 
 // skew is by how much a machine's clock may be behind the authority's.
 const skew = time.Hour
@@ -58,6 +62,13 @@ const (
 	Agent       Role = "agent"       // answers coordinators
 	Coordinator Role = "coordinator" // asks agents, and lets others join
 )
+
+func (r Role) lifetime() time.Duration {
+	if r == Agent {
+		return AgentLifetime
+	}
+	return Lifetime
+}
 
 // A Peer is a member, as its certificate says.
 type Peer struct {

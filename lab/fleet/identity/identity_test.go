@@ -63,7 +63,7 @@ func newFleet(t *testing.T) *fleet {
 // serve starts a server that lets others join, and returns its address.
 func (f *fleet) serve(t *testing.T, config *tls.Config) string {
 	t.Helper()
-	handler := f.Handler(discard)
+	handler := f.Handler(nobodyRevoked, discard)
 	return serveTLS(t, config, func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		handler.ServeHTTP(w, r)
@@ -364,7 +364,7 @@ func TestRequestsAreRefused(t *testing.T) {
 func TestRequestsAreLimited(t *testing.T) {
 	a := must(Open(t.TempDir()))
 	synctest.Test(t, func(t *testing.T) { // time stands still
-		handler := a.Handler(discard)
+		handler := a.Handler(nobodyRevoked, discard)
 		ask := func(address string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), httptest.NewRequest("POST", joinPath, nil)
 			r.RemoteAddr = address
@@ -499,6 +499,92 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+func nobodyRevoked(*x509.Certificate) error { return nil }
+
+// TestRevoked: a member that is revoked is refused by servers and by clients, is renewed no more, and loses the connections that
+// it has. It may join again; a revoked serial number is that of one certificate.
+func TestRevoked(t *testing.T) {
+	a := must(Open(t.TempDir()))
+	coordinator := must(a.Member("main", Coordinator))
+	agent, other := must(a.Member("node-3", Agent)), must(a.Member("node-4", Agent))
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	server := &http.Server{Handler: a.Handler(coordinator.Admits, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go func() { _ = server.ServeTLS(l, "", "") }() // until it is closed
+	defer server.Close()
+	authority := l.Addr().String()
+
+	// meet connects, and returns both errors. The connection stays, if there is one.
+	meet := func(server, client *Member, role Role) (conn *tls.Conn, err error) {
+		l := must(tls.Listen("tcp", "127.0.0.1:0", server.Server(client.Peer().Role)))
+		defer l.Close()
+		served := make(chan error, 1)
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				t.Cleanup(func() { _ = c.Close() })
+				err = c.(*tls.Conn).HandshakeContext(t.Context())
+			}
+			served <- err
+		}()
+		conn, err = tls.Dial("tcp", l.Addr().String(), client.Client(server.Peer().Name, role))
+		return conn, errors.Join(err, <-served)
+	}
+	conn, err := meet(agent, coordinator, Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer coordinator.Track(conn)()
+	kept, err := meet(other, coordinator, Agent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer coordinator.Track(kept)()
+
+	revoked := &Revocations{Names: map[string]time.Time{"node-3": time.Now()}}
+	if err := errors.Join(coordinator.SetRevoked(revoked), other.SetRevoked(revoked)); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.SetRevoked(revoked); !errors.Is(err, ErrRevoked) {
+		t.Errorf("it is not said to the agent: %v", err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("its connection goes on: %v", err)
+	}
+	if _, err := kept.Write([]byte{1}); err != nil {
+		t.Errorf("another's connection: %v", err)
+	}
+	if _, err := meet(must(a.Member("node-5", Agent)), coordinator, Agent); err != nil {
+		t.Errorf("another agent: %v", err)
+	}
+	_, err = meet(agent, coordinator, Agent)
+	wantError(t, "an agent", err, "the certificate was revoked")
+	wantError(t, "its renewal", agent.Renew(t.Context(), authority), "403 Forbidden: node-3, serial number")
+	if err := other.Renew(t.Context(), authority); err != nil {
+		t.Errorf("another's renewal: %v", err)
+	}
+
+	// A coordinator, by the serial number of one of its certificates.
+	thief := must(a.Member("jobs", Coordinator))
+	if err := other.SetRevoked(&Revocations{Serials: map[string]bool{NormalSerial(strings.ToUpper(Serial(thief.pair.Load().Leaf))): true}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = meet(other, thief, Agent)
+	wantError(t, "a coordinator", err, "the certificate was revoked")
+	if _, err := meet(other, must(a.Member("jobs", Coordinator)), Agent); err != nil {
+		t.Errorf("another certificate of its name: %v", err)
+	}
+	// Who joins again has a certificate that was signed later. Certificates tell seconds.
+	revoked.Names["node-3"] = time.Now().Add(-2 * time.Second)
+	if err := coordinator.SetRevoked(revoked); err != nil {
+		t.Fatal(err)
+	}
+	token := must(a.Token(Agent, time.Hour, 1))
+	again := must(Join(t.Context(), authority, token, "node-3"))
+	if _, err := meet(again, coordinator, Agent); err != nil {
+		t.Errorf("it joined again: %v", err)
+	}
+}
+
 // TestKeep: a member that runs for a year has a certificate at any time, though its authority is away for a day when it
 // renews it. When it is away for longer than a certificate holds, Keep says so.
 func TestKeep(t *testing.T) {
@@ -508,7 +594,7 @@ func TestKeep(t *testing.T) {
 		l := pipes.Listen()
 		// The server's own certificate is renewed as the members' are.
 		coordinator := must(a.Member("main", Coordinator))
-		server := &http.Server{Handler: a.Handler(discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server := &http.Server{Handler: a.Handler(nobodyRevoked, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		ended := make(chan error, 3)
 		go func() { ended <- server.ServeTLS(l, "", "") }()
 		away := atomic.Bool{}
@@ -527,7 +613,7 @@ func TestKeep(t *testing.T) {
 		for n := range 365 {
 			away.Store(n%20 == 0)
 			time.Sleep(day)
-			if ends := time.Until(member.Ends()); ends < 8*day {
+			if ends := time.Until(member.Ends()); ends < day {
 				t.Fatalf("on day %d the certificate ends in %v", n, ends)
 			}
 		}
@@ -541,7 +627,7 @@ func TestKeep(t *testing.T) {
 		away.Store(true)
 		began := time.Now()
 		wantError(t, "away", <-ended, "join again with a token")
-		if passed := time.Since(began); passed > Lifetime+2*time.Hour {
+		if passed := time.Since(began); passed > AgentLifetime+2*time.Hour {
 			t.Errorf("said so after %v", passed)
 		}
 		wantError(t, "ended", errorOf(Load(file)), "expired")
@@ -560,7 +646,7 @@ func TestAuthorityEnds(t *testing.T) {
 		a := must(Open(folder))
 		a.certificate.NotAfter = time.Now().Add(5 * time.Hour)
 		l := pipes.Listen()
-		server := &http.Server{Handler: a.Handler(discard), TLSConfig: must(a.Member("main", Coordinator)).Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server := &http.Server{Handler: a.Handler(nobodyRevoked, discard), TLSConfig: must(a.Member("main", Coordinator)).Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		go func() { _ = server.ServeTLS(l, "", "") }()
 		defer server.Close()
 		member, dials := must(a.Member("node-3", Agent)), 0

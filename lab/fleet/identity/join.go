@@ -52,8 +52,9 @@ type refusal struct {
 }
 
 // Handler answers POST /v1/join, by which machines join and members renew their certificates. Its
-// server's TLS is a coordinator's Joining.
-func (a *Authority) Handler(log *slog.Logger) http.Handler {
+// server's TLS is a coordinator's Joining. admits says whose certificate is not renewed; the error is ErrRevoked, or says why
+// that is not known now.
+func (a *Authority) Handler(admits func(*x509.Certificate) error, log *slog.Logger) http.Handler {
 	began := time.Now()
 	requests := rate.NewLimiter(requestRate, requestBurst, maxAddresses)
 	mux := http.NewServeMux()
@@ -64,7 +65,7 @@ func (a *Authority) Handler(log *slog.Logger) http.Handler {
 			http.Error(w, "this address makes too many requests", http.StatusTooManyRequests)
 			return
 		}
-		peer, certificate, err := a.join(w, r)
+		peer, certificate, err := a.join(w, r, admits)
 		if refused, ok := errors.AsType[refusal](err); ok {
 			log.Warn("joining refused", "address", address, "error", err)
 			http.Error(w, err.Error(), refused.status)
@@ -84,7 +85,7 @@ func (a *Authority) Handler(log *slog.Logger) http.Handler {
 
 // join returns the certificate that a request asks for. The token is used last, so that a faulty request does
 // not take one of its uses.
-func (a *Authority) join(w http.ResponseWriter, r *http.Request) (Peer, []byte, error) {
+func (a *Authority) join(w http.ResponseWriter, r *http.Request, admits func(*x509.Certificate) error) (Peer, []byte, error) {
 	if r.TLS == nil {
 		return Peer{}, nil, refusal{http.StatusBadRequest, errors.New("join over TLS only")}
 	}
@@ -114,6 +115,12 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request) (Peer, []byte, 
 		member, err := verify(r.TLS.PeerCertificates, a.certificate)
 		if err != nil {
 			return Peer{}, nil, refusal{http.StatusUnauthorized, err}
+		}
+		if err := admits(r.TLS.PeerCertificates[0]); err != nil {
+			if errors.Is(err, ErrRevoked) {
+				err = refusal{http.StatusForbidden, err}
+			}
+			return Peer{}, nil, err
 		}
 		if member.Name != name {
 			return Peer{}, nil, refusal{http.StatusForbidden, fmt.Errorf("%s asks for a certificate of %s", member.Name, name)}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,10 @@ type Member struct {
 	peer      Peer
 	pair      atomic.Pointer[tls.Certificate] // the member's certificate, and the authority's
 	dial      dialer                          // nil is net.Dialer's
+
+	mu      sync.Mutex         // guards what follows
+	revoked *Revocations       // nil: nobody is known to be
+	open    map[*tls.Conn]bool // that Track has
 }
 
 // newMember verifies that a certificate is the authority's, which comes after it, and of the key.
@@ -104,7 +109,7 @@ func (m *Member) roots() *x509.CertPool {
 func (m *Member) Server(roles ...Role) *tls.Config {
 	c := m.config()
 	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, m.roots()
-	c.VerifyConnection = verifyRole(roles...)
+	c.VerifyConnection = m.verifyRole(roles...)
 	return c
 }
 
@@ -123,16 +128,15 @@ func (m *Member) Client(name string, role Role) *tls.Config {
 	if name == "" {
 		c.InsecureSkipVerify = true // crypto/tls wants a name
 		c.VerifyConnection = func(s tls.ConnectionState) error {
-			peer, err := verify(s.PeerCertificates, m.authority)
-			if err != nil {
+			if _, err := verify(s.PeerCertificates, m.authority); err != nil {
 				return err
 			}
-			return peer.mustBe(role)
+			return m.verifyRole(role)(s)
 		}
 		return c
 	}
 	c.RootCAs, c.ServerName = m.roots(), name
-	c.VerifyConnection = verifyRole(role)
+	c.VerifyConnection = m.verifyRole(role)
 	return c
 }
 
@@ -140,13 +144,13 @@ func (m *Member) Client(name string, role Role) *tls.Config {
 func PeerOf(s tls.ConnectionState) (Peer, error) { return peerOf(s.PeerCertificates[0]) }
 
 // verifyRole is for certificates that crypto/tls has verified.
-func verifyRole(roles ...Role) func(tls.ConnectionState) error {
+func (m *Member) verifyRole(roles ...Role) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
 		peer, err := PeerOf(s)
 		if err != nil {
 			return err
 		}
-		return peer.mustBe(roles...)
+		return errors.Join(peer.mustBe(roles...), m.Admits(s.PeerCertificates[0]))
 	}
 }
 
@@ -200,4 +204,4 @@ func (m *Member) Keep(ctx context.Context, address, file string, log *slog.Logge
 }
 
 // due is when two thirds of the certificate's life have passed.
-func (m *Member) due() time.Time { return m.Ends().Add(-Lifetime / 3) }
+func (m *Member) due() time.Time { return m.Ends().Add(-m.peer.Role.lifetime() / 3) }

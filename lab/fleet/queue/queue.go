@@ -1,8 +1,8 @@
 // Package queue keeps tasks in a fleet's control plane: experiments that workers take and run, one at a time
 // each.
 //
-// A task is the configuration tasks.ID of the namespace fleet. Its plan, which may hold credentials, is the
-// secret configuration plans.ID. Each change of a task replaces a version that was read, so no two
+// A task is the configuration tasks.ID of the namespace fleet-queue. Its plan, which may hold credentials, is the
+// secret configuration plans.ID. Who may not read secrets there, such as a submitter, sees no plans. Each change of a task replaces a version that was read, so no two
 // workers take it. A worker has a lease for each attempt. When the lease ends, others may take the task, so the
 // worker ends the attempt before. The task's fence counts the attempts: a worker writes its outcome only if the
 // fence is still its own.
@@ -53,15 +53,11 @@ var ErrUnknown = errors.New("there is no such task")
 // errTaken says that a task is not, or no longer, a worker's.
 var errTaken = errors.New("the task was cancelled, or another worker has taken it")
 
-// Tasks returns all tasks in the order in which they are taken.
-func (q *Queue) Tasks(ctx context.Context) ([]Task, error) {
-	byID, err := registry.Documents[Task](ctx, q.Registry, tasksPrefix)
-	var all []Task
-	for _, t := range byID {
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b Task) int { return order(&a, &b) })
-	return all, err
+// Tasks returns all tasks in the order in which they are taken, and those that cannot be read by their IDs.
+func (q *Queue) Tasks(ctx context.Context) ([]Task, []registry.Broken, error) {
+	byID, broken, err := registry.Documents[Task](ctx, q.Registry, tasksPrefix)
+	slices.SortFunc(broken, func(a, b registry.Broken) int { return strings.Compare(a.Name, b.Name) })
+	return inOrder(byID), broken, err
 }
 
 // Task returns one task.
@@ -94,7 +90,7 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 	if len(text) > maxPlan {
 		return &LargeError{len(text)}
 	}
-	tasks, err := q.Tasks(ctx)
+	tasks, _, err := q.Tasks(ctx)
 	if err != nil {
 		return err
 	}
@@ -103,7 +99,7 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 		return err
 	}
 	for _, old := range excess {
-		if err := errors.Join(q.Registry.Remove(ctx, plansPrefix+old.ID), q.Registry.Remove(ctx, tasksPrefix+old.ID)); err != nil {
+		if err := q.discard(ctx, old.ID); err != nil {
 			return err
 		}
 	}
@@ -164,6 +160,27 @@ func (q *Queue) Cancel(ctx context.Context, id string) error {
 	return err
 }
 
+// RunningError says that a task runs.
+type RunningError struct{ ID string }
+
+func (e *RunningError) Error() string { return fmt.Sprintf("%s runs, or waits", e.ID) }
+
+// Remove removes a task that has ended, or that cannot be read.
+func (q *Queue) Remove(ctx context.Context, id string) error {
+	t, err := q.Task(ctx, id)
+	if _, broken := errors.AsType[*registry.BrokenError](err); err != nil && !broken {
+		return err
+	}
+	if err == nil && !t.ended() {
+		return &RunningError{id}
+	}
+	return q.discard(ctx, id)
+}
+
+func (q *Queue) discard(ctx context.Context, id string) error {
+	return errors.Join(q.Registry.Remove(ctx, plansPrefix+id), q.Registry.Remove(ctx, tasksPrefix+id))
+}
+
 // change changes a task that exists.
 func (q *Queue) change(ctx context.Context, id string, f func(*Task) error) (Task, error) {
 	return registry.Change(ctx, q.Registry, tasksPrefix+id, func(t *Task) error {
@@ -174,8 +191,8 @@ func (q *Queue) change(ctx context.Context, id string, f func(*Task) error) (Tas
 	})
 }
 
-// plan returns the plan of a task.
-func (q *Queue) plan(ctx context.Context, id string) (Plan, error) {
+// Plan returns the plan of a task.
+func (q *Queue) Plan(ctx context.Context, id string) (Plan, error) {
 	p, tag, err := registry.Read[Plan](ctx, q.Registry, plansPrefix+id)
 	if err == nil && tag == "" {
 		err = fmt.Errorf("the plan of task %s is gone", id)

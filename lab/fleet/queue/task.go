@@ -2,10 +2,14 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"dyno/lab/fleet/selector"
 )
 
 // A State is where a task, or an attempt to run it, has got to.
@@ -18,6 +22,7 @@ const (
 	Done      State = "done"      // measured and judged, whatever the verdict
 	Failed    State = "failed"    // not measured, however often it was tried
 	Cancelled State = "cancelled" // by a user
+	Broken    State = "broken"    // of a document that cannot be read; no task has it
 	// Of attempts only.
 	Lost        State = "lost"        // its worker was silent for longer than its lease
 	Interrupted State = "interrupted" // its worker ended, or the task was cancelled
@@ -27,10 +32,10 @@ const (
 const (
 	MaxRetries  = 10
 	MaxPriority = 1000
-	maxRuns     = 20  // attempts that a task remembers
-	maxMessage  = 500 // bytes of why one failed
-	minPause    = 10 * time.Second
-	maxPause    = 10 * time.Minute
+	maxRuns     = 20               // attempts that a task remembers
+	maxMessage  = 500              // bytes of why one failed
+	minDelay    = 10 * time.Second // of a task, after an attempt that failed
+	maxDelay    = 10 * time.Minute
 )
 
 // A Task is an experiment that waits, runs or has ended. It is one document, so that each change of it is made
@@ -52,6 +57,41 @@ type Task struct {
 	Fence    int64  `json:"fence"`            // counts all attempts
 	Folder   string `json:"folder,omitempty"` // the name of the run folder that the next attempt continues
 	Runs     []Run  `json:"runs,omitempty"`   // the latest attempts
+}
+
+// Check returns why a document is no task. Others may write tasks, and a worker goes by what they say: a run folder is below
+// that of the worker.
+func (t *Task) Check(document string) error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	check(tasksPrefix+t.ID == document, "id: %.40q is not that of the document", t.ID)
+	check(isName(t.Name), "name: %.40q is no experiment's", t.Name)
+	check(t.Folder == "" || isName(t.Folder), "folder: %.40q is no name of a folder", t.Folder)
+	check(slices.Contains([]State{Queued, Running, Done, Failed, Cancelled}, t.State), "state: %.40q is none", t.State)
+	check(t.State != Running || len(t.Runs) > 0, "runs: there is none, and the task runs")
+	check(t.Priority >= -MaxPriority && t.Priority <= MaxPriority, "priority: %d", t.Priority)
+	check(t.Retries >= 0 && t.Retries <= MaxRetries, "retries: %d", t.Retries)
+	check(t.Attempts >= 0 && t.Fence >= 0, "attempts: %d, fence: %d", t.Attempts, t.Fence)
+	check(len(t.Runs) <= maxRuns, "runs: %d", len(t.Runs))
+	if t.Every != "" {
+		_, err := ParseEvery(t.Every)
+		check(err == nil, "every: %v", err)
+	}
+	if t.Agents != nil {
+		_, err := selector.Parse(t.Agents.Selector)
+		check(err == nil, "agents.selector: %v", err)
+		check(t.Agents.Count >= 0, "agents.count: %d", t.Agents.Count)
+	}
+	return errors.Join(faults...)
+}
+
+// isName tells whether a text is one part of a path.
+func isName(text string) bool {
+	return text != "" && filepath.IsLocal(text) && filepath.Base(text) == text && text != "."
 }
 
 // Agents carry the load of a task. Without them, the worker's machine does.
@@ -127,9 +167,12 @@ func (t *Task) abandon(now time.Time) {
 
 // An Outcome is how an attempt ended.
 type Outcome struct {
-	Code    int    // as dyno run has it
-	Done    bool   // the experiment was measured and judged
-	Keep    bool   // the next attempt continues in the folder
+	Code int  // as dyno run has it
+	Done bool // the experiment was measured and judged
+	Keep bool // the next attempt continues in the folder
+	// Locked says that nobody can write the run folder now: a worker that is stopped, and was lost, still has it. The next
+	// attempt has another folder, and this one does not count.
+	Locked  bool
 	Message string // why it failed
 	Result  string // the run folder, or its URL
 }
@@ -141,6 +184,9 @@ func (t *Task) end(o Outcome, now time.Time) {
 	r.Message = strings.ToValidUTF8(o.Message[:min(len(o.Message), maxMessage)], "")
 	r.State = Failed
 	switch {
+	case o.Locked:
+		t.putBack(now)
+		t.Folder = ""
 	case o.Done:
 		r.State = Done
 		t.settle(Done, now)
@@ -148,7 +194,7 @@ func (t *Task) end(o Outcome, now time.Time) {
 		t.settle(Failed, now)
 	default:
 		t.State, t.Holder = Queued, ""
-		t.Due = now.Add(min(minPause<<(t.Attempts-1), maxPause))
+		t.Due = now.Add(min(minDelay<<(t.Attempts-1), maxDelay))
 		if !o.Keep {
 			t.Folder = ""
 		}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -49,6 +50,12 @@ func TestLife(t *testing.T) {
 			t.begin("w", "l", noon, 0, lacks)
 			t.begin("x", "m", noon, 0, has)
 		}, Running, time.Time{}, "lost running+", "n-id-1"},
+		"the folder is another's": {"", 0, func(t *Task) {
+			t.begin("w", "l", noon, 0, lacks)
+			t.begin("x", "m", noon, 0, has)
+			t.end(Outcome{Code: 1, Locked: true}, noon)
+			t.begin("x", "m", noon, 0, has)
+		}, Running, time.Time{}, "lost interrupted+ running", "n-id-3"},
 		"lost too often":        {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.abandon(noon) }, Failed, time.Time{}, "lost", ""},
 		"put back":              {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.putBack(noon) }, Queued, time.Time{}, "interrupted", "n-id-1"},
 		"due again":             {"CRON_TZ=UTC 30 2 * * *", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(done, noon) }, Queued, noon.Add(14*time.Hour + 30*time.Minute), "done", ""},
@@ -91,8 +98,8 @@ func TestBounds(t *testing.T) {
 		one.begin("w", "l", noon, 0, lacks)
 		one.end(Outcome{}, noon)
 	}
-	if wait := one.Due.Sub(noon); wait != maxPause {
-		t.Errorf("after %d attempts: %v, want %v", MaxRetries, wait, maxPause)
+	if wait := one.Due.Sub(noon); wait != maxDelay {
+		t.Errorf("after %d attempts: %v, want %v", MaxRetries, wait, maxDelay)
 	}
 }
 
@@ -205,6 +212,66 @@ func TestSchedules(t *testing.T) {
 		at, err := ParseAt(c.text, noon)
 		if got := at.Format(time.RFC3339); (err == nil) != (c.want != "") || err == nil && got != c.want {
 			t.Errorf("%q: %v, %v", c.text, got, err)
+		}
+	}
+}
+
+// TestCheck: a worker takes no task that another program has written in a form that a queue never has.
+func TestCheck(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"id":"x","name":"n","state":"queued"}`:                                             true,
+		`{"id":"x","name":"n","state":"running","runs":[{"fence":1}],"folder":"n-x-1"}`:      true,
+		`{"id":"x","name":"n","state":"queued","every":"02:30","agents":{"selector":"a=1"}}`: true,
+		`{}`:                                     false,
+		`{"id":"y","name":"n","state":"queued"}`: false,
+		`{"id":"x","name":"../../etc","state":"queued"}`:                                false,
+		`{"id":"x","name":"..","state":"queued"}`:                                       false,
+		`{"id":"x","name":"n","state":"queued","folder":"/tmp"}`:                        false,
+		`{"id":"x","name":"n","state":"queued","folder":"../n"}`:                        false,
+		`{"id":"x","name":"n","state":"flying"}`:                                        false,
+		`{"id":"x","name":"n","state":"running"}`:                                       false,
+		`{"id":"x","name":"n","state":"queued","retries":1000000}`:                      false,
+		`{"id":"x","name":"n","state":"queued","every":"now"}`:                          false,
+		`{"id":"x","name":"n","state":"queued","agents":{"selector":"=,="}}`:            false,
+		`{"id":"x","name":"n","state":"queued","agents":{"selector":"a=1","count":-1}}`: false,
+		`{"id":"x","name":"n","state":"queued","attempts":-9223372036854775808}`:        false,
+	} {
+		var one Task
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Check(tasksPrefix + "x"); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestPauseUntil: a worker that has nothing to do asks nothing.
+func TestPauseUntil(t *testing.T) {
+	ended := make([]Task, 1000)
+	for i := range ended {
+		ended[i].State = Done
+	}
+	for name, c := range map[string]struct {
+		tasks   []Task
+		blocked bool
+		want    time.Duration
+	}{
+		"nothing":          {nil, false, idlePause},
+		"all have ended":   {ended, false, idlePause},
+		"one runs":         {append(slices.Clone(ended), Task{State: Running}), false, maxPause},
+		"one is blocked":   {[]Task{{State: Queued}}, true, minPause},
+		"one is due later": {[]Task{{State: Queued, Due: noon.Add(time.Minute)}}, false, time.Minute},
+		"one is due soon":  {[]Task{{State: Queued, Due: noon.Add(time.Millisecond)}, {State: Running}}, true, time.Millisecond},
+	} {
+		if got := pauseUntil(c.tasks, noon, c.blocked, minPause); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	pause := time.Duration(0)
+	for _, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+		if pause = longer(pause, minPause, maxPause); pause != want*time.Second {
+			t.Errorf("the back-off is %v, want %v s", pause, want)
 		}
 	}
 }

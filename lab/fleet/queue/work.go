@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,7 +14,9 @@ import (
 
 // The times of a worker.
 const (
-	pollPeriod  = time.Second            // of one without a task
+	minPause    = time.Second            // until it tries again what was not possible
+	maxPause    = 10 * time.Second       // the pause doubles until then, unless the queue changes
+	idlePause   = time.Hour              // without anything to wait for: the control plane tells of changes
 	guardPeriod = 200 * time.Millisecond // between looks at the lease
 	checkPeriod = 2 * time.Second        // between looks at the task
 	planTimeout = time.Minute            // from a task to its plan
@@ -32,39 +36,139 @@ type Worker struct {
 	// Prepare gets hold of the agents of a task with a plan. The error says why they are not free. It returns what
 	// runs the task until the context ends, and what releases the agents.
 	Prepare func(ctx context.Context, t *Task, p Plan) (run func(context.Context, *Task) Outcome, release func() error, err error)
+	// Waiting is called after each search for a task, with the ID of the task for which machines are reserved: Prepare has
+	// returned ErrReserved for it. Without an ID there is none.
+	Waiting func(ctx context.Context, task string) error
 	// Abort ends this process at once, with all that it started.
 	Abort  func()
 	Logger *slog.Logger
 }
 
+// ErrReserved says that a task waits for machines that are reserved for it: they become free when what they carry ends.
+var ErrReserved = errors.New("its machines are reserved, and still carry something")
+
 // Work takes tasks until ctx ends. A task that runs then is put back: another worker continues it.
 func (w *Worker) Work(ctx context.Context) error {
-	for ctx.Err() == nil {
-		ran, err := w.next(ctx)
+	for pause := time.Duration(0); ctx.Err() == nil; pause = longer(pause, minPause, maxPause) {
+		if !rest(ctx, pause) {
+			break
+		}
+		if err := w.follow(ctx); ctx.Err() == nil {
+			w.Logger.Warn("the queue cannot be followed", "error", err)
+		}
+	}
+	return w.Waiting(context.WithoutCancel(ctx), "")
+}
+
+// longer is the next pause of a back-off.
+func longer(pause, least, most time.Duration) time.Duration { return min(max(2*pause, least), most) }
+
+// rest waits, and tells whether ctx lasts.
+func rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// follow takes tasks as the control plane tells of them, until ctx ends or the control plane refuses that.
+func (w *Worker) follow(ctx context.Context) error {
+	f, err := registry.Follow[Task](w.Queue.Registry, tasksPrefix)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var (
+		tasks   []Task
+		current bool
+		pause   time.Duration // of the back-off
+		until   = idlePause
+		warned  = map[registry.Broken]bool{}
+	)
+	for {
+		waiting, cancel := context.WithTimeout(ctx, until)
+		byID, broken, now, err := f.Next(waiting)
+		over := waiting.Err() != nil
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			tasks, current, pause = inOrder(byID), now, 0
+			for _, b := range broken {
+				if !warned[b] {
+					w.Logger.Warn("a task is left out", "task", b.Name, "error", b.Reason)
+				}
+			}
+			warned = setOf(broken)
+		case !over:
+			return err
+		}
+		if !current { // the control plane will tell what has changed
+			until = idlePause
+			continue
+		}
+		ran, blocked, err := w.next(ctx, tasks)
 		if err != nil && ctx.Err() == nil {
 			w.Logger.Warn("the control plane refuses something, or does not answer", "error", err)
 		}
 		if ran {
+			pause, until = 0, 0 // what has changed meanwhile is there already
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pollPeriod):
-		}
+		pause = longer(pause, minPause, maxPause)
+		until = pauseUntil(tasks, time.Now(), blocked || err != nil, pause)
 	}
-	return nil
 }
 
-// next runs the first task whose agents are free. It tells whether there was one.
-func (w *Worker) next(ctx context.Context) (ran bool, err error) {
-	tasks, err := w.Queue.Tasks(ctx)
-	if err != nil {
-		return false, err
+func setOf(broken []registry.Broken) map[registry.Broken]bool {
+	set := map[registry.Broken]bool{}
+	for _, b := range broken {
+		set[b] = true
 	}
-	leases, err := w.Queue.Registry.Leases(ctx)
-	if err != nil {
-		return false, err
+	return set
+}
+
+// inOrder returns tasks in the order in which they are taken.
+func inOrder(byID map[string]Task) []Task {
+	return slices.SortedFunc(maps.Values(byID), func(a, b Task) int { return order(&a, &b) })
+}
+
+// pauseUntil returns how long a worker that found nothing to do waits for a change: as long as its back-off if a task is
+// blocked, or until the next one is due. A lost worker is no change of its task, so while tasks run it looks for one.
+func pauseUntil(tasks []Task, now time.Time, blocked bool, backOff time.Duration) time.Duration {
+	until := idlePause
+	if blocked {
+		until = backOff
 	}
+	for i := range tasks {
+		switch t := &tasks[i]; {
+		case t.State == Running:
+			until = min(until, maxPause)
+		case t.State == Queued && t.Due.After(now):
+			until = min(until, t.Due.Sub(now))
+		}
+	}
+	return until
+}
+
+// next runs the first task whose agents are free. It tells whether there was one, and whether one waits for something that
+// the queue does not tell of.
+func (w *Worker) next(ctx context.Context, tasks []Task) (ran, blocked bool, err error) {
+	var leases map[string]bool // only tasks that run have one
+	if slices.ContainsFunc(tasks, func(t Task) bool { return t.State == Running }) {
+		if leases, err = w.Queue.Registry.Leases(ctx); err != nil {
+			return false, true, err
+		}
+	}
+	reserved := "" // the task that waits for machines
+	defer func() {
+		if waiting := w.Waiting(ctx, reserved); !ran {
+			err = errors.Join(err, waiting)
+		}
+	}()
 	now := time.Now()
 	busy := map[Agents]bool{}
 	for i := range tasks {
@@ -74,13 +178,18 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 		}
 		if t.isLost(leases) && t.Attempts > t.Retries {
 			if err := w.abandon(ctx, t); err != nil {
-				return false, err
+				return false, blocked, err
 			}
 			continue
 		}
 		run, release, err := w.prepare(ctx, t)
 		if err != nil {
 			w.Logger.Debug("the task waits", "task", t.ID, "error", err)
+			blocked = true
+			if errors.Is(err, ErrReserved) {
+				reserved = t.ID // a later task would keep this worker from it
+				return false, blocked, nil
+			}
 			if t.Agents != nil {
 				busy[*t.Agents] = true
 			}
@@ -88,15 +197,15 @@ func (w *Worker) next(ctx context.Context) (ran bool, err error) {
 		}
 		ran, err := w.attempt(ctx, t, Predict(t, tasks), run)
 		if err = errors.Join(err, release()); ran || err != nil {
-			return ran, err
+			return ran, blocked, err
 		}
 	}
-	return false, nil
+	return false, blocked, nil
 }
 
 // prepare is Prepare, with the task's plan.
 func (w *Worker) prepare(ctx context.Context, t *Task) (run func(context.Context, *Task) Outcome, release func() error, err error) {
-	p, err := w.Queue.plan(ctx, t.ID)
+	p, err := w.Queue.Plan(ctx, t.ID)
 	if err != nil && time.Since(t.Submitted) < planTimeout {
 		return nil, nil, err
 	}
@@ -244,6 +353,6 @@ func (w *Worker) conclude(ctx context.Context, lease *registry.Lease, of *Task, 
 		if err == nil || errors.Is(err, errTaken) || errors.Is(err, ErrUnknown) || time.Now().After(lease.Until()) {
 			return err
 		}
-		<-time.After(pollPeriod)
+		<-time.After(minPause)
 	}
 }

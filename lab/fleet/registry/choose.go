@@ -6,21 +6,52 @@ import (
 	"slices"
 )
 
-// Choose returns n agents that take parts: those with the fewest parts first, then by name. 0 is all. If
-// alone, only agents without parts are chosen.
-func Choose(all []Agent, n int, alone bool) ([]Agent, error) {
-	var free []Agent
+// A Want is which of the agents that match a run asks for.
+type Want struct {
+	Count int    // 0: all
+	Alone bool   // on machines that carry nothing else
+	By    string // the lease of the caller's reservation; empty: none
+}
+
+// A BusyError says that a run cannot begin now.
+type BusyError struct {
+	Match, Free, Want int
+	// Reserve are the agents whose machines a run that wants them alone waits for: once they are reserved, nothing else begins
+	// there. Without any, waiting does not help.
+	Reserve []Agent
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%d agents match, and %d of them are free: want %d", e.Match, e.Free, e.Want)
+}
+
+// Choose returns agents that take parts: those with the fewest parts first, then by name. The error is a *BusyError.
+// Choose depends on its arguments alone.
+func Choose(all []Agent, w Want) ([]Agent, error) {
+	var free, later []Agent
 	for _, a := range all {
-		if !a.Cordoned && !a.Held && (!alone || a.Parts == 0) {
+		switch mine := a.ReservedBy == w.By; {
+		case a.Cordoned || a.ReservedBy != "" && !mine:
+		case a.Held || w.Alone && a.Parts > 0:
+			later = append(later, a)
+		default:
 			free = append(free, a)
 		}
 	}
-	if len(free) == 0 || len(free) < n {
-		return nil, fmt.Errorf("%d agents match, and %d of them are free: want %d", len(all), len(free), max(n, 1))
+	order := func(a, b Agent) int { return cmp.Or(cmp.Compare(a.Parts, b.Parts), cmp.Compare(a.Name, b.Name)) }
+	slices.SortFunc(free, order)
+	slices.SortFunc(later, order)
+	n := cmp.Or(w.Count, max(len(free), 1))
+	if len(free) >= n {
+		return free[:n], nil
 	}
-	slices.SortFunc(free, func(a, b Agent) int { return cmp.Or(cmp.Compare(a.Parts, b.Parts), cmp.Compare(a.Name, b.Name)) })
-	if n > 0 {
-		free = free[:n]
+	busy := &BusyError{Match: len(all), Free: len(free), Want: n}
+	candidates := slices.Concat(free, later)
+	if w.Count > 0 {
+		candidates = candidates[:min(len(candidates), n)]
 	}
-	return free, nil
+	if w.Alone && len(candidates) >= n {
+		busy.Reserve = candidates
+	}
+	return nil, busy
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -17,12 +18,39 @@ const configs = "/v1/configs"
 
 func pathOf(document string) string { return configs + "/" + url.PathEscape(document) }
 
-func inNamespace() url.Values { return url.Values{"namespace": {namespace}} }
+func (r *Registry) inNamespace() url.Values { return url.Values{"namespace": {r.namespace}} }
 
-// Read reads a document of the fleet. Without one, tag is empty.
+// A Broken is a document or an instance that cannot be read, as after somebody else has written it. It is no agent and no
+// task.
+type Broken struct {
+	Name   string // of the agent or the task
+	Reason string
+}
+
+func newBroken(name string, err error) Broken {
+	return Broken{name, strings.ReplaceAll(err.Error(), "\n", "; ")}
+}
+
+// A BrokenError says that a document cannot be read.
+type BrokenError struct {
+	Name string
+	Err  error
+}
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("%s cannot be read: %v", e.Name, e.Err) }
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// A checker is a document with rules beyond its fields' types.
+type checker interface {
+	// Check returns why the document, whose name is given, cannot be what its writer meant.
+	Check(name string) error
+}
+
+// Read reads a document of the namespace. Without one, tag is empty. The error is a *BrokenError if the document cannot be
+// read; tag is its tag then.
 func Read[D any](ctx context.Context, r *Registry, name string) (d D, tag string, err error) {
 	var c resource.Config
-	tag, err = r.ask(ctx, client.Request{Method: http.MethodGet, Path: pathOf(name), Query: inNamespace()}, &c)
+	tag, err = r.ask(ctx, client.Request{Method: http.MethodGet, Path: pathOf(name), Query: r.inNamespace()}, &c)
 	if isStatus(err, http.StatusNotFound) {
 		return d, "", nil
 	}
@@ -33,29 +61,47 @@ func Read[D any](ctx context.Context, r *Registry, name string) (d D, tag string
 }
 
 func decodeDocument(c *resource.Config, into any) error {
-	if err := json.Unmarshal([]byte(c.Content), into); err != nil {
-		return fmt.Errorf("%s: %w", c.Ref(), err)
+	err := json.Unmarshal([]byte(c.Content), into)
+	if of, ok := into.(checker); err == nil && ok {
+		err = of.Check(c.Name)
+	}
+	if err != nil {
+		return &BrokenError{c.Name, err}
 	}
 	return nil
 }
 
-// Documents reads all documents whose names begin with a prefix, by the rest of their names. Secret ones are not
-// among them.
-func Documents[D any](ctx context.Context, r *Registry, prefix string) (map[string]D, error) {
+var errSecret = errors.New("it is secret")
+
+// Documents reads all documents whose names begin with a prefix, by the rest of their names, and says which of them cannot
+// be read.
+func Documents[D any](ctx context.Context, r *Registry, prefix string) (map[string]D, []Broken, error) {
 	found, err := list[resource.Config](ctx, r, configs, prefix)
 	all := map[string]D{}
+	var broken []Broken
 	for i := range found {
-		name, ok := strings.CutPrefix(found[i].Name, prefix)
-		if !ok || found[i].Secret {
-			continue
+		if name, ok := strings.CutPrefix(found[i].Name, prefix); ok {
+			var d D
+			if err := decodeListed(&found[i], &d); err != nil {
+				broken = append(broken, newBroken(name, err))
+				continue
+			}
+			all[name] = d
 		}
-		var d D
-		if err := decodeDocument(&found[i], &d); err != nil {
-			return nil, err
-		}
-		all[name] = d
 	}
-	return all, err
+	return all, broken, err
+}
+
+// decodeListed reads a document of a list, which has no secrets.
+func decodeListed(c *resource.Config, into any) error {
+	if c.Secret {
+		return errSecret
+	}
+	err := decodeDocument(c, into)
+	if of, ok := errors.AsType[*BrokenError](err); ok {
+		return of.Err
+	}
+	return err
 }
 
 // Change changes a document by f. Without a document, f gets an empty one and makes it. If somebody else has
@@ -100,7 +146,7 @@ func (r *Registry) CreateSecret(ctx context.Context, name string, document any) 
 
 func (r *Registry) put(ctx context.Context, name string, condition http.Header, content []byte, secret bool) error {
 	_, err := r.ask(ctx, client.Request{
-		Method: http.MethodPut, Path: pathOf(name), Query: inNamespace(), Header: condition,
+		Method: http.MethodPut, Path: pathOf(name), Query: r.inNamespace(), Header: condition,
 		Body: map[string]any{"content": string(content), "content_type": "application/json", "secret": secret},
 	}, nil)
 	return err
@@ -110,7 +156,7 @@ func (r *Registry) put(ctx context.Context, name string, condition http.Header, 
 func (r *Registry) Remove(ctx context.Context, name string) error { return r.remove(ctx, name, nil) }
 
 func (r *Registry) remove(ctx context.Context, name string, condition http.Header) error {
-	_, err := r.ask(ctx, client.Request{Method: http.MethodDelete, Path: pathOf(name), Query: inNamespace(), Header: condition}, nil)
+	_, err := r.ask(ctx, client.Request{Method: http.MethodDelete, Path: pathOf(name), Query: r.inNamespace(), Header: condition}, nil)
 	if isStatus(err, http.StatusNotFound) {
 		return nil
 	}

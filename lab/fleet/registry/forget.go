@@ -15,7 +15,7 @@ var errReturned = errors.New("the agent has returned")
 
 // Forget notes which agents are gone, and removes what is said about those that were gone forgetAfter ago.
 func (r *Registry) Forget(ctx context.Context) error {
-	living, documents, err := r.named(ctx)
+	living, documents, _, err := r.named(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package registry keeps in a control plane who belongs to a fleet. The control plane's leases say who
 // lives; its versions order all changes.
 //
-// Everything is in the namespace fleet. A running agent is an instance of the service agents. Its ID is the
+// Agents are in the namespace fleet, tasks in fleet-queue: whoever may change the one need not see the other. A running agent is an instance of the service agents. Its ID is the
 // agent's name and a session, which each start of an agent has for itself. The configuration agents.NAME
 // says which session has the name, whether the agent is cordoned, and who has the machine for itself. It
 // outlives an agent that is lost or cordoned, for 30 days. Each change replaces a version that was read.
@@ -32,7 +32,10 @@ import (
 
 // Where the fleet is in the control plane.
 const (
-	namespace    = "fleet"
+	Fleet = "fleet"       // the namespace of agents, and of who has their machines
+	Queue = "fleet-queue" // the namespace of tasks and their plans
+	Trust = "fleet-trust" // the namespace of what agents and coordinators may read, and not change: who is revoked
+
 	agents       = "agents"
 	coordinators = "coordinators"
 )
@@ -55,16 +58,18 @@ const (
 
 // Config says where the control plane is.
 type Config struct {
-	Servers []string    // addresses of replicas
-	Token   string      // empty: none
-	TLS     *tls.Config // nil: the system's authorities
-	Logger  *slog.Logger
+	Namespace string
+	Servers   []string    // addresses of replicas
+	Token     string      // empty: none
+	TLS       *tls.Config // nil: the system's authorities
+	Logger    *slog.Logger
 }
 
 // A Registry is a connection to the control plane.
 type Registry struct {
-	client *client.Client
-	log    *slog.Logger
+	client    *client.Client
+	namespace string
+	log       *slog.Logger
 }
 
 // Open returns a Registry, which has not connected yet.
@@ -73,12 +78,12 @@ func Open(c Config) (*Registry, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	of := client.Defaults()
-	of.Servers, of.Token, of.TLS, of.Namespace, of.Logger = c.Servers, c.Token, c.TLS, namespace, c.Logger
+	of.Servers, of.Token, of.TLS, of.Namespace, of.Logger = c.Servers, c.Token, c.TLS, c.Namespace, c.Logger
 	made, err := client.New(of)
 	if err != nil {
 		return nil, err
 	}
-	return &Registry{made, c.Logger}, nil
+	return &Registry{made, c.Namespace, c.Logger}, nil
 }
 
 // Close ends the connection. What is registered lasts as long as its lease.
@@ -91,7 +96,9 @@ type Agent struct {
 	Observes string // what it can observe, with commas
 	Cordoned bool   // it takes no new parts
 	Held     bool   // somebody has the machine for itself
-	session  string
+	// ReservedBy is the lease of who waits until the machine carries nothing; empty: nobody does.
+	ReservedBy string
+	session    string
 }
 
 // A document says about an agent what outlives it.
@@ -99,6 +106,7 @@ type document struct {
 	Session  string `json:"session,omitempty"`  // that has the name
 	Cordoned bool   `json:"cordoned,omitempty"` // no new parts
 	Holder   string `json:"holder,omitempty"`   // the ID of the coordinator that has the machine for itself
+	Reserved string `json:"reserved,omitempty"` // the ID of the coordinator that waits until the machine carries nothing
 	Fence    int64  `json:"fence,omitempty"`    // grows with each holder; begins with the time at which the document was made, in ms
 	// Gone is when the agent was first found not to live.
 	Gone time.Time `json:"gone_at,omitzero"`
@@ -124,7 +132,7 @@ func (r *Registry) ask(ctx context.Context, q client.Request, into any) (tag str
 
 // list reads a list to its end. With a text, it has those that have the text in their names.
 func list[T any](ctx context.Context, r *Registry, path, text string) (all []T, err error) {
-	query := inNamespace()
+	query := r.inNamespace()
 	if text != "" {
 		query.Set("search", text)
 	}
@@ -166,7 +174,7 @@ func (r *Registry) living(ctx context.Context, service string) (map[string]insta
 // instance returns an agent's instance, or nil if it does not live.
 func (r *Registry) instance(ctx context.Context, id string) (*resource.Instance, error) {
 	i := &resource.Instance{}
-	_, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: "/v1/services/" + agents + "/instances/" + url.PathEscape(id), Query: inNamespace()}, i)
+	_, err := r.ask(ctx, client.Request{Method: http.MethodGet, Path: instancePath(id), Query: r.inNamespace()}, i)
 	if isStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
@@ -185,17 +193,16 @@ func IsAway(err error) bool {
 	return errors.As(err, &none) || errors.As(err, &p) && p.Status >= http.StatusInternalServerError
 }
 
-// Agents returns all agents by name.
-func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
+// Agents returns all agents by name, and those of which what the control plane has cannot be read.
+func (r *Registry) Agents(ctx context.Context) (all []Agent, broken []Broken, err error) {
 	holders, err := r.Leases(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	living, documents, err := r.named(ctx)
+	living, documents, broken, err := r.named(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var all []Agent
 	for name, d := range documents {
 		i, ok := living[instanceID(name, d.Session)]
 		if !ok {
@@ -203,21 +210,55 @@ func (r *Registry) Agents(ctx context.Context) ([]Agent, error) {
 		}
 		a, err := agentOf(name, &i.Instance)
 		if err != nil {
-			return nil, err
+			broken = append(broken, newBroken(name, err))
+			continue
 		}
 		a.Held, a.Cordoned, a.session = holders[d.Holder], d.Cordoned, d.Session
+		if holders[d.Reserved] {
+			a.ReservedBy = d.Reserved
+		}
 		all = append(all, a)
 	}
 	slices.SortFunc(all, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	slices.SortFunc(broken, func(a, b Broken) int { return strings.Compare(a.Name, b.Name) })
+	return all, broken, nil
 }
 
 // named returns the agents' instances, and the documents by the agents' names.
-func (r *Registry) named(ctx context.Context) (living map[string]instance, documents map[string]document, err error) {
+func (r *Registry) named(ctx context.Context) (living map[string]instance, documents map[string]document, broken []Broken, err error) {
 	if living, err = r.living(ctx, agents); err == nil {
-		documents, err = Documents[document](ctx, r, agents+".")
+		documents, broken, err = Documents[document](ctx, r, agents+".")
 	}
-	return living, documents, err
+	return living, documents, broken, err
+}
+
+// RemoveAgent removes what the control plane has of an agent, readable or not. An agent that lives registers again.
+func (r *Registry) RemoveAgent(ctx context.Context, name string) error {
+	living, err := r.living(ctx, agents)
+	if err != nil {
+		return err
+	}
+	_, tag, err := Read[document](ctx, r, documentName(name))
+	if _, broken := errors.AsType[*BrokenError](err); err != nil && !broken {
+		return err
+	}
+	found := tag != ""
+	for id := range living {
+		if of, _, ok := strings.Cut(id, ":"); ok && of == name {
+			found = true
+			if _, err := r.ask(ctx, client.Request{Method: http.MethodDelete, Path: instancePath(id), Query: r.inNamespace()}, nil); err != nil && !isStatus(err, http.StatusNotFound) {
+				return err
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s: %w", name, ErrUnknown)
+	}
+	return r.Remove(ctx, documentName(name))
+}
+
+func instancePath(id string) string {
+	return "/v1/services/" + agents + "/instances/" + url.PathEscape(id)
 }
 
 // instanceID names a session of an agent. Names have no colons.
@@ -296,7 +337,7 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	}
 	m := &Membership{registry: r, name: info.Name, session: rand.Text(), address: address, apply: apply}
 	i := resource.Instance{
-		Namespace: namespace, Service: agents, ID: instanceID(info.Name, m.session), Address: host, Port: port, TTL: lease.Seconds(),
+		Namespace: r.namespace, Service: agents, ID: instanceID(info.Name, m.session), Address: host, Port: port, TTL: lease.Seconds(),
 		Metadata: map[string]string{versionKey: info.Version, cpusKey: strconv.Itoa(info.CPUs), openKey: strconv.Itoa(info.Descriptors), observesKey: observes},
 	}
 	for label, value := range info.Labels {
@@ -321,7 +362,22 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 
 // claim gives the name to this session, and tells apply which parts the agent may take.
 func (m *Membership) claim(ctx context.Context) error {
-	d, err := m.registry.change(ctx, m.name, func(d *document) error {
+	d, err := m.claimOnce(ctx)
+	if broken, ok := errors.AsType[*BrokenError](err); ok {
+		// The name is the agent's, so it makes the document again. The next fence is higher than any before.
+		m.registry.log.Warn("the agent's document is made again", "error", broken)
+		if err = m.registry.Remove(ctx, documentName(m.name)); err == nil {
+			d, err = m.claimOnce(ctx)
+		}
+	}
+	if err == nil {
+		m.apply(d.terms())
+	}
+	return err
+}
+
+func (m *Membership) claimOnce(ctx context.Context) (document, error) {
+	return m.registry.change(ctx, m.name, func(d *document) error {
 		if d.Session != "" {
 			other, err := m.registry.instance(ctx, instanceID(m.name, d.Session))
 			if err != nil {
@@ -337,10 +393,6 @@ func (m *Membership) claim(ctx context.Context) error {
 		d.Session, d.Gone = m.session, time.Time{}
 		return nil
 	})
-	if err == nil {
-		m.apply(d.terms())
-	}
-	return err
 }
 
 // Keep tells apply which parts the agent may take whenever that changes, until ctx ends. Then it takes the
@@ -383,8 +435,11 @@ func (m *Membership) Keep(ctx context.Context) error {
 				continue
 			}
 			var d document
-			if err := json.Unmarshal([]byte(c.Content), &d); err != nil {
-				return fmt.Errorf("%s: %w", c.Ref(), err)
+			if err := decodeDocument(c, &d); err != nil {
+				if err := m.claim(ctx); err != nil && !IsAway(err) {
+					return err
+				}
+				continue
 			}
 			if d.Session != m.session {
 				return fmt.Errorf("another agent has got the name %s", m.name)
@@ -409,8 +464,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the machine of agent %s is held by another run", e.Name)
 }
 
-// Hold takes the machines of agents for itself, all of them or none.
-func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
+// Hold takes the machines of agents for itself, all of them or none. by is the reservation that the caller has, or nil.
+func (r *Registry) Hold(ctx context.Context, of []Agent, by *Reservation) (*Hold, error) {
 	l, err := r.Lease(ctx)
 	if err != nil {
 		return nil, err
@@ -420,7 +475,7 @@ func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
 		if err != nil {
 			break
 		}
-		err = h.take(ctx, a)
+		err = h.take(ctx, a, by.ID())
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.Release(ctx))
@@ -428,7 +483,7 @@ func (r *Registry) Hold(ctx context.Context, of []Agent) (*Hold, error) {
 	return h, nil
 }
 
-func (h *Hold) take(ctx context.Context, a Agent) error {
+func (h *Hold) take(ctx context.Context, a Agent, by string) error {
 	d, err := h.registry.change(ctx, a.Name, func(d *document) error {
 		holders, err := h.registry.Leases(ctx)
 		if err != nil {
@@ -437,10 +492,16 @@ func (h *Hold) take(ctx context.Context, a Agent) error {
 		if holders[d.Holder] && d.Holder != h.lease.ID {
 			return &HeldError{a.Name}
 		}
+		if d.Reserved != by && holders[d.Reserved] {
+			return &ReservedError{a.Name}
+		}
 		if d.Session != a.session || d.Cordoned {
 			return fmt.Errorf("agent %s has ended, or was cordoned", a.Name)
 		}
 		d.Holder, d.Fence = h.lease.ID, d.Fence+1
+		if d.Reserved == by {
+			d.Reserved = ""
+		}
 		return nil
 	})
 	if err == nil {

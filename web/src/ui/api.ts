@@ -181,7 +181,7 @@ export interface Task {
   priority: number;
   due_at?: string;
   every?: string;
-  state: "queued" | "running" | "done" | "failed" | "cancelled";
+  state: "queued" | "running" | "done" | "failed" | "cancelled" | "broken";
   predicted_seconds?: number;
   runs?: Attempt[];
 }
@@ -192,7 +192,7 @@ export interface Agent {
   labels: Record<string, string> | null;
   cpus: number;
   version: string;
-  state: "ready" | "cordoned" | "held";
+  state: "ready" | "cordoned" | "held" | "reserved" | "broken";
 }
 
 export interface Fleet {

@@ -45,7 +45,7 @@ export function length(seconds: number | undefined): string {
 
 function tasks(app: App, list: Task[]): HTMLElement {
   const { t } = app;
-  const kinds = { queued: "", running: "good", done: "good", failed: "bad", cancelled: "warn" };
+  const kinds = { queued: "", running: "good", done: "good", failed: "bad", cancelled: "warn", broken: "bad" };
   const row = (x: Task): Child[] => {
     const last = x.runs?.at(-1);
     const took = last?.ended_at ? (Date.parse(last.ended_at) - Date.parse(last.began_at)) / 1000 : undefined;

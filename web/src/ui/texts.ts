@@ -165,9 +165,12 @@ export const en = {
   "task.done": "done",
   "task.failed": "failed",
   "task.cancelled": "cancelled",
+  "task.broken": "cannot be read",
   "agent.ready": "ready",
   "agent.cordoned": "cordoned",
   "agent.held": "held by a run",
+  "agent.reserved": "reserved for a task",
+  "agent.broken": "cannot be read",
 } as const;
 
 export type UIKey = keyof typeof en;
@@ -334,9 +337,12 @@ export const zh: Record<UIKey, string> = {
   "task.done": "已完成",
   "task.failed": "失败",
   "task.cancelled": "已取消",
+  "task.broken": "无法读取",
   "agent.ready": "就绪",
   "agent.cordoned": "停止接收",
   "agent.held": "被某次运行独占",
+  "agent.reserved": "已为某个任务预留",
+  "agent.broken": "无法读取",
 };
 
 /** Writes the pages' texts in one language. */
