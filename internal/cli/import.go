@@ -14,7 +14,6 @@ import (
 	"dyno/internal/cli/imports"
 	"dyno/internal/nearest"
 	"dyno/internal/terminal"
-	"dyno/lab/planfile"
 )
 
 func (a *app) importCommand() *cobra.Command {
@@ -47,12 +46,14 @@ file, or has in another form. Formats:
 		},
 	}
 	cmd.Flags().StringVarP(&s.Out, "out", "o", "", "the `FILE` to create (default: standard output)")
+	cmd.Flags().BoolVar(&s.AllowFiles, "allow-files", false, "read files that the imported one names outside of its own folder")
 	cmd.Flags().StringVar(&s.URL, "url", "", "the `URL` of the server to load, in place of that in the file")
 	return cmd
 }
 
 // importFile writes the experiment, and what it needs, and lists what it lacks.
 func (a *app) importFile(s imports.Source) (err error) {
+	s.Options = fileOptions()
 	result, err := imports.Read(s)
 	if err != nil {
 		hint := ""
@@ -70,17 +71,18 @@ func (a *app) importFile(s imports.Source) (err error) {
 	}()
 	written := 0
 	for _, f := range result.Files {
-		if err := create(filepath.Join(filepath.Dir(s.Out), f.Name), f.Content); err != nil {
+		mode := anyone
+		if f.Private {
+			mode = 0o600
+		}
+		if err := create(filepath.Join(filepath.Dir(s.Out), f.Name), f.Content, mode); err != nil {
 			result.Files = result.Files[:written]
 			return err
 		}
 		written++
 	}
-	if _, err := planfile.ParseWithFiles(s.Out, result.Text, fileOptions()); err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("%s: what was made of it is no experiment: %w", s.File, err), "")
-	}
 	if s.Out != "" {
-		err = create(s.Out, result.Text)
+		err = create(s.Out, result.Text, anyone)
 	} else {
 		_, err = a.stdout.Write(result.Text)
 	}
@@ -106,9 +108,12 @@ func itemText(file string, i imports.Item) string {
 	return text
 }
 
+// anyone is the mode of a file that has no secrets, before the umask.
+const anyone fs.FileMode = 0o666
+
 // create writes a file that is not there yet.
-func create(name string, content []byte) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+func create(name string, content []byte, mode fs.FileMode) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
 		return command.Fail(command.ExitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file")
 	}

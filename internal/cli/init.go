@@ -34,7 +34,7 @@ https, grpc, tcp; without one it is http.`,
 				_, err = fmt.Fprint(a.stdout, text)
 				return err
 			}
-			return create(file, []byte(text))
+			return create(file, []byte(text), anyone)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "out", "o", "", "the `FILE` to create (default: standard output)")

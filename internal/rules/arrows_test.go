@@ -28,7 +28,7 @@ var arrows = []arrow{
 	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
 	{"internal/cli/planflags", []string{"lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
 	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
-	{"internal/cli/imports", []string{"host/child", "internal/cli/foreign", "lab/plan", "lab/planfile", "load/rpc", "load/scenario", "load/wire/http1"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
+	{"internal/cli/imports", []string{"host/child", "internal/cli/foreign", "internal/fields", "lab/plan", "lab/planfile", "load/rpc", "load/scenario", "load/wire/http1", "results/mask"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
 	{"internal/cli/imports/differential", []string{"host/child", "internal/cli/imports", "lab/generator", "lab/plan"}, "its tests run what was imported next to the tool itself"},
 	{"internal/cli/live", []string{"internal/filelock", "results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
@@ -77,7 +77,7 @@ var arrows = []arrow{
 	{"lab/fleet/registry", []string{"lab/fleet/agent", "lab/fleet/identity", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "it knows labels as text, and no agents"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
-	{"lab/protocols", []string{"lab/plan", "internal/fields", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
+	{"lab/protocols", []string{"lab/plan", "internal/fields", "internal/secretfile", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
 	{"lab/pods", nil, "pods are found by asking an API server, whatever is done with them"},
 	{"lab/plan", []string{"internal/fields", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 

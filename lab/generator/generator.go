@@ -23,6 +23,7 @@ import (
 
 	"dyno/host/child"
 	"dyno/lab/plan"
+	"dyno/lab/protocols"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 )
@@ -77,6 +78,9 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, por
 // startParts starts the process of each portion by its carrier; but for the portion, they have the same plan. They
 // stop when ctx ends. Release ends those that were not waited for.
 func startParts(ctx context.Context, plan partPlan, portions []Portion, by []Carrier) (parts []*part, release func(), err error) {
+	if plan.Variant, err = protocols.WithSecrets(plan.Variant); err != nil {
+		return nil, nil, err
+	}
 	// All at once: agents are some way off, and their processes take a while to start.
 	parts = make([]*part, len(portions))
 	failed := make([]error, len(portions))

@@ -98,6 +98,9 @@ func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 		}
 	}
 	protocols.EachFile(p.Variant, allow)
+	if s := p.Variant.Load.Scenario; s != nil && len(s.Env) > 0 {
+		faults = append(faults, errors.New("load.scenario.env: the environment is that of the agent's owner"))
+	}
 	if call := p.Variant.Load.Call; call != nil {
 		for _, folder := range call.ImportPaths {
 			allow("load.call.import_paths", folder)

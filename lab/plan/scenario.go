@@ -25,6 +25,8 @@ type Scenario struct {
 	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
 	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
+	Secrets   string            `yaml:"secrets" kind:"path" otherwise:"none" doc:"a file of more variables, NAME: VALUE on each line, such as credentials; other users of the machine must not be able to read it (mode 0600), and the run folder does not hold the values"`
+	Env       []string          `yaml:"env" kind:"word" like:"variable" most:"1000" doc:"variables that take their values from the environment of dyno, which must have all of them; the run folder does not hold the values"`
 	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
 	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
 	Flows     []Flow            `yaml:"flows" names:"name" doc:"what different users do"`
@@ -137,6 +139,12 @@ func (i *inspector) scenario(v *Variant) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		taken(fields.Join(path+".variables", name), name)
+	}
+	for n, name := range s.Env {
+		at := fmt.Sprintf("%s.env[%d]", path, n)
+		if taken(at, name); s.Variables[name] != "" || slices.Contains(s.Env[:n], name) {
+			i.fault(at, fmt.Sprintf("there is another variable %q", name), "keep one of them")
+		}
 	}
 	for _, d := range s.Data {
 		if at := fields.Join(path+".data", d.Name); len(d.Delimiter) > 1 && d.Delimiter != `\t` {

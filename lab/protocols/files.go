@@ -35,6 +35,7 @@ func EachFile(v *plan.Variant, use func(field, file string)) {
 		}
 	}
 	if s := v.Load.Scenario; s != nil {
+		named("load.scenario.secrets", s.Secrets)
 		for _, d := range s.Data {
 			named(fields.Join("load.scenario.data", d.Name), d.File)
 		}

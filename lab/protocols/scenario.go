@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,6 +139,11 @@ func (s source) compile(to script, tables []*feed.Table, vars map[string]string)
 	for _, name := range slices.Sorted(maps.Keys(s.Variables)) {
 		spec.Variables = append(spec.Variables, scenario.Variable{Name: name, Value: s.Variables[name]})
 	}
+	secrets, err := s.secrets()
+	if err != nil {
+		return nil, err
+	}
+	spec.Variables = append(spec.Variables, secrets...)
 	spec.Feeds = feeds(s.Data, tables)
 	var faults []error
 	if spec.Steps, err = s.specOf("", s.Steps, to, bodies); err != nil {
@@ -156,7 +162,7 @@ func (s source) compile(to script, tables []*feed.Table, vars map[string]string)
 	out, err := scenario.Compile(spec)
 	switch {
 	case err == nil && to.check != nil:
-		return out, to.check(out)
+		return out, s.locate(to.check(out))
 	case err == nil:
 		return out, nil
 	}
@@ -301,7 +307,11 @@ func (s source) place(path string) string {
 		case at == nil && !numbered:
 			return fields.Join(out, name) // host, cookies, or of a feed or a flow
 		case at == nil && name == "variables":
-			return fields.Join("variables", slices.Sorted(maps.Keys(s.Variables))[n])
+			names := slices.Sorted(maps.Keys(s.Variables))
+			if n >= len(names) {
+				return "secrets" // or env, which plans check
+			}
+			return fields.Join("variables", names[n])
 		case at == nil && name == "feeds":
 			out = fields.Join("data", s.Data[n].Name)
 			if rest == "table" {
@@ -417,17 +427,57 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 			case !strings.EqualFold(f.Name, "Host"):
 				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 			case f.Varies:
-				return nil, fmt.Errorf("load.scenario: step %s: Host: it varies; want it the same each time", steps[o.Step].Name)
+				return nil, &stepError{steps[o.Step].Name, errors.New("Host: it varies; want it the same each time")}
 			default:
 				r.Host = f.Value
 			}
 		}
 		if err := r.Validate(); err != nil {
-			return nil, fmt.Errorf("load.scenario: step %s: %w", steps[o.Step].Name, err)
+			return nil, &stepError{steps[o.Step].Name, err}
 		}
 		all = append(all, r)
 	}
 	return all, nil
+}
+
+// A stepError is about what a step sends.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return "load.scenario: step " + e.step + ": " + e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+var ofHeader = regexp.MustCompile(`^header \d+ "([^"]+)"`)
+
+// locate puts an error about what a step sends at the step, or at the part of it that it names.
+func (s source) locate(err error) error {
+	var of *stepError
+	if !errors.As(err, &of) {
+		return err
+	}
+	var faults []error
+	s.EachStep(func(at string, st *plan.Step) {
+		if st.Name != of.step {
+			return
+		}
+		for _, fault := range flatten(of.err) {
+			problem, hint, _ := strings.Cut(fault.Error(), "; ")
+			kind, _, _ := strings.Cut(problem, " ")
+			switch header := ofHeader.FindStringSubmatch(problem); {
+			case header != nil:
+				faults = append(faults, &located{at + ".headers." + header[1], problem, hint})
+			case kind == "host" || kind == "Host:":
+				faults = append(faults, &located{at + ".headers.Host", problem, hint})
+			case kind == "method":
+				faults = append(faults, &located{at + ".method", problem, hint})
+			default:
+				faults = append(faults, &located{at, problem, hint})
+			}
+		}
+	})
+	return errors.Join(faults...)
 }
 
 // CheckScenarios opens the data of all scenarios and reports, as *fields.Faults, what is wrong

@@ -30,11 +30,23 @@ const (
 const leastElsewhere = 6
 
 // Credentials masks credentials, and notes those that it has masked. The zero value has none.
-type Credentials struct{ values []string }
+type Credentials struct {
+	values  []string
+	replace func(name, value string) string // nil: by Sign
+}
 
 // Text returns what a user wrote, be it a setting of a name or a command, without the
 // credentials in it.
 func Text(name, text string) string { return new(Credentials).Named(name, text) }
+
+// Find returns a text, which is the value of a name, with the credentials in it replaced: each by what replace returns
+// for its name, which may be empty, and its value as it stands in the text.
+func Find(name, text string, replace func(name, value string) string) string {
+	return (&Credentials{replace: replace}).Named(name, text)
+}
+
+// IsCredential tells whether what has a name, be it a header, a member, a parameter or a variable, is a credential.
+func IsCredential(name string) bool { return isCredential(name) }
 
 // Replacer masks the credentials noted until now wherever they stand. It is nil if there are none.
 func (s *Credentials) Replacer() *strings.Replacer {
@@ -284,13 +296,26 @@ func (s *Credentials) value(name, value string) string {
 	} else if folded == "basic_auth" && strings.Contains(value, ":") {
 		return s.basicAuth(value)
 	}
+	return s.single(name, value)
+}
+
+// single masks the one credential that a value is.
+func (s *Credentials) single(name, value string) string {
 	kept := scheme.FindString(value)
 	value = value[len(kept):]
 	if value == "" || value == Sign || reference.MatchString(value) {
 		return kept + value
 	}
+	return kept + s.hide(name, value)
+}
+
+// hide returns what stands for a credential, and notes it.
+func (s *Credentials) hide(name, value string) string {
+	if s.replace != nil {
+		return s.replace(name, value)
+	}
 	s.note(value)
-	return kept + Sign
+	return Sign
 }
 
 // basicAuth masks the password of a user, whatever it begins with, and notes what is sent of it.
@@ -299,9 +324,11 @@ func (s *Credentials) basicAuth(value string) string {
 	if password == "" || password == Sign {
 		return value
 	}
-	s.note(password)
-	s.note(base64.StdEncoding.EncodeToString([]byte(value)))
-	return user + ":" + Sign
+	hidden := s.hide("", password)
+	if s.replace == nil {
+		s.note(base64.StdEncoding.EncodeToString([]byte(value)))
+	}
+	return user + ":" + hidden
 }
 
 // cookies masks the values of cookies.
@@ -314,7 +341,7 @@ func (s *Credentials) cookies(value string) string {
 		} else {
 			name += "="
 		}
-		parts[i] = name + s.value("", value)
+		parts[i] = name + s.single(strings.TrimSuffix(strings.TrimSpace(name), "="), value)
 	}
 	return strings.Join(parts, ";")
 }

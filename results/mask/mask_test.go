@@ -99,3 +99,21 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// Whoever takes credentials out of a text is told of each by its name, and puts something in its place.
+func TestFind(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"Authorization", "Bearer abc", "Bearer <Authorization=abc>"},
+		{"Cookie", "sid=1; theme=dark", "sid=<sid=1>; theme=<theme=dark>"},
+		{"Accept", "*/*", "*/*"},
+		{"", "/items?page=1&api_key=k%201#x", "/items?page=1&api_key=<api_key=k%201>#x"},
+		{"", `{"user": "ann", "password": "p\"w"}`, `{"user": "ann", "password": "<password=p\"w>"}`},
+		{"", "user=ann&password=pw&x=y", "user=ann&password=<password=pw>&x=y"},
+		{"X-Api-Key", "{{ key }}", "{{ key }}"},
+	} {
+		got := Find(test.name, test.text, func(name, value string) string { return "<" + name + "=" + value + ">" })
+		if got != test.want {
+			t.Errorf("%s: %s: got %s, want %s", test.name, test.text, got, test.want)
+		}
+	}
+}

@@ -26,8 +26,11 @@ type Target struct {
 type targetReader struct {
 	base string // the URL whose host all requests go to; empty: that of the first one
 	read func(file string) (string, error)
+	// leave is told of what is left out; nil: nothing is, and the first fault ends the reading.
+	leave func(line int, what string, err error)
 
 	requests []Target
+	lines    []int             // in which they begin
 	at       int               // the line
 	bodies   map[string]string // files that were read
 }
@@ -35,18 +38,33 @@ type targetReader struct {
 // ReadTargets reads a list of requests, and returns the URL of the host that all go to. Errors
 // name the line.
 func ReadTargets(name, src, base string, read func(string) (string, error)) (requests []Target, url string, err error) {
-	t := targetReader{base: base, read: read, bodies: map[string]string{}}
-	if err := t.lines(src); err != nil {
-		return nil, base, fmt.Errorf("%s:%d: %w", name, t.at, err)
-	}
-	if len(t.requests) == 0 {
-		return nil, base, fmt.Errorf("%s: there is no request; want lines such as GET http://127.0.0.1:8080/path", name)
-	}
-	return t.requests, t.base, nil
+	t := targetReader{base: base, read: read}
+	err = t.readAll(name, src)
+	return t.requests, t.base, err
 }
 
-func (t *targetReader) lines(src string) error {
+// ReadSoundTargets is ReadTargets for who wants the requests that can be sent, and the lines in which they begin: leave
+// is told of the others, and of header fields that are left out.
+func ReadSoundTargets(name, src, base string, read func(string) (string, error), leave func(line int, what string, err error)) (requests []Target, lines []int, url string, err error) {
+	t := targetReader{base: base, read: read, leave: leave}
+	err = t.readAll(name, src)
+	return t.requests, t.lines, t.base, err
+}
+
+func (t *targetReader) readAll(name, src string) error {
+	t.bodies = map[string]string{}
+	if err := t.readLines(src); err != nil {
+		return fmt.Errorf("%s:%d: %w", name, t.at, err)
+	}
+	if len(t.requests) == 0 {
+		return fmt.Errorf("%s: there is no request; want lines such as GET http://127.0.0.1:8080/path", name)
+	}
+	return nil
+}
+
+func (t *targetReader) readLines(src string) error {
 	open := false // what follows belongs to the last request
+	lost := false // it belongs to one that is left out
 	for line := range strings.Lines(src) {
 		t.at++
 		line = strings.TrimSpace(line)
@@ -57,16 +75,20 @@ func (t *targetReader) lines(src string) error {
 		}
 		switch {
 		case line == "":
-			open = false
-		case line[0] == '#':
+			open, lost = false, false
+		case line[0] == '#', lost:
 		case line[0] == '{':
-			err, open = t.object(line), false
+			err, open = t.request(func() error { return t.object(line) }), false
 		case isMethod(method) && rest != "":
-			err, open = t.add(method, rest), true
+			err, open = t.request(func() error { return t.add(method, rest) }), true
+			lost = err != nil
 		case !open:
 			err = errors.New("no request begins here; want a method and a URL, such as GET http://127.0.0.1:8080/path, or an object in JSON")
 		case line[0] == '@':
-			err, open = t.addFile(strings.TrimSpace(line[1:])), false
+			if err, open = t.addFile(strings.TrimSpace(line[1:])), false; err != nil && t.leave != nil {
+				last := len(t.requests) - 1
+				t.requests, t.lines = t.requests[:last], t.lines[:last] // another body would be sent
+			}
 		default:
 			name, value, found := strings.Cut(line, ":")
 			if !found {
@@ -75,11 +97,25 @@ func (t *targetReader) lines(src string) error {
 				err = t.addHeader(name, strings.TrimSpace(value))
 			}
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case t.leave == nil:
 			return err
+		default:
+			t.leave(t.at, line, err)
 		}
 	}
 	return nil
+}
+
+// request adds a request, or nothing of it if it has a fault.
+func (t *targetReader) request(add func() error) error {
+	before := len(t.requests)
+	err := add()
+	if err != nil {
+		t.requests, t.lines = t.requests[:before], t.lines[:before]
+	}
+	return err
 }
 
 // isMethod tells whether a word is a method and no header field's name.
@@ -119,6 +155,7 @@ func (t *targetReader) add(method, url string) error {
 		}
 	}
 	t.requests = append(t.requests, Target{Method: method, Path: end.Target})
+	t.lines = append(t.lines, t.at)
 	if hasUser {
 		return t.addHeader("Authorization", UserInURL(user).Value)
 	}
@@ -169,7 +206,9 @@ func (t *targetReader) object(line string) error {
 		Header map[string][]string `json:"header"`
 	}
 	d := json.NewDecoder(strings.NewReader(line))
-	d.DisallowUnknownFields()
+	if t.leave == nil { // else a name is wrong that vegeta does not look at
+		d.DisallowUnknownFields()
+	}
 	if err := d.Decode(&o); err != nil || d.More() {
 		return errors.New(`this is no request in JSON; want {"method": "GET", "url": "http://…", "header": {"Name": ["value"]}, "body": "in base64"} on one line`)
 	}

@@ -18,7 +18,6 @@ import (
 
 	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
-	"dyno/load/scenario/template"
 )
 
 // readCurl reads the commands of a shell script. Only those of curl are carried over, and sleep as a pause.
@@ -33,7 +32,7 @@ func readCurl(d *draft, src []byte) error {
 		if value, known := variables[name]; known || name == "IFS" { // without, words end at blanks
 			return value
 		}
-		return d.variable(0, name, "", os.Getenv(name))
+		return d.environment(0, name, os.Getenv(name))
 	})}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -176,9 +175,9 @@ func curlOptions() []curlOption {
 		{"oauth2-bearer", false, func(c *curl, v string) { sends("Authorization")(c, "Bearer "+v) }},
 		{"compressed", true, func(c *curl, _ string) { sends("Accept-Encoding")(c, "deflate, gzip") }},
 		{"k insecure", true, func(c *curl, _ string) { c.d.tls().Insecure = true }},
-		{"cacert", false, func(c *curl, v string) { c.d.tls().CA = c.d.relative(v) }},
-		{"E cert", false, func(c *curl, v string) { c.d.tls().Certificate = c.d.relative(v) }},
-		{"key", false, func(c *curl, v string) { c.d.tls().Key = c.d.relative(v) }},
+		{"cacert", false, func(c *curl, v string) { c.d.tls().CA = c.d.relative(c.line, v) }},
+		{"E cert", false, func(c *curl, v string) { c.d.tls().Certificate = c.d.relative(c.line, v) }},
+		{"key", false, func(c *curl, v string) { c.d.tls().Key = c.d.relative(c.line, v) }},
 		{"x proxy", false, func(c *curl, v string) {
 			if !strings.Contains(v, "://") {
 				v = "http://" + v
@@ -398,20 +397,4 @@ func (d *draft) curlRequests(c *curl) {
 			t.Address = to
 		}
 	}
-}
-
-// read returns what a file holds that the imported one names, relative to the working folder or to that one's.
-func (d *draft) read(name string) (string, error) {
-	for _, path := range []string{name, filepath.Join(filepath.Dir(d.source.File), name)} {
-		f, err := os.Stat(path)
-		if err != nil || !f.Mode().IsRegular() {
-			continue
-		}
-		if f.Size() > template.MaxText {
-			return "", fmt.Errorf("%s has more than %d bytes", name, template.MaxText)
-		}
-		content, err := os.ReadFile(path)
-		return string(content), err
-	}
-	return "", fmt.Errorf("%s cannot be read", name)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -48,9 +47,12 @@ type draft struct {
 	extracted map[string]bool // variables that a step sets before others use them
 	numbers   map[string]bool // expressions that stand for numbers in JSON
 
-	files []File
-	items []Item
-	pass  bool // the file says what is sent once, and not for how long
+	files   []File
+	secrets []secret
+	lines   map[string]int // of the file, in which steps stand, by the steps' names
+	text    []byte         // of the experiment, once it is whole
+	items   []Item
+	pass    bool // the file says what is sent once, and not for how long
 }
 
 func (d *draft) load() *plan.Load     { return &d.e.Variants[0].Load }
@@ -119,7 +121,7 @@ func (d *draft) variable(line int, name, value, known string) string {
 		d.variables = map[string]variable{}
 	}
 	if old, is := d.variables[name]; !is || old.value == "" && value != "" {
-		d.variables[name] = variable{line, value, cmp.Or(value, known)}
+		d.variables[name] = variable{line: line, value: value, known: cmp.Or(value, known)}
 	}
 	return d.mark(name)
 }
@@ -128,6 +130,17 @@ func (d *draft) variable(line int, name, value, known string) string {
 type variable struct {
 	line         int
 	value, known string
+	environment  bool // it is one of the environment of who runs the file
+}
+
+// environment returns the mark of a variable of the environment; known is what it is at present.
+func (d *draft) environment(line int, name, known string) string {
+	mark := d.variable(line, name, "", known)
+	if v := d.variables[variableName(name)]; v.value == "" {
+		v.environment = true
+		d.variables[variableName(name)] = v
+	}
+	return mark
 }
 
 // variableName makes a name of any text that a variable can have.
@@ -262,7 +275,7 @@ func (d *draft) add(r request) *plan.Step {
 		d.leave(r.line, cmp.Or(r.method, "GET")+" "+oneMark.ReplaceAllString(r.url, "…"), problem, hint)
 		return nil
 	}
-	step := d.step(cmp.Or(r.name, d.nameOf(r.method, path)))
+	step := d.step(r.line, cmp.Or(r.name, d.nameOf(r.method, path)))
 	step.Path = d.inURL(path)
 	if natural := (&plan.Request{Body: string(r.body)}).ActualMethod(); r.method != "" && r.method != natural {
 		step.Method = r.method
@@ -288,8 +301,8 @@ func (d *draft) steps() []plan.Step {
 	return d.scenario.Flows[d.flow-1].Steps
 }
 
-// step adds a step of which only the name is known. Names of steps differ.
-func (d *draft) step(name string) *plan.Step {
+// step adds a step of which only the name and the line are known. Names of steps differ.
+func (d *draft) step(line int, name string) *plan.Step {
 	const longest = 90
 	name = strings.Trim(notInName.ReplaceAllString(name, "-"), "-.")
 	if len(name) > longest {
@@ -304,6 +317,10 @@ func (d *draft) step(name string) *plan.Step {
 		name = fmt.Sprintf("%s-%d", plain, d.names[plain])
 	}
 	d.names[name]++
+	if d.lines == nil {
+		d.lines = map[string]int{}
+	}
+	d.lines[name] = line
 	steps := &d.scenario.Steps
 	if d.flow > 0 {
 		steps = &d.scenario.Flows[d.flow-1].Steps
@@ -450,35 +467,6 @@ func (d *draft) setBody(step *plan.Step, line int, body []byte) {
 	}
 }
 
-// file adds a file that the experiment needs, and returns its path as a plan has it; "" if none can be written, which is
-// then listed.
-func (d *draft) file(line int, name string, content []byte) string {
-	if d.source.Out == "" {
-		d.leave(line, name, "it needs a file next to the experiment", "write the experiment to a file by --out")
-		return ""
-	}
-	stem := strings.TrimSuffix(filepath.Base(d.source.Out), filepath.Ext(d.source.Out))
-	name = stem + "-" + notInName.ReplaceAllString(name, "-")
-	d.files = append(d.files, File{name, content})
-	return filepath.Join(filepath.Dir(d.source.Out), name)
-}
-
-// relative returns the path, as a plan has it, of a file that the imported one names.
-func (d *draft) relative(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	path := filepath.Join(filepath.Dir(d.source.File), name)
-	if folder, err := filepath.Abs(filepath.Dir(d.source.Out)); err == nil && d.source.Out != "" {
-		if whole, err := filepath.Abs(path); err == nil {
-			if rel, err := filepath.Rel(folder, whole); err == nil {
-				return filepath.Join(filepath.Dir(d.source.Out), rel)
-			}
-		}
-	}
-	return path
-}
-
 // authorize adds the header field of a user and a password.
 func authorize(headers []plan.Header, user string) []plan.Header {
 	if hasHeader(headers, "Authorization") {
@@ -526,9 +514,8 @@ func span(t plan.Think) (from, to time.Duration) {
 // finish completes the experiment.
 func (d *draft) finish() error {
 	l, t := d.load(), d.target()
-	count := 0
 	d.scenario.EachStep(func(_ string, st *plan.Step) {
-		if count++; d.scenario.Cookies && hasHeader(st.Headers, "Cookie") {
+		if d.scenario.Cookies && hasHeader(st.Headers, "Cookie") {
 			d.scenario.Cookies = false
 			d.leave(0, "cookies", "those that the server sets are not kept, because "+st.Name+" has cookies of its own", "take its header field Cookie out, and add cookies: true to the scenario")
 		}
@@ -536,36 +523,58 @@ func (d *draft) finish() error {
 	if t.Protocol == plan.HTTP {
 		t.URL = plan.Quote(d.base)
 	}
-	if count > 0 {
+	if d.stepCount() > 0 {
 		l.Scenario = d.scenario
 	}
-	if count == 0 && (l.Call == nil || l.Call.Method == "") {
-		if len(d.items) == 0 {
-			return errors.New("there is no request")
-		}
-		i := d.items[max(0, slices.IndexFunc(d.items, func(i Item) bool { return i.Line > 0 }))]
-		where := ""
-		if i.Line > 0 {
-			where = fmt.Sprintf("line %d: ", i.Line)
-		}
-		return fmt.Errorf("there is no request that can be carried over; %s%s", where, strings.TrimSuffix(i.What+": "+i.Why+"; "+i.Hint, "; "))
+	if err := d.anyRequest(); err != nil {
+		return err
 	}
 	if l.Closed == nil && l.Open == nil {
 		l.Closed = &plan.Closed{Connections: 1}
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.variables)) {
-		if v := d.variables[name]; d.used[name] && !d.extracted[name] {
-			if d.scenario.Variables == nil {
-				d.scenario.Variables = map[string]string{}
-			}
-			if d.scenario.Variables[name] = cmp.Or(v.value, name); v.value == "" {
-				d.leave(v.line, name, "the file does not say the value of this variable, which has its name as its value", "give it one in load.scenario.variables")
-			}
-		}
-	}
+	d.giveVariables()
+	d.hideCredentials()
+	d.keepSecrets()
 	if d.pass {
-		l.Requests, l.Window = uint64(count), 0
+		l.Window = 0
 		d.leave(0, "load", "the file says what is sent, but not how often: one user sends it once", "load.closed.connections has more users, and load.window in place of load.requests a time")
 	}
-	return nil
+	return d.repair()
+}
+
+// anyRequest says why there is no request, if there is none.
+func (d *draft) anyRequest() error {
+	l := d.load()
+	switch {
+	case d.stepCount() > 0, l.Call != nil && l.Call.Method != "":
+		return nil
+	case len(d.items) == 0:
+		return errors.New("there is no request")
+	}
+	i := d.items[max(0, slices.IndexFunc(d.items, func(i Item) bool { return i.Line > 0 }))]
+	where := ""
+	if i.Line > 0 {
+		where = fmt.Sprintf("line %d: ", i.Line)
+	}
+	return fmt.Errorf("there is no request that can be carried over; %s%s", where, strings.TrimSuffix(i.What+": "+i.Why+"; "+i.Hint, "; "))
+}
+
+// giveVariables gives the scenario the variables that stand in its texts.
+func (d *draft) giveVariables() {
+	for _, name := range slices.Sorted(maps.Keys(d.variables)) {
+		v := d.variables[name]
+		switch {
+		case !d.used[name] || d.extracted[name]:
+			continue
+		case v.environment:
+			d.scenario.Env = append(d.scenario.Env, name)
+			d.leave(v.line, name, "dyno run takes the value of this variable from the environment", "export "+name+"=VALUE")
+			continue
+		case d.scenario.Variables == nil:
+			d.scenario.Variables = map[string]string{}
+		}
+		if d.scenario.Variables[name] = cmp.Or(v.value, name); v.value == "" {
+			d.leave(v.line, name, "the file does not say the value of this variable, which has its name as its value", "give it one in load.scenario.variables")
+		}
+	}
 }

@@ -152,13 +152,13 @@ func (d *draft) ghz(settings, src []byte) error {
 		}
 	}
 	if c.Proto != "" {
-		call.Protos = []string{d.relative(c.Proto)}
+		call.Protos = []string{d.relative(line("proto"), c.Proto)}
 		for _, p := range c.ImportPaths {
-			call.ImportPaths = append(call.ImportPaths, d.relative(p))
+			call.ImportPaths = append(call.ImportPaths, d.relative(line("import-paths"), p))
 		}
 	}
 	if c.Protoset != "" {
-		call.Protoset = d.relative(c.Protoset)
+		call.Protoset = d.relative(line("protoset"), c.Protoset)
 	}
 	if err := d.ghzMessage(&c, line); err != nil {
 		return err
@@ -167,11 +167,11 @@ func (d *draft) ghz(settings, src []byte) error {
 		s := d.tls()
 		s.Insecure, s.ServerName = c.SkipTLS, c.CName
 		for _, file := range []struct {
-			from string
-			to   *string
-		}{{c.CACert, &s.CA}, {c.Cert, &s.Certificate}, {c.Key, &s.Key}} {
+			name, from string
+			to         *string
+		}{{"cacert", c.CACert, &s.CA}, {"cert", c.Cert, &s.Certificate}, {"key", c.Key, &s.Key}} {
 			if file.from != "" {
-				*file.to = d.relative(file.from)
+				*file.to = d.relative(line(file.name), file.from)
 			}
 		}
 	}
@@ -198,9 +198,9 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 	call := d.load().Call
 	switch {
 	case c.BinaryFile != "":
-		call.BinaryFile = d.relative(c.BinaryFile)
+		call.BinaryFile = d.relative(line("binary-file"), c.BinaryFile)
 	case c.DataFile != "":
-		call.MessageFile = d.relative(c.DataFile)
+		call.MessageFile = d.relative(line("data-file"), c.DataFile)
 		if text, err := d.read(c.DataFile); err == nil && strings.Contains(text, "{{") {
 			d.leave(line("data-file"), "data-file", "templates of ghz have other names", "dyno help templates lists those that there are")
 		}
@@ -216,7 +216,8 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 	if c.MetadataFile != "" {
 		text, err := d.read(c.MetadataFile)
 		if err != nil {
-			return err
+			problem, hint, _ := strings.Cut(err.Error(), "; ")
+			d.leave(line("metadata-file"), c.MetadataFile, problem, hint)
 		}
 		metadata = text
 	}

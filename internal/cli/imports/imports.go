@@ -112,6 +112,10 @@ type Source struct {
 	File   string // its name
 	URL    string // the server to load; empty: that which the file names
 	Out    string // the experiment's file, to whose folder other files are added; empty: none is written
+	// AllowFiles lets the file name others that are not below its folder.
+	AllowFiles bool
+	// Options are those by which the experiment will be read. Processes that carry scripts out read none.
+	Options planfile.Options `json:"-"`
 }
 
 // A Result is what an import has made.
@@ -125,6 +129,7 @@ type Result struct {
 type File struct {
 	Name    string // relative to the experiment's folder
 	Content []byte
+	Private bool // other users of the machine may not read it
 }
 
 // Read imports a file. The errors that it returns are about the whole file.
@@ -155,7 +160,7 @@ func Read(s Source) (*Result, error) {
 	}
 	slices.SortStableFunc(d.items, func(a, b Item) int { return a.Line - b.Line })
 	head := fmt.Sprintf("# Made by dyno import %s of %s. dyno run FILE runs it, dyno check FILE checks it.\n", s.Format, filepath.Base(s.File))
-	return &Result{append([]byte(head), planfile.Text(d.e, s.Out)...), d.files, d.items}, nil
+	return &Result{append([]byte(head), d.text...), d.files, d.items}, nil
 }
 
 // readBounded returns what a file holds, up to a number of bytes.

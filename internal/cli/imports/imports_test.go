@@ -49,6 +49,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
+			t.Setenv("TOKEN", "t0") // which scripts take from the environment
 			got := importedText(t, Source{Format: filepath.Base(filepath.Dir(path)), File: filepath.Base(path), URL: given(path), Out: "out.yaml"})
 			if *update {
 				if err := os.WriteFile(golden, got, 0o666); err != nil {
@@ -132,7 +133,11 @@ func importedText(t *testing.T, s Source) []byte {
 	}
 	archive := &txtar.Archive{Files: []txtar.File{{Name: "experiment", Data: r.Text}, {Name: "items", Data: []byte(list.String())}}}
 	for _, f := range r.Files {
-		if err := os.WriteFile(f.Name, f.Content, 0o666); err != nil {
+		mode := os.FileMode(0o666)
+		if f.Private {
+			mode = 0o600
+		}
+		if err := os.WriteFile(f.Name, f.Content, mode); err != nil {
 			t.Fatal(err)
 		}
 		archive.Files = append(archive.Files, txtar.File{Name: f.Name, Data: bytes.ToValidUTF8(f.Content, []byte("?"))})

@@ -191,7 +191,7 @@ func (j *jmeter) rows(e *element) {
 		j.d.leave(e.line, e.title(), cmp.Or(file, "the file")+" cannot be read: its columns are variables without values", "run dyno import in the folder that has the file")
 		return
 	}
-	data := plan.DefaultData(variableName(strings.TrimSuffix(file[strings.LastIndexByte(file, '/')+1:], ".csv")), j.d.relative(file))
+	data := plan.DefaultData(variableName(strings.TrimSuffix(file[strings.LastIndexByte(file, '/')+1:], ".csv")), j.d.relative(e.line, file))
 	delimiter := cmp.Or(e.prop("delimiter"), ",")
 	if delimiter != "," {
 		data.Delimiter = delimiter

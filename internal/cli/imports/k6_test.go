@@ -119,7 +119,7 @@ func TestThresholds(t *testing.T) {
 		{"http_req_duration", "p(95)", ""},
 	} {
 		d := newDraft(Source{File: "in.js"})
-		d.step("login")
+		d.step(0, "login")
 		got, err := d.threshold(c.metric, c.text)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)

@@ -22,7 +22,7 @@ func readProto(d *draft, src []byte) error {
 		return d.protoError(err)
 	}
 	d.useGRPC()
-	d.load().Call.Protos = []string{d.relative(filepath.Base(d.source.File))}
+	d.load().Call.Protos = []string{d.relative(0, filepath.Base(d.source.File))}
 	for _, s := range schema.Services() {
 		if len(d.items) == maxItems {
 			break
@@ -41,7 +41,7 @@ func readProto(d *draft, src []byte) error {
 			if err := json.Compact(&message, m.Example()); err != nil {
 				return err
 			}
-			step := d.step(m.Name)
+			step := d.step(line, m.Name)
 			step.Method, step.Message = s.Name+"/"+m.Name, plan.Quote(message.String())
 		}
 	}

@@ -3,6 +3,7 @@ package imports
 import (
 	"cmp"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 
@@ -10,19 +11,26 @@ import (
 	"dyno/lab/plan"
 )
 
-// readTargets reads targets, which are sent in turn. Of a fault the error says where it is.
+// anyTarget is the beginning of a target that names its server.
+var anyTarget = regexp.MustCompile(`(?m)^\s*(?:[A-Z]+[ \t]+|\{.*"url"\s*:\s*")https?://`)
+
+// readTargets reads targets, which are sent in turn.
 func readTargets(d *draft, src []byte) error {
-	targets, base, err := foreign.ReadTargets(d.source.File, string(src), "", d.read)
-	if err != nil && d.base != "" { // there may be paths without a host
-		targets, base, err = foreign.ReadTargets(d.source.File, string(src), d.base, d.read)
+	base := "" // each target names the server
+	if d.base != "" && !anyTarget.Match(src) {
+		base = d.base
 	}
+	targets, lines, base, err := foreign.ReadSoundTargets(d.source.File, string(src), base, d.read, func(line int, what string, err error) {
+		problem, hint, _ := strings.Cut(err.Error(), "; ")
+		d.leave(line, what, problem, hint)
+	})
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), d.source.File+":")) // which the caller names, too
 	}
 	d.base = cmp.Or(d.base, base)
 	d.scenario.InTurn = true
 	for i, t := range targets {
-		d.add(request{name: t.Name(i + 1), method: t.Method, url: t.Path, headers: t.Headers, body: []byte(t.Body)})
+		d.add(request{line: lines[i], name: t.Name(i + 1), method: t.Method, url: t.Path, headers: t.Headers, body: []byte(t.Body)})
 	}
 	// What vegeta does without flags; the file says only what is sent.
 	l := d.load()

@@ -1,0 +1,194 @@
+package imports
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"dyno/lab/plan"
+	"dyno/results/mask"
+)
+
+// Credentials of a file are not in the experiment, which is passed on. Each becomes a variable, whose value is in a file
+// that other users cannot read. Without --out no file is written: the value comes from the environment.
+
+// A secret is a variable whose value is a credential.
+type secret struct{ name, value string }
+
+// secret returns the name of a variable for a credential.
+func (d *draft) secret(line int, name, value string) string {
+	for _, s := range d.secrets {
+		if s.value == value {
+			return s.name
+		}
+	}
+	variable := strings.ToLower(variableName(strings.TrimSpace(name)))
+	if d.source.Out == "" {
+		variable = strings.ToUpper(variable)
+	}
+	if len(d.scenario.Data) > 0 { // whose columns are variables, too
+		variable = "secret_" + variable
+	}
+	unique := variable
+	for n := 2; d.isTaken(unique); n++ {
+		unique = fmt.Sprintf("%.60s_%d", variable, n)
+	}
+	d.addSecret(line, name, secret{unique, value})
+	return unique
+}
+
+// isTaken tells whether something has the name of a variable.
+func (d *draft) isTaken(name string) bool {
+	_, is := d.variables[name]
+	_, given := d.scenario.Variables[name]
+	return is || given || slices.Contains(d.marks, name) || d.extracted[name] || slices.Contains(d.scenario.Env, name) ||
+		slices.ContainsFunc(d.secrets, func(s secret) bool { return s.name == name })
+}
+
+// addSecret adds a credential, and lists it.
+func (d *draft) addSecret(line int, what string, s secret) {
+	d.secrets = append(d.secrets, s)
+	if d.source.Out == "" {
+		d.leave(line, what, "this is a credential, whose value is not in the experiment", fmt.Sprintf("dyno run takes it from the environment: export %s=VALUE", s.name))
+		return
+	}
+	d.leave(line, what, fmt.Sprintf("this is a credential, whose value is in %s, as the variable %s", d.fileName(secretsFile), s.name), "")
+}
+
+// secretsFile is what the name of the file with credentials ends in.
+const secretsFile = "secrets.yaml"
+
+// hideProxy takes a user and a password out of the address of a proxy, in which no variable may stand.
+func (d *draft) hideProxy() {
+	t := d.target()
+	if without, _, has := plan.CutUser(t.Proxy); has {
+		t.Proxy = without
+		d.leave(0, "target.proxy", "its user and password are credentials, which the experiment does not have", "dyno run --proxy gives the proxy with them")
+	}
+}
+
+// hideCredentials puts variables in the place of credentials, wherever they stand in what is sent.
+func (d *draft) hideCredentials() {
+	d.hideProxy()
+	line := 0
+	hide := func(name string, text *string) {
+		*text = mask.Find(name, *text, func(of, value string) string {
+			if of == "" {
+				of = name
+			}
+			if !utf8.ValidString(value) {
+				return value
+			}
+			return "{{ " + d.secret(line, of, plan.Unquote(value)) + " }}"
+		})
+	}
+	fields := func(all []plan.Header) {
+		for i := range all {
+			h := &all[i]
+			if mask.IsCredential(h.Name) {
+				d.hideUsed(line, h.Value)
+			}
+			if strings.EqualFold(h.Name, "Cookie") && h.Value != "" && !strings.Contains(h.Value, "{{") {
+				h.Value = "{{ " + d.secret(line, h.Name, h.Value) + " }}" // one for all of its cookies
+				continue
+			}
+			hide(h.Name, &h.Value)
+		}
+	}
+	for _, name := range sortedNames(d.scenario.Variables) {
+		if value := d.scenario.Variables[name]; mask.IsCredential(name) && value != "" && value != name {
+			d.moveVariable(0, name)
+		}
+	}
+	fields(d.scenario.Headers)
+	fields(d.scenario.Metadata)
+	d.scenario.EachStep(func(_ string, st *plan.Step) {
+		line = d.lines[st.Name]
+		fields(st.Headers)
+		fields(st.Metadata)
+		hide("", &st.Path)
+		hide("", &st.Body)
+		hide("", &st.Message)
+		hideInForm(&st.Body, hide)
+		for i := range d.files {
+			if f := &d.files[i]; st.BodyFile != "" && f.Name == filepath.Base(st.BodyFile) && utf8.Valid(f.Content) {
+				text := string(f.Content)
+				hide("", &text)
+				hideInForm(&text, hide)
+				f.Content = []byte(text)
+			}
+		}
+		for i := range st.Assert {
+			if a := &st.Assert[i]; a.Equals != nil {
+				hide(a.Header, a.Equals)
+			}
+		}
+	})
+}
+
+// formPart is a part of a form (multipart/form-data) that is text.
+var formPart = regexp.MustCompile(`(?s)(; name="([^"\r\n]*)"\r\n(?:[^\r\n]+\r\n)*\r\n)(.*?)(\r\n--)`)
+
+// hideInForm hides what is in parts of a form.
+func hideInForm(body *string, hide func(name string, text *string)) {
+	if !strings.HasPrefix(*body, "--") {
+		return
+	}
+	*body = formPart.ReplaceAllStringFunc(*body, func(part string) string {
+		of := formPart.FindStringSubmatch(part)
+		if !mask.IsCredential(of[2]) {
+			return part
+		}
+		hide(of[2], &of[3])
+		return of[1] + of[3] + of[4]
+	})
+}
+
+// templateName finds the names in templates.
+var templateName = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+
+// hideUsed moves the values of variables that a credential is made of.
+func (d *draft) hideUsed(line int, text string) {
+	for _, expression := range templateName.FindAllString(text, -1) {
+		for _, name := range notInWord.Split(expression, -1) {
+			if value := d.scenario.Variables[name]; value != "" && value != name {
+				d.moveVariable(line, name)
+			}
+		}
+	}
+}
+
+// moveVariable makes a variable one whose value is a credential.
+func (d *draft) moveVariable(line int, name string) {
+	if v, is := d.variables[name]; is && line == 0 {
+		line = v.line
+	}
+	d.addSecret(line, name, secret{name, d.scenario.Variables[name]})
+	delete(d.scenario.Variables, name)
+}
+
+// keepSecrets says where the values of credentials are, once it is known which there are.
+func (d *draft) keepSecrets() {
+	if len(d.secrets) == 0 {
+		return
+	}
+	if d.source.Out == "" {
+		for _, s := range d.secrets {
+			d.scenario.Env = append(d.scenario.Env, s.name)
+		}
+		return
+	}
+	var text strings.Builder
+	for _, s := range d.secrets {
+		value, err := json.Marshal(s.value) // which is YAML, too
+		if err == nil {
+			fmt.Fprintf(&text, "%s: %s\n", s.name, value)
+		}
+	}
+	d.scenario.Secrets = d.file(0, secretsFile, []byte(text.String()))
+	d.files[len(d.files)-1].Private = true
+}

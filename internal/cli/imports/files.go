@@ -1,0 +1,124 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"dyno/load/scenario/template"
+)
+
+// find returns the path of a file that the imported one names: relative to the working folder or to that one's.
+// Whoever made the imported file does not choose what is read of this machine, so it is below that one's folder,
+// wherever symbolic links lead, unless the user allows others.
+func (d *draft) find(name string) (path string, err error) {
+	err = fmt.Errorf("%s cannot be read", name)
+	for _, path := range []string{name, filepath.Join(filepath.Dir(d.source.File), name)} {
+		if info, missing := os.Stat(path); missing != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if d.source.AllowFiles || isBelow(filepath.Dir(d.source.File), path) {
+			return path, nil
+		}
+		err = &outsideError{name, d.source.File}
+	}
+	return "", err
+}
+
+// An outsideError says that a file may not be read.
+type outsideError struct{ name, file string }
+
+func (e *outsideError) Error() string {
+	return fmt.Sprintf("%s is not below the folder of %s; --allow-files reads such files", e.name, filepath.Base(e.file))
+}
+
+// isBelow tells whether a path is below a folder. What is not there is where its folder is.
+func isBelow(folder, path string) bool {
+	real := func(path string) (string, error) {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		resolved, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, os.ErrNotExist) {
+			if resolved, err = filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+				resolved = filepath.Join(resolved, filepath.Base(path))
+			}
+		}
+		return resolved, err
+	}
+	within, err := real(folder)
+	if err != nil {
+		return false
+	}
+	found, err := real(path)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(within, found)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// read returns what a file holds that the imported one names.
+func (d *draft) read(name string) (string, error) {
+	path, err := d.find(name)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > template.MaxText {
+		return "", fmt.Errorf("%s has more than %d bytes", name, template.MaxText)
+	}
+	content, err := os.ReadFile(path)
+	return string(content), err
+}
+
+// file adds a file that the experiment needs, and returns its path as a plan has it; "" if none can be written, which is
+// then listed.
+func (d *draft) file(line int, name string, content []byte) string {
+	if d.source.Out == "" {
+		d.leave(line, name, "it needs a file next to the experiment", "write the experiment to a file by --out")
+		return ""
+	}
+	name = d.fileName(name)
+	d.files = append(d.files, File{Name: name, Content: content})
+	return filepath.Join(filepath.Dir(d.source.Out), name)
+}
+
+// fileName is what a file is called next to the experiment.
+func (d *draft) fileName(name string) string {
+	stem := strings.TrimSuffix(filepath.Base(d.source.Out), filepath.Ext(d.source.Out))
+	return stem + "-" + notInName.ReplaceAllString(name, "-")
+}
+
+// relative returns the path, as a plan has it, of a file that the imported one names. It is empty if the file may not be
+// read, which is then listed.
+func (d *draft) relative(line int, name string) string {
+	path, err := d.find(name)
+	if err != nil {
+		if path = name; !filepath.IsAbs(name) {
+			path = filepath.Join(filepath.Dir(d.source.File), name)
+		}
+	}
+	if !d.source.AllowFiles && !isBelow(filepath.Dir(d.source.File), path) {
+		problem, hint, _ := strings.Cut((&outsideError{name, d.source.File}).Error(), "; ")
+		d.leave(line, name, problem, hint)
+		return ""
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if folder, err := filepath.Abs(filepath.Dir(d.source.Out)); err == nil && d.source.Out != "" {
+		if whole, err := filepath.Abs(path); err == nil {
+			if rel, err := filepath.Rel(folder, whole); err == nil {
+				return filepath.Join(filepath.Dir(d.source.Out), rel)
+			}
+		}
+	}
+	return path
+}
