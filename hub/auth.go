@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -170,12 +171,14 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	if cookie && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return nil, refuse(http.StatusForbidden, "origin: must be given to publish by cookie")
 	}
-	if cookie || text == "" {
-		if err := h.crossOrigin.Check(r); err != nil {
-			return nil, refuse(http.StatusForbidden, "origin: pages of %q may not publish here without a token of their own", r.Header.Get("Origin"))
+	// A token that nobody verifies proves nothing: any page can make one up. A browser sends a cookie for any page.
+	anonymous := text == "" || h.publishers == nil
+	if cookie || anonymous {
+		if refused := h.crossSite(r); refused != nil {
+			return nil, refused
 		}
 	}
-	if text == "" || h.publishers == nil {
+	if anonymous {
 		if h.cfg.AnonymousPublish {
 			return anyTopic, h.foreign(r)
 		}
@@ -192,6 +195,24 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 		return nil, refuse(http.StatusForbidden, "token: has no mercure.publish claim")
 	}
 	return h.selectors.keep(*c.Mercure.Publish), nil
+}
+
+// crossSite refuses what a browser sends for a page of another site, unless the page may publish. Old browsers name
+// the page in Referer only.
+func (h *Hub) crossSite(r *http.Request) *refusal {
+	page := r.Header.Get("Origin")
+	if referer := r.Header.Get("Referer"); page == "" && referer != "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		page = "null" // a page without a name is another site's
+		if u, err := url.Parse(referer); err == nil && u.Host != "" {
+			page = u.Scheme + "://" + u.Host
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Origin", page)
+	}
+	if err := h.crossOrigin.Check(r); err != nil {
+		return refuse(http.StatusForbidden, "origin: pages of %q may not publish here without a token that this hub verifies: allow them with --publish-origin", page)
+	}
+	return nil
 }
 
 // foreign refuses a request without a verified token if it is another site's.

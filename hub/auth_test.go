@@ -122,23 +122,41 @@ func TestCrossSite(t *testing.T) {
 	open := serving(t, nil)
 	cookie := "Cookie: mercureAuthorization=" + grant(t, "publish", "*")
 	bearer := "Authorization: Bearer " + grant(t, "publish", "*")
+	const evil = "Origin: https://evil.example"
 	for _, c := range []struct {
 		name   string
 		b      *bed
+		query  string
 		fields []string
 		status int
 	}{
-		{"cookie, trusted page", keyed, []string{cookie, "Origin: https://page.example"}, 200},
-		{"cookie, own page", keyed, []string{cookie, "Origin: http://hub"}, 200},
-		{"cookie, other page", keyed, []string{cookie, "Origin: https://evil.example"}, 403},
-		{"cookie, other page without origin", keyed, []string{cookie, "Sec-Fetch-Site: cross-site"}, 403},
-		{"cookie, nobody knows", keyed, []string{cookie}, 403},
-		{"token, any page", keyed, []string{bearer, "Origin: https://evil.example"}, 200},
-		{"open hub, no page", open, nil, 200},
-		{"open hub, other page", open, []string{"Origin: https://evil.example"}, 403},
-		{"open hub, some token", open, []string{bearer, "Origin: https://evil.example"}, 200},
+		{"cookie, trusted page", keyed, "", []string{cookie, "Origin: https://page.example"}, 200},
+		{"cookie, own page", keyed, "", []string{cookie, "Origin: http://hub"}, 200},
+		{"cookie, other page", keyed, "", []string{cookie, evil}, 403},
+		{"cookie, other page without origin", keyed, "", []string{cookie, "Sec-Fetch-Site: cross-site"}, 403},
+		{"cookie, nobody knows", keyed, "", []string{cookie}, 403},
+		{"token, any page", keyed, "", []string{bearer, evil}, 200},
+		{"parameter, any page", keyed, "&authorization=" + grant(t, "publish", "*"), []string{evil}, 200},
+		{"bad parameter, any page", keyed, "&authorization=x", []string{evil}, 401},
+		{"open hub, no page", open, "", nil, 200},
+		{"open hub, no page, some token", open, "", []string{bearer}, 200},
+		{"open hub, other page", open, "", []string{evil}, 403},
+		{"open hub, page without a name", open, "", []string{"Origin: null"}, 403},
+		{"open hub, other page without origin", open, "", []string{"Sec-Fetch-Site: cross-site"}, 403},
+		{"open hub, page of a neighbour", open, "", []string{"Sec-Fetch-Site: same-site"}, 403},
+		{"open hub, own page", open, "", []string{"Sec-Fetch-Site: same-origin", "Origin: http://hub"}, 200},
+		{"open hub, other page in an old browser", open, "", []string{"Referer: https://evil.example/page"}, 403},
+		{"open hub, page without a name in an old browser", open, "", []string{"Referer: about:blank"}, 403},
+		{"open hub, own page in an old browser", open, "", []string{"Referer: http://hub/page"}, 200},
+		{"open hub, some token", open, "", []string{bearer, evil}, 403},
+		{"open hub, some cookie", open, "", []string{cookie, evil}, 403},
+		{"open hub, some parameter", open, "&authorization=x", []string{evil}, 403},
+		{"open hub, empty parameter", open, "&authorization=", []string{evil}, 403},
+		{"open hub, encoded parameter", open, "&%61uthorization=x", []string{evil}, 403},
+		{"open hub, parameter twice", open, "&authorization=&authorization=x", []string{evil}, 403},
+		{"open hub, no token in the field", open, "", []string{"Authorization: Basic eDp5", evil}, 401},
 	} {
-		if status, text := c.b.post("/publish?topic=t", "text/plain", "x", c.fields...); status != c.status {
+		if status, text := c.b.post("/publish?topic=t"+c.query, "text/plain", "x", c.fields...); status != c.status {
 			t.Errorf("%s: %d %s, want %d", c.name, status, text, c.status)
 		}
 	}
