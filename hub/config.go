@@ -51,7 +51,7 @@ type KeepAlive struct {
 // Redis says where the shared history is kept.
 type Redis struct {
 	Address string `yaml:"redis" doc:"address of the Redis that has the history: host:port"`
-	Stream  string `yaml:"redis_stream" default:"dyno:events" doc:"the key of its stream; KEY:sequence is used as well"`
+	Stream  string `yaml:"redis_stream" default:"dyno:events" doc:"the key of its stream"`
 	Events  int64  `yaml:"redis_events" range:"1..4294967296" default:"100000" doc:"about how many updates the stream holds"`
 }
 

@@ -3,8 +3,8 @@
 // are those of the stream, so any hub can continue the stream of another hub's
 // subscriber.
 //
-// The script that adds an update to the stream also numbers it. A hub may find a number
-// missing: the stream was trimmed faster than the hub could read, or Redis lost what it
+// The script that adds an update to the stream also numbers it, by the update before it. It
+// has one key, as Redis Cluster demands. A hub may find a number missing: the stream was trimmed faster than the hub could read, or Redis lost what it
 // had not saved. Then the hub breaks its journal, so that every subscriber gets a gap
 // event. IDs of the stream begin with the time, so the package relies on Redis's clock
 // not to go back when Redis loses data. While Redis cannot be reached, subscribers stay
@@ -30,7 +30,7 @@ import (
 // Config says where the stream is. All fields except Logger are required.
 type Config struct {
 	Address string // host:port
-	Stream  string // its key; Stream + ":sequence" counts all updates ever added
+	Stream  string // its key
 	Events  int64  // about how many the stream holds: the oldest are removed
 	Journal journal.Config
 	Logger  *slog.Logger // nil discards
@@ -65,11 +65,17 @@ type Log struct {
 	sequence uint64 // of last; only the reader uses it
 }
 
-// addScript publishes: it numbers an update and adds it in one step.
+// addScript publishes: it numbers an update and adds it in one step. Programs that write to the
+// stream without numbers must not end the numbering, unless they wrote all of its last entries.
 //
-//	KEYS: the stream, the counter. ARGV: about how many to hold, the update.
-const addScript = `local n = redis.call('INCR', KEYS[2])
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'n', n, 'u', ARGV[2])`
+//	KEYS: the stream. ARGV: about how many to hold, the update.
+const addScript = `local n = 0
+for _, count in ipairs({1, 100}) do
+  for _, entry in ipairs(redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', count)) do
+    if n == 0 and entry[2][1] == 'n' then n = tonumber(entry[2][2]) or 0 end
+  end
+end
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', 'n', string.format('%.0f', n + 1), 'u', ARGV[2])`
 
 // Open connects to Redis and reads the stream into a journal. It does not use c.Journal's
 // epoch and head, because IDs are the stream's.
@@ -135,7 +141,7 @@ func (l *Log) Append(ctx context.Context, u journal.Update) (id string, err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	added, err := l.client.Eval(ctx, addScript, []string{l.cfg.Stream, l.cfg.Stream + ":sequence"}, l.cfg.Events, text).Text()
+	added, err := l.client.Eval(ctx, addScript, []string{l.cfg.Stream}, l.cfg.Events, text).Text()
 	if err != nil {
 		return "", fmt.Errorf("redis: %w", err)
 	}
