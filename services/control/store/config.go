@@ -73,7 +73,8 @@ type Config struct {
 	// Logger takes etcd's warnings too; nil discards.
 	Logger *slog.Logger
 
-	diskOf func(folder string) (disk, error) // a test's; nil asks the system
+	diskOf      func(folder string) (disk, error) // a test's; nil asks the system
+	reclaimTime time.Duration                     // how long Reclaim may take, but in tests maxReclaimTime
 }
 
 // The bounds of a group. Of etcd's 1.5 MiB the journal takes some.
@@ -105,7 +106,9 @@ func Defaults() Config {
 }
 
 // Complete sets the defaults of what no file has.
-func (c *Config) Complete() { c.GroupBytes, c.HeadPeriod = maxGroupBytes, 250*time.Millisecond }
+func (c *Config) Complete() {
+	c.GroupBytes, c.HeadPeriod, c.reclaimTime = maxGroupBytes, 250*time.Millisecond, maxReclaimTime
+}
 
 // Embedded tells whether the etcd is in this process.
 func (c Config) Embedded() bool { return len(c.Endpoints) == 0 }

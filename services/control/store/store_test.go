@@ -423,6 +423,15 @@ func TestRefusedYetMade(t *testing.T) {
 	}
 }
 
+// TestReclaimInTime: whoever has space reclaimed has an answer in time, and the store goes on.
+func TestReclaimInTime(t *testing.T) {
+	s := opened(t, func(c *Config) { c.reclaimTime = time.Nanosecond })
+	if err := s.Reclaim(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Error(err)
+	}
+	set(t, s, State+"a", "1")
+}
+
 // TestReclaimOne: the alarm of a member that was not looked at stands, and so the store still
 // refuses writes, and says so.
 func TestReclaimOne(t *testing.T) {

@@ -409,7 +409,11 @@ func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
 // An embedded etcd that is one of several members is the only one that its store reaches:
 // Reclaim goes to each replica then. The error wraps ErrNoSpace while a member keeps its alarm.
 // Alarms of another kind stay: that data is corrupt does not end by making room.
+//
+// It takes Config.reclaimTime at most. What etcd has begun by then, it ends by itself; alarms stay.
 func (s *Store) Reclaim(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.reclaimTime, fmt.Errorf("not done in %v: etcd goes on by itself; ask again later", s.cfg.reclaimTime))
+	defer cancel()
 	if d := s.full.Load(); d != nil {
 		return fmt.Errorf("%w: %v: defragmenting writes the database a second time", ErrDiskFull, d)
 	}
@@ -446,6 +450,9 @@ func (s *Store) Reclaim(ctx context.Context) error {
 	return s.disarm(ctx, roomy)
 }
 
+// maxReclaimTime is enough for the largest quota that there may be, several times over.
+const maxReclaimTime = 10 * time.Minute
+
 // disarm ends the alarms for want of space of some members, by their identifiers; the error
 // names the others that have one.
 func (s *Store) disarm(ctx context.Context, members map[uint64]bool) error {
@@ -477,7 +484,14 @@ func (s *Store) disarm(ctx context.Context, members map[uint64]bool) error {
 // cannot (etcd 3.6.16 dereferences a nil pointer in that case).
 func (s *Store) defragment(ctx context.Context, endpoint string) error {
 	if s.server != nil {
-		return s.server.Server.Backend().Defrag()
+		ended := make(chan error, 1)
+		s.background.Go(func() { ended <- s.server.Server.Backend().Defrag() })
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		}
 	}
 	_, err := s.client.Defragment(ctx, endpoint)
 	return err
