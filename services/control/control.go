@@ -298,6 +298,7 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 			one := i.Resource.(*resource.Instance)
 			return one.Status != resource.Up || one.Weight == 0
 		})
+		overdue := p.Overdue(items)
 		var late []dns.Endpoint
 		first := 0
 		if len(items) > maxNames { // others each time
@@ -307,10 +308,10 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 			if len(good) == maxNames {
 				break
 			}
-			item := items[(first+n)%len(items)]
-			i := item.Resource.(*resource.Instance)
+			at := (first + n) % len(items)
+			i := items[at].Resource.(*resource.Instance)
 			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: uint16(min(i.Weight, 1<<16-1))} //nolint:gosec // bounded when it was put
-			if p.Overdue(item.Ref) {
+			if overdue[at] {
 				late = append(late, e)
 			} else {
 				good = append(good, e)

@@ -2,15 +2,10 @@ package plane
 
 import (
 	"context"
-	"sync"
 
 	"dyno/services/control/access"
 	"dyno/services/control/resource"
 )
-
-// adoptions is how many instances of one call are taken over at a time. They wait for the
-// store, which makes groups of them: fewer than a group has, so that one call fills none.
-const adoptions = 64
 
 // MaxTogether is how many heartbeats or answers one request may have.
 const MaxTogether = 10_000
@@ -53,54 +48,42 @@ func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) 
 	return unknown, refused, nil
 }
 
-// heartbeats returns what became of each, in their order. Those that this replica holds are noted before
+// heartbeats returns what became of each, in their order. Those that this replica knows are noted before
 // anything that may wait or fail, and no instance's failure is another's.
 func (p *Plane) heartbeats(ctx context.Context, by Caller, refs []resource.Ref) []error {
 	errs := make([]error, len(refs))
 	permitted := map[string]error{} // why not, by namespace
-	var rest []int
-	stranger := false // whether there is one that this replica does not know
+	var unknown []int
 	for i, r := range refs {
 		why, asked := permitted[r.Namespace]
 		if !asked {
 			why = by.may(access.Register, r.Namespace)
 			permitted[r.Namespace] = why
 		}
-		if errs[i] = why; why != nil || p.beat(r) {
+		if why == nil {
+			why = r.Check()
+		}
+		if errs[i] = why; why != nil {
 			continue
 		}
-		rest = append(rest, i)
-		stranger = stranger || p.catalog.Get(r) == nil
-	}
-	if stranger {
-		// Perhaps it was registered a moment ago, elsewhere. Once for all of them.
-		err := p.catchUp(ctx)
-		known := rest[:0]
-		for _, i := range rest {
-			switch {
-			case p.catalog.Get(refs[i]) != nil:
-				known = append(known, i)
-			case err != nil:
-				errs[i] = err
-			default:
-				errs[i] = &NotFound{refs[i]}
-			}
+		known, err := p.beat(r)
+		if errs[i] = err; !known {
+			unknown = append(unknown, i)
 		}
-		rest = known
 	}
-	next := make(chan int)
-	var workers sync.WaitGroup
-	for range min(adoptions, len(rest)) {
-		workers.Go(func() {
-			for i := range next {
-				errs[i] = p.heartbeat(ctx, by, refs[i])
-			}
-		})
+	if len(unknown) == 0 {
+		return errs
 	}
-	for _, i := range rest {
-		next <- i
+	// Perhaps they were registered a moment ago, elsewhere. Once for all of them.
+	err := p.catchUp(ctx)
+	for _, i := range unknown {
+		known := false
+		if known, errs[i] = p.beat(refs[i]); known {
+			continue
+		}
+		if errs[i] = err; err == nil {
+			errs[i] = &NotFound{refs[i]}
+		}
 	}
-	close(next)
-	workers.Wait()
 	return errs
 }

@@ -5,14 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
-	"dyno/services/control/store"
 )
 
 // timeNow is the time of day.
@@ -33,10 +34,10 @@ func changedAt(i *catalog.Item) (time.Time, bool) {
 	return c.At, true
 }
 
-// reapPeriod is how often expired instances are removed, signPeriod how often a replica gives a
-// sign of life, and replicaTTL how long one is believed.
+// lookPeriod is how often it is found out who is silent, signPeriod how often a replica gives a sign of life, and
+// replicaTTL how long one is believed.
 const (
-	reapPeriod = time.Second
+	lookPeriod = time.Second
 	signPeriod = 5 * time.Second
 	replicaTTL = 20 * time.Second
 )
@@ -56,8 +57,10 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	// What was removed a moment ago, here or at another replica, is not known still. Who
 	// cannot find out registers by a write, which has a condition.
 	if o == (Options{}) && p.catchUp(ctx) == nil {
-		if old := p.catalog.Get(r); old != nil && same(old.Resource.(*resource.Instance), i) && p.beat(r) {
-			return Result{Item: old}, nil
+		if old := p.catalog.Get(r); old != nil && same(old.Resource.(*resource.Instance), i) {
+			if known, err := p.beat(r); known && err == nil {
+				return Result{Item: old}, nil
+			}
 		}
 	}
 	plain := *i
@@ -66,7 +69,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	if err != nil {
 		return Result{}, err
 	}
-	return p.apply(ctx, by, change{
+	result, err := p.apply(ctx, by, change{
 		ref: r, act: resource.Registered, asked: asked, noHistory: true,
 		bounds: []bound{
 			p.bound(resource.Instances, "instances", p.cfg.Limits.Instances),
@@ -77,99 +80,82 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 			return &next, nil
 		},
 	}, o)
+	if err == nil && !o.DryRun && !result.Repeated {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.presence.hear(r.Path(), i, p.now()) // perhaps before this replica has learnt of it
+		p.metrics.beats.Inc()
+	}
+	return result, err
 }
 
-// same tells whether two instances differ in nothing but who changed them.
+// same tells whether two instances differ in nothing but who changed them, and which replica has their heartbeats.
 func same(a, b *resource.Instance) bool {
 	return a.Address == b.Address && a.Port == b.Port && a.Zone == b.Zone && a.Weight == b.Weight && a.Status == b.Status &&
-		a.TTL == b.TTL && a.Holder == b.Holder && maps.Equal(a.Metadata, b.Metadata)
+		a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// beat notes a heartbeat of an instance, if this replica holds it.
-func (p *Plane) beat(r resource.Ref) bool {
-	// Under the lock, so that learn forgets it afterwards if it is another's by then.
+// beat notes a heartbeat of an instance that this replica knows. The error says why its holder cannot be told of it.
+func (p *Plane) beat(r resource.Ref) (known bool, err error) {
+	// Under the lock, so that whoever learns that it is another's forgets it afterwards.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	item := p.catalog.Get(r)
 	if item == nil {
-		return false
+		return false, nil
 	}
-	i := item.Resource.(*resource.Instance)
-	if i.Holder != p.cfg.Replica {
-		return false
+	now, i := p.now(), item.Resource.(*resource.Instance)
+	if i.Holder != p.cfg.Replica && !p.liveness.Knows(item.Path) {
+		if err := p.untold.why(now); err != nil {
+			return true, fmt.Errorf("replica %s has the instance's heartbeats and cannot be told of this one: %w", i.Holder, err)
+		}
 	}
-	p.liveness.Beat(item.Path, i.Lease(), p.now())
+	p.presence.hear(item.Path, i, now)
 	p.metrics.beats.Inc()
-	return true
+	return true, nil
 }
 
-// Heartbeat notes that an instance is alive. NotFound tells its client to register
-// again. It writes nothing, unless the instance's heartbeats came to another replica
-// before.
+// Heartbeat notes that an instance is alive, whichever replica holds it, and writes nothing. NotFound tells its client
+// to register again.
 func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
-	if err := by.may(access.Register, r.Namespace); err != nil {
-		return err
-	}
-	return p.heartbeat(ctx, by, r)
+	return p.heartbeats(ctx, by, []resource.Ref{r})[0]
 }
 
-func (p *Plane) heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
-	if p.beat(r) {
-		return nil
-	}
-	if p.catalog.Get(r) == nil {
-		// Perhaps it was registered a moment ago, elsewhere.
-		if err := r.Check(); err != nil {
-			return err
-		}
-		if err := p.catchUp(ctx); err != nil {
-			return err
-		}
-		if p.catalog.Get(r) == nil {
-			return &NotFound{r}
-		}
-		if p.beat(r) {
-			return nil
-		}
-	}
-	return p.adopt(ctx, by, r, "")
-}
-
-// adopt takes an instance over from another replica, or from whichever has it.
-func (p *Plane) adopt(ctx context.Context, by Caller, r resource.Ref, from string) error {
-	_, err := p.apply(ctx, by, change{
+// adopt takes an instance over from a replica that is gone.
+func (p *Plane) adopt(r resource.Ref, from string) error {
+	_, err := p.apply(p.ctx, p.Itself(), change{
 		ref: r, act: resource.Updated, noHistory: true,
 		next: func(old *catalog.Item) (any, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}
 			next := *old.Resource.(*resource.Instance)
-			if from != "" && next.Holder != from {
+			if next.Holder != from {
 				return nil, fmt.Errorf("%w: %s has it", ErrPrecondition, next.Holder)
 			}
 			next.Holder = p.cfg.Replica
 			return &next, nil
 		},
 	}, Options{})
-	if err == nil {
-		p.metrics.adopted.Inc()
-	}
 	return err
 }
 
-// Overdue tells whether an instance is silent for longer than it said, and kept: its
-// readers should try it last. Only the replica that has its heartbeats knows.
-func (p *Plane) Overdue(r resource.Ref) bool {
-	path := r.Path()
+// Overdue tells of each of some instances whether it is silent for longer than it said, or was removed since they were
+// read: their readers should try it last.
+func (p *Plane) Overdue(items []*catalog.Item) []bool {
+	overdue := make([]bool, len(items))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.liveness.Overdue(path)
+	for n, item := range items {
+		overdue[n] = p.presence.isOverdue(item.Path, item.Resource.(*resource.Instance).Holder)
+	}
+	return overdue
 }
 
-// Late returns the instances that are, in no order.
+// Late returns the instances that are overdue, at all replicas, in no order. Some may have been removed.
 func (p *Plane) Late() []resource.Ref {
 	p.mu.Lock()
-	paths := p.liveness.Late()
+	paths := p.presence.overdue()
 	p.mu.Unlock()
 	refs := make([]resource.Ref, 0, len(paths))
 	for _, path := range paths {
@@ -180,170 +166,49 @@ func (p *Plane) Late() []resource.Ref {
 	return refs
 }
 
-// silence is for how long an instance has not been heard; ok is false where its heartbeats
-// come to another replica.
+// silence is for how long an instance has not been heard; ok is false where another replica watches it.
 func (p *Plane) silence(i *resource.Instance) (silence time.Duration, ok bool) {
-	if i.Holder != p.cfg.Replica {
-		return 0, false
-	}
 	path := i.Ref().Path()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.liveness.Silence(path, p.now())
 }
 
-// Pulse says how instances stand.
+// Pulse says how the instances stand that this replica watches.
 func (p *Plane) Pulse() resource.Pulse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.liveness.Pulse()
 }
 
-func cutReplica(key string) (name string, ok bool) {
-	return strings.CutPrefix(key, store.State+replicaPrefix)
-}
-
-// learn has the liveness follow what instances there are whose heartbeats come here. Of
-// another replica's, nothing is heard here, so that each would seem silent.
-func (p *Plane) learn(deltas []catalog.Delta, signs []string) {
+// learnOfInstances has the presence follow what instances there are.
+func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	for _, name := range signs {
-		if name != p.cfg.Replica {
-			p.replicas[name] = now
-		}
-	}
 	for _, d := range deltas {
-		if i := instanceOf(d.Old); i != nil && (d.New == nil || instanceOf(d.New).Holder != i.Holder) {
-			p.liveness.Forget(d.Old.Path)
-			delete(p.others[i.Holder], d.Old.Path)
-			if len(p.others[i.Holder]) == 0 {
-				delete(p.others, i.Holder)
-			}
+		one := d.New
+		if one == nil {
+			one = d.Old
 		}
-		i := instanceOf(d.New)
-		switch {
-		case i == nil:
-		case i.Holder == p.cfg.Replica:
-			p.liveness.Beat(d.New.Path, i.Lease(), now)
-		default:
-			if p.others[i.Holder] == nil {
-				p.others[i.Holder] = map[string]struct{}{}
-			}
-			p.others[i.Holder][d.New.Path] = struct{}{}
+		if one.Kind == resource.Instances {
+			p.presence.learn(one.Path, instanceOf(d.Old), instanceOf(d.New), now)
 		}
 	}
 }
 
 // instanceOf returns the instance that an item is, or nil.
 func instanceOf(i *catalog.Item) *resource.Instance {
-	if i == nil || i.Kind != resource.Instances {
+	if i == nil {
 		return nil
 	}
 	return i.Resource.(*resource.Instance)
 }
 
-// sign gives signs of life to other replicas, whatever else this one is at.
-func (p *Plane) sign() {
-	giveSigns(p.ctx, func() error {
-		value := timeNow().UTC().Format(time.RFC3339) + " " + p.sender
-		_, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{{Key: p.signKey(), Value: []byte(value), Expires: true}}})
-		if err != nil {
-			p.log.Debug("no sign of life to other replicas", "error", err)
-		}
-		return err
-	})
-}
-
-// signKey is where this replica gives signs of life.
-func (p *Plane) signKey() string { return store.State + replicaPrefix + p.cfg.Replica }
-
-// busyPause is for how long a sign waits for room in the queue, which it shares with all changes.
-const busyPause = 20 * time.Millisecond
-
-// giveSigns gives one each signPeriod until ctx ends, and tries again soon where the queue was
-// full: others take over the instances of a replica whose signs are missing.
-func giveSigns(ctx context.Context, give func() error) {
-	ticker := time.NewTicker(signPeriod)
-	defer ticker.Stop()
-	for {
-		var again <-chan time.Time
-		if err := give(); errors.Is(err, store.ErrBusy) {
-			again = time.After(busyPause)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-again:
-		case <-ticker.C:
-		}
-	}
-}
-
-// A duplicateReplica is another process that gives signs of life under this replica's name. Each of the two
-// takes the instances for its own, and hears only some.
-type duplicateReplica struct {
-	own    string // sender of this process's signs
-	begun  bool   // one of them has been seen: what comes after it is of a process that lives
-	sender string // of the last sign by somebody else since
-	signs  int    // of that sender, without one of another between
-	at     time.Duration
-}
-
-// duplicateSigns are how many signs show that there is a duplicate. One may be the last of a process that
-// this one has replaced.
-const duplicateSigns = 2
-
-// see takes a sign under this replica's name, in the order of revisions, and tells whether it
-// shows a duplicate that had not been shown.
-func (d *duplicateReplica) see(sender string, now time.Duration) bool {
-	switch {
-	case sender == d.own:
-		d.begun = true
-		return false
-	case !d.begun:
-		return false // it was given before this process began
-	case sender != d.sender || now-d.at > replicaTTL:
-		d.sender, d.signs = sender, 0
-	}
-	d.at = now
-	d.signs++
-	return d.signs == duplicateSigns
-}
-
-// there tells whether there is a duplicate.
-func (d *duplicateReplica) there(now time.Duration) bool {
-	return d.signs >= duplicateSigns && now-d.at < replicaTTL
-}
-
-// detectDuplicateReplica looks for signs of life under this replica's name that are not its own.
-func (p *Plane) detectDuplicateReplica(events []store.Event) {
-	key := p.signKey()
-	for _, e := range events {
-		if e.Key != key || e.Removed {
-			continue
-		}
-		_, sender, _ := strings.Cut(string(e.Value), " ")
-		p.mu.Lock()
-		shown := p.duplicate.see(sender, p.now())
-		p.mu.Unlock()
-		if shown {
-			p.log.Error("another process is a replica of this name, and instances are lost: each replica must have a name of its own (--replica)", "replica", p.cfg.Replica)
-		}
-	}
-}
-
-// NameTaken tells whether another process gives signs of life under this replica's name.
-func (p *Plane) NameTaken() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.duplicate.there(p.now())
-}
-
-// reapExpired removes instances that have gone, and takes over those of replicas that have.
-func (p *Plane) reapExpired() {
-	ticker := time.NewTicker(reapPeriod)
+// lookForSilent finds out regularly who is silent. What is to be done about it is handed to settle, if that is not busy: it is
+// found out again each time, and removing many instances must not look like a pause of this process.
+func (p *Plane) lookForSilent() {
+	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
 	for {
 		select {
@@ -352,96 +217,134 @@ func (p *Plane) reapExpired() {
 		case <-ticker.C:
 		}
 		p.ledger.Sweep(timeNow())
-		p.forgetReplicas()
 		if p.Age() > p.cfg.Liveness.StallThreshold {
 			continue // what is missing may be ours: the next look finds that this was a pause
 		}
 		now := p.now()
 		p.mu.Lock()
 		if now-p.looked > p.cfg.Liveness.StallThreshold {
-			p.awake = now
+			p.presence.pause(now)
 		}
 		p.looked = now
-		gone := p.liveness.Look(now)
+		f := found{p.presence.look(now), p.presence.orphans()}
 		p.mu.Unlock()
-		for _, path := range gone {
-			p.end(path)
-		}
-		p.takeOver(p.now())
-	}
-}
-
-// takeOver takes over the instances of replicas that give no signs of life. After a pause
-// there may be signs that have yet to arrive, as there may be heartbeats.
-func (p *Plane) takeOver(now time.Duration) {
-	for path, holder := range p.orphans(now) {
-		if p.now()-now > reapPeriod {
-			return // the next look goes on
-		}
-		r, err := resource.ParsePath(path)
-		if err != nil {
-			continue // it was one when it was put there
-		}
-		err = p.adopt(p.ctx, p.Itself(), r, holder)
-		var missing *NotFound
-		switch {
-		case err == nil:
-			p.log.Info("instance taken over", "instance", r.String(), "from", holder)
-		case errors.As(err, &missing) || errors.Is(err, ErrPrecondition):
-		default:
-			p.log.Warn("instance not taken over", "instance", r.String(), "from", holder, "error", err)
-		}
-	}
-}
-
-// orphans returns the paths of instances whose holders have gone, with their holders.
-func (p *Plane) orphans(now time.Duration) map[string]string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now-p.awake < p.cfg.Liveness.RecoveryGrace {
-		return nil
-	}
-	var orphans map[string]string
-	for holder, paths := range p.others {
-		if now-max(p.replicas[holder], p.awake) < replicaTTL {
+		if len(f.gone)+len(f.orphans) == 0 {
 			continue
 		}
-		if orphans == nil {
-			orphans = make(map[string]string, len(paths))
-		}
-		for path := range paths {
-			orphans[path] = holder
-		}
-	}
-	return orphans
-}
-
-// forgetReplicas forgets those that have long gone.
-func (p *Plane) forgetReplicas() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name, heard := range p.replicas {
-		if p.now()-heard > 100*replicaTTL {
-			delete(p.replicas, name)
+		select {
+		case p.settling <- f:
+		default:
 		}
 	}
 }
 
-// end removes an instance that has gone, unless another replica has it meanwhile.
-func (p *Plane) end(path string) {
-	r, err := resource.ParsePath(path)
-	if err != nil {
-		return // it was one when it was put there
+// found is what a look has found: the paths of instances to remove, and of those to take over, with their holders.
+type found struct {
+	gone    []string
+	orphans map[string]string
+}
+
+// settle removes and takes over what was found. Where the store refuses, it waits longer each time.
+func (p *Plane) settle() {
+	pause := lookPeriod
+	for {
+		var f found
+		select {
+		case f = <-p.settling:
+		case <-p.ctx.Done():
+			return
+		}
+		err := errors.Join(p.removeGone(f.gone), p.takeOver(f.orphans))
+		if err == nil {
+			pause = lookPeriod
+			continue
+		}
+		p.log.Warn("silent instances stay overdue: they could not all be removed or taken over", "error", err, "again_in", pause.String())
+		select {
+		case <-time.After(pause):
+		case <-p.ctx.Done():
+			return
+		}
+		pause = min(2*pause, maxSettlePause)
 	}
+}
+
+// workers is how many instances are removed or taken over at a time. The store makes groups of them: fewer than a group
+// has, so that they fill none.
+const workers = 64
+
+// maxSettlePause bounds how long instances stay after the store takes changes again.
+const maxSettlePause = 15 * time.Second
+
+// atOnce does something with each of some instances, workers at a time. A worker ends with the first that fails, so that
+// a store which refuses everything is asked no more than workers times. It returns the first such error.
+func atOnce(paths iter.Seq[string], do func(path string, r resource.Ref) error) error {
+	var first error
+	var once sync.Once
+	next, stop := iter.Pull(paths)
+	defer stop()
+	var mu sync.Mutex // guards next
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				path, ok := next()
+				mu.Unlock()
+				if !ok {
+					return
+				}
+				r, err := resource.ParsePath(path)
+				if err == nil {
+					err = do(path, r)
+				}
+				if err != nil && !errors.As(err, new(*NotFound)) && !errors.Is(err, ErrPrecondition) {
+					once.Do(func() { first = fmt.Errorf("%s: %w", path, err) })
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return first
+}
+
+// takeOver takes over instances of replicas that give no signs of life. What this replica knows of them is told first, so
+// that none is healthy to others meanwhile.
+func (p *Plane) takeOver(orphans map[string]string) error {
+	if len(orphans) == 0 {
+		return nil
+	}
+	if err := p.tellOthers(); err != nil {
+		return err
+	}
+	return atOnce(maps.Keys(orphans), func(path string, r resource.Ref) error {
+		err := p.adopt(r, orphans[path])
+		if err == nil {
+			p.metrics.adopted.Inc()
+			p.log.Info("instance taken over", "instance", r.String(), "from", orphans[path])
+		}
+		return err
+	})
+}
+
+// removeGone removes instances that are gone.
+func (p *Plane) removeGone(paths []string) error {
+	return atOnce(slices.Values(paths), p.removeOne)
+}
+
+// removeOne removes an instance that is gone, unless it was heard or registered again meanwhile, or another replica
+// has it.
+func (p *Plane) removeOne(path string, r resource.Ref) error {
 	item := p.catalog.Get(r)
 	if item == nil {
-		return
+		return nil
 	}
 	instance := item.Resource.(*resource.Instance)
 	if instance.Holder != p.cfg.Replica {
-		return
+		return nil
 	}
-	_, err = p.apply(p.ctx, p.Itself(), change{
+	_, err := p.apply(p.ctx, p.Itself(), change{
 		ref: r, act: resource.Expired, noHistory: true,
 		next: func(old *catalog.Item) (any, error) {
 			if old == nil {
@@ -452,21 +355,15 @@ func (p *Plane) end(path string) {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if p.liveness.Knows(path) {
+			if !p.liveness.Gone(path) {
 				return nil, fmt.Errorf("%w: it was heard again", ErrPrecondition)
 			}
 			return nil, nil
 		},
 	}, Options{})
-	var missing *NotFound
-	switch {
-	case err == nil:
+	if err == nil {
 		p.metrics.expired.Inc()
 		p.log.Info("instance removed: it was silent", "instance", r.String(), "ttl", instance.Lease())
-	case errors.As(err, &missing) || errors.Is(err, ErrPrecondition):
-	default:
-		// It is still there: as if it had just been heard, unless another replica has it now.
-		p.beat(r)
-		p.log.Warn("silent instance not removed", "instance", r.String(), "error", err)
 	}
+	return err
 }

@@ -81,7 +81,7 @@ func (c Config) Check(r *fields.Report) {
 	r.Check(replica.Check() == nil, "replica", fmt.Sprintf("%q cannot be a name", c.Replica), "letters, digits, -, _, . and :")
 	r.Check(c.Limits.Rules > 0 && c.Limits.Labels > 0, "limits", fmt.Sprintf("%d rules, %d labels", c.Limits.Rules, c.Limits.Labels), "at least 1")
 	r.Check(c.Liveness.Window >= 0, "window", fmt.Sprintf("%v is too little", c.Liveness.Window), "at least 0")
-	r.Check(c.Liveness.StallThreshold > reapPeriod, "stall_threshold", fmt.Sprintf("%v is too little", c.Liveness.StallThreshold), fmt.Sprintf("more than %v", reapPeriod))
+	r.Check(c.Liveness.StallThreshold > lookPeriod, "stall_threshold", fmt.Sprintf("%v is too little", c.Liveness.StallThreshold), fmt.Sprintf("more than %v", lookPeriod))
 	r.Check(c.LedgerHoldings > 0 && c.LedgerKeep >= 0, "ledger", fmt.Sprintf("%d for %v", c.LedgerHoldings, c.LedgerKeep), "at least 1, for 0 or more")
 	r.Check(c.FreshPeriod > 0, "fresh_period", fmt.Sprintf("%v is too little", c.FreshPeriod), "more than 0")
 }
@@ -103,13 +103,14 @@ type Plane struct {
 	epoch   atomic.Pointer[string] // that the catalog is of
 	sender  string                 // this process's, in signs of life
 
-	mu        sync.Mutex                     // guards what follows
-	liveness  *resource.Liveness             // of the instances that this replica holds
-	others    map[string]map[string]struct{} // paths of the other instances, by their holders
-	replicas  map[string]time.Duration       // others: when each was last heard
-	looked    time.Duration                  // when look last did
-	awake     time.Duration                  // since when it did without a pause
+	mu sync.Mutex // guards what follows; the catalog's lock may be taken while it is held, and not the other way round
+	presence
+	looked    time.Duration // when the presence last was
+	untold    untold
 	duplicate duplicateReplica
+
+	telling  sync.Mutex // held while others are told something; it is taken before mu
+	settling chan found // what is to be done about silent instances
 
 	ctx        context.Context
 	stop       context.CancelFunc
@@ -119,6 +120,22 @@ type Plane struct {
 // Open reads all resources and follows them from then on. The store stays the caller's,
 // who closes it after the Plane.
 func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
+	p, err := open(ctx, s, cfg)
+	if err == nil {
+		p.start()
+	}
+	return p, err
+}
+
+// start begins what is done by itself.
+func (p *Plane) start() {
+	for _, work := range []func(){p.freshen, p.giveSigns, p.tell, p.lookForSilent, p.settle, p.forget} {
+		p.background.Go(work)
+	}
+}
+
+// open opens a Plane that does nothing by itself but follow.
+func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -128,7 +145,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p := &Plane{
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(), sender: rand.Text(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
-		beginTime: beginTime, liveness: resource.NewLiveness(cfg.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
+		beginTime: beginTime, presence: newPresence(cfg.Replica, cfg.Liveness), metrics: newMetrics(), settling: make(chan found),
 	}
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
@@ -143,13 +160,8 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	}
 	p.mu.Lock()
 	p.looked = p.now()
-	p.awake = p.looked
-	p.liveness.Return(p.looked)
+	p.presence.begin(p.looked)
 	p.mu.Unlock()
-	p.background.Go(p.freshen)
-	p.background.Go(p.sign)
-	p.background.Go(p.reapExpired)
-	p.background.Go(p.forget)
 	return p, nil
 }
 
@@ -174,23 +186,17 @@ func (p *Plane) Replica() string { return p.cfg.Replica }
 // Limits are those that hold.
 func (p *Plane) Limits() resource.Limits { return p.cfg.Limits }
 
-// replicaPrefix is the part of the state in which replicas give signs of life.
-const replicaPrefix = "replica/"
-
 // take learns what has changed: first the catalog, then the liveness, then those who
 // watch, who may read the catalog.
 func (p *Plane) take(b store.Batch) {
-	var signs []string
 	revision, _ := p.catalog.Revision()
 	deltas := p.catalog.Apply(b, func(key string, err error) {
-		switch name, ok := cutReplica(key); {
-		case ok:
-			signs = append(signs, name)
-		case key != store.State+"head":
+		if key != store.State+"head" && !isOfReplicas(key) {
 			p.log.Warn("the store has what is no resource", "key", key, "error", err)
 		}
 	})
-	p.learn(deltas, signs)
+	p.learnOfReplicas(b)
+	p.learnOfInstances(deltas)
 	p.detectDuplicateReplica(b.Events)
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -41,11 +42,19 @@ func newStore(t *testing.T) *store.Store {
 
 func opened(t *testing.T, s *store.Store, change func(*Config)) *Plane {
 	t.Helper()
+	p := still(t, s, change)
+	p.start()
+	return p
+}
+
+// still opens a plane that does nothing by itself but follow the store.
+func still(t *testing.T, s *store.Store, change func(*Config)) *Plane {
+	t.Helper()
 	c := Defaults()
 	if change != nil {
 		change(&c)
 	}
-	p, err := Open(t.Context(), s, c)
+	p, err := open(t.Context(), s, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,48 +156,83 @@ func TestSilentInstance(t *testing.T) {
 	}
 }
 
-// TestHolders: heartbeats may come to another replica, and a replica that has gone
-// leaves no orphans.
+// look has a plane find out at a time who is silent.
+func (p *Plane) lookAt(now time.Duration) found {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return found{p.presence.look(now), p.presence.orphans()}
+}
+
+// holder returns which replica has the heartbeats of an instance.
+func holder(t *testing.T, p *Plane, r resource.Ref) string {
+	t.Helper()
+	item, _, err := p.Get(t.Context(), me, r, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return item.Resource.(*resource.Instance).Holder
+}
+
+// TestHolders: heartbeats and registrations that come to another replica change nothing in the store: the holder is
+// told. A replica that has gone leaves no orphans, and nobody takes those of one that lives.
 func TestHolders(t *testing.T) {
 	s := newStore(t)
-	a := opened(t, s, func(c *Config) { c.Replica = "a" })
-	b := opened(t, s, func(c *Config) { c.Replica = "b" })
+	a := still(t, s, func(c *Config) { c.Replica = "a" })
+	b := still(t, s, func(c *Config) { c.Replica = "b" })
 	r := instance("1", 30).Ref()
-	holder := func() string {
-		t.Helper()
-		item, _, err := a.Get(t.Context(), me, r, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return item.Resource.(*resource.Instance).Holder
-	}
 	if _, err := a.Register(t.Context(), me, instance("1", 30), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Heartbeat(t.Context(), me, r); err != nil || holder() != "b" {
-		t.Errorf("after a heartbeat at b, %s has it: %v", holder(), err)
-	}
 	learnt(t, a)
-	// While b gives signs of life, its instances are its own; then they are taken over. A real
-	// sign that comes meanwhile changes neither.
+	const before = -time.Hour
 	a.mu.Lock()
-	a.replicas["b"], a.awake = a.now(), -time.Hour
+	a.liveness.Forget(r.Path())
+	a.liveness.Beat(r.Path(), 2*time.Hour, before) // long ago
 	a.mu.Unlock()
-	if a.takeOver(a.now()); holder() != "b" {
-		t.Errorf("%s has it", holder())
+	for range 2 {
+		if err := b.Heartbeat(t.Context(), me, r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Register(t.Context(), me, instance("1", 30), Options{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if a.end(r.Path()); holder() != "b" {
-		t.Errorf("%s has it", holder())
+	item, _, err := a.Get(t.Context(), me, r, false)
+	if err != nil || item.Version != 1 || holder(t, a, r) != "a" {
+		t.Fatalf("%+v, %v: want it as it was registered", item, err)
 	}
-	if a.takeOver(a.now() + 2*replicaTTL + a.cfg.Liveness.RecoveryGrace); holder() != "a" {
-		t.Errorf("%s has it", holder())
+	b.mu.Lock()
+	for path := range b.heard {
+		b.heard[path] = beat{at: b.heard[path].at} // it is due
 	}
-	// What was registered again meanwhile is not removed.
-	if _, err := b.Register(t.Context(), me, instance("1", 60), Options{}); err != nil {
+	b.mu.Unlock()
+	if err := b.tellOthers(); err != nil {
 		t.Fatal(err)
 	}
-	if a.end(r.Path()); holder() == "" {
-		t.Error("it is gone")
+	learnt(t, a)
+	a.mu.Lock()
+	silence, _ := a.liveness.Silence(r.Path(), 0)
+	a.mu.Unlock()
+	if silence > time.Minute || len(b.heard) > 0 {
+		t.Errorf("a has not heard it for %v, b has yet to tell of %d", silence, len(b.heard))
+	}
+
+	// What b is asked to change is b's. While b gives signs of life, its instances are its own; then they are taken over.
+	if _, err := b.Register(t.Context(), me, instance("1", 60), Options{}); err != nil || holder(t, a, r) != "b" {
+		t.Fatalf("%s has it: %v", holder(t, a, r), err)
+	}
+	learnt(t, a)
+	a.mu.Lock()
+	a.replicas["b"], a.awake = 0, before
+	a.mu.Unlock()
+	if f := a.lookAt(replicaTTL / 2); len(f.orphans) != 0 {
+		t.Errorf("b lives, and its instances have no holder: %v", f.orphans)
+	}
+	if err := a.removeGone([]string{r.Path()}); err != nil || holder(t, a, r) != "b" {
+		t.Errorf("a removes what b has: %v", err)
+	}
+	if err := a.takeOver(a.lookAt(2 * replicaTTL).orphans); err != nil || holder(t, a, r) != "a" {
+		t.Errorf("%s has it: %v", holder(t, a, r), err)
 	}
 }
 
@@ -206,87 +250,112 @@ func learnt(t *testing.T, p *Plane) {
 	}
 }
 
-// TestHeardAgain: an instance that was taken for gone, and is heard before its turn to be
-// removed has come, stays.
+// TestHeardAgain: an instance that was taken for gone, and is heard or registered before its turn to be removed has
+// come, stays.
 func TestHeardAgain(t *testing.T) {
-	p := opened(t, newStore(t), nil)
+	p := still(t, newStore(t), func(c *Config) { c.Liveness.StallThreshold = 24 * time.Hour })
 	r := instance("1", 30).Ref()
 	if _, err := p.Register(t.Context(), me, instance("1", 30), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, heard := range []bool{true, false} {
-		learnt(t, p)
-		p.mu.Lock()
-		p.liveness.Forget(r.Path()) // as one who is gone is
-		p.mu.Unlock()
-		if heard {
-			if err := p.Heartbeat(t.Context(), me, r); err != nil {
-				t.Fatal(err)
-			}
+	learnt(t, p)
+	for n, again := range []func() error{
+		func() error { return p.Heartbeat(t.Context(), me, r) },
+		func() error {
+			_, err := p.Register(t.Context(), me, instance("1", 60), Options{})
+			return err
+		},
+		func() error { return nil },
+	} {
+		later := time.Duration(n+1) * time.Hour
+		gone := p.lookAt(later).gone
+		if len(gone) != 1 {
+			t.Fatalf("gone: %v", gone)
 		}
-		p.end(r.Path())
-		if _, _, err := p.Get(t.Context(), me, r, false); (err == nil) != heard {
-			t.Errorf("heard again %v: %v", heard, err)
+		p.mu.Lock()
+		p.started = p.started.Add(-time.Hour) // as late as it looked
+		p.mu.Unlock()
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.removeGone(gone); err != nil {
+			t.Error(err)
+		}
+		if _, _, err := p.Get(t.Context(), me, r, false); (err == nil) != (n < 2) {
+			t.Errorf("case %d: %v", n, err)
 		}
 	}
 }
 
-// TestReplicasApart: a replica does not hear the instances of another one, and so makes
-// nothing of their silence; what a replica leaves behind is taken over, after a pause of
-// either only when there was time for a sign of life.
-func TestReplicasApart(t *testing.T) {
+// TestOverdueEverywhere: what one replica finds to be overdue is so at all, through a restart of either and when it is taken
+// over, until it is heard.
+func TestOverdueEverywhere(t *testing.T) {
 	s := newStore(t)
 	replica := func(name string) *Plane {
-		return opened(t, s, func(c *Config) { c.Replica, c.Liveness.StallThreshold = name, 24*time.Hour })
+		return still(t, s, func(c *Config) { c.Replica, c.Liveness.StallThreshold = name, 24*time.Hour })
 	}
 	a, b := replica("a"), replica("b")
-	refs := map[*Plane][]resource.Ref{}
-	for n := range 3 {
-		for _, p := range []*Plane{a, b} {
-			i := instance(fmt.Sprint(p.Replica(), n), 30)
-			if _, err := p.Register(t.Context(), me, i, Options{}); err != nil {
-				t.Fatal(err)
-			}
-			refs[p] = append(refs[p], i.Ref())
+	dead, alive := instance("dead", 30).Ref(), instance("alive", 3600).Ref()
+	for id, ttl := range map[string]float64{"dead": 30, "alive": 3600} {
+		if _, err := a.Register(t.Context(), me, instance(id, ttl), Options{}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	later := time.Hour
-	for _, p := range []*Plane{a, b} {
+	check := func(when string, p *Plane, want ...resource.Ref) {
+		t.Helper()
 		learnt(t, p)
-		p.mu.Lock()
-		for _, r := range refs[p] {
-			p.liveness.Beat(r.Path(), time.Minute, p.now()+later)
-		}
-		gone := p.liveness.Look(p.now() + later)
-		p.mu.Unlock()
-		if pulse := p.Pulse(); len(gone) > 0 || len(p.Late()) > 0 || pulse.Protected || pulse.Known != 3 {
-			t.Errorf("%s: gone %v, late %v, %+v: want none, and its own three known", p.Replica(), gone, p.Late(), pulse)
-		}
-		for _, r := range append(refs[a], refs[b]...) {
-			if p.Overdue(r) {
-				t.Errorf("%s: %v is overdue", p.Replica(), r)
+		items, _ := p.ServiceInstances("default", "s")
+		for n, overdue := range p.Overdue(items) {
+			if overdue != slices.Contains(want, items[n].Ref) {
+				t.Errorf("%s, %s: %s is overdue: %v", when, p.Replica(), items[n].ID, overdue)
 			}
 		}
-	}
-	b.Close()
-	learnt(t, a)
-	a.mu.Lock()
-	a.awake = a.now() + later // as after a pause
-	a.mu.Unlock()
-	if orphans := a.orphans(a.now() + later + replicaTTL/2); len(orphans) > 0 {
-		t.Errorf("at once after a pause, %v have no holder", orphans)
-	}
-	a.takeOver(a.now() + later + 2*replicaTTL + a.cfg.Liveness.RecoveryGrace)
-	learnt(t, a)
-	for _, r := range append(refs[a], refs[b]...) {
-		item, _, err := a.Get(t.Context(), me, r, false)
-		if err != nil || item.Resource.(*resource.Instance).Holder != "a" {
-			t.Errorf("%v: %+v, %v: want it at a", r, item, err)
+		if got := p.Late(); !slices.Equal(got, want) {
+			t.Errorf("%s, %s: late are %v, want %v", when, p.Replica(), got, want)
 		}
 	}
-	if pulse := a.Pulse(); pulse.Known != 6 {
-		t.Errorf("%+v, want six known", pulse)
+	tell := func(p *Plane) {
+		t.Helper()
+		if err := p.tellOthers(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	check("at the start", a)
+	a.lookAt(time.Minute)
+	tell(a)
+	check("silent", a, dead)
+	check("silent", b, dead)
+	a.Close()
+	a = replica("a")
+	check("after a restart", a, dead)
+	if f := a.lookAt(a.cfg.Liveness.RecoveryGrace - time.Second); len(f.gone) != 0 {
+		t.Errorf("removed at once after a restart: %v", f.gone)
+	}
+	a.Close()
+	b.mu.Lock()
+	b.awake = -time.Hour
+	b.mu.Unlock()
+	f := b.lookAt(2 * replicaTTL)
+	check("left alone", b, dead)
+	c := replica("c")
+	if err := b.takeOver(f.orphans); err != nil {
+		t.Fatal(err)
+	}
+	check("taken over", b, dead)
+	check("taken over", c, dead)
+	if holder(t, b, dead) != "b" || holder(t, b, alive) != "b" {
+		t.Error("not taken over")
+	}
+	b.mu.Lock()
+	b.started = b.started.Add(-2 * replicaTTL) // as late as it looked
+	b.mu.Unlock()
+	if err := b.Heartbeat(t.Context(), me, dead); err != nil {
+		t.Fatal(err)
+	}
+	b.lookAt(b.now())
+	tell(b)
+	check("heard", b)
+	check("heard", c)
 }
 
 func TestDryRunChecksEverything(t *testing.T) {

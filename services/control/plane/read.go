@@ -267,8 +267,8 @@ type InstanceFilter struct {
 // An Instance is one of a service, with what this replica knows of its health.
 type Instance struct {
 	*catalog.Item
-	Overdue bool           // it is silent for longer than it said, and kept because many are
-	Silence *time.Duration // nil where its heartbeats come to another replica
+	Overdue bool           // it is silent for longer than it said, and about to be removed
+	Silence *time.Duration // nil where another replica watches it
 }
 
 // Instances returns the instances of a service, by identifier. The search is in addresses and zones, too.
@@ -286,8 +286,9 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 		return out, err
 	}
 	out = List[Instance]{Next: found.Next, Revision: found.Revision, Age: found.Age}
-	for _, i := range found.Items {
-		one := Instance{Item: i, Overdue: p.Overdue(i.Ref)}
+	overdue := p.Overdue(found.Items)
+	for n, i := range found.Items {
+		one := Instance{Item: i, Overdue: overdue[n]}
 		if silence, ok := p.silence(i.Resource.(*resource.Instance)); ok {
 			one.Silence = &silence
 		}

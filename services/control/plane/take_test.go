@@ -22,7 +22,7 @@ func fed(log *slog.Logger) *Plane {
 	c := Defaults()
 	p := &Plane{
 		cfg: c, log: log, catalog: catalog.New(), hub: push.NewHub(c.QueueChanges, c.RecentChanges), ledger: push.NewLedger(c.LedgerHoldings, c.LedgerKeep), started: time.Now(), sender: "me",
-		liveness: resource.NewLiveness(c.Liveness), others: map[string]map[string]struct{}{}, replicas: map[string]time.Duration{}, metrics: newMetrics(),
+		presence: newPresence(c.Replica, c.Liveness), metrics: newMetrics(),
 	}
 	p.epoch.Store(new(string))
 	p.duplicate.own = p.sender
@@ -191,7 +191,7 @@ func TestSignsAgain(t *testing.T) {
 		start := time.Now()
 		answers := []error{nil, store.ErrBusy, fmt.Errorf("%w: really", store.ErrBusy), nil, store.ErrUncertain, nil}
 		var at []time.Duration
-		giveSigns(ctx, func() error {
+		repeatSigns(ctx, func() error {
 			at = append(at, time.Since(start))
 			if len(at) == len(answers) {
 				cancel()

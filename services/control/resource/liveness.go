@@ -13,7 +13,7 @@ import (
 type LivenessConfig struct {
 	// Grace lets the end of many show as one before the first of them is taken for gone.
 	Grace time.Duration `yaml:"grace" range:"0..24h" default:"5s" doc:"how long an instance that is overdue is kept"`
-	// Threshold is the share of instances, overdue or taken for gone within Window, above
+	// Threshold is the share of instances, overdue or removed within Window, above
 	// which the fault is looked for here: a cut network, an overloaded replica. Then nobody
 	// is taken for gone for up to ProtectFor. Fewer than MinSilent are never such a share.
 	Threshold  float64 `yaml:"self_preservation_threshold" range:"0..1" default:"0.15" doc:"if a larger share is silent, the fault is looked for here, and none is removed"`
@@ -21,8 +21,7 @@ type LivenessConfig struct {
 	Window     time.Duration
 	ProtectFor time.Duration `yaml:"protect_for" range:"0..8760h" default:"10m" doc:"for how long none is removed then"`
 	// StallThreshold is the longest time between two looks that is none: after more, as after a
-	// stopped process or an outage of the store, everybody has RecoveryGrace to be heard
-	// again.
+	// stopped process or an outage of the store, nobody becomes overdue or is removed for RecoveryGrace.
 	StallThreshold time.Duration
 	RecoveryGrace  time.Duration `yaml:"recovery_grace" range:"0..24h" default:"30s" doc:"how long instances have to be heard again after an outage"`
 }
@@ -34,20 +33,23 @@ func DefaultLiveness() LivenessConfig {
 	return c
 }
 
-// Liveness knows since when instances are silent, and decides which are gone. Times are
-// durations since any moment, by a clock that does not jump. It is for one goroutine at
-// a time.
+// Liveness knows since when instances are silent, and decides which are gone. An instance is healthy, then
+// overdue, then gone. One that is overdue stays so until it is heard or forgotten, whatever happens meanwhile: only
+// a heartbeat makes it healthy. Times are durations since any moment, by a clock that does not jump. It is for one
+// goroutine at a time.
 type Liveness struct {
 	cfg     LivenessConfig
 	members map[string]*member
 	due     dueHeap
 	overdue map[string]*member
-	gone    []time.Duration // when instances were taken for gone, within Window
+	gone    []time.Duration // when instances that were gone were forgotten, within Window
 
+	kept      time.Duration // until when nobody is gone who was not heard since
+	since     time.Duration // the end of an outage
 	last      time.Duration // look
 	looked    bool
-	protected bool
-	since     time.Duration // of the protection
+	suspected time.Duration // since when more than Threshold are silent; negative: they are not
+	protected bool          // they are, and not yet for ProtectFor
 }
 
 // A member is one instance. It is in the heap by a deadline that may have been moved on
@@ -59,35 +61,55 @@ type member struct {
 	deadline time.Duration
 	place    time.Duration // the deadline that it is in the heap by
 	late     bool
-	index    int // in the heap
+	gone     bool // late, and to be removed
+	index    int  // in the heap
 }
 
 // NewLiveness returns one that knows nobody.
 func NewLiveness(cfg LivenessConfig) *Liveness {
-	return &Liveness{cfg: cfg, members: map[string]*member{}, overdue: map[string]*member{}}
+	return &Liveness{cfg: cfg, members: map[string]*member{}, overdue: map[string]*member{}, suspected: -1, since: -1}
 }
 
-// Beat notes that an instance was heard, or is new. It does not allocate for one that
-// is known.
-func (l *Liveness) Beat(id string, ttl, now time.Duration) {
+// Beat notes that an instance was heard at a time, or is new. It does not allocate for one that
+// is known. Heartbeats may become known late: an earlier one than the last says nothing.
+func (l *Liveness) Beat(id string, ttl, at time.Duration) {
 	m := l.members[id]
 	if m == nil {
-		m = &member{id: id, heard: now}
+		m = &member{id: id, ttl: ttl, heard: at, deadline: at + ttl}
 		l.members[id] = m
-		m.ttl, m.deadline = ttl, now+ttl
 		l.push(m)
 		return
 	}
-	sooner := now+ttl < m.place
-	m.ttl, m.heard, m.deadline = ttl, now, now+ttl
+	if at < m.heard {
+		return
+	}
+	sooner := at+ttl < m.place
+	m.ttl, m.heard, m.deadline = ttl, at, at+ttl
 	switch {
+	case m.late && m.deadline <= l.last: // it has been silent since
+		m.gone = false // for as long as Grace
 	case m.late:
-		m.late = false
+		m.late, m.gone = false, false
 		delete(l.overdue, id)
 		l.push(m)
 	case sooner: // its ttl has become shorter
 		m.place = m.deadline
 		heap.Fix(&l.due, m.index)
+	}
+}
+
+// Heard notes a heartbeat of an instance that is known.
+func (l *Liveness) Heard(id string, at time.Duration) {
+	if m := l.members[id]; m != nil {
+		l.Beat(id, m.ttl, at)
+	}
+}
+
+// Doubt begins to watch an instance that somebody else has found to be overdue.
+func (l *Liveness) Doubt(id string, ttl, now time.Duration) {
+	if l.members[id] == nil {
+		m := &member{id: id, ttl: ttl, heard: now - ttl, deadline: now, late: true}
+		l.members[id], l.overdue[id] = m, m
 	}
 }
 
@@ -109,7 +131,7 @@ func (l *Liveness) Silence(id string, now time.Duration) (silence time.Duration,
 	return now - m.heard, true
 }
 
-// Forget takes an instance off, as when it said goodbye.
+// Forget takes an instance off: it said goodbye, or it was gone and has been removed.
 func (l *Liveness) Forget(id string) {
 	m := l.members[id]
 	if m == nil {
@@ -120,26 +142,29 @@ func (l *Liveness) Forget(id string) {
 	if !m.late {
 		heap.Remove(&l.due, m.index)
 	}
+	if m.gone {
+		l.gone = append(l.gone, l.last)
+	}
 }
 
-// Return gives everybody time to be heard again: until now and RecoveryGrace, nobody is
-// overdue.
+// Return gives everybody time to be heard again: until now and RecoveryGrace, nobody becomes overdue or is gone who
+// is not heard from now on.
 func (l *Liveness) Return(now time.Duration) {
-	until := now + l.cfg.RecoveryGrace
-	for id, m := range l.overdue {
-		m.late = false
-		m.deadline = max(m.deadline, until)
-		delete(l.overdue, id)
-		l.push(m)
-	}
+	l.Keep(now)
 	for _, m := range l.members {
-		m.deadline = max(m.deadline, until) // the heap finds out when it comes to them
+		if !m.late {
+			m.deadline = max(m.deadline, l.kept) // the heap finds out when it comes to them
+		}
 	}
-	l.protected = false
+	l.suspected = -1
 }
 
-// Look returns who is gone, and forgets them. It is to be called regularly, every second
-// or so.
+// Keep has nobody be gone until now and RecoveryGrace, unless he is heard from now on: of what others heard before, not all
+// may have become known here.
+func (l *Liveness) Keep(now time.Duration) { l.since, l.kept = now, now+l.cfg.RecoveryGrace }
+
+// Look returns who is gone and to be removed. It returns them each time, until they are forgotten or heard: removing
+// may fail, or take long. It is to be called regularly, every second or so.
 func (l *Liveness) Look(now time.Duration) (gone []string) {
 	if l.looked && now-l.last > l.cfg.StallThreshold {
 		l.Return(now)
@@ -159,33 +184,28 @@ func (l *Liveness) Look(now time.Duration) (gone []string) {
 	for len(l.gone) > 0 && l.gone[0] <= now-l.cfg.Window {
 		l.gone = l.gone[1:]
 	}
-	if l.protect(now) {
-		return nil
-	}
+	l.protected = l.protect(now)
 	for id, m := range l.overdue {
-		if now-m.deadline < l.cfg.Grace {
-			continue
+		kept := now < l.kept && m.heard <= l.since
+		if m.gone = !l.protected && !kept && now-m.deadline >= l.cfg.Grace; m.gone {
+			gone = append(gone, id)
 		}
-		gone = append(gone, id)
-		delete(l.overdue, id)
-		delete(l.members, id)
-		l.gone = append(l.gone, now)
 	}
 	return gone
 }
 
-// protect tells whether enough are silent to suspect a fault on this side.
+// protect tells whether enough are silent to suspect a fault on this side, and have not been for too long.
 func (l *Liveness) protect(now time.Duration) bool {
 	silent := len(l.overdue) + len(l.gone)
 	all := len(l.members) + len(l.gone)
 	if silent < l.cfg.MinSilent || len(l.overdue) == 0 || float64(silent) <= l.cfg.Threshold*float64(all) {
-		l.protected = false
+		l.suspected = -1
 		return false
 	}
-	if !l.protected {
-		l.protected, l.since = true, now
+	if l.suspected < 0 {
+		l.suspected = now
 	}
-	return now-l.since < l.cfg.ProtectFor
+	return now-l.suspected < l.cfg.ProtectFor
 }
 
 // A Pulse is how things stand.
@@ -198,8 +218,14 @@ type Pulse struct {
 // Pulse says how things stand since the last Look.
 func (l *Liveness) Pulse() Pulse { return Pulse{len(l.members), len(l.overdue), l.protected} }
 
-// Overdue tells whether an instance is silent for longer than it said, and kept.
+// Overdue tells whether an instance is silent for longer than it said.
 func (l *Liveness) Overdue(id string) bool { return l.overdue[id] != nil }
+
+// Gone tells whether an instance is to be removed, by the last Look.
+func (l *Liveness) Gone(id string) bool {
+	m := l.overdue[id]
+	return m != nil && m.gone
+}
 
 // Late returns those that are.
 func (l *Liveness) Late() []string { return slices.Collect(maps.Keys(l.overdue)) }

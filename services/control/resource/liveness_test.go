@@ -41,7 +41,10 @@ func (w *watched) run(d time.Duration, beats func(id string) bool) (gone []strin
 				}
 			}
 		}
-		gone = append(gone, w.Look(w.now)...)
+		for _, id := range w.Look(w.now) {
+			gone = append(gone, id)
+			w.Forget(id) // it is removed
+		}
 	}
 	return gone
 }
@@ -132,16 +135,81 @@ func TestPause(t *testing.T) {
 }
 
 func TestReturnOfOverdue(t *testing.T) {
-	w := watch(10, 10*second, nil)
+	w := watch(10, 10*second, func(c *LivenessConfig) { c.Threshold = 1 })
 	w.run(13*second, none)
 	if w.Pulse().Overdue != 10 {
 		t.Fatalf("%+v", w.Pulse())
 	}
 	w.Return(w.now)
-	if w.Pulse() != (Pulse{Known: 10}) {
-		t.Errorf("%+v", w.Pulse())
+	if gone := w.run(29*second, none); gone != nil || w.Pulse().Overdue != 10 {
+		t.Errorf("gone: %v, %+v; want them overdue and kept", gone, w.Pulse())
 	}
-	if gone := w.run(30*second, none); gone != nil {
+	if gone := w.run(second, none); len(gone) != 10 {
+		t.Errorf("gone: %v", gone)
+	}
+}
+
+// TestRemovalFails: who is gone stays overdue, and is to be removed each time, until that succeeds or it is heard.
+func TestRemovalFails(t *testing.T) {
+	w := watch(10, 10*second, func(c *LivenessConfig) { c.Threshold = 1 })
+	w.run(14*second, func(id string) bool { return id != "7" && id != "8" })
+	for range 100 {
+		w.now += second
+		for id := range w.members {
+			if id != "7" && id != "8" {
+				w.Beat(id, 10*second, w.now)
+			}
+		}
+		if gone := w.Look(w.now); len(gone) != 2 || !w.Overdue("7") || !w.Gone("7") {
+			t.Fatalf("after %v: gone %v, %+v", w.now, gone, w.Pulse())
+		}
+	}
+	w.Beat("7", 10*second, w.now-11*second) // told too late
+	if !w.Overdue("7") || w.Gone("7") {
+		t.Error("a heartbeat of long ago makes it healthy, or is none")
+	}
+	w.Beat("7", 10*second, w.now)
+	if w.Overdue("7") || w.Gone("7") {
+		t.Error("it is heard, and overdue")
+	}
+	w.Beat("7", 10*second, w.now-5*second)
+	if silence, _ := w.Silence("7", w.now); silence != 0 {
+		t.Errorf("silent for %v since an earlier heartbeat than the last became known", silence)
+	}
+	w.Forget("8")
+	if pulse := w.Pulse(); pulse != (Pulse{Known: 9}) {
+		t.Errorf("%+v", pulse)
+	}
+}
+
+// TestDoubt: who was overdue elsewhere is so here until it is heard.
+func TestDoubt(t *testing.T) {
+	w := watch(0, 0, nil)
+	w.Doubt("a", 10*second, 0)
+	w.Doubt("b", 10*second, 0)
+	w.Return(0)
+	if !w.Overdue("a") {
+		t.Error("it is not doubted")
+	}
+	w.Heard("a", second)
+	w.Heard("c", second)
+	w.Doubt("a", 10*second, second)
+	if w.Overdue("a") || w.Knows("c") {
+		t.Error("a was heard, and of c nothing is known")
+	}
+	if gone := w.run(31*second, func(id string) bool { return id == "a" }); !slices.Equal(gone, []string{"b"}) {
+		t.Errorf("gone: %v", gone)
+	}
+}
+
+// TestKeep: who may have been heard elsewhere is overdue in time, and gone later.
+func TestKeep(t *testing.T) {
+	w := watch(1, 10*second, nil)
+	w.Keep(5 * second)
+	if gone := w.run(34*second, none); gone != nil || !w.Overdue("0") {
+		t.Errorf("gone: %v, %+v", gone, w.Pulse())
+	}
+	if gone := w.run(second, none); len(gone) != 1 {
 		t.Errorf("gone: %v", gone)
 	}
 }
@@ -154,40 +222,87 @@ func TestShorterTTL(t *testing.T) {
 	}
 }
 
-// TestNeverBeforeItsTime: whatever happens, nobody goes who was heard within its ttl.
-func TestNeverBeforeItsTime(t *testing.T) {
+// TestLivenessKeepsItsWord: whatever happens, nobody goes who was heard within its ttl and grace, who is healthy was heard
+// within its ttl or RecoveryGrace, and who is overdue stays so until it is heard or removed. Removing may fail, for as
+// long as it likes.
+func TestLivenessKeepsItsWord(t *testing.T) {
+	const grace, recovery = second, 8 * second
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLiveness(LivenessConfig{
-			Grace: second, Threshold: rapid.Float64Range(0, 1).Draw(t, "threshold"), MinSilent: 2, Window: 10 * second,
-			ProtectFor: 20 * second, StallThreshold: 5 * second, RecoveryGrace: 8 * second,
+			Grace: grace, Threshold: rapid.Float64Range(0, 1).Draw(t, "threshold"), MinSilent: 2, Window: 10 * second,
+			ProtectFor: 20 * second, StallThreshold: 5 * second, RecoveryGrace: recovery,
 		})
-		heard, ttls := map[string]time.Duration{}, map[string]time.Duration{}
-		now := time.Duration(0)
+		type known struct {
+			heard, ttl time.Duration
+			overdue    bool
+		}
+		members := map[string]*known{}
+		now, looked, paused := time.Duration(0), time.Duration(0), -time.Hour
+		look := func() []string {
+			if now-looked > 5*second && looked > 0 {
+				paused = now
+			}
+			looked = now
+			return l.Look(now)
+		}
 		id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0, 1:
 				who := id.Draw(t, "id")
-				ttls[who] = time.Duration(rapid.IntRange(1, 9).Draw(t, "ttl")) * second
-				heard[who] = now
-				l.Beat(who, ttls[who], now)
+				members[who] = &known{heard: now, ttl: time.Duration(rapid.IntRange(1, 9).Draw(t, "ttl")) * second}
+				l.Beat(who, members[who].ttl, now)
 			case 2:
 				who := id.Draw(t, "id")
 				l.Forget(who)
-				delete(heard, who)
+				delete(members, who)
 			case 3:
 				now += time.Duration(rapid.IntRange(0, 12).Draw(t, "passes")) * second
+			case 4:
+				l.Return(now)
+				paused = now
+			case 5: // a heartbeat becomes known late
+				who := id.Draw(t, "id")
+				at := now - time.Duration(rapid.IntRange(0, 20).Draw(t, "age"))*second
+				if m := members[who]; m != nil && at >= m.heard {
+					m.heard = at
+					if at+m.ttl > looked {
+						m.overdue = false
+					}
+				}
+				l.Heard(who, at)
 			default:
 				now += second
-				for _, who := range l.Look(now) {
-					if now < heard[who]+ttls[who]+second {
-						t.Fatalf("%s is gone at %v and was heard at %v with %v", who, now, heard[who], ttls[who])
+				for _, who := range look() {
+					m := members[who]
+					kept := m.heard <= paused && now < paused+recovery
+					if kept || now < m.heard+m.ttl+grace {
+						t.Fatalf("%s is gone at %v and was heard at %v with %v", who, now, m.heard, m.ttl)
 					}
-					delete(heard, who)
+					if !l.Overdue(who) || !l.Gone(who) {
+						t.Fatalf("%s is gone and not overdue", who)
+					}
+					if rapid.Bool().Draw(t, "removed") {
+						l.Forget(who)
+						delete(members, who)
+					}
+				}
+				for who, m := range members {
+					overdue := l.Overdue(who)
+					if m.overdue && !overdue {
+						t.Fatalf("%s is healthy again at %v and was heard at %v with %v", who, now, m.heard, m.ttl)
+					}
+					if !overdue && now >= max(m.heard+m.ttl, paused+recovery) {
+						t.Fatalf("%s is healthy at %v and was heard at %v with %v", who, now, m.heard, m.ttl)
+					}
+					if overdue && now < m.heard+m.ttl {
+						t.Fatalf("%s is overdue at %v and was heard at %v with %v", who, now, m.heard, m.ttl)
+					}
+					m.overdue = overdue
 				}
 			}
-			if l.Pulse().Known != len(heard) {
-				t.Fatalf("knows %d of %d", l.Pulse().Known, len(heard))
+			if l.Pulse().Known != len(members) {
+				t.Fatalf("knows %d of %d", l.Pulse().Known, len(members))
 			}
 			if len(l.due)+len(l.overdue) != len(l.members) {
 				t.Fatalf("%d due, %d overdue of %d", len(l.due), len(l.overdue), len(l.members))
@@ -196,7 +311,9 @@ func TestNeverBeforeItsTime(t *testing.T) {
 		// In the end, all go that are not heard.
 		for range 200 {
 			now += second
-			l.Look(now)
+			for _, who := range look() {
+				l.Forget(who)
+			}
 		}
 		if l.Pulse().Known != 0 {
 			t.Fatalf("%d are never removed", l.Pulse().Known)

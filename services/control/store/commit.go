@@ -168,7 +168,8 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 
 // account notes what a group was of that was carried out.
 func (s *Store) account(group []*pending, notes []byte) {
-	s.changes.Add(int64(loadOf(group).operations))
+	l := loadOf(group)
+	s.changes.Add(int64(l.operations + l.bytes>>10)) // large ones take more room until they are compacted
 	s.noted.Add(noteBytes(notes))
 }
 

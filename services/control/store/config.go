@@ -64,7 +64,7 @@ type Config struct {
 	// A revision is a group, and what remains takes memory by its changes. What this store reads
 	// page by page, as for a backup, it keeps for up to 10 minutes more.
 	KeepRevisions int64         `yaml:"keep_revisions" range:"0..9007199254740992" default:"20000" doc:"revisions that remain for replicas that come back"`
-	KeepChanges   int64         `yaml:"keep_changes" range:"0..9007199254740992" default:"250000" doc:"the most changes of this replica that these revisions may have"`
+	KeepChanges   int64         `yaml:"keep_changes" range:"0..9007199254740992" default:"250000" doc:"the most changes of this replica that these revisions may have; a KiB counts as one more"`
 	CompactPeriod time.Duration `yaml:"compact_period" range:"0..24h" default:"10s" doc:"how often older ones are removed; 0 is never, as with etcd"`
 	// A group is recognized by its entry in the journal.
 	JournalAge   time.Duration `yaml:"audit_age" range:"1m..87600h" default:"168h" doc:"how long the audit goes back"`
