@@ -247,7 +247,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		}})
 	}
 	if s.names != nil {
-		d := dns.NewServer(&dns.Zone{Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p)}, s.packets, s.names)
+		d := dns.NewServer(&dns.Zone{Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p), Below: p.HasServiceBelow}, s.packets, s.names)
 		parts = append(parts, serve.Part{Name: "dns", Serve: d.Serve, Drain: d.Close})
 	}
 	where := "embedded in " + sc.Dir
@@ -310,7 +310,7 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 			}
 			at := (first + n) % len(items)
 			i := items[at].Resource.(*resource.Instance)
-			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: uint16(min(i.Weight, 1<<16-1))} //nolint:gosec // bounded when it was put
+			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: i.Weight} //nolint:gosec // bounded when it was put
 			if overdue[at] {
 				late = append(late, e)
 			} else {

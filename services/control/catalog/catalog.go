@@ -74,6 +74,7 @@ type Catalog struct {
 	order    *btree.BTreeG[*Item] // by path
 	counts   map[resource.Kind]int
 	services map[string]int // instances, by the path of their service
+	below    map[string]int // services, by their namespace and each part of their names after a dot
 	revision int64
 	moved    chan struct{} // closed when revision changes
 }
@@ -85,7 +86,7 @@ const degree = 32
 func New() *Catalog {
 	return &Catalog{
 		items: map[string]*Item{}, order: btree.NewG(degree, func(a, b *Item) bool { return a.Path < b.Path }),
-		counts: map[resource.Kind]int{}, services: map[string]int{}, moved: make(chan struct{}),
+		counts: map[resource.Kind]int{}, services: map[string]int{}, below: map[string]int{}, moved: make(chan struct{}),
 	}
 }
 
@@ -141,7 +142,10 @@ func (c *Catalog) set(i *Item) {
 	if c.items[i.Path] == nil {
 		c.counts[i.Kind]++
 		if i.Kind == resource.Instances {
-			c.services[servicePath(i.Ref)]++
+			s := servicePath(i.Ref)
+			if c.services[s]++; c.services[s] == 1 {
+				c.countBelow(i.Ref, 1)
+			}
 		}
 	}
 	c.items[i.Path] = i
@@ -156,6 +160,24 @@ func (c *Catalog) remove(i *Item) {
 		s := servicePath(i.Ref)
 		if c.services[s]--; c.services[s] == 0 {
 			delete(c.services, s)
+			c.countBelow(i.Ref, -1)
+		}
+	}
+}
+
+// countBelow counts a service that is new or gone, at its namespace and at each part of its name after a dot.
+func (c *Catalog) countBelow(r resource.Ref, change int) {
+	for dot, letter := range "." + r.Name {
+		if letter != '.' {
+			continue
+		}
+		ending := r.Name[dot:]
+		if dot == 0 {
+			ending = "" // the namespace
+		}
+		at := servicePath(resource.Ref{Namespace: r.Namespace, Name: ending})
+		if c.below[at] += change; c.below[at] == 0 {
+			delete(c.below, at)
 		}
 	}
 }
@@ -281,6 +303,14 @@ func (c *Catalog) CountService(namespace, name string) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.services[namespace+"/"+name]
+}
+
+// CountServicesBelow is how many services of a namespace have names that end with a dot and an ending; of an empty
+// ending, how many services there are.
+func (c *Catalog) CountServicesBelow(namespace, ending string) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.below[servicePath(resource.Ref{Namespace: namespace, Name: ending})]
 }
 
 // Revision is as of which revision everything is, and what is closed when that changes: it

@@ -75,6 +75,17 @@ func TestModel(t *testing.T) {
 				services[parts[2]]++
 			}
 		}
+		for _, ending := range []string{"", "a", "b", "a.b"} {
+			n := 0
+			for service := range services {
+				if ending == "" || strings.HasSuffix(service, "."+ending) {
+					n++
+				}
+			}
+			if got := c.CountServicesBelow("n", ending); got != n || c.CountServicesBelow("m", ending) != 0 {
+				t.Fatalf("%d services end with %q, want %d of %v", got, ending, n, services)
+			}
+		}
 		slices.Sort(want)
 		var got []string
 		after := ""

@@ -11,6 +11,7 @@ package dns
 import (
 	"encoding/hex"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
@@ -22,7 +23,7 @@ import (
 type Endpoint struct {
 	Host   string // an IP address, or a host name, which is told by SRV only
 	Port   uint16
-	Weight uint16
+	Weight int // its share, of any size; 1 at least
 }
 
 // A Zone answers queries about one domain. Its methods may be called from any goroutine.
@@ -34,6 +35,9 @@ type Zone struct {
 	// Find returns the endpoints of a service that take requests; found tells whether the
 	// service is known. Names are in lower case: DNS does not tell case apart.
 	Find func(namespace, service string) (endpoints []Endpoint, found bool)
+	// Below tells whether a namespace has a service whose name ends with a dot and an ending, or any service, if the
+	// ending is empty: then there are names below (RFC 8020).
+	Below func(namespace, ending string) bool
 }
 
 // Sizes of messages over UDP, in bytes: without EDNS(0) (RFC 1035, section 4.2.1), and the
@@ -58,54 +62,75 @@ func (z *Zone) Answer(query []byte, tcp bool) []byte {
 		ID: head.ID, Response: true, OpCode: head.OpCode, RecursionDesired: head.RecursionDesired,
 	}}
 	questions, err := p.AllQuestions()
-	limit, edns := plainSize, false
+	var e edns
+	if err == nil {
+		e, err = readEDNS(&p)
+	}
+	extended := dnsmessage.RCodeSuccess
 	switch {
 	case head.OpCode != 0:
 		reply.RCode = dnsmessage.RCodeNotImplemented
 	case err != nil || len(questions) != 1:
 		reply.RCode = dnsmessage.RCodeFormatError
+	case e.version > 0:
+		reply.Questions, extended = questions, badVersion
 	default:
 		reply.Questions = questions
-		if limit, edns, err = size(&p); err != nil {
-			reply.RCode = dnsmessage.RCodeFormatError
-			break
-		}
 		z.fill(&reply, questions[0])
 	}
-	if edns {
+	if e.used {
 		var h dnsmessage.ResourceHeader
-		if h.SetEDNS0(mostSize, 0, false) == nil {
+		if h.SetEDNS0(mostSize, extended, e.dnssec) == nil {
 			reply.Additionals = append(reply.Additionals, dnsmessage.Resource{Header: h, Body: &dnsmessage.OPTResource{}})
 		}
 	}
+	limit := min(max(e.size, plainSize), mostSize)
 	if tcp {
 		limit = maxTCP
 	}
 	return pack(&reply, limit, tcp)
 }
 
-// size reads how long an answer over UDP may be, from the query's EDNS(0) (RFC 6891).
-func size(p *dnsmessage.Parser) (limit int, edns bool, err error) {
+// badVersion says that the server has a lower version of EDNS than the query. Its upper bits are in the OPT record.
+const badVersion dnsmessage.RCode = 16
+
+// edns is what a query says by EDNS(0) (RFC 6891).
+type edns struct {
+	used    bool
+	size    int // of an answer over UDP
+	version int
+	dnssec  bool // the answer says so, too (RFC 3225)
+}
+
+// readEDNS reads a query's OPT record: there is one at most, of the root. What options it has matters to nobody here.
+func readEDNS(p *dnsmessage.Parser) (e edns, err error) {
 	if err := p.SkipAllAnswers(); err != nil {
-		return plainSize, false, err
+		return e, err
 	}
 	if err := p.SkipAllAuthorities(); err != nil {
-		return plainSize, false, err
+		return e, err
 	}
 	for {
 		h, err := p.AdditionalHeader()
 		if errors.Is(err, dnsmessage.ErrSectionDone) {
-			return plainSize, false, nil
+			return e, nil
 		}
 		if err != nil {
-			return plainSize, false, err
+			return e, err
 		}
-		if h.Type == dnsmessage.TypeOPT {
-			return min(max(int(h.Class), plainSize), mostSize), true, nil
+		if h.Type != dnsmessage.TypeOPT {
+			if err := p.SkipAdditional(); err != nil {
+				return e, err
+			}
+			continue
 		}
-		if err := p.SkipAdditional(); err != nil {
-			return plainSize, false, err
+		if e.used || h.Name.String() != "." {
+			return e, errors.New("more than one OPT record, or one that is not of the root")
 		}
+		if _, err := p.OPTResource(); err != nil {
+			return e, err
+		}
+		e = edns{true, int(h.Class), int(h.TTL >> 16 & 0xff), h.DNSSECAllowed()}
 	}
 }
 
@@ -150,23 +175,29 @@ func packMost(m *dnsmessage.Message, limit int) (most []byte) {
 	}
 }
 
+// Types of transfers of a zone (RFC 5936, 1995).
+const (
+	typeIXFR dnsmessage.Type = 251
+	typeAXFR dnsmessage.Type = 252
+)
+
 // fill answers a question.
 func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	name := strings.ToLower(q.Name.String())
-	if name != z.Domain && !strings.HasSuffix(name, "."+z.Domain) || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY {
-		m.RCode = dnsmessage.RCodeRefused // it is somebody else's
+	mine := name == z.Domain || strings.HasSuffix(name, "."+z.Domain)
+	if !mine || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY || q.Type == typeIXFR || q.Type == typeAXFR {
+		m.RCode = dnsmessage.RCodeRefused // it is somebody else's, or not for everybody
 		return
 	}
 	m.Authoritative = true
 	known := name == z.Domain
+	if known && (q.Type == dnsmessage.TypeSOA || q.Type == dnsmessage.TypeALL) {
+		m.Answers = append(m.Answers, z.authority())
+	}
 	if !known {
 		known = z.resolve(m, q, strings.Split(strings.TrimSuffix(name, "."+z.Domain), "."))
 	}
 	if len(m.Answers) > 0 {
-		return
-	}
-	if q.Type == dnsmessage.TypeSOA && name == z.Domain {
-		m.Answers = append(m.Answers, z.authority())
 		return
 	}
 	if !known {
@@ -175,37 +206,59 @@ func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	m.Authorities = append(m.Authorities, z.authority()) // for how long there is nothing (RFC 2308)
 }
 
-// resolve adds the records of a name below the domain, and tells whether there is such a
-// name.
+// resolve adds the records of a name below the domain, and tells whether there is such a name: it has records of some
+// type, or there are names below it (RFC 8020). Resolvers end their search at a name that exists.
 func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []string) (known bool) {
-	n := len(labels)
-	if n == 1 || n == 2 && labels[0] == "_tcp" {
-		return true // there may be names below it, which "no such name" would deny (RFC 8020)
-	}
-	if n == 2 && labels[1] == addressLabel {
+	namespace, labels := labels[len(labels)-1], labels[:len(labels)-1]
+	if namespace == addressLabel && len(labels) <= 1 {
+		if len(labels) == 0 {
+			return true
+		}
 		ip, ok := addressOf(labels[0])
 		if ok {
 			z.address(&m.Answers, q, q.Name, ip, map[netip.Addr]struct{}{})
 		}
 		return ok
 	}
-	service := strings.Join(labels[:n-1], ".")
-	byRFC := n >= 3 && labels[n-2] == "_tcp" && strings.HasPrefix(labels[0], "_")
+	byRFC := len(labels) > 0 && labels[len(labels)-1] == "_tcp"
 	if byRFC {
-		service = strings.Join(labels[:n-2], ".")[1:]
+		labels = labels[:len(labels)-1]
 	}
-	endpoints, known := z.Find(labels[n-1], service)
+	service := strings.Join(labels, ".")
+	below := z.Below(namespace, service)
+	if byRFC && service != "" {
+		if service, known = strings.CutPrefix(service, "_"); !known {
+			return below
+		}
+	}
+	if service == "" {
+		return below
+	}
+	endpoints, known := z.Find(namespace, service)
 	before := map[netip.Addr]struct{}{}
 	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
+	heaviest := 0
+	for _, e := range endpoints {
+		heaviest = max(heaviest, e.Weight)
+	}
 	for _, e := range endpoints {
 		ip, err := netip.ParseAddr(e.Host)
 		if q.Type == dnsmessage.TypeSRV || q.Type == dnsmessage.TypeALL && byRFC {
-			z.service(m, q, e, ip, before)
+			z.service(m, q, e, scaled(e.Weight, heaviest), ip, before)
 		} else if err == nil && !byRFC {
 			z.address(&m.Answers, q, q.Name, ip, before)
 		}
 	}
-	return known
+	return known || below
+}
+
+// scaled is a weight in the range of SRV records (RFC 2782), in proportion to the heaviest one. None becomes 0, by which
+// others would get nearly all.
+func scaled(weight, heaviest int) uint16 {
+	if heaviest > math.MaxUint16 {
+		weight = (weight*math.MaxUint16 + heaviest/2) / heaviest
+	}
+	return uint16(max(weight, 1)) //nolint:gosec // not above MaxUint16
 }
 
 // address adds an A or AAAA record, if that is what was asked for and the answer has none yet of
@@ -227,7 +280,7 @@ func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dn
 }
 
 // service adds an SRV record, and the address that it refers to.
-func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, ip netip.Addr, before map[netip.Addr]struct{}) {
+func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, weight uint16, ip netip.Addr, before map[netip.Addr]struct{}) {
 	target := strings.TrimSuffix(e.Host, ".") + "."
 	if ip.IsValid() {
 		target = labelOf(ip) + "." + addressLabel + "." + z.Domain
@@ -238,7 +291,7 @@ func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint,
 	}
 	m.Answers = append(m.Answers, dnsmessage.Resource{
 		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: dnsmessage.TypeSRV, Class: dnsmessage.ClassINET, TTL: z.TTL},
-		Body:   &dnsmessage.SRVResource{Weight: e.Weight, Port: e.Port, Target: name},
+		Body:   &dnsmessage.SRVResource{Weight: weight, Port: e.Port, Target: name},
 	})
 	if ip.IsValid() {
 		z.address(&m.Additionals, q, name, ip, before)

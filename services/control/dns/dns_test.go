@@ -33,10 +33,18 @@ func zone() *Zone {
 		"other/a.b":    {{"10.0.0.2", 1, 1}},
 		"default/many": many,
 		"default/none": {},
+		"heavy/shop":   {{"10.0.0.1", 80, 1_000_000}, {"10.0.0.2", 80, 500_000}, {"10.0.0.3", 80, 1}},
 	}
 	return &Zone{Domain: domain, TTL: 5, Find: func(namespace, service string) ([]Endpoint, bool) {
 		list, ok := services[namespace+"/"+service]
 		return slices.Clone(list), ok
+	}, Below: func(namespace, ending string) bool {
+		for name := range services {
+			if strings.HasPrefix(name, namespace+"/") && (ending == "" || strings.HasSuffix(name, "."+ending)) {
+				return true
+			}
+		}
+		return false
 	}}
 }
 
@@ -112,10 +120,29 @@ func TestAnswer(t *testing.T) {
 		{"0a000001.addr." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
 		{"0a000001.addr." + domain, dnsmessage.TypeAAAA, 0, nil, nil},
 		{"0a00.addr." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"x.0a000001.addr." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
 		{domain, dnsmessage.TypeSOA, 0, []string{"SOA"}, nil},
+		{domain, dnsmessage.TypeALL, 0, []string{"SOA"}, nil},
 		{domain, dnsmessage.TypeA, 0, nil, nil},
+		{domain, typeAXFR, dnsmessage.RCodeRefused, nil, nil},
+		// What has names below it exists, and nothing else.
 		{"default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"DEFAULT." + domain, dnsmessage.TypeAAAA, 0, nil, nil},
 		{"_tcp.default." + domain, dnsmessage.TypeSRV, 0, nil, nil},
+		{"addr." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"b.other." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"b._tcp.other." + domain, dnsmessage.TypeSRV, 0, nil, nil},
+		{"_a.b._tcp.other." + domain, dnsmessage.TypeSRV, 0, []string{"0a000002.addr:1 1"}, []string{"10.0.0.2"}},
+		{"nowhere." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"_tcp." + domain, dnsmessage.TypeSRV, dnsmessage.RCodeNameError, nil, nil},
+		{"_tcp.nowhere." + domain, dnsmessage.TypeSRV, dnsmessage.RCodeNameError, nil, nil},
+		{"_shop._tcp.nowhere." + domain, dnsmessage.TypeSRV, dnsmessage.RCodeNameError, nil, nil},
+		{"shop._tcp.default." + domain, dnsmessage.TypeSRV, dnsmessage.RCodeNameError, nil, nil},
+		{"a.other." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"x.shop.default." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		// Weights are in proportion, in 16 bits.
+		{"shop.heavy." + domain, dnsmessage.TypeSRV, 0, []string{"0a000001.addr:80 65535", "0a000002.addr:80 32768", "0a000003.addr:80 1"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
 		{"example.org.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
 		{"xcontrol.internal.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
 	} {
@@ -151,6 +178,58 @@ func TestSizes(t *testing.T) {
 	// Addresses are left out before services are.
 	if m := ask(t, zone(), "shop.default."+domain, dnsmessage.TypeSRV, false, 0); m.Truncated || len(m.Answers) != 4 {
 		t.Errorf("%v", m.Header)
+	}
+}
+
+// TestEDNS: a query has one OPT record, of version 0. Options that nobody here knows change nothing.
+func TestEDNS(t *testing.T) {
+	opt := func(change func(*dnsmessage.ResourceHeader, *dnsmessage.OPTResource)) dnsmessage.Resource {
+		var h dnsmessage.ResourceHeader
+		body := &dnsmessage.OPTResource{}
+		if err := h.SetEDNS0(mostSize, 0, false); err != nil {
+			t.Fatal(err)
+		}
+		change(&h, body)
+		return dnsmessage.Resource{Header: h, Body: body}
+	}
+	plain := opt(func(*dnsmessage.ResourceHeader, *dnsmessage.OPTResource) {})
+	for name, c := range map[string]struct {
+		records []dnsmessage.Resource
+		want    dnsmessage.RCode
+		opt     bool
+		dnssec  bool
+	}{
+		"none":  {nil, 0, false, false},
+		"plain": {[]dnsmessage.Resource{plain}, 0, true, false},
+		"with options": {[]dnsmessage.Resource{opt(func(_ *dnsmessage.ResourceHeader, o *dnsmessage.OPTResource) {
+			o.Options = []dnsmessage.Option{{Code: 65001, Data: []byte("x")}, {Code: 10, Data: make([]byte, 8)}}
+		})}, 0, true, false},
+		"with DO":     {[]dnsmessage.Resource{opt(func(h *dnsmessage.ResourceHeader, _ *dnsmessage.OPTResource) { h.TTL |= 1 << 15 })}, 0, true, true},
+		"with a flag": {[]dnsmessage.Resource{opt(func(h *dnsmessage.ResourceHeader, _ *dnsmessage.OPTResource) { h.TTL |= 1 })}, 0, true, false},
+		"version 1":   {[]dnsmessage.Resource{opt(func(h *dnsmessage.ResourceHeader, _ *dnsmessage.OPTResource) { h.TTL |= 1 << 16 })}, badVersion, true, false},
+		"version 255": {[]dnsmessage.Resource{opt(func(h *dnsmessage.ResourceHeader, _ *dnsmessage.OPTResource) { h.TTL |= 255 << 16 })}, badVersion, true, false},
+		"twice":       {[]dnsmessage.Resource{plain, plain}, dnsmessage.RCodeFormatError, true, false},
+		"of a name":   {[]dnsmessage.Resource{opt(func(h *dnsmessage.ResourceHeader, _ *dnsmessage.OPTResource) { h.Name = dnsmessage.MustNewName(domain) })}, dnsmessage.RCodeFormatError, false, false},
+	} {
+		q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("shop.default." + domain), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}, Additionals: c.records}
+		packed, err := q.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got dnsmessage.Message
+		if err := got.Unpack(zone().Answer(packed, false)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		code := got.RCode
+		for _, r := range got.Additionals {
+			code = r.Header.ExtendedRCode(got.RCode)
+			if version := r.Header.TTL >> 16 & 0xff; version != 0 || r.Header.DNSSECAllowed() != c.dnssec || r.Header.TTL&0x7fff != 0 {
+				t.Errorf("%s: OPT has %x", name, r.Header.TTL)
+			}
+		}
+		if answers := len(got.Answers); code != c.want || (answers > 0) != (c.want == 0) || (len(got.Additionals) == 1) != c.opt {
+			t.Errorf("%s: code %v, %d answers, %v", name, code, answers, got.Additionals)
+		}
 	}
 }
 
@@ -263,9 +342,15 @@ func TestServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.CommandContext(ctx, dig, "@"+host, "-p", port, "+short", "shop.default."+domain).Output()
-		if err != nil || string(out) != "10.0.0.1\n" {
-			t.Errorf("dig: %q, %v", out, err)
+		for _, c := range []struct{ args, want string }{
+			{"+short shop.default." + domain, "10.0.0.1\n"}, {"shop.default." + domain, "status: NOERROR"}, {"nowhere." + domain, "status: NXDOMAIN"},
+			{"+edns=1 +noednsneg " + domain, "status: BADVERS"}, {"+opcode=status " + domain, "status: NOTIMP"}, {"+dnssec " + domain, "flags: do;"},
+			{"-c CH -t TXT version.bind", "status: REFUSED"}, {"axfr " + domain, "Transfer failed"}, {"+bufsize=100 many.default." + domain, "ANSWER: 100,"},
+		} {
+			out, err := exec.CommandContext(ctx, dig, append([]string{"@" + host, "-p", port}, strings.Fields(c.args)...)...).Output()
+			if err != nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("dig %s: %s, %v; want %q", c.args, out, err, c.want)
+			}
 		}
 	} else {
 		t.Log("no dig here")
@@ -403,7 +488,7 @@ func TestManyInstances(t *testing.T) {
 	for i := range list {
 		list[i] = Endpoint{fmt.Sprintf("2001:db8::%x", i), 80, 100}
 	}
-	z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return slices.Clone(list), true }}
+	z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return slices.Clone(list), true }, Below: func(string, string) bool { return false }}
 	m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, true, 0)
 	if n := len(m.Answers); m.Truncated || n < 500 || n == len(list) {
 		t.Errorf("over TCP: truncated %v, %d answers", m.Truncated, n)

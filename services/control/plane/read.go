@@ -307,6 +307,12 @@ func (p *Plane) HasService(namespace, service string) bool {
 	return p.catalog.CountService(namespace, service) > 0
 }
 
+// HasServiceBelow tells whether this replica knows a service whose name ends with a dot and an ending, or any service of
+// the namespace, if the ending is empty.
+func (p *Plane) HasServiceBelow(namespace, ending string) bool {
+	return p.catalog.CountServicesBelow(namespace, ending) > 0
+}
+
 // Revision is up to where this replica knows everything.
 func (p *Plane) Revision() int64 {
 	revision, _ := p.catalog.Revision()
