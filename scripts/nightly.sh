@@ -36,7 +36,7 @@ imports() {
 	export GOBIN=$folder/bin
 	go install go.k6.io/k6@v1.8.1 && go install github.com/tsenart/vegeta/v12@v12.13.0 && go install github.com/bojand/ghz/cmd/ghz@v0.93.0 &&
 		python3 -m pip install -q --target "$folder/python" locust==2.47.0 &&
-		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 || code=1
+		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 && scripts/jmeter.sh "$folder/bin" || code=1
 	unset GOBIN
 	export PYTHONPATH=$folder/python
 	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH go test -count=1 ./internal/cli/imports/differential || code=1

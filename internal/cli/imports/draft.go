@@ -53,6 +53,9 @@ type draft struct {
 	text    []byte         // of the experiment, once it is whole
 	items   []Item
 	pass    bool // the file says what is sent once, and not for how long
+
+	form     string // the function of templates with which the tool encodes values; empty: urlencode
+	verbatim bool   // the tool puts values into bodies as they are, of JSON too
 }
 
 func (d *draft) load() *plan.Load     { return &d.e.Variants[0].Load }
@@ -130,7 +133,8 @@ func (d *draft) variable(line int, name, value, known string) string {
 type variable struct {
 	line         int
 	value, known string
-	environment  bool // it is one of the environment of who runs the file
+	otherwise    string // its value while nobody gives it one; empty: its name
+	environment  bool   // it is one of the environment of who runs the file
 }
 
 // environment returns the mark of a variable of the environment; known is what it is at present.
@@ -186,7 +190,7 @@ func (d *draft) expand(text, function string) string {
 // encoded puts expressions in the place of marks that were percent-encoded.
 func (d *draft) encoded(text string) string {
 	return encodedMark.ReplaceAllStringFunc(text, func(m string) string {
-		return d.expand(markBegin+encodedMark.FindStringSubmatch(m)[1]+markEnd, "urlencode")
+		return d.expand(markBegin+encodedMark.FindStringSubmatch(m)[1]+markEnd, cmp.Or(d.form, "urlencode"))
 	})
 }
 
@@ -196,7 +200,7 @@ func (d *draft) inURL(text string) string { return d.expand(d.encoded(plan.Quote
 // inBody returns the template of a body. In JSON, what varies within a string is escaped.
 func (d *draft) inBody(text string) string {
 	text = d.encoded(plan.Quote(text))
-	if body := strings.TrimSpace(text); strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
+	if body := strings.TrimSpace(text); !d.verbatim && (strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")) {
 		text = quotedMark.ReplaceAllStringFunc(text, func(s string) string { return d.expand(s, "json_escape") })
 	}
 	return d.expand(text, "")
@@ -272,7 +276,7 @@ func (d *draft) add(r request) *plan.Step {
 	}
 	if err != nil {
 		problem, hint, _ := strings.Cut(err.Error(), "; ")
-		d.leave(r.line, cmp.Or(r.method, "GET")+" "+oneMark.ReplaceAllString(r.url, "…"), problem, hint)
+		d.leave(r.line, cmp.Or(r.method, "GET")+" "+encodedMark.ReplaceAllString(oneMark.ReplaceAllString(r.url, "…"), "…"), problem, hint)
 		return nil
 	}
 	step := d.step(r.line, cmp.Or(r.name, d.nameOf(r.method, path)))
@@ -573,8 +577,8 @@ func (d *draft) giveVariables() {
 		case d.scenario.Variables == nil:
 			d.scenario.Variables = map[string]string{}
 		}
-		if d.scenario.Variables[name] = cmp.Or(v.value, name); v.value == "" {
-			d.leave(v.line, name, "the file does not say the value of this variable, which has its name as its value", "give it one in load.scenario.variables")
+		if d.scenario.Variables[name] = cmp.Or(v.value, v.otherwise, name); v.value == "" {
+			d.leave(v.line, name, "the file does not say the value of this variable, which has "+cmp.Or(v.otherwise, "its name")+" as its value", "give it one in load.scenario.variables")
 		}
 	}
 }

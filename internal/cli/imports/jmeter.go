@@ -3,15 +3,21 @@ package imports
 import (
 	"bytes"
 	"cmp"
+	"encoding/csv"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
 
 	"dyno/lab/plan"
 )
@@ -33,8 +39,15 @@ type element struct {
 
 // parseXML reads a file in XML.
 func parseXML(src []byte) (*element, error) {
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(src)
+		if err != nil {
+			return nil, fmt.Errorf("this is no XML: %w", err)
+		}
+		src = decoded
+	}
 	decoder := xml.NewDecoder(bytes.NewReader(src))
-	decoder.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil }
+	decoder.CharsetReader = decodeXML
 	root := &element{}
 	stack := []*element{root}
 	for count := 0; ; {
@@ -66,10 +79,13 @@ func parseXML(src []byte) (*element, error) {
 	}
 }
 
-// prop returns a property's text.
-func (e *element) prop(name string) string {
+// prop returns a property's text, without blanks around it.
+func (e *element) prop(name string) string { return strings.TrimSpace(e.raw(name)) }
+
+// raw returns a property's text.
+func (e *element) raw(name string) string {
 	if p := e.find(name); p != nil {
-		return strings.TrimSpace(p.text)
+		return p.text
 	}
 	return ""
 }
@@ -94,14 +110,25 @@ type jmeter struct {
 	requests float64 // of all groups; 0: they end by time
 	window   time.Duration
 	redirect bool
-	columns  map[string]string // of rows, as expressions
+
+	columns   map[string]string   // of rows, as expressions
+	rowsOf    map[string][]string // the values of a column, by its expression
+	values    map[string]string   // of variables that the plan declares
+	changes   map[string]bool     // variables that responses set
+	variables map[string]string   // dyno's names of JMeter's variables
+	taken     map[string]bool     // dyno's names
+	declaring bool                // only values that are known so far are used
+	sampled   string              // the name of the sampler that is being read
+
+	closing, keeping int // samplers that close their connection, or keep it
 }
 
-// A scope is what elements around a sampler say of it.
+// A scope is what elements around a sampler say of it. Those closest to the sampler come first.
 type scope struct {
-	defaults *element
+	defaults []*element
 	headers  []*element
 	after    []*element // assertions, extractors and timers
+	cookies  []*element
 	once     bool
 }
 
@@ -114,9 +141,13 @@ func readJMeter(d *draft, src []byte) error {
 	if len(root.children) == 0 || root.children[0].name != "jmeterTestPlan" {
 		return errors.New("this is no test plan of JMeter")
 	}
-	j := &jmeter{d: d, columns: map[string]string{}}
+	d.form, d.verbatim = "formencode", true
+	j := &jmeter{
+		d: d, columns: map[string]string{}, rowsOf: map[string][]string{}, values: map[string]string{},
+		changes: map[string]bool{}, variables: map[string]string{}, taken: map[string]bool{},
+	}
 	groups := 0
-	count(root, func(e *element) {
+	walk(root, func(e *element) {
 		if isGroup(e) {
 			groups++
 		}
@@ -136,90 +167,193 @@ func readJMeter(d *draft, src []byte) error {
 	if j.redirect {
 		d.leave(0, "follow_redirects", "JMeter follows redirects, and users of a scenario do not", "request the last address")
 	}
+	if j.closing > 0 {
+		if l.RequestsPerConnection = 1; j.keeping > 0 {
+			d.leave(0, "use_keepalive", "some samplers close their connection: here each request does", "load.requests_per_connection is of all steps")
+		}
+	}
 	return nil
 }
 
-// count shows all elements that are not switched off.
-func count(e *element, show func(e *element)) {
+// walk shows all elements that are not switched off, and are not below one that is.
+func walk(e *element, show func(e *element)) {
+	off := false
 	for _, c := range e.children {
-		if c.attrs["enabled"] != "false" {
+		if c.name == "hashTree" && off {
+			off = false
+			continue
+		}
+		if off = c.attrs["enabled"] == "false"; !off {
 			show(c)
-			count(c, show)
+			walk(c, show)
 		}
 	}
 }
 
-// isGroup tells whether an element is a group of threads.
-func isGroup(e *element) bool { return e.name == "ThreadGroup" }
+// isGroup tells whether an element is a group of threads whose samplers are the load.
+func isGroup(e *element) bool {
+	return strings.HasSuffix(e.name, "ThreadGroup") && e.name != "SetupThreadGroup" && e.name != "PostThreadGroup"
+}
 
-// declare notes the variables that the plan gives values.
+// declare notes the variables that the plan gives values: in the order in which JMeter does, so that values of earlier
+// lists stand in later ones.
 func (j *jmeter) declare(root *element) {
-	count(root, func(e *element) {
-		switch {
-		case e.name == "Arguments", e.attrs["elementType"] == "Arguments" && strings.HasSuffix(e.attrs["name"], "user_defined_variables"):
-			for _, pair := range jmeterArguments(e) {
-				j.d.variable(e.line, pair.Name, pair.Value, pair.Value)
+	walk(root, func(e *element) {
+		switch e.name {
+		case "RegexExtractor", "JSONPostProcessor", "BoundaryExtractor":
+			for name := range strings.SplitSeq(e.prop("RegexExtractor.refname")+";"+e.prop("JSONPostProcessor.referenceNames")+";"+e.prop("BoundaryExtractor.refname"), ";") {
+				j.changes[strings.TrimSpace(name)] = true
 			}
-		case e.name == "CSVDataSet":
+		case "CSVDataSet":
 			j.rows(e)
 		}
 	})
-}
-
-// jmeterArguments returns names and values of a list of arguments.
-func jmeterArguments(e *element) (all []field) {
-	list := e.find("Arguments.arguments")
-	if list == nil {
-		return nil
-	}
-	for _, a := range list.children {
-		value := a.find("Argument.value")
-		text := ""
-		if value != nil {
-			text = value.text
+	j.declaring = true
+	defer func() { j.declaring = false }()
+	walk(root, func(e *element) {
+		if e.name != "Arguments" && (e.attrs["elementType"] != "Arguments" || !strings.HasSuffix(e.attrs["name"], "user_defined_variables")) {
+			return
 		}
-		all = append(all, field{a.prop("Argument.name"), text})
-	}
-	return all
+		list := e.find("Arguments.arguments")
+		if list == nil {
+			return
+		}
+		made := map[string]string{}
+		for _, a := range list.children {
+			name, value := a.prop("Argument.name"), a.raw("Argument.value")
+			if made[name] = j.text(a.line, value); strings.Contains(made[name], markBegin) {
+				j.d.leave(a.line, name, "JMeter gives this variable one value for the whole run: "+value, "")
+			}
+		}
+		maps.Copy(j.values, made)
+	})
 }
 
 // rows gives the scenario the rows of a file.
 func (j *jmeter) rows(e *element) {
-	file, names := e.prop("filename"), strings.TrimSpace(e.prop("variableNames"))
-	text, err := j.d.read(file)
-	if err != nil || strings.Contains(file, "${") {
-		j.d.leave(e.line, e.title(), cmp.Or(file, "the file")+" cannot be read: its columns are variables without values", "run dyno import in the folder that has the file")
+	d := j.d
+	leave := func(why, hint string) { d.leave(e.line, e.title(), why, hint) }
+	file, names := e.prop("filename"), j.text(e.line, e.prop("variableNames"))
+	file = d.knownHost(j.text(e.line, file))
+	text, err := d.read(file)
+	if err != nil || strings.Contains(file, markBegin) {
+		why, hint := cmp.Or(e.prop("filename"), "the file")+" cannot be read", "run dyno import in the folder that has the file"
+		if outside := (*outsideError)(nil); errors.As(err, &outside) {
+			why, hint, _ = strings.Cut(err.Error(), "; ")
+		}
+		leave(why+": its columns are variables without values", hint)
 		return
 	}
-	data := plan.DefaultData(variableName(strings.TrimSuffix(file[strings.LastIndexByte(file, '/')+1:], ".csv")), j.d.relative(e.line, file))
 	delimiter := cmp.Or(e.prop("delimiter"), ",")
-	if delimiter != "," {
-		data.Delimiter = delimiter
-	}
-	header, _, _ := strings.Cut(text, "\n")
-	header = strings.TrimSpace(header)
 	if delimiter == `\t` {
 		delimiter = "\t"
 	}
-	columns := strings.Split(cmp.Or(names, header), delimiter)
-	if names != "" && names != header {
-		if columns = strings.Split(names, ","); e.prop("ignoreFirstLine") == "true" {
-			j.d.leave(e.line, e.title(), "the first line of "+file+" has other names than the plan, and becomes a row", "name the columns there as in the plan, and remove columns from the experiment")
+	if len(delimiter) > 1 {
+		leave("a delimiter is one character", "give the scenario the rows, by data")
+		return
+	}
+	path := d.relative(e.line, file)
+	if c := charsetOf(e.prop("fileEncoding")); c != nil && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		decoded, err := c.NewDecoder().String(text)
+		if err == nil {
+			path = d.file(e.line, filepath.Base(file), []byte(decoded))
 		}
-		data.Columns = columns
+		if text = decoded; err != nil || path == "" {
+			leave("the file is in "+e.prop("fileEncoding"), "write it in UTF-8")
+			return
+		}
 	}
-	if e.prop("recycle") == "false" {
+	name := variableName(strings.TrimSuffix(filepath.Base(file), ".csv"))
+	for n, stem := 2, name; slices.ContainsFunc(d.scenario.Data, func(o plan.Data) bool { return o.Name == name }); n++ {
+		name = fmt.Sprintf("%s_%d", stem, n)
+	}
+	data := plan.DefaultData(name, path)
+	if extension := filepath.Ext(file); extension == ".jsonl" || extension == ".ndjson" {
+		data.Format = "csv"
+	}
+	if delimiter != "," {
+		data.Delimiter = strings.ReplaceAll(delimiter, "\t", `\t`)
+	}
+	if e.prop("quotedData") != "true" && strings.Contains(text, `"`) {
+		leave("JMeter takes the quotes in the file for a part of the values, and dyno does not", "tick the box for quoted data in the plan")
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	first = strings.TrimRight(first, "\r")
+	columns := strings.Split(cmp.Or(names, first), delimiter)
+	if names != "" {
+		switch columns = strings.Split(names, ","); {
+		case e.prop("ignoreFirstLine") == "true" && slices.Equal(columns, strings.Split(first, delimiter)):
+		case e.prop("ignoreFirstLine") == "true":
+			leave("the first line of "+file+" has other names than the plan, and becomes a row", "name the columns there as in the plan, and remove columns from the experiment")
+			fallthrough
+		default:
+			data.Columns = columns
+		}
+	}
+	switch {
+	case e.prop("recycle") != "false":
+	case e.prop("stopThread") == "true":
 		data.End = "stop"
+	default:
+		data.End = "stop"
+		leave("JMeter goes on after the last row, with <EOF> for each value, and dyno ends", "data can begin again, by end: wrap")
 	}
-	for _, c := range columns {
+	if mode := e.prop("shareMode"); mode != "" && mode != "shareMode.all" {
+		leave("all users share the rows", "")
+	}
+	reader := csv.NewReader(strings.NewReader(text))
+	reader.Comma, reader.LazyQuotes, reader.FieldsPerRecord = rune(delimiter[0]), true, -1
+	rows, err := reader.ReadAll()
+	if err != nil || len(d.scenario.Data) == maxFeeds {
+		leave("its rows are not carried over: there are too many files, or it is no CSV", "give the scenario the rows, by data")
+		return
+	}
+	for i, c := range columns {
 		c = strings.Trim(strings.TrimSpace(c), `"`)
 		expression := c
 		if !isWord.MatchString(c) {
 			expression = fmt.Sprintf("column(%q)", c)
 		}
+		if j.columns[c] != "" {
+			leave("another file has the column "+c+", too: the values are of that one", "")
+			continue
+		}
 		j.columns[c] = expression
+		for _, row := range rows {
+			if i < len(row) {
+				j.rowsOf[expression] = append(j.rowsOf[expression], row[i])
+			}
+		}
 	}
-	j.d.scenario.Data = append(j.d.scenario.Data, data)
+	d.scenario.Data = append(d.scenario.Data, data)
+}
+
+// maxFeeds bounds the files of rows of a scenario.
+const maxFeeds = 16
+
+// expressions returns those for which the marks in a text stand.
+func (j *jmeter) expressions(text string) (all []string) {
+	for _, m := range oneMark.FindAllStringSubmatch(text, -1) {
+		if i, err := strconv.Atoi(m[1]); err == nil && i < len(j.d.marks) {
+			all = append(all, j.d.marks[i])
+		}
+	}
+	return all
+}
+
+// columnsOf returns the columns in a text, as expressions.
+func (j *jmeter) columnsOf(text string) []string {
+	return slices.DeleteFunc(j.expressions(text), func(e string) bool { return j.rowsOf[e] == nil })
+}
+
+// isChanged tells whether responses set the variable that is an expression.
+func (j *jmeter) isChanged(expression string) bool {
+	for name := range j.changes {
+		if j.variables[name] == expression {
+			return true
+		}
+	}
+	return false
 }
 
 // tree reads a hashTree: elements, each followed by the tree of what is below it.
@@ -227,12 +361,7 @@ func (j *jmeter) tree(tree *element, s scope, grouped bool, depth int) {
 	if tree.name != "hashTree" || depth > maxDepth {
 		return
 	}
-	s.headers, s.after = slices.Clone(s.headers), slices.Clone(s.after)
-	for _, e := range tree.children {
-		if e.attrs["enabled"] != "false" {
-			j.configure(e, &s)
-		}
-	}
+	s = j.within(tree, s)
 	for i, e := range tree.children {
 		below := &element{name: "hashTree"}
 		if i+1 < len(tree.children) && tree.children[i+1].name == "hashTree" {
@@ -244,19 +373,45 @@ func (j *jmeter) tree(tree *element, s scope, grouped bool, depth int) {
 	}
 }
 
-// configure takes what holds for all samplers of a tree.
-func (j *jmeter) configure(e *element, s *scope) {
-	switch e.name {
-	case "ConfigTestElement":
-		if e.attrs["guiclass"] == "HttpDefaultsGui" {
-			s.defaults = e
+// within returns the scope of what is in a tree, which is that around it with what the tree says.
+func (j *jmeter) within(tree *element, around scope) scope {
+	own := scope{once: around.once}
+	for _, e := range tree.children {
+		if e.attrs["enabled"] == "false" {
+			continue
 		}
-	case "HeaderManager":
-		s.headers = append(s.headers, e)
-	case "CookieManager":
-		j.d.scenario.Cookies = true
-	case "ResponseAssertion", "JSONPathAssertion", "RegexExtractor", "JSONPostProcessor", "BoundaryExtractor", "ConstantTimer", "UniformRandomTimer":
-		s.after = append(s.after, e)
+		switch e.name {
+		case "ConfigTestElement":
+			if e.attrs["guiclass"] == "HttpDefaultsGui" {
+				own.defaults = append(own.defaults, e)
+			}
+		case "HeaderManager":
+			own.headers = append(own.headers, e)
+		case "CookieManager":
+			j.cookies(e)
+			own.cookies = append(own.cookies, e)
+		case "ResponseAssertion", "JSONPathAssertion", "RegexExtractor", "JSONPostProcessor", "BoundaryExtractor", "ConstantTimer", "UniformRandomTimer":
+			own.after = append(own.after, e)
+		}
+	}
+	own.defaults = append(own.defaults, around.defaults...)
+	own.headers = append(own.headers, around.headers...)
+	own.cookies = append(own.cookies, around.cookies...)
+	own.after = append(slices.Clone(around.after), own.after...)
+	return own
+}
+
+// cookies has users keep cookies, as a manager says.
+func (j *jmeter) cookies(e *element) {
+	if e.prop("CookieManager.policy") == "ignoreCookies" {
+		j.d.leave(e.line, e.title(), "it ignores cookies that the server sets", "")
+		return
+	}
+	if j.d.scenario.Cookies = true; e.prop("CookieManager.clearEachIteration") == "true" {
+		j.d.leave(e.line, e.title(), "cookies stay until the user ends, and not until the iteration does", "")
+	}
+	if list := e.find("CookieManager.cookies"); list != nil && len(list.children) > 0 {
+		j.d.leave(e.line, e.title(), "cookies that the plan has are not sent", "give the steps the header field Cookie")
 	}
 }
 
@@ -266,26 +421,25 @@ func (j *jmeter) element(e, below *element, s scope, grouped bool, depth int) {
 	switch e.name {
 	case "TestPlan":
 		j.tree(below, s, grouped, depth+1)
-	case "ThreadGroup":
-		j.group(e, below, s, grouped, depth)
+	case "SetupThreadGroup", "PostThreadGroup":
+		d.leave(e.line, e.title()+" ("+e.name+")", "its requests, which come before or after the load, are not carried over", "checks of the target can request something before a load")
 	case "HTTPSamplerProxy", "HTTPSampler", "HTTPSampler2":
-		own := scope{defaults: s.defaults, headers: slices.Clone(s.headers), after: slices.Clone(s.after), once: s.once}
+		own := j.within(below, s)
 		for _, c := range below.children {
-			if c.attrs["enabled"] != "false" {
-				j.configure(c, &own)
-				if !slices.Contains(strings.Fields(jmeterConfig+" hashTree"), c.name) {
-					j.element(c, &element{}, own, grouped, depth+1)
-				}
+			if c.attrs["enabled"] != "false" && !slices.Contains(strings.Fields(jmeterConfig+" hashTree"), c.name) {
+				j.element(c, &element{}, own, grouped, depth+1)
 			}
 		}
 		j.sampler(e, own)
-	case "GenericController", "TransactionController":
+	case "GenericController", "TransactionController", "RecordingController":
 		j.tree(below, s, grouped, depth+1)
 	case "OnceOnlyController":
-		s.once = true
+		if s.once = true; len(d.steps()) > 0 && !d.steps()[len(d.steps())-1].Once {
+			d.leave(e.line, e.title(), "steps that are carried out once come before all others", "")
+		}
 		j.tree(below, s, grouped, depth+1)
 	case "LoopController":
-		times, err := strconv.Atoi(e.prop("LoopController.loops"))
+		times, err := strconv.Atoi(d.knownHost(j.text(e.line, e.prop("LoopController.loops"))))
 		if err != nil || times < 0 || times > maxRepeated {
 			d.leave(e.line, e.title(), fmt.Sprintf("a loop is written out, up to %d times: this one once", maxRepeated), "give the experiment more steps, or a flow of its own")
 			times = 1
@@ -301,15 +455,21 @@ func (j *jmeter) element(e, below *element, s scope, grouped bool, depth int) {
 		d.leave(e.line, e.title(), "a time is no matter of one response", "a threshold is, such as 'response.p95 < 500ms'")
 	case "ConstantThroughputTimer", "PreciseThroughputTimer":
 		d.leave(e.line, e.title(), "users are not slowed down to a rate", "load.open.rate is a rate of iterations")
+	case "CacheManager":
+		d.leave(e.line, e.title(), "dyno keeps no responses: each one is requested again", "")
 	default:
-		if !slices.Contains(strings.Fields(jmeterConfig), e.name) {
+		switch {
+		case isGroup(e):
+			j.group(e, below, s, grouped, depth)
+		case !slices.Contains(strings.Fields(jmeterConfig), e.name):
 			d.leave(e.line, e.title()+" ("+e.name+")", "dyno has no such element", "")
+			j.tree(below, s, grouped, depth+1)
 		}
 	}
 }
 
-// jmeterConfig are the elements that configure and declare take.
-const jmeterConfig = `ConfigTestElement HeaderManager CookieManager CacheManager Arguments CSVDataSet ResponseAssertion JSONPathAssertion
+// jmeterConfig are the elements that within and declare take.
+const jmeterConfig = `ConfigTestElement HeaderManager CookieManager Arguments CSVDataSet ResponseAssertion JSONPathAssertion
 	RegexExtractor JSONPostProcessor BoundaryExtractor ConstantTimer UniformRandomTimer`
 
 // group carries a group of threads over: a flow, if there are several.
@@ -325,6 +485,9 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 		}
 		return otherwise
 	}
+	if e.name != "ThreadGroup" {
+		d.leave(e.line, e.title()+" ("+e.name+")", "dyno does not know the load of such a group: one user sends its requests", "load.closed.connections has more users, and load.stages changes a rate")
+	}
 	threads := min(max(number("ThreadGroup.num_threads", 1), 1), 1_000_000)
 	if grouped {
 		name := strings.Trim(notInName.ReplaceAllString(e.title(), "-"), "-.")
@@ -335,7 +498,7 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 		d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: name, Weight: int(threads)})
 		d.flow = len(d.scenario.Flows)
 	}
-	before := d.count()
+	before, all := d.count(), len(d.steps())
 	j.tree(below, s, grouped, depth+1)
 	if grouped && len(d.steps()) == 0 {
 		d.scenario.Flows = d.scenario.Flows[:d.flow-1]
@@ -349,9 +512,12 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 	if delay := number("ThreadGroup.delay", 0); delay > 0 {
 		d.leave(e.line, e.title(), "the load begins at once", "")
 	}
+	if action := e.prop("ThreadGroup.on_sample_error"); action != "" && action != "continue" {
+		d.leave(e.line, e.title(), "a user goes on after a failed request, and the plan says "+action, "")
+	}
 	loops := number("ThreadGroup.loops", 1)
 	if main := e.find("ThreadGroup.main_controller"); main != nil {
-		if n, err := strconv.ParseFloat(main.prop("LoopController.loops"), 64); err == nil {
+		if n, err := strconv.ParseFloat(d.knownHost(j.text(e.line, main.prop("LoopController.loops"))), 64); err == nil {
 			loops = n
 		}
 		if main.prop("LoopController.continue_forever") == "true" && loops < 0 {
@@ -362,143 +528,10 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 	case e.prop("ThreadGroup.scheduler") == "true" && duration > 0:
 		j.window = max(j.window, inSeconds(duration))
 	case loops > 0:
-		j.requests += threads * loops * float64(d.count()-before)
+		repeated := d.count() - before
+		j.requests += threads * (loops*float64(repeated) + float64(len(d.steps())-all-repeated))
 	default:
 		d.leave(e.line, e.title(), "it goes on until somebody stops it: here for 10 s", "load.window says how long")
-	}
-}
-
-var (
-	jmeterVariable = regexp.MustCompile(`\$\{([^${}]+)\}`)
-	jmeterFunction = regexp.MustCompile(`^(__\w+)(?:\((.*)\))?$`)
-)
-
-// text puts marks in the place of variables and functions.
-func (j *jmeter) text(line int, text string) string {
-	return jmeterVariable.ReplaceAllStringFunc(text, func(m string) string {
-		name := m[2 : len(m)-1]
-		if expression, is := j.columns[name]; is {
-			return j.d.mark(expression)
-		}
-		f := jmeterFunction.FindStringSubmatch(name)
-		if f == nil {
-			return j.d.variable(line, name, "", "")
-		}
-		args := strings.Split(f[2], ",")
-		for i := range args {
-			args[i] = strings.TrimSpace(args[i])
-		}
-		integers := len(args) >= 2
-		for _, a := range args[:min(2, len(args))] {
-			if _, err := strconv.ParseInt(a, 10, 64); err != nil {
-				integers = false
-			}
-		}
-		switch {
-		case f[1] == "__UUID":
-			return j.d.mark("uuid()")
-		case f[1] == "__Random" && integers:
-			return j.d.mark("random_int(" + args[0] + ", " + args[1] + ")")
-		case f[1] == "__time" && f[2] == "":
-			return j.d.mark(`timestamp("ms")`)
-		case f[1] == "__counter":
-			return j.d.mark("counter()")
-		case (f[1] == "__P" || f[1] == "__property") && len(args) > 1:
-			return args[len(args)-1]
-		case f[1] == "__P" || f[1] == "__property":
-			return j.d.variable(line, args[0], "", "")
-		case f[1] == "__RandomString" && len(args) > 0:
-			if _, err := strconv.Atoi(args[0]); err == nil {
-				if len(args) > 1 && args[1] != "" {
-					return j.d.mark("random_string(" + args[0] + ", " + strconv.Quote(args[1]) + ")")
-				}
-				return j.d.mark("random_string(" + args[0] + ")")
-			}
-		}
-		j.d.leave(line, m, "dyno has no such function: it is sent as it stands there", "dyno help templates lists what there is")
-		return m
-	})
-}
-
-// sampler adds a request.
-func (j *jmeter) sampler(e *element, s scope) {
-	d := j.d
-	prop := func(name string) string {
-		text := e.prop("HTTPSampler." + name)
-		if text == "" && s.defaults != nil {
-			text = s.defaults.prop("HTTPSampler." + name)
-		}
-		return j.text(e.line, text)
-	}
-	r := request{line: e.line, name: e.title(), method: cmp.Or(prop("method"), "GET")}
-	path, domain, port := prop("path"), prop("domain"), prop("port")
-	scheme := strings.ToLower(cmp.Or(prop("protocol"), "http"))
-	switch {
-	case strings.Contains(path, "://"):
-		r.url = path
-	case domain == "":
-		r.url = "/" + strings.TrimPrefix(path, "/")
-	default:
-		r.url = scheme + "://" + domain
-		if standard := map[string]string{"http": "80", "https": "443"}[scheme]; port != "" && port != standard {
-			r.url += ":" + port
-		}
-		r.url += "/" + strings.TrimPrefix(path, "/")
-	}
-	for _, manager := range s.headers {
-		if list := manager.find("HeaderManager.headers"); list != nil {
-			for _, h := range list.children {
-				name := h.prop("Header.name")
-				r.headers = slices.DeleteFunc(r.headers, func(other plan.Header) bool { return strings.EqualFold(other.Name, name) })
-				r.headers = append(r.headers, plan.Header{Name: name, Value: j.text(e.line, h.prop("Header.value"))})
-			}
-		}
-	}
-	j.content(e, &r)
-	if files := e.find("HTTPsampler.Files"); files != nil && files.find("HTTPFileArgs.files") != nil && len(files.find("HTTPFileArgs.files").children) > 0 {
-		d.leave(e.line, e.title(), "files are not sent", "give the step body_file")
-	}
-	j.redirect = j.redirect || prop("follow_redirects") == "true"
-	if prop("use_keepalive") == "false" {
-		d.load().RequestsPerConnection = 1
-	}
-	step := d.add(r)
-	if step == nil {
-		return
-	}
-	step.Once = s.once
-	for _, a := range s.after {
-		j.after(a, step)
-	}
-}
-
-// content takes the arguments of a sampler over: the body, a form, or the query.
-func (j *jmeter) content(e *element, r *request) {
-	list := e.find("HTTPsampler.Arguments")
-	if list == nil {
-		return
-	}
-	var pairs []field
-	var raw strings.Builder
-	for _, a := range jmeterArguments(list) {
-		pairs = append(pairs, field{j.text(e.line, a.Name), j.text(e.line, a.Value)})
-		raw.WriteString(j.text(e.line, a.Value))
-	}
-	switch {
-	case len(pairs) == 0:
-	case e.prop("HTTPSampler.postBodyRaw") == "true":
-		r.body = []byte(raw.String())
-	case slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, r.method):
-		separator := "?"
-		if strings.Contains(r.url, "?") {
-			separator = "&"
-		}
-		r.url += separator + encodeForm(pairs)
-	default:
-		r.body = []byte(encodeForm(pairs))
-		if !hasHeader(r.headers, "Content-Type") {
-			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: "application/x-www-form-urlencoded"})
-		}
 	}
 }
 
@@ -537,43 +570,82 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 		}
 		step.Assert = append(step.Assert, a)
 	case "RegexExtractor":
-		x := plan.Extraction{Variable: variableName(e.prop("RegexExtractor.refname")), Pattern: e.prop("RegexExtractor.regex")}
-		if group, err := strconv.Atoi(strings.Trim(e.prop("RegexExtractor.template"), "$")); err == nil && group > 1 {
-			x.Group = group
-		}
-		if text := e.prop("RegexExtractor.default"); text != "" {
-			x.Default = &text
+		x := plan.Extraction{Pattern: e.prop("RegexExtractor.regex")}
+		switch template := e.prop("RegexExtractor.template"); {
+		case template == "$0$": // all that matches
+			x.Pattern, x.Group = "("+x.Pattern+")", 1
+		case oneGroup.MatchString(template):
+			if x.Group, _ = strconv.Atoi(strings.Trim(template, "$")); x.Group == 1 { // which has digits alone
+				x.Group = 0
+			}
+		default:
+			d.leave(e.line, e.title(), "a variable has the text of one group, and not "+template, "extract of a step has group")
+			return
 		}
 		_, err := regexp.Compile(x.Pattern)
 		if err != nil || e.prop("RegexExtractor.useHeaders") != "false" && e.prop("RegexExtractor.useHeaders") != "" {
 			d.leave(e.line, e.title(), "the expression is not RE2, or not about the content", "extract of a step has pattern and header")
 			return
 		}
-		d.extract(step, x)
+		j.extract(e, step, e.prop("RegexExtractor.refname"), e.prop("RegexExtractor.default"), e.prop("RegexExtractor.match_number"), x)
 	case "BoundaryExtractor":
-		d.extract(step, plan.Extraction{
-			Variable: variableName(e.prop("BoundaryExtractor.refname")),
-			Pattern:  regexp.QuoteMeta(e.prop("BoundaryExtractor.lboundary")) + "(.*?)" + regexp.QuoteMeta(e.prop("BoundaryExtractor.rboundary")),
+		if where := e.prop("BoundaryExtractor.useHeaders"); where != "false" && where != "" {
+			d.leave(e.line, e.title(), "it is not about the content", "extract of a step has pattern and header")
+			return
+		}
+		j.extract(e, step, e.prop("BoundaryExtractor.refname"), e.prop("BoundaryExtractor.default"), e.prop("BoundaryExtractor.match_number"), plan.Extraction{
+			Pattern: "(?s)" + regexp.QuoteMeta(e.raw("BoundaryExtractor.lboundary")) + "(.*?)" + regexp.QuoteMeta(e.raw("BoundaryExtractor.rboundary")),
 		})
 	case "JSONPostProcessor":
 		names, paths := strings.Split(e.prop("JSONPostProcessor.referenceNames"), ";"), strings.Split(e.prop("JSONPostProcessor.jsonPathExprs"), ";")
-		defaults := strings.Split(e.prop("JSONPostProcessor.defaultValues"), ";")
+		defaults, matches := strings.Split(e.prop("JSONPostProcessor.defaultValues"), ";"), strings.Split(e.prop("JSONPostProcessor.match_numbers"), ";")
+		at := func(of []string, i int) string {
+			if i < len(of) {
+				return of[i]
+			}
+			return ""
+		}
 		for i, name := range names {
 			if i >= len(paths) || !singular.MatchString(strings.TrimSpace(paths[i])) {
 				d.leave(e.line, e.title()+": "+name, "the path may select several values", "extract of a step has paths such as $.items[0].id")
 				continue
 			}
-			x := plan.Extraction{Variable: variableName(strings.TrimSpace(name)), JSON: strings.TrimSpace(paths[i])}
-			if i < len(defaults) && defaults[i] != "" {
-				x.Default = &defaults[i]
+			match := cmp.Or(strings.TrimSpace(at(matches, i)), "1")
+			if match == "0" { // any of one value
+				match = "1"
 			}
-			d.extract(step, x)
+			j.extract(e, step, strings.TrimSpace(name), at(defaults, i), match, plan.Extraction{JSON: strings.TrimSpace(paths[i])})
 		}
 	}
 }
 
+// oneGroup matches the templates of one group.
+var oneGroup = regexp.MustCompile(`^\$\d{1,3}\$$`)
+
+// extract gives a variable of JMeter a value of a response: the first match.
+func (j *jmeter) extract(e *element, step *plan.Step, name, otherwise, match string, x plan.Extraction) {
+	if j.columns[name] != "" {
+		j.d.leave(e.line, e.title(), name+" is a column of a file: it keeps its value", "give the variable another name")
+		return
+	}
+	if match != "1" {
+		j.d.leave(e.line, e.title(), "the first match is taken, and not the one of number "+cmp.Or(match, "0"), "")
+	}
+	x.Variable = j.name(name)
+	if otherwise != "" {
+		x.Default = &otherwise
+	} else if value, known := j.values[name]; known {
+		x.Keep = true
+		j.d.template(j.d.variable(e.line, x.Variable, value, value)) // it has this value until a response has another
+	}
+	j.d.extract(step, x)
+}
+
 // singular matches paths that select one value.
 var singular = regexp.MustCompile(`^\$(?:\.\w+|\[\d+\]|\['[^'\\]+'\])+$`)
+
+// oneStatus matches a status, or those that begin with a digit.
+var oneStatus = regexp.MustCompile(`^[1-5](?:\d\d|xx)$`)
 
 // The bits of a ResponseAssertion's type.
 const (
@@ -596,18 +668,31 @@ func (j *jmeter) assertion(e *element, step *plan.Step) {
 		}
 	}
 	kind, _ := strconv.Atoi(e.prop("Assertion.test_type"))
+	if scope := e.prop("Assertion.scope"); scope != "" && scope != "all" && scope != "parent" {
+		d.leave(e.line, e.title(), "an assertion is about the response itself", "")
+		return
+	}
+	if e.prop("Assertion.assume_success") == "true" && step.Status == "" {
+		step.Status = "100-599" // JMeter takes no status for an error then
+	}
 	where := e.prop("Assertion.test_field")
 	if kind&jmeterNot != 0 || where != "Assertion.response_code" && (kind&jmeterOr != 0 && len(texts) > 1 || where != "Assertion.response_data") {
 		d.leave(e.line, e.title(), "an assertion is about what the status is, or what the content is or contains", "assert of a step has more than that")
 		return
 	}
 	if where == "Assertion.response_code" {
-		status := strings.Join(texts, ", ")
-		if strings.Trim(status, "0123456789, ") != "" || status == "" {
+		for i, text := range texts {
+			text = d.knownHost(j.text(e.line, text))
+			if kind&(jmeterEquals|jmeterText) == 0 {
+				text = strings.NewReplacer(`\d`, "x", "[0-9]", "x", ".", "x").Replace(strings.TrimSuffix(strings.TrimPrefix(text, "^"), "$"))
+			}
+			texts[i] = text
+		}
+		if slices.ContainsFunc(texts, func(text string) bool { return !oneStatus.MatchString(text) }) || len(texts) == 0 || len(texts) > 1 && kind&jmeterOr == 0 {
 			d.leave(e.line, e.title(), "a status is not a number", "status of a step names the expected ones, such as 2xx")
 			return
 		}
-		step.Status = status
+		step.Status = strings.Join(texts, ", ")
 		return
 	}
 	for _, text := range texts {

@@ -82,7 +82,7 @@ func (k *tool) send(t *testing.T, dir, file string) string {
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			return err
 		}
-		return os.WriteFile(to, []byte(strings.ReplaceAll(string(src), written, s.address)), 0o600)
+		return os.WriteFile(to, []byte(strings.ReplaceAll(string(src), writtenPort, strings.TrimPrefix(s.address, writtenHost))), 0o600)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,11 +104,20 @@ func (k *tool) send(t *testing.T, dir, file string) string {
 // imported imports a file, runs each flow of the experiment once, and returns what was sent, and the list.
 func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []imports.Item) {
 	t.Helper()
+	s := newServer(t)
+	s.answer = k.answer
+	all, items := k.sent(t, s, dir, file)
+	return s.texts(all, k.own, k.inOrder), items
+}
+
+// sent imports a file, runs each flow of the experiment once against a server, and returns what was sent, and the list.
+func (k *tool) sent(t *testing.T, s *server, dir, file string) (all []request, items []imports.Item) {
+	t.Helper()
 	t.Chdir(dir)
 	const out = "imported-experiment.yaml"
 	result, err := imports.Read(imports.Source{Format: k.format, File: file, URL: k.url, Out: out})
 	if err != nil {
-		return "", []imports.Item{{Line: 1, What: "the whole file", Why: err.Error()}}
+		return nil, []imports.Item{{Line: 1, What: "the whole file", Why: err.Error()}}
 	}
 	for _, f := range result.Files {
 		if err := os.WriteFile(f.Name, f.Content, 0o600); err != nil {
@@ -119,9 +128,6 @@ func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []im
 	if err != nil {
 		t.Fatalf("what was made of the file is no experiment: %v\n%s", err, result.Text)
 	}
-	s := newServer(t)
-	s.answer = k.answer
-	var all []request
 	for _, v := range once(e) {
 		v.Target.Address = s.address
 		run(t, v)
@@ -130,7 +136,7 @@ func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []im
 	if t.Failed() {
 		t.Logf("%s", result.Text)
 	}
-	return s.texts(all, k.own, k.inOrder), result.Items
+	return all, result.Items
 }
 
 // once returns loads that send each flow of an experiment once, without pauses.

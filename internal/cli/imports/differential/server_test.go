@@ -19,8 +19,13 @@ import (
 	"unicode/utf8"
 )
 
-// written is the server's address in inputs and recordings. It is as long as any address of a real server.
-const written = "127.0.0.1:18080"
+// written is the server's address in inputs and recordings. It is as long as any address of a real server. Some inputs have
+// the port alone.
+const (
+	written     = writtenHost + writtenPort
+	writtenHost = "127.0.0.1:"
+	writtenPort = "18080"
+)
 
 // A server records the requests that it answers: of HTTP/1.1 as they were sent, and calls of gRPC.
 type server struct {
