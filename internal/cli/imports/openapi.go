@@ -1,13 +1,15 @@
 package imports
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"go.yaml.in/yaml/v3"
 
@@ -19,36 +21,73 @@ const maxDescription = 16 << 20
 
 // A document is a description of an API, in YAML or JSON, with the lines of its parts.
 type document struct {
-	d      *draft
-	root   *yaml.Node
-	within map[*yaml.Node]bool // schemas of which an example is being made
+	d       *draft
+	root    *yaml.Node
+	version string
+	made    map[*yaml.Node]bool   // schemas of which an example is being made
+	names   map[*yaml.Node]string // the references that led to schemas
+	budget  int                   // values that may still be made for a request
+	at      int                   // the line of the operation
+	title   string                // of the operation
 }
 
 // readOpenAPI makes a request of each operation of a description (OpenAPI 3, Swagger 2), with the examples that it has.
 func readOpenAPI(d *draft, src []byte) error {
 	var file yaml.Node
-	if err := yaml.Unmarshal(detab(src), &file); err != nil {
+	if err := yaml.Unmarshal(inYAML(src), &file); err != nil {
 		return fmt.Errorf("this is neither YAML nor JSON: %w", err)
 	}
 	if len(file.Content) == 0 {
 		return errors.New("the file is empty")
 	}
-	o := &document{d, file.Content[0], map[*yaml.Node]bool{}}
+	o := &document{d: d, root: file.Content[0], made: map[*yaml.Node]bool{}, names: map[*yaml.Node]string{}}
+	o.version = cmp.Or(o.text(o.root, "openapi"), o.text(o.root, "swagger"))
 	paths := o.get(o.root, "paths")
 	if paths == nil || paths.Kind != yaml.MappingNode {
 		return errors.New("this is no description of an API: it has no paths")
 	}
 	d.pass = true
-	server := o.server()
-	for i := 0; i+1 < len(paths.Content); i += 2 {
-		item := o.resolve(paths.Content[i+1], 0)
-		for k := 0; item != nil && item.Kind == yaml.MappingNode && k+1 < len(item.Content); k += 2 {
-			if method := item.Content[k].Value; slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch"}, method) {
-				o.operation(server, paths.Content[i].Value, method, item.Content[k], item, o.resolve(item.Content[k+1], 0))
+	for _, path := range o.entries(paths) {
+		if !strings.HasPrefix(path.name, "/") {
+			continue // an extension
+		}
+		item := o.resolve(path.value)
+		for _, part := range o.entries(item) {
+			switch part.name {
+			case "get", "put", "post", "delete", "options", "head", "patch", "trace", "query":
+				o.operation(path.name, part, item, o.resolve(part.value))
+			case "additionalOperations":
+				d.leave(part.line, path.name, "methods of its own are not carried over", "")
 			}
 		}
 	}
 	return nil
+}
+
+// escapes are those of JSON that the parser of YAML lacks: two that stand for one character, and that of a slash. An escaped
+// backslash begins none.
+var escapes = regexp.MustCompile(`\\(?:\\|/|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
+
+// inYAML returns a text that a parser of YAML can read, of one in JSON or YAML.
+func inYAML(src []byte) []byte {
+	src = detab(src)
+	if !strings.HasPrefix(strings.TrimSpace(string(src)), "{") {
+		return src
+	}
+	return escapes.ReplaceAllFunc(src, func(pair []byte) []byte {
+		if string(pair) == `\/` {
+			return []byte("/")
+		}
+		high, err := strconv.ParseUint(string(pair[min(2, len(pair)):min(6, len(pair))]), 16, 16)
+		if err != nil || len(pair) < 12 {
+			return pair
+		}
+		low, err := strconv.ParseUint(string(pair[8:12]), 16, 16)
+		if err != nil {
+			return pair
+		}
+		return []byte(string(utf16.DecodeRune(rune(high), rune(low))))
+	})
 }
 
 // detab puts blanks in the place of tabs before the first character of lines: JSON may have them, YAML not.
@@ -68,17 +107,65 @@ func detab(src []byte) []byte {
 	return out
 }
 
-// get returns the value of a key, with its references followed, or nil.
-func (o *document) get(n *yaml.Node, key string) *yaml.Node {
-	if n = o.resolve(n, 0); n == nil || n.Kind != yaml.MappingNode {
+// An entry is a key of a mapping with its value.
+type entry struct {
+	name  string
+	value *yaml.Node
+	line  int
+}
+
+// entries returns those of a mapping, in their order, with those that it merges in.
+func (o *document) entries(n *yaml.Node) []entry { return entriesOf(n, 0) }
+
+func entriesOf(n *yaml.Node, depth int) (all []entry) {
+	for ; n != nil && n.Kind == yaml.AliasNode && depth < maxDepth; depth++ {
+		n = n.Alias
+	}
+	if n == nil || n.Kind != yaml.MappingNode || depth >= maxDepth {
 		return nil
 	}
+	var merged []entry
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return o.resolve(n.Content[i+1], 0)
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.ShortTag() != "!!merge":
+			all = append(all, entry{key.Value, value, key.Line})
+		case value.Kind == yaml.SequenceNode:
+			for _, from := range value.Content {
+				merged = append(merged, entriesOf(from, depth+1)...)
+			}
+		default:
+			merged = append(merged, entriesOf(value, depth+1)...)
+		}
+	}
+	for _, m := range merged {
+		if !slices.ContainsFunc(all, func(e entry) bool { return e.name == m.name }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// own returns the value of a key as it stands in a mapping, or nil.
+func own(n *yaml.Node, key string) *yaml.Node {
+	for _, e := range entriesOf(n, 0) {
+		if e.name == key {
+			return e.value
 		}
 	}
 	return nil
+}
+
+// get returns the value of a key, with its references followed, or nil.
+func (o *document) get(n *yaml.Node, key string) *yaml.Node {
+	value := own(n, key)
+	if value == nil {
+		if n = o.resolve(n); n == nil {
+			return nil
+		}
+		value = own(n, key)
+	}
+	return o.resolve(value)
 }
 
 // text returns a scalar at a key, or "".
@@ -89,162 +176,256 @@ func (o *document) text(n *yaml.Node, key string) string {
 	return ""
 }
 
+// items returns those of a sequence at a key, with their references followed.
+func (o *document) items(n *yaml.Node, key string) (all []*yaml.Node) {
+	list := o.get(n, key)
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for _, item := range list.Content {
+		if item = o.resolve(item); item != nil {
+			all = append(all, item)
+		}
+	}
+	return all
+}
+
 // resolve follows references within the document. It returns nil if one leads elsewhere.
-func (o *document) resolve(n *yaml.Node, depth int) *yaml.Node {
-	for ; n != nil && depth < maxDepth; depth++ {
+func (o *document) resolve(n *yaml.Node) *yaml.Node {
+	name := ""
+	for depth := 0; n != nil && depth < maxDepth; depth++ {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
 			continue
 		}
-		if n.Kind != yaml.MappingNode {
-			return n
-		}
-		at := -1
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == "$ref" && n.Content[i+1].Kind == yaml.ScalarNode {
-				at = i + 1
+		ref := own(n, "$ref")
+		if ref == nil || ref.Kind != yaml.ScalarNode {
+			if name != "" {
+				o.names[n] = name
 			}
-		}
-		if at < 0 {
 			return n
 		}
-		path, local := strings.CutPrefix(n.Content[at].Value, "#/")
-		if !local {
-			o.d.leave(n.Content[at].Line, n.Content[at].Value, "other files are not read", "bundle the description to one file")
+		if n = o.referred(ref); n == nil {
 			return nil
 		}
-		next := o.root
-		for step := range strings.SplitSeq(path, "/") {
-			step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-			if decoded, err := url.PathUnescape(step); err == nil {
-				step = decoded
-			}
-			next = child(next, step)
-		}
-		n = next
+		name = ref.Value
 	}
 	return nil
 }
 
-// child returns the value of a key or of an index as it stands, or nil.
-func child(n *yaml.Node, step string) *yaml.Node {
-	if n == nil {
+// referred returns what a reference is to.
+func (o *document) referred(ref *yaml.Node) *yaml.Node {
+	path, local := strings.CutPrefix(ref.Value, "#")
+	if !local {
+		o.d.leave(ref.Line, ref.Value, "other files are not read", "bundle the description to one file")
 		return nil
 	}
-	if n.Kind == yaml.SequenceNode {
+	next := o.root
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if path == "" {
+			break
+		}
+		if decoded, err := url.PathUnescape(step); err == nil {
+			step = decoded
+		}
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		if next = child(next, step); next == nil {
+			o.d.leave(ref.Line, ref.Value, "nothing has this name", "")
+			return nil
+		}
+	}
+	return next
+}
+
+// child returns the value of a key or of an index as it stands, or nil.
+func child(n *yaml.Node, step string) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n != nil && n.Kind == yaml.SequenceNode {
 		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
 			return n.Content[i]
 		}
 		return nil
 	}
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == step {
-			return n.Content[i+1]
-		}
-	}
-	return nil
+	return own(n, step)
 }
 
-// server returns the URL that paths are relative to.
-func (o *document) server() string {
+// leave lists what is not carried over of an operation.
+func (o *document) leave(line int, what, why, hint string) {
+	o.d.leave(cmp.Or(line, o.at), o.title+": "+what, why, hint)
+}
+
+// server returns the URL that the paths of an operation are relative to: of its own servers, else of its path's, else of
+// the description's.
+func (o *document) server(item, operation *yaml.Node) string {
 	raw, at := "", 0
-	if servers := o.get(o.root, "servers"); servers != nil && len(servers.Content) > 0 {
-		first := o.resolve(servers.Content[0], 0)
+	for _, of := range []*yaml.Node{operation, item, o.root} {
+		servers := o.get(of, "servers")
+		if servers == nil || len(servers.Content) == 0 {
+			continue
+		}
+		first := o.resolve(servers.Content[0])
 		raw = o.text(first, "url")
-		if variables := o.get(first, "variables"); variables != nil && variables.Kind == yaml.MappingNode {
-			for i := 0; i+1 < len(variables.Content); i += 2 {
-				raw = strings.ReplaceAll(raw, "{"+variables.Content[i].Value+"}", o.text(variables.Content[i+1], "default"))
+		for _, v := range o.entries(o.get(first, "variables")) {
+			value := o.text(v.value, "default")
+			if choices := o.items(v.value, "enum"); value == "" && len(choices) > 0 {
+				value = choices[0].Value
 			}
+			raw = strings.ReplaceAll(raw, "{"+v.name+"}", value)
 		}
 		if at = servers.Line; len(servers.Content) > 1 {
 			o.d.leave(servers.Line, "servers", fmt.Sprintf("there are %d: the first one is loaded", len(servers.Content)), "name another one by --url")
 		}
-	} else if host := o.text(o.root, "host"); host != "" { // of Swagger 2
+		break
+	}
+	if host := o.text(o.root, "host"); raw == "" && host != "" { // of Swagger 2
 		scheme := "http"
-		if schemes := o.get(o.root, "schemes"); schemes != nil && len(schemes.Content) > 0 {
-			scheme = schemes.Content[0].Value
+		if schemes := o.items(o.root, "schemes"); len(schemes) > 0 {
+			scheme = schemes[0].Value
 		}
-		raw = scheme + "://" + host + o.text(o.root, "basePath")
+		raw = scheme + "://" + host
+	}
+	raw += o.text(o.root, "basePath")
+	if strings.HasPrefix(raw, "//") {
+		raw = "http:" + raw
 	}
 	switch {
 	case o.d.source.URL != "": // which has the path, too
 		return ""
 	case !strings.Contains(raw, "://"):
-		o.d.base = "http://127.0.0.1:8080"
+		o.d.base = cmp.Or(o.d.base, "http://127.0.0.1:8080")
 		o.d.leave(at, "servers", "the description does not name the server: it is taken to be "+o.d.base, "name it by --url")
+		if raw != "" && !strings.HasPrefix(raw, "/") {
+			raw = "/" + strings.TrimPrefix(raw, "./")
+		}
 	}
 	return strings.TrimSuffix(raw, "/")
 }
 
+// inPath are the parameters that stand in a path.
+var inPath = regexp.MustCompile(`\{([^{}]+)\}`)
+
 // operation adds the request of an operation.
-func (o *document) operation(server, path, method string, key, item, operation *yaml.Node) {
+func (o *document) operation(path string, key entry, item, operation *yaml.Node) {
 	if operation == nil {
 		return
 	}
-	r := request{line: key.Line, method: strings.ToUpper(method), name: o.text(operation, "operationId")}
+	o.at, o.budget = key.line, 1000
+	r := request{line: key.line, method: strings.ToUpper(key.name), name: o.text(operation, "operationId")}
+	o.title = cmp.Or(r.name, r.method+" "+path)
 	var query []string
-	form := []field{}
-	required := func(p *yaml.Node) bool { return o.text(p, "required") == "true" }
+	var form []formField
+	var cookies []pair
+	var content *yaml.Node
+	values := map[string]string{}
 	for _, p := range o.parameters(item, operation) {
-		name, value := o.text(p, "name"), o.value(p)
-		switch o.text(p, "in") {
-		case "path":
-			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
-		case "query":
-			if required(p) || o.hasExample(p) {
-				query = append(query, url.QueryEscape(name)+"="+url.QueryEscape(value))
+		name, in := o.text(p, "name"), o.text(p, "in")
+		if in == "body" {
+			content = p
+			continue
+		}
+		if in == "header" && o.ignored(name) {
+			o.leave(p.Line, name, "the specification ignores a parameter of this name", "the content and security say the field")
+			continue
+		}
+		if in != "path" && o.text(p, "required") != "true" && !o.hasExample(p) {
+			continue
+		}
+		s := o.style(p, in)
+		value := o.parameter(p, in)
+		switch {
+		case in == "formData":
+			form = append(form, formField{name, value, s, o.schema(p)})
+		case value == nil:
+			o.leave(p.Line, name, "the parameter has no value that can be sent", "")
+		case in == "path":
+			values[name] = o.segment(s, name, value)
+		case in == "query":
+			for _, pair := range o.pairs(s, name, value) {
+				query = append(query, pair.text())
 			}
-		case "header":
-			if required(p) || o.hasExample(p) {
-				r.headers = append(r.headers, plan.Header{Name: name, Value: value})
-			}
-		case "cookie":
-			if required(p) {
-				r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: name + "=" + value})
-			}
-		case "body":
-			r.body = o.json(o.get(p, "schema"))
-			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: "application/json"})
-		case "formData":
-			form = append(form, field{name, value})
+		case in == "querystring":
+			query = append(query, o.leftQuery(p))
+		case in == "header":
+			r.headers = append(r.headers, plan.Header{Name: name, Value: o.list(s, value, func(text string) string { return text })})
+		case in == "cookie":
+			cookies = append(cookies, o.pairs(s, name, value)...)
 		}
 	}
-	if len(form) > 0 {
-		r.body = []byte(encodeForm(form))
-		r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: "application/x-www-form-urlencoded"})
+	path = inPath.ReplaceAllStringFunc(path, func(m string) string {
+		name := m[1 : len(m)-1]
+		if value, is := values[name]; is {
+			return value
+		}
+		return o.d.variable(o.at, name, "", "")
+	})
+	o.cookies(&r, cookies)
+	switch body := o.get(operation, "requestBody"); {
+	case content != nil:
+		kind := o.consumed(operation, "application/json")
+		o.budget = 1000
+		o.content(&r, kind, content, nil)
+	case form != nil:
+		o.oldForm(&r, o.consumed(operation, "application/x-www-form-urlencoded"), form)
+	case body != nil:
+		o.body(&r, body)
 	}
-	o.body(&r, o.get(operation, "requestBody"))
-	o.security(&r, operation)
-	if r.url = server + path; len(query) > 0 {
-		r.url += "?" + strings.Join(query, "&")
+	query = append(query, o.security(&r, operation)...)
+	if r.url = o.server(item, operation) + path; len(query) > 0 {
+		separator := "?"
+		if strings.Contains(path, "?") {
+			separator = "&"
+		}
+		r.url += separator + strings.Join(query, "&")
 	}
 	step := o.d.add(r)
 	if step == nil {
 		return
 	}
 	var codes []string
-	if responses := o.get(operation, "responses"); responses != nil && responses.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(responses.Content); i += 2 {
-			if code := strings.ToLower(responses.Content[i].Value); len(code) == 3 && code[0] == '2' {
-				codes = append(codes, code)
-			}
+	for _, response := range o.entries(o.get(operation, "responses")) {
+		if code := strings.ToLower(response.name); len(code) == 3 && code[0] == '2' {
+			codes = append(codes, code)
 		}
 	}
 	step.Status = strings.Join(codes, ", ")
+}
+
+// leftQuery lists a parameter that is a query as a whole.
+func (o *document) leftQuery(p *yaml.Node) string {
+	o.leave(p.Line, o.text(p, "name"), "a query as a whole is not made", "give it to the path of the step")
+	return ""
+}
+
+// ignored tells whether the specification has a header field said elsewhere.
+func (o *document) ignored(name string) bool {
+	lower := strings.ToLower(name)
+	return strings.HasPrefix(o.version, "3") && (lower == "accept" || lower == "content-type" || lower == "authorization")
+}
+
+// consumed returns the media type of what an operation of Swagger 2 consumes: JSON if it may be.
+func (o *document) consumed(operation *yaml.Node, otherwise string) string {
+	all := o.items(operation, "consumes")
+	if all == nil {
+		all = o.items(o.root, "consumes")
+	}
+	var kinds []string
+	for _, kind := range all {
+		kinds = append(kinds, kind.Value)
+	}
+	if slices.Contains(kinds, otherwise) || len(kinds) == 0 {
+		return otherwise
+	}
+	return kinds[0]
 }
 
 // parameters returns those of an operation, with those of its path that it does not replace.
 func (o *document) parameters(item, operation *yaml.Node) (all []*yaml.Node) {
 	seen := map[string]bool{}
 	for _, of := range []*yaml.Node{operation, item} {
-		list := o.get(of, "parameters")
-		if list == nil {
-			continue
-		}
-		for _, p := range list.Content {
-			p = o.resolve(p, 0)
-			key := o.text(p, "in") + " " + o.text(p, "name")
-			if p != nil && !seen[key] {
+		for _, p := range o.items(of, "parameters") {
+			if key := o.text(p, "in") + " " + o.text(p, "name"); !seen[key] {
 				seen[key] = true
 				all = append(all, p)
 			}
@@ -255,284 +436,64 @@ func (o *document) parameters(item, operation *yaml.Node) (all []*yaml.Node) {
 
 // hasExample tells whether the description has a value for a parameter.
 func (o *document) hasExample(p *yaml.Node) bool {
-	schema := o.get(p, "schema")
-	for _, of := range []*yaml.Node{p, schema} {
-		for _, key := range []string{"example", "examples", "default"} {
-			if o.get(of, key) != nil {
-				return true
-			}
-		}
+	of := []*yaml.Node{p}
+	of = append(of, o.schema(own(p, "schema"))...)
+	if content := o.entries(o.get(p, "content")); len(content) > 0 {
+		of = append(of, content[0].value)
 	}
-	return false
+	return slices.ContainsFunc(of, func(n *yaml.Node) bool {
+		return o.get(n, "example") != nil || o.get(n, "examples") != nil || o.get(n, "default") != nil
+	})
 }
 
-// value returns the value of a parameter as text.
-func (o *document) value(p *yaml.Node) string {
-	of := p
-	if schema := o.get(p, "schema"); schema != nil && o.get(p, "example") == nil && o.get(p, "examples") == nil {
-		of = schema
+// parameter returns the value of a parameter.
+func (o *document) parameter(p *yaml.Node, in string) any {
+	if content := o.entries(o.get(p, "content")); len(content) > 0 {
+		value := o.sample(o.resolve(content[0].value))
+		if text, is := value.(string); is && !isJSON(content[0].name) {
+			return text
+		}
+		if !isJSON(content[0].name) {
+			o.leave(content[0].line, o.text(p, "name"), "dyno makes no "+content[0].name+": the parameter is in JSON", "")
+		}
+		return string(inJSON(value))
 	}
-	text := o.json(of)
-	var s string
-	if json.Unmarshal(text, &s) == nil {
-		return s
+	if own(p, "schema") == nil && o.get(p, "example") == nil && o.get(p, "examples") == nil || in == "formData" { // of Swagger 2
+		return o.example(o.schema(p), 0)
 	}
-	var list []any
-	if json.Unmarshal(text, &list) == nil && len(list) > 0 {
-		return fmt.Sprint(list[0])
-	}
-	return string(text)
+	return o.sample(p)
 }
 
-// body takes over the content of a request: in JSON if it may be.
-func (o *document) body(r *request, body *yaml.Node) {
-	content := o.get(body, "content")
-	if content == nil || content.Kind != yaml.MappingNode || len(content.Content) < 2 {
-		return
-	}
-	kind, media := content.Content[0].Value, o.resolve(content.Content[1], 0)
-	for i := 0; i+1 < len(content.Content); i += 2 {
-		if strings.Contains(content.Content[i].Value, "json") {
-			kind, media = content.Content[i].Value, o.resolve(content.Content[i+1], 0)
-			break
-		}
-	}
-	of := media
-	if schema := o.get(media, "schema"); schema != nil && o.get(media, "example") == nil && o.get(media, "examples") == nil {
-		of = schema
-	}
-	text := o.json(of)
-	switch {
-	case strings.Contains(kind, "json"):
-		r.body = text
-	case kind == "application/x-www-form-urlencoded":
-		var object map[string]any
-		_ = json.Unmarshal(text, &object) // of which nothing is known then
-		var form []field
-		for _, name := range sortedNames(object) {
-			form = append(form, field{name, fmt.Sprint(object[name])})
-		}
-		r.body = []byte(encodeForm(form))
-	default:
-		var s string
-		if json.Unmarshal(text, &s) != nil {
-			o.d.leave(content.Line, r.name+": "+kind, "dyno makes no such content: the request has none", "give the step its body")
-			return
-		}
-		r.body = []byte(s)
-	}
-	r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
-}
-
-// security gives the request the credentials that it needs, as variables.
-func (o *document) security(r *request, operation *yaml.Node) {
+// security gives the request the credentials that it needs, as variables. It returns those of the query.
+func (o *document) security(r *request, operation *yaml.Node) (query []string) {
 	needs := o.get(operation, "security")
 	if needs == nil {
 		needs = o.get(o.root, "security")
 	}
 	if needs == nil || len(needs.Content) == 0 {
-		return
-	}
-	first := o.resolve(needs.Content[0], 0)
-	if first == nil || first.Kind != yaml.MappingNode {
-		return
+		return nil
 	}
 	schemes := o.get(o.get(o.root, "components"), "securitySchemes")
 	if schemes == nil {
 		schemes = o.get(o.root, "securityDefinitions")
 	}
-	for i := 0; i+1 < len(first.Content); i += 2 {
-		name := first.Content[i].Value
-		s := o.get(schemes, name)
+	for _, need := range o.entries(o.resolve(needs.Content[0])) {
+		s := o.get(schemes, need.name)
+		given := func() string { return o.d.variable(need.line, need.name, "", "") }
 		switch kind := o.text(s, "type") + " " + strings.ToLower(o.text(s, "scheme")); {
 		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "header":
-			r.headers = append(r.headers, plan.Header{Name: o.text(s, "name"), Value: o.d.variable(first.Line, name, "", "")})
+			r.headers = append(r.headers, plan.Header{Name: o.text(s, "name"), Value: given()})
+		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "query":
+			query = append(query, percentEncode(o.text(s, "name"), "")+"="+url.QueryEscape(given()))
+		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "cookie":
+			r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: o.text(s, "name") + "=" + given()})
 		case kind == "http bearer", strings.HasPrefix(kind, "oauth2"), strings.HasPrefix(kind, "openIdConnect"):
-			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Bearer " + o.d.variable(first.Line, name, "", "")})
+			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Bearer " + given()})
 		case kind == "http basic", strings.HasPrefix(kind, "basic"):
-			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Basic " + o.d.variable(first.Line, name, "", "")})
+			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Basic " + given()})
 		default:
-			o.d.leave(first.Content[i].Line, "security "+name, "dyno does not authorize requests in this way", "give the step the header field that it needs")
+			o.d.leave(need.line, "security "+need.name, "dyno does not authorize requests in this way", "give the step the header field that it needs")
 		}
 	}
-}
-
-// json returns an example of a schema, or what a parameter or a content has for one.
-func (o *document) json(n *yaml.Node) []byte {
-	budget := 1000
-	text, err := json.Marshal(o.example(n, 0, &budget))
-	if err != nil {
-		return []byte("null")
-	}
-	return text
-}
-
-// An object is what JSON calls so, with its members in their order.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
-
-// MarshalJSON keeps the order.
-func (o object) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, m := range o {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(m.value)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(append(b, name...), ':'), value...)
-	}
-	return append(b, '}'), nil
-}
-
-// plain returns what a node says, as JSON has it.
-func plain(n *yaml.Node, depth int) any {
-	if n == nil || depth > maxDepth {
-		return nil
-	}
-	switch n.Kind {
-	case yaml.AliasNode:
-		return plain(n.Alias, depth+1)
-	case yaml.MappingNode:
-		out := object{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			out = append(out, member{n.Content[i].Value, plain(n.Content[i+1], depth+1)})
-		}
-		return out
-	case yaml.SequenceNode:
-		out := []any{}
-		for _, item := range n.Content {
-			out = append(out, plain(item, depth+1))
-		}
-		return out
-	}
-	switch n.Tag {
-	case "!!int", "!!float":
-		if json.Valid([]byte(n.Value)) {
-			return json.RawMessage(n.Value)
-		}
-	case "!!bool":
-		return n.Value == "true"
-	case "!!null":
-		return nil
-	}
-	return n.Value
-}
-
-// example makes a value of a schema: what it has for one, or the simplest that it allows.
-func (o *document) example(n *yaml.Node, depth int, budget *int) any {
-	if *budget--; n == nil || depth > maxDepth || *budget < 0 {
-		return nil
-	}
-	if n = o.resolve(n, 0); n == nil || o.within[n] {
-		return nil // a schema within itself
-	}
-	o.within[n] = true
-	defer delete(o.within, n)
-	for _, key := range []string{"example", "default", "const"} {
-		if e := o.get(n, key); e != nil {
-			return plain(e, 0)
-		}
-	}
-	if e := o.get(n, "examples"); e != nil && len(e.Content) > 0 {
-		if e.Kind == yaml.SequenceNode {
-			return plain(e.Content[0], 0)
-		}
-		return plain(o.get(e.Content[1], "value"), 0)
-	}
-	if e := o.get(n, "enum"); e != nil && len(e.Content) > 0 {
-		return plain(e.Content[0], 0)
-	}
-	if all := o.get(n, "allOf"); all != nil {
-		var out object
-		for _, part := range all.Content {
-			if more, is := o.example(part, depth+1, budget).(object); is {
-				out = append(out, more...)
-			}
-		}
-		more, _ := o.properties(n, depth, budget)
-		return append(out, more...)
-	}
-	for _, key := range []string{"oneOf", "anyOf"} {
-		if any := o.get(n, key); any != nil && len(any.Content) > 0 {
-			return o.example(any.Content[0], depth+1, budget)
-		}
-	}
-	if out, is := o.properties(n, depth, budget); is {
-		return out
-	}
-	return o.simplest(n, depth, budget)
-}
-
-// properties makes an object of a schema that has some.
-func (o *document) properties(n *yaml.Node, depth int, budget *int) (out object, is bool) {
-	properties := o.get(n, "properties")
-	if properties == nil || properties.Kind != yaml.MappingNode {
-		return nil, false
-	}
-	out = object{}
-	for i := 0; i+1 < len(properties.Content); i += 2 {
-		p := o.resolve(properties.Content[i+1], 0)
-		if o.text(p, "readOnly") == "true" || *budget <= 0 {
-			continue
-		}
-		if value := o.example(p, depth+1, budget); value != nil {
-			out = append(out, member{properties.Content[i].Value, value})
-		}
-	}
-	return out, true
-}
-
-// simplest makes a value of a schema by its type.
-func (o *document) simplest(n *yaml.Node, depth int, budget *int) any {
-	kind := o.text(n, "type")
-	if list := o.get(n, "type"); list != nil && list.Kind == yaml.SequenceNode && len(list.Content) > 0 {
-		kind = list.Content[0].Value
-	}
-	switch kind {
-	case "array":
-		item := o.example(o.get(n, "items"), depth+1, budget)
-		if item == nil {
-			return []any{}
-		}
-		return []any{item}
-	case "integer", "number":
-		if least := o.text(n, "minimum"); least != "" && json.Valid([]byte(least)) {
-			return json.RawMessage(least)
-		}
-		return 1
-	case "boolean":
-		return true
-	case "object":
-		return object{}
-	case "string":
-		switch o.text(n, "format") {
-		case "date-time":
-			return "2025-01-01T00:00:00Z"
-		case "date":
-			return "2025-01-01"
-		case "uuid":
-			return "00000000-0000-4000-8000-000000000000"
-		case "email":
-			return "user@example.com"
-		case "uri", "url":
-			return "https://example.com/"
-		}
-		least, err := strconv.Atoi(o.text(n, "minLength"))
-		if err != nil || least < len("string") || least > maxInline {
-			return "string"
-		}
-		return strings.Repeat("x", least)
-	}
-	return nil
+	return query
 }
