@@ -410,9 +410,6 @@ func (j *jmeter) cookies(e *element) {
 	if j.d.scenario.Cookies = true; e.prop("CookieManager.clearEachIteration") == "true" {
 		j.d.leave(e.line, e.title(), "cookies stay until the user ends, and not until the iteration does", "")
 	}
-	if list := e.find("CookieManager.cookies"); list != nil && len(list.children) > 0 {
-		j.d.leave(e.line, e.title(), "cookies that the plan has are not sent", "give the steps the header field Cookie")
-	}
 }
 
 // element carries an element over, with what is below it.

@@ -76,6 +76,7 @@ func (j *jmeter) sampler(e *element, sc scope) {
 	s.r = request{line: e.line, name: e.title(), method: cmp.Or(s.text(s.prop("HTTPSampler.method")), "GET")}
 	s.headers()
 	s.url()
+	s.cookies()
 	s.body()
 	s.others()
 	step := j.d.add(s.r)
@@ -120,8 +121,8 @@ func (s *jmeterSampler) headers() {
 			case lower == "connection":
 				s.leave("dyno decides on its connections itself: the header field Connection is not sent", "load.requests_per_connection closes connections")
 			default:
-				if strings.ContainsFunc(value, func(r rune) bool { return r >= utf8.RuneSelf && r != '\ue000' && r != '\ue001' }) {
-					s.leave("JMeter sends a question mark for each character of "+name+" that is not in ASCII", "")
+				if strings.ContainsFunc(oneMark.ReplaceAllLiteralString(value, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
+					s.leave("JMeter sends "+name+" in ISO-8859-1, and dyno in UTF-8", "")
 				}
 				if hasHeader(all, name) {
 					s.leave("the header fields "+name+" become one, with a comma between their values", "")
@@ -131,6 +132,46 @@ func (s *jmeterSampler) headers() {
 		}
 	}
 	s.r.headers = all
+}
+
+// cookies sends the cookies that the closest manager has for the URL, in place of those that header fields have.
+func (s *jmeterSampler) cookies() {
+	if len(s.scope.cookies) == 0 {
+		return
+	}
+	list := s.scope.cookies[0].find("CookieManager.cookies")
+	if list == nil {
+		return
+	}
+	target, err := url.Parse(s.j.d.knownHost(s.r.url))
+	if err != nil {
+		s.leave("cookies that the plan has are not sent", "give the step the header field Cookie")
+		return
+	}
+	type cookie struct{ path, text string }
+	var sent []cookie
+	for _, c := range list.children {
+		domain, path := s.text(c.prop("Cookie.domain")), s.text(c.prop("Cookie.path"))
+		value := s.text(c.raw("Cookie.value"))
+		switch bare := strings.TrimPrefix(domain, "."); {
+		case bare == "", target.Hostname() != bare && !strings.HasSuffix(target.Hostname(), "."+bare):
+		case c.prop("Cookie.secure") == "true" && target.Scheme != "https", !strings.HasPrefix(cmp.Or(target.Path, "/"), path):
+		case strings.ContainsAny(value, " ,;\""):
+			s.leave("JMeter puts the cookie "+c.attrs["name"]+" in quotes, and it is not sent", "give the step the header field Cookie")
+		default:
+			sent = append(sent, cookie{path, c.attrs["name"] + "=" + value})
+		}
+	}
+	if len(sent) == 0 {
+		return
+	}
+	slices.SortStableFunc(sent, func(a, b cookie) int { return len(b.path) - len(a.path) })
+	var all []string
+	for _, c := range sent {
+		all = append(all, c.text)
+	}
+	s.r.headers = slices.DeleteFunc(s.r.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Cookie") })
+	s.r.headers = append(s.r.headers, plan.Header{Name: "Cookie", Value: strings.Join(all, "; ")})
 }
 
 // url sets the URL. It has the arguments as its query if the method sends no form.
@@ -184,6 +225,11 @@ func (s *jmeterSampler) url() {
 	s.r.url = scheme + "://" + domain
 	if standard := map[string]string{"http": "80", "https": "443"}[scheme]; port != "" && port != "0" && port != standard {
 		s.r.url += ":" + port
+		for i := range s.r.headers {
+			if h := &s.r.headers[i]; strings.EqualFold(h.Name, "Host") && !strings.Contains(h.Value, ":") {
+				h.Value += ":" + port // as JMeter does
+			}
+		}
 	}
 	s.r.url += path
 }
@@ -461,9 +507,6 @@ func (s *jmeterSampler) others() {
 		j.closing++
 	} else {
 		j.keeping++
-	}
-	if upper := strings.ToUpper(s.r.method); upper != s.r.method {
-		s.leave("JMeter knows no method "+s.r.method+", and does not send this request", "write it in capitals")
 	}
 }
 

@@ -248,6 +248,10 @@ func (j *jmeter) call(line int, p jmeterPart) string {
 				return d.mark(fmt.Sprintf("random_string(%d)", n))
 			}
 		}
+	case "__intSum", "__longSum":
+		if sum, is := jmeterSum(args); is {
+			return sum
+		}
 	case "__V":
 		if _, known := j.values[arg(0)]; !known && !j.changes[arg(0)] && j.columns[arg(0)] == "" && !strings.Contains(arg(0), markBegin) {
 			if len(args) > 1 {
@@ -273,6 +277,19 @@ func (j *jmeter) call(line int, p jmeterPart) string {
 	}
 	d.leave(line, p.text, "dyno has no such function: it is sent as it stands there", "dyno help templates lists what there is")
 	return p.text
+}
+
+// jmeterSum returns the sum of arguments, if all are whole numbers.
+func jmeterSum(args []string) (sum string, is bool) {
+	total := int64(0)
+	for _, text := range args {
+		n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32)
+		if err != nil {
+			return "", false
+		}
+		total += n
+	}
+	return strconv.FormatInt(total, 10), len(args) > 1
 }
 
 // jmeterEncode encodes a text as forms do, which is what JMeter does in queries, too. Marks stay, as encoded ones.

@@ -282,7 +282,7 @@ func (s *server) text(r request, own []omission) string {
 			field = boundaryOf.ReplaceAllLiteralString(field, "boundary=BOUNDARY")
 			r.body = bytes.ReplaceAll(r.body, []byte("--"+m[1]), []byte("--BOUNDARY"))
 		}
-		field = strings.ReplaceAll(field, s.address, written)
+		field = strings.ReplaceAll(field, ":"+strings.TrimPrefix(s.address, writtenHost), ":"+writtenPort)
 		left := func(o omission) bool { return regexp.MustCompile(`\A(?:` + o.pattern + `)\z`).MatchString(field) }
 		if !slices.ContainsFunc(omitted, left) && !slices.ContainsFunc(own, left) {
 			fields = append(fields, field)
