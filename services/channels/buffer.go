@@ -23,6 +23,9 @@ var errDone = errors.New("all settled")
 // handed out, and some of them are not settled.
 var errFinal = errors.New("handed out, not settled")
 
+// errNudged is returned by buffer.take after buffer.nudge.
+var errNudged = errors.New("nudged")
+
 // A buffer holds the records of a channel from their arrival until the sink has them for
 // good. The channel's counts are kept here. Records are in the order of their numbers:
 // first the sent ones, which were given to the sink at least once, then the queued ones.
@@ -34,6 +37,7 @@ type buffer struct {
 	mu   sync.Mutex
 	room sync.Cond // uses mu; a producer waits for space
 	work sync.Cond // uses mu; the sink waits for records, or until all are settled
+	done sync.Cond // uses mu; framed peers wait until theirs are settled
 
 	// mu guards all of these.
 	sent, queue queue
@@ -45,6 +49,7 @@ type buffer struct {
 	through     uint64 // every record up to this number is settled or dropped
 	pos         position
 	closed      bool // no more will be pushed
+	nudged      bool // take is to return
 	waiting     int  // records that have arrived and wait for room
 
 	received, delivered, droppedN, deliveredBytes uint64
@@ -62,13 +67,13 @@ type entry struct {
 // Its sink has every record up to floor.
 func newBuffer(limit Buffer, seq, floor uint64, pos position) *buffer {
 	b := &buffer{limit: limit, seq: seq, through: seq, floor: floor, pos: pos}
-	b.room.L, b.work.L = &b.mu, &b.mu
+	b.room.L, b.work.L, b.done.L = &b.mu, &b.mu, &b.mu
 	return b
 }
 
-// push adds a record. If the buffer's outcome is to block, push waits for room until ctx
-// is done. pos is the position at which the source continues after this record.
-func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos position) outcome {
+// push adds a record and returns its number. If the buffer's outcome is to block, push waits for
+// room until ctx is done. pos is the position at which the source continues after this record.
+func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos position) (outcome, uint64) {
 	sum := castagnoli(0, payload)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +83,7 @@ func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos po
 		case Block:
 			b.waiting++
 			if !b.wait(ctx, &b.room, func() bool { return !b.full(len(payload)) }) {
-				return abandoned
+				return abandoned, 0
 			}
 			b.waiting--
 		case DropOldest:
@@ -97,13 +102,13 @@ func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos po
 	case b.full(len(payload)):
 		b.bytes += len(payload) // drop subtracts it again
 		b.drop(e)
-		return dropped
+		return dropped, e.Seq
 	default:
 		b.bytes += len(payload)
 		b.queue.push(e)
 		b.work.Broadcast()
 	}
-	return admitted
+	return admitted, e.Seq
 }
 
 func (b *buffer) full(n int) bool {
@@ -124,26 +129,47 @@ func (b *buffer) drop(e entry) {
 		before.through, before.pos = e.through, e.pos
 		return
 	}
-	b.through, b.pos = e.through, e.pos
+	b.reach(e)
 }
 
 // settled counts an entry as delivered.
 func (b *buffer) settled(e entry) {
 	b.delivered++
 	b.deliveredBytes += uint64(len(e.Payload))
+	b.reach(e)
+}
+
+// reach notes that everything up to an entry is settled or dropped.
+func (b *buffer) reach(e entry) {
 	b.through, b.pos = e.through, e.pos
+	b.done.Broadcast()
+}
+
+// awaitSettled waits until every record up to a number is settled or dropped, or ctx is done. It
+// returns the number up to which all are.
+func (b *buffer) awaitSettled(ctx context.Context, number uint64) (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.wait(ctx, &b.done, func() bool { return b.through >= number }) {
+		return 0, context.Cause(ctx)
+	}
+	return b.through, nil
 }
 
 // take appends records for the sink to out: at most max of them, with about maxBytes of
 // payload, and so that at most window are unsettled. It waits for the first. It returns
-// errDone when everything is done, errFinal when all that is left is to settle, and the
-// cause of ctx when ctx is done.
+// errDone when everything is done, errFinal when all that is left is to settle, errNudged after
+// nudge, and the cause of ctx when ctx is done.
 func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window int) ([]Record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	available := func() bool { return b.next < b.sent.len() || b.queue.len() > 0 && b.sent.len() < window }
-	if !b.wait(ctx, &b.work, func() bool { return available() || b.closed && b.queue.len() == 0 }) {
+	if !b.wait(ctx, &b.work, func() bool { return b.nudged || available() || b.closed && b.queue.len() == 0 }) {
 		return out, context.Cause(ctx)
+	}
+	if b.nudged {
+		b.nudged = false
+		return out, errNudged
 	}
 	if !available() {
 		if b.sent.len() > 0 {
@@ -222,6 +248,14 @@ func (b *buffer) rewind() {
 	b.work.Broadcast()
 }
 
+// nudge makes take return, now or the next time.
+func (b *buffer) nudge() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.nudged = true
+	b.work.Broadcast()
+}
+
 // close records that nothing more will be pushed.
 func (b *buffer) close() {
 	b.mu.Lock()
@@ -238,12 +272,12 @@ func (b *buffer) unsettled() (n int, seq uint64) {
 	return b.next, b.seq
 }
 
-// halfUnsettled reports whether the handed-out and unsettled records take half of the
-// buffer.
-func (b *buffer) halfUnsettled() bool {
+// manyUnsettled reports whether the handed-out and unsettled records take half of the
+// buffer, or are as many as most.
+func (b *buffer) manyUnsettled(most int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return 2*b.next >= b.limit.Records || 2*b.handed >= b.limit.Bytes
+	return 2*b.next >= b.limit.Records || 2*b.handed >= b.limit.Bytes || b.next >= most
 }
 
 // settledThrough returns the number up to which every record is delivered or dropped, and

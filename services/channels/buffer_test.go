@@ -50,7 +50,7 @@ func TestBufferAccounts(t *testing.T) {
 					continue
 				}
 				pushed++
-				if b.push(ctx, 0, make([]byte, rapid.IntRange(0, 3).Draw(t, "size")), position{Offset: int64(pushed)}) == dropped {
+				if became, _ := b.push(ctx, 0, make([]byte, rapid.IntRange(0, 3).Draw(t, "size")), position{Offset: int64(pushed)}); became == dropped {
 					lost++
 				}
 			case "take":
@@ -130,7 +130,7 @@ func TestBufferBlocks(t *testing.T) {
 		results := make(chan outcome)
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 2 {
-			go func() { results <- b.push(ctx, 0, nil, position{}) }()
+			go func() { became, _ := b.push(ctx, 0, nil, position{}); results <- became }()
 		}
 		synctest.Wait()
 		balance(t, b)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -181,6 +182,15 @@ type flaky struct {
 	loop     sync.WaitGroup
 }
 
+// settling has settled what it has handled.
+type settling func(StreamID, Record) error
+
+func (s settling) handle(id StreamID, r Record) (uint64, error) { return r.Seq, s(id, r) }
+
+func (s settling) settled() uint64 { return math.MaxUint64 }
+
+func (s settling) awaitSettled(context.Context, uint64) (uint64, error) { return s.settled(), nil }
+
 func newFlaky(t *testing.T, seed uint64, handle func(StreamID, Record) error) *flaky {
 	f := &flaky{t: t, handle: handle, rng: rand.New(rand.NewPCG(seed, 1))}
 	f.receiver = newReceiver(64<<10, 0, &f.count)
@@ -232,7 +242,7 @@ func (f *flaky) accept() {
 		f.conns.Go(func() {
 			defer conn.Close()
 			// How it ends is chance; what was handled is checked.
-			_ = f.receiver.serve(ctx, &dying{TCPConn: conn.(*net.TCPConn), sink: f, budget: budget}, f.handle)
+			_ = f.receiver.serve(ctx, ctx, &dying{TCPConn: conn.(*net.TCPConn), sink: f, budget: budget}, settling(f.handle))
 		})
 		if !f.isSteady() && f.roll(3) == 0 {
 			// Nobody listens for a moment; then a new process does.

@@ -55,9 +55,13 @@
 // of them.
 //
 // Such a peer is a channel whose source listens with framing: framed. It acknowledges a
-// record when its own buffer has taken it, and leaves out those that it had before. It
-// remembers the last numbers of 1,024 streams, of all that are connected and else of the
-// latest, until its process ends.
+// record when its own sink has it for good, or when it was dropped and counted, and leaves
+// out those that it had before. So what the first of several channels calls delivered is
+// at the end of the last. It remembers the last numbers of 1,024 streams, of all that are
+// connected and else of the latest, until its process ends.
+//
+// A sink's file that is synced at intervals is synced sooner if its records came from framed
+// peers: after 10 ms, or 512 records, because the peers wait for it.
 //
 // # What is guaranteed
 //
@@ -65,7 +69,11 @@
 //
 //	sink              records reach it
 //	tcp, framed       exactly once, to a channel with a framed source that goes on running
-//	file, any format  exactly once: a failed write is cut off and repeated
+//	file, any format  exactly once: a failed write is cut off and repeated. Whether the file
+//	                  at the path is still the open one is looked at each second and before
+//	                  records count as delivered. If not, what does not count yet is cut off,
+//	                  and goes to the file that is at the path then. Who copies or compresses
+//	                  the old one in that moment may have it as well
 //	tcp, raw          at most once: what the kernel took counts as delivered, and is
 //	                  lost if the peer dies. The peer may see the start of a record, and
 //	                  then all of it on the next connection.
@@ -80,7 +88,7 @@
 //	position was last saved are delivered again;
 //	sockets and standard input: records that were received and not delivered are lost with
 //	the process. They are reported as pending if it ends in an orderly way;
-//	framed peers: nothing more is lost, since they keep what was not acknowledged. Records
+//	framed peers: nothing is lost, since they keep what was not acknowledged. Records
 //	that were delivered and whose acknowledgement was lost with the process come twice.
 //
 // The producer on a socket gets no acknowledgement. Bytes that it wrote and the channel has
@@ -90,10 +98,13 @@
 //
 // A followed file may be rotated by renaming it within its directory, and may be truncated.
 // Files that had the path while the channel was following are read in their order, also
-// after a restart, if they are still in the directory. A file that gets the path and is
+// after a restart, if they are still in the directory. A file that was removed is let go once
+// it has been read and was quiet for rotate_wait. A file that gets the path and is
 // rotated away while the process is not running is never seen. After a crash, this also
 // applies to a file that was rotated away and followed by another one since the position
 // was last saved. A file that is truncated and rotated away while the process is not
 // running counts as gone. A file that is truncated and then grows beyond the old position
-// between two checks cannot be distinguished from a file that only grew.
+// between two checks is told from one that only grew by its first 256 bytes.
+//
+// A path that cannot be followed or opened for a while is tried again, and counted.
 package channels

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,14 +83,32 @@ func (s *state) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("save position: %w", errors.Join(err, os.Remove(f.Name())))
 	}
+	if err := syncFolder(path); err != nil {
+		return fmt.Errorf("save position: %w", err)
+	}
 	return nil
 }
+
+// syncFolder has the name of a file outlive a crash.
+func syncFolder(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EINVAL) {
+		err = nil // the file system keeps names in its own way
+	}
+	return errors.Join(err, d.Close())
+}
+
+// isRemoved tells whether an open file has no name any more.
+func isRemoved(info os.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 0 }
 
 // A followSource follows a file that is appended to, rotated and truncated. It only reads
 // its files, so an error on closing one loses nothing.
 type followSource struct {
 	config Source
-	again  bool // find has found where an earlier process stopped
 	count  *counters
 	log    *slog.Logger
 
@@ -100,6 +119,10 @@ type followSource struct {
 	split splitter
 	buf   []byte
 	path  pathWatch
+
+	quietSince time.Time // nothing came since
+	replaced   bool      // the file has been rotated away or removed, as far as is known
+	atEnd      bool      // the last read found nothing
 }
 
 func (s *followSource) close() error {
@@ -114,50 +137,29 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	s.split = splitter{lengths: s.config.Framing == Length, max: s.config.MaxRecordBytes}
 	s.buf = make([]byte, 64<<10)
 	defer func() { _ = s.close() }() // it has no error
-	if !s.again {
-		if err := s.open(b); err != nil {
-			return err
-		}
-	}
 	changes := s.path.watch(ctx, s.log)
 	poll := time.NewTimer(0)
 	defer poll.Stop()
-	quietSince, replaced := time.Now(), false
+	s.quietSince = time.Now()
+	failing := ""
 	for ctx.Err() == nil {
-		if err := s.path.look(); err != nil {
+		wait, err := s.turn(hard, b)
+		switch {
+		case hard.Err() != nil && err != nil:
 			return err
+		case err != nil:
+			s.count.sourceErrors.Add(1)
+			wait = s.config.Poll
+			if failing != err.Error() {
+				failing = err.Error()
+				s.log.Warn("source failed, will try again", "path", s.config.Path, "in", wait, "err", err)
+			}
+		case failing != "":
+			failing = ""
+			s.log.Info("source goes on", "path", s.config.Path)
 		}
-		if s.file == nil {
-			if err := s.begin(s.path.next(), 0); err != nil {
-				return err
-			}
-			quietSince, replaced = time.Now(), false
-		}
-		wait := s.config.Poll
-		if s.file != nil {
-			n, err := s.step(hard, b)
-			if err != nil {
-				return err
-			}
-			truncated, err := s.truncated(b)
-			if err != nil {
-				return err
-			}
-			if n > 0 || truncated {
-				quietSince = time.Now()
-				continue
-			}
-			if s.path.replaced() {
-				if !replaced {
-					// The writer may not have noticed the rotation yet.
-					quietSince, replaced = time.Now(), true
-				}
-				wait = min(wait, s.config.RotateWait-time.Since(quietSince))
-				if wait <= 0 {
-					s.finish(hard, b)
-					continue
-				}
-			}
+		if wait <= 0 {
+			continue
 		}
 		poll.Reset(wait)
 		select {
@@ -169,25 +171,82 @@ func (s *followSource) run(ctx, hard context.Context, b *buffer) error {
 	return nil
 }
 
-// open opens the file at the path. A file that does not exist yet is not an error.
+// turn looks at the path and reads a piece of the file. It returns how long there is nothing to
+// do, unless something changes.
+func (s *followSource) turn(hard context.Context, b *buffer) (wait time.Duration, err error) {
+	if err := s.path.look(); err != nil {
+		return 0, err
+	}
+	if s.file == nil {
+		f := s.path.next()
+		if f == nil {
+			return s.config.Poll, nil
+		}
+		if err := s.begin(f, 0); err != nil {
+			return 0, err
+		}
+		b.goOnAt(s.at)
+		s.quietSince, s.replaced = time.Now(), false
+	}
+	n, err := s.step(hard, b)
+	if err != nil {
+		return 0, err
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("follow: %w", err)
+	}
+	if info.Size() < s.read {
+		s.truncated(b)
+		n++
+	}
+	if n > 0 {
+		s.quietSince = time.Now()
+		return 0, nil
+	}
+	removed := isRemoved(info)
+	if !removed && !s.path.replaced() {
+		return s.config.Poll, nil
+	}
+	if !s.replaced {
+		// The writer may not have noticed the rotation yet.
+		s.quietSince, s.replaced = time.Now(), true
+	}
+	if wait = min(s.config.Poll, s.config.RotateWait-time.Since(s.quietSince)); wait <= 0 {
+		s.finish(hard, b, removed)
+	}
+	return wait, nil
+}
+
+// open opens the file at the path, for the first time. A file that does not exist yet is not an error.
 func (s *followSource) open(b *buffer) error {
 	offset := int64(0)
 	if s.config.From == FromEnd {
 		offset = -1
 	}
-	err := s.openPath(offset)
-	b.goOnAt(s.at)
-	if s.file != nil {
+	f, err := openRegular(s.config.Path)
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		if err := s.begin(f, offset); err != nil {
+			return err
+		}
 		s.path.begin([]fileID{s.at.fileID}, nil)
 	}
-	return err
+	b.goOnAt(s.at)
+	return nil
 }
 
 // find opens the file that an earlier process was reading, whatever its name is now, and those
 // after it. It tells whether any of them is gone.
 func (s *followSource) find(resume *state) (gone bool, err error) {
 	pos := resume.Position
-	found, err := findFiles(filepath.Dir(s.config.Path), append(slices.Clone(resume.Next), pos.fileID))
+	folders := []string{filepath.Dir(s.config.Path)}
+	if target, err := filepath.EvalSymlinks(s.config.Path); err == nil && !slices.Contains(folders, filepath.Dir(target)) {
+		folders = append(folders, filepath.Dir(target))
+	}
+	found, err := findFiles(folders, append(slices.Clone(resume.Next), pos.fileID))
 	defer func() {
 		if err != nil {
 			for _, f := range found {
@@ -232,33 +291,16 @@ func (s *followSource) find(resume *state) (gone bool, err error) {
 	return gone, nil
 }
 
-// findFiles opens the regular files of a directory that have the given identities,
-// whatever their names. One listing of the directory may miss a file that is being
+// findFiles opens the regular files of some folders that have the given identities,
+// whatever their names. One listing of a folder may miss a file that is being
 // renamed, so there are up to three.
-func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
+func findFiles(folders []string, ids []fileID) (map[fileID]*os.File, error) {
 	found := map[fileID]*os.File{}
 	for range 3 {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			return found, err
-		}
-		for _, e := range entries {
-			info, err := e.Info()
-			if err != nil || !info.Mode().IsRegular() || !slices.Contains(ids, identity(info)) || found[identity(info)] != nil {
-				continue
-			}
-			f, err := os.Open(filepath.Join(dir, e.Name()))
-			if errors.Is(err, os.ErrNotExist) {
-				continue
-			}
-			if err != nil {
+		for _, folder := range folders {
+			if err := findIn(folder, ids, found); err != nil {
 				return found, err
 			}
-			if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-				_ = f.Close()
-				continue
-			}
-			found[identity(info)] = f
 		}
 		if !slices.ContainsFunc(ids, func(id fileID) bool { return id.Inode != 0 && found[id] == nil }) {
 			break
@@ -267,33 +309,64 @@ func findFiles(dir string, ids []fileID) (map[fileID]*os.File, error) {
 	return found, nil
 }
 
-// openPath begins to read the file at the path, if there is one.
-func (s *followSource) openPath(offset int64) error {
-	f, err := os.Open(s.config.Path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+// findIn adds what it finds in one folder.
+func findIn(folder string, ids []fileID, found map[fileID]*os.File) error {
+	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return fmt.Errorf("follow: %w", err)
+		return err
 	}
-	return s.begin(f, offset)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() || !slices.Contains(ids, identity(info)) || found[identity(info)] != nil {
+			continue
+		}
+		f, err := os.Open(filepath.Join(folder, e.Name()))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+			_ = f.Close()
+			continue
+		}
+		found[identity(info)] = f
+	}
+	return nil
 }
 
-// begin begins to read a file, nil for none, at an offset. If the offset is negative, it
-// begins at the end.
-func (s *followSource) begin(f *os.File, offset int64) error {
-	if f == nil {
-		return nil
+// openRegular opens the file at a path, nil if there is none. Opening something else could wait
+// without end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
 	}
-	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: not a regular file", s.config.Path)
+		err = fmt.Errorf("%s: not a regular file", path)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("follow: %w", err)
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // it has just been removed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("follow: %w", err)
+	}
+	return f, nil
+}
+
+// begin begins to read a file at an offset. If the offset is negative, it begins at the end.
+func (s *followSource) begin(f *os.File, offset int64) error {
+	info, err := f.Stat()
 	if err != nil {
 		_ = f.Close()
 		return fmt.Errorf("follow: %w", err)
 	}
-	s.file, s.head, s.read = f, nil, offset
+	s.file, s.head, s.read, s.atEnd = f, nil, offset, false
 	s.at = position{fileID: identity(info)}
 	if offset < 0 {
 		s.read = info.Size()
@@ -316,6 +389,11 @@ func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return n, fmt.Errorf("follow: %w", err)
 	}
+	if n > 0 && s.atEnd && !s.isSame() {
+		s.truncated(b)
+		return n, nil
+	}
+	s.atEnd = n == 0
 	if missing := headBytes - len(s.head); missing > 0 && s.read == int64(len(s.head)) {
 		s.head = append(s.head, s.buf[:min(missing, n)]...)
 	}
@@ -331,7 +409,7 @@ func (s *followSource) step(hard context.Context, b *buffer) (int, error) {
 			continue
 		}
 		s.mark(s.read)
-		if b.push(hard, 0, record, s.at) == abandoned {
+		if became, _ := b.push(hard, 0, record, s.at); became == abandoned {
 			return n, context.Cause(hard)
 		}
 	}
@@ -346,35 +424,39 @@ func (s *followSource) mark(offset int64) {
 	}
 }
 
-// truncated checks whether the file was truncated, and starts reading it again if so.
-func (s *followSource) truncated(b *buffer) (bool, error) {
-	info, err := s.file.Stat()
-	if err != nil {
-		return false, fmt.Errorf("follow: %w", err)
-	}
-	if info.Size() >= s.read {
-		return false, nil
-	}
+// isSame tells whether the file begins as it did: else it was truncated, and has grown beyond what
+// had been read.
+func (s *followSource) isSame() bool {
+	head := make([]byte, len(s.head))
+	n, _ := s.file.ReadAt(head, 0) // what cannot be read is no sign
+	return n < len(head) || bytes.Equal(head, s.head)
+}
+
+// truncated starts to read a file again that was truncated.
+func (s *followSource) truncated(b *buffer) {
 	s.count.truncations.Add(1)
 	s.log.Info("the followed file was truncated", "path", s.config.Path)
 	s.leave(func([]byte) bool { return false })
-	s.read, s.head = 0, nil
+	s.read, s.head, s.atEnd = 0, nil, false
 	s.at.Offset, s.at.Head, s.at.HeadSum = 0, 0, 0
 	b.goOnAt(s.at)
-	return true, nil
 }
 
-// finish closes a file that was rotated away.
-func (s *followSource) finish(hard context.Context, b *buffer) {
+// finish closes a file that was rotated away or removed.
+func (s *followSource) finish(hard context.Context, b *buffer, removed bool) {
 	s.leave(func(line []byte) bool {
 		s.mark(s.read)
 		b.push(hard, 0, line, s.at)
 		return true
 	})
+	if removed {
+		s.path.forget(s.at.fileID) // another file may get its inode
+		b.goOnAt(position{})
+	}
 	_ = s.file.Close()
 	s.file = nil
 	s.count.rotations.Add(1)
-	s.log.Info("the followed file was rotated", "path", s.config.Path)
+	s.log.Info("the followed file was rotated", "path", s.config.Path, "removed", removed)
 }
 
 // leave passes the bytes after the last newline to keep, and counts them as torn if they
@@ -405,24 +487,15 @@ type pathWatch struct {
 func (w *pathWatch) look() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	info, err := os.Stat(w.path)
-	if errors.Is(err, os.ErrNotExist) {
+	if info, err := os.Stat(w.path); err == nil && w.isLast(identity(info)) || len(w.files) == maxSuccessors {
 		return nil
 	}
+	f, err := openRegular(w.path)
+	if f == nil {
+		return err
+	}
+	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("follow: %w", err)
-	}
-	if w.isLast(identity(info)) || len(w.files) == maxSuccessors {
-		return nil
-	}
-	f, err := os.Open(w.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // it has just been removed; its successor will be seen
-	}
-	if err != nil {
-		return fmt.Errorf("follow: %w", err)
-	}
-	if info, err = f.Stat(); err != nil { // of the opened file, because the path may have changed since
 		_ = f.Close()
 		return fmt.Errorf("follow: %w", err)
 	}
@@ -432,6 +505,13 @@ func (w *pathWatch) look() error {
 	w.seen = append(w.seen, identity(info))
 	w.files = append(w.files, f)
 	return nil
+}
+
+// forget forgets a file that has been removed, and was read.
+func (w *pathWatch) forget(id fileID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = slices.DeleteFunc(w.seen, func(seen fileID) bool { return seen == id })
 }
 
 func (w *pathWatch) isLast(id fileID) bool { return len(w.seen) > 0 && w.seen[len(w.seen)-1] == id }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,7 +17,7 @@ import (
 const maxStreams = 1024
 
 // A receiver is the other end of framed TCP sinks. It hands on each record once, in order,
-// and acknowledges it afterwards. It may serve any number of connections, also several of
+// and acknowledges it once it is settled. It may serve any number of connections, also several of
 // one stream, for example after a reconnection that only one side has noticed.
 type receiver struct {
 	maxPayload int
@@ -27,13 +29,28 @@ type receiver struct {
 	clock   uint64                 // guarded by mu: connections so far
 }
 
+// A handler takes the records of a connection.
+type handler interface {
+	// handle takes a new record, and returns the number that it has here. The payload is valid
+	// during the call. After an error the connection ends, and the peer sends the record again.
+	handle(stream StreamID, r Record) (number uint64, err error)
+
+	// settled returns the number up to which all records are settled: delivered for good, or
+	// dropped and counted. awaitSettled waits until a number's is.
+	settled() (through uint64)
+	awaitSettled(ctx context.Context, number uint64) (through uint64, err error)
+}
+
 // received is the state of a stream.
 type received struct {
 	open int    // guarded by receiver.mu: connections
 	used uint64 // guarded by receiver.mu: the clock when the last connection came
 
-	mu   sync.Mutex // held while a record is handled; taken after receiver.mu, never before
-	last uint64     // guarded by mu: the number of the last record that was handled, 0 for none
+	mu     sync.Mutex // held while a record is handled; taken after receiver.mu, never before
+	last   uint64     // guarded by mu: the number of the last record that was handled, 0 for none
+	number uint64     // guarded by mu: the number that it has here
+
+	acknowledged atomic.Uint64 // the number up to which all are settled, as far as connections have found out
 }
 
 func newReceiver(maxPayload int, idle time.Duration, count *counters) *receiver {
@@ -81,11 +98,11 @@ func (r *receiver) forget() bool {
 	return true
 }
 
-// serve receives from one connection until it ends or ctx is done. It calls handle for each
-// new record, in the order of their numbers, and one at a time within a stream. The payload
-// is valid during the call. If handle returns an error, the connection ends, and the peer
-// sends the record again on the next. The caller closes the connection.
-func (r *receiver) serve(ctx context.Context, conn net.Conn, handle func(StreamID, Record) error) error {
+// serve receives from one connection until it ends or ctx is done. It gives h each
+// new record, in the order of their numbers, and one at a time within a stream. When ctx is done, it
+// reads no more, and waits until hard is done for records that can still be acknowledged.
+// The caller closes the connection.
+func (r *receiver) serve(ctx, hard context.Context, conn net.Conn, h handler) error {
 	// Only reading ends with ctx, so that what was handled is still acknowledged.
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -104,12 +121,21 @@ func (r *receiver) serve(ctx context.Context, conn net.Conn, handle func(StreamI
 		return err
 	}
 	defer r.leave(s)
-	s.mu.Lock()
-	last := s.last
-	s.mu.Unlock()
-	if err := acknowledge(conn, last); err != nil {
+	if err := acknowledge(conn, s.settledThrough(h)); err != nil {
 		return err
 	}
+
+	acks := newAcks()
+	hard, end := context.WithCancel(hard)
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer end()
+	defer acks.close()
+	writer.Go(func() {
+		if err := acks.write(hard, conn, s, h); err != nil {
+			conn.Close()
+		}
+	})
 
 	// A whole frame always fits, and usually many do.
 	buf := make([]byte, max(64<<10, frameHead+r.maxPayload))
@@ -118,25 +144,37 @@ func (r *receiver) serve(ctx context.Context, conn net.Conn, handle func(StreamI
 		r.await(ctx, conn)
 		n, readErr := conn.Read(buf[have:])
 		have += n
-		used, last, err := r.frames(id, s, buf[:have], handle)
-		if last > 0 {
-			// One acknowledgement covers everything that came with one read.
-			if err := acknowledge(conn, last); err != nil {
-				return err
-			}
+		used, m, err := r.frames(id, s, buf[:have], h)
+		if m.peer > 0 && !acks.add(m) {
+			return errors.New("acknowledge: the connection is gone")
 		}
 		switch {
 		case err != nil:
 			return err
-		case errors.Is(readErr, io.EOF) && used == have, readErr != nil && ctx.Err() != nil:
+		case errors.Is(readErr, io.EOF) && used == have:
 			return nil
 		case errors.Is(readErr, io.EOF):
 			return ErrShort
+		case readErr != nil && ctx.Err() != nil:
+			acks.close()
+			writer.Wait()
+			return nil
+		case errors.Is(readErr, os.ErrDeadlineExceeded) && acks.awaited(): // the peer is silent because it waits
 		case readErr != nil:
 			return fmt.Errorf("receive: %w", readErr)
 		}
 		have = copy(buf, buf[used:have])
 	}
+}
+
+// settledThrough returns the number of the peer's up to which all records are settled.
+func (s *received) settledThrough(h handler) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.settled() >= s.number {
+		s.acknowledged.Store(s.last)
+	}
+	return s.acknowledged.Load()
 }
 
 // await bounds how long the next read waits.
@@ -157,8 +195,8 @@ func acknowledge(conn net.Conn, last uint64) error {
 }
 
 // frames handles the whole frames at the start of b. It returns their length and the
-// number to acknowledge, 0 if there is none.
-func (r *receiver) frames(id StreamID, s *received, b []byte, handle func(StreamID, Record) error) (used int, last uint64, err error) {
+// record to acknowledge, of number 0 if there is none.
+func (r *receiver) frames(id StreamID, s *received, b []byte, h handler) (used int, last mark, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -173,15 +211,112 @@ func (r *receiver) frames(id StreamID, s *received, b []byte, handle func(Stream
 		if rec.Seq <= s.last {
 			r.count.repeated.Add(1)
 		} else {
-			if err := handle(id, rec); err != nil {
+			number, err := h.handle(id, rec)
+			if err != nil {
 				return used, last, fmt.Errorf("handle record %d: %w", rec.Seq, err)
 			}
 			if s.last > 0 { // else nobody knows what an earlier process has
 				r.count.missing.Add(rec.Seq - s.last - 1)
 			}
-			s.last = rec.Seq
+			s.last, s.number = rec.Seq, number
 		}
-		last = s.last
+		last = mark{s.last, s.number}
 		used += n
+	}
+}
+
+// A mark is a record by the number that its peer has given it, and by the one it has here.
+type mark struct{ peer, number uint64 }
+
+// maxMarks bounds the marks of a connection. Further ones replace the last.
+const maxMarks = 64
+
+// acks are the records of a connection that are to be acknowledged once they are settled: each
+// stands for all before it.
+type acks struct {
+	mu     sync.Mutex
+	marks  []mark        // guarded by mu, in order
+	closed bool          // guarded by mu: no more will come
+	gone   bool          // guarded by mu: nothing more can be written
+	change chan struct{} // of what mu guards
+}
+
+func newAcks() *acks { return &acks{change: make(chan struct{}, 1)} }
+
+// add adds a record, unless nothing more can be written.
+func (a *acks) add(m mark) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.marks) == maxMarks {
+		a.marks = a.marks[:maxMarks-1]
+	}
+	a.marks = append(a.marks, m)
+	a.changed()
+	return !a.gone
+}
+
+func (a *acks) changed() {
+	select {
+	case a.change <- struct{}{}:
+	default:
+	}
+}
+
+func (a *acks) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	a.changed()
+}
+
+// awaited tells whether there is something to acknowledge.
+func (a *acks) awaited() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.marks) > 0 && !a.gone
+}
+
+// write acknowledges records as they are settled, until acks is closed and all are, or ctx is done.
+func (a *acks) write(ctx context.Context, conn net.Conn, s *received, h handler) (err error) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.gone = err != nil
+	}()
+	for {
+		a.mu.Lock()
+		var first mark
+		if len(a.marks) > 0 {
+			first = a.marks[0]
+		}
+		closed := a.closed
+		a.mu.Unlock()
+		switch {
+		case first.peer > 0:
+		case closed:
+			return nil
+		default:
+			select {
+			case <-a.change:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		through, err := h.awaitSettled(ctx, first.number)
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		n, last := 0, uint64(0)
+		for ; n < len(a.marks) && a.marks[n].number <= through; n++ {
+			last = a.marks[n].peer
+		}
+		a.marks = append(a.marks[:0], a.marks[n:]...)
+		a.mu.Unlock()
+		s.acknowledged.Store(max(last, s.acknowledged.Load()))
+		if err := acknowledge(conn, last); err != nil {
+			return err
+		}
 	}
 }

@@ -21,17 +21,19 @@ type ServeConfig struct {
 // Serve runs channels with the life cycle, metrics and health of a service, until their
 // sources or ctx have ended. It returns the errors.
 func Serve(ctx context.Context, c ServeConfig) (err error) {
+	var server *Server
 	host, err := serve.New(serve.Config{
 		Name:          "channels",
 		AdminListener: c.Channels.AdminListener,
 		AllowRemote:   c.Channels.AllowRemote,
 		DrainTimeout:  c.Channels.withDefaults().DrainTimeout,
 		Logger:        c.Logger,
+		Reload:        func() error { server.Reopen(); return nil },
 	})
 	if err != nil {
 		return err
 	}
-	server, err := New(c.Channels, host.Logger(), host.Registry(), c.Stdin, c.Stdout)
+	server, err = New(c.Channels, host.Logger(), host.Registry(), c.Stdin, c.Stdout)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,9 @@ type channel struct {
 	listener net.Listener // of the source, if it listens
 	count    counters
 	log      *slog.Logger
+
+	saving sync.Mutex
+	saved  state // guarded by saving: the source's position, as it was saved last
 }
 
 // New fills in the configuration's defaults, validates it, and opens what it names:
@@ -86,7 +89,7 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		if saved, err = loadState(config.State); err != nil {
 			return err
 		}
-		f := &followSource{config: config, again: saved != nil, count: &ch.count, log: ch.log}
+		f := &followSource{config: config, count: &ch.count, log: ch.log}
 		f.path.path = config.Path
 		ch.source = f
 		if saved != nil {
@@ -117,11 +120,10 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		}
 		ch.sink = f
 		f.retry, f.count = retry, &ch.count
+		if ch.config.Source.Framing == Framed {
+			f.syncWithin, f.mostUnsynced = min(f.syncWithin, awaitedWithin), awaitedRecords
+		}
 		switch {
-		case held == nil && ch.config.Sink.Format == Framed:
-			if err := f.begin(ch.stream); err != nil {
-				return err
-			}
 		case held == nil:
 		case saved == nil:
 			ch.stream, seq, floor = held.Stream, held.Last, held.Last
@@ -131,20 +133,30 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		default:
 			floor = held.Last
 		}
+		f.stream = ch.stream
 	}
 	if lost {
 		// The sink may have more than the saved position says. What the files that are left have is
 		// something else, as far as one knows, and is numbered after that: in a stream of its own
-		// where only the peer knows what it has. This is saved before anything is delivered, so
+		// where only the peer knows what it has. This is saved below before anything is delivered, so
 		// that after another crash nothing is delivered twice.
-		follow := ch.source.(*followSource)
-		seq, pos = max(seq, floor), follow.at // nowhere, if the position's own file is gone
-		st := state{Version: 1, Stream: ch.stream, Seq: seq, Position: pos, Next: follow.path.after(pos)}
-		if err := st.save(ch.config.Source.State); err != nil {
-			return err
-		}
+		seq, pos = max(seq, floor), ch.source.(*followSource).at // nowhere, if the position's own file is gone
 	}
 	ch.buffer = newBuffer(ch.config.Buffer, seq, floor, pos)
+	if follow, ok := ch.source.(*followSource); ok {
+		if saved == nil {
+			if err := follow.open(ch.buffer); err != nil {
+				return err
+			}
+		}
+		// The sink may have records, and their stream, only after the state that says so.
+		if err := ch.savePosition(); err != nil {
+			return err
+		}
+		if f, ok := ch.sink.(*fileSink); ok {
+			f.savePosition = ch.savePosition
+		}
+	}
 
 	switch config := ch.config.Source; config.Kind {
 	case TCP, Unix:
@@ -258,9 +270,12 @@ func (ch *channel) run(ctx, hard context.Context) error {
 	}
 	errs := []error{sourceErr, sinkErr, saveErr}
 	if st := ch.stats(); st.Pending > 0 {
-		if ch.config.Source.Kind == File {
+		switch config := ch.config.Source; {
+		case config.Kind == File:
 			ch.log.Warn("records are not delivered, and will be read again", "pending", st.Pending)
-		} else {
+		case config.Framing == Framed:
+			ch.log.Warn("records are not delivered, and their peers will send them again", "pending", st.Pending)
+		default:
 			errs = append(errs, fmt.Errorf("%d %w", st.Pending, ErrPending))
 		}
 	}
@@ -272,29 +287,40 @@ func (ch *channel) run(ctx, hard context.Context) error {
 func (ch *channel) savePositions(done <-chan struct{}) error {
 	tick := time.NewTicker(ch.config.Source.SaveEvery)
 	defer tick.Stop()
-	follow := ch.source.(*followSource)
-	var saved state
-	save := func() error {
-		st := state{Version: 1, Stream: ch.stream}
-		st.Seq, st.Position = ch.buffer.settledThrough()
-		st.Next = follow.path.after(st.Position)
-		if reflect.DeepEqual(st, saved) {
-			return nil
-		}
-		if err := st.save(ch.config.Source.State); err != nil {
-			return err
-		}
-		saved = st
-		return nil
-	}
 	for {
 		select {
 		case <-tick.C:
-			if err := save(); err != nil {
+			if err := ch.savePosition(); err != nil {
 				ch.log.Error("will try again", "err", err)
 			}
 		case <-done:
-			return save()
+			return ch.savePosition()
+		}
+	}
+}
+
+// savePosition saves the position of a source that is a file, unless it is the saved one.
+func (ch *channel) savePosition() error {
+	ch.saving.Lock()
+	defer ch.saving.Unlock()
+	st := state{Version: 1, Stream: ch.stream}
+	st.Seq, st.Position = ch.buffer.settledThrough()
+	st.Next = ch.source.(*followSource).path.after(st.Position)
+	if reflect.DeepEqual(st, ch.saved) {
+		return nil
+	}
+	if err := st.save(ch.config.Source.State); err != nil {
+		return err
+	}
+	ch.saved = st
+	return nil
+}
+
+// Reopen has the sinks look at their paths at once, as after a rotation.
+func (s *Server) Reopen() {
+	for _, ch := range s.channels {
+		if _, ok := ch.sink.(*fileSink); ok {
+			ch.buffer.nudge()
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -247,74 +248,113 @@ func (s *tcpSink) readAcks(conn net.Conn, b *buffer, last uint64) error {
 }
 
 // A fileSink appends to a file. The records that it has settled are in the file. After a
-// failure, it cuts off everything beyond them and writes it again.
+// failure, it cuts off everything beyond them and writes it again. It follows its path: when the
+// file there is another one, or has become shorter, it goes on with what is at the path.
 type fileSink struct {
-	config  Sink
-	file    appendFile
-	regular bool  // it can be truncated
-	size    int64 // of the settled records and the header
-	written int64 // size, and what was written since
-	dirty   bool  // the file may be longer than written
-	retry   backoff
-	count   *counters
-	log     *slog.Logger
+	config    Sink
+	maxRecord int
+	stream    StreamID // in the header of a framed file
+	file      appendFile
+	regular   bool  // it can be truncated, renamed and removed
+	size      int64 // of the settled records and the header
+	written   int64 // size, and what was written since
+	dirty     bool  // the file may be longer than written
+	retry     backoff
+	count     *counters
+	log       *slog.Logger
+
+	looked       time.Time     // when the path was looked at
+	syncWithin   time.Duration // how long records may be unsynced, if they are synced at intervals
+	mostUnsynced int           // how many records may be
+	savePosition func() error  // of the source; nil: it has none
 }
 
-// An appendFile is the part of *os.File that a fileSink writes through.
+// An appendFile is the part of *os.File that a fileSink works with.
 type appendFile interface {
 	io.WriteCloser
+	io.ReaderAt
+	Stat() (os.FileInfo, error)
 	Sync() error
 	Truncate(size int64) error
 }
 
 // openFileSink opens the file, cuts off what a crash left incomplete, and returns what
-// the file already holds. For the framed format that is its stream, which is the given
-// one if the file is new, and the last sequence number.
+// the file already holds. For the framed format that is its stream and the last sequence
+// number, and nil if it has no record.
 func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, held *Summary, err error) {
-	// The source may be for its owner only. Who has made the file says himself who may read it.
-	f, err := os.OpenFile(config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	s = &fileSink{config: config, maxRecord: maxRecord, log: log, syncWithin: config.SyncEvery, mostUnsynced: math.MaxInt, looked: time.Now()}
+	f, err := s.open()
 	if err != nil {
-		return nil, nil, fmt.Errorf("open sink: %w", err)
+		return nil, nil, err
+	}
+	if held, err = s.adopt(f); err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return s, held, nil
+}
+
+// open opens the file at the path for this sink alone.
+func (s *fileSink) open() (f *os.File, err error) {
+	// The source may be for its owner only. Who has made the file says himself who may read it.
+	f, err = os.OpenFile(s.config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	s = &fileSink{config: config, file: f, log: log}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, fmt.Errorf("open sink: %w", err)
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	if s.regular = info.Mode().IsRegular(); !s.regular {
-		return s, nil, nil
+	if !info.Mode().IsRegular() {
+		return f, nil
 	}
 	// Two writers would cut off each other's records.
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, nil, fmt.Errorf("open sink: %s: in use by another process: %w", config.Path, err)
+		return nil, fmt.Errorf("open sink: %s: in use by another process: %w", s.config.Path, err)
 	}
-	var whole int64
-	if config.Format == Framed {
-		held, whole, err = wholeFrames(f, maxRecord)
-	} else {
-		whole, err = wholeLines(f, info.Size(), maxRecord)
+	if s.config.Sync != SyncNever {
+		err = syncFolder(s.config.Path) // so that a new file is found after a crash
 	}
+	return f, err
+}
+
+// adopt makes a file the sink's. It cuts off an incomplete record at its end, and returns what it holds.
+func (s *fileSink) adopt(f appendFile) (held *Summary, err error) {
+	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, fmt.Errorf("open sink: %s: %w", config.Path, err)
+		return nil, fmt.Errorf("open sink: %w", err)
 	}
-	if whole < info.Size() {
-		log.Warn("cut off an incomplete record at the end of the sink's file", "path", config.Path, "bytes", info.Size()-whole)
-		if err := f.Truncate(whole); err != nil {
-			return nil, nil, fmt.Errorf("open sink: cut off incomplete record: %w", err)
+	regular, whole := info.Mode().IsRegular(), int64(0)
+	if regular {
+		if s.config.Format == Framed {
+			held, whole, err = wholeFrames(io.NewSectionReader(f, 0, info.Size()), s.maxRecord)
+		} else {
+			whole, err = wholeLines(f, info.Size(), s.maxRecord)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open sink: %s: %w", s.config.Path, err)
+		}
+		if held != nil && s.stream != (StreamID{}) && held.Stream != s.stream {
+			return nil, fmt.Errorf("open sink: %s holds stream %v, and this channel has stream %v: move it away", s.config.Path, held.Stream, s.stream)
+		}
+		if whole < info.Size() {
+			s.log.Warn("cut off an incomplete record at the end of the sink's file", "path", s.config.Path, "bytes", info.Size()-whole)
+			if err := f.Truncate(whole); err != nil {
+				return nil, fmt.Errorf("open sink: cut off incomplete record: %w", err)
+			}
 		}
 	}
-	s.size, s.written = whole, whole
-	return s, held, nil
+	s.file, s.regular, s.size, s.written, s.dirty = f, regular, whole, whole, false
+	return held, nil
 }
 
 // wholeFrames returns what a framed file holds and where its last whole frame ends. Only
 // an incomplete frame at the end can come from a crash; any other fault is an error. The
-// summary is nil if there is no whole header.
+// summary is nil if there is no record.
 func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 	r, err := NewReader(f, maxRecord)
 	if errors.Is(err, io.EOF) || errors.Is(err, ErrShort) {
@@ -326,7 +366,9 @@ func wholeFrames(f io.Reader, maxRecord int) (*Summary, int64, error) {
 	held := &Summary{Stream: r.Stream()}
 	for {
 		rec, err := r.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, ErrShort) {
+		if ended := errors.Is(err, io.EOF) || errors.Is(err, ErrShort); ended && held.Records == 0 {
+			return nil, 0, nil
+		} else if ended {
 			return held, r.Offset(), nil
 		}
 		if err != nil {
@@ -355,14 +397,91 @@ func wholeLines(f io.ReaderAt, size int64, maxRecord int) (int64, error) {
 }
 
 // begin writes the header of a new framed file.
-func (s *fileSink) begin(id StreamID) error {
-	n, err := s.file.Write(appendHeader(nil, id))
-	s.size += int64(n)
-	s.written = s.size
-	if err != nil {
+func (s *fileSink) begin() error {
+	n, err := s.file.Write(appendHeader(nil, s.stream))
+	s.written += int64(n)
+	if s.dirty = err != nil; s.dirty {
 		return fmt.Errorf("write header of %s: %w", s.config.Path, err)
 	}
+	s.size = s.written
 	return nil
+}
+
+// A framed peer keeps its records until they are settled, and its window is bounded. So those are
+// synced sooner.
+const (
+	awaitedWithin  = 10 * time.Millisecond
+	awaitedRecords = 512 // half the window that a sink has unless it says otherwise
+)
+
+// The path is looked at as often as this, and before records are settled.
+const lookEvery = time.Second
+
+// follow looks whether the open file is at the path still, and as long as it should be. If not,
+// somebody renamed, removed, replaced or truncated it. Then what is not settled is cut off, and
+// the sink goes on with the file at the path, which it makes if need be.
+func (s *fileSink) follow(b *buffer) error {
+	if !s.regular {
+		s.looked = time.Now()
+		return nil
+	}
+	own, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("look at the sink's file: %w", err)
+	}
+	there, err := os.Stat(s.config.Path)
+	same := err == nil && os.SameFile(own, there)
+	hidden := err != nil && !errors.Is(err, os.ErrNotExist) && !isRemoved(own) // nobody can look, and the file is somewhere
+	if own.Size() >= s.written && (same || hidden) {
+		s.looked = time.Now()
+		return nil
+	}
+	s.looked = time.Time{} // no record is settled before the file is found
+	b.rewind()
+	keep := s.size
+	if own.Size() < s.written {
+		keep = max(0, own.Size()-(s.written-s.size)) // what was written since stands at the end
+	}
+	if own.Size() != keep {
+		if err := s.file.Truncate(keep); err != nil {
+			return fmt.Errorf("cut off what is written to another file: %w", err)
+		}
+	}
+	s.size, s.written, s.dirty = keep, keep, false
+	if s.savePosition != nil { // after a crash nothing that is in the old file is to come again
+		if err := s.savePosition(); err != nil {
+			return err
+		}
+	}
+	old, next := s.file, s.file
+	if !same {
+		if next, err = s.open(); err != nil {
+			return err
+		}
+	}
+	if _, err := s.adopt(next); err != nil {
+		if !same {
+			err = errors.Join(err, next.Close())
+		}
+		return err
+	}
+	if !same {
+		if err := old.Close(); err != nil { // the kernel's error for data that it took and that was never synced
+			s.log.Error("closed the sink's old file", "path", s.config.Path, "err", err)
+		}
+	}
+	s.looked = time.Now()
+	s.count.reopened.Add(1)
+	s.log.Info("opened the sink's path again", "path", s.config.Path)
+	return nil
+}
+
+// attempts are what attempts to write have in common.
+type attempts struct {
+	records  []Record
+	out      []byte
+	lastSync time.Time
+	newest   uint64 // number of the last record written
 }
 
 func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
@@ -373,55 +492,11 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 			err = errors.Join(err, fmt.Errorf("close sink: %w", closeErr))
 		}
 	}()
-	var records []Record
-	var out []byte
-	lastSync := time.Now()
-	newest := uint64(0) // number of the last record written
-	// attempt writes and settles one batch, and syncs if it is time.
-	attempt := func() error {
-		deadline, cancel := ctx, context.CancelFunc(func() {})
-		if s.config.Sync == SyncInterval && s.written > s.size {
-			deadline, cancel = context.WithDeadline(ctx, lastSync.Add(s.config.SyncEvery))
-		}
-		defer cancel()
-		var err error
-		records, err = b.take(deadline, records[:0], batchRecords, batchBytes, b.limit.Records)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, errDone):
-			return err
-		case err == nil:
-			out = encode(out[:0], s.config.Format, records)
-			n, err := s.file.Write(out)
-			s.written += int64(n)
-			s.dirty = err != nil
-			if err != nil {
-				return fmt.Errorf("write: %w", err)
-			}
-			newest = records[len(records)-1].Seq
-			// Unsynced records fill the buffer. Without this, producers would wait for
-			// the interval to end.
-			if s.config.Sync == SyncInterval && time.Since(lastSync) < s.config.SyncEvery && !b.halfUnsettled() {
-				return nil
-			}
-		}
-		if s.config.Sync != SyncNever {
-			if err := s.file.Sync(); err != nil && s.regular {
-				// The kernel may have dropped the pages, so unsettled records are written
-				// again rather than only synced again.
-				s.dirty = true
-				return fmt.Errorf("sync: %w", err)
-			}
-			lastSync = time.Now()
-		}
-		s.size = s.written
-		b.settle(newest)
-		s.retry.reset()
-		return nil
-	}
+	a := attempts{lastSync: time.Now()}
 	for {
 		err := s.clean()
 		if err == nil {
-			err = attempt()
+			err = s.attempt(ctx, b, &a)
 		}
 		switch {
 		case err == nil:
@@ -430,9 +505,9 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 			return nil
 		case ctx.Err() != nil:
 			// Records that are in the file but not yet synced need only one sync.
-			if !s.dirty && s.written > s.size && s.file.Sync() == nil {
+			if !s.dirty && s.written > s.size && s.file.Sync() == nil && s.follow(b) == nil && s.written > s.size {
 				s.size = s.written
-				b.settle(newest)
+				b.settle(a.newest)
 			}
 			return errors.Join(context.Cause(ctx), s.clean())
 		}
@@ -442,6 +517,69 @@ func (s *fileSink) run(ctx context.Context, b *buffer) (err error) {
 		s.log.Warn("sink failed, will try again", "path", s.config.Path, "in", wait, "err", err)
 		pause(ctx, wait)
 	}
+}
+
+// attempt writes one batch, and settles what was written if it is time.
+func (s *fileSink) attempt(ctx context.Context, b *buffer, a *attempts) error {
+	if time.Since(s.looked) >= lookEvery {
+		if err := s.follow(b); err != nil {
+			return err
+		}
+	}
+	if s.config.Format == Framed && s.size == 0 {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	until := s.looked.Add(lookEvery)
+	if due := a.lastSync.Add(s.syncWithin); s.config.Sync == SyncInterval && s.written > s.size && due.Before(until) {
+		until = due
+	}
+	deadline, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	var err error
+	a.records, err = b.take(deadline, a.records[:0], batchRecords, batchBytes, b.limit.Records)
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errDone):
+		return err
+	case errors.Is(err, errNudged):
+		s.looked = time.Time{}
+		return nil
+	case err == nil:
+		a.out = encode(a.out[:0], s.config.Format, a.records)
+		n, err := s.file.Write(a.out)
+		s.written += int64(n)
+		s.dirty = err != nil
+		if err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+		a.newest = a.records[len(a.records)-1].Seq
+	case s.written == s.size:
+		return nil // it is time to look at the path
+	}
+	// Unsynced records fill the buffer. Without this, producers would wait for
+	// the interval to end.
+	if s.config.Sync == SyncInterval && !errors.Is(err, errFinal) && time.Since(a.lastSync) < s.syncWithin && !b.manyUnsettled(s.mostUnsynced) {
+		return nil
+	}
+	if s.config.Sync != SyncNever {
+		if err := s.file.Sync(); err != nil && s.regular {
+			// The kernel may have dropped the pages, so unsettled records are written
+			// again rather than only synced again.
+			s.dirty = true
+			return fmt.Errorf("sync: %w", err)
+		}
+		a.lastSync = time.Now()
+	}
+	if err := s.follow(b); err != nil {
+		return err
+	}
+	if s.written > s.size { // else they are to be written to another file
+		s.size = s.written
+		b.settle(a.newest)
+		s.retry.reset()
+	}
+	return nil
 }
 
 // clean cuts off what was written but not settled, after a failure.

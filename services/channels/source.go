@@ -38,7 +38,9 @@ type counters struct {
 	rotations    atomic.Uint64
 	truncations  atomic.Uint64
 	connects     atomic.Uint64 // to the sink
+	sourceErrors atomic.Uint64
 	sinkErrors   atomic.Uint64
+	reopened     atomic.Uint64 // times the sink's path was opened again
 }
 
 // A listenSource accepts producers.
@@ -154,7 +156,7 @@ func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Co
 			if !ok {
 				continue
 			}
-			switch became := b.push(hard, number, record, position{}); {
+			switch became, _ := b.push(hard, number, record, position{}); {
 			case became == abandoned:
 				return context.Cause(hard)
 			case became == dropped && b.limit.WhenFull == Disconnect:
@@ -171,17 +173,36 @@ func (s *listenSource) produce(ctx, hard context.Context, b *buffer, conn net.Co
 	}
 }
 
-// receive pushes the records of a framed peer, and acknowledges those that the buffer has
-// taken. When ctx is done it reads no more: the peer keeps what is not acknowledged.
+// receive pushes the records of a framed peer, and acknowledges those that are settled.
+// When ctx is done it reads no more: the peer keeps what is not acknowledged.
 func (s *listenSource) receive(ctx, hard context.Context, b *buffer, conn net.Conn, number uint64) error {
 	stop := context.AfterFunc(hard, func() { conn.Close() })
 	defer stop()
-	return s.receiver.serve(ctx, conn, func(_ StreamID, r Record) error {
-		if b.push(hard, number, bytes.Clone(r.Payload), position{}) == abandoned {
-			return context.Cause(hard)
-		}
-		return nil
-	})
+	return s.receiver.serve(ctx, hard, conn, &receiving{b, hard, number})
+}
+
+// receiving is the way of the records of one connection into a buffer.
+type receiving struct {
+	buffer *buffer
+	hard   context.Context
+	source uint64
+}
+
+func (r *receiving) handle(_ StreamID, rec Record) (uint64, error) {
+	became, number := r.buffer.push(r.hard, r.source, bytes.Clone(rec.Payload), position{})
+	if became == abandoned {
+		return 0, context.Cause(r.hard)
+	}
+	return number, nil
+}
+
+func (r *receiving) settled() uint64 {
+	through, _ := r.buffer.settledThrough()
+	return through
+}
+
+func (r *receiving) awaitSettled(ctx context.Context, number uint64) (uint64, error) {
+	return r.buffer.awaitSettled(ctx, number)
 }
 
 // A stdinSource reads standard input.
@@ -213,7 +234,10 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 				s.count.rejected.Add(1)
 				s.log.Warn("skipped a record of standard input", "err", err)
 			}
-			if ok && b.push(hard, 0, record, position{}) == abandoned {
+			if !ok {
+				continue
+			}
+			if became, _ := b.push(hard, 0, record, position{}); became == abandoned {
 				return nil
 			}
 		}

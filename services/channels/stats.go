@@ -29,7 +29,9 @@ type Stats struct {
 	Rotations    uint64 // of the followed file
 	Truncations  uint64 // of the followed file
 	Connects     uint64 // to the sink
+	SourceErrors uint64 // failures of the source that were followed by another attempt
 	SinkErrors   uint64 // failures of the sink that were followed by another attempt
+	Reopened     uint64 // times the path of a sink that is a file was opened again
 }
 
 // Stats returns the counts of all channels, each in itself consistent. It may
@@ -66,7 +68,9 @@ func (ch *channel) stats() Stats {
 	st.Rotations = c.rotations.Load()
 	st.Truncations = c.truncations.Load()
 	st.Connects = c.connects.Load()
+	st.SourceErrors = c.sourceErrors.Load()
 	st.SinkErrors = c.sinkErrors.Load()
+	st.Reopened = c.reopened.Load()
 	return st
 }
 
@@ -107,6 +111,8 @@ func newCollector(s *Server) *collector {
 	add("rotations_total", "Rotations of the followed file.", counter, func(s Stats) uint64 { return s.Rotations })
 	add("truncations_total", "Truncations of the followed file.", counter, func(s Stats) uint64 { return s.Truncations })
 	add("sink_connects_total", "Connections made to the sink.", counter, func(s Stats) uint64 { return s.Connects })
+	add("source_errors_total", "Failures of the source that were followed by another attempt.", counter, func(s Stats) uint64 { return s.SourceErrors })
+	add("sink_reopened_total", "Times the path of the sink's file was opened again.", counter, func(s Stats) uint64 { return s.Reopened })
 	add("sink_errors_total", "Failures of the sink that were followed by another attempt.", counter, func(s Stats) uint64 { return s.SinkErrors })
 	return c
 }
