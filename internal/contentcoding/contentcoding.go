@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -86,6 +87,12 @@ func NewReader(r io.Reader, field string, most int64) (io.Reader, error) {
 	return r, nil
 }
 
+// Body returns a reader of what the body of a response decodes to. Limits and errors are those of NewReader. What
+// net/http has decoded by itself, it says nothing of any more.
+func Body(r *http.Response, most int64) (io.Reader, error) {
+	return NewReader(r.Body, strings.Join(r.Header.Values("Content-Encoding"), ","), most)
+}
+
 // Decode returns what a body decodes to by a field: the body itself if there is no coding.
 func Decode(body []byte, field string, most int) ([]byte, error) {
 	r, err := NewReader(bytes.NewReader(body), field, int64(most))
@@ -121,7 +128,7 @@ func (l *layer) Read(p []byte) (n int, err error) {
 		}
 	}
 	// One byte more than the limit tells a body that is too large from one that ends there.
-	n, l.err = l.to.Read(p[:min(int64(len(p)), l.left+1)])
+	n, l.err = l.to.Read(p[:min(int64(len(p))-1, l.left)+1])
 	if int64(n) > l.left {
 		n, l.err = int(l.left), ErrTooLarge
 	}

@@ -33,7 +33,7 @@ var arrows = []arrow{
 	{"internal/cli/live", []string{"internal/filelock", "results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
 	{"internal/cli/output", []string{"internal/terminal", "results/rundir", "internal/errno", "internal/cli/command", "report"}, "results are written, whatever they are of"},
-	{"internal/cli/quick", []string{"internal/errno", "internal/cli/command", "internal/cli/planflags", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
+	{"internal/cli/quick", []string{"internal/contentcoding", "internal/errno", "internal/cli/command", "internal/cli/planflags", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
@@ -58,7 +58,7 @@ var arrows = []arrow{
 	{"load/rpc/message", []string{"internal/nearest", "load/rpc/diag"}, "messages are translated, wherever their schema comes from"},
 	{"load/rpc/diag", []string{"internal/nearest"}, "a fault has a source, a problem and a hint, and imports neither schemas nor messages"},
 	{"load/hist", nil, "recording is pure"},
-	{"load/wire", []string{"load/wire"}, "codecs do no I/O and know only their contract"},
+	{"load/wire", []string{"load/wire", "internal/contentcoding"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
 		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/texts",
@@ -88,8 +88,8 @@ var arrows = []arrow{
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
 	{"host/awake", nil, "it runs during a measurement and knows nothing of it"},
 
-	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/texts"}, "observers watch any process, not only ours"},
-	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
+	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
+	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},

@@ -170,6 +170,9 @@ func (w *worker) closeAll() {
 		if c := &w.conns.all[i]; c.FD != none {
 			c.CloseNotify(w.sockets)
 			w.hangUp(c)
+			if c.client != nil {
+				c.client.Reset() // it may be decoding
+			}
 		}
 	}
 	w.sockets.Clock.Close()

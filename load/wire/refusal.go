@@ -40,6 +40,11 @@ type refusal struct {
 // Error returns an error with what the content of a response that begins like this says about it:
 // the same pointer for the same text.
 func (r *Refusals) Error(plain *Error, content []byte) *Error {
+	return r.Decoded(plain, content, 0)
+}
+
+// Decoded is Error for content that is encoded.
+func (r *Refusals) Decoded(plain *Error, content []byte, c Codings) *Error {
 	switch {
 	case len(content) == 0:
 		return plain
@@ -49,7 +54,7 @@ func (r *Refusals) Error(plain *Error, content []byte) *Error {
 		return plain
 	}
 	r.read++
-	r.plain, r.last, r.err = plain, append(r.last[:0], content...), r.errorOf(plain, refusalText(content))
+	r.plain, r.last, r.err = plain, append(r.last[:0], content...), r.errorOf(plain, refusalText(c.beginning(content)))
 	return r.err
 }
 

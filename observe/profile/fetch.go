@@ -16,6 +16,7 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/host/loopback"
+	"dyno/internal/contentcoding"
 	"dyno/internal/texts"
 )
 
@@ -203,7 +204,11 @@ func (f *fetcher) get(ctx context.Context, name string, query url.Values) ([]byt
 		b, _ := io.ReadAll(io.LimitReader(answer.Body, maxMessage)) // as much as there is
 		return nil, fmt.Errorf("%s: %s: %s", u, answer.Status, bytes.TrimSpace(b))
 	}
-	b, err := io.ReadAll(io.LimitReader(answer.Body, maxProfileBytes+1))
+	body, err := contentcoding.Body(answer, maxProfileBytes+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", u, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(body, maxProfileBytes+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", u, err)

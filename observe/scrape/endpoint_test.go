@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"dyno/internal/contentcoding/codingtest"
 	"dyno/observe"
 )
 
@@ -199,6 +200,47 @@ func TestBounds(t *testing.T) {
 		if err != nil {
 			wantError(t, err, "more than 999 bytes")
 		}
+	}
+}
+
+// A page is decoded that a server encodes without being asked.
+func TestEncodedPages(t *testing.T) {
+	page := strings.Repeat("a 1\n", 100)
+	gzip := codingtest.Encode("gzip", []byte(page))
+	bombField, bomb := codingtest.Bomb(MaxBytes + 1)
+	for _, c := range []struct {
+		field string
+		body  []byte
+		want  string // in the error
+	}{
+		{"identity", []byte(page), ""},
+		{"GZIP", gzip, ""},
+		{"deflate", codingtest.Encode("deflate", []byte(page)), ""},
+		{"br", codingtest.Encode("br", []byte(page)), ""},
+		{"zstd", codingtest.Encode("zstd", []byte(page)), ""},
+		{"br, gzip", codingtest.Encode("br, gzip", []byte(page)), ""},
+		{"gzip", gzip[:len(gzip)-1], "unexpected EOF"},
+		{"br", gzip, "br: "},
+		{"compress", gzip, `unknown Content-Encoding "compress"`},
+		{bombField, bomb, "more than 16777216 bytes"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", c.field)
+			_, _ = w.Write(c.body) // the client may have enough
+		}))
+		s, err := NewSource(server.URL, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := s.Get(t.Context())
+		if c.want == "" && (err != nil || string(text) != page) {
+			t.Errorf("%s: %d bytes, %v", c.field, len(text), err)
+		}
+		if c.want != "" {
+			wantError(t, err, c.want)
+		}
+		s.Close()
+		server.Close()
 	}
 }
 

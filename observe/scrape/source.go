@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"dyno/host/loopback"
+	"dyno/internal/contentcoding"
 )
 
 // MaxBytes bounds an answer.
@@ -77,7 +78,11 @@ func (s *Source) get(ctx context.Context, limit int, cut bool) ([]byte, error) {
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: status %d", s.url, answer.StatusCode)
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, int64(limit)+1))
+	body, err := contentcoding.Body(answer, int64(limit)+1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.url, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(body, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.url, err)
 	}

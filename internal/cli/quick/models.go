@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/contentcoding"
 	"dyno/internal/errno"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
@@ -90,8 +91,12 @@ func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []str
 		return "", err
 	}
 	defer response.Body.Close() //nolint:errcheck // it is only read
+	body, err := contentcoding.Body(response, mostBytes)
+	if err != nil {
+		return "", fmt.Errorf("GET %s: %w", parsed, err)
+	}
 	if response.StatusCode != http.StatusOK {
-		content, _ := io.ReadAll(io.LimitReader(response.Body, wire.MaxRefusal)) // it is worth having only as far as it comes
+		content, _ := io.ReadAll(io.LimitReader(body, wire.MaxRefusal)) // it is worth having only as far as it comes
 		return "", fmt.Errorf("GET %s: %s", parsed, new(wire.Refusals).Error(wire.StatusError(min(response.StatusCode, 999)), content).Text)
 	}
 	var list struct {
@@ -99,7 +104,7 @@ func firstModel(ctx context.Context, parsed *url.URL, unix string, headers []str
 			ID string `json:"id"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&list); err != nil {
+	if err := json.NewDecoder(body).Decode(&list); err != nil {
 		return "", fmt.Errorf("GET %s: the answer is no list of models in JSON", parsed)
 	}
 	if len(list.Data) == 0 || list.Data[0].ID == "" {

@@ -446,6 +446,7 @@ func (p *Pool) hangUp(s *subscriber) {
 	}
 	s.CloseNotify(p.sockets)
 	s.Close(p.sockets)
+	s.stream.Reset() // it may be decoding
 }
 
 // attempted counts a subscriber whose first attempt has ended.

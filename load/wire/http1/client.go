@@ -190,6 +190,9 @@ func (c *Client) HasHead() bool {
 // EventStream tells whether the response's media type is text/event-stream.
 func (c *Client) EventStream() bool { return c.head.seen&sawEvents != 0 }
 
+// Codings returns how the content is encoded, once HasHead.
+func (c *Client) Codings() wire.Codings { return c.head.codings }
+
 // advance consumes the next bytes of the response, up to the next stretch of content
 // if asked to stop there.
 func (c *Client) advance(p []byte, stop bool) (n int, done bool, err error) {
@@ -454,7 +457,7 @@ func (c *Client) failure() *wire.Error {
 	if c.head.failure == nil || len(c.t.said[c]) == 0 {
 		return c.head.failure
 	}
-	return c.t.refusals.Error(c.head.failure, c.t.said[c])
+	return c.t.refusals.Decoded(c.head.failure, c.t.said[c], c.head.codings)
 }
 
 func (c *Client) forgetSaid() {

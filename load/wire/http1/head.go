@@ -14,6 +14,7 @@ type head struct {
 	length  int64       // of the body, when framing is byLength
 	failure *wire.Error // of the status, when it is not accepted
 	status  int16
+	codings wire.Codings // of the content
 	framing framing
 	seen    seen
 	departs wire.Deviations // with those of what follows the header
@@ -120,8 +121,8 @@ func (h *head) field(line []byte) *wire.Error {
 	return h.meaning(name, value)
 }
 
-// meaning takes note of the three fields that frame, and of the media type that makes
-// a response a stream of events.
+// meaning takes note of the three fields that frame, of how the content is encoded, and of the media
+// type that makes a response a stream of events.
 func (h *head) meaning(name, value []byte) *wire.Error {
 	switch len(name) {
 	case len("connection"):
@@ -135,6 +136,10 @@ func (h *head) meaning(name, value []byte) *wire.Error {
 	case len("content-length"):
 		if equalFold(name, "Content-Length") {
 			return h.contentLength(value)
+		}
+	case len("content-encoding"):
+		if equalFold(name, "Content-Encoding") {
+			h.codings = h.codings.Add(value)
 		}
 	case len("transfer-encoding"):
 		if equalFold(name, "Transfer-Encoding") {

@@ -74,7 +74,8 @@ type stream struct {
 	number  uint32 // on the wire; 0 when the place is free
 	state   streamState
 	status  int16
-	interim uint16 // 1xx responses
+	interim uint16       // 1xx responses
+	codings wire.Codings // of the content
 
 	receiveWindow int64
 	sendWindow    int64 // what WINDOW_UPDATE gave less what was sent; the peer's initial window comes on top
@@ -417,7 +418,7 @@ func (c *Client) failure(s *stream) *wire.Error {
 	if s.state&rejected == 0 {
 		return nil
 	}
-	return c.t.refusals.Error(wire.StatusError(int(s.status)), c.t.said[response{c, s.number}])
+	return c.t.refusals.Decoded(wire.StatusError(int(s.status)), c.t.said[response{c, s.number}], s.codings)
 }
 
 // hear keeps the beginning of the content of a response whose status was not accepted: it may say

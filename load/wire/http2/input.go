@@ -559,6 +559,7 @@ func (c *Client) final(id uint32, s *stream, section *section, end bool, e *wire
 	}
 	if !c.t.accepted[s.status] {
 		s.state |= rejected
+		s.codings = section.codings
 	}
 	if s.state&noContent == 0 {
 		s.left = section.length

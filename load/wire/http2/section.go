@@ -15,9 +15,10 @@ type section struct {
 	size     int64       // of the list, as RFC 9113, section 6.5.2 counts it
 	fault    *wire.Error // the first thing that makes the response malformed
 	status   int16       // 0 without
-	regular  bool        // there was a regular field
-	pseudo   bool        // there was a pseudo-header field
-	stateful bool        // the block used or changed the dynamic table
+	codings  wire.Codings
+	regular  bool // there was a regular field
+	pseudo   bool // there was a pseudo-header field
+	stateful bool // the block used or changed the dynamic table
 }
 
 // A fieldKind says what a name means to the protocol.
@@ -30,6 +31,7 @@ const (
 	lengthField     // content-length
 	connectionField // of HTTP/1.1's connections (RFC 9113, section 8.2.2)
 	teField
+	codingField // content-encoding
 )
 
 // A nameInfo is what is known of a name.
@@ -65,12 +67,14 @@ func (ns *names) classify(name []byte) (info nameInfo) {
 		if string(name) == "te" {
 			info.kind = teField
 		}
-	case len(":status"), len("connection"), len("content-length"), len("proxy-connection"), len("transfer-encoding"):
+	case len(":status"), len("connection"), len("content-length"), len("content-encoding"), len("transfer-encoding"):
 		switch string(name) {
 		case ":status":
 			info.kind = statusField
 		case "content-length":
 			info.kind = lengthField
+		case "content-encoding":
+			info.kind = codingField
 		case "upgrade", "connection", "keep-alive", "proxy-connection", "transfer-encoding":
 			info.kind = connectionField
 		}
@@ -183,6 +187,9 @@ func (s *section) add(nameLen int, value []byte, info nameInfo, fault *wire.Erro
 		if string(value) != "trailers" {
 			s.reject(ErrConnectionField)
 		}
+	case codingField:
+		s.regular = true
+		s.codings = s.codings.Add(value)
 	default:
 		s.regular = true
 	}

@@ -90,6 +90,9 @@ type Client struct {
 	below  *http1.Client
 	parser *sse.Parser
 
+	decoder wire.Decoder
+	began   bool // the decoder has begun
+
 	expect    Expect // of the current request
 	said      []byte // what is kept
 	size      int64  // of all of which said is the beginning
@@ -101,6 +104,8 @@ type Client struct {
 	reasons   bool   // some piece holds text of that
 	ended     bool
 	failure   *wire.Error // the first
+
+	undecodable *wire.Error // why the content cannot be decoded
 }
 
 var (
@@ -119,6 +124,8 @@ func (c *Client) forget() {
 	c.parser.Reset()
 	c.said, c.size = c.said[:0], 0
 	c.pieces, c.usage, c.reasoning, c.prompt, c.reasons, c.ended, c.failure = 0, 0, 0, 0, false, false, nil
+	c.decoder.Close()
+	c.began, c.undecodable = false, nil
 }
 
 // Request prepares the next exchange.
@@ -159,16 +166,52 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 			return n + used, done, err
 		}
 		c.below.Take(size)
-		switch {
-		case !c.answers():
-			c.keep(p[n : n+size])
-		case c.below.EventStream():
-			if err := c.read(p[n : n+size]); err != nil {
-				return n + size, false, err
-			}
+		if err := c.decode(p[n : n+size]); err != nil {
+			return n + size, false, err
 		}
 		n += size
 	}
+}
+
+// maxDecoded is how many bytes the content of a response may decode to.
+const maxDecoded = 64 << 20
+
+// decode takes a piece of the content as it was sent.
+func (c *Client) decode(p []byte) error {
+	if !c.began {
+		c.began = true
+		c.fail(c.decoder.Begin(c.below.Codings(), maxDecoded))
+	}
+	if !c.decoder.Decodes() {
+		return c.look(p)
+	}
+	for len(p) > 0 && c.undecodable == nil {
+		used, plain, fault := c.decoder.Piece(p)
+		if err := c.look(plain); err != nil {
+			return err
+		}
+		c.fail(fault)
+		p = p[used:]
+	}
+	return nil
+}
+
+// fail notes why the content cannot be decoded. The rest of it is passed over.
+func (c *Client) fail(fault *wire.Error) {
+	if fault != nil {
+		c.undecodable = fault
+	}
+}
+
+// look looks into a piece of the content, as it was before it was encoded.
+func (c *Client) look(p []byte) error {
+	switch {
+	case !c.answers():
+		c.keep(p)
+	case c.below.EventStream():
+		return c.read(p)
+	}
+	return nil
 }
 
 // read reads a piece of the content.
@@ -234,7 +277,18 @@ func (c *Client) keep(b []byte) {
 
 // conclude judges a response that is complete and whose status was accepted.
 func (c *Client) conclude() error {
-	if !c.answers() {
+	if c.decoder.Decodes() && c.undecodable == nil {
+		plain, fault := c.decoder.End()
+		if err := c.look(plain); err != nil {
+			return err
+		}
+		c.fail(fault)
+		c.decoder.Close()
+	}
+	switch {
+	case c.undecodable != nil:
+		return c.undecodable
+	case !c.answers():
 		return nil
 	}
 	c.last()

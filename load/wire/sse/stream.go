@@ -3,6 +3,7 @@ package sse
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -121,12 +122,13 @@ type Stream struct {
 	http    *http1.Client
 	request []byte // with Last-Event-ID, until the stream is open
 	parser  Parser
-	bytes   int   // of the stream since the last event
-	opened  bool  // the head was good
-	ended   bool  // the response is complete
-	fault   error // found after the head, before the head was reported
-	closed  bool  // the server asked not to come back
-	resumes bool  // the last request had a Last-Event-ID
+	bytes   int    // of the stream as it was sent, since the last event
+	coded   *coded // of a response that is encoded; else nil
+	opened  bool   // the head was good
+	ended   bool   // the response is complete
+	fault   error  // found after the head, before the head was reported
+	closed  bool   // the server asked not to come back
+	resumes bool   // the last request had a Last-Event-ID
 }
 
 var _ wire.Stream = (*Stream)(nil)
@@ -137,6 +139,10 @@ func (s *Stream) Reset() {
 	s.forgetRequest()
 	s.http.Reset()
 	s.parser.Reset()
+	if s.coded != nil {
+		s.coded.decoder.Close()
+		s.coded = nil
+	}
 	s.bytes = 0
 	s.opened, s.ended, s.resumes, s.fault = false, false, false, nil
 }
@@ -164,7 +170,13 @@ func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
 	if s.fault != nil {
 		return 0, wire.Event{}, s.fault
 	}
-	for !s.ended {
+	for {
+		if m, found, err := s.nextDecoded(); found || err != nil {
+			return n, s.event(m, found), err
+		}
+		if s.ended {
+			return n, wire.Event{Kind: wire.Exhausted}, nil
+		}
 		used, size, done, err := s.http.Content(p[n:])
 		n += used
 		s.ended = done
@@ -172,27 +184,84 @@ func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
 			if refusal := s.judge(); refusal != nil {
 				return n, wire.Event{}, refusal
 			}
-			s.fault = err
+			if s.fault = err; err == nil {
+				s.fault = s.beginDecoding()
+			}
 			return n, wire.Event{Kind: wire.Opened}, nil
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return n, wire.Event{}, err
-		}
-		if size == 0 && !done {
+		case done:
+			if err := s.endDecoding(); err != nil {
+				return n, wire.Event{}, err
+			}
+			continue
+		case size == 0:
 			return n, wire.Event{}, nil
 		}
-		used, m, found, err := s.parser.Next(p[n : n+size])
+		used, m, found, err := s.parse(p[n : n+size])
 		s.http.Take(used)
 		n += used
 		s.bytes += used
-		if err != nil {
-			return n, wire.Event{}, err
-		}
-		if found {
-			return n, s.event(m), nil
+		if found || err != nil {
+			return n, s.event(m, found), err
 		}
 	}
-	return n, wire.Event{Kind: wire.Exhausted}, nil
+}
+
+// coded is what a stream needs to decode the content.
+type coded struct {
+	decoder wire.Decoder
+	plain   []byte // that was decoded and not yet parsed
+}
+
+// beginDecoding begins to decode the content, if it is encoded.
+func (s *Stream) beginDecoding() error {
+	codings := s.http.Codings()
+	if codings == 0 {
+		return nil
+	}
+	s.coded = &coded{}
+	if err := s.coded.decoder.Begin(codings, math.MaxInt64); err != nil {
+		return err
+	}
+	return nil
+}
+
+// endDecoding decodes what is left at the end of the content.
+func (s *Stream) endDecoding() error {
+	if s.coded == nil {
+		return nil
+	}
+	plain, err := s.coded.decoder.End()
+	if err != nil {
+		return err
+	}
+	s.coded.plain = plain
+	return nil
+}
+
+// parse uses up a part of the content, up to the end of an event if it is not encoded.
+func (s *Stream) parse(p []byte) (used int, m Message, found bool, err error) {
+	if s.coded == nil {
+		return s.parser.Next(p)
+	}
+	used, plain, fault := s.coded.decoder.Piece(p)
+	if s.coded.plain = plain; fault != nil {
+		return used, Message{}, false, fault
+	}
+	return used, Message{}, false, nil
+}
+
+// nextDecoded parses what was decoded, up to the end of an event.
+func (s *Stream) nextDecoded() (m Message, found bool, err error) {
+	if s.coded == nil || len(s.coded.plain) == 0 {
+		return Message{}, false, nil
+	}
+	n, m, found, err := s.parser.Next(s.coded.plain)
+	s.coded.plain = s.coded.plain[n:]
+	return m, found, err
 }
 
 // judge decides by the response's head whether the subscription is accepted.
@@ -211,7 +280,11 @@ func (s *Stream) judge() error {
 	return nil
 }
 
-func (s *Stream) event(m Message) wire.Event {
+// event is what there is to say of a message that was found.
+func (s *Stream) event(m Message, found bool) wire.Event {
+	if !found {
+		return wire.Event{}
+	}
 	e := wire.Event{Kind: wire.Message, Bytes: s.bytes}
 	s.bytes = 0
 	if string(m.Type) == s.t.config.GapType {
