@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,12 +25,24 @@ type document struct {
 	d       *draft
 	root    *yaml.Node
 	version string
+	files   map[string]*part      // those that references lead to, by path; nil: it cannot be read
+	of      map[*yaml.Node]*part  // nodes of other files than the first
 	made    map[*yaml.Node]bool   // schemas of which an example is being made
 	names   map[*yaml.Node]string // the references that led to schemas
 	budget  int                   // values that may still be made for a request
 	at      int                   // the line of the operation
 	title   string                // of the operation
 }
+
+// A part is another file of a description.
+type part struct {
+	path string
+	root *yaml.Node
+	line int // of the first reference to it, in the first file
+}
+
+// maxParts bounds the files of a description.
+const maxParts = 200
 
 // readOpenAPI makes a request of each operation of a description (OpenAPI 3, Swagger 2), with the examples that it has.
 func readOpenAPI(d *draft, src []byte) error {
@@ -40,7 +53,10 @@ func readOpenAPI(d *draft, src []byte) error {
 	if len(file.Content) == 0 {
 		return errors.New("the file is empty")
 	}
-	o := &document{d: d, root: file.Content[0], made: map[*yaml.Node]bool{}, names: map[*yaml.Node]string{}}
+	o := &document{
+		d: d, root: file.Content[0], files: map[string]*part{}, of: map[*yaml.Node]*part{},
+		made: map[*yaml.Node]bool{}, names: map[*yaml.Node]string{},
+	}
 	o.version = cmp.Or(o.text(o.root, "openapi"), o.text(o.root, "swagger"))
 	paths := o.get(o.root, "paths")
 	if paths == nil || paths.Kind != yaml.MappingNode {
@@ -115,7 +131,26 @@ type entry struct {
 }
 
 // entries returns those of a mapping, in their order, with those that it merges in.
-func (o *document) entries(n *yaml.Node) []entry { return entriesOf(n, 0) }
+func (o *document) entries(n *yaml.Node) []entry {
+	all := entriesOf(n, 0)
+	for i := range all {
+		if p := o.of[all[i].value]; p != nil {
+			all[i].line = p.line
+		}
+	}
+	return all
+}
+
+// line returns the line of a node: of another file, that of the first reference to it; 0 of none.
+func (o *document) line(n *yaml.Node) int {
+	if n == nil {
+		return 0
+	}
+	if p := o.of[n]; p != nil {
+		return p.line
+	}
+	return n.Line
+}
 
 func entriesOf(n *yaml.Node, depth int) (all []entry) {
 	for ; n != nil && n.Kind == yaml.AliasNode && depth < maxDepth; depth++ {
@@ -190,7 +225,7 @@ func (o *document) items(n *yaml.Node, key string) (all []*yaml.Node) {
 	return all
 }
 
-// resolve follows references within the document. It returns nil if one leads elsewhere.
+// resolve follows references. It returns nil if one leads nowhere.
 func (o *document) resolve(n *yaml.Node) *yaml.Node {
 	name := ""
 	for depth := 0; n != nil && depth < maxDepth; depth++ {
@@ -215,12 +250,20 @@ func (o *document) resolve(n *yaml.Node) *yaml.Node {
 
 // referred returns what a reference is to.
 func (o *document) referred(ref *yaml.Node) *yaml.Node {
-	path, local := strings.CutPrefix(ref.Value, "#")
-	if !local {
-		o.d.leave(ref.Line, ref.Value, "other files are not read", "bundle the description to one file")
-		return nil
-	}
+	file, path, _ := strings.Cut(ref.Value, "#")
 	next := o.root
+	if p := o.of[ref]; p != nil {
+		next = p.root
+	}
+	if file != "" {
+		p, err := o.file(ref, file)
+		if err != nil {
+			problem, hint, _ := strings.Cut(err.Error(), "; ")
+			o.d.leave(o.line(ref), ref.Value, problem, hint)
+			return nil
+		}
+		next = p.root
+	}
 	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if path == "" {
 			break
@@ -230,11 +273,59 @@ func (o *document) referred(ref *yaml.Node) *yaml.Node {
 		}
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
 		if next = child(next, step); next == nil {
-			o.d.leave(ref.Line, ref.Value, "nothing has this name", "")
+			o.d.leave(o.line(ref), ref.Value, "nothing has this name", "")
 			return nil
 		}
 	}
 	return next
+}
+
+// file returns another file of the description, which a reference names.
+func (o *document) file(ref *yaml.Node, name string) (*part, error) {
+	if strings.Contains(name, "://") {
+		return nil, errors.New("nothing is requested while a file is imported; bundle the description to one file")
+	}
+	folder := filepath.Dir(o.d.source.File)
+	if p := o.of[ref]; p != nil {
+		folder = filepath.Dir(p.path)
+	}
+	if decoded, err := url.PathUnescape(name); err == nil {
+		name = decoded
+	}
+	path := filepath.FromSlash(name)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	if p, is := o.files[path]; is {
+		if p == nil {
+			return nil, errors.New(name + " cannot be read")
+		}
+		return p, nil
+	}
+	if len(o.files) == maxParts {
+		return nil, fmt.Errorf("there are more than %d files; bundle the description to one file", maxParts)
+	}
+	o.files[path] = nil
+	text, err := o.d.read(path)
+	if err != nil {
+		return nil, err
+	}
+	var file yaml.Node
+	if err := yaml.Unmarshal(inYAML([]byte(strings.TrimPrefix(text, "\ufeff"))), &file); err != nil || len(file.Content) == 0 {
+		return nil, errors.New(name + " is neither YAML nor JSON")
+	}
+	p := &part{path, file.Content[0], o.line(ref)}
+	o.files[path] = p
+	o.own(p, p.root)
+	return p, nil
+}
+
+// own notes the nodes of another file.
+func (o *document) own(p *part, n *yaml.Node) {
+	o.of[n] = p
+	for _, child := range n.Content {
+		o.own(p, child)
+	}
 }
 
 // child returns the value of a key or of an index as it stands, or nil.
@@ -274,8 +365,8 @@ func (o *document) server(item, operation *yaml.Node) string {
 			}
 			raw = strings.ReplaceAll(raw, "{"+v.name+"}", value)
 		}
-		if at = servers.Line; len(servers.Content) > 1 {
-			o.d.leave(servers.Line, "servers", fmt.Sprintf("there are %d: the first one is loaded", len(servers.Content)), "name another one by --url")
+		if at = o.line(servers); len(servers.Content) > 1 {
+			o.d.leave(o.line(servers), "servers", fmt.Sprintf("there are %d: the first one is loaded", len(servers.Content)), "name another one by --url")
 		}
 		break
 	}
@@ -326,7 +417,7 @@ func (o *document) operation(path string, key entry, item, operation *yaml.Node)
 			continue
 		}
 		if in == "header" && o.ignored(name) {
-			o.leave(p.Line, name, "the specification ignores a parameter of this name", "the content and security say the field")
+			o.leave(o.line(p), name, "the specification ignores a parameter of this name", "the content and security say the field")
 			continue
 		}
 		if in != "path" && o.text(p, "required") != "true" && !o.hasExample(p) {
@@ -338,7 +429,7 @@ func (o *document) operation(path string, key entry, item, operation *yaml.Node)
 		case in == "formData":
 			form = append(form, formField{name, value, s, o.schema(p)})
 		case value == nil:
-			o.leave(p.Line, name, "the parameter has no value that can be sent", "")
+			o.leave(o.line(p), name, "the parameter has no value that can be sent", "")
 		case in == "path":
 			values[name] = o.segment(s, name, value)
 		case in == "query":
@@ -394,7 +485,7 @@ func (o *document) operation(path string, key entry, item, operation *yaml.Node)
 
 // leftQuery lists a parameter that is a query as a whole.
 func (o *document) leftQuery(p *yaml.Node) string {
-	o.leave(p.Line, o.text(p, "name"), "a query as a whole is not made", "give it to the path of the step")
+	o.leave(o.line(p), o.text(p, "name"), "a query as a whole is not made", "give it to the path of the step")
 	return ""
 }
 

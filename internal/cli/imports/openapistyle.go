@@ -34,7 +34,7 @@ type pair struct {
 
 // style returns how a parameter is written.
 func (o *document) style(p *yaml.Node, in string) style {
-	s := style{name: o.text(p, "style"), reserved: o.text(p, "allowReserved") == "true", line: p.Line, form: in == "formData"}
+	s := style{name: o.text(p, "style"), reserved: o.text(p, "allowReserved") == "true", line: o.line(p), form: in == "formData"}
 	if s.name == "" {
 		s.name = map[string]string{"query": "form", "cookie": "form", "formData": "form"}[in]
 	}
@@ -305,7 +305,7 @@ func (o *document) content(r *request, kind string, media, encoding *yaml.Node) 
 		base = strings.ToLower(strings.TrimSpace(kind))
 	}
 	if strings.Contains(base, "*") {
-		o.leave(media.Line, kind, "the content has any type of these: it is JSON here", "")
+		o.leave(o.line(media), kind, "the content has any type of these: it is JSON here", "")
 		base, kind = "application/json", "application/json"
 	}
 	value := o.sample(media)
@@ -313,11 +313,11 @@ func (o *document) content(r *request, kind string, media, encoding *yaml.Node) 
 	case isJSON(base):
 		switch s := o.schema(own(media, "schema")); {
 		case isText && len(s) > 0 && slices.Contains([]string{"object", "array"}, o.kind(s)):
-			o.leave(media.Line, kind, "the example is a text, and no value of its schema: it is sent as it stands", "")
+			o.leave(o.line(media), kind, "the example is a text, and no value of its schema: it is sent as it stands", "")
 			r.body = []byte(text)
 		case strings.Contains(base, "ndjson") || strings.Contains(base, "jsonl") || strings.Contains(base, "json-seq"):
 			if r.body = []byte(text); !isText {
-				o.leave(media.Line, kind, "the content is one line", "give the step its body")
+				o.leave(o.line(media), kind, "the content is one line", "give the step its body")
 				r.body = append(inJSON(value), '\n')
 			}
 		default:
@@ -332,11 +332,11 @@ func (o *document) content(r *request, kind string, media, encoding *yaml.Node) 
 	case isText:
 		r.body = []byte(text)
 	case base == "text/plain" && value != nil:
-		r.body = []byte(o.scalarText(style{line: media.Line}, value))
+		r.body = []byte(o.scalarText(style{line: o.line(media)}, value))
 	case base == "application/octet-stream" && value == nil:
 		r.body = []byte("string")
 	default:
-		o.d.leave(media.Line, o.title+": "+kind, "dyno makes no such content: the request has none", "give the step its body")
+		o.d.leave(o.line(media), o.title+": "+kind, "dyno makes no such content: the request has none", "give the step its body")
 		return
 	}
 	r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
@@ -386,13 +386,13 @@ func (o *document) oldForm(r *request, kind string, fields []formField) {
 func (o *document) properties(value any, media, encoding *yaml.Node) (all []pair) {
 	members, is := value.(object)
 	if !is && value != nil {
-		o.leave(media.Line, "form", "the example is no object", "give the step its body")
+		o.leave(o.line(media), "form", "the example is no object", "give the step its body")
 	}
 	for _, m := range members {
 		e := o.get(encoding, m.name)
 		s := o.style(orNode(e, media), "query")
 		if e == nil {
-			s = style{name: "form", explode: true, delimiter: ",", line: media.Line}
+			s = style{name: "form", explode: true, delimiter: ",", line: o.line(media)}
 		}
 		s.form = !s.reserved
 		if s.name == "spaceDelimited" {
@@ -404,7 +404,7 @@ func (o *document) properties(value any, media, encoding *yaml.Node) (all []pair
 			continue
 		}
 		if isObject && e == nil {
-			o.leave(media.Line, m.name, "versions of the specification differ on objects in forms: its members are fields, as in the style form", "name its style by encoding")
+			o.leave(o.line(media), m.name, "versions of the specification differ on objects in forms: its members are fields, as in the style form", "name its style by encoding")
 		}
 		all = append(all, o.pairs(s, m.name, m.value)...)
 	}

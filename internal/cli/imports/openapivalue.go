@@ -262,7 +262,7 @@ func (o *document) example(s schema, depth int) any {
 		}
 	}
 	if not := o.first(s, "not"); not != nil {
-		o.leave(not.Line, "not", "what a schema excludes is not looked at", "")
+		o.leave(o.line(not), "not", "what a schema excludes is not looked at", "")
 	}
 	return o.simplest(s, depth)
 }
@@ -530,7 +530,7 @@ func (o *document) number(s schema, whole bool) any {
 			return number(c.FloatString(min(digits, 40)))
 		}
 	}
-	o.leave(s[0].Line, "a number", "no value is found that the schema allows", "")
+	o.leave(o.line(s[0]), "a number", "no value is found that the schema allows", "")
 	return number("1")
 }
 
@@ -582,7 +582,7 @@ func (o *document) string(s schema) string {
 		if text, is := matching(pattern.Value, fits); is {
 			return text
 		}
-		o.leave(pattern.Line, "pattern "+pattern.Value, "no text is made that it matches", "give the schema an example")
+		o.leave(o.line(pattern), "pattern "+pattern.Value, "no text is made that it matches", "give the schema an example")
 	}
 	if format := o.first(s, "format"); format != nil {
 		if text, is := formats[format.Value]; is && fits(text) {
