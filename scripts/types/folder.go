@@ -22,6 +22,7 @@ pprof profiles. ` + "`dyno run -o FOLDER`" + ` names it. Without a name it is ` 
 | file | what it holds |
 |---|---|
 | ` + "`run.json`" + ` | plan, environment, figures, verdicts |
+| ` + "`.begun.json`" + ` | ` + "`run.json`" + ` as the run began, in case that is damaged later |
 | ` + "`report.html`" + ` | the report: one file that loads nothing |
 | ` + "`trials/0001-VARIANT/trial.json`" + ` | one trial's counts and figures |
 | ` + "`trials/0001-VARIANT/latency.hlog`" + ` | HdrHistogram log with the tags ` + strings.Join(rundir.Tags(), ", ") + ` |
@@ -31,8 +32,9 @@ pprof profiles. ` + "`dyno run -o FOLDER`" + ` names it. Without a name it is ` 
 | ` + "`trials/0001-VARIANT/*.pb.gz`" + ` | profiles |
 
 Times are in seconds, and their names end in ` + "`_seconds`" + `. Sizes are in bytes, rates are per second, ratios and shares are
-plain numbers. What is not known is left out. ` + "`complete`" + ` is false until the end, so that a folder of a run that was
-killed says so. The version of the schema is ` + fmt.Sprint(rundir.SchemaVersion) + `.
+plain numbers. What is not known is left out. ` + "`complete`" + ` is false until the end, when the verdict is
+written with it. A run that was killed before, or found no room on the disk, has no verdict: a command that reads its folder
+judges the trials, and keeps the verdict if it can. The version of the schema is ` + fmt.Sprint(rundir.SchemaVersion) + `.
 `)
 	for _, file := range []struct {
 		name string
