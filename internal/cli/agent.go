@@ -78,27 +78,13 @@ func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *co
 		return err
 	}
 	known := make(chan error, 1)
-	ended := make(chan struct{})
-	ctx, stop := context.WithCancel(ctx)
-	a.atEnd(func() error {
-		stop()
-		<-ended
-		r.Close()
-		return nil
-	})
-	go func() {
-		defer close(ended)
-		say := func(err error) {
-			select {
-			case known <- err:
-			default: // the first answer is what is waited for
-			}
+	a.followRevoked(ctx, r, slog.New(slog.DiscardHandler), func(revoked *identity.Revocations) {
+		refused := m.SetRevoked(revoked)
+		select {
+		case known <- refused:
+		default: // the first answer is what is waited for
 		}
-		say(r.FollowRevoked(ctx, slog.New(slog.DiscardHandler), func(revoked *identity.Revocations) error {
-			say(m.SetRevoked(revoked))
-			return nil
-		}))
-	}()
+	})
 	if _, err := r.Revoked(ctx); err != nil { // says why it cannot be known
 		return explainControl(err)
 	}
@@ -111,6 +97,28 @@ func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *co
 		err = command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", err), "the fleet's manager revoked it; dyno fleet authority makes another one")
 	}
 	return err
+}
+
+// followRevoked calls apply with who is revoked, whenever that changes, until this command ends. It closes the registry then.
+func (a *app) followRevoked(ctx context.Context, r *registry.Registry, log *slog.Logger, apply func(*identity.Revocations)) {
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	a.atEnd(func() error {
+		stop()
+		<-ended
+		r.Close()
+		return nil
+	})
+	go func() {
+		defer close(ended)
+		err := r.FollowRevoked(ctx, log, func(revoked *identity.Revocations) error {
+			apply(revoked)
+			return nil
+		})
+		if err != nil {
+			log.Error("who is revoked cannot be followed", "error", err)
+		}
+	}()
 }
 
 // connectAgents asks the agents what they are that carry the load, and those on whose machines the plan places

@@ -98,24 +98,12 @@ func (a *app) admitsRenewal(ctx context.Context, control *controlPlane, coordina
 		return nil, err
 	}
 	var known atomic.Bool
-	ended := make(chan struct{})
-	ctx, stop := context.WithCancel(ctx)
-	a.atEnd(func() error {
-		stop()
-		<-ended
-		r.Close()
-		return nil
+	a.followRevoked(ctx, r, log, func(revoked *identity.Revocations) {
+		if err := coordinator.SetRevoked(revoked); err != nil {
+			log.Warn("the authority's own certificate", "error", err)
+		}
+		known.Store(true)
 	})
-	go func() {
-		defer close(ended)
-		_ = r.FollowRevoked(ctx, log, func(revoked *identity.Revocations) error { // nothing ends it but ctx
-			if err := coordinator.SetRevoked(revoked); err != nil {
-				log.Warn("the authority's own certificate", "error", err)
-			}
-			known.Store(true)
-			return nil
-		})
-	}()
 	return func(c *x509.Certificate) error {
 		if !known.Load() {
 			return errors.New("the control plane has not said yet who is revoked")

@@ -112,6 +112,17 @@ type document struct {
 	Gone time.Time `json:"gone_at,omitzero"`
 }
 
+// maxFence is more than a fence gets to: they begin with a time in ms, and grow by one.
+const maxFence = 1 << 52
+
+// Check returns why a document is none of an agent.
+func (d *document) Check(string) error {
+	if d.Fence < 0 || d.Fence > maxFence {
+		return fmt.Errorf("fence: %d", d.Fence)
+	}
+	return nil
+}
+
 func (d *document) terms() agent.Terms {
 	return agent.Terms{Cordoned: d.Cordoned, Exclusive: d.Holder != "", Fence: d.Fence}
 }
@@ -270,7 +281,11 @@ func agentOf(name string, i *resource.Instance) (Agent, error) {
 	var cpus, open error
 	a.CPUs, cpus = strconv.Atoi(i.Metadata[cpusKey])
 	a.Descriptors, open = strconv.Atoi(i.Metadata[openKey])
-	if err := errors.Join(cpus, open); err != nil {
+	err := errors.Join(cpus, open)
+	if err == nil && (a.CPUs < 0 || a.Descriptors < 0) {
+		err = fmt.Errorf("%d CPUs, %d descriptors", a.CPUs, a.Descriptors)
+	}
+	if err != nil {
 		return a, fmt.Errorf("%s: %w", i.Ref(), err)
 	}
 	for key, value := range i.Metadata {
