@@ -3,16 +3,17 @@
 #
 #   bench/idle-worker.sh | tee bench/idle-worker.txt
 #
-# First a worker has nothing to do, in a queue of TASKS=1000 that have ended. A relay counts what it sends and gets in SECONDS=20.
-# Then small tasks are submitted all the time to two workers with one agent, and one task that wants the agent alone. The number is
-# that of the small tasks which began before it, after it was submitted.
+# First a worker has nothing to do, in a queue of TASKS=1000 that have ended. A relay counts its requests, the messages of its watches
+# and the bytes that it gets, for SECONDS_IDLE=20.
+# Then SMALL=40 tasks of three seconds wait for three workers with two agents. Each wants one agent. One task of a higher priority wants
+# both agents alone. The number is that of the small tasks which began before it, after it was submitted.
 #
 # DYNO names another program to measure, such as an earlier one; NAMESPACE is where that has its tasks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . bench/required.sh
 required jq python3 ./bin/dyno-control
-control=$PWD/bin/dyno-control dyno=$(realpath "${DYNO:-bin/dyno}") tasks=${TASKS:-1000} seconds=${SECONDS_IDLE:-20} port=${PORT:-7830}
+control=$PWD/bin/dyno-control dyno=$(realpath "${DYNO:-bin/dyno}") tasks=${TASKS:-1000} seconds=${SECONDS_IDLE:-20} small=${SMALL:-40} port=${PORT:-7830}
 namespace=${NAMESPACE:-fleet-queue}
 dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$dir"' EXIT
@@ -29,6 +30,7 @@ for n in $(seq -f %04g "$tasks"); do
 		"$port" "$n" "$namespace" "$n" >>puts
 	mv task.json "task$n.json"
 done
+sed -i '$d' puts # the last next
 curl -sS -K puts
 
 # A relay that counts requests, answers' bytes and events.
@@ -60,6 +62,7 @@ for line in sys.stdin:
 P
 coproc RELAY { exec python3 relay.py $((port + 1)) "$port"; }
 counted() { echo >&"${RELAY[1]}" && read -r -u "${RELAY[0]}" "$@"; }
+counted requests bytes messages # it listens now
 limits=()
 ! "$dyno" queue work --help | grep -q -- --command || limits=(--command "$dyno")
 work() { "$dyno" queue work --results runs --name "$1" --control-plane "http://127.0.0.1:$2" "${limits[@]}" >>"$1.log" 2>&1 & }
@@ -76,33 +79,34 @@ wait $idle || true
 
 export DYNO_CONTROL_PLANE=http://127.0.0.1:$port
 "$dyno" serve echo --http 127.0.0.1:$((port + 2)) >echo.log 2>&1 &
-"$dyno" agent --listen 127.0.0.1:$((port + 3)) --name a >agent.log 2>&1 &
-until "$dyno" fleet list | grep -q '^a .*ready'; do sleep 0.2; done
+for agent in a b; do
+	"$dyno" agent --listen 127.0.0.1:0 --name $agent >$agent.log 2>&1 &
+	until "$dyno" fleet list | grep -q "^$agent .*ready"; do sleep 0.2; done
+done
 plan() {
 	cat >"$1.yaml" <<Y
 name: $1
 target: {protocol: http, url: "http://127.0.0.1:$((port + 2))/"}
-load: {closed: {connections: 1}, warmup: 0, window: 500ms}
+load: {closed: {connections: 1}, warmup: 0, window: $2}
 observe: {kernel: none}
 design: {rounds: 1, remeasure: false}
 Y
 }
-plan small
-plan alone
-work one "$port"
-work two "$port"
-while :; do "$dyno" submit --retries 0 --fleet '' small.yaml >/dev/null || exit 1; done &
-stream=$!
-sleep 6
+plan small 3s
+plan alone 500ms
+for _ in $(seq "$small"); do "$dyno" submit --retries 0 --agents 1 small.yaml >/dev/null; done
+for name in one two three; do
+	work $name "$port"
+	sleep 1.5 # so that the small ones do not end together
+done
 since=$(date -u +%Y-%m-%dT%H:%M:%S.%NZ)
-id=$("$dyno" submit --retries 0 --priority 1 --fleet '' --exclusive alone.yaml)
-for _ in $(seq 60); do
+id=$("$dyno" submit --retries 0 --priority 1 --agents 2 --exclusive alone.yaml)
+for _ in $(seq 240); do
 	began=$("$dyno" queue show "$id" | jq -r '.runs[0].began_at // empty')
 	[ -z "$began" ] || break
 	sleep 1
 done
-kill $stream
-[ -n "$began" ] || { echo "exclusive task amid small ones: not begun in 60 s"; exit; }
-small=$(curl -sf "http://127.0.0.1:$port/v1/configs?namespace=$namespace&search=tasks.&limit=1000" | jq --arg since "$since" --arg until "$began" \
+[ -n "$began" ] || { echo "exclusive task amid small ones: not begun in 240 s"; exit; }
+before=$(curl -sf "http://127.0.0.1:$port/v1/configs?namespace=$namespace&search=tasks.&limit=1000" | jq --arg since "$since" --arg until "$began" \
 	'[.items[].content | fromjson | select(.name == "small") | .runs[]?.began_at | select(. > $since and . < $until)] | length')
-echo "exclusive task amid small ones: began after $small of them, $(awk -v a="$(date -d "$since" +%s.%N)" -v b="$(date -d "$began" +%s.%N)" 'BEGIN { printf "%.1f", b - a }') s after it was submitted"
+echo "exclusive task amid small ones: began after $before of $small, $(awk -v a="$(date -d "$since" +%s.%N)" -v b="$(date -d "$began" +%s.%N)" 'BEGIN { printf "%.1f", b - a }') s after it was submitted"
