@@ -80,22 +80,29 @@ func TestFormBody(t *testing.T) {
 	}{
 		{"a=b", part{"a", "", "", "b"}, ""},
 		{"a=", part{"a", "", "", ""}, ""},
-		{"a=b=c;d", part{"a", "", "", "b=c;d"}, ""},
+		{"a=b=c;d", part{"a", "", "", "b=c"}, ""},
+		{`a="b=c;d"`, part{"a", "", "", "b=c;d"}, ""},
+		{`a=" \"b\\c\" "`, part{"a", "", "", ` "b\c" `}, ""},
+		{"a= b ", part{"a", "", "", "b"}, ""},
 		{"a=b;type=text/x;charset=utf-8", part{"a", "", "text/x;charset=utf-8", "b"}, ""},
 		{"a=b;filename=c", part{"a", "c", "", "b"}, ""},
-		{`a "q"=b`, part{`a "q"`, "", "", "b"}, ""},
+		{`a "q"=b`, part{`a %22q%22`, "", "", "b"}, ""},
 		{"a=<d/e", part{"a", "", "", "{d/e}\x00\r\n"}, ""},
-		{"a=@d/e.json", part{"a", "e.json", "application/json", "{d/e.json}\x00\r\n"}, ""},
+		{"a=@d/e.json", part{"a", "e.json", "application/octet-stream", "{d/e.json}\x00\r\n"}, ""},
 		{"a=@d/e;type=x/y;filename=z.png", part{"a", "z.png", "x/y", "{d/e}\x00\r\n"}, ""},
 		{"a=@e", part{"a", "e", "application/octet-stream", "{e}\x00\r\n"}, ""},
-		{"a", part{}, "a field without a name or =; want name=value or name=@FILE"},
-		{"=b", part{}, "a field without a name"},
+		{"a", part{}, "a field without =; want name=value or name=@FILE"},
+		{"=b", part{"", "", "", "b"}, ""},
+		{"a=@e,f", part{}, "a: several files in one field are not supported"},
+		{"a=(;type=multipart/mixed", part{}, "forms within forms are not supported"},
+		{"a=@x.json", part{"a", "x.json", "application/octet-stream", "{x.json}\x00\r\n"}, ""},
+		{"a=<x.html", part{"a", "", "text/html", "{x.html}\x00\r\n"}, ""},
 		{"a=@", part{}, "a: no file is named; want a=@FILE"},
 		{"a=<", part{}, "a: no file is named"},
 		{"a=@none", part{}, "a: file does not exist"},
-		{"a=b;type=c\r\nd: e", part{}, "a: the type holds a line break"},
+		{"a=b;type=c\r\nd: e", part{}, "no content type"},
 	} {
-		body, kind, err := EncodeForm([]string{"first=1", c.field}, "boundary", read)
+		body, kind, _, err := EncodeForm([]FormField{{Text: "first=1"}, {Text: c.field}}, "boundary", read)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%s: %v, want %s", c.field, err, c.fault)

@@ -185,3 +185,29 @@ func TestRepair(t *testing.T) {
 		}
 	}
 }
+
+// A status of a log that no client receives is not expected, and neither is one that few requests had.
+func TestLoggedStatuses(t *testing.T) {
+	for statuses, want := range map[string]string{
+		"200": "", "499": "", "444 444": "", "408": "", "494": "", "404": "404", "404 499 499 499": "404", "404 500": "404, 500",
+		"200 404 404": "200, 404", "200 404": "", "000": "", "499 200": "",
+	} {
+		var b strings.Builder
+		for status := range strings.FieldsSeq(statuses) {
+			fmt.Fprintf(&b, "127.0.0.1 - - [29/Mar/2026:03:00:02 +0200] \"GET /b HTTP/1.1\" %s 0 \"-\" \"-\"\n", status)
+		}
+		r, err := importedFrom(t, "nginx-log", b.String(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for line := range strings.Lines(string(r.Text)) {
+			if after, found := strings.CutPrefix(strings.TrimSpace(line), "status: "); found {
+				got = strings.Trim(after, `"`)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", statuses, got, want)
+		}
+	}
+}

@@ -1,124 +1,45 @@
 package imports
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"mvdan.cc/sh/v3/expand"
-	"mvdan.cc/sh/v3/syntax"
-
 	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
 )
-
-// readCurl reads the commands of a shell script. Only those of curl are carried over, and sleep as a pause.
-func readCurl(d *draft, src []byte) error {
-	file, err := syntax.NewParser(syntax.KeepComments(false)).Parse(bytes.NewReader(src), "")
-	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), ":"))
-	}
-	d.pass = true
-	variables := map[string]string{}
-	config := &expand.Config{Env: expand.FuncEnviron(func(name string) string {
-		if value, known := variables[name]; known || name == "IFS" { // without, words end at blanks
-			return value
-		}
-		return d.environment(0, name, os.Getenv(name))
-	})}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.ForClause, *syntax.WhileClause:
-			if f, is := n.(*syntax.ForClause); is {
-				firstOf(config, variables, f)
-			}
-			d.leave(line(n), text(src, n), "what is repeated is carried over once", "load.closed.connections and load.window say how often all is sent")
-		case *syntax.IfClause, *syntax.CaseClause:
-			d.leave(line(n), text(src, n), "all of its branches are carried over", "take the steps out that are not wanted, or give them a condition (if)")
-		case *syntax.FuncDecl:
-			d.leave(line(n), n.Name.Value, "the function's commands are carried over where it stands, and not where it is called", "")
-		case *syntax.CallExpr:
-			d.shellCommand(config, variables, src, n)
-			return false
-		}
-		return true
-	})
-	return nil
-}
-
-// firstOf gives the variable of a loop the first of its values.
-func firstOf(config *expand.Config, variables map[string]string, f *syntax.ForClause) {
-	if i, is := f.Loop.(*syntax.WordIter); is {
-		if values, err := expand.Fields(config, i.Items...); err == nil && len(values) > 0 {
-			variables[i.Name.Value] = values[0]
-		}
-	}
-}
-
-func line(n syntax.Node) int { return int(n.Pos().Line()) }
-
-// text returns a node as it stands in the file.
-func text(src []byte, n syntax.Node) string { return string(src[n.Pos().Offset():n.End().Offset()]) }
-
-// shellCommand carries over an assignment or a command.
-func (d *draft) shellCommand(config *expand.Config, variables map[string]string, src []byte, n *syntax.CallExpr) {
-	for _, a := range n.Assigns {
-		value, err := expand.Literal(config, a.Value)
-		if err != nil || a.Append || a.Naked || a.Array != nil {
-			d.leave(line(a), text(src, a), "the value is known only to a shell", "give the variable "+variableName(a.Name.Value)+" a value in load.scenario.variables")
-			continue
-		}
-		variables[a.Name.Value] = value
-	}
-	var words []string
-	for _, w := range n.Args {
-		more, err := expand.Fields(config, w)
-		if err != nil {
-			d.leave(line(w), text(src, w), "what it stands for is known only to a shell", "write it out")
-			return
-		}
-		words = append(words, more...)
-	}
-	if len(words) == 0 {
-		return
-	}
-	switch filepath.Base(words[0]) {
-	case "curl":
-		d.curlCommand(line(n), words[1:])
-	case "sleep":
-		seconds, err := strconv.ParseFloat(strings.TrimSuffix(strings.Join(words[1:], " "), "s"), 64)
-		if err != nil || seconds < 0 || seconds > maxThink.Seconds() {
-			d.leave(line(n), text(src, n), "the pause is not a number of seconds, up to an hour", "give the step think")
-			return
-		}
-		d.think(plan.Think{Constant: time.Duration(seconds * float64(time.Second))})
-	case ":", "set", "echo", "printf", "true", "exit": // they send nothing
-	default:
-		d.leave(line(n), text(src, n), "only commands of curl are carried over", "")
-	}
-}
 
 // A curl is a command that is being read.
 type curl struct {
 	request
 	d       *draft
+	input   *string // what its standard input has; nil: that is not known
 	urls    []string
-	data    []string // parts of the body
-	form    []string
+	data    string // the body
+	hasData bool
+	form    []foreign.FormField
+	inQuery []string // what is added to the query
+	cookies []string
+	upload  string   // the file that is the body
+	without []string // header fields of curl's own that are not sent, in small letters
+	user    string
 	query   bool // data stands in the query
 	head    bool
 	json    bool
+	globs   bool // brackets and braces in URLs stand for several
+	asIs    bool // dots in paths stay
 	connect []string
 	resolve []string
+	configs int // files of options that were read
 	failed  bool
+}
+
+func newCurl(d *draft, line int, input *string) *curl {
+	return &curl{request: request{line: line, exact: true}, d: d, input: input, globs: true}
 }
 
 // A curlOption is one of curl's.
@@ -145,33 +66,44 @@ func curlOptions() []curlOption {
 		{"X request", false, func(c *curl, v string) { c.method = v }},
 		{"url", false, func(c *curl, v string) { c.urls = append(c.urls, v) }},
 		{"H header", false, (*curl).header},
-		{"d data data-ascii", false, func(c *curl, v string) { c.add(v, true, false) }},
-		{"data-binary", false, func(c *curl, v string) { c.add(v, false, false) }},
-		{"data-raw", false, func(c *curl, v string) { c.data = append(c.data, v) }},
-		{"data-urlencode", false, func(c *curl, v string) { c.add(v, false, true) }},
+		{"d data data-ascii", false, func(c *curl, v string) { c.add(c.fromFile("-d", v, true), "&") }},
+		{"data-binary", false, func(c *curl, v string) { c.add(c.fromFile("--data-binary", v, false), "&") }},
+		{"data-raw", false, func(c *curl, v string) { c.add(v, "&") }},
+		{"data-urlencode", false, func(c *curl, v string) { c.add(c.encode(v), "&") }},
+		{"url-query", false, func(c *curl, v string) {
+			if raw, is := strings.CutPrefix(v, "+"); is {
+				c.inQuery = append(c.inQuery, raw)
+				return
+			}
+			c.inQuery = append(c.inQuery, c.encode(v))
+		}},
 		{"json", false, func(c *curl, v string) {
-			c.add(v, false, false)
+			c.add(c.fromFile("--json", v, false), "")
 			c.json = true
 		}},
-		{"F form form-string", false, func(c *curl, v string) { c.form = append(c.form, v) }},
+		{"F form", false, func(c *curl, v string) { c.form = append(c.form, foreign.FormField{Text: v}) }},
+		{"form-string", false, func(c *curl, v string) { c.form = append(c.form, foreign.FormField{Text: v, Literal: true}) }},
 		{"G get", true, func(c *curl, _ string) { c.query = true }},
 		{"I head", true, func(c *curl, _ string) { c.head = true }},
-		{"T upload-file", false, func(c *curl, v string) {
-			c.add("@"+v, false, false)
-			c.method = cmp.Or(c.method, "PUT")
-		}},
+		{"T upload-file", false, func(c *curl, v string) { c.upload = v }},
 		{"A user-agent", false, sends("User-Agent")},
-		{"e referer", false, sends("Referer")},
+		{"e referer", false, func(c *curl, v string) {
+			if v = strings.TrimSuffix(v, ";auto"); v != "" {
+				sends("Referer")(c, v)
+			}
+		}},
 		{"r range", false, func(c *curl, v string) { sends("Range")(c, "bytes="+v) }},
 		{"b cookie", false, func(c *curl, v string) {
 			if strings.Contains(v, "=") {
-				sends("Cookie")(c, v)
+				c.cookies = append(c.cookies, v)
 				return
 			}
-			c.d.scenario.Cookies = true
+			if c.d.scenario.Cookies = true; v != "" {
+				c.d.leave(c.line, c.name, "cookies of a file are not sent; a user keeps those that the server sets", "give the step a header field Cookie")
+			}
 		}},
 		{"c cookie-jar", false, func(c *curl, _ string) { c.d.scenario.Cookies = true }},
-		{"u user", false, func(c *curl, v string) { c.headers = authorize(c.headers, v) }},
+		{"u user", false, func(c *curl, v string) { c.user = v }}, {"basic", true, none},
 		{"oauth2-bearer", false, func(c *curl, v string) { sends("Authorization")(c, "Bearer "+v) }},
 		{"compressed", true, func(c *curl, _ string) { sends("Accept-Encoding")(c, "deflate, gzip") }},
 		{"k insecure", true, func(c *curl, _ string) { c.d.tls().Insecure = true }},
@@ -193,65 +125,160 @@ func curlOptions() []curlOption {
 		{"http2-prior-knowledge", true, func(c *curl, _ string) { c.d.load().HTTP2.Use = plan.HTTP2Always }},
 		{"L location", true, differs("users of a scenario follow no redirects", "request the last address, or extract the field Location and request it by a step of its own")},
 		{"retry", false, differs("a failed request is counted, and not sent again", "")},
-		{"K config", false, differs("files of options are not read", "write the options out")},
+		{"K config", false, (*curl).config},
+		{"request-target", false, differs("the target is that of the URL", "give the step the path")},
 		{"limit-rate", false, differs("dyno reads as fast as it can", "")},
 		{"parallel", true, none}, {"Z", true, none}, {"f fail fail-with-body", true, none},
 		{"s silent", true, none}, {"S show-error", true, none}, {"v verbose", true, none}, {"i include show-headers", true, none},
-		{"# progress-bar", true, none}, {"N no-buffer", true, none}, {"g globoff", true, none}, {"q disable", true, none}, {"4 ipv4", true, none}, {"6 ipv6", true, none},
+		{"# progress-bar", true, none}, {"N no-buffer", true, none}, {"g globoff", true, func(c *curl, _ string) { c.globs = false }}, {"q disable", true, none}, {"4 ipv4", true, none}, {"6 ipv6", true, none},
 		{"o output", false, none}, {"O remote-name", true, none}, {"J remote-header-name", true, none}, {"w write-out", false, none}, {"D dump-header", false, none},
-		{"stderr", false, none}, {"trace", false, none}, {"trace-ascii", false, none}, {"no-progress-meter", true, none}, {"tcp-nodelay", true, none}, {"path-as-is", true, none},
+		{"stderr", false, none}, {"trace", false, none}, {"trace-ascii", false, none}, {"no-progress-meter", true, none}, {"tcp-nodelay", true, none}, {"path-as-is", true, func(c *curl, _ string) { c.asIs = true }}, {"fail-early", true, none}, {"create-dirs", true, none}, {"no-clobber", true, none}, {"no-keepalive", true, none},
 	}
 }
 
 func (c *curl) header(v string) {
+	if file, is := strings.CutPrefix(v, "@"); is {
+		text, err := c.read(file)
+		if err != nil {
+			c.d.leave(c.line, "-H "+v, err.Error(), "")
+			return
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\r\n"); line != "" {
+				c.header(line)
+			}
+		}
+		return
+	}
 	name, value, found := strings.Cut(v, ":")
 	if name, isEmpty := strings.CutSuffix(strings.TrimSpace(v), ";"); isEmpty && !found {
 		c.headers = append(c.headers, plan.Header{Name: name})
 		return
 	}
-	switch {
-	case strings.HasPrefix(v, "@"):
-		c.d.leave(c.line, "-H "+v, "files of header fields are not read", "write them out")
-	case !found || strings.TrimSpace(value) == "":
-		return // curl takes a field of its own away, which dyno does not have
+	switch name = strings.TrimSpace(name); {
+	case !found:
+		return // curl sends no such field, either
+	case strings.TrimSpace(value) == "":
+		c.without = append(c.without, strings.ToLower(name))
 	default:
-		c.headers = append(c.headers, plan.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+		c.headers = append(c.headers, plan.Header{Name: name, Value: strings.TrimSpace(value)})
 	}
 }
 
-// add adds a part of the body: a text, or what a file holds, without line breaks if it is text.
-func (c *curl) add(v string, isText, encode bool) {
-	name, content := "", v
-	if encode {
-		at := strings.IndexAny(v, "=@")
-		if at < 0 {
-			c.data = append(c.data, url.QueryEscape(v))
-			return
+// add adds a part of the body.
+func (c *curl) add(content, separator string) {
+	if c.hasData {
+		c.data += separator
+	}
+	c.data, c.hasData = c.data+content, true
+}
+
+// fromFile returns a text, or what the file holds that it names: without line breaks if it is text.
+func (c *curl) fromFile(option, v string, isText bool) string {
+	file, isFile := strings.CutPrefix(v, "@")
+	if !isFile {
+		return v
+	}
+	content, err := c.read(file)
+	if err != nil {
+		c.lose(option+" "+v, err.Error(), "run dyno import in the folder that the script runs in")
+	}
+	if isText {
+		content = strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(content)
+	}
+	return content
+}
+
+// encode returns a text of --data-urlencode: content, =content, name=content, @file or name@file.
+func (c *curl) encode(v string) string {
+	at := strings.IndexAny(v, "=@")
+	if at < 0 {
+		return url.QueryEscape(v)
+	}
+	name, content := v[:at], v[at+1:]
+	if v[at] == '@' {
+		content = c.fromFile("--data-urlencode", v[at:], false)
+	}
+	if name != "" {
+		name += "="
+	}
+	return name + url.QueryEscape(content)
+}
+
+// read returns what a file holds, or the standard input.
+func (c *curl) read(name string) (string, error) {
+	switch {
+	case name == "-" && c.input != nil:
+		return *c.input, nil
+	case name == "-" || name == ".":
+		return "", errors.New("what the standard input has is not known")
+	}
+	return c.d.read(name)
+}
+
+// maxConfigs bounds how many files of options a command reads: one may name itself.
+const maxConfigs = 16
+
+// config reads a file of options.
+func (c *curl) config(file string) {
+	if c.configs++; c.configs > maxConfigs {
+		c.lose("-K "+file, "there are too many files of options", "")
+		return
+	}
+	text, err := c.read(file)
+	if err != nil {
+		c.lose("-K "+file, err.Error(), "")
+		return
+	}
+	var args []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
 		}
-		if name = v[:at]; name != "" {
-			name += "="
+		option, value := line, ""
+		if at := strings.IndexAny(line, " \t=:"); at >= 0 && !strings.HasPrefix(line, "-") || at > 0 {
+			option, value = line[:at], strings.TrimLeft(strings.TrimLeft(strings.TrimLeft(line[at:], " \t"), "=:"), " \t")
 		}
-		if content = v[at:]; content[0] == '=' {
-			c.data = append(c.data, name+url.QueryEscape(content[1:]))
-			return
+		if strings.HasPrefix(value, `"`) {
+			value = unquoteConfig(value)
+		} else if at := strings.IndexAny(value, " \t"); at >= 0 {
+			value = value[:at]
+		}
+		if !strings.HasPrefix(option, "-") {
+			option = "--" + option
+		}
+		if args = append(args, option); value != "" {
+			args = append(args, value)
 		}
 	}
-	file, isFile := strings.CutPrefix(content, "@")
-	if isFile {
-		read, err := c.d.read(file)
-		if err != nil {
-			c.lose("-d "+v, err.Error(), "run dyno import in the folder that the script runs in")
-			return
+	c.arguments(args)
+}
+
+// unquoteConfig returns a value of a file of options that is in quotes.
+func unquoteConfig(value string) string {
+	var b strings.Builder
+	for i := 1; i < len(value) && value[i] != '"'; i++ {
+		if value[i] == '\\' && i+1 < len(value) {
+			i++
+			switch value[i] {
+			case 't':
+				b.WriteByte('\t')
+				continue
+			case 'n':
+				b.WriteByte('\n')
+				continue
+			case 'r':
+				b.WriteByte('\r')
+				continue
+			case 'v':
+				b.WriteByte('\v')
+				continue
+			}
 		}
-		content = read
-		if isText {
-			content = strings.NewReplacer("\r", "", "\n", "").Replace(content)
-		}
+		b.WriteByte(value[i])
 	}
-	if encode {
-		content = url.QueryEscape(content)
-	}
-	c.data = append(c.data, name+content)
+	return b.String()
 }
 
 // lose says that the request cannot be sent.
@@ -270,17 +297,23 @@ func (c *curl) duration(v string, to *time.Duration) {
 }
 
 // curlCommand carries over one command.
-func (d *draft) curlCommand(line int, args []string) {
-	c := &curl{request: request{line: line}, d: d}
+func (d *draft) curlCommand(line int, args []string, input *string) {
+	c := newCurl(d, line, input)
+	c.arguments(args)
+	d.curlRequests(c)
+}
+
+// arguments takes the arguments of a command.
+func (c *curl) arguments(args []string) {
 	options := curlOptions()
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
 		long, isLong := strings.CutPrefix(arg, "--")
 		switch {
-		case long == "next" && isLong:
-			d.curlRequests(c)
-			c = &curl{request: request{line: line}, d: d}
+		case long == "next" && isLong, arg == "-:":
+			c.d.curlRequests(c)
+			*c = *newCurl(c.d, c.line, c.input)
 		case isLong:
 			args = c.option(options, arg, long, "", args)
 		case len(arg) > 1 && arg[0] == '-':
@@ -298,12 +331,14 @@ func (d *draft) curlCommand(line int, args []string) {
 			c.urls = append(c.urls, arg)
 		}
 	}
-	d.curlRequests(c)
 }
 
 // option takes an option, whose value may be the next argument, and returns the arguments after it.
 func (c *curl) option(options []curlOption, typed, name, value string, args []string) []string {
 	i := slices.IndexFunc(options, func(o curlOption) bool { return slices.Contains(strings.Fields(o.names), name) })
+	if positive, is := strings.CutPrefix(name, "no-"); i < 0 && is && slices.ContainsFunc(options, func(o curlOption) bool { return o.bare && slices.Contains(strings.Fields(o.names), positive) }) {
+		return args // it is so anyway
+	}
 	if i < 0 {
 		c.d.leave(c.line, typed, "dyno does not know this option", cmp.Or(remark(name), "its value, if it has one, was taken for a URL"))
 		return args
@@ -329,72 +364,4 @@ func remark(name string) string {
 		}
 	}
 	return ""
-}
-
-// curlRequests adds the requests of a command.
-func (d *draft) curlRequests(c *curl) {
-	if c.name = ""; c.failed {
-		return
-	}
-	body := strings.Join(c.data, "&")
-	if c.json {
-		body = strings.Join(c.data, "")
-	}
-	kind := ""
-	switch {
-	case len(c.form) > 0:
-		var err error
-		body, kind, err = foreign.EncodeForm(c.form, fmt.Sprintf("dyno-%04d", c.line), d.read)
-		if err != nil {
-			d.leave(c.line, "-F "+strings.Join(c.form, " -F "), err.Error(), "run dyno import in the folder that the script runs in")
-			return
-		}
-	case c.json:
-		kind = "application/json"
-		if !hasHeader(c.headers, "Accept") {
-			c.headers = append(c.headers, plan.Header{Name: "Accept", Value: kind})
-		}
-	case body != "" && !c.query && c.method != "PUT":
-		kind = "application/x-www-form-urlencoded"
-	}
-	if kind != "" && !hasHeader(c.headers, "Content-Type") {
-		c.headers = append(c.headers, plan.Header{Name: "Content-Type", Value: kind})
-	}
-	switch {
-	case c.head:
-		c.method = cmp.Or(c.method, "HEAD")
-	case c.method == "" && len(c.data)+len(c.form) > 0 && !c.query:
-		c.method = "POST"
-	}
-	if len(c.urls) == 0 {
-		d.leave(c.line, "curl", "the command has no URL", "")
-	}
-	for _, at := range c.urls {
-		r := c.request
-		if r.url, r.body = at, []byte(body); c.query && body != "" {
-			separator := "?"
-			if strings.Contains(at, "?") {
-				separator = "&"
-			}
-			r.url, r.body = at+separator+body, nil
-		}
-		if without, user, has := plan.CutUser(at); has {
-			r.url = without
-			if !hasHeader(r.headers, "Authorization") {
-				r.headers = append(slices.Clone(r.headers), foreign.UserInURL(user))
-			}
-		}
-		d.add(r)
-	}
-	if t := d.target(); len(c.connect)+len(c.resolve) > 0 && d.base != "" {
-		at := plan.Target{Protocol: plan.HTTP, URL: d.base}
-		at.Complete()
-		to, faults := foreign.DialAddress(at.Address, c.connect, c.resolve)
-		for _, f := range faults {
-			d.leave(c.line, "curl", f.Error(), "target.address says where connections go")
-		}
-		if len(faults) == 0 {
-			t.Address = to
-		}
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
 	"dyno/load/scenario"
 	"dyno/load/scenario/template"
@@ -263,11 +262,19 @@ type request struct {
 	url     string // of http or https; or a path, where the server is known
 	headers []plan.Header
 	body    []byte
+	exact   bool // the client sends the path as it stands
 }
 
 // add adds the step of a request. It returns nil if the request cannot be sent, which is then listed.
 func (d *draft) add(r request) *plan.Step {
 	path, err := d.place(r.url)
+	switch {
+	case err != nil:
+	case r.exact:
+		path = exactPath(path)
+	default:
+		path = cleanPath(path)
+	}
 	if err == nil && !scenario.IsToken(cmp.Or(r.method, "GET")) {
 		err = errors.New("the method is no word; such as GET")
 	}
@@ -340,7 +347,7 @@ func (d *draft) place(raw string) (path string, err error) {
 		if d.base == "" {
 			return "", errors.New("the URL has no host; name the server by --url")
 		}
-		return cleanPath(d.prefix() + raw), nil
+		return withoutFragment(d.prefix() + raw), nil
 	}
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
@@ -358,7 +365,7 @@ func (d *draft) place(raw string) (path string, err error) {
 		if d.origin == "" && d.base == "" {
 			return "", errors.New("the host is not known; name the server by --url")
 		}
-		return cleanPath(d.prefix() + path), nil
+		return withoutFragment(d.prefix() + path), nil
 	}
 	host = host[strings.LastIndexByte(host, '@')+1:]
 	origin := strings.ToLower(scheme + "://" + host)
@@ -377,7 +384,7 @@ func (d *draft) place(raw string) (path string, err error) {
 		}
 		return "", fmt.Errorf("the request goes to another host than %s; a run loads one server: import it by itself, or name one server for all hosts by --url", d.origin)
 	}
-	return cleanPath(d.prefix() + path), nil
+	return withoutFragment(d.prefix() + path), nil
 }
 
 // knownHost puts values in the place of the marks that stand before a URL's path.
@@ -408,9 +415,22 @@ func (d *draft) prefix() string {
 	return ""
 }
 
-// cleanPath encodes what cannot stand in a path and a query, and drops the fragment. Marks stay.
-func cleanPath(path string) string {
+func withoutFragment(path string) string {
 	path, _, _ = strings.Cut(path, "#")
+	return path
+}
+
+// cleanPath encodes what cannot stand in a path and a query, as clients do. Marks stay.
+func cleanPath(path string) string {
+	return encodePath(path, "%%%02X", func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' })
+}
+
+// exactPath is cleanPath for curl, which sends a path as it stands, but for letters that are not ASCII.
+func exactPath(path string) string {
+	return encodePath(path, "%%%02x", func(c byte) bool { return c <= ' ' || c >= 0x7f })
+}
+
+func encodePath(path, form string, isEncoded func(c byte) bool) string {
 	var b strings.Builder
 	for i := 0; i < len(path); {
 		if m := oneMark.FindStringIndex(path[i:]); m != nil && m[0] == 0 {
@@ -418,10 +438,10 @@ func cleanPath(path string) string {
 			i += m[1]
 			continue
 		}
-		if c := path[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' {
-			fmt.Fprintf(&b, "%%%02X", c)
+		if isEncoded(path[i]) {
+			fmt.Fprintf(&b, form, path[i])
 		} else {
-			b.WriteByte(c)
+			b.WriteByte(path[i])
 		}
 		i++
 	}
@@ -446,6 +466,7 @@ func (d *draft) header(step *plan.Step, line int, name, value string) {
 	}
 	for i := range step.Headers {
 		if h := &step.Headers[i]; strings.EqualFold(h.Name, name) {
+			d.leave(line, name+" of "+step.Name, "the field stands there several times: it is sent once with all values", "")
 			h.Value += separator + d.template(value)
 			return
 		}
@@ -469,14 +490,6 @@ func (d *draft) setBody(step *plan.Step, line int, body []byte) {
 	default:
 		step.BodyFile = d.file(line, step.Name+".body", []byte(text))
 	}
-}
-
-// authorize adds the header field of a user and a password.
-func authorize(headers []plan.Header, user string) []plan.Header {
-	if hasHeader(headers, "Authorization") {
-		return headers
-	}
-	return append(headers, foreign.BasicAuth(user))
 }
 
 // tls returns how connections are secured.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,6 +68,8 @@ type recorded struct {
 		Method  string  `json:"method"`
 		URL     string  `json:"url"`
 		Headers []field `json:"headers"`
+		Cookies []field `json:"cookies"`
+		Size    int     `json:"bodySize"` // -1: it is not known
 		Body    *struct {
 			Kind     string  `json:"mimeType"`
 			Text     string  `json:"text"`
@@ -134,11 +137,31 @@ func (d *draft) recorded(e *recorded, line int) *plan.Step {
 			r.body = body
 		}
 		if len(r.body) == 0 && len(b.Params) > 0 {
-			r.body = []byte(encodeForm(b.Params))
+			if strings.HasPrefix(b.Kind, "multipart/") {
+				d.leave(line, r.method+" "+r.url, "the recording does not have the form as it was sent: the request has no body", "give the step a body")
+			} else {
+				r.body = []byte(encodeForm(b.Params))
+			}
 		}
 		if b.Kind != "" && !hasHeader(r.headers, "Content-Type") {
 			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: b.Kind})
 		}
+	}
+	if len(e.Request.Cookies) > 0 && !hasHeader(r.headers, "Cookie") {
+		var pairs []string
+		for _, c := range e.Request.Cookies {
+			pairs = append(pairs, c.Name+"="+c.Value)
+		}
+		r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: strings.Join(pairs, "; ")})
+	}
+	size := e.Request.Size
+	for _, h := range r.headers {
+		if n, err := strconv.Atoi(h.Value); err == nil && strings.EqualFold(h.Name, "Content-Length") {
+			size = n
+		}
+	}
+	if size > len(r.body) {
+		d.leave(line, r.method+" "+r.url, fmt.Sprintf("the recording has %d bytes of a body that had %d", len(r.body), size), "give the step the whole body")
 	}
 	step := d.add(r)
 	if status := e.Response.Status; step != nil && status >= 400 && status <= 599 {

@@ -3,6 +3,7 @@ package imports
 import (
 	"bytes"
 	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,9 +31,62 @@ type visit struct {
 	method, path string
 	line         int // of the first
 	count        int
-	bad          int // how often the status was 400 or more
-	status       string
+	answered     int            // how often the status says what the answer was
+	bad          int            // how often that was 400 or more
+	statuses     map[string]int // by how often there was each
 }
+
+// tells counts a status, if it says what a client was answered. Clients never see those that nginx writes down when they
+// have left (499) or sent too slowly (408), when it ends the connection (444), and when it answers 400 (494 to 497).
+func (v *visit) tells(status string) {
+	if status == "408" || status == "444" || status >= "494" && status <= "499" || status < "100" || status > "599" {
+		return
+	}
+	if v.answered++; status >= "400" {
+		v.bad++
+	}
+	if v.statuses == nil {
+		v.statuses = map[string]int{}
+	}
+	v.statuses[status]++
+}
+
+// expected returns what statuses the step expects; empty: those below 400. Else the answers of the log would be failures.
+func (v *visit) expected() string {
+	if v.bad*2 <= v.answered {
+		return ""
+	}
+	return strings.Join(sortedNames(v.statuses), ", ")
+}
+
+// logged returns the method and the target of a request as logs have it: the protocol follows, and blanks may stand in
+// the target. What logs escape is as it was.
+func logged(text string) (method, path string) {
+	method, path, _ = strings.Cut(text, " ")
+	if at := strings.LastIndex(path, " HTTP/"); at >= 0 {
+		path = path[:at]
+	}
+	return method, escapedInLog.ReplaceAllStringFunc(path, func(escaped string) string {
+		switch escaped[1] {
+		case 'x':
+			b, err := hex.DecodeString(escaped[2:])
+			if err != nil {
+				return escaped
+			}
+			return string(b)
+		case 'n':
+			return "\n"
+		case 't':
+			return "\t"
+		case 'r':
+			return "\r"
+		}
+		return escaped[1:]
+	})
+}
+
+// escapedInLog is what stands in a log for a character: of nginx \x22, of Apache \" and the like, too.
+var escapedInLog = regexp.MustCompile(`\\(?:x[0-9A-Fa-f]{2}|[ntr"\\])`)
 
 // readLog reads an access log: a mix of requests by their frequency, at the mean rate of the log.
 func readLog(d *draft, src []byte) error {
@@ -54,8 +108,8 @@ func readLog(d *draft, src []byte) error {
 			}
 			continue
 		}
-		words := strings.Fields(string(m[2]))
-		if len(words) < 2 || !strings.HasPrefix(words[1], "/") {
+		method, path := logged(string(m[2]))
+		if !strings.HasPrefix(path, "/") {
 			if unread++; unread <= maxShown {
 				d.leave(number, string(m[2]), "this is no request for a path", "")
 			}
@@ -70,25 +124,24 @@ func readLog(d *draft, src []byte) error {
 			}
 		}
 		total++
-		key := words[0] + " " + words[1]
+		key := method + " " + path
 		v := visits[key]
 		if v == nil {
 			if len(visits) == maxKinds {
 				uncounted++
 				continue
 			}
-			v = &visit{method: words[0], path: words[1], line: number}
+			v = &visit{method: method, path: path, line: number}
 			visits[key] = v
 		}
-		if v.count++; m[3][0] >= '4' {
-			v.bad++
-			v.status = string(m[3])
-		}
+		v.count++
+		v.tells(string(m[3]))
 	}
 	if unread > maxShown {
 		d.leave(number, fmt.Sprintf("%d more lines", unread-maxShown), "they are no requests for a path", "")
 	}
 	d.mix(visits, total, uncounted)
+	d.leave(0, "header fields", "a log does not have those like Authorization, Cookie and Accept: requests are sent without", "load.scenario.headers gives all steps the same ones")
 	l := d.load()
 	if seconds := last.Sub(first).Seconds() + 1; !first.IsZero() && total > 1 { // times are those of whole seconds
 		l.Open = plan.DefaultOpen()
@@ -110,14 +163,16 @@ func (d *draft) mix(visits map[string]*visit, total, uncounted int) {
 			dropped += v.count
 			continue
 		}
-		step := d.add(request{line: v.line, method: v.method, url: v.path})
+		path := encodePath(v.path, "%%%02X", func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '#' })
+		if path != v.path {
+			d.leave(v.line, v.method+" "+v.path, "characters that cannot stand in a request are sent percent-encoded", "")
+		}
+		step := d.add(request{line: v.line, method: v.method, url: path, exact: true})
 		if step == nil {
 			continue
 		}
 		kept++
-		if step.Weight = min(v.count, 1_000_000); v.bad*2 > v.count {
-			step.Status = v.status // else the same answer would be a failure
-		}
+		step.Weight, step.Status = min(v.count, 1_000_000), v.expected()
 		if v.method != "GET" && v.method != "HEAD" {
 			d.leave(v.line, v.method+" "+v.path, "a log does not have bodies and header fields: it is sent without", "give the step body and headers")
 		}

@@ -357,18 +357,18 @@ func (p *postman) body(out *request, r *postmanRequest) (ok bool) {
 		out.body = []byte(encodeForm(pairs))
 		kind("application/x-www-form-urlencoded")
 	case "formdata":
-		var fields []string
+		var fields []foreign.FormField
 		for i := range b.FormData {
 			f := &b.FormData[i]
 			switch {
 			case f.Disabled:
 			case f.Type == "file":
-				fields = append(fields, f.Key+"=@"+textOf(f.Src))
+				fields = append(fields, foreign.FormField{Text: f.Key + "=@" + textOf(f.Src)})
 			default:
-				fields = append(fields, p.text(out.line, f.Key)+"="+p.text(out.line, f.text()))
+				fields = append(fields, foreign.FormField{Text: p.text(out.line, f.Key) + "=" + p.text(out.line, f.text()), Literal: true})
 			}
 		}
-		body, formKind, err := foreign.EncodeForm(fields, "dyno-form", p.d.read)
+		body, formKind, _, err := foreign.EncodeForm(fields, "dyno-form", p.d.read)
 		if err != nil {
 			p.d.leave(out.line, out.name, err.Error(), "run dyno import in the folder that has the file")
 			return false

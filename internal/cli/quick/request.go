@@ -106,9 +106,16 @@ func (q *Load) fillForm(r *plan.Request, seed uint64) (faults []error) {
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a boundary is no secret
-	body, kind, err := foreign.EncodeForm(q.request.form, fmt.Sprintf("dyno-%016x%016x", random.Uint64(), random.Uint64()), read)
+	var fields []foreign.FormField
+	for _, text := range q.request.form {
+		fields = append(fields, foreign.FormField{Text: text})
+	}
+	body, kind, unknown, err := foreign.EncodeForm(fields, fmt.Sprintf("dyno-%016x%016x", random.Uint64(), random.Uint64()), read)
 	if err != nil {
 		return append(faults, fmt.Errorf("--form: %w", err))
+	}
+	for _, text := range unknown {
+		faults = append(faults, fmt.Errorf("--form: %q is unknown after a value; want ;type= or ;filename=, or the value in double quotes", text))
 	}
 	r.Body, r.Headers = body, append(r.Headers, plan.Header{Name: "Content-Type", Value: kind})
 	if !q.Given("method") {

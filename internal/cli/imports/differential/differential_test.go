@@ -323,7 +323,7 @@ func (k *tool) compareGenerated(t *testing.T, file string, generate func(r *rand
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal, different, silent := 0, 0, 0
+	var counts outcomes
 	for n := range generatedInputs {
 		files := generate(rand.New(rand.NewPCG(uint64(n), 1))) //nolint:gosec // the same each time
 		dir := t.TempDir()
@@ -352,26 +352,65 @@ func (k *tool) compareGenerated(t *testing.T, file string, generate func(r *rand
 				}
 			}
 		}
-		ours, items := k.imported(t, dir, file)
+		counts.add(t, section, k, dir, file, theirs)
 		t.Chdir(root)
-		named := func(i imports.Item) bool {
-			return i.Line > 0 && !strings.HasPrefix(i.Why, "this is a credential") && (k.general == nil || !k.general(i))
-		}
-		switch changes := diff.Diff("tool", []byte(theirs), "import", []byte(ours)); {
-		case changes == nil:
-			equal++
-		case slices.ContainsFunc(items, named):
-			different++
-			t.Logf("input %s differs, and the list says so:\n%s%s", section, texts(items), changes)
-		default:
-			silent++
-			t.Errorf("input %s differs silently:\n%s\nthe list:\n%s%s", section, files[file], texts(items), changes)
-		}
 	}
-	t.Logf("%s: %d generated inputs: %d equal, %d with listed differences, %d silent", k.format, generatedInputs, equal, different, silent)
+	counts.log(t, k)
 	if *record {
 		if err := os.WriteFile(filepath.Join(root, path), txtar.Format(archive), 0o666); err != nil { //nolint:gosec // it is committed
 			t.Fatal(err)
 		}
 	}
+}
+
+// compareKnown is compareGenerated for formats that say themselves what was sent, such as recordings and logs: known
+// says it of each input.
+func (k *tool) compareKnown(t *testing.T, file string, generate func(r *rand.Rand) (content string, known []request)) {
+	t.Helper()
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts outcomes
+	for n := range generatedInputs {
+		content, known := generate(rand.New(rand.NewPCG(uint64(n), 1))) //nolint:gosec // the same each time
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		counts.add(t, fmt.Sprintf("%02d", n), k, dir, file, (&server{address: written}).texts(known, k.own, k.inOrder))
+		t.Chdir(root)
+	}
+	counts.log(t, k)
+}
+
+// outcomes count inputs.
+type outcomes struct{ equal, different, silent int }
+
+// add compares an import with what the tool sent.
+func (o *outcomes) add(t *testing.T, name string, k *tool, dir, file, theirs string) {
+	t.Helper()
+	src, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, items := k.imported(t, dir, file)
+	named := func(i imports.Item) bool {
+		return i.Line > 0 && !strings.HasPrefix(i.Why, "this is a credential") && (k.general == nil || !k.general(i))
+	}
+	switch changes := diff.Diff("tool", []byte(theirs), "import", []byte(ours)); {
+	case changes == nil:
+		o.equal++
+	case slices.ContainsFunc(items, named):
+		o.different++
+		t.Logf("input %s differs, and the list says so:\n%s%s", name, texts(items), changes)
+	default:
+		o.silent++
+		t.Errorf("input %s differs silently:\n%s\nthe list:\n%s%s", name, src, texts(items), changes)
+	}
+}
+
+func (o *outcomes) log(t *testing.T, k *tool) {
+	t.Helper()
+	t.Logf("%s: %d generated inputs: %d equal, %d with listed differences, %d silent", k.format, generatedInputs, o.equal, o.different, o.silent)
 }

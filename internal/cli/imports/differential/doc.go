@@ -15,6 +15,8 @@
 // tool gets copies of the files with the address of the real server. generated.sent is what the tool sent of the fifty
 // generated inputs. They come from a fixed seed.
 //
+// Recordings and logs say themselves what was sent: for those, tests generate what was sent, and the file from that.
+//
 // To add a format, write a file like vegeta_test.go: a tool, a test that calls compareFiles, and a test that calls
 // compareGenerated with a function that makes inputs. -short skips checking recordings against a tool in PATH;
 // scripts/nightly.sh imports installs the tools and checks them.

@@ -302,7 +302,7 @@ func (s *server) text(r request, own []omission) string {
 			b.WriteString("> " + escape(line) + "\n")
 		}
 	}
-	return strings.ReplaceAll(b.String(), s.address, written)
+	return strings.ReplaceAll(b.String(), s.address, written) // in bodies
 }
 
 // escape writes what cannot be read, and backslashes, as Go does.
