@@ -41,12 +41,12 @@ func TestSilentInstances(t *testing.T) {
 		fill      bool
 		watch     time.Duration // how long, at most
 	}{
-		"400 of 3,000":                    {400, 3000, func(*Config) {}, false, time.Minute},
-		"3,000 of 3,010, no protection":   {3000, 3010, func(c *Config) { c.Plane.Liveness.Threshold = 1 }, false, time.Minute},
-		"3,000 of 3,010, protected 15 s":  {3000, 3010, func(c *Config) { c.Plane.Liveness.ProtectFor = 15 * time.Second }, false, 2 * time.Minute},
-		"1 of 10, and a full database":    {1, 10, func(c *Config) { c.Store.Quota = 16 << 20 }, true, 80 * time.Second},
-		"5 of 10, and a full database":    {5, 10, func(c *Config) { c.Store.Quota, c.Plane.Liveness.Threshold = 16<<20, 1 }, true, 80 * time.Second},
-		"300 of 3,000, with a slow store": {300, 3000, func(c *Config) { c.Store.NoSync, c.Store.GroupRequests, c.Store.MaxInflightTxns = false, 1, 1 }, false, time.Minute},
+		"400 of 3,000":                    {400, 3000, func(*Config) {}, false, 5 * time.Minute},
+		"3,000 of 3,010, no protection":   {3000, 3010, func(c *Config) { c.Plane.Liveness.Threshold = 1 }, false, 5 * time.Minute},
+		"3,000 of 3,010, protected 15 s":  {3000, 3010, func(c *Config) { c.Plane.Liveness.ProtectFor = 15 * time.Second }, false, 5 * time.Minute},
+		"1 of 10, and a full database":    {1, 10, func(c *Config) { c.Store.Quota = 16 << 20 }, true, 45 * time.Second},
+		"5 of 10, and a full database":    {5, 10, func(c *Config) { c.Store.Quota, c.Plane.Liveness.Threshold = 16<<20, 1 }, true, 45 * time.Second},
+		"300 of 3,000, with a slow store": {300, 3000, func(c *Config) { c.Store.NoSync, c.Store.GroupRequests, c.Store.MaxInflightTxns = false, 1, 1 }, false, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := config(t)

@@ -327,7 +327,9 @@ func TestOverdueEverywhere(t *testing.T) {
 	check("silent", b, dead)
 	a.Close()
 	a = replica("a")
+	tell(a) // before it looks
 	check("after a restart", a, dead)
+	check("after a restart", b, dead)
 	if f := a.lookAt(a.cfg.Liveness.RecoveryGrace - time.Second); len(f.gone) != 0 {
 		t.Errorf("removed at once after a restart: %v", f.gone)
 	}

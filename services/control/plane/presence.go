@@ -57,6 +57,7 @@ func newPresence(self string, cfg resource.LivenessConfig) presence {
 func (p *presence) begin(now time.Duration) {
 	p.began, p.awake = true, now
 	p.liveness.Return(now)
+	p.late = marksOf(p.liveness.Late()) // as the store has it, with what has changed since
 }
 
 // pause notes an outage that lasts until now: of this process, of the store, or of changes to it. What others had to tell,

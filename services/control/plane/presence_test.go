@@ -70,6 +70,7 @@ func (c *cluster) start(m *member) {
 		m.learn(path, nil, &i, c.now)
 	}
 	m.begin(c.now)
+	c.tell(m)
 }
 
 // catchUp has a replica read the log.
