@@ -246,7 +246,12 @@ func TestForeign(t *testing.T) {
 
 // TestCluster: a node of a Redis Cluster takes updates, whatever the stream is called.
 func TestCluster(t *testing.T) {
-	s := run(t, "--cluster-enabled", "yes")
+	// Otherwise it takes the port 10,000 above its own, which another program may have.
+	_, port, err := net.SplitHostPort(freeport.Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := run(t, "--cluster-enabled", "yes", "--cluster-port", port)
 	admin := redis.NewClient(&redis.Options{Addr: s.address})
 	defer admin.Close()
 	if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
