@@ -86,30 +86,38 @@ With --control-plane it renews no certificate that was revoked there: dyno fleet
 	return cmd
 }
 
-// admitsRenewal returns what says whose certificate is not renewed: who is revoked in the control plane, if one is named.
-// Until it has said so, no certificate is renewed.
-func (a *app) admitsRenewal(ctx context.Context, control *controlPlane, coordinator *identity.Member, log *slog.Logger) (func(*x509.Certificate) error, error) {
+// An awaitedTrust admits nobody until the control plane has said who is revoked.
+type awaitedTrust struct {
+	*identity.Member
+	known atomic.Bool
+}
+
+// Admits implements identity.Trust.
+func (t *awaitedTrust) Admits(c *x509.Certificate) error {
+	if !t.known.Load() {
+		return errors.New("the control plane has not said yet who is revoked")
+	}
+	return t.Member.Admits(c)
+}
+
+// trust returns what says whose certificate is not renewed: who is revoked in the control plane, if one is named.
+func (a *app) trust(ctx context.Context, control *controlPlane, coordinator *identity.Member, log *slog.Logger) (identity.Trust, error) {
 	addresses := control.addresses()
 	if len(addresses) == 0 {
-		return coordinator.Admits, nil
+		return coordinator, nil
 	}
 	r, err := control.open(registry.Trust, addresses, log)
 	if err != nil {
 		return nil, err
 	}
-	var known atomic.Bool
+	t := &awaitedTrust{Member: coordinator}
 	a.followRevoked(ctx, r, log, func(revoked *identity.Revocations) {
 		if err := coordinator.SetRevoked(revoked); err != nil {
 			log.Warn("the authority's own certificate", "error", err)
 		}
-		known.Store(true)
+		t.known.Store(true)
 	})
-	return func(c *x509.Certificate) error {
-		if !known.Load() {
-			return errors.New("the control plane has not said yet who is revoked")
-		}
-		return coordinator.Admits(c)
-	}, nil
+	return t, nil
 }
 
 // joining returns the command by which machines join at an address. The token is none of its arguments: others see these.
@@ -173,11 +181,11 @@ They carry loads from here:
 			end()
 		}
 	})
-	admits, err := a.admitsRenewal(ctx, control, coordinator, log)
+	trust, err := a.trust(ctx, control, coordinator, log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	err = authority.Serve(ctx, l, coordinator, admits, log)
+	err = authority.Serve(ctx, l, coordinator, trust, log)
 	end()
 	keeping.Wait()
 	return errors.Join(err, ended)

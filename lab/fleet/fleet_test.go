@@ -218,7 +218,7 @@ func newFleet(t *testing.T) testFleet {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- authority.Serve(ctx, l, m, m.Admits, slog.New(slog.DiscardHandler)) }()
+	go func() { ended <- authority.Serve(ctx, l, m, m, slog.New(slog.DiscardHandler)) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

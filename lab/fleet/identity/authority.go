@@ -88,12 +88,15 @@ func makeAuthority(folder, file string) error {
 	return nil
 }
 
-// sign makes the certificate of a member.
-func (a *Authority) sign(p Peer, key *ecdsa.PublicKey) ([]byte, error) {
+// sign makes the certificate of a member, as of a time after another one. Certificates tell seconds.
+func (a *Authority) sign(p Peer, key *ecdsa.PublicKey, after time.Time) ([]byte, error) {
 	if err := errors.Join(validateName(p.Name), p.Role.validate()); err != nil {
 		return nil, err
 	}
 	now := time.Now()
+	if next := after.Truncate(time.Second).Add(time.Second); !after.IsZero() && next.After(now) {
+		now = next
+	}
 	ends := now.Add(p.Role.lifetime())
 	if ends.After(a.certificate.NotAfter) {
 		ends = a.certificate.NotAfter
@@ -116,7 +119,7 @@ func (a *Authority) Member(name string, role Role) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificate, err := a.sign(Peer{name, role}, &key.PublicKey)
+	certificate, err := a.sign(Peer{name, role}, &key.PublicKey, time.Time{})
 	if err != nil {
 		return nil, err
 	}

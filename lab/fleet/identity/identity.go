@@ -6,7 +6,7 @@
 //	authority, err := identity.Open(folder)                                     // made on first use
 //	token, err := authority.Token(identity.Agent, 24*time.Hour, 10)             // for ten agents
 //	coordinator, err := authority.Member("main", identity.Coordinator)
-//	server := &http.Server{Handler: authority.Handler(coordinator.Admits, log), TLSConfig: coordinator.Joining()}
+//	server := &http.Server{Handler: authority.Handler(coordinator, log), TLSConfig: coordinator.Joining()}
 //
 //	agent, err := identity.Join(ctx, "10.0.0.1:7200", token, "node-3")          // on another machine
 //	listener := tls.NewListener(l, agent.Server(identity.Coordinator))

@@ -281,7 +281,7 @@ func TestAnswersAreVerified(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		return must(json.Marshal(joinAnswer{must(f.sign(as, key))}))
+		return must(json.Marshal(joinAnswer{must(f.sign(as, key, time.Time{}))}))
 	}
 	for want, answer := range map[string]http.HandlerFunc{
 		"not of the member's key": func(w http.ResponseWriter, _ *http.Request) {
@@ -499,7 +499,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-func nobodyRevoked(*x509.Certificate) error { return nil }
+// nobodyRevoked is the trust of an authority that knows of no revocation.
+var nobodyRevoked = &Member{}
 
 // TestRevoked: a member that is revoked is refused by servers and by clients, is renewed no more, and loses the connections that
 // it has. It may join again; a revoked serial number is that of one certificate.
@@ -508,7 +509,7 @@ func TestRevoked(t *testing.T) {
 	coordinator := must(a.Member("main", Coordinator))
 	agent, other := must(a.Member("node-3", Agent)), must(a.Member("node-4", Agent))
 	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	server := &http.Server{Handler: a.Handler(coordinator.Admits, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	server := &http.Server{Handler: a.Handler(coordinator, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go func() { _ = server.ServeTLS(l, "", "") }() // until it is closed
 	defer server.Close()
 	authority := l.Addr().String()
@@ -573,8 +574,14 @@ func TestRevoked(t *testing.T) {
 	if _, err := meet(other, must(a.Member("jobs", Coordinator)), Agent); err != nil {
 		t.Errorf("another certificate of its name: %v", err)
 	}
-	// Who joins again has a certificate that was signed later. Certificates tell seconds.
-	revoked.Names["node-3"] = time.Now().Add(-2 * time.Second)
+	forever := &Revocations{Names: map[string]time.Time{"node-3": time.Now().Add(24 * time.Hour)}}
+	if err := coordinator.SetRevoked(forever); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Join(t.Context(), authority, must(a.Token(Agent, time.Hour, 1)), "node-3")
+	wantError(t, "one that is revoked without end", err, "403 Forbidden: node-3: the certificate was revoked")
+	// Who joins again has a certificate that was signed later, although the clock of who revoked it is ahead.
+	revoked = &Revocations{Names: map[string]time.Time{"node-3": time.Now().Add(time.Minute)}}
 	if err := coordinator.SetRevoked(revoked); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,14 @@ const (
 	maxAddresses = 1000
 )
 
+// Trust says who is revoked. A Member is one.
+type Trust interface {
+	// Admits refuses a certificate that was revoked, with ErrRevoked, or says why that is not known now.
+	Admits(*x509.Certificate) error
+	// RevokedUntil is until when certificates of a name are revoked; zero: it is not.
+	RevokedUntil(name string) time.Time
+}
+
 // joinRequest asks for a certificate: with a token, or in a connection with the certificate that ends.
 type joinRequest struct {
 	Token   []byte `json:"token,omitempty"` // its secret
@@ -52,9 +60,8 @@ type refusal struct {
 }
 
 // Handler answers POST /v1/join, by which machines join and members renew their certificates. Its
-// server's TLS is a coordinator's Joining. admits says whose certificate is not renewed; the error is ErrRevoked, or says why
-// that is not known now.
-func (a *Authority) Handler(admits func(*x509.Certificate) error, log *slog.Logger) http.Handler {
+// server's TLS is a coordinator's Joining.
+func (a *Authority) Handler(trust Trust, log *slog.Logger) http.Handler {
 	began := time.Now()
 	requests := rate.NewLimiter(requestRate, requestBurst, maxAddresses)
 	mux := http.NewServeMux()
@@ -65,7 +72,7 @@ func (a *Authority) Handler(admits func(*x509.Certificate) error, log *slog.Logg
 			http.Error(w, "this address makes too many requests", http.StatusTooManyRequests)
 			return
 		}
-		peer, certificate, err := a.join(w, r, admits)
+		peer, certificate, err := a.join(w, r, trust)
 		if refused, ok := errors.AsType[refusal](err); ok {
 			log.Warn("joining refused", "address", address, "error", err)
 			http.Error(w, err.Error(), refused.status)
@@ -85,7 +92,7 @@ func (a *Authority) Handler(admits func(*x509.Certificate) error, log *slog.Logg
 
 // join returns the certificate that a request asks for. The token is used last, so that a faulty request does
 // not take one of its uses.
-func (a *Authority) join(w http.ResponseWriter, r *http.Request, admits func(*x509.Certificate) error) (Peer, []byte, error) {
+func (a *Authority) join(w http.ResponseWriter, r *http.Request, trust Trust) (Peer, []byte, error) {
 	if r.TLS == nil {
 		return Peer{}, nil, refusal{http.StatusBadRequest, errors.New("join over TLS only")}
 	}
@@ -116,7 +123,7 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request, admits func(*x5
 		if err != nil {
 			return Peer{}, nil, refusal{http.StatusUnauthorized, err}
 		}
-		if err := admits(r.TLS.PeerCertificates[0]); err != nil {
+		if err := trust.Admits(r.TLS.PeerCertificates[0]); err != nil {
 			if errors.Is(err, ErrRevoked) {
 				err = refusal{http.StatusForbidden, err}
 			}
@@ -129,7 +136,12 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request, admits func(*x5
 	default:
 		return Peer{}, nil, refusal{http.StatusUnauthorized, errors.New("neither a token nor a certificate")}
 	}
-	certificate, err := a.sign(peer, key)
+	// Who joins again is not taken for who was revoked, whichever clock is ahead.
+	until := trust.RevokedUntil(name)
+	if time.Until(until) > skew {
+		return Peer{}, nil, refusal{http.StatusForbidden, fmt.Errorf("%s: %w", name, ErrRevoked)}
+	}
+	certificate, err := a.sign(peer, key, until)
 	return peer, certificate, err
 }
 

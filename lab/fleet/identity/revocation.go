@@ -84,3 +84,13 @@ func (m *Member) Admits(c *x509.Certificate) error {
 	defer m.mu.Unlock()
 	return m.revoked.check(c)
 }
+
+// RevokedUntil implements Trust.
+func (m *Member) RevokedUntil(name string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.revoked == nil {
+		return time.Time{}
+	}
+	return m.revoked.Names[name]
+}

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -19,10 +18,10 @@ const (
 )
 
 // Serve lets machines join at a listener, and closes it when ctx ends. The coordinator's certificate is the
-// server's. admits is that of Handler.
-func (a *Authority) Serve(ctx context.Context, l net.Listener, coordinator *Member, admits func(*x509.Certificate) error, log *slog.Logger) error {
+// server's.
+func (a *Authority) Serve(ctx context.Context, l net.Listener, coordinator *Member, trust Trust, log *slog.Logger) error {
 	server := &http.Server{
-		Handler: a.Handler(admits, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: joinTimeout, WriteTimeout: joinTimeout,
+		Handler: a.Handler(trust, log), ReadHeaderTimeout: headerTimeout, ReadTimeout: joinTimeout, WriteTimeout: joinTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // its error is that of a listener that is closed
