@@ -153,6 +153,8 @@ type upstreamState struct {
 	Active   int64  `json:"active"`
 	Asked    uint64 `json:"asked"`
 	Failures uint64 `json:"failures"`
+	// Cooling are the models that it is not asked for now.
+	Cooling []string `json:"cooling,omitempty"`
 }
 
 type archiveState struct {
@@ -194,7 +196,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, s := range g.pool.States() {
-		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Ready, s.Active, s.Asked, s.Failures})
+		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Ready, s.Active, s.Asked, s.Failures, s.Cooling})
 	}
 	b := g.batch.State()
 	list.Archive = archiveState{g.cfg.Archive, b.Pending, b.Failing}

@@ -114,7 +114,7 @@ type Config struct {
 	// Failures in a row, streams that were cut among them, have an upstream cool down: it is not asked for Cooldown, then by
 	// one request that decides; the tries of one request count once, and failures of one tenant alone for that tenant; each time twice as long, MaxCooldown at most. One that says
 	// when to come back (Retry-After) is not asked before.
-	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a while"`
+	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a model for a while, or for any, if it cannot be reached or refuses the gateway"`
 	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
 	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
 	// Mask replaces secrets in what is logged of an upstream's words; nil replaces none.
@@ -123,8 +123,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// maxTime bounds the times that upstreams say.
-const maxTime = 24 * time.Hour
+// maxRetryAfter bounds the times that upstreams say. One request after each of them finds out whether it is over.
+const maxRetryAfter = time.Hour
 
 // Defaults returns the Config that every field starts from. It has no upstreams.
 func Defaults() Config { return fields.Default[Config]() }

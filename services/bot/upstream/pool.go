@@ -47,8 +47,9 @@ type target struct {
 	Upstream
 	index   int // in the order of the configuration
 	via     http.RoundTripper
-	breaker breaker.Breaker
-	urls    [2]*url.URL // by endpoint; never changed
+	breaker breaker.Breaker             // of the server
+	models  map[string]*breaker.Breaker // by its own names; never changed
+	urls    [2]*url.URL                 // by endpoint; never changed
 	places  *budget.Budget
 
 	noOptions atomic.Bool // it is sent no options of streams, which it does not know
@@ -63,6 +64,8 @@ type State struct {
 	Active                  int64
 	Asked, Failures, Cooled uint64 // requests; of these, failed; times that it began to cool down
 	Ready                   bool
+	// Cooling are the models that are not asked now, by the names that clients use, although the server is.
+	Cooling []string
 }
 
 // New returns a pool. The error lists every fault of c.
@@ -90,7 +93,14 @@ func New(c Config) (*Pool, error) {
 			places = min(places, n) // who waits for a connection would wait for whoever has them
 		}
 		t := &target{Upstream: u, index: i, via: c.Transport, places: budget.New(int64(places), c.Tenants)}
-		t.breaker.Init(c.Failures, c.Cooldown, c.MaxCooldown)
+		p.initBreaker(&t.breaker)
+		t.models = map[string]*breaker.Breaker{}
+		for _, own := range u.Models {
+			if t.models[own] == nil {
+				t.models[own] = &breaker.Breaker{}
+				p.initBreaker(t.models[own])
+			}
+		}
 		t.noOptions.Store(u.NoStreamOptions)
 		if t.via == nil { // each has its own policy
 			own := outward.NewTransport(outward.Config{
@@ -146,8 +156,17 @@ func (p *Pool) Price(model string) Price {
 // States reads what is known of the upstreams, in the order of the configuration.
 func (p *Pool) States() []State {
 	var list []State
+	now := time.Now()
 	for _, t := range p.targets {
-		list = append(list, State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.breaker.Answers(time.Now())})
+		s := State{t.Name, t.places.Held(), t.asked.Load(), t.failures.Load(), t.cooled.Load(), t.breaker.Answers(now), nil}
+		for name, own := range t.Models {
+			if !t.models[own].Answers(now) {
+				s.Cooling = append(s.Cooling, name)
+			}
+		}
+		slices.Sort(s.Cooling)
+		s.Ready = s.Ready && len(s.Cooling) < len(t.Models)
+		list = append(list, s)
 	}
 	return list
 }
@@ -189,6 +208,9 @@ type Error struct {
 	unclear bool  // the upstream or who asked may be at fault: no reason to have it cool down
 	once    bool  // the upstream has the request, or has answered it: it is not asked for the same again
 	options bool  // it does not know the options of streams that it was sent
+	server  bool  // no model could be asked: it is about the upstream as a whole
+	// answered says that the server is there, whatever it says of the model.
+	answered bool
 }
 
 // left is e for who has gone: what has come is paid all the same.
@@ -363,7 +385,7 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 			if _, before := tried[t]; before || t.Models[model] == "" {
 				continue
 			}
-			s := t.slot(of)
+			s := p.slot(t, of, model)
 			ready, when := s.ready(now)
 			all, own := s.place.Full()
 			switch {
@@ -388,7 +410,7 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 			}
 			return slot{}, e
 		}
-		s := choose(candidates, p.random).slot(of)
+		s := p.slot(choose(candidates, p.random), of, model)
 		if !s.place.Hold(1) {
 			continue // others have taken the last place
 		}
@@ -398,12 +420,6 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 		}
 		s.place.Keep(0)
 	}
-}
-
-// slot is what a tenant's call would take of an upstream; nothing is taken yet.
-func (t *target) slot(of *Tenant) slot {
-	holder, own := of.at(t.index)
-	return slot{target: t, place: t.places.Grant(holder), own: own}
 }
 
 // Why a call was given up, as the cause of its context.
@@ -502,9 +518,8 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	}
 	c.begun.Store(true)
 	c.timer.Stop()
-	if c.probe || c.ownProbe { // others need not wait for its end
+	if c.decides() { // others need not wait for its end
 		c.good()
-		c.probe, c.ownProbe = false, false
 	}
 	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
 }
@@ -591,9 +606,13 @@ func (c *call) end(outer context.Context, failure *Error) {
 		t.failures.Add(1)
 		if failure.unclear || c.again && failure.RetryAfter == 0 {
 			c.nothing()
-		} else if own, all := c.failed(time.Now(), failure.RetryAfter); own || all {
+		} else if own, all := c.failed(time.Now(), failure); own || all {
 			t.cooled.Add(1)
-			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "for_all_keys", all, "error", c.pool.brief(failure.detail()))
+			model := c.request.Model
+			if failure.server {
+				model = "" // all of them
+			}
+			c.pool.log.Warn("upstream cools down", "upstream", t.Name, "model", model, "for_all_keys", all, "error", c.pool.brief(failure.detail()))
 			return
 		}
 		level := slog.LevelDebug
@@ -635,6 +654,7 @@ func (c *call) fault(err error) *Error {
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
 		e.Late = c.sent.Load()
 		e.once = e.Late // it may be at work on it still, and be paid for it
+		e.server = !e.Late
 	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
 		e.Text, e.fatal, e.Completion = err.Error(), true, c.tokens(int(c.pool.cfg.MaxEventBytes))
 	case errors.As(err, &none):
@@ -645,11 +665,11 @@ func (c *call) fault(err error) *Error {
 	case errors.Is(err, openai.ErrForm): // it would have it once more
 		e.Text, e.once = openai.ErrForm.Error(), true
 	case errors.Is(err, outward.ErrRefused):
-		e.Text = "its address is not allowed"
+		e.Text, e.server = "its address is not allowed", true
 	case errors.Is(err, openai.ErrCut), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.Text, e.err = openai.ErrCut.Error(), openai.ErrCut
 	case errors.Is(err, errUnreached):
-		e.Text = errUnreached.Error()
+		e.Text, e.server = errUnreached.Error(), !c.sent.Load()
 	}
 	return e // others are of the network, and name both ends, or of the library for HTTP
 }
@@ -682,7 +702,7 @@ const maxRefusal = 64 << 10
 // status says what a status but 200 means.
 func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	c.sent.Store(false) // it has not worked on it
-	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
+	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(text, maxRefusal))
 	body = c.withoutKey(body)
 	f := c.pool.cfg.Codec.ParseFault(body)
@@ -707,6 +727,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
 		e.Type, e.Code = "", "" // a client would take it for its own
+		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
 	}
@@ -716,10 +737,10 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 // retryAfter reads the field of that name (RFC 9110, section 10.2.3).
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return min(time.Duration(n)*time.Second, maxTime) //nolint:gosec // 31 bits
+		return min(time.Duration(n)*time.Second, maxRetryAfter) //nolint:gosec // 31 bits
 	}
 	if at, err := http.ParseTime(text); err == nil {
-		return min(max(at.Sub(now), 0), maxTime)
+		return min(max(at.Sub(now), 0), maxRetryAfter)
 	}
 	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -772,7 +773,7 @@ func TestLargeEvent(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-5": 0, "x": 0, "99999999": maxTime,
+		"": 0, "5": 5 * time.Second, "-5": 0, "x": 0, "99999999": maxRetryAfter,
 		now.Add(time.Minute).Format(http.TimeFormat): time.Minute, now.Add(-time.Minute).Format(http.TimeFormat): 0,
 	} {
 		if got := retryAfter(text, now); got != want {
@@ -794,6 +795,63 @@ func TestKeyOverPlainHTTP(t *testing.T) {
 	} {
 		if err := c.u.policy(outward.Policy{}).Check(public); (err == nil) != c.allowed {
 			t.Errorf("%+v: %v", c.u, err)
+		}
+	}
+}
+
+// Limits and names are of single models: what one model's requests meet stops no other. What no model could be asked after
+// stops all.
+func TestModelsCoolByThemselves(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(*server)
+		all   bool
+	}{
+		"429":      {func(s *server) { s.set("429;retry_after=30s") }, false},
+		"404":      {func(s *server) { s.set("404") }, false},
+		"500":      {func(s *server) { s.set("500") }, false},
+		"cut":      {func(s *server) { s.set("cut;after=1") }, false},
+		"401":      {func(s *server) { s.set("401") }, true},
+		"402":      {func(s *server) { s.set("402") }, true},
+		"407":      {func(s *server) { s.set("407") }, true},
+		"no route": {func(s *server) { s.refuses = true }, true},
+	} {
+		for _, tenants := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, tenants), func(t *testing.T) {
+				upstreams := []Upstream{{Models: map[string]string{"m": "dyno-1", "same": "dyno-1", "other": "dyno-2"}}}
+				inBubble(t, upstreams, func(c *Config) { c.Attempts, c.Failures, c.Tenants = 1, 3, tenants }, func(c *llm.Config) { c.Models = []string{"dyno-1", "dyno-2"} }, func(t *testing.T, b *bed) {
+					s := b.servers["a"]
+					of := func(model string) *openai.Request {
+						r := ask(t, false)
+						r.Model = model
+						return r
+					}
+					tenant := b.NewTenant(nil)
+					asks := func(model string) bool {
+						before := s.count()
+						_, err := b.Ask(t.Context(), of(model), tenant)
+						return err == nil || s.count() > before
+					}
+					c.fault(s)
+					for range 3 {
+						_, _ = b.Ask(t.Context(), of("m"), tenant)
+					}
+					s.set("")
+					s.refuses = false
+					if asks("m") || asks("same") {
+						t.Error("the model is asked for")
+					}
+					if asks("other") == c.all {
+						t.Error("the other model is asked for, or not")
+					}
+					if state := b.States()[0]; tenants == 1 && (state.Ready == c.all || !c.all && !slices.Equal(state.Cooling, []string{"m", "same"})) {
+						t.Errorf("%+v", state)
+					}
+					<-time.After(31 * time.Second)
+					if !asks("m") || !asks("other") {
+						t.Error("it does not get well again")
+					}
+				})
+			})
 		}
 	}
 }
