@@ -5,6 +5,9 @@
 //
 // A secret is a fixed prefix and a run of characters of one class. That is less than a
 // regular expression can say, and is why so little has to be held back.
+//
+// Images, recordings and files in base64 are no text: they stay as they are, byte for byte. See base64.go for how they are
+// found.
 package mask
 
 import (
@@ -122,11 +125,15 @@ func parseClass(text string, set *[256]bool) error {
 }
 
 // Text returns text with its secrets replaced, and how many there were.
-func (m *Masker) Text(text string) (string, int) {
+func (m *Masker) Text(text string) (string, int) { return m.text(text, text64) }
+
+// text is Text of what may be base64 from its beginning.
+func (m *Masker) text(text string, form form) (string, int) {
 	if m == nil || !m.suspicious(text) {
 		return text, 0
 	}
 	s := m.Stream()
+	s.base64.form = form
 	out := s.Close(s.Write(make([]byte, 0, len(text)), text))
 	if s.found == 0 {
 		return text, 0
@@ -159,14 +166,19 @@ func (m *Masker) suspiciousBytes(text []byte) bool {
 
 // JSON returns JSON with the secrets in its strings replaced, and how many there were.
 // All else stays as it is, byte for byte.
-func (m *Masker) JSON(text []byte) ([]byte, int) {
+func (m *Masker) JSON(text []byte) ([]byte, int) { return m.Field("", text) }
+
+// Field is JSON of the value of a field: its name tells what is base64.
+func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 	if m == nil || !m.suspiciousBytes(text) {
 		return text, 0
 	}
 	var out []byte
 	found, copied := 0, 0
+	at := path{key: name}
 	for i := 0; i < len(text); i++ {
 		if text[i] != '"' {
+			at.step(text[i])
 			continue
 		}
 		end := i + 1
@@ -179,10 +191,19 @@ func (m *Masker) JSON(text []byte) ([]byte, int) {
 		if end >= len(text) {
 			break // no JSON: it is somebody else's to say so
 		}
+		value := text[i+1 : end]
+		form := text64
+		if isName(text[end+1:]) {
+			at.key = string(value)
+		} else {
+			form = at.form(value)
+		}
 		// Escapes are looked through, and stay whole: what is not a secret stays as it was written.
-		if masked, n := m.Text(string(text[i+1 : end])); n > 0 {
-			out = append(append(out, text[copied:i+1]...), masked...)
-			copied, found = end, found+n
+		if form != all64 {
+			if masked, n := m.text(string(value), form); n > 0 {
+				out = append(append(out, text[copied:i+1]...), masked...)
+				copied, found = end, found+n
+			}
 		}
 		i = end
 	}
@@ -201,6 +222,7 @@ type Stream struct {
 	held      []byte
 	before    byte  // the character before held; 0 at the beginning of the text, a bracket behind a secret
 	swallowed *rule // whose secret is passing; nil if none is
+	base64    base64
 	found     int
 }
 
@@ -225,7 +247,7 @@ func (s *Stream) Write(b []byte, text string) []byte {
 // Close adds to b what was held back: nothing follows. What is written afterwards is another text.
 func (s *Stream) Close(b []byte) []byte {
 	b = s.advance(b, true)
-	s.before, s.swallowed = 0, nil
+	s.before, s.swallowed, s.base64 = 0, nil, base64{}
 	return b
 }
 
@@ -251,14 +273,14 @@ loop:
 			}
 			s.swallowed = nil
 		}
-		if s.m.first[c] && !word(s.before) {
+		if s.m.first[c] && !word(s.before) && !s.base64.has(s.before) {
 			for r := range s.m.rules {
 				rule := &s.m.rules[r]
 				switch d, prefix := rule.match(s.held[i:]); d {
 				case matches:
 					b = append(b, rule.replacement...)
 					s.found++
-					s.swallowed, s.before = rule, ']'
+					s.swallowed, s.before, s.base64 = rule, ']', base64{}
 					i += prefix
 					continue loop
 				case undecided:
@@ -269,6 +291,7 @@ loop:
 			}
 		}
 		b = append(b, s.held[i:i+n]...)
+		s.base64.pass(c)
 		s.before = c
 		i += n
 	}

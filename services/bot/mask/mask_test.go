@@ -95,7 +95,7 @@ func TestStreamIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "x", "-", " ", "z", `\`, "u", `\u006`, "1", `\u0061`, `\\u0062`, `\n`, `\"`}), 0, 60).Draw(t, "text"), "")
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "x", "-", " ", "z", `\`, "u", `\u006`, "1", `\u0061`, `\\u0062`, `\n`, `\"`, ";base64,", "+ab", "/", `data":"`, strings.Repeat("q", 100)}), 0, 60).Draw(t, "text"), "")
 		whole := m.Stream()
 		want := string(whole.Close(whole.Write(nil, text)))
 		if masked, n := m.Text(text); masked != want || n != whole.Found() {
@@ -170,6 +170,91 @@ func FuzzJSON(f *testing.F) {
 		}
 		if again, n := m.JSON(got); n != 0 && json.Valid(text) {
 			t.Errorf("%q has still %d in it: %q", got, n, again)
+		}
+	})
+}
+
+// chance is base64 in which a secret seems to be.
+const chance = "AAA+eyJAAAABBBBCCCCDDDDEEEEFFFFGGGGHHHH/AKIAABCDEFGHIJKLMNOP+AAAA"
+
+// What is base64 by its place stays as it is, byte for byte, in requests, in answers, in tools' results, and in JSON within
+// texts.
+func TestBase64IsNoText(t *testing.T) {
+	m := defaults(t)
+	lines := chance + `\r\n` + strings.ReplaceAll(chance, "/", `\/`)
+	quoted, err := json.Marshal(`{"type":"image","data":"` + chance + `","mimeType":"image/png"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		`{"type":"image_url","image_url":{"url":"data:image/png;base64,` + chance + `"}}`,
+		`{"type":"input_image","image_url":"data:image/png;base64,` + chance + `"}`,
+		`{"type":"image_url","image_url":{"url":"data:image\/png;charset=x;BASE64,` + strings.ReplaceAll(chance, "/", `\/`) + `"}}`,
+		`{"url":"data:application/json;base64,eyJhbGciOiJIUzI1NiJ9AAAABBBBCCCCDDDDEEEE"}`,
+		`{"url":"data:x;base64,` + strings.NewReplacer("+", "-", "/", "_").Replace(chance) + `"}`,
+		`{"input_audio":{"data":"` + chance + `","format":"wav"}}`,
+		`{"input_audio":{"format":"wav", "data" : "` + lines + `"}}`,
+		`{"file":{"filename":"a.pdf","file_data":"` + chance + `"}}`,
+		`{"file":{"file_data":"data:application/pdf;base64,` + chance + `"}}`,
+		`{"data":[{"b64_json":"` + chance + `"}]}`,
+		`{"message":{"audio":{"id":"a","data":"` + chance + `","transcript":"hi"}}}`,
+		`{"output":[{"type":"image_generation_call","result":"` + chance + `"}]}`,
+		`{"output":[{"type":"image_generation_call","result":"eyJ` + strings.Repeat("a", 300) + `"}]}`,
+		`{"type":"reasoning","encrypted_content":"gAAA-eyJhbGciOiJIUzI1NiJ9AAAABBBBCCCCDDDDEEEE"}`,
+		`{"source":{"type":"base64","media_type":"image/png","data":"` + chance + `"}}`,
+		`{"content":[{"type":"image","data":"` + chance + `","mimeType":"image/png"}]}`,
+		`{"role":"tool","content":` + string(quoted) + `}`,
+		`{"role":"tool","content":"seen: ![x](data:image/png;base64,` + chance + `)"}`,
+		`{"output":"` + strings.Repeat("a", longRun) + "/" + chance + `"}`,
+		`{"partial_image_b64":"` + chance + `","partial_image_index":0}`,
+	} {
+		if got, n := m.JSON([]byte(text)); n != 0 || string(got) != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+	if got, n := m.Field("partial_image_b64", []byte(`"`+chance+`"`)); n != 0 {
+		t.Errorf("%s", got)
+	}
+	// What stands for itself is a secret, wherever it is, and so is what follows base64.
+	for text, want := range map[string]string{
+		`{"data":"AKIAABCDEFGHIJKLMNOP"}`:                         `{"data":"[aws-key]"}`,
+		`{"result":"AKIAABCDEFGHIJKLMNOP"}`:                       `{"result":"[aws-key]"}`,
+		`{"result":"` + key + `"}`:                                `{"result":"[api-key]"}`,
+		`{"input_audio":{"data":"` + key + `"}}`:                  `{"input_audio":{"data":"[api-key]"}}`,
+		`{"image_url":{"url":"https://example.com/` + key + `"}}`: `{"image_url":{"url":"https://example.com/[api-key]"}}`,
+		`{"image_url":{"url":"data:text/plain,` + key + `"}}`:     `{"image_url":{"url":"data:text/plain,[api-key]"}}`,
+		`{"content":"data:image/png;base64,AAAA ` + key + `"}`:    `{"content":"data:image/png;base64,AAAA [api-key]"}`,
+		`{"content":"see /home/me/AKIAABCDEFGHIJKLMNOP"}`:         `{"content":"see /home/me/[aws-key]"}`,
+		`{"content":"{\"data\": \"` + key + `\"}"}`:               `{"content":"{\"data\": \"[api-key]\"}"}`,
+		`{"audio":{"data":"AAAA"},"data":"AKIAABCDEFGHIJKLMNOP"}`: `{"audio":{"data":"AAAA"},"data":"[aws-key]"}`,
+		`{"encrypted_content":"x y ` + key + `"}`:                 `{"encrypted_content":"x y [api-key]"}`,
+		`{"file_data":"AAAA","` + key + `":["` + key + `"]}`:      `{"file_data":"AAAA","[api-key]":["[api-key]"]}`,
+	} {
+		if got, _ := m.JSON([]byte(text)); string(got) != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// Any bytes in base64 come through, however a text with them is cut.
+func TestAnyBase64(t *testing.T) {
+	m := defaults(t)
+	rapid.Check(t, func(t *rapid.T) {
+		image := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"A", "z9", "+", "/", "+eyJ", "/sk", "+AKIA", "/AIza", strings.Repeat("B", 40), strings.Repeat("Q", 16)}), 1, 50).Draw(t, "image"), "")
+		text := "look: data:image/png;base64," + image + "== and " + key
+		want := strings.TrimSuffix(text, key) + "[api-key]"
+		if got, _ := m.Text(text); got != want {
+			t.Fatalf("%q became %q", text, got)
+		}
+		s := m.Stream()
+		var got []byte
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			got = s.Write(got, rest[:n])
+			rest = rest[n:]
+		}
+		if got = s.Close(got); string(got) != want {
+			t.Fatalf("%q became %q in pieces", text, got)
 		}
 	})
 }

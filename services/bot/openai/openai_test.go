@@ -392,13 +392,13 @@ func TestRewrite(t *testing.T) {
 	} {
 		var places []string
 		got, err := Standard().Rewrite(c.e, []byte(c.data), Rewriter{
-			Whole: func(value []byte) ([]byte, int) { return value, 0 },
+			Whole: func(_ string, value []byte) ([]byte, int) { return value, 0 },
 			Piece: func(p Place, piece string) string {
 				places = append(places, string(p.Key))
 				if c.e == Chat { // an event that goes on there has its piece there
 					again := ""
 					_, err := Standard().Rewrite(c.e, Standard().Continue(p.Clone(), "x\"y"), Rewriter{
-						Whole: func(value []byte) ([]byte, int) { return value, 0 },
+						Whole: func(_ string, value []byte) ([]byte, int) { return value, 0 },
 						Piece: func(q Place, piece string) string { again = string(q.Key) + piece; return piece },
 					})
 					if want := string(p.Key) + "x\"y"; err != nil || again != want && !strings.Contains(want, "list") {
@@ -669,7 +669,7 @@ func FuzzReader(f *testing.F) {
 					continue
 				}
 				out, err := Standard().Rewrite(e, frame.Data, Rewriter{
-					Whole: func(value []byte) ([]byte, int) { return value, 0 },
+					Whole: func(_ string, value []byte) ([]byte, int) { return value, 0 },
 					Piece: func(Place, string) string { return "x" },
 				})
 				if err == nil && !json.Valid(out) {

@@ -24,9 +24,9 @@ type Place struct {
 type Rewriter struct {
 	// Piece is what a piece of a text that goes on becomes.
 	Piece func(p Place, piece string) string
-	// Whole is what a value that stands for itself becomes, as JSON, and how many changes that
-	// has; 0 leaves it as it is.
-	Whole func(value []byte) ([]byte, int)
+	// Whole is what the value of a field that stands for itself becomes, as JSON, and how many changes
+	// that has; 0 leaves it as it is. The name is "" in lists.
+	Whole func(name string, value []byte) ([]byte, int)
 }
 
 // standing are fields of a delta that come whole: they name what the others are.
@@ -40,7 +40,7 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	if e == Chat {
 		ok = w.fields(func(name string) bool {
 			if !strings.EqualFold(name, "choices") || w.sees() != '[' {
-				return w.whole()
+				return w.whole(name)
 			}
 			return w.elements(func(int) bool { return w.choice() })
 		})
@@ -49,7 +49,10 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 		place := Place{Key: ids}
 		ok = w.fields(func(name string) bool {
 			if !strings.EqualFold(name, "delta") || !strings.HasSuffix(kind, deltaEvent) || w.sees() != '"' {
-				return w.whole()
+				return w.whole(name)
+			}
+			if strings.HasSuffix(kind, audioEvent) {
+				return w.skip() // base64 is no text
 			}
 			return w.piece(place)
 		})
@@ -81,6 +84,8 @@ func (p Place) Clone() Place {
 const (
 	deltaEvent = ".delta"
 	doneEvent  = ".done"
+	// Of recordings.
+	audioEvent = "audio.delta"
 )
 
 // Completed returns the Key of the text that an event of /v1/responses ends; nil if it ends none.
@@ -152,13 +157,13 @@ func (w *walker) replace(begin int, with []byte) {
 }
 
 // whole takes a value that stands for itself.
-func (w *walker) whole() bool {
+func (w *walker) whole(name string) bool {
 	w.blanks()
 	begin := w.at
 	if !w.skip() {
 		return false
 	}
-	if value, n := w.Whole(w.b[begin:w.at]); n > 0 {
+	if value, n := w.Whole(name, w.b[begin:w.at]); n > 0 {
 		w.replace(begin, value)
 	}
 	return true
@@ -200,21 +205,21 @@ func (w *walker) index(otherwise int) int {
 // choice takes a choice of an event of /v1/chat/completions.
 func (w *walker) choice() bool {
 	if w.sees() != '{' {
-		return w.whole()
+		return w.whole("")
 	}
 	w.place.Choice = w.index(0)
 	return w.fields(func(name string) bool {
 		if !strings.EqualFold(name, "delta") {
-			return w.whole()
+			return w.whole(name)
 		}
 		w.place.Key = append(strconv.AppendInt(w.place.Key[:0], int64(w.place.Choice), 10), `,"delta":`...)
 		w.place.closers = w.place.closers[:0]
-		return w.delta(`{`, "}")
+		return w.delta("", `{`, "}")
 	})
 }
 
-// delta takes a value of a delta, an object of which begins with open in the place's Key.
-func (w *walker) delta(open, closers string) bool {
+// delta takes a value of a delta by its name, an object of which begins with open in the place's Key.
+func (w *walker) delta(of, open, closers string) bool {
 	key, closed := len(w.place.Key), len(w.place.closers)
 	leave := func() { w.place.Key, w.place.closers = w.place.Key[:key], w.place.closers[:closed] }
 	switch w.sees() {
@@ -224,23 +229,26 @@ func (w *walker) delta(open, closers string) bool {
 		}
 	case '{':
 		return w.fields(func(name string) bool {
-			if slices.Contains(standing, name) {
-				return w.whole()
+			switch {
+			case slices.Contains(standing, name):
+				return w.whole(name)
+			case of == "audio" && name == "data":
+				return w.skip() // base64 is no text
 			}
 			w.place.Key = append(w.codec.appendString(append(w.place.Key, open...), name), ':')
 			w.place.closers = append(w.place.closers, closers...)
 			defer leave()
-			return w.delta(`{`, "}")
+			return w.delta(name, `{`, "}")
 		})
 	case '[':
 		return w.elements(func(i int) bool {
 			if w.sees() != '{' {
-				return w.whole()
+				return w.whole(of)
 			}
-			return w.delta(fmt.Sprintf(`[{"index":%d,`, w.index(i)), "]}")
+			return w.delta(of, fmt.Sprintf(`[{"index":%d,`, w.index(i)), "]}")
 		})
 	}
-	return w.whole()
+	return w.whole(of)
 }
 
 // part looks ahead for what an event of /v1/responses is called, and for the text that it is about.

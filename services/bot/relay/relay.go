@@ -60,8 +60,8 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	}
 	plain := r.Codec.WithoutLogprobs(r.Endpoint, f.Data) // a secret's tokens say what it is
 	data, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
-		Whole: func(value []byte) ([]byte, int) {
-			value, n := r.Masker.JSON(value)
+		Whole: func(name string, value []byte) ([]byte, int) {
+			value, n := r.Masker.Field(name, value)
 			r.found += n
 			return value, n
 		},
@@ -106,7 +106,7 @@ func (r *Relay) noteLast(t *runningText, f openai.Frame, plain []byte) {
 	if t.stream.Held() && r.Endpoint == openai.Responses {
 		const anyElement = "." // not nothing: that would not be a piece any more
 		bare, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
-			Whole: func([]byte) ([]byte, int) { return nil, 0 },
+			Whole: func(string, []byte) ([]byte, int) { return nil, 0 },
 			Piece: func(openai.Place, string) string { return anyElement },
 		})
 		if err == nil && r.held+2*len(t.place.Key)+len(bare)+len(f.Name) <= maxTextBytes {
@@ -166,7 +166,7 @@ func (r *Relay) rest(b []byte, t *runningText) []byte {
 		return openai.AppendFrame(b, "", r.Codec.Continue(t.place, rest))
 	}
 	data, err := r.Codec.Rewrite(r.Endpoint, t.last, openai.Rewriter{
-		Whole: r.Masker.JSON,
+		Whole: r.Masker.Field,
 		Piece: func(openai.Place, string) string { return rest },
 	})
 	if err != nil {

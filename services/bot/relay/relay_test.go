@@ -240,3 +240,24 @@ func TestTextsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// Recordings and images in events are no text: they are passed on as they came.
+func TestMediaIsPassedOn(t *testing.T) {
+	const chance = "AAA+eyJAAAABBBBCCCCDDDDEEEEFFFFGGGGHHHH/AKIAABCDEFGHIJKLMNOP+AAAA"
+	for _, c := range []struct {
+		e    openai.Endpoint
+		data string
+	}{
+		{openai.Chat, `{"choices":[{"index":0,"delta":{"audio":{"id":"a","data":"` + chance + `"}}}]}`},
+		{openai.Chat, `{"choices":[{"index":0,"delta":{"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + chance + `"}}]}}]}`},
+		{openai.Responses, `{"type":"response.audio.delta","delta":"` + chance + `"}`},
+		{openai.Responses, `{"type":"response.output_audio.delta","item_id":"i","delta":"eyJhbGciOiJIUzI1NiJ9AAAABBBBCCCCDDDDEEEE"}`},
+		{openai.Responses, `{"type":"response.image_generation_call.partial_image","partial_image_index":0,"partial_image_b64":"` + chance + `"}`},
+		{openai.Responses, `{"type":"response.output_item.done","item":{"type":"image_generation_call","result":"` + chance + `"}}`},
+	} {
+		got, masked := relayed(t, c.e, c.data, c.data)
+		if want := "data: " + c.data + "\n\n"; got != want+want || masked != 0 {
+			t.Errorf("%s: %d masked: %s", c.data, masked, got)
+		}
+	}
+}
