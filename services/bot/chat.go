@@ -171,7 +171,7 @@ func (t *turn) parse(body []byte) *reply.Refusal {
 func (t *turn) least() store.Cost {
 	c := t.g.cfg
 	prompt := openai.EstimateTokens(len(t.q.Query))
-	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Price(c.Model).Of(prompt, c.ReplyTokens)}
+	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Reserve(c.Model).Of(openai.Usage{Prompt: prompt, Completion: c.ReplyTokens})}
 }
 
 // admit waits for a place. From here on, the user can stop the turn.

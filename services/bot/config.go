@@ -71,16 +71,29 @@ type Key struct {
 // pays tells whether some upstream that the key may use has a price.
 func (k Key) pays(upstreams []upstream.Upstream) bool {
 	return slices.ContainsFunc(upstreams, func(u upstream.Upstream) bool {
-		if u.Price == (upstream.Price{}) {
-			return false
-		}
 		for model := range u.Models {
-			if len(k.Models) == 0 || slices.Contains(k.Models, model) {
+			if (len(k.Models) == 0 || slices.Contains(k.Models, model)) && !u.PriceOf(model).Free() {
 				return true
 			}
 		}
 		return false
 	})
+}
+
+// free are models that a key with a limit of money may use without paying, at some upstream.
+func (k Key) free(upstreams []upstream.Upstream) (models []string) {
+	if !slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Resource == store.Money }) {
+		return nil
+	}
+	for _, u := range upstreams {
+		for model := range u.Models {
+			if (len(k.Models) == 0 || slices.Contains(k.Models, model)) && u.PriceOf(model).Free() && !slices.Contains(models, model) {
+				models = append(models, model)
+			}
+		}
+	}
+	slices.Sort(models)
+	return models
 }
 
 // A Limit is store.Limit as configuration has it.

@@ -212,7 +212,7 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 		}
 	}
 	completion := r.MaxCompletion()
-	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Price(r.Model).Of(r.PromptTokens, completion)}
+	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})}
 	if refused := exceeds(cost, key.limits); refused != nil {
 		return nil, refused
 	}
@@ -250,7 +250,7 @@ func (x *exchange) ask(cached bool) {
 	x.asked = time.Since(began)
 	if a := x.answer; x.err == nil && !x.request.Stream && !x.held.Hold(int64(len(a.Body))) {
 		e := upstream.Crowded(a.Usage.Completion)
-		e.Upstream, e.Attempts = a.Upstream, a.Attempts
+		e.Upstream, e.Attempts, e.Usage = a.Upstream, a.Attempts, &a.Usage
 		x.err = e
 	}
 }
@@ -345,7 +345,7 @@ func (x *exchange) account() {
 	e.Prompt, e.Completion, e.Estimated = int64(u.Prompt), int64(u.Completion), u.Estimated
 	cost := store.Cost{Requests: 1}
 	if !e.Cached {
-		e.Money = price.Of(u.Prompt, u.Completion)
+		e.Money = price.Of(u)
 		cost.Tokens, cost.Money = int64(u.Total()), e.Money
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
@@ -386,6 +386,9 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 	if errors.As(x.err, &fault) {
 		e.Upstream, e.Attempts = fault.Upstream, int64(fault.Attempts)
 		sent, late, completion = fault.Sent, fault.Late, fault.Completion
+		if fault.Usage != nil && x.how == cache.Made {
+			return *fault.Usage, x.g.pool.PriceAt(fault.Upstream, x.request.Model)
+		}
 	}
 	// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
 	if (e.Outcome == outcomeAborted && sent || late || completion > 0) && x.how == cache.Made {

@@ -258,6 +258,11 @@ func (g *Gateway) openUpstreams(policy outward.Policy, masker *mask.Masker) (err
 	if g.cfg.Model == "" {
 		g.cfg.Model = g.pool.Models()[0]
 	}
+	for _, k := range g.cfg.Keys {
+		if free := k.free(c.Upstreams); len(free) > 0 {
+			g.log.Warn("a key with a limit of money may use models without a price, which it does not bound", "key", k.ID, "models", free)
+		}
+	}
 	return nil
 }
 

@@ -70,3 +70,43 @@ func (m *media) count(name, text []byte) {
 	m.bytes += len(text)
 	m.tokens += tokens
 }
+
+// How base64 is told from text in an answer: by its length. It counts as so many times fewer bytes of text.
+const (
+	longRun     = 256
+	perTextByte = bytesPerToken / 4
+)
+
+// TextBytes is how many bytes of text an answer counts for, or a part of one.
+func TextBytes[T string | []byte](said T) int {
+	n, run := len(said), 0
+	for i := range len(said) {
+		if isBase64(said[i]) {
+			run++
+			continue
+		}
+		n -= fewer(run)
+		run = 0
+	}
+	return n - fewer(run)
+}
+
+// textBytes is TextBytes of what often is short.
+func textBytes(said string) int {
+	if len(said) < longRun {
+		return len(said)
+	}
+	return TextBytes(said)
+}
+
+// fewer is how many bytes less a run of characters of base64 counts for.
+func fewer(run int) int {
+	if run < longRun {
+		return 0
+	}
+	return run - run/perTextByte
+}
+
+func isBase64(c byte) bool {
+	return c-'a' < 26 || c-'A' < 26 || c-'0' < 10 || c == '+' || c == '/' || c == '=' || c == '-' || c == '_'
+}

@@ -695,3 +695,48 @@ func FuzzHasHiddenContext(f *testing.F) {
 		}
 	})
 }
+
+// What was used is read in the forms of several servers. Kinds that say nothing count as none.
+func TestUsage(t *testing.T) {
+	for text, want := range map[string]*Usage{
+		`{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":900,"audio_tokens":10},"completion_tokens_details":{"reasoning_tokens":60,"audio_tokens":5,"accepted_prediction_tokens":1}}`: {Prompt: 1000, Completion: 100, Cached: 900, PromptAudio: 10, Reasoning: 60, CompletionAudio: 5},
+		`{"input_tokens":50,"input_tokens_details":{"cached_tokens":7,"image_tokens":20},"output_tokens":1290,"output_tokens_details":{"reasoning_tokens":0,"image_tokens":1280},"total_tokens":1340}`:                       {Prompt: 50, Completion: 1290, Cached: 7, PromptImage: 20, CompletionImage: 1280},
+		`{"prompt_tokens":9,"completion_tokens":1,"prompt_cache_hit_tokens":6,"prompt_cache_miss_tokens":3}`:                                                                                                                 {Prompt: 9, Completion: 1, Cached: 6},
+		`{"prompt_tokens":9,"completion_tokens":1,"cache_read_input_tokens":6,"cache_creation_input_tokens":2,"prompt_tokens_details":{"cached_tokens":6}}`:                                                                  {Prompt: 9, Completion: 1, Cached: 6, CacheWrite: 2},
+		`{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":null,"completion_tokens_details":[],"cached_tokens":"many"}`:                                                                                       {Prompt: 9, Completion: 1},
+		`{"prompt_tokens":9.0,"completion_tokens":"1","prompt_tokens_details":{"cached_tokens":-6,"audio_tokens":1.5}}`:                                                                                                      {Prompt: 9, Completion: 1},
+		`{"prompt_tokens":null,"completion_tokens":null,"input_tokens":2,"output_tokens":3}`:                                                                                                                                 {Prompt: 2, Completion: 3},
+		`{"prompt_tokens":9}`: nil, `{}`: nil, `[]`: nil, `null`: nil, `"none"`: nil, ``: nil, `{"prompt_tokens":9,"completion_tokens":1`: nil,
+	} {
+		if diff := cmp.Diff(want, usageOf([]byte(text))); diff != "" {
+			t.Errorf("%s\n%s", text, diff)
+		}
+	}
+	for end, want := range map[string]*Usage{
+		`AAA"},"x":1}],"usage":{"prompt_tokens":9,"completion_tokens":1},"id":"x"}`:                                 {Prompt: 9, Completion: 1},
+		`AAA","usage" : {"input_tokens":9,"output_tokens":1}}`:                                                      {Prompt: 9, Completion: 1},
+		`{"usage":{"prompt_tokens":9,"completion_tokens":1},"said":"\"usage\":{\"prompt_tokens\":7}","usage":null}`: {Prompt: 9, Completion: 1},
+		`"usage"`: nil, `"usage":`: nil, "": nil, `"said":"usage"`: nil,
+	} {
+		if diff := cmp.Diff(want, LastUsage([]byte(end))); diff != "" {
+			t.Errorf("%s\n%s", end, diff)
+		}
+	}
+}
+
+// Base64 in an answer is not counted as text.
+func TestTextBytes(t *testing.T) {
+	image := strings.Repeat("Aa0+/", 100_000)
+	for text, want := range map[string]int{
+		"": 0, "hello there": 11, strings.Repeat("word ", 1000): 5000, strings.Repeat("天", 1000): 3000,
+		image: len(image) / 16, "![x](data:image/png;base64," + image + ") and": 32 + len(image)/16, strings.Repeat("a", 255): 255,
+	} {
+		if got := textBytes(text); got < want-1 || got > want+10 {
+			t.Errorf("%.30s: %d, want %d", text, got, want)
+		}
+	}
+	var v Event
+	if err := Standard().ParseEvent(Responses, data(`{"type":"response.output_audio.delta","delta":"`+strings.Repeat("A", 1600)+`"}`), &v); err != nil || v.Bytes != 100 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}

@@ -12,6 +12,9 @@ import (
 // Usage is what an answer has used, in tokens.
 type Usage struct {
 	Prompt, Completion int
+	// Of these, kinds that may have prices of their own: 0 if the upstream does not tell.
+	Cached, CacheWrite, PromptAudio, PromptImage int
+	Reasoning, CompletionAudio, CompletionImage  int
 	// Estimated says that it was counted here, because the upstream did not tell.
 	Estimated bool
 }
@@ -32,33 +35,6 @@ func whole(value []byte) (n int, ok bool) {
 		return 0, false
 	}
 	return int(f), true
-}
-
-// usage reads what was used, as either endpoint has it. It returns nil for what says nothing, or something that cannot be: no
-// answer fails for it.
-func (c Codec) usage(value json.RawMessage) *Usage {
-	if len(value) == 0 || value[0] != '{' {
-		return nil
-	}
-	var u struct {
-		Prompt     json.RawMessage `json:"prompt_tokens"`
-		Completion json.RawMessage `json:"completion_tokens"`
-		Input      json.RawMessage `json:"input_tokens"`
-		Output     json.RawMessage `json:"output_tokens"`
-	}
-	if c.JSON.Unmarshal(value, &u) != nil {
-		return nil
-	}
-	prompt, asked := whole(u.Prompt)
-	completion, answered := whole(u.Completion)
-	if len(u.Prompt) == 0 || string(u.Prompt) == "null" {
-		prompt, asked = whole(u.Input)
-		completion, answered = whole(u.Output)
-	}
-	if !asked || !answered {
-		return nil
-	}
-	return &Usage{Prompt: prompt, Completion: completion}
 }
 
 // A Reply is an answer that is no stream.
@@ -88,7 +64,7 @@ type output struct {
 }
 
 func (o output) reply(c Codec) Reply {
-	r := Reply{Usage: c.usage(o.Usage)}
+	r := Reply{Usage: usageOf(o.Usage)}
 	var text strings.Builder
 	for _, item := range o.Output {
 		said, bytes := c.parts(item.Content)
@@ -136,7 +112,7 @@ func (c Codec) said(value json.RawMessage) int {
 	}
 	var text string
 	_ = c.JSON.Unmarshal(value, &text)
-	return len(text)
+	return textBytes(text)
 }
 
 // made is how many bytes a model has made of a value, which most servers have as a text, and some as JSON.
@@ -151,7 +127,7 @@ func (c Codec) made(value json.RawMessage) int {
 // in addition: refusals, and what some servers have of reasoning.
 func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 	if len(value) == 0 || string(value) == "null" || c.JSON.Unmarshal(value, &text) == nil {
-		return text, len(text)
+		return text, textBytes(text)
 	}
 	var list []json.RawMessage
 	if c.JSON.Unmarshal(value, &list) != nil {
@@ -227,7 +203,7 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 	if len(answer.Choices) == 0 {
 		return Reply{}, c.none(body, "it has no choices")
 	}
-	r := Reply{Usage: c.usage(answer.Usage)}
+	r := Reply{Usage: usageOf(answer.Usage)}
 	for i, choice := range answer.Choices {
 		text, bytes := c.parts(choice.Message.Content)
 		if i == 0 {
@@ -344,7 +320,7 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 	if err := c.JSON.Unmarshal(data, &chunk); err != nil {
 		return fmt.Errorf("%w: %w", ErrForm, err)
 	}
-	v.Usage = c.usage(chunk.Usage)
+	v.Usage = usageOf(chunk.Usage)
 	v.UsageOnly = len(chunk.Choices) == 0 && v.Usage != nil
 	if says(chunk.Error) {
 		v.Failed = c.ParseFault(data)
@@ -386,7 +362,9 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	if strings.HasSuffix(r.Type, deltaEvent) {
 		var delta string
 		_ = c.JSON.Unmarshal(r.Delta, &delta) // anyElement are no text
-		v.Bytes = len(delta)
+		if v.Bytes = textBytes(delta); strings.HasSuffix(r.Type, audioEvent) {
+			v.Bytes = len(delta) / perTextByte
+		}
 		if r.Type == "response.output_text.delta" {
 			v.Deltas = append(v.Deltas, Delta{0, delta})
 		}
@@ -421,7 +399,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		v.Failed.Message = cmp.Or(v.Failed.Message, "the model failed")
 	}
 	if r.Response != nil {
-		v.Usage = c.usage(r.Response.Usage)
+		v.Usage = usageOf(r.Response.Usage)
 	}
 	return nil
 }

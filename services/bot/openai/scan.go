@@ -76,7 +76,7 @@ func (s *scanner) delta(v *Event) bool {
 	v.Bytes += aside.bytes()
 	if d.Text != "" {
 		v.Deltas = append(v.Deltas, d)
-		v.Bytes += len(d.Text)
+		v.Bytes += textBytes(d.Text)
 	}
 	if ended {
 		v.Ended = append(v.Ended, d.Choice)
@@ -122,7 +122,7 @@ func (s *scanner) message(r *Reply) bool {
 				if first {
 					r.Text = text
 				}
-				r.Bytes += len(text)
+				r.Bytes += textBytes(text)
 				return seen.first(1) && ok
 			case "tool_calls":
 				return s.null()
@@ -162,32 +162,22 @@ func (s *scanner) count(longest *int) bool {
 		return s.skip()
 	}
 	text, ok := s.text()
-	*longest = max(*longest, len(text))
+	*longest = max(*longest, textBytes(text))
 	return ok
 }
 
 // usage reads what was used, or null.
 func (s *scanner) usage() (*Usage, bool) {
+	s.blanks()
+	begin := s.at
 	if s.null() {
 		return nil, true
 	}
-	var prompt, completion int
-	var seen seen
-	ok := s.object(func(key []byte) bool {
-		switch string(key) {
-		case "prompt_tokens":
-			return seen.first(0) && s.number(&prompt)
-		case "completion_tokens":
-			return seen.first(1) && s.number(&completion)
-		case "input_tokens", "output_tokens":
-			return false
-		}
-		return s.skip()
-	})
-	if !ok || seen != 3 {
+	if !s.skip() {
 		return nil, false
 	}
-	return &Usage{Prompt: prompt, Completion: completion}, true
+	u := usageOf(s.b[begin:s.at])
+	return u, u != nil
 }
 
 // seen are the fields of an object that have been there.

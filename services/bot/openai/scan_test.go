@@ -75,7 +75,7 @@ func TestScan(t *testing.T) {
 		`{"usage":{"prompt_tokens":9}}`:                                                                             false,
 		`{"usage":{"prompt_tokens":1073741825,"completion_tokens":3}}`:                                              false,
 		`{"usage":{"prompt_tokens":-1,"completion_tokens":3}}`:                                                      false,
-		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                                      false,
+		`{"usage":{"prompt_tokens":9,"completion_tokens":3,"input_tokens":1}}`:                                      true,
 		`{"choices":[],"choices":[]}`:                                                                               false,
 		`{"choices":[`:                                                                                              false,
 		`{"a":1}}`:                                                                                                  false,

@@ -23,14 +23,64 @@ import (
 // Price is what tokens cost, in billionths of whatever money is counted in: 150 is 0.15
 // per million tokens. With 1 per token, and all tokens that a request can have, it is a number.
 type Price struct {
-	Prompt     int64 `yaml:"prompt" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
-	Completion int64 `yaml:"completion" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
+	Prompt          int64  `yaml:"prompt" range:"0..1000000000" doc:"the price of a token of a question, in billionths"`
+	Cached          *int64 `yaml:"cached" range:"0..1000000000" otherwise:"prompt" doc:"of one that the upstream had in its cache"`
+	CacheWrite      *int64 `yaml:"cache_write" range:"0..1000000000" otherwise:"prompt" doc:"of one that it put there"`
+	PromptAudio     *int64 `yaml:"prompt_audio" range:"0..1000000000" otherwise:"prompt" doc:"of one of a recording"`
+	PromptImage     *int64 `yaml:"prompt_image" range:"0..1000000000" otherwise:"prompt" doc:"of one of an image"`
+	Completion      int64  `yaml:"completion" range:"0..1000000000" doc:"the price of a token of an answer, in billionths"`
+	Reasoning       *int64 `yaml:"reasoning" range:"0..1000000000" otherwise:"completion" doc:"of one of reasoning"`
+	CompletionAudio *int64 `yaml:"completion_audio" range:"0..1000000000" otherwise:"completion" doc:"of one of a recording"`
+	CompletionImage *int64 `yaml:"completion_image" range:"0..1000000000" otherwise:"completion" doc:"of one of an image"`
 }
 
-// Of returns what tokens cost.
-func (p Price) Of(prompt, completion int) int64 {
-	return p.Prompt*int64(prompt) + p.Completion*int64(completion)
+// A kind is some tokens of a side with a price of their own; nil is that of the others.
+type kind struct {
+	tokens int
+	price  *int64
 }
+
+// kinds are the kinds of a usage. Tokens that are of two count as the first.
+func (p Price) kinds(u openai.Usage) (prompt, completion []kind) {
+	return []kind{{u.PromptAudio, p.PromptAudio}, {u.PromptImage, p.PromptImage}, {u.Cached, p.Cached}, {u.CacheWrite, p.CacheWrite}},
+		[]kind{{u.CompletionAudio, p.CompletionAudio}, {u.CompletionImage, p.CompletionImage}, {u.Reasoning, p.Reasoning}}
+}
+
+// Of returns what tokens cost. No kind has more tokens than are left of its side.
+func (p Price) Of(u openai.Usage) int64 {
+	side := func(tokens int, price int64, kinds []kind) (money int64) {
+		for _, k := range kinds {
+			if k.price != nil {
+				n := min(k.tokens, tokens)
+				tokens -= n
+				money += int64(n) * *k.price
+			}
+		}
+		return money + int64(tokens)*price
+	}
+	prompt, completion := p.kinds(u)
+	return side(u.Prompt, p.Prompt, prompt) + side(u.Completion, p.Completion, completion)
+}
+
+// highest has the highest price of any kind of token on each side.
+func (p Price) highest() Price {
+	most := Price{Prompt: p.Prompt, Completion: p.Completion}
+	prompt, completion := p.kinds(openai.Usage{})
+	for _, k := range prompt {
+		if k.price != nil {
+			most.Prompt = max(most.Prompt, *k.price)
+		}
+	}
+	for _, k := range completion {
+		if k.price != nil {
+			most.Completion = max(most.Completion, *k.price)
+		}
+	}
+	return most
+}
+
+// Free tells whether no token costs anything.
+func (p Price) Free() bool { return p.highest() == Price{} }
 
 // An Upstream is one server. Start from Defaults.
 type Upstream struct {
@@ -44,12 +94,21 @@ type Upstream struct {
 	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
 	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls under way"`
 	Price         Price             `yaml:"price" doc:"what tokens cost"`
+	Prices        map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"what tokens of single models cost, by the names that clients use"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field that tells it how many tokens an answer may have, where there are limits"`
 	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
 	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
 	// NoStreamOptions is for a server that does not know them: what its streams use is estimated. One that
 	// refuses them is asked without them in any case.
 	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, so that it tells what a stream has used"`
+}
+
+// PriceOf is what tokens of a model cost.
+func (u Upstream) PriceOf(model string) Price {
+	if p, ok := u.Prices[model]; ok {
+		return p
+	}
+	return u.Price
 }
 
 // policy is what its addresses are held to: its key is a secret.
@@ -149,6 +208,9 @@ func (c Config) Check(r *fields.Report) {
 		at.Check(len(u.Models) > 0, "models", "there is none", "such as {dyno-1: dyno-1}")
 		for name, own := range u.Models {
 			at.Check(own != "", "models."+name, "is empty", "the server's own name of the model")
+		}
+		for name := range u.Prices {
+			at.Check(u.Models[name] != "", "prices."+name, fmt.Sprintf("%q is none of its models", name), "a name of models, as clients use it")
 		}
 	}
 	r.Check(c.MaxCooldown >= c.Cooldown, "upstream.max_cooldown", fmt.Sprintf("%v is too little", c.MaxCooldown), fmt.Sprintf("at least cooldown, %v", c.Cooldown))

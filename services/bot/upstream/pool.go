@@ -141,16 +141,33 @@ func (p *Pool) Has(model string) bool {
 	return ok
 }
 
-// Price is the highest of a model's at any upstream that has it: what to reserve before
-// it is known who answers.
+// Price is the highest of a model's at any upstream that has it: for an answer of which it is not known who made it.
 func (p *Pool) Price(model string) Price {
-	var most Price
+	return p.most(model, func(p Price) Price { return p })
+}
+
+// Reserve is the highest price of any kind of token of a model, at any upstream that has it: what to reserve before it is
+// known who answers, and by which tokens.
+func (p *Pool) Reserve(model string) Price { return p.most(model, Price.highest) }
+
+func (p *Pool) most(model string, of func(Price) Price) (most Price) {
 	for _, t := range p.targets {
 		if t.Models[model] != "" {
-			most = Price{max(most.Prompt, t.Price.Prompt), max(most.Completion, t.Price.Completion)}
+			price := of(t.PriceOf(model))
+			most = Price{Prompt: max(most.Prompt, price.Prompt), Completion: max(most.Completion, price.Completion)}
 		}
 	}
 	return most
+}
+
+// PriceAt is what tokens of a model cost at an upstream.
+func (p *Pool) PriceAt(upstream, model string) Price {
+	for _, t := range p.targets {
+		if t.Name == upstream {
+			return t.PriceOf(model)
+		}
+	}
+	return Price{}
 }
 
 // States reads what is known of the upstreams, in the order of the configuration.
@@ -194,6 +211,8 @@ type Error struct {
 	Late bool
 	// Completion is about how many tokens an answer has of which the client gets nothing, and that is to be paid.
 	Completion int
+	// Usage is what such an answer has used, as the upstream says; nil if it does not.
+	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
 	// Type and Code are the upstream's own names of the failure; "" if it names none, or if they are about the gateway's account.
@@ -215,7 +234,7 @@ type Error struct {
 
 // left is e for who has gone: what has come is paid all the same.
 func (e *Error) left(attempts int, upstream string, why error) *Error {
-	return &Error{Text: why.Error(), Upstream: upstream, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, err: why}
+	return &Error{Text: why.Error(), Upstream: upstream, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, Usage: e.Usage, err: why}
 }
 
 func (e *Error) Error() string {
@@ -312,6 +331,9 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		}
 		if last != nil {
 			err.Sent, err.Late, err.Completion = err.Sent || last.Sent, err.Late || last.Late, max(err.Completion, last.Completion)
+			if last.Late || last.Completion > 0 {
+				err.Usage = nil // one has told, and another has not
+			}
 		}
 		if ctx.Err() != nil && err.Body == nil {
 			return nil, err.left(attempt, t.Name, ctx.Err())
@@ -521,7 +543,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	if c.decides() { // others need not wait for its end
 		c.good()
 	}
-	return &Answer{Upstream: t.Name, Price: t.Price, Stream: stream}, nil
+	return &Answer{Upstream: t.Name, Price: t.PriceOf(r.Model), Stream: stream}, nil
 }
 
 // maxDecoded bounds what one answer decodes to. Answers and events have bounds of their own.
@@ -656,7 +678,7 @@ func (c *call) fault(err error) *Error {
 		e.once = e.Late // it may be at work on it still, and be paid for it
 		e.server = !e.Late
 	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
-		e.Text, e.fatal, e.Completion = err.Error(), true, c.tokens(int(c.pool.cfg.MaxEventBytes))
+		e.Text, e.fatal = err.Error(), true
 	case errors.As(err, &none):
 		none.Message = openai.ErrNone.Error() + ": " + none.Message
 		return c.reported(none.Fault)
@@ -687,8 +709,11 @@ func (c *call) withoutKey(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(c.target.Key), []byte("[key]"))
 }
 
-// tokens estimates how many tokens that many bytes of an answer are: at most as many as were asked for.
-func (c *call) tokens(bytes int) int {
+// tokens estimates how many tokens what has come of an answer is.
+func (c *call) tokens(body []byte) int { return c.bounded(openai.TextBytes(body)) }
+
+// bounded estimates how many tokens that many bytes of text are: at most as many as were asked for.
+func (c *call) bounded(bytes int) int {
 	n := openai.EstimateTokens(bytes)
 	if most := c.request.MaxCompletion(); most > 0 {
 		n = min(n, most)
@@ -751,23 +776,23 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	share := c.pool.cfg.Answers.Grant(of)
 	defer share.Keep(0) // who asks holds it from then on
 	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
-		return nil, Crowded(c.tokens(int(ahead)))
+		return nil, Crowded(c.bounded(int(ahead)))
 	}
 	body, err := readAll(share.Reader(io.LimitReader(from, most+1)), length)
 	// failed is of an answer that has begun: the upstream has worked on it.
 	failed := func(err error) *Error {
 		e := c.fault(err)
-		e.Late, e.Completion = true, c.tokens(len(body))
+		e.Late, e.Completion = true, c.tokens(body)
 		return e
 	}
 	switch {
 	case errors.Is(err, budget.ErrFull):
-		return nil, Crowded(c.tokens(len(body)))
+		return nil, Crowded(c.tokens(body))
 	case err != nil:
 		return nil, failed(err)
 	}
 	if int64(len(body)) > most { // as that of another upstream would
-		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(len(body)), fatal: true}
+		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(body), Usage: c.usageBehind(from, body), fatal: true}
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
 	switch {
@@ -779,7 +804,7 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	case err != nil:
 		return nil, failed(err)
 	}
-	a := &Answer{Upstream: t.Name, Price: t.Price, Body: body, Reply: reply}
+	a := &Answer{Upstream: t.Name, Price: t.PriceOf(c.request.Model), Body: body, Reply: reply}
 	a.Usage = openai.Usage{Prompt: c.request.PromptTokens, Completion: openai.EstimateTokens(reply.Bytes), Estimated: true}
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage
@@ -789,6 +814,32 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	}
 	c.end(c.ctx, nil)
 	return a, nil
+}
+
+// How much is read of an answer that is too large, to find what it has used: so many times what one may have, of which the
+// end is looked at.
+const (
+	timesBehind = 8
+	endBehind   = 16 << 10
+)
+
+// usageBehind finds what an answer that is too large has used, which stands at its end; nil is not known.
+func (c *call) usageBehind(from io.Reader, body []byte) *openai.Usage {
+	end := bytes.Clone(body[max(0, len(body)-endBehind):])
+	piece := make([]byte, endBehind)
+	for left := timesBehind * c.pool.cfg.MaxAnswerBytes; left > 0; {
+		n, err := from.Read(piece)
+		left -= int64(n)
+		end = append(end, piece[:n]...)
+		end = end[max(0, len(end)-endBehind):]
+		if errors.Is(err, io.EOF) {
+			return openai.LastUsage(end)
+		}
+		if err != nil {
+			return nil
+		}
+	}
+	return nil
 }
 
 // mostAhead bounds the room that is made because an upstream says that so much will come.
@@ -907,6 +958,11 @@ func (s *Stream) endsHere() bool {
 func (s *Stream) begin() *Error {
 	c, codec := s.call, s.call.pool.cfg.Codec
 	if err := s.read(); err != nil {
+		if errors.Is(err, openai.ErrLarge) {
+			e := c.fault(err)
+			e.Completion = c.tokens(s.reader.Rest())
+			return e
+		}
 		if rest := s.reader.Rest(); errors.Is(err, openai.ErrCut) && json.Valid(rest) { // no stream at all
 			if f := codec.ParseFault(rest); f.Message != "" {
 				return c.reported(f)
@@ -952,7 +1008,9 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 	var e *Error
 	if err != nil {
-		e = s.call.fault(err)
+		if e = s.call.fault(err); errors.Is(err, openai.ErrLarge) {
+			e.Completion = s.call.tokens(s.reader.Rest())
+		}
 	} else {
 		e = s.call.reported(s.event.Failed)
 		if s.event.Typed {

@@ -543,7 +543,7 @@ func TestBoundField(t *testing.T) {
 func TestLeftWhole(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
 		b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, strings.Repeat("x", 4000))
+			_, _ = io.WriteString(w, strings.Repeat("word ", 800))
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}
@@ -675,7 +675,7 @@ func TestPending(t *testing.T) {
 // TestKeyAndModel: each upstream is asked by its own name of the model and with its own
 // key, and not with the client's.
 func TestKeyAndModel(t *testing.T) {
-	inBubble(t, []Upstream{{Key: "secret", Models: map[string]string{"m": "own/name"}, Price: Price{1, 2}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
+	inBubble(t, []Upstream{{Key: "secret", Models: map[string]string{"m": "own/name"}, Price: Price{Prompt: 1, Completion: 2}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
 		authorization := ""
 		s := b.servers["a"]
 		s.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -683,7 +683,7 @@ func TestKeyAndModel(t *testing.T) {
 			s.Handler().ServeHTTP(w, r)
 		}
 		a, err := b.Ask(t.Context(), ask(t, false), nil)
-		if err != nil || authorization != "Bearer secret" || a.Price.Of(10, 5) != 20 || b.Price("m") != (Price{1, 2}) {
+		if err != nil || authorization != "Bearer secret" || a.Price.Of(openai.Usage{Prompt: 10, Completion: 5}) != 20 || b.Price("m") != (Price{Prompt: 1, Completion: 2}) {
 			t.Errorf("%+v, %v, %q", a, err, authorization)
 		}
 		if strings.Join(b.Models(), ",") != "m" || !b.Has("m") || b.Has("own/name") {
@@ -762,7 +762,7 @@ func TestLargeEvent(t *testing.T) {
 						t.Errorf("%d attempts", e.Attempts)
 					}
 				}
-				if tokens != 4096/4 {
+				if tokens < 4096/4 || tokens > 8300/4 {
 					t.Errorf("%d tokens", tokens)
 				}
 			}
@@ -854,4 +854,55 @@ func TestModelsCoolByThemselves(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Money is exact, by kinds of tokens. A kind without a price costs what others do.
+func TestPrice(t *testing.T) {
+	of := func(n int64) *int64 { return &n }
+	plain := Price{Prompt: 2500, Completion: 10_000}
+	cached := Price{Prompt: 2500, Cached: of(1250), Completion: 10_000}
+	all := Price{Prompt: 1, Cached: of(10), CacheWrite: of(100), PromptAudio: of(1000), PromptImage: of(10_000), Completion: 2, Reasoning: of(20), CompletionAudio: of(200), CompletionImage: of(2000)}
+	const most = 1 << 30
+	for _, c := range []struct {
+		p    Price
+		u    openai.Usage
+		want int64
+	}{
+		{plain, openai.Usage{Prompt: 1000, Completion: 100, Cached: 900}, 3_500_000},
+		{cached, openai.Usage{Prompt: 1000, Completion: 100, Cached: 900}, 2_375_000},
+		{cached, openai.Usage{Prompt: 1000, Completion: 100, Cached: 5000}, 2_250_000}, // no more than there are
+		{Price{Prompt: 7, Cached: of(0)}, openai.Usage{Prompt: 10, Cached: 9}, 7},
+		{all, openai.Usage{Prompt: 15, Cached: 2, CacheWrite: 3, PromptAudio: 4, PromptImage: 1, Completion: 10, Reasoning: 2, CompletionAudio: 3, CompletionImage: 1}, 5 + 20 + 300 + 4000 + 10_000 + 4*2 + 40 + 600 + 2000},
+		{Price{Prompt: 1e9, Completion: 1e9}, openai.Usage{Prompt: most, Completion: most}, 2 * most * 1e9},
+	} {
+		if got := c.p.Of(c.u); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.u, got, c.want)
+		}
+		reserved := c.p.highest().Of(openai.Usage{Prompt: c.u.Prompt, Completion: c.u.Completion})
+		if got := c.p.Of(c.u); got > reserved {
+			t.Errorf("%+v: %d, and %d was reserved", c.u, got, reserved)
+		}
+	}
+	u := Upstream{Price: plain, Prices: map[string]Price{"small": {Prompt: 1}}}
+	if u.PriceOf("big") != plain || u.PriceOf("small") != (Price{Prompt: 1}) || (Price{}).Free() == (Price{Cached: of(1)}).Free() {
+		t.Error("prices of models")
+	}
+}
+
+// An answer that is too large is charged for what the upstream says that it has used.
+func TestUsageOfWhatIsTooLarge(t *testing.T) {
+	inBubble(t, make([]Upstream, 1), func(c *Config) { c.MaxAnswerBytes = 100_000 }, nil, func(t *testing.T, b *bed) {
+		for _, c := range []struct {
+			bytes int
+			want  *openai.Usage
+		}{{110_000, &openai.Usage{Prompt: 1000, Completion: 100}}, {700_000, &openai.Usage{Prompt: 1000, Completion: 100}}, {1_000_000, nil}} {
+			b.servers["a"].handler = func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"`+strings.Repeat("A", c.bytes)+`"}}],"usage":{"prompt_tokens":1000,"completion_tokens":100}}`)
+			}
+			var e *Error
+			if _, err := b.Ask(t.Context(), ask(t, false), nil); !errors.As(err, &e) || e.Attempts != 1 || (e.Usage == nil) != (c.want == nil) || e.Usage != nil && *e.Usage != *c.want || e.Completion > 100_100/64+10 {
+				t.Errorf("%d bytes: %+v", c.bytes, err)
+			}
+		}
+	})
 }

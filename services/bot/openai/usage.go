@@ -1,0 +1,135 @@
+package openai
+
+import "bytes"
+
+// usageOf reads what was used, as either endpoint and several servers have it. It returns nil for what says nothing, or
+// something that cannot be: no answer fails for it.
+func usageOf(value []byte) *Usage {
+	w := walker{scanner: scanner{b: value}}
+	if w.sees() != '{' {
+		return nil
+	}
+	var u Usage
+	var prompt, completion, input, output count
+	ok := w.fields(func(name string) bool {
+		switch name {
+		case "prompt_tokens":
+			return w.count(&prompt)
+		case "completion_tokens":
+			return w.count(&completion)
+		case "input_tokens":
+			return w.count(&input)
+		case "output_tokens":
+			return w.count(&output)
+		case "prompt_tokens_details", "input_tokens_details":
+			return w.kinds(func(name string) *int { return u.promptKind(name) })
+		case "completion_tokens_details", "output_tokens_details":
+			return w.kinds(func(name string) *int { return u.completionKind(name) })
+		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
+			return w.kind(&u.Cached)
+		case "cache_creation_input_tokens", "cache_write_tokens":
+			return w.kind(&u.CacheWrite)
+		}
+		return w.skip()
+	})
+	if !ok || !w.end() {
+		return nil
+	}
+	if !prompt.there {
+		prompt, completion = input, output
+	}
+	if !prompt.ok || !completion.ok {
+		return nil
+	}
+	u.Prompt, u.Completion = prompt.n, completion.n
+	return &u
+}
+
+func (u *Usage) promptKind(name string) *int {
+	switch name {
+	case "cached_tokens":
+		return &u.Cached
+	case "cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens":
+		return &u.CacheWrite
+	case "audio_tokens":
+		return &u.PromptAudio
+	case "image_tokens":
+		return &u.PromptImage
+	}
+	return nil
+}
+
+func (u *Usage) completionKind(name string) *int {
+	switch name {
+	case "reasoning_tokens":
+		return &u.Reasoning
+	case "audio_tokens":
+		return &u.CompletionAudio
+	case "image_tokens":
+		return &u.CompletionImage
+	}
+	return nil
+}
+
+// A count is a number of tokens that may be missing, or none.
+type count struct {
+	n         int
+	there, ok bool
+}
+
+// count takes any value, as a number of tokens.
+func (w *walker) count(to *count) bool {
+	w.blanks()
+	begin := w.at
+	if !w.skip() {
+		return false
+	}
+	value := w.b[begin:w.at]
+	to.there = string(value) != "null"
+	to.n, to.ok = whole(value)
+	return true
+}
+
+// kind takes any value, as a number of tokens if it is one. Some servers give the same number by two names.
+func (w *walker) kind(to *int) bool {
+	var n count
+	if !w.count(&n) {
+		return false
+	}
+	*to = max(*to, n.n)
+	return true
+}
+
+// kinds takes an object of numbers, or any other value.
+func (w *walker) kinds(of func(name string) *int) bool {
+	if w.sees() != '{' {
+		return w.skip()
+	}
+	return w.fields(func(name string) bool {
+		if to := of(name); to != nil {
+			return w.kind(to)
+		}
+		return w.skip()
+	})
+}
+
+// LastUsage finds what an answer has used by its end, which may be all that is left of it; nil if it does not say.
+func LastUsage(end []byte) *Usage {
+	name := []byte(`"usage"`)
+	for {
+		at := bytes.LastIndex(end, name)
+		if at < 0 {
+			return nil
+		}
+		w := scanner{b: end, at: at + len(name)}
+		if w.next(':') {
+			w.blanks()
+			if begin := w.at; w.skip() {
+				if u := usageOf(end[begin:w.at]); u != nil {
+					return u
+				}
+			}
+		}
+		end = end[:at]
+	}
+}
