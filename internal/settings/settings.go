@@ -38,6 +38,11 @@ func New(into any) *Settings {
 	return &Settings{into: v, spec: fields.Of(v.Type()), found: fields.NewCollector()}
 }
 
+// Again returns settings that go to another struct, from the same file, as it is now, and the same flags.
+func (s *Settings) Again(into any) *Settings {
+	return &Settings{Verbose: s.Verbose, File: s.File, into: reflect.ValueOf(into).Elem(), spec: s.spec, flags: s.flags, found: fields.NewCollector()}
+}
+
 // A flag holds what is given for one field.
 type flag struct {
 	path, name string

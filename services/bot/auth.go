@@ -58,8 +58,8 @@ func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 	field := r.Header.Get("Authorization")
 	if field == "" {
-		if g.everybody != nil {
-			return identity{key: g.everybody}, nil
+		if everybody := g.live.Load().everybody; everybody != nil {
+			return identity{key: everybody}, nil
 		}
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "no_credentials", "authorization: want Bearer and a token or an API key")
 	}
@@ -75,11 +75,11 @@ func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 
 func (g *Gateway) identifyKey(secret string) (identity, *reply.Refusal) {
 	// By its hash: how long the search takes says nothing about the secret.
-	if key := g.keys[sha256.Sum256([]byte(secret))]; key != nil {
+	if key := g.live.Load().keys[sha256.Sum256([]byte(secret))]; key != nil {
 		return identity{key: key}, nil
 	}
-	if g.everybody != nil {
-		return identity{key: g.everybody}, nil
+	if everybody := g.live.Load().everybody; everybody != nil {
+		return identity{key: everybody}, nil
 	}
 	return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_api_key", "the API key is not known here")
 }
@@ -93,7 +93,7 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if c.Issuer != g.cfg.Token.Issuer {
 		id = g.issuers[c.Issuer] // what others say about keys means nothing here
 	}
-	key := g.payers[id]
+	key := g.live.Load().payers[id]
 	if key == nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
 	}

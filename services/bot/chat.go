@@ -171,7 +171,7 @@ func (t *turn) parse(body []byte) *reply.Refusal {
 func (t *turn) least() store.Cost {
 	c := t.g.cfg
 	prompt := openai.EstimateTokens(len(t.q.Query))
-	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.g.pool.Reserve(c.Model).Of(openai.Usage{Prompt: prompt, Completion: c.ReplyTokens})}
+	return store.Cost{Requests: 1, Tokens: int64(prompt + c.ReplyTokens), Money: t.who.key.pool.Reserve(t.who.key.model).Of(openai.Usage{Prompt: prompt, Completion: c.ReplyTokens})}
 }
 
 // admit waits for a place. From here on, the user can stop the turn.
@@ -330,7 +330,7 @@ func (t *turn) newRequest() (*openai.Request, error) {
 		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
 	}
 	messages = append(messages, openai.Message{Role: "user", Content: t.q.Query})
-	return t.g.parts.Codec.NewChat(c.Model, messages, t.q.Stream, c.ReplyTokens)
+	return t.g.parts.Codec.NewChat(t.who.key.model, messages, t.q.Stream, c.ReplyTokens)
 }
 
 // A pluginText is what a plugin has said, as the model is told.

@@ -230,6 +230,8 @@ type Config struct {
 	TraceRatio    float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of requests that is traced, of those that do not say themselves"`
 
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..1h" default:"10s" doc:"how long answers under way may go on at the end"`
+	// Reread returns the configuration as it is now, checked; nil if it is in no file.
+	Reread func() (Config, error)
 	// Logger takes what happens to the gateway; nil discards.
 	Logger *slog.Logger
 	// Parts are the gateway's own unless a program measures others.

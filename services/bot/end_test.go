@@ -174,7 +174,7 @@ func spendAll(t *testing.T, set func(*Config)) {
 			}
 		}
 	}
-	k, now := b.payers[ids["requests"]], time.Now()
+	k, now := b.live.Load().payers[ids["requests"]], time.Now()
 	if r := k.refused(now.Add(spentFor)); r != nil {
 		t.Errorf("a minute later: %v", r)
 	}

@@ -157,7 +157,7 @@ func refusedBusy(ctx context.Context) *reply.Refusal {
 // gateway has that.
 func (x *exchange) reserve(ctx context.Context, q *openai.Request) *reply.Refusal {
 	g, key := x.g, x.who.key
-	if !g.pool.Has(q.Model) || !key.mayUse(q.Model) {
+	if !key.pool.Has(q.Model) || !key.mayUse(q.Model) {
 		return refusedModel(q.Model)
 	}
 	now := time.Now()
@@ -212,7 +212,7 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 		}
 	}
 	completion := r.MaxCompletion()
-	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: g.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})}
+	cost := store.Cost{Requests: 1, Tokens: int64(r.PromptTokens + completion), Money: key.pool.Reserve(r.Model).Of(openai.Usage{Prompt: r.PromptTokens, Completion: completion})}
 	if refused := exceeds(cost, key.limits); refused != nil {
 		return nil, refused
 	}
@@ -231,7 +231,7 @@ func (x *exchange) ask(cached bool) {
 	switch {
 	case x.request.Stream:
 		x.out = reply.New(x.w, g.cfg.WriteTimeout)
-		x.answer, x.err = g.pool.AskStream(x.ctx, x.request, x.who.key.tenant, x.alive)
+		x.answer, x.err = x.who.key.pool.AskStream(x.ctx, x.request, x.who.key.tenant, x.alive)
 		g.stats.Asked(x.answer, began)
 		x.first = time.Since(x.began)
 	case cached && g.cache != nil && x.request.Deterministic():
@@ -258,7 +258,7 @@ func (x *exchange) ask(cached bool) {
 // ask asks an upstream for a whole answer.
 func (g *Gateway) ask(ctx context.Context, x *exchange) (*upstream.Answer, error) {
 	began := time.Now()
-	a, err := g.pool.Ask(ctx, x.request, x.who.key.tenant)
+	a, err := x.who.key.pool.Ask(ctx, x.request, x.who.key.tenant)
 	g.stats.Asked(a, began)
 	return a, err
 }
@@ -387,7 +387,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		e.Upstream, e.Attempts = fault.Upstream, int64(fault.Attempts)
 		sent, late, completion = fault.Sent, fault.Late, fault.Completion
 		if fault.Usage != nil && x.how == cache.Made {
-			return *fault.Usage, x.g.pool.PriceAt(fault.Upstream, x.request.Model)
+			return *fault.Usage, x.who.key.pool.PriceAt(fault.Upstream, x.request.Model)
 		}
 	}
 	// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
@@ -395,7 +395,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 		if x.request.Background { // it goes on there
 			completion = max(completion, x.request.MaxCompletion())
 		}
-		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.g.pool.Price(x.request.Model)
+		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.who.key.pool.Price(x.request.Model)
 	}
 	return openai.Usage{}, upstream.Price{}
 }

@@ -225,7 +225,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 			t.Errorf("%s: %d entries in the ledger of %d answers, %v", key, len(entries), answered, err)
 		}
 		if key == "limited" {
-			used, err := s.gateways[0].claims.Coordinator.Used(t.Context(), key, s.gateways[0].payers[key].limits, time.Now())
+			used, err := s.gateways[0].claims.Coordinator.Used(t.Context(), key, s.gateways[0].live.Load().payers[key].limits, time.Now())
 			if err != nil || slices.Min(used) < answered || slices.Max(used) > answered+refused {
 				t.Errorf("used %v of the limit for %d answers and %d refusals, %v", used, answered, refused, err)
 			}

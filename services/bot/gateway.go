@@ -27,6 +27,7 @@
 //	names.go     the names that clients give
 //	origin.go    pages of other sites
 //	limits.go    keys and what they have left
+//	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
 //	usage.go     what keys have used, and past turns
 //	routes.go    paths and the layers around them
@@ -53,6 +54,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/bot/admission"
@@ -92,16 +94,13 @@ type Gateway struct {
 	listening bool
 	stats     *metrics.Stats
 
-	everybody *apiKey // whose everybody is, without API keys; nil with some
-	keys      map[[sha256.Size]byte]*apiKey
-	payers    map[string]*apiKey // by ID
-	issuers   map[string]string  // the ID of the key that pays, by the issuer's name
-	signer    jwt.Signer
-	verifier  *jwt.Verifier
-	remotes   []remote
-	logins    *loginLimiter
+	live     atomic.Pointer[live] // what may be read again
+	issuers  map[string]string    // the ID of the key that pays, by the issuer's name
+	signer   jwt.Signer
+	verifier *jwt.Verifier
+	remotes  []remote
+	logins   *loginLimiter
 
-	pool      *upstream.Pool
 	transport *http.Transport // of plugins and spans
 	rules     interface{ Find(string) intent.Match }
 	plugins   *plugin.Scheduler
@@ -120,9 +119,11 @@ type Gateway struct {
 	bodies   *budget.Budget // of requests
 	answers  *budget.Budget // whole ones, and of streams the text that is kept
 	claims   *claim.Claims
-	sums     *admission.Places // the place of who sums up the ledger
-	reads    *admission.Places // places of those who read a conversation by itself
-	pasts    *admission.Places // places of turns that read theirs
+	sums     *admission.Places   // the place of who sums up the ledger
+	reads    *admission.Places   // places of those who read a conversation by itself
+	pasts    *admission.Places   // places of turns that read theirs
+	seeds    *memory.Coordinator // counts limits in this process; nil if others do
+	asking   upstream.Config     // of all pools, but for what is read again
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -154,9 +155,14 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 		return nil, err
 	}
 	g := &Gateway{}
+	var reload func() error
+	if cfg.Reread != nil {
+		reload = func() error { return g.reload() }
+	}
 	host, err := serve.New(serve.Config{
 		Name: "bot", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
 		Health: func() (bool, string) { return g.health() },
+		Reload: reload,
 		Pages:  []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveKeys(w, r) }))}},
 	})
 	if err != nil {
@@ -166,7 +172,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	answering, cut := context.WithCancel(context.WithoutCancel(ctx))
 	*g = Gateway{
 		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), parts: cfg.Parts.orOwn(),
-		keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, issuers: map[string]string{},
+		issuers: map[string]string{},
 		logins:  newLoginLimiter(),
 		places:  admission.New(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
 		bodies:  budget.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
@@ -186,7 +192,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	guard := originGuard{allow: cfg.AllowOrigins, timeout: cfg.WriteTimeout, count: g.stats.Request}
 	handler := guard.share(g.routes())
 	// Sockets in the file system are not for browsers, and who uses the Handler alone has a guard of their own.
-	if g.everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
+	if g.live.Load().everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
 		handler = guard.refuseForeign(handler)
 	}
 	g.handler = serve.Timely(handler)
@@ -227,7 +233,7 @@ func (g *Gateway) open(ctx context.Context) error {
 	}
 	for _, open := range []func() error{
 		func() error { return g.authentication(policy) },
-		func() error { return g.openUpstreams(policy, masker) },
+		func() error { return g.openKeys(policy, masker) },
 		g.openRules,
 		func() error { return g.openPlugins(policy) },
 		func() error { return g.openStores(ctx) },
@@ -239,30 +245,20 @@ func (g *Gateway) open(ctx context.Context) error {
 	return g.openMetrics()
 }
 
-func (g *Gateway) openUpstreams(policy outward.Policy, masker *mask.Masker) (err error) {
-	c := g.cfg.Upstream
-	c.Policy, c.Logger = policy, g.log
-	c.Codec, c.Readers = g.parts.Codec, g.parts.Readers
-	c.Answers, c.Tenants = g.answers, len(g.cfg.Keys)
-	c.Mask = func(text string) string {
+func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
+	g.asking = g.cfg.Upstream
+	g.asking.Policy, g.asking.Logger = policy, g.log
+	g.asking.Codec, g.asking.Readers = g.parts.Codec, g.parts.Readers
+	g.asking.Answers = g.answers
+	g.asking.Mask = func(text string) string {
 		text, _ = masker.Text(text)
 		return text
 	}
-	if g.pool, err = upstream.New(c); err != nil {
+	l, err := g.newLive(g.cfg.Keys, g.cfg.Upstream.Upstreams, g.cfg.Model, nil)
+	if err != nil {
 		return err
 	}
-	for _, k := range g.payers {
-		k.tenant = g.pool.NewTenant(&k.answers)
-		k.places, k.reads, k.pasts, k.sums = g.places.NewTenant(), g.reads.NewTenant(), g.pasts.NewTenant(), g.sums.NewTenant()
-	}
-	if g.cfg.Model == "" {
-		g.cfg.Model = g.pool.Models()[0]
-	}
-	for _, k := range g.cfg.Keys {
-		if free := k.free(c.Upstreams); len(free) > 0 {
-			g.log.Warn("a key with a limit of money may use models without a price, which it does not bound", "key", k.ID, "models", free)
-		}
-	}
+	g.live.Store(l)
 	return nil
 }
 
@@ -328,22 +324,6 @@ const ownLeeway = 2 * time.Second
 
 // authentication makes what knows who asks.
 func (g *Gateway) authentication(policy outward.Policy) error {
-	if len(g.cfg.Keys) == 0 {
-		g.everybody = &apiKey{id: "local"}
-		g.payers[g.everybody.id] = g.everybody
-	}
-	for _, k := range g.cfg.Keys {
-		sum, err := hex.DecodeString(k.SHA256)
-		if err != nil {
-			return err
-		}
-		key := &apiKey{id: k.ID, models: k.Models}
-		for _, l := range k.Limits {
-			key.limits = append(key.limits, store.Limit(l))
-		}
-		g.keys[[sha256.Size]byte(sum)] = key
-		g.payers[k.ID] = key
-	}
 	t := g.cfg.Token
 	if len(t.Secret) == 0 {
 		t.Secret = []byte(rand.Text() + rand.Text())
@@ -363,8 +343,8 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		g.remotes = append(g.remotes, remote{r, transport})
 		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
-		if g.everybody != nil {
-			g.issuers[s.Name] = g.everybody.id
+		if len(g.cfg.Keys) == 0 {
+			g.issuers[s.Name] = everybodyID
 		}
 	}
 	g.verifier = jwt.New(c)
@@ -453,6 +433,7 @@ const rememberedSessions = 100_000
 // found out here, where a long ledger may take its time, and not by the first request.
 func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 	c, now := memory.NewCoordinator(rememberedSessions), time.Now()
+	g.seeds = c
 	if g.cfg.Archive == ArchiveMemory {
 		var forgotten []string
 		for _, k := range g.cfg.Keys {
@@ -465,7 +446,7 @@ func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 		}
 	}
 	for _, k := range g.cfg.Keys {
-		if err := c.Seed(ctx, g.archive, k.ID, g.payers[k.ID].limits, now); err != nil {
+		if err := c.Seed(ctx, g.archive, k.ID, g.live.Load().payers[k.ID].limits, now); err != nil {
 			return nil, fmt.Errorf("sum up what key %q has used, by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
 		}
 	}
@@ -514,7 +495,7 @@ func (g *Gateway) Serve(ctx context.Context) error {
 			return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	g.log.Info("listening", "address", g.Addr().String(), "model", g.cfg.Model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
+	g.log.Info("listening", "address", g.Addr().String(), "model", g.live.Load().model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
 	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: g.serve, Drain: g.drain})
 	return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 }
@@ -581,8 +562,8 @@ func (g *Gateway) Close(ctx context.Context) error {
 	if g.redis != nil {
 		errs = append(errs, g.redis.Close())
 	}
-	if g.pool != nil {
-		g.pool.Close()
+	if l := g.live.Load(); l != nil {
+		l.pool.Close()
 	}
 	if g.transport != nil {
 		g.transport.CloseIdleConnections()

@@ -336,7 +336,7 @@ func TestBudget(t *testing.T) {
 		for _, e := range entries {
 			money += e.Money
 		}
-		used, err := one.claims.Coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now())
+		used, err := one.claims.Coordinator.Used(t.Context(), key, one.live.Load().payers[key].limits, time.Now())
 		if err != nil || !slices.Equal(used, []int64{100, money}) || money == 0 {
 			t.Errorf("used %v, ledger %d, %v", used, money, err)
 		}
@@ -370,7 +370,7 @@ func TestBudgetOutlives(t *testing.T) {
 			ended, end := context.WithCancel(t.Context())
 			end()
 			var beyond *store.LimitError
-			r := &store.Reservation{ID: "r", Key: key, Limits: b.payers[key].limits, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
+			r := &store.Reservation{ID: "r", Key: key, Limits: b.live.Load().payers[key].limits, Cost: store.Cost{Requests: 1}, At: time.Now(), Lease: time.Minute}
 			if _, err := b.claims.Coordinator.Begin(ended, nil, r); !errors.As(err, &beyond) {
 				t.Errorf("without the ledger: %v", err)
 			}
@@ -417,7 +417,7 @@ func aborted(t *testing.T, set func(*Config)) {
 			t.Fatalf("%+v", e)
 		}
 	}
-	if s := b.pool.States()[0]; s.Active != 0 || s.Failures != 0 {
+	if s := b.live.Load().pool.States()[0]; s.Active != 0 || s.Failures != 0 {
 		t.Errorf("%+v", s)
 	}
 	// A stream ends a moment after its place is free.
@@ -1012,7 +1012,7 @@ func TestTooLargeIsPaid(t *testing.T) {
 	if status != http.StatusBadGateway || !strings.Contains(text, "more than 1000 bytes") {
 		t.Errorf("%d %s", status, text)
 	}
-	if e := b.ledger("key", 1)[0]; e.Completion != 200 || e.Prompt < 1 || !e.Estimated || e.Money == 0 || e.Attempts != 1 {
+	if e := b.ledger("key", 1)[0]; e.Completion != 3 || e.Prompt != 7 || e.Estimated || e.Money == 0 || e.Attempts != 1 {
 		t.Errorf("%+v", e)
 	}
 	if status, text := b.get("/v1/usage", secretOf("key")); status != http.StatusOK || strings.Contains(text, `"used":0`) {
@@ -1076,7 +1076,7 @@ func TestTurnsFollow(t *testing.T) {
 		for _, e := range one.ledger(key, n) {
 			tokens += e.Prompt + e.Completion
 		}
-		if used, err := one.claims.Coordinator.Used(t.Context(), key, one.payers[key].limits, time.Now()); err != nil || !slices.Equal(used, []int64{n, tokens}) {
+		if used, err := one.claims.Coordinator.Used(t.Context(), key, one.live.Load().payers[key].limits, time.Now()); err != nil || !slices.Equal(used, []int64{n, tokens}) {
 			t.Errorf("used %v, %v, the ledger has %d answers with %d tokens", used, err, n, tokens)
 		}
 	})

@@ -23,9 +23,16 @@ type apiKey struct {
 	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
 	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
 	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
-	// Its parts of what keys share: memory of requests and of answers, upstreams, and places.
+	*shares
+	// What the key's requests are answered by, and its part of that.
+	pool   *upstream.Pool
+	tenant *upstream.Tenant
+	model  string // of /v1/bot/chat
+}
+
+// shares are a key's parts of what keys share: memory of requests and of answers, and places.
+type shares struct {
 	bodies, answers            budget.Tenant
-	tenant                     *upstream.Tenant
 	places, reads, pasts, sums *admission.Tenant
 }
 
@@ -118,7 +125,7 @@ func beyond(e *store.LimitError, after time.Duration) *reply.Refusal {
 // may wait for the ledger.
 func (g *Gateway) ledgerFull(key *apiKey) bool {
 	most := g.cfg.Batch.Pending
-	return g.batch.State().Pending >= most || len(g.cfg.Keys) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
+	return g.batch.State().Pending >= most || len(g.live.Load().payers) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
 }
 
 // health tells whether requests are accepted, and what is wrong with the archive.

@@ -36,7 +36,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
 	}
-	for _, u := range c.g.pool.States() {
+	for _, u := range c.g.live.Load().pool.States() {
 		ready := 0.0
 		if u.Ready {
 			ready = 1
@@ -47,7 +47,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		send(describe("upstream_failures_total", "Calls that failed.", "upstream"), prometheus.CounterValue, float64(u.Failures), u.Name)
 		send(describe("upstream_cooldowns_total", "Times that it began to cool down.", "upstream"), prometheus.CounterValue, float64(u.Cooled), u.Name)
 	}
-	made, refused := c.g.pool.Retries()
+	made, refused := c.g.live.Load().pool.Retries()
 	send(describe("retries_total", "Requests tried again."), prometheus.CounterValue, float64(made))
 	send(describe("retries_refused_total", "Requests not tried again for want of budget."), prometheus.CounterValue, float64(refused))
 	b := c.g.batch.State()

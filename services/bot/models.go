@@ -25,7 +25,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) *reply.Refu
 		return refused
 	}
 	list := []modelInfo{}
-	for _, m := range g.pool.Models() {
+	for _, m := range who.key.pool.Models() {
 		if who.key.mayUse(m) {
 			list = append(list, modelInfo{m, "model", 0, "dyno"})
 		}
@@ -40,7 +40,7 @@ func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request) *reply.Refus
 		return refused
 	}
 	name := r.PathValue("model")
-	if !g.pool.Has(name) || !who.key.mayUse(name) {
+	if !who.key.pool.Has(name) || !who.key.mayUse(name) {
 		return refusedModel(name)
 	}
 	g.writeJSON(w, http.StatusOK, modelInfo{name, "model", 0, "dyno"})

@@ -173,8 +173,9 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ids := make([]string, 0, len(g.payers))
-	for id := range g.payers {
+	now, live := time.Now(), g.live.Load()
+	ids := make([]string, 0, len(live.payers))
+	for id := range live.payers {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
@@ -185,9 +186,8 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.StoreTimeout)
 	defer cancel()
-	now := time.Now()
 	for _, id := range ids {
-		u, err := g.usageOf(ctx, g.payers[id], now)
+		u, err := g.usageOf(ctx, live.payers[id], now)
 		list.Keys = append(list.Keys, u)
 		for _, away := range []error{errLimitsAway, errLedgerAway} {
 			if errors.Is(err, away) && !slices.Contains(list.Missing, away.Error()) {
@@ -195,7 +195,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	for _, s := range g.pool.States() {
+	for _, s := range live.pool.States() {
 		list.Upstreams = append(list.Upstreams, upstreamState{s.Name, s.Ready, s.Active, s.Asked, s.Failures, s.Cooling})
 	}
 	b := g.batch.State()

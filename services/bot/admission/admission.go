@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dyno/services/bot/budget"
@@ -17,7 +18,7 @@ var ErrCrowded = errors.New("too many requests are under way")
 // one another before they wait for those of others.
 type Places struct {
 	places   chan struct{}
-	each     int // places of one key
+	each     atomic.Int64 // places of one key
 	line     *budget.Budget
 	patience time.Duration
 	inside   sync.WaitGroup
@@ -32,15 +33,23 @@ type Tenant struct {
 // New returns places for that many keys, each of which may have half of the places, and of the line, if there are
 // others.
 func New(places, waiting int, patience time.Duration, keys int) *Places {
-	each := places
-	if keys > 1 {
-		each = (places + 1) / 2
+	a := &Places{places: make(chan struct{}, places), line: budget.New(int64(waiting), keys), patience: patience}
+	a.SetKeys(keys)
+	return a
+}
+
+// SetKeys says how many keys there are from now on. It holds for keys that are made afterwards.
+func (a *Places) SetKeys(n int) {
+	each := cap(a.places)
+	if n > 1 {
+		each = (each + 1) / 2
 	}
-	return &Places{places: make(chan struct{}, places), each: each, line: budget.New(int64(waiting), keys), patience: patience}
+	a.each.Store(int64(each))
+	a.line.SetTenants(n)
 }
 
 // NewTenant returns a key that has no place yet.
-func (a *Places) NewTenant() *Tenant { return &Tenant{places: make(chan struct{}, a.each)} }
+func (a *Places) NewTenant() *Tenant { return &Tenant{places: make(chan struct{}, a.each.Load())} }
 
 // Enter waits for a place, and returns how long that took. Leave must follow.
 func (a *Places) Enter(ctx context.Context, v *Tenant) (time.Duration, error) {

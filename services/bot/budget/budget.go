@@ -13,18 +13,28 @@ var ErrFull = errors.New("there is no room for as many bytes")
 
 // A Budget bounds a number of bytes, or of places. Its methods may be called from any goroutine.
 type Budget struct {
-	most, each int64
-	held       atomic.Int64
+	most       int64
+	each, held atomic.Int64
 }
 
 // New returns a budget of that many bytes for that many tenants, of which each may have half if there are others.
 func New(most int64, tenants int) *Budget {
-	each := most
-	if tenants > 1 {
-		each = (most + 1) / 2 // of one place, each may have that
-	}
-	return &Budget{most: most, each: each}
+	b := &Budget{most: most}
+	b.SetTenants(tenants)
+	return b
 }
+
+// SetTenants says how many tenants there are from now on. What one holds stays, even if it is more than half.
+func (r *Budget) SetTenants(n int) {
+	each := r.most
+	if n > 1 {
+		each = (r.most + 1) / 2 // of one place, each may have that
+	}
+	r.each.Store(each)
+}
+
+// Most is how many bytes may be held.
+func (r *Budget) Most() int64 { return r.most }
 
 // Held is how many bytes are held.
 func (r *Budget) Held() int64 { return r.held.Load() }
@@ -45,7 +55,7 @@ type Grant struct {
 
 // Full tells whether there is no room for one more, for anybody or for its tenant.
 func (s *Grant) Full() (all, own bool) {
-	return s.budget.Held() >= s.budget.most, s.of != nil && s.of.held.Load() >= s.budget.each
+	return s.budget.Held() >= s.budget.most, s.of != nil && s.of.held.Load() >= s.budget.each.Load()
 }
 
 // Hold takes as many bytes as are missing from n, if there is room: otherwise it takes none.
@@ -54,7 +64,7 @@ func (s *Grant) Hold(n int64) bool {
 	if s.budget == nil || more <= 0 {
 		return true
 	}
-	if s.of != nil && s.of.held.Add(more) > s.budget.each {
+	if s.of != nil && s.of.held.Add(more) > s.budget.each.Load() {
 		s.of.held.Add(-more)
 		return false
 	}

@@ -71,7 +71,7 @@ func (m *media) count(name, text []byte) {
 	m.tokens += tokens
 }
 
-// How base64 is told from text in an answer: by its length. It counts as so many times fewer bytes of text.
+// How base64 is told from text in an answer: by its length. One byte of text stands for perTextByte bytes of it.
 const (
 	longRun     = 256
 	perTextByte = bytesPerToken / 4

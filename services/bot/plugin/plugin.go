@@ -124,6 +124,13 @@ func New(timeout time.Duration, specs []Spec, keys int) *Scheduler {
 	return s
 }
 
+// SetKeys says how many keys there are from now on.
+func (s *Scheduler) SetKeys(n int) {
+	for _, w := range s.workers {
+		w.places.SetTenants(n)
+	}
+}
+
 // Run asks every plugin that the call's intent needs, and returns when all have
 // answered, the budget is spent, or ctx has ended: a result for each, in the order of
 // the Specs. What is still running then is told to end, and keeps its place until it

@@ -85,6 +85,26 @@ func gateway(w io.Writer, extensions ...Extension) *cobra.Command {
 	s := settings.New(&c)
 	var own quick
 	var extended []func(*bot.Config) error
+	read := func(s *settings.Settings, c *bot.Config) error {
+		s.Read()
+		switch address, file := s.Flagged("redis"), s.Flagged("redis_file"); {
+		case address && !file:
+			c.RedisFile = "" // the flag overrides what the file has
+		case file && !address:
+			c.Redis = ""
+		}
+		c.Complete()
+		c.Upstream.Upstreams = append(c.Upstream.Upstreams, own.upstreams()...)
+		return s.Validate(func(r *fields.Report) {
+			r.Check(c.Listen != "", "listen", "is missing", "such as --listen 127.0.0.1:8000")
+			n := len(own.price)
+			r.Check(n == 0 || n == 2 && len(own.urls) > 0, "--price", "must be two numbers that go with --upstream", "such as --price 500,1500; upstreams of a file have their own")
+			for _, apply := range extended {
+				r.Error("", apply(c))
+			}
+			c.Check(r)
+		})
+	}
 	cmd := &cobra.Command{
 		Use:   Name,
 		Short: "Be a gateway between users and language models",
@@ -105,26 +125,15 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hangup.Outlive(cmd.Context())
-			s.Read()
-			switch address, file := s.Flagged("redis"), s.Flagged("redis_file"); {
-			case address && !file:
-				c.RedisFile = "" // the flag overrides what the file has
-			case file && !address:
-				c.Redis = ""
-			}
-			c.Complete()
-			c.Upstream.Upstreams = append(c.Upstream.Upstreams, own.upstreams()...)
-			err := s.Validate(func(r *fields.Report) {
-				r.Check(c.Listen != "", "listen", "is missing", "such as --listen 127.0.0.1:8000")
-				n := len(own.price)
-				r.Check(n == 0 || n == 2 && len(own.urls) > 0, "--price", "must be two numbers that go with --upstream", "such as --price 500,1500; upstreams of a file have their own")
-				for _, apply := range extended {
-					r.Error("", apply(&c))
-				}
-				c.Check(r)
-			})
-			if err != nil {
+			if err := read(s, &c); err != nil {
 				return command.Misused(cmd.Name()+" --help lists the flags, docs/services/bot-configuration.md what a file of --config may have", "%w", err)
+			}
+			if s.File != "" {
+				c.Reread = func() (bot.Config, error) {
+					fresh := bot.Defaults()
+					err := read(s.Again(&fresh), &fresh)
+					return fresh, err
+				}
 			}
 			c.Logger = command.Logger(w, s.Verbose)
 			if os.Getenv("GOGC") == "" {

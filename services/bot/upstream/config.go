@@ -176,6 +176,9 @@ type Config struct {
 	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a model for a while, or for any, if it cannot be reached or refuses the gateway"`
 	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
 	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
+	// Before is the pool that this one takes the place of; nil is none. What it has counted goes on for upstreams of the
+	// same name. Cool-downs end.
+	Before *Pool
 	// Mask replaces secrets in what is logged of an upstream's words; nil replaces none.
 	Mask func(text string) string
 	// Logger takes what happens to upstreams; nil discards.

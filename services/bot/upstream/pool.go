@@ -116,13 +116,41 @@ func New(c Config) (*Pool, error) {
 			}
 			t.urls[e] = to
 		}
+		t.goOn(c.Before, c.Tenants)
 		p.targets = append(p.targets, t)
 		for name := range u.Models {
 			models[name] = true
 		}
 	}
 	p.models = slices.Sorted(maps.Keys(models))
+	if c.Before != nil {
+		p.retries.Store(c.Before.retries.Load())
+		p.refused.Store(c.Before.refused.Load())
+	}
 	return p, nil
+}
+
+// goOn goes on with what a pool before has counted for the upstream of the same name, and with its places: calls that it
+// has under way take theirs.
+func (t *target) goOn(before *Pool, tenants int) {
+	if before == nil {
+		return
+	}
+	for _, b := range before.targets {
+		if b.Name != t.Name {
+			continue
+		}
+		t.asked.Store(b.asked.Load())
+		t.failures.Store(b.failures.Load())
+		t.cooled.Store(b.cooled.Load())
+		if b.URL == t.URL {
+			t.noOptions.Store(t.noOptions.Load() || b.noOptions.Load() && !b.NoStreamOptions)
+		}
+		if b.places.Most() == t.places.Most() {
+			t.places = b.places
+			t.places.SetTenants(tenants)
+		}
+	}
 }
 
 // Close frees connections that are not in use.
@@ -816,8 +844,8 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	return a, nil
 }
 
-// How much is read of an answer that is too large, to find what it has used: so many times what one may have, of which the
-// end is looked at.
+// How much is read of an answer that is too large, to find what it has used: timesBehind times what one may have. Its last
+// endBehind bytes are looked at.
 const (
 	timesBehind = 8
 	endBehind   = 16 << 10

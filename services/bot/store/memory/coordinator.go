@@ -68,10 +68,11 @@ type Ledger interface {
 	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
 }
 
-// Seed starts the counters of a key with what a ledger says of the current windows: what a process that has ended counted.
-// Call it before the key is used. Later windows start with nothing, so that no request waits for a ledger, however long
+// Seed starts the counters of a key with what a ledger says of the current windows: what a process that has ended counted,
+// or what a limit that is new did not count yet. Counters that are there already stay. Later windows start with nothing, so that no request waits for a ledger, however long
 // that is.
 func (c *Coordinator) Seed(ctx context.Context, ledger Ledger, key string, list []store.Limit, now time.Time) error {
+	list = c.limits.unknown(key, list, now)
 	sums := map[time.Time]store.Cost{} // several resources may have the same window
 	for _, limit := range list {
 		from := limit.Start(now)

@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -50,6 +51,14 @@ func (a *account) counter(limit store.Limit, now time.Time) *counter {
 	}
 	a.counters[name] = c
 	return c
+}
+
+// unknown are the limits that nothing is counted for at a moment.
+func (l *limits) unknown(key string, list []store.Limit, now time.Time) []store.Limit {
+	a := l.account(key)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(list), func(limit store.Limit) bool { return a.counters[limit.Counter(now)] != nil })
 }
 
 // pruneEvery is how often windows that have ended are looked for.

@@ -1,0 +1,163 @@
+package bot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"dyno/services/bot/store"
+	"dyno/services/bot/upstream"
+)
+
+// A live is what SIGHUP has the gateway read again. It is never changed: another one takes its place. Requests under way
+// go on with the one that they began with, by their key.
+type live struct {
+	everybody *apiKey // whose everybody is, without API keys; nil with some
+	keys      map[[sha256.Size]byte]*apiKey
+	payers    map[string]*apiKey // by ID
+	pool      *upstream.Pool
+	model     string // of /v1/bot/chat
+}
+
+// everybodyID is the key's without API keys.
+const everybodyID = "local"
+
+// newLive makes what keys and upstreams are. Keys that were there before go on with their shares.
+func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model string, before *live) (*live, error) {
+	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: model}
+	if len(keys) == 0 {
+		l.everybody = &apiKey{id: everybodyID}
+		l.payers[everybodyID] = l.everybody
+	}
+	for _, k := range keys {
+		sum, err := hex.DecodeString(k.SHA256)
+		if err != nil {
+			return nil, err
+		}
+		key := &apiKey{id: k.ID, models: k.Models}
+		for _, limit := range k.Limits {
+			key.limits = append(key.limits, store.Limit(limit))
+		}
+		l.keys[[sha256.Size]byte(sum)] = key
+		l.payers[k.ID] = key
+		if free := k.free(upstreams); len(free) > 0 {
+			g.log.Warn("a key with a limit of money may use models without a price, which it does not bound", "key", k.ID, "models", free)
+		}
+	}
+	c := g.asking
+	c.Upstreams, c.Tenants = upstreams, len(keys)
+	if before != nil {
+		c.Before = before.pool
+	}
+	var err error
+	if l.pool, err = upstream.New(c); err != nil {
+		return nil, err
+	}
+	if l.model == "" {
+		l.model = l.pool.Models()[0]
+	}
+	// One of several keys has half of what is shared: of one that was alone, the shares are others.
+	same := before != nil && (len(before.payers) > 1) == (len(l.payers) > 1)
+	g.shareAmong(len(keys))
+	for id, k := range l.payers {
+		if same && before.payers[id] != nil {
+			k.shares = before.payers[id].shares
+		} else {
+			k.shares = &shares{places: g.places.NewTenant(), reads: g.reads.NewTenant(), pasts: g.pasts.NewTenant(), sums: g.sums.NewTenant()}
+		}
+		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers)
+	}
+	return l, nil
+}
+
+// shareAmong says how many keys share what there is.
+func (g *Gateway) shareAmong(keys int) {
+	g.bodies.SetTenants(keys)
+	g.answers.SetTenants(keys)
+	for _, p := range []interface{ SetKeys(n int) }{g.places, g.reads, g.pasts, g.sums} {
+		p.SetKeys(keys)
+	}
+	if g.plugins != nil {
+		g.plugins.SetKeys(keys)
+	}
+}
+
+// flushTime is how long records are waited for before limits that are new are summed up.
+const flushTime = time.Second
+
+// reload reads keys, upstreams and the model of conversations again. All of the file must be right, and go with what is
+// not read again: otherwise nothing changes.
+func (g *Gateway) reload() error {
+	fresh, err := g.cfg.Reread()
+	if err != nil {
+		return err
+	}
+	if (len(fresh.Keys) == 0) != (len(g.cfg.Keys) == 0) {
+		return errors.New("keys: a gateway without API keys gets some, or loses all, only by a restart")
+	}
+	c := g.cfg
+	c.Keys, c.Upstream.Upstreams, c.Model = fresh.Keys, fresh.Upstream.Upstreams, fresh.Model
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("with what only a restart changes: %w", err)
+	}
+	before := g.live.Load()
+	l, err := g.newLive(c.Keys, c.Upstream.Upstreams, c.Model, before)
+	if err != nil {
+		return err
+	}
+	if g.seeds != nil {
+		ctx, cancel := context.WithTimeout(g.alive, max(openTimeout, 10*g.cfg.StoreTimeout))
+		defer cancel()
+		// What waits to be written counts. With many answers under way, something always does.
+		soon, done := context.WithTimeout(ctx, flushTime)
+		_ = g.batch.Flush(soon)
+		done()
+		for id, k := range l.payers {
+			if err == nil {
+				err = g.seeds.Seed(ctx, g.archive, id, k.limits, time.Now())
+			}
+		}
+		if err != nil {
+			g.shareAmong(len(before.payers))
+			l.pool.Close()
+			return fmt.Errorf("sum up by the ledger what keys have used: %w", err)
+		}
+	}
+	g.live.Store(l)
+	before.pool.Close() // connections in use end with their answers
+	g.log.Info("read again", "keys", len(c.Keys), "upstreams", len(c.Upstream.Upstreams), "model", l.model)
+	if others := restarts(g.cfg, fresh); len(others) > 0 {
+		g.log.Warn("these fields have changed, and only a restart reads them", "fields", others)
+	}
+	return nil
+}
+
+// restarts are the fields that differ and are not read again.
+func restarts(was, is Config) (fields []string) {
+	was.Keys, was.Upstream.Upstreams, was.Model = is.Keys, is.Upstream.Upstreams, is.Model
+	var compare func(path string, a, b reflect.Value)
+	compare = func(path string, a, b reflect.Value) {
+		for i := range a.NumField() {
+			f := a.Type().Field(i)
+			name, words, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			switch {
+			case name == "" && (f.Anonymous || strings.Contains(words, "inline")):
+				compare(path, a.Field(i), b.Field(i))
+			case name == "":
+			case f.Type.Kind() == reflect.Struct:
+				compare(path+name+".", a.Field(i), b.Field(i))
+			case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
+				fields = append(fields, path+name)
+			}
+		}
+	}
+	compare("", reflect.ValueOf(was), reflect.ValueOf(is))
+	slices.Sort(fields)
+	return fields
+}
