@@ -2,39 +2,52 @@ package bot
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
+// A clientPackage is OpenAI's own for a language.
+type clientPackage struct{ name, command, needs, extension string }
+
+var packages = []clientPackage{
+	{"openai-python", "python3", "python/openai/__init__.py", ".py"},
+	{"openai-node", "node", "node_modules/openai/package.json", ".mjs"},
+}
+
+// run runs a program that uses the package, and returns what it prints. It skips the test without the package.
+func (c clientPackage) run(t *testing.T, program string, args ...string) []byte {
+	t.Helper()
+	const folder = "testdata/clients"
+	if _, err := os.Stat(filepath.Join(folder, c.needs)); err != nil {
+		t.Skipf("no package openai for %s: scripts/clients.sh installs it", c.command)
+	}
+	if _, err := exec.LookPath(c.command); err != nil {
+		t.Skipf("no %s: scripts/setup.sh installs it", c.command)
+	}
+	cmd := exec.CommandContext(t.Context(), c.command, append([]string{program + c.extension}, args...)...) //nolint:gosec // a program of that folder
+	cmd.Dir, cmd.Stderr = folder, os.Stderr
+	cmd.Env = append(os.Environ(), "PYTHONPATH=python")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return out
+}
+
 // TestClients: programs that others wrote ask as they ask OpenAI: whole and streamed,
 // with tools, by both endpoints, and understand errors.
 func TestClients(t *testing.T) {
-	const folder = "testdata/clients"
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("key")} })
-	for name, c := range map[string]struct {
-		command, needs, program string
-	}{
-		"openai-python": {"python3", "python/openai/__init__.py", "client.py"},
-		"openai-node":   {"node", "node_modules/openai/package.json", "client.mjs"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := os.Stat(filepath.Join(folder, c.needs)); err != nil {
-				t.Skipf("no package openai for %s: scripts/clients.sh installs it", c.command)
-			}
-			if _, err := exec.LookPath(c.command); err != nil {
-				t.Skipf("no %s: scripts/setup.sh installs it", c.command)
-			}
-			cmd := exec.CommandContext(t.Context(), c.command, c.program, b.url+"/v1", secretOf("key")) //nolint:gosec // a program of that folder
-			cmd.Dir, cmd.Stderr = folder, os.Stderr
-			cmd.Env = append(os.Environ(), "PYTHONPATH=python")
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
+	for _, c := range packages {
+		t.Run(c.name, func(t *testing.T) {
+			out := c.run(t, "client", b.url+"/v1", secretOf("key"))
 			type said struct {
 				Models            []string `json:"models"`
 				Whole             string   `json:"whole"`
@@ -57,6 +70,66 @@ func TestClients(t *testing.T) {
 			}
 			want := said{[]string{"dyno-1"}, got.Whole, 4, got.Whole, 4, []any{"weather", []any{"city"}}, true, got.Response, got.Response, got.Response,
 				[][]any{{"NotFoundError", 404.0}, {"AuthenticationError", 401.0}}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Clients understand what an upstream sends in a form that few send: coded, with a byte order mark, with other ends of
+// lines, and streams that fail.
+func TestClientsOfOddUpstreams(t *testing.T) {
+	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
+		var asked struct {
+			Model  string
+			Stream bool
+		}
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+			t.Error(err)
+		}
+		stream := aWord + aStop + aUsage + aDone
+		switch asked.Model {
+		case "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := encoders["gzip"](w)
+			text := aWhole
+			if asked.Stream {
+				text = stream
+			}
+			_, _ = io.WriteString(z, text)
+			_ = z.Close()
+		case "mark":
+			_, _ = io.WriteString(w, "\ufeff"+stream)
+		case "cr":
+			_, _ = io.WriteString(w, strings.ReplaceAll(stream, "\n", "\r"))
+		case "done":
+			_, _ = io.WriteString(w, aWord+aDone)
+		case "failed":
+			_, _ = io.WriteString(w, aCreated+aDelta+"event: response.failed\n"+
+				`data: {"type":"response.failed","sequence_number":2,"response":{"id":"resp_1","status":"failed","error":{"code":"rate_limit_exceeded","message":"later"},"usage":{"input_tokens":7,"output_tokens":3,"total_tokens":10}}}`+"\n\n")
+		case "cut":
+			_, _ = io.WriteString(w, aCreated+aDelta)
+		}
+	}, func(c *Config) {
+		models := map[string]string{"dyno-1": "dyno-1"}
+		for _, m := range []string{"gzip", "mark", "cr", "done", "failed", "cut"} {
+			models[m] = m
+		}
+		c.Upstream.Upstreams[0].Models = models
+	})
+	for _, c := range packages {
+		t.Run(c.name, func(t *testing.T) {
+			want := map[string]any{
+				"gzip": "hello", "tokens": 3.0, "gzip_streamed": "hello", "mark_streamed": "hello", "cr_streamed": "hello",
+				"done":   "upstream up: the stream was cut",
+				"failed": []any{"response.failed", 2.0, "resp_1", "failed", "rate_limit_exceeded"}, "failed_tokens": 3.0,
+				"cut": []any{"response.failed", 2.0, "resp_1", "failed", "upstream_error"}, "cut_tokens": nil,
+			}
+			var got map[string]any
+			if err := json.Unmarshal(c.run(t, "odd", b.url+"/v1"), &got); err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

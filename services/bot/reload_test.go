@@ -107,7 +107,7 @@ func TestReload(t *testing.T) {
 	}
 
 	close(proceed)
-	if text, err := io.ReadAll(stream.Body); err != nil || string(text) != aWord+aStop+aDone {
+	if text, err := io.ReadAll(stream.Body); err != nil || !slices.Equal(datas(t, string(text)), datas(t, aWord+aStop+aDone)) {
 		t.Errorf("the stream under way: %q, %v", text, err)
 	}
 	if e := b.ledger("one", 1)[0]; e.Outcome != "ok" || e.Money != 7*100+3*1000 {
