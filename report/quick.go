@@ -127,8 +127,8 @@ func (p *page) connections(v *rundir.Variant, trial *rundir.Trial) {
 	if k.PeerClosed > 0 {
 		t.Add("closed idle", figure.Whole(k.PeerClosed))
 	}
-	if k.Streams > 1 {
-		t.Add("streams on each", figure.Whole(k.Streams))
+	if l := v.Loaded; l != nil {
+		p.loaded(&t, l)
 	}
 	if k.GoAways > 0 {
 		t.Add("ended by GOAWAY", figure.Whole(k.GoAways))
@@ -150,6 +150,23 @@ func (p *page) connections(v *rundir.Variant, trial *rundir.Trial) {
 		}
 	}
 	p.Table(t)
+}
+
+// loaded writes what of the target was really loaded, against what was asked for.
+func (p *page) loaded(t *layout.Table, l *rundir.Loaded) {
+	for _, spoken := range judged.MostFrequent(l.Protocols) {
+		t.Add("protocol", spoken+" on "+figure.Whole(l.Protocols[spoken]))
+	}
+	limit := "no limit of the server's"
+	if l.Allowed > 0 {
+		limit = figure.Whole(l.Allowed) + " allowed by the server"
+	}
+	if l.Streams > 1 || l.Allowed > 0 {
+		t.Add("streams on each", figure.Whole(max(1, l.Streams))+" asked for, "+limit)
+	}
+	for i := range l.Addresses {
+		t.Add("address", judged.OnAddress(&l.Addresses[i]))
+	}
 }
 
 // distribution writes the clocks side by side. In a closed loop the response time is the

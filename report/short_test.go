@@ -60,7 +60,7 @@ func TestShort(t *testing.T) {
 			if plain := colours.ReplaceAllString(coloured.String(), ""); plain != piped.String() {
 				t.Errorf("with colours it says something else:\n%s", plain)
 			}
-			if name == "quick" && !strings.Contains(coloured.String(), "\x1b[31m8 failed\x1b[0m") {
+			if name == "quick" && !strings.Contains(coloured.String(), "\x1b[31m9 failed\x1b[0m") {
 				t.Errorf("what failed is not red:\n%s", coloured.String())
 			}
 			if strings.Contains(piped.String(), "…\n") {

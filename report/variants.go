@@ -171,6 +171,7 @@ func (p *page) latencies(variants []rundir.Variant) {
 	}
 	p.tokens(variants)
 	p.messages(variants)
+	p.addresses(variants)
 	if len(streams) > 0 {
 		p.streams(streams)
 	}
@@ -243,16 +244,47 @@ func extremes(figures []float64, write func(float64) string) string {
 // messages writes the times of messages, of requests and responses that consist of several.
 func (p *page) messages(variants []rundir.Variant) {
 	variants = slices.DeleteFunc(slices.Clone(variants), func(v rundir.Variant) bool {
-		return v.FirstMessage.Count+v.MessageGap.Count+v.Message.Count == 0
+		return v.FirstMessage.Count+v.MessageGap.Count+v.Message.Count == 0 && v.Messages == nil
 	})
 	if len(variants) == 0 {
 		return
+	}
+	counted := layout.Table{Head: []string{"", "received", "per second"}}
+	for _, v := range variants {
+		if m := v.Messages; m != nil {
+			counted.Add(v.Name, figure.Whole(m.Count), figure.Maybe(m.PerSecond, figure.PerSecond))
+		}
+	}
+	if len(counted.Rows) > 0 {
+		p.Section("messages of responses, in the window")
+		p.Table(counted)
 	}
 	p.Section("messages: the first of a response, from the write of the request; gaps between those of a stream; answers, from when the message was due that they answer")
 	p.Table(p.columns(variants,
 		[]string{"first p50", "first p99", "gap p50", "gap p99", "gap max", "answer p50", "answer p99", "answer p99.9", "answer max"},
 		[]string{"first_message.p50", "first_message.p99", "message_gap.p50", "message_gap.p99", "message_gap.max",
 			"message.p50", "message.p99", "message.p999", "message.max"}))
+}
+
+// addresses writes what each address of a target's name was loaded with, where there are several.
+func (p *page) addresses(variants []rundir.Variant) {
+	t := layout.Table{Head: []string{"", "address", "connections", "not opened", "requests", "failed"}, Left: []int{1}}
+	for _, v := range variants {
+		if v.Loaded == nil || len(v.Loaded.Addresses) < 2 {
+			continue
+		}
+		for _, a := range v.Loaded.Addresses {
+			name := figure.Printable(a.Address)
+			if a.Unreachable != "" {
+				name += " (" + figure.Printable(a.Unreachable) + ")"
+			}
+			t.Add(v.Name, name, figure.Whole(a.Opened), figure.Whole(a.Failed), figure.Whole(a.Requests), figure.Whole(a.Bad))
+		}
+	}
+	if len(t.Rows) > 0 {
+		p.Section("addresses of the target's name")
+		p.Table(t)
+	}
 }
 
 // tokens writes the figures of answers of language models.

@@ -41,6 +41,7 @@ func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Cod
 		ExchangesPerConnection: l.RequestsPerConnection,
 	}
 	c.Network, c.Address = "tcp", v.Target.Peer()
+	c.OneAddress = v.Target.ResolveTo == plan.ResolveOne
 	if path, ok := strings.CutPrefix(v.Target.Address, "unix:"); ok {
 		c.Network, c.Address = "unix", path
 	}

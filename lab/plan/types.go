@@ -182,14 +182,22 @@ const (
 type Target struct {
 	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
-	Address string        `yaml:"address" for:"loaded" otherwise:"that of the URL; with start {{host}}:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
-	URL     string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
-	Proxy   string        `yaml:"proxy" for:"http" flag:"proxy" doc:"a forward proxy, http://[user:password@]host:port, for all connections: with https each begins with CONNECT. HTTP_PROXY and the like are not read. The server's process is not watched then, unless observe.pid (--pid) names it"`
-	TLS     *TLS          `yaml:"tls" for:"url" doc:"https only: how connections are secured"`
-	Pprof   string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
-	Timeout time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
-	Process               // Start is empty when the target runs already
+	Address string `yaml:"address" for:"loaded" otherwise:"that of the URL; with start {{host}}:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
+	// ResolveTo is one of the Resolve constants.
+	ResolveTo string        `yaml:"resolve_to" for:"loaded" oneof:"all one" otherwise:"all" flag:"resolve-to" doc:"which addresses of a name that stands for several are loaded; all: connections are spread over those that accept one; one: all go to the first that does"`
+	URL       string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
+	Proxy     string        `yaml:"proxy" for:"http" flag:"proxy" doc:"a forward proxy, http://[user:password@]host:port, for all connections: with https each begins with CONNECT. HTTP_PROXY and the like are not read. The server's process is not watched then, unless observe.pid (--pid) names it"`
+	TLS       *TLS          `yaml:"tls" for:"url" doc:"https only: how connections are secured"`
+	Pprof     string        `yaml:"pprof" for:"loaded" flag:"pprof" doc:"URL of the target's /debug/pprof, for profiles and its Go runtime; {{admin}} is a free port"`
+	Timeout   time.Duration `yaml:"timeout" for:"program" instead:"for responses use load.timeout" range:"1ms..24h" default:"5m" doc:"how long it may take"`
+	Process                 // Start is empty when the target runs already
 }
+
+// Which addresses of a name are loaded.
+const (
+	ResolveAll = "all"
+	ResolveOne = "one"
+)
 
 // A Service is another process the target needs.
 type Service struct {

@@ -1,10 +1,13 @@
 package trial
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 
+	"dyno/lab/plan"
 	"dyno/lab/protocols"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -55,6 +58,13 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	t.Connections.Omitted = r.Connections.Omitted.Seconds()
 	if r.Connections.Streams > 1 {
 		t.Connections.Streams = int64(r.Connections.Streams)
+	}
+	t.Loaded = loaded(protocol, r)
+	if n := r.Messages; n != nil && t.Tokens == nil { // pieces of answers say less than tokens
+		t.Messages = &rundir.Messages{Count: signed(*n)}
+		if r.Window > 0 {
+			t.Messages.PerSecond = new(float64(*n) / r.Window.Seconds())
+		}
 	}
 	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
 	t.Connections.Pings, t.Connections.PingsUnanswered = signed(r.Connections.Pings), signed(r.Connections.PingsUnanswered)
@@ -125,6 +135,35 @@ func counts(protocol string, r *record.Result) rundir.Counts {
 		c.ByStatus[protocols.StatusName(protocol, status)] += signed(n)
 	}
 	return c
+}
+
+// loaded says what of the target was really loaded.
+func loaded(protocol string, r *record.Result) *rundir.Loaded {
+	k := &r.Connections
+	l := &rundir.Loaded{Requested: int64(k.Requested), Peak: int64(k.Peak), Allowed: int64(k.Allowed)}
+	if k.Streams > 1 {
+		l.Streams = int64(k.Streams)
+	}
+	if protocol != plan.TCP && k.Opened > 0 {
+		l.Protocols = map[string]int64{}
+		how := ""
+		if slices.ContainsFunc(r.Handshakes.Agreed, func(a record.Agreement) bool { return a.ALPN != "" }) {
+			how = " by ALPN"
+		}
+		for spoken, n := range map[string]uint64{"HTTP/1.1": k.Opened - k.Multiplexed, "HTTP/2" + how: k.Multiplexed} {
+			if n > 0 {
+				l.Protocols[spoken] = signed(n)
+			}
+		}
+	}
+	for _, a := range r.Addresses {
+		l.Addresses = append(l.Addresses, rundir.Address{
+			Address: a.Name, Opened: signed(a.Opened), Failed: signed(a.Failed),
+			Requests: signed(a.OK + a.Bad), Bad: signed(a.Bad), Unreachable: a.Why,
+		})
+	}
+	slices.SortFunc(l.Addresses, func(a, b rundir.Address) int { return cmp.Compare(a.Address, b.Address) })
+	return l
 }
 
 // tokens says what answers of language models consisted of; nil if there were none.

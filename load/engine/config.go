@@ -33,6 +33,10 @@ type Config struct {
 	Network string // "tcp" (default), "tcp4", "tcp6" or "unix"
 	Address string // host:port, or the path of a Unix socket
 
+	// OneAddress has all connections go to one address of a name that stands for several: the first that accepts one.
+	// Default: they are spread over all that do.
+	OneAddress bool
+
 	// NewClients is called once per worker and returns the maker of that
 	// worker's clients. What one maker's clients share is used by one thread. With Users,
 	// the clients are wire.Composers.
@@ -229,6 +233,19 @@ func (c Config) carried() int {
 // shard is the part of the load that is worker n's.
 func (c *Config) shard(n int) pace.Shard {
 	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
+}
+
+// firstPlace is the number of worker n's first place for a connection, among those of all engines.
+func (c *Config) firstPlace(n int) int {
+	subscribers := 0
+	if c.Subscribers != nil {
+		subscribers = c.Subscribers.Count
+	}
+	first := c.Shard.Index * (c.Connections + subscribers)
+	for m := range n {
+		first += share(c.Connections, m, c.Workers) + share(subscribers, m, c.Workers)
+	}
+	return first
 }
 
 // Validate reports every fault of the configuration at once.

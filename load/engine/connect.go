@@ -17,6 +17,7 @@ type connection struct {
 	current       int32  // without a mux: the exchange under way, or the last one
 	busy          int32  // exchanges under way
 	carried       uint64 // exchanges so far
+	good          uint64 // of the place, whatever connection it has: requests of the window, or carried into it, that were answered well
 	firstAwaiting int32  // not pooled: the first exchange that waits for it, or none
 	idleAt        int32  // pooled: its place among the idle ones, or none
 
@@ -29,10 +30,10 @@ type connection struct {
 	again       bool  // in the list of that name
 
 	// Of the place, whatever connection it has.
-	asked    bool // had a request of the window, or carried into it
-	answered bool // one of those was answered, well or badly
-	served   bool // one of those was answered well
-	hung     bool // one of those had waited for hangTime or more at the end
+	asked    bool   // had a request of the window, or carried into it
+	answered bool   // one of those was answered, well or badly
+	hung     bool   // one of those had waited for hangTime or more at the end
+	bad      uint64 // of those, the ones that failed
 
 	client wire.Client // of a protocol that carries one exchange at a time
 	mux    wire.Mux    // of one that carries many; nil otherwise
@@ -71,6 +72,7 @@ type connections struct {
 	pings    queue.Timers // keepalive: when to look at those that carry many exchanges
 
 	open       int
+	addresses  []record.Address // by the numbers of their endpoints
 	tally      record.Connections
 	handshakes record.Handshakes
 	goAways    record.Texts
@@ -130,6 +132,19 @@ func (w *worker) connectQueued(now int64) {
 	}
 }
 
+// spreads tells whether pooled requests are to be spread over several addresses.
+func (w *worker) spreads() bool { return len(w.conns.addresses) > 1 }
+
+// nextIdle returns the connection that takes the next pooled request, of those that are idle: the one used last, or any
+// where these have several addresses.
+func (w *worker) nextIdle() int32 {
+	n := len(w.conns.idles)
+	if w.spreads() {
+		return w.conns.idles[w.rng.IntN(n)]
+	}
+	return w.conns.idles[n-1]
+}
+
 // openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
@@ -137,6 +152,10 @@ func (w *worker) openOneMore() {
 		return
 	}
 	n := len(w.conns.vacant)
+	if w.spreads() { // or those that close again after each request would all have the same address
+		k := w.rng.IntN(n)
+		w.conns.vacant[k], w.conns.vacant[n-1] = w.conns.vacant[n-1], w.conns.vacant[k]
+	}
 	i := w.conns.vacant[n-1]
 	w.conns.vacant = w.conns.vacant[:n-1]
 	w.conns.queueConnecting(i)
@@ -194,6 +213,7 @@ func (w *worker) establish(i int32, c *connection, now int64) {
 	w.conns.opening--
 	w.conns.connecting.Remove(i)
 	w.conns.tally.Opened++
+	w.conns.addresses[c.To].Opened++
 	if c.mux != nil {
 		w.conns.tally.Multiplexed++
 	}
@@ -269,6 +289,7 @@ func (w *worker) expireConnecting(now int64) {
 // it was for have failed.
 func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 	w.conns.tally.Failed++
+	w.conns.addresses[c.To].Failed++
 	failure := w.sockets.ConnectError(err)
 	w.conns.refusal = err
 	if w.conns.starved = failure.Kind == wire.Generator; w.conns.starved {
@@ -321,8 +342,16 @@ func (w *worker) disconnect(i int32, c *connection) {
 	if c.idleAt != none {
 		w.conns.removeIdle(c)
 	}
+	w.conns.noteLimit(c)
 	w.hangUp(c)
 	w.conns.open--
+}
+
+// noteLimit notes how many exchanges the peer of a connection allowed at last.
+func (cs *connections) noteLimit(c *connection) {
+	if m, ok := c.mux.(wire.StreamLimiter); ok && c.state >= established {
+		cs.tally.Allow(m.PeerStreams())
+	}
 }
 
 // reuse puts a closed connection to its next use: to open again for a waiting exchange, or to be free.
@@ -341,9 +370,11 @@ func (w *worker) reuse(i int32, c *connection) {
 func (cs *connections) countServed() {
 	for i := range cs.all {
 		c := &cs.all[i]
-		if c.served {
+		if c.good > 0 {
 			cs.tally.Served++
 		}
+		cs.addresses[c.To].OK += c.good
+		cs.addresses[c.To].Bad += c.bad
 		if c.asked && !c.answered {
 			cs.tally.Unanswered++
 		}

@@ -120,6 +120,7 @@ type engine struct {
 	config       Config
 	base         time.Time // zero of the engine's clock, on the monotonic clock
 	epoch        int64     // the same as Unix time in nanoseconds, as it was at the start
+	to           socket.Endpoints
 	collector    *record.Collector
 	workers      []*worker
 	pools        []*subscribe.Pool // of the workers
@@ -156,7 +157,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	to, err := socket.Resolve(ctx, c.Network, c.Address)
+	to, err := socket.Resolve(ctx, c.Network, c.Address, c.OneAddress)
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
@@ -164,9 +165,10 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 		return nil, err
 	}
 	e := newEngine(c)
+	e.to = to
 	e.collector = record.NewCollector(c.Workers, c.Interval, c.OnInterval)
 	for n := range c.Workers {
-		w, err := e.newWorker(n, to)
+		w, err := e.newWorker(n)
 		if err != nil {
 			for _, w := range e.workers {
 				w.sockets.Poller.Close()
@@ -191,9 +193,9 @@ func newEngine(c Config) *engine {
 	}
 }
 
-func (e *engine) newWorker(n int, to socket.Endpoint) (*worker, error) {
+func (e *engine) newWorker(n int) (*worker, error) {
 	c := &e.config
-	sockets, err := socket.NewThread(to, c.TLS, e.base)
+	sockets, err := socket.NewThread(e.to.Used, c.firstPlace(n), c.TLS, e.base)
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +241,12 @@ func (w *worker) equip(c *Config) error {
 	n := count * c.Streams
 	w.conns = connections{
 		all: make([]connection, count), connecting: queue.NewList(count), goAways: record.Texts{},
-		streams:  int32(c.Streams), //nolint:gosec // bounded by MaxStreams
-		lifetime: cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
+		streams:   int32(c.Streams), //nolint:gosec // bounded by MaxStreams
+		addresses: make([]record.Address, len(w.engine.to.Used)),
+		lifetime:  cmp.Or(c.ExchangesPerConnection, math.MaxUint64),
+	}
+	for i, to := range w.engine.to.Used {
+		w.conns.addresses[i].Name = to.Name
 	}
 	w.conns.connectQueue.Limit = count
 	w.exchanges = exchanges{all: make([]exchange, n), inFlight: queue.NewList(n)}
@@ -549,6 +555,11 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		if len(w.conns.all) > 0 {
 			requests = append(requests, w.rec.Silences())
 		}
+		for i, o := range w.subscribers.Addresses() {
+			w.conns.addresses[i].Opened += o.Opened
+			w.conns.addresses[i].Failed += o.Failed
+		}
+		r.AddAddresses(w.conns.addresses)
 		if w.subscribers.Len() > 0 {
 			events = append(events, w.subscribers.Silences())
 		}
@@ -556,6 +567,9 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		concluded = max(concluded, w.phases.concluded)
 		if w.asksModels() {
 			r.AddTokens(w.rec.Tokens())
+		}
+		if w.messages != nil {
+			r.AddMessages(w.rec.Messages())
 		}
 		if w.redirects != nil {
 			r.AddRedirects(w.rec.Redirects())
@@ -577,6 +591,13 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		if n == 0 {
 			r.Process = last.process.Sub(first.process)
 		}
+	}
+	for _, o := range e.to.Others {
+		a := record.Address{Name: o.Name}
+		if o.Why != nil {
+			a.Why = o.Why.Error()
+		}
+		r.AddAddresses([]record.Address{a})
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
 	r.Silence = record.SilenceOf(requests, origin, concluded)

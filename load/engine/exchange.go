@@ -272,16 +272,21 @@ func (w *worker) firstWritten(x *exchange) int64 {
 func (w *worker) succeed(x *exchange, c *connection, r clock.Reading) {
 	w.rec.Succeed(&x.Request, w.firstWritten(x), w.step(x), r, w.exchanges.othersUnanswered())
 	if x.Part != record.Outside {
-		c.answered, c.served = true, true
+		c.answered = true
+		c.good++
 	}
 }
 
 // fail records a request that failed.
 func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 	w.rec.Fail(&x.Request, w.firstWritten(x), w.step(x), now, err)
+	if x.Part == record.Outside {
+		return
+	}
+	c.bad++
 	switch wire.KindOf(err) {
 	case wire.Status, wire.Assertion, wire.Limit:
-		c.answered = c.answered || x.Part != record.Outside
+		c.answered = true
 	}
 }
 

@@ -219,6 +219,9 @@ func TestGRPCServerStream(t *testing.T) {
 	if r.Counts.OK != 40 || first.Count() != 40 || gap.Count() != 160 || r.Latency[record.Message].Count() != 0 {
 		t.Fatalf("%d calls, %d first messages, %d gaps", r.Counts.OK, first.Count(), gap.Count())
 	}
+	if r.Messages == nil || *r.Messages != 200 {
+		t.Errorf("%v messages, want 200", r.Messages)
+	}
 	// A timer may wake the server late and the next one early, so that single gaps say little.
 	if first.Quantile(0) < int64(pause) || gap.Quantile(0.5) < int64(pause)/2 {
 		t.Errorf("the first message came after %v at the earliest, the median gap is %v", time.Duration(first.Quantile(0)), time.Duration(gap.Quantile(0.5)))

@@ -306,7 +306,7 @@ func (w *worker) sendWaiting(now int64) {
 		return
 	}
 	for w.exchanges.waiting.Len() > 0 && len(w.conns.idles) > 0 {
-		i := w.conns.idles[len(w.conns.idles)-1]
+		i := w.nextIdle()
 		w.send(i, &w.conns.all[i], w.exchanges.waiting.Pop(), now)
 	}
 	w.openOneMore()

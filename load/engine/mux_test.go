@@ -331,8 +331,8 @@ func TestMuxConcurrency(t *testing.T) {
 				Address: address, Streams: streams, Connections: 1, Requests: 100,
 				NewMuxes: get2(t, "h", streams, func(c *http2.Config) { c.Optimistic = optimistic }),
 			})
-			if want := int64(min(allowed, streams)); r.Counts.OK != 100 || most.Load() != want {
-				t.Errorf("counts %+v, at most %d at once, want %d", r.Counts, most.Load(), want)
+			if want := int64(min(allowed, streams)); r.Counts.OK != 100 || most.Load() != want || r.Connections.Allowed != allowed {
+				t.Errorf("counts %+v, at most %d at once, want %d, and %d allowed", r.Counts, most.Load(), want, r.Connections.Allowed)
 			}
 		}
 	}

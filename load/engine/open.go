@@ -36,8 +36,8 @@ func (w *worker) startDue(now int64) {
 		}
 		r := waiter{intended: intended, part: w.schedule(intended)}
 		w.arrivals.advance(w.phases.origin)
-		if n := len(w.conns.idles); n > 0 {
-			i := w.conns.idles[n-1]
+		if len(w.conns.idles) > 0 {
+			i := w.nextIdle()
 			// The connection was at hand before the request was due.
 			w.send(i, &w.conns.all[i], r, intended)
 			now = w.sockets.Clock.Now()

@@ -163,7 +163,7 @@ func (w *worker) giveUp() {
 		case r.resends > 0:
 			x := exchange{Request: record.Request{Ready: r.written, Written: r.written, Status: record.NoStatus}}
 			x.assign(r)
-			w.fail(&x, &w.conns.all[0], now, errUnfinished)
+			w.fail(&x, &connection{}, now, errUnfinished) // it has no connection
 		case w.users == nil:
 			w.rec.Drop(r.part, w.conns.starved)
 		case w.arrivals.cursor == nil:

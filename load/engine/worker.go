@@ -62,6 +62,12 @@ func (w *worker) connectAll() {
 		for i := range w.conns.all {
 			w.conns.queueConnecting(int32(i))
 		}
+	} else if w.spreads() {
+		for range min(len(w.conns.addresses), len(w.conns.vacant)) { // or a slow rate would need one connection only
+			n := len(w.conns.vacant) - 1
+			w.conns.queueConnecting(w.conns.vacant[n])
+			w.conns.vacant = w.conns.vacant[:n]
+		}
 	}
 	deadline := w.sockets.Clock.Now() + int64(w.engine.config.ConnectTimeout)*2
 	if w.subscribers.Len() > 0 {
@@ -168,6 +174,7 @@ func (w *worker) closeAll() {
 	w.subscribers.Close()
 	for i := range w.conns.all {
 		if c := &w.conns.all[i]; c.FD != none {
+			w.conns.noteLimit(c)
 			c.CloseNotify(w.sockets)
 			w.hangUp(c)
 			if c.client != nil {

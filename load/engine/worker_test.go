@@ -33,13 +33,14 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = c.withDefaults()
-	to, err := socket.Resolve(context.Background(), c.Network, c.Address)
+	to, err := socket.Resolve(context.Background(), c.Network, c.Address, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := newEngine(c)
+	e.to = to
 	e.collector = record.NewCollector(1, c.Interval, nil)
-	w, err := e.newWorker(0, to)
+	w, err := e.newWorker(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +95,11 @@ func newIdleWorker(t *testing.T) *worker {
 	t.Helper()
 	e := newEngine(Config{Window: time.Second}.withDefaults())
 	e.collector = record.NewCollector(1, time.Second, nil)
-	to, err := socket.Resolve(t.Context(), "tcp", "127.0.0.1:1")
+	to, err := socket.Resolve(t.Context(), "tcp", "127.0.0.1:1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sockets, err := socket.NewThread(to, nil, e.base)
+	sockets, err := socket.NewThread(to.Used, 0, nil, e.base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,8 +166,9 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(c.withDefaults())
+	e.to.Used = []socket.Endpoint{{}}
 	e.collector = record.NewCollector(1, time.Second, nil)
-	w, err := e.newWorker(0, socket.Endpoint{})
+	w, err := e.newWorker(0)
 	if err != nil {
 		t.Fatal(err)
 	}

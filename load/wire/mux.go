@@ -135,6 +135,14 @@ type Pinger interface {
 	Ping() bool
 }
 
+// A StreamLimiter is a Mux whose peer may allow fewer exchanges at once than it was prepared for.
+type StreamLimiter interface {
+	Mux
+
+	// PeerStreams returns how many the peer allows now; 0 if it has not said so, or sets no limit.
+	PeerStreams() int
+}
+
 // A MuxField is one field of a header or trailer section, of a Composer's response too.
 type MuxField struct {
 	Name  int // which of the names that were asked for

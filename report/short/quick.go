@@ -233,12 +233,12 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		rate = judged.Marked(p.Mark(*v, "throughput"), figure.PerSecond(*x))
 	}
 	what := "requests/s"
-	if v.Streams != nil {
-		what = "events/s"
-	}
 	var amounts []string
+	if v.Streams != nil {
+		what, amounts = "events/s", []string{figure.Whole(v.Streams.Delivered) + " events"}
+	}
 	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
-		amounts = []string{figure.Whole(c.Answered()) + " ok", failed(c)}
+		amounts = append(amounts, figure.Whole(c.Answered())+" ok", failed(c))
 		if n := c.NotSent(); n > 0 {
 			amounts = append(amounts, figure.Whole(n)+" not sent")
 		}
@@ -283,10 +283,22 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		if reuse := v.Target.ConnectionReuseRatio; reuse != nil && k.Opened > k.Requested {
 			items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
 		}
+		if l := v.Loaded; l != nil {
+			if p.Run.Plan.Variant(v.Name).Loop == "closed" && l.Peak < l.Requested {
+				items, spare = append(items, "only "+figure.Whole(l.Peak)+" of "+figure.Whole(l.Requested)+" open at once"), 0
+			}
+			if text := judged.Allowed(l); text != "" {
+				items, spare = append(items, text), 0
+			}
+		}
 		if k.Refused > 0 {
 			items = append(items, figure.Whole(k.Refused)+" requests refused, "+figure.Whole(k.Resent)+" sent again")
 		}
 		add(spare, "connections", items...)
+	}
+	add(0, "addresses", addresses(v.Loaded)...)
+	if m := v.Messages; m != nil && m.PerSecond != nil {
+		add(1, "messages", figure.PerSecond(*m.PerSecond)+"/s", figure.Whole(m.Count)+" received")
 	}
 	if trial != nil && trial.TLS != nil {
 		handshakes, agreed := judged.Handshakes(trial.TLS, &v.Handshake)
@@ -318,6 +330,31 @@ func failed(c *rundir.Counts) string {
 		text += " (" + strings.Join(of, ", ") + ")"
 	}
 	return text
+}
+
+// mostAddresses is how many addresses are named.
+const mostAddresses = 4
+
+// addresses are those that the target's name stands for, if there are several, with what each was loaded with unless
+// they were loaded alike.
+func addresses(l *rundir.Loaded) (items []string) {
+	if l == nil || len(l.Addresses) < 2 {
+		return nil
+	}
+	if !judged.Unlike(l) {
+		return []string{fmt.Sprintf("all %d of the name, loaded alike", len(l.Addresses))}
+	}
+	// Those that something is wrong with come first.
+	list := slices.Clone(l.Addresses)
+	isSound := func(a rundir.Address) int { return min(1, int(a.Opened)) - min(1, int(a.Failed+a.Bad)) }
+	slices.SortStableFunc(list, func(a, b rundir.Address) int { return cmp.Compare(isSound(a), isSound(b)) })
+	for i := range list {
+		if i == mostAddresses {
+			return append(items, fmt.Sprintf("%d others", len(list)-i))
+		}
+		items = append(items, judged.OnAddress(&list[i]))
+	}
+	return items
 }
 
 // mostAgents is how many agents have a row each.

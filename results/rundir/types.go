@@ -383,8 +383,10 @@ type Variant struct {
 	Tokens    *Tokens   `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
 	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
 	// as the variant's is.
-	Steps []ScenarioStep `json:"steps,omitempty"`
-	Users *Users         `json:"users,omitempty"`
+	Messages *Messages      `json:"messages,omitempty"` // nil where responses do not consist of several
+	Loaded   *Loaded        `json:"loaded,omitempty"`   // nil of a program
+	Steps    []ScenarioStep `json:"steps,omitempty"`
+	Users    *Users         `json:"users,omitempty"`
 	// Measures are the figures that a program printed, by name.
 	Measures map[string]Estimate `json:"measures,omitempty"`
 	// Intervals are those of the figures above, by the metric's name in expressions, such
@@ -410,6 +412,37 @@ type Tokens struct {
 	// answer, TokenTime that per token after it, on average over each answer.
 	FirstToken Quantiles `json:"first_token"`
 	TokenTime  Quantiles `json:"token_time"`
+}
+
+// Messages are those of responses that consist of several, as streams of a server do: that arrived in the window.
+type Messages struct {
+	Count     int64    `json:"count"`
+	PerSecond *float64 `json:"per_second,omitempty"`
+}
+
+// Loaded says what of the target was really loaded. Of several trials, counts are sums. What was open or allowed at once
+// is that of the trial with the least.
+type Loaded struct {
+	// Protocols are the connections by what they spoke, such as HTTP/2; by ALPN if that follows its name.
+	Protocols map[string]int64 `json:"protocols,omitempty"`
+	Requested int64            `json:"connections_requested"`
+	Peak      int64            `json:"connections_peak"`            // open at once
+	Streams   int64            `json:"streams_requested,omitempty"` // on each connection; nothing: 1
+	// Allowed is how many the target allows at once on a connection; nothing where it sets no limit.
+	Allowed   int64     `json:"streams_allowed,omitempty"`
+	Addresses []Address `json:"addresses,omitempty"`
+}
+
+// An Address is one that the target's name stands for. Connections, subscriptions included, are those from the beginning to
+// the end. Requests are those of the window, and those carried into it; dropped ones had no address.
+type Address struct {
+	Address  string `json:"address"`
+	Opened   int64  `json:"connections_opened"`
+	Failed   int64  `json:"connections_failed"`
+	Requests int64  `json:"requests"`
+	Bad      int64  `json:"requests_failed"`
+	// Unreachable is why no connection went to it: it accepted none when the load began.
+	Unreachable string `json:"unreachable,omitempty"`
 }
 
 // An Estimate is a figure with its interval, and the value of each of its trials (in the
@@ -870,12 +903,14 @@ type Trial struct {
 	Deviations  map[string]int64 `json:"deviations,omitempty"`
 	Slowest     []Slow           `json:"slowest,omitempty"` // requests of the window, where these have trace ids; the slowest first
 	Connections Connections      `json:"connections"`
-	Silence     Silence          `json:"silence"`           // of requests
-	TLS         *TLS             `json:"tls,omitempty"`     // nil without
-	Streams     *Streams         `json:"streams,omitempty"` // of subscribers; nil without
-	Tokens      *Tokens          `json:"tokens,omitempty"`  // of language models; nil without
-	Steps       []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
-	Users       *Users           `json:"users,omitempty"`   // nil without a scenario
+	Silence     Silence          `json:"silence"`            // of requests
+	TLS         *TLS             `json:"tls,omitempty"`      // nil without
+	Streams     *Streams         `json:"streams,omitempty"`  // of subscribers; nil without
+	Tokens      *Tokens          `json:"tokens,omitempty"`   // of language models; nil without
+	Messages    *Messages        `json:"messages,omitempty"` // nil where responses do not consist of several
+	Loaded      *Loaded          `json:"loaded,omitempty"`   // nil of a program
+	Steps       []ScenarioStep   `json:"steps,omitempty"`    // of a scenario
+	Users       *Users           `json:"users,omitempty"`    // nil without a scenario
 	Target      Target           `json:"target"`
 	Server      *Server          `json:"server,omitempty"` // the target's process, where dyno did not start it and it is known
 	Generator   Generator        `json:"generator"`

@@ -368,6 +368,9 @@ export interface Variant {
   tokens?: Tokens;
   /** Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
    * as the variant's is. */
+  messages?: Messages;
+  /** nil of a program */
+  loaded?: Loaded;
   steps?: ScenarioStep[];
   users?: Users;
   /** Measures are the figures that a program printed, by name. */
@@ -1082,6 +1085,27 @@ export interface Tokens {
   token_time: Quantiles;
 }
 
+/** Messages are those of responses that consist of several, as streams of a server do: that arrived in the window. */
+export interface Messages {
+  count: number;
+  per_second?: number;
+}
+
+/** Loaded says what of the target was really loaded. Of several trials, counts are sums. What was open or allowed at once
+ * is that of the trial with the least. */
+export interface Loaded {
+  /** Protocols are the connections by what they spoke, such as HTTP/2; by ALPN if that follows its name. */
+  protocols?: Record<string, number>;
+  connections_requested: number;
+  /** open at once */
+  connections_peak: number;
+  /** on each connection; nothing: 1 */
+  streams_requested?: number;
+  /** Allowed is how many the target allows at once on a connection; nothing where it sets no limit. */
+  streams_allowed?: number;
+  addresses?: Address[];
+}
+
 /** A ScenarioStep says what became of the requests of a scenario's step, of those due in the
  * window. The steps' requests are all there are, but for arrivals that found no user. */
 export interface ScenarioStep {
@@ -1293,6 +1317,18 @@ export interface SlowStreams {
   announced: number;
   /** events missing between others, and nobody said so */
   missing: number;
+}
+
+/** An Address is one that the target's name stands for. Connections, subscriptions included, are those from the beginning to
+ * the end. Requests are those of the window, and those carried into it; dropped ones had no address. */
+export interface Address {
+  address: string;
+  connections_opened: number;
+  connections_failed: number;
+  requests: number;
+  requests_failed: number;
+  /** Unreachable is why no connection went to it: it accepted none when the load began. */
+  unreachable?: string;
 }
 
 /** A Miss says how often an extraction found nothing. */

@@ -22,7 +22,7 @@ func Groups() []Group {
 			stream-interval answered scenario payload framing size publish topic topics
 			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage
 			traceparent trace-url`},
-		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve connect-to proxy
+		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve resolve-to connect-to proxy
 			authority proto protoset import-paths kind check compression stream-window connection-window max-header
 			max-message keepalive keepalive-timeout keepalive-without-calls gap-event`},
 		{"output", `threshold out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time

@@ -58,7 +58,7 @@ func (q *Load) Flags(f *pflag.FlagSet, stdin io.Reader, conditions string, proto
 		if field == "load.call.message_file" && len(protocols) > 1 {
 			return false // --data-file is for rows, as with HTTP; a message is in a file as -d @FILE
 		}
-		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "target.proxy" || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
+		return strings.HasPrefix(field, "capacity.") || strings.HasPrefix(field, "load.") || strings.HasPrefix(field, "target.tls.") || field == "target.proxy" || field == "target.resolve_to" || field == "design.seed" || field == "observe.pid" || field == "awake" || field == "thresholds"
 	}
 	q.fields.Register(f, ofLoad, map[string]string{"warmup": "0"}, protocols...)
 	q.search.register(f, conditions)

@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
 
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/recording"
@@ -34,6 +36,8 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 		Counts:    counts(trials),
 		Streams:   streams(trials),
 		Tokens:    tokensOf(trials, t, "", func(t *rundir.Trial) *rundir.Tokens { return t.Tokens }),
+		Messages:  messages(trials),
+		Loaded:    loaded(trials),
 		Steps:     scenarioSteps(trials, t),
 		Users:     users(trials),
 		Target:    target(trials),
@@ -98,6 +102,57 @@ func tokensOf(trials []*rundir.Trial, t recording.Times, step string, get func(*
 		sum.PerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PerSecond })
 		sum.PromptPerSecond = rate(func(t *rundir.Tokens) *float64 { return t.PromptPerSecond })
 		sum.Goodput = rate(func(t *rundir.Tokens) *float64 { return t.Goodput })
+	}
+	return sum
+}
+
+// messages sums up those of responses; nil without.
+func messages(trials []*rundir.Trial) (sum *rundir.Messages) {
+	for _, t := range trials {
+		if t.Messages == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Messages{}
+		}
+		sum.Count += t.Messages.Count
+	}
+	if sum != nil {
+		sum.PerSecond = known(trials, func(t *rundir.Trial) *float64 {
+			if t.Messages == nil {
+				return nil
+			}
+			return t.Messages.PerSecond
+		})
+	}
+	return sum
+}
+
+// loaded sums up what of the target was loaded; nil without.
+func loaded(trials []*rundir.Trial) (sum *rundir.Loaded) {
+	for _, t := range trials {
+		l := t.Loaded
+		if l == nil {
+			continue
+		}
+		if sum == nil {
+			sum = &rundir.Loaded{Requested: l.Requested, Peak: l.Peak, Streams: l.Streams}
+		}
+		sum.Protocols = addCounts(sum.Protocols, l.Protocols)
+		sum.Peak = min(sum.Peak, l.Peak)
+		if l.Allowed > 0 && (sum.Allowed == 0 || l.Allowed < sum.Allowed) {
+			sum.Allowed = l.Allowed
+		}
+		for _, a := range l.Addresses {
+			i := slices.IndexFunc(sum.Addresses, func(b rundir.Address) bool { return a.Address == b.Address })
+			if i < 0 {
+				sum.Addresses = append(sum.Addresses, a)
+				continue
+			}
+			b := &sum.Addresses[i]
+			b.Opened, b.Failed, b.Requests, b.Bad = b.Opened+a.Opened, b.Failed+a.Failed, b.Requests+a.Requests, b.Bad+a.Bad
+			b.Unreachable = cmp.Or(b.Unreachable, a.Unreachable)
+		}
 	}
 	return sum
 }

@@ -95,6 +95,7 @@ func (t *Times) Sent(e int32, at int64) { t.timers.Set(e, at+int64(t.config.Inte
 func (t *Times) Received(e int32, x *record.Request, r clock.Reading) {
 	d, c := &t.of[e], t.config
 	arrived := r.After(x.Written).Arrived
+	t.rec.Message(arrived)
 	if x.Part == record.Inside {
 		if d.received == 0 {
 			t.rec.Time(record.FirstMessage, arrived-x.Written)

@@ -10,9 +10,12 @@ import (
 
 // Connections counts connections from the beginning to the end, warm-up included.
 type Connections struct {
-	Requested  int           // as configured
-	Unopened   int           // of a closed loop: those that were not open when the load began
-	Streams    int           // exchanges that each carries at once at most, as configured
+	Requested int // as configured
+	Unopened  int // of a closed loop: those that were not open when the load began
+	Streams   int // exchanges that each carries at once at most, as configured
+	// Allowed is the least number of exchanges at once that the peer allowed on a connection, as it last said there; 0 where
+	// it set no limit.
+	Allowed    int
 	Opened     uint64        // were established
 	Failed     uint64        // were not
 	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
@@ -68,8 +71,44 @@ func (c *Connections) Add(o *Connections) {
 	c.GoAways += o.GoAways
 	c.Refused += o.Refused
 	c.Resent += o.Resent
+	c.Allow(o.Allowed)
 	c.Pings += o.Pings
 	c.PingsUnanswered += o.PingsUnanswered
+}
+
+// Allow notes how many exchanges at once the peer allows on a connection; 0 is no limit.
+func (c *Connections) Allow(n int) {
+	if n > 0 && (c.Allowed == 0 || n < c.Allowed) {
+		c.Allowed = n
+	}
+}
+
+// An Address is what an address of the target was loaded with. Connections are those from the beginning to the end,
+// subscriptions included; requests are those of the window, and those carried into it.
+type Address struct {
+	Name   string // host:port, with the number of the host, or the path
+	Opened uint64 // connections
+	Failed uint64 // connections that were not opened
+	OK     uint64 // requests
+	Bad    uint64 // requests that failed
+	Why    string // it accepted no connection, so that no other went to it: why; "" where it did, or was not tried
+}
+
+// AddAddresses adds what another worker or engine did to the same target's addresses.
+func (r *Result) AddAddresses(of []Address) {
+	for _, o := range of {
+		i := slices.IndexFunc(r.Addresses, func(a Address) bool { return a.Name == o.Name })
+		if i < 0 {
+			r.Addresses = append(r.Addresses, o)
+			continue
+		}
+		a := &r.Addresses[i]
+		a.Opened += o.Opened
+		a.Failed += o.Failed
+		a.OK += o.OK
+		a.Bad += o.Bad
+		a.Why = cmp.Or(a.Why, o.Why)
+	}
 }
 
 // Handshakes counts TLS handshakes from the beginning to the end, warm-up included.

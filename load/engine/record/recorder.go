@@ -72,6 +72,7 @@ type Recorder struct {
 	completed uint64 // good responses that ended in the window
 	received  uint64 // bytes that arrived in the window
 	redirects uint64 // that were followed, of requests of the window
+	messages  uint64 // of responses, that arrived in the window
 	finished  int64  // when the last of the window's requests ended
 	ends      Ends
 	tokens    Tokens // of answers of language models
@@ -169,6 +170,16 @@ func (r *Recorder) Received(n int, at int64) {
 		r.received += uint64(n) //nolint:gosec // not negative
 	}
 }
+
+// Message counts a message of a response that arrived at a time.
+func (r *Recorder) Message(at int64) {
+	if r.Window.Has(at) {
+		r.messages++
+	}
+}
+
+// Messages returns how many messages of responses arrived in the window.
+func (r *Recorder) Messages() *uint64 { return &r.messages }
 
 // Redirect counts a redirect that is followed.
 func (r *Recorder) Redirect(part Part) {

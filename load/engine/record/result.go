@@ -39,6 +39,7 @@ type Result struct {
 	Received  uint64  // bytes that arrived inside the window, TLS and framing included
 	Tokens    *Tokens // of those, where they are answers of language models; nil elsewhere
 	Redirects *uint64 // that requests of the window followed; nil where none are
+	Messages  *uint64 // of responses, that arrived in the window; nil where they do not consist of messages
 
 	Latency   [Tags]*hist.Histogram // of the window
 	Intervals []Interval
@@ -58,6 +59,7 @@ type Result struct {
 
 	Ends        Ends
 	Connections Connections
+	Addresses   []Address // that the target's name stands for
 	Handshakes  Handshakes
 	Silence     Silence       // of the requests
 	Streams     Streams       // the zero value without subscribers
@@ -95,7 +97,9 @@ func (r *Result) Merge(o *Result) error {
 	r.Received += o.Received
 	r.AddTokens(o.Tokens)
 	r.AddRedirects(o.Redirects)
+	r.AddMessages(o.Messages)
 	r.Connections.Add(&o.Connections)
+	r.AddAddresses(o.Addresses)
 	r.Handshakes.Add(&o.Handshakes)
 	r.Ends.add(o.Ends)
 	r.Connections.Requested += o.Connections.Requested
@@ -150,14 +154,20 @@ func (r *Result) AddTokens(o *Tokens) {
 }
 
 // AddRedirects adds the redirects that others have followed, if they follow any.
-func (r *Result) AddRedirects(n *uint64) {
+func (r *Result) AddRedirects(n *uint64) { addTo(&r.Redirects, n) }
+
+// AddMessages adds the messages that others have received, if there are such.
+func (r *Result) AddMessages(n *uint64) { addTo(&r.Messages, n) }
+
+// addTo adds a count to a sum; nil is none.
+func addTo(sum **uint64, n *uint64) {
 	if n == nil {
 		return
 	}
-	if r.Redirects == nil {
-		r.Redirects = new(uint64)
+	if *sum == nil {
+		*sum = new(uint64)
 	}
-	*r.Redirects += *n
+	**sum += *n
 }
 
 // NewResult returns a result without figures. The warm-up began at start.

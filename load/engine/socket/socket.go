@@ -31,16 +31,20 @@ type Thread struct {
 	Buffer  []byte // what one read may bring; nothing is kept in it from one read to the next
 	Emptied int64  // when all sockets with anything to read had last been reported
 
-	to     Endpoint
+	to     []Endpoint        // not empty
+	turn   int               // how many sockets have got one, and where that began
 	tls    *tlslayer.Context // nil without TLS
 	sealed []byte            // bytes of TLS that are about to be written
 	errnos map[errnoKind]*wire.Error
 }
 
-// NewThread returns what sockets to an endpoint share, whose clock's zero is base.
-func NewThread(to Endpoint, secure *tlslayer.Config, base time.Time) (*Thread, error) {
+// NewThread returns what sockets share, whose clock's zero is base. They get the endpoints in turn, from one of them on.
+func NewThread(to []Endpoint, first int, secure *tlslayer.Config, base time.Time) (*Thread, error) {
 	t := &Thread{
-		to: to.clone(), Clock: clock.New(base), Buffer: make([]byte, readSize), errnos: map[errnoKind]*wire.Error{},
+		turn: first, Clock: clock.New(base), Buffer: make([]byte, readSize), errnos: map[errnoKind]*wire.Error{},
+	}
+	for _, e := range to {
+		t.to = append(t.to, e.clone())
 	}
 	var err error
 	if secure != nil {
@@ -54,8 +58,11 @@ func NewThread(to Endpoint, secure *tlslayer.Config, base time.Time) (*Thread, e
 	return t, nil
 }
 
+// Endpoints returns how many the sockets have.
+func (t *Thread) Endpoints() int { return len(t.to) }
+
 // StartStamping asks the kernel for stamps of what arrives from now on.
-func (t *Thread) StartStamping() error { return t.Clock.StartStamping(t.to.family) }
+func (t *Thread) StartStamping() error { return t.Clock.StartStamping(t.to[0].family) }
 
 // Secure tells whether the sockets speak TLS.
 func (t *Thread) Secure() bool { return t.tls != nil }
@@ -131,6 +138,7 @@ func (t *Thread) ConnectError(err error) *wire.Error {
 // and goes when there is room again.
 type Socket struct {
 	FD         int32 // none without a connection
+	To         int32 // the number of its endpoint
 	Generation uint32
 	HungUp     bool // the peer has said that it will send no more
 	stamping   bool // it stamps what arrives
@@ -150,7 +158,8 @@ const None = queue.None
 
 // New returns a place for a connection.
 func (t *Thread) New() Socket {
-	s := Socket{FD: None}
+	s := Socket{FD: None, To: int32(t.turn % len(t.to))} //nolint:gosec // of a few
+	t.turn++
 	if t.tls != nil {
 		s.tls = &secured{Conn: t.tls.Conn()}
 	}
@@ -162,7 +171,8 @@ func (t *Thread) New() Socket {
 // connection exists to bound its window. What the generator itself lacks is an error of
 // kind Generator; all else the system said of the peer.
 func (s *Socket) Open(t *Thread, token int32, receive int) error {
-	fd, err := t.socket()
+	to := &t.to[s.To]
+	fd, err := t.socket(to.family)
 	if err != nil {
 		return t.generatorError(err)
 	}
@@ -170,10 +180,10 @@ func (s *Socket) Open(t *Thread, token int32, receive int) error {
 		err = t.generatorError(setOption(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, receive))
 	}
 	if err == nil {
-		if err = connect(fd, t.to.addr); errors.Is(err, syscall.EINPROGRESS) {
+		if err = connect(fd, to.addr); errors.Is(err, syscall.EINPROGRESS) {
 			err = nil
 		}
-		if t.to.family != syscall.AF_UNIX && errors.Is(err, syscall.EAGAIN) {
+		if to.family != syscall.AF_UNIX && errors.Is(err, syscall.EAGAIN) {
 			err = t.generatorError(err) // no local port; of a Unix socket it means a full accept queue
 		}
 	}
@@ -189,12 +199,12 @@ func (s *Socket) Open(t *Thread, token int32, receive int) error {
 	return nil
 }
 
-func (t *Thread) socket() (int, error) {
-	fd, err := open(t.to.family)
+func (t *Thread) socket(family int) (int, error) {
+	fd, err := open(family)
 	if err != nil {
 		return -1, err
 	}
-	if t.to.family == syscall.AF_UNIX {
+	if family == syscall.AF_UNIX {
 		return fd, nil
 	}
 	err = setOption(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)

@@ -20,11 +20,11 @@ type connected struct {
 
 func newThread(t *testing.T, address string) *Thread {
 	t.Helper()
-	to, err := Resolve(t.Context(), "tcp", address)
+	to, err := Resolve(t.Context(), "tcp", address, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread, err := NewThread(to, nil, time.Now())
+	thread, err := NewThread(to.Used, 0, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

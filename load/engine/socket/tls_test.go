@@ -22,7 +22,7 @@ func TestTLSWaitsForRoom(t *testing.T) {
 	}
 	defer func() { _ = unix.Close(pair[0]) }()
 	defer func() { _ = unix.Close(pair[1]) }()
-	thread, err := NewThread(Endpoint{}, &tlslayer.Config{Insecure: true, ServerName: "h"}, time.Now())
+	thread, err := NewThread([]Endpoint{{}}, 0, &tlslayer.Config{Insecure: true, ServerName: "h"}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

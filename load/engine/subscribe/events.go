@@ -53,6 +53,7 @@ func (p *Pool) streamOpened(i int32, s *subscriber, r clock.Reading) {
 	p.timers.Clear(i)
 	p.setSlowRead(i, s, now)
 	p.open++
+	p.addresses[s.To].Opened++
 	p.streams.Peak = max(p.streams.Peak, p.open)
 	if s.slow {
 		p.streams.Slow.Opened++

@@ -35,6 +35,7 @@ type Pool struct {
 	open       int               // in state subStreaming
 	longestGap int64             // between two events of a subscriber, in the window
 
+	addresses  []record.Address // by the numbers of their endpoints
 	streams    record.Streams   // but for Account
 	ledger     *delivery.Ledger // of those that are not slow
 	slow       delivery.Ledger
@@ -130,6 +131,7 @@ func New(c *Config, w *Worker) *Pool {
 	if count == 0 {
 		return p
 	}
+	p.addresses = make([]record.Address, w.Sockets.Endpoints())
 	newStream := c.NewStreams(w.Number)
 	for i := range p.all {
 		number := i*w.Count + w.Number
@@ -140,6 +142,9 @@ func New(c *Config, w *Worker) *Pool {
 	}
 	return p
 }
+
+// Addresses returns the connections to each address, by the numbers of their endpoints.
+func (p *Pool) Addresses() []record.Address { return p.addresses }
 
 // Len returns how many subscribers there are.
 func (p *Pool) Len() int { return len(p.all) }
@@ -379,6 +384,7 @@ func (p *Pool) subscriptionFailed(i int32, s *subscriber, now int64, err error) 
 		p.streams.Closed++
 	default:
 		p.streams.Failed++
+		p.addresses[s.To].Failed++
 		if wire.KindOf(err) == wire.Generator {
 			p.streams.Generator++
 		}

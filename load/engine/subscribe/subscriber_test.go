@@ -43,7 +43,7 @@ func newPoolOver(tb testing.TB, count int, secure *tlslayer.Config) (*Pool, *rec
 	}
 	collector := record.NewCollector(1, time.Second, nil)
 	base := time.Now().Add(-time.Second)
-	sockets, err := socket.NewThread(socket.Endpoint{}, secure, base)
+	sockets, err := socket.NewThread([]socket.Endpoint{{}}, 0, secure, base)
 	if err != nil {
 		tb.Fatal(err)
 	}

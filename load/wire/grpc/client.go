@@ -26,6 +26,8 @@ var (
 	_ wire.Mux    = (*Client)(nil)
 	_ wire.Pacer  = (*Client)(nil)
 	_ wire.Pinger = (*Client)(nil)
+
+	_ wire.StreamLimiter = (*Client)(nil)
 )
 
 // Client returns a new client, ready for a connection. It is for templates of NewTemplate.
@@ -51,6 +53,9 @@ func (c *Client) Output() []byte { return c.below.Output() }
 
 // Wrote tells that the first n bytes of Output were written.
 func (c *Client) Wrote(n int) { c.below.Wrote(n) }
+
+// PeerStreams returns how many calls the peer allows at once; see wire.StreamLimiter.
+func (c *Client) PeerStreams() int { return c.below.PeerStreams() }
 
 // Free returns how many calls may begin now.
 func (c *Client) Free() int {

@@ -153,6 +153,14 @@ func (c *Client) Free() int {
 	return max(0, min(c.allowed-c.open, int(maxStreamNumber-c.next)/2+1))
 }
 
+// PeerStreams returns how many exchanges the peer allows at once; see wire.StreamLimiter.
+func (c *Client) PeerStreams() int {
+	if c.peerStreams >= maxStreams {
+		return 0
+	}
+	return c.peerStreams
+}
+
 // Begin begins an exchange; see wire.Mux.
 func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 	switch {

@@ -11,6 +11,7 @@ import { dimensions, figures } from "./figures";
 import { header, switches } from "./header";
 import { histories, type Past } from "./history";
 import { latency } from "./latency";
+import { loaded } from "./loaded";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
 import { slowest } from "./slowest";
 import { steps } from "./steps";
@@ -35,6 +36,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["agents", "section.agents", agents],
   ["slowest", "section.slowest", slowest],
   ["figures", "section.figures", figures],
+  ["loaded", "section.loaded", loaded],
   ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
   ["dimensions", "section.dimensions", dimensions],
