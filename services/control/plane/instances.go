@@ -147,7 +147,7 @@ func (p *Plane) Overdue(items []*catalog.Item) []bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, item := range items {
-		overdue[n] = p.presence.isOverdue(item.Path, item.Resource.(*resource.Instance).Holder)
+		overdue[n] = p.presence.isOverdue(item.Path)
 	}
 	return overdue
 }
@@ -181,10 +181,8 @@ func (p *Plane) Pulse() resource.Pulse {
 	return p.liveness.Pulse()
 }
 
-// learnOfInstances has the presence follow what instances there are.
+// learnOfInstances has the presence follow what instances there are. p.mu is held.
 func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := p.now()
 	for _, d := range deltas {
 		one := d.New

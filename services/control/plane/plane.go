@@ -195,8 +195,11 @@ func (p *Plane) take(b store.Batch) {
 			p.log.Warn("the store has what is no resource", "key", key, "error", err)
 		}
 	})
+	// At once: what replicas tell may be of instances that are removed or taken over in this batch.
+	p.mu.Lock()
 	p.learnOfReplicas(b)
 	p.learnOfInstances(deltas)
+	p.mu.Unlock()
 	p.detectDuplicateReplica(b.Events)
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {

@@ -29,8 +29,8 @@ type presence struct {
 	replicas map[string]time.Duration // others: when each last gave a sign of life
 	gone     map[string]bool          // those that give none, whose instances are watched here
 	held     map[string]map[string]holding
-	silent   map[string]*markSet // by replica, this one's too: what the store has of its instances that are overdue
-	departed map[string]time.Duration
+	silent   map[string]*markSet      // by replica, this one's too: what the store has of its instances that are overdue
+	departed map[string]time.Duration // instances that were overdue, and when they were removed
 
 	late  markSet         // this replica's instances that are overdue, by the last look
 	heard map[string]beat // heartbeats of other replicas' instances, which their holders have yet to be told of
@@ -73,6 +73,7 @@ func (p *presence) learn(path string, before, after *resource.Instance, now time
 	if before != nil {
 		from = before.Holder
 	}
+	overdue := p.isOverdue(path)
 	if before != nil && (after == nil || after.Holder != before.Holder) {
 		delete(p.held[from], path)
 		if len(p.held[from]) == 0 {
@@ -82,7 +83,7 @@ func (p *presence) learn(path string, before, after *resource.Instance, now time
 	}
 	switch {
 	case after == nil:
-		if p.isOverdue(path, from) {
+		if overdue {
 			p.departed[path] = now
 		}
 		p.forget(path)
@@ -194,14 +195,21 @@ func (p *presence) orphans() map[string]string {
 	return orphans
 }
 
-// isOverdue tells whether an instance of a holder is overdue. One that is not known was removed since its reader
-// read it.
-func (p *presence) isOverdue(path, holder string) bool {
+// isOverdue tells whether an instance is overdue. One that its reader read before it was removed still is. One that is not
+// known is new: its reader is ahead.
+func (p *presence) isOverdue(path string) bool {
 	if p.liveness.Knows(path) {
 		return p.liveness.Overdue(path)
 	}
-	h, ok := p.held[holder][path]
-	return !ok || p.silent[holder].has(h.mark)
+	if _, removed := p.departed[path]; removed {
+		return true
+	}
+	for holder, instances := range p.held {
+		if h, ok := instances[path]; ok {
+			return p.silent[holder].has(h.mark)
+		}
+	}
+	return false
 }
 
 // overdue returns the paths of all that are, whoever holds them, in no order.

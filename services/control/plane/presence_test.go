@@ -225,7 +225,7 @@ func TestPresenceKeepsItsWord(t *testing.T) {
 		check := func() {
 			for _, m := range running() {
 				for path, i := range c.instances {
-					now := m.isOverdue(path, i.Holder)
+					now := m.isOverdue(path)
 					// A replica may learn late that one was heard, and that it no longer is.
 					if overdue[m][path] && !now && c.now-heard[path] > lease+2*time.Second {
 						t.Fatalf("at %v, %s shows %s of %s as healthy again, which was heard at %v", c.now, m.self, path, i.Holder, heard[path])
@@ -328,7 +328,7 @@ func TestBalanced(t *testing.T) {
 					c.settle(m, 1)
 					c.log = append(c.log, entry{replica: m.self, part: -1})
 				}
-				if n > part && m.isOverdue(path, "a") {
+				if n > part && m.isOverdue(path) {
 					t.Fatalf("%s: overdue at %v", name, m.self)
 				}
 			}
@@ -336,6 +336,41 @@ func TestBalanced(t *testing.T) {
 		if got, ok := c.instances[path]; !ok || got.Holder != "a" || got.Version != 1 {
 			t.Errorf("%s: %+v, want it as it was registered", name, got)
 		}
+	}
+}
+
+// TestReaders: to whoever reads instances before or after this replica learns of a change, who was overdue is so, and
+// who is new is not.
+func TestReaders(t *testing.T) {
+	p := newPresence("a", livenessOf())
+	p.began = true
+	i := resource.Instance{Holder: "a", TTL: 10, Change: resource.Change{Version: 1}}
+	p.learn("silent", nil, &i, 0)
+	p.learn("alive", nil, &i, time.Minute)
+	other := i
+	other.Holder = "b"
+	p.learn("elsewhere", nil, &other, 0)
+	set := marksOf([]string{"elsewhere"})
+	for part, marks := range set {
+		p.setSilent("b", part, marks)
+	}
+	p.look(time.Minute)
+	for _, path := range []string{"silent", "alive", "elsewhere"} {
+		one := &i
+		if path == "elsewhere" {
+			one = &other
+		}
+		p.learn(path, one, nil, time.Minute)
+		if got, want := p.isOverdue(path), path != "alive"; got != want {
+			t.Errorf("%s was removed, and is overdue: %v", path, got)
+		}
+	}
+	p.learn("silent", nil, &i, time.Minute)
+	if p.isOverdue("silent") || p.isOverdue("new") {
+		t.Error("who is new, or here again, is overdue")
+	}
+	if p.look(time.Minute + 2*departedTime); len(p.departed) > 0 {
+		t.Errorf("%v are kept", p.departed)
 	}
 }
 

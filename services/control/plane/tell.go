@@ -47,15 +47,13 @@ func parseOverdueKey(key string) (replica string, part int, ok bool) {
 	return replica, part, ok && cut && len(digit) == 1 && part >= 0
 }
 
-// learnOfReplicas takes what replicas tell.
+// learnOfReplicas takes what replicas tell. p.mu is held.
 func (p *Plane) learnOfReplicas(b store.Batch) {
 	// What comes after a pause may have been on its way for as long as the pause.
 	late := p.Age()
 	if late < delayShown {
 		late = 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	now := p.now()
 	for _, e := range b.Events {
 		if name, ok := cutKey(e.Key, replicaPrefix); ok && !e.Removed && name != p.self {
