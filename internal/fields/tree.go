@@ -17,6 +17,7 @@ import (
 
 	"dyno/internal/nearest"
 	"dyno/internal/nesting"
+	"dyno/internal/textfile"
 )
 
 // Bounds of a file. They keep the YAML parser, which recurses and takes time
@@ -172,6 +173,11 @@ func ParseTree(src []byte, c *Collector) *Node {
 		at(1, 1, "the file is larger than 1 MiB", "")
 		return nil
 	}
+	src, err := textfile.Decode("", src)
+	if fault := (*textfile.Fault)(nil); errors.As(err, &fault) {
+		at(fault.Line, fault.Column, fault.Problem, fault.Hint)
+		return nil
+	}
 	if line, problem := textFault(src); problem != "" {
 		at(line, 1, problem, "")
 		return nil
@@ -207,18 +213,15 @@ func textFault(src []byte) (line int, problem string) {
 	for i := 0; i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
 		switch {
-		case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f:
-			return line, "the line is not UTF-8 text"
+		case r < ' ' && r != '\t' && r != '\n', r == 0x7f:
+			return line, "a control character"
 		case i-start >= MaxLine:
 			return line, "the line is longer than 64 KiB"
-		case r == '\n', r == '\r':
+		case r == '\n':
 			if line++; line > MaxLines {
 				return line, fmt.Sprintf("more than %d lines", MaxLines)
 			}
 			start = i + size
-			if r == '\r' && start < len(src) && src[start] == '\n' {
-				start, size = start+1, size+1
-			}
 		}
 		i += size
 	}

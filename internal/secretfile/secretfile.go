@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"dyno/internal/textfile"
 )
 
 // maxBytes bounds a file.
@@ -84,6 +86,9 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	case len(text) > maxBytes:
 		return nil, fmt.Errorf("%s: is too large: must have %d bytes at most", path, maxBytes)
+	}
+	if text, err = textfile.TrimMark(path, text); err != nil {
+		return nil, err
 	}
 	if text = bytes.TrimRight(text, "\r\n"); len(text) == 0 {
 		return nil, fmt.Errorf("%s: is empty: write the secret into it, or do not name it", path)

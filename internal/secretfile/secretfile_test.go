@@ -50,7 +50,10 @@ func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for _, c := range []struct{ text, want, fault string }{
 		{"s\r\n\n", "s", ""},
-		{" s ", " s ", ""}, // spaces may be part of it
+		{" s ", " s ", ""},             // spaces may be part of it
+		{"\xef\xbb\xbfs\r", "s", ""},   // editors put a mark before it
+		{"\x80\xff\n", "\x80\xff", ""}, // and it need not be text
+		{"\xff\xfes\x00", "", path + ":1:1: the text is UTF-16"},
 		{"", "", path + ": is empty"},
 		{"\n", "", path + ": is empty"},
 		{strings.Repeat("s", maxBytes+1), "", "must have 1048576 bytes at most"},

@@ -300,6 +300,14 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("paths are not relative to the file: %q, %q", v.Load.Request.BodyFile, v.Target.Dir)
 	}
 
+	// The file means the same whatever its lines end in, with a byte order mark or without.
+	for _, end := range []string{"\r\n", "\r"} {
+		path = write("ends.yaml", "\xef\xbb\xbf"+strings.ReplaceAll(strings.ReplaceAll(form, "%", "body"), "\n", end))
+		if again, err := ReadFile(path, Options{}); err != nil || again.Name != "x" || again.Variants[0].Load.Request.BodyFile != v.Load.Request.BodyFile {
+			t.Errorf("line ends %q: %v", end, err)
+		}
+	}
+
 	var faults *fields.Faults
 	path = write("nobody.yaml", strings.ReplaceAll(form, "%", "none"))
 	if _, err = ReadFile(path, Options{}); !errors.As(err, &faults) || faults.Faults[0].Line != 3 {

@@ -3,10 +3,10 @@ package protocols
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/textfile"
 	"dyno/load/feed"
 	"dyno/load/pace"
 	"dyno/load/rpc"
@@ -27,7 +27,7 @@ const (
 func (l call) encode(method rpc.Method, plain bool, seed uint64) (messages [][]byte, err error) {
 	text, field := l.Message, "message"
 	if l.MessageFile != "" {
-		content, err := os.ReadFile(l.MessageFile)
+		content, err := textfile.Read(l.MessageFile, textfile.MaxBytes)
 		if err != nil {
 			return nil, fmt.Errorf("load.call.message_file: %w", err)
 		}

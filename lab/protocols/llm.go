@@ -1,7 +1,6 @@
 package protocols
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"crypto/tls"
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -177,11 +177,10 @@ func readPrompts(name string) (prompts []prompt, err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	objects := strings.EqualFold(filepath.Ext(name), ".jsonl")
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxPromptLine)
+	lines := textfile.NewScanner(name, f, maxPromptLine)
 	size := 0
-	for number := 1; lines.Scan(); number++ {
-		line := bytes.TrimSpace(lines.Bytes())
+	for lines.Scan() {
+		line, number := bytes.TrimSpace(lines.Bytes()), lines.Line()
 		if len(line) == 0 {
 			continue
 		}
@@ -204,7 +203,7 @@ func readPrompts(name string) (prompts []prompt, err error) {
 		prompts = append(prompts, p)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	if len(prompts) == 0 {
 		return nil, fmt.Errorf("%s: there are no prompts in it", name)

@@ -140,12 +140,29 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// Prompts are the same whatever their lines end in, with a byte order mark or without.
+func TestPromptFileForms(t *testing.T) {
+	for _, text := range []string{"a\n\n b\nc", "\xef\xbb\xbfa\r\n\r\n b\r\nc\r\n", "a\r\rb\rc\r"} {
+		file := filepath.Join(t.TempDir(), "a.txt")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readPrompts(file)
+		if err != nil || len(got) != 3 || got[0].Prompt != "a" || got[1].Prompt != "b" || got[2].Prompt != "c" {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
 func TestPromptFileFaults(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"a.txt", "\n \n", "there are no prompts in it"},
 		{"a.jsonl", `{"prompt":"a"}` + "\n{\n", "a.jsonl:2: "},
 		{"a.jsonl", `{"prompt":"a","messages":[]}` + "\n" + `{"prompt":"a","messages":[{}]}`, "a.jsonl:1: want either prompt or messages"},
 		{"a.jsonl", `{"prompt":"a","max_tokens":-1}`, "a.jsonl:1: max_tokens -1"},
+		{"a.jsonl", `{"prompt":"a"}` + "\r\n{\r\n", "a.jsonl:2: "},
+		{"a.txt", "a\rb\xe9", "a.txt:2:2: the byte 0xe9 is not UTF-8"},
+		{"a.txt", "\xff\xfea\x00", "a.txt:1:1: the text is UTF-16"},
 	} {
 		file := filepath.Join(t.TempDir(), test.name)
 		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/textfile"
 	"dyno/services/control/access"
 	"dyno/services/control/dns"
 	"dyno/services/control/format"
@@ -129,7 +130,7 @@ func (c Config) book() (*access.Book, error) {
 	if c.Principals == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(c.Principals)
+	text, err := textfile.Read(c.Principals, textfile.MaxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("principals: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 	"dyno/load/wire/http1"
@@ -186,7 +187,7 @@ func readBounded(name string, most int) ([]byte, error) {
 	case len(bytes.TrimSpace(src)) == 0:
 		return nil, errors.New(name + ": the file is empty")
 	}
-	return src, nil
+	return textfile.TrimMark(name, src) // the rest may be of another encoding, as logs are
 }
 
 // lineAt returns the line of an offset in a text.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/fields"
+	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -91,11 +92,11 @@ func headersOf(texts []string) (headers []string, err error) {
 			headers = append(headers, text)
 			continue
 		}
-		content, err := ReadFile(name)
+		content, err := textfile.Read(name, maxInput)
 		if err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(content) {
+		for line := range strings.Lines(string(content)) {
 			if line = strings.TrimSpace(line); line != "" {
 				headers = append(headers, line)
 			}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"dyno/internal/textfile"
 )
 
 // A File is a parser whose rules are in a file, and are read again when that changes.
@@ -60,7 +62,7 @@ func (f *File) load() error {
 	if now.size > maxFile {
 		return fmt.Errorf("rules: %s: %d bytes: must be %d at most", f.path, now.size, maxFile)
 	}
-	text, err := os.ReadFile(f.path)
+	text, err := textfile.Read(f.path, maxFile)
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}

@@ -2,11 +2,11 @@ package program
 
 import (
 	"fmt"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/textfile"
 	"dyno/services/bot/intent"
 	"dyno/services/internal/command"
 )
@@ -32,7 +32,7 @@ harmonic mean. Behind them is each mistake.`,
 			if rules == "" || examples == "" {
 				return command.Misused(Name+" intents --help shows an example", "--rules and --examples must be given")
 			}
-			text, err := os.ReadFile(rules)
+			text, err := textfile.Read(rules, textfile.MaxBytes)
 			if err != nil {
 				return wrong(err)
 			}
@@ -40,7 +40,7 @@ harmonic mean. Behind them is each mistake.`,
 			if err != nil {
 				return wrong(fmt.Errorf("%s: %w", rules, err))
 			}
-			if text, err = os.ReadFile(examples); err != nil {
+			if text, err = textfile.Read(examples, textfile.MaxBytes); err != nil {
 				return wrong(err)
 			}
 			list, err := intent.ParseExamples(string(text))

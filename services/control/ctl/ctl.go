@@ -25,11 +25,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"dyno/internal/secretfile"
+	"dyno/internal/textfile"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
@@ -257,14 +257,7 @@ func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	if int64(len(text)) > limit {
 		return nil, fmt.Errorf("%s: has more than %d bytes", name, limit)
 	}
-	if !utf8.Valid(text) {
-		at := 0
-		for r, n := utf8.DecodeRune(text); r != utf8.RuneError || n > 1; r, n = utf8.DecodeRune(text[at:]) {
-			at += n
-		}
-		return nil, fmt.Errorf("%s: must be UTF-8, and is not at byte %d", name, at+1)
-	}
-	return text, nil
+	return text, textfile.Check(name, text)
 }
 
 // explain gives an error its exit code and a hint. All faults of a problem are in its

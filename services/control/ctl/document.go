@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"dyno/internal/nesting"
+	"dyno/internal/textfile"
 	"dyno/services/control/resource"
 )
 
@@ -63,6 +64,10 @@ func (d *parsed) fault(pointer, detail string) error {
 // parse reads the YAML documents of a file; JSON is YAML. A document that is a list of items,
 // as get writes it, is each of them. The error names every fault that can be found.
 func parse(file string, text []byte) ([]*parsed, error) {
+	text, err := textfile.Decode(file, text)
+	if err != nil {
+		return nil, err
+	}
 	nodes, err := parseYAML(text)
 	if err != nil {
 		var located yaml.Error
