@@ -205,6 +205,44 @@ func (d *descriptionOf) value() (value any, schema asJSON) {
 	return value, asJSON{"type": "object", "properties": schema, "required": slices.Sorted(maps.Keys(schema))}
 }
 
+// rules returns a schema without an example, of which a value has to be made.
+func (d *descriptionOf) rules(depth int) asJSON {
+	const all, scalars = 11, 7
+	n := d.r.IntN(all)
+	if depth > 2 {
+		n = d.r.IntN(scalars)
+	}
+	low := d.r.IntN(40) - 20
+	switch n {
+	case 0:
+		return asJSON{"type": "integer", "minimum": low, "maximum": low + 10, "exclusiveMinimum": d.r.IntN(2) == 0, "multipleOf": 1 + d.r.IntN(4)}
+	case 1:
+		return asJSON{"type": "number", "minimum": float64(low) / 8, "exclusiveMinimum": d.r.IntN(2) == 0, "maximum": float64(low)/8 + 0.5, "exclusiveMaximum": d.r.IntN(2) == 0}
+	case 2:
+		return asJSON{"type": "string", "minLength": d.r.IntN(9), "maxLength": 8 + d.r.IntN(3)}
+	case 3:
+		return asJSON{"type": "string", "pattern": choose(d.r, `^[a-z]{3}$`, `^\d+-(x|y)\w*$`, `^(ab)+c?$`, `[^a-z]`, `^\S+@\S+\.\w{2,}$`, `^v(?:0|[1-9]\d*)\.\d$`)}
+	case 4:
+		return asJSON{"type": "string", "format": choose(d.r, "date", "date-time", "uuid", "email", "ipv4", "byte")}
+	case 5:
+		return asJSON{"type": "integer", "maximum": low, "nullable": true}
+	case 6:
+		return asJSON{"type": "string", "enum": []any{word(d.r), word(d.r)}}
+	case 7:
+		return asJSON{"type": "array", "items": d.rules(depth + 1), "minItems": 1, "maxItems": 3}
+	case 8:
+		return asJSON{"allOf": []any{d.object(depth, "a"), d.object(depth, "b"), asJSON{"allOf": []any{d.object(depth, "c")}}}}
+	case 9:
+		return asJSON{choose(d.r, "oneOf", "anyOf"): []any{d.object(depth, "a"), d.object(depth, "b")}}
+	}
+	return d.object(depth, "a")
+}
+
+// object returns the rules of an object that has one property of this name.
+func (d *descriptionOf) object(depth int, name string) asJSON {
+	return asJSON{"type": "object", "required": []string{name}, "properties": asJSON{name: d.rules(depth + 1), "never" + name: asJSON{"type": "string", "readOnly": true}}}
+}
+
 func (d *descriptionOf) parameter(name string) asJSON {
 	value, schema := d.value()
 	p := asJSON{"name": name, "required": true, "schema": schema, "example": value}
@@ -235,6 +273,9 @@ func (d *descriptionOf) content() asJSON {
 		_, property := d.value()
 		if strings.Contains(kind, "urlencoded") { // of which the library knows no objects, and no allOf
 			_, property = d.scalar(false)
+		}
+		if strings.Contains(kind, "json") && d.r.IntN(2) == 0 {
+			property = d.rules(0)
 		}
 		properties[fmt.Sprintf("f%d", i)] = property
 	}
