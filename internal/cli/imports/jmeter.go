@@ -284,8 +284,12 @@ func (j *jmeter) rows(e *element) {
 		switch columns = strings.Split(names, ","); {
 		case e.prop("ignoreFirstLine") == "true" && slices.Equal(columns, strings.Split(first, delimiter)):
 		case e.prop("ignoreFirstLine") == "true":
-			leave("the first line of "+file+" has other names than the plan, and becomes a row", "name the columns there as in the plan, and remove columns from the experiment")
-			fallthrough
+			if _, rest, _ := strings.Cut(text, "\n"); d.source.Out != "" {
+				data.File = d.file(e.line, filepath.Base(file), []byte(rest))
+			} else {
+				leave("the first line of "+file+" has other names than the plan, and becomes a row", "write the experiment to a file by --out, or name the columns there as in the plan")
+			}
+			data.Columns = columns
 		default:
 			data.Columns = columns
 		}

@@ -204,7 +204,7 @@ func (s *jmeterSampler) url() {
 			}
 			name, value := s.j.textWhere(s.e.line, a.name, notInURL), s.j.textWhere(s.e.line, a.value, notInURL)
 			if a.encode {
-				name, value = jmeterEncode(s.text(a.name)), s.form(s.text(a.value)) // names are in UTF-8 always
+				name, value = formEncode(s.text(a.name)), s.form(s.text(a.value)) // names are in UTF-8 always
 			}
 			pairs = append(pairs, name+a.equals+value)
 		}
@@ -241,7 +241,7 @@ func (s *jmeterSampler) form(text string) string {
 		if !strings.HasPrefix(piece, markBegin) {
 			piece = string(s.bytes(piece))
 		}
-		b.WriteString(jmeterEncode(piece))
+		b.WriteString(formEncode(piece))
 	}
 	return b.String()
 }

@@ -269,7 +269,7 @@ func (j *jmeter) call(line int, p jmeterPart) string {
 		if all := arguments(d, arg(0)); strings.Contains(arg(0), markBegin) {
 			return d.mark("formencode(" + strings.Join(all, ", ") + ")")
 		}
-		return jmeterEncode(arg(0))
+		return formEncode(arg(0))
 	case "__urldecode":
 		if decoded, err := url.QueryUnescape(arg(0)); err == nil && !strings.Contains(arg(0), markBegin) {
 			return decoded
@@ -292,7 +292,7 @@ func jmeterSum(args []string) (sum string, is bool) {
 	return strconv.FormatInt(total, 10), len(args) > 1
 }
 
-// jmeterEncode encodes a text as forms do, which is what JMeter does in queries, too. Marks stay, as encoded ones.
-func jmeterEncode(text string) string {
+// formEncode encodes a text as forms do (URL Standard, 5.2). Marks stay, as encoded ones.
+func formEncode(text string) string {
 	return strings.NewReplacer("%2A", "*", "~", "%7E").Replace(url.QueryEscape(text))
 }

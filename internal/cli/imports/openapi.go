@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	paths "path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -58,12 +59,12 @@ func readOpenAPI(d *draft, src []byte) error {
 		made: map[*yaml.Node]bool{}, names: map[*yaml.Node]string{},
 	}
 	o.version = cmp.Or(o.text(o.root, "openapi"), o.text(o.root, "swagger"))
-	paths := o.get(o.root, "paths")
-	if paths == nil || paths.Kind != yaml.MappingNode {
+	all := o.get(o.root, "paths")
+	if all == nil || all.Kind != yaml.MappingNode {
 		return errors.New("this is no description of an API: it has no paths")
 	}
 	d.pass = true
-	for _, path := range o.entries(paths) {
+	for _, path := range o.entries(all) {
 		if !strings.HasPrefix(path.name, "/") {
 			continue // an extension
 		}
@@ -386,9 +387,10 @@ func (o *document) server(item, operation *yaml.Node) string {
 		return ""
 	case !strings.Contains(raw, "://"):
 		o.d.base = cmp.Or(o.d.base, "http://127.0.0.1:8080")
+		o.d.origin = cmp.Or(o.d.origin, o.d.base) // so that a server of an operation is another one
 		o.d.leave(at, "servers", "the description does not name the server: it is taken to be "+o.d.base, "name it by --url")
-		if raw != "" && !strings.HasPrefix(raw, "/") {
-			raw = "/" + strings.TrimPrefix(raw, "./")
+		if raw != "" {
+			raw = paths.Join("/", raw)
 		}
 	}
 	return strings.TrimSuffix(raw, "/")

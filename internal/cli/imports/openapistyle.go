@@ -6,7 +6,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/textproto"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -55,25 +54,14 @@ func (o *document) style(p *yaml.Node, in string) style {
 		case "pipes":
 			s.name = "pipeDelimited"
 		case "tsv":
-			s.delimiter = "%09"
+			s.delimiter = "\t"
 		}
 	}
 	switch s.name {
 	case "spaceDelimited":
-		if s.delimiter = "%20"; s.form {
-			s.delimiter = "+"
-		}
+		s.delimiter = " "
 	case "pipeDelimited":
-		s.delimiter = "%7C"
-	}
-	if in == "header" || in == "path" && s.delimiter != "," {
-		s.delimiter = map[string]string{"%20": " ", "%09": "\t", "%7C": "|"}[s.delimiter]
-		if s.delimiter == "" {
-			s.delimiter = ","
-		}
-		if in == "path" {
-			s.delimiter = percentEncode(s.delimiter, "")
-		}
+		s.delimiter = "|"
 	}
 	return s
 }
@@ -82,7 +70,7 @@ func (o *document) style(p *yaml.Node, in string) style {
 func (s style) encode(text string) string {
 	switch {
 	case s.form:
-		return strings.NewReplacer("%2A", "*", "~", "%7E").Replace(url.QueryEscape(text))
+		return formEncode(text)
 	case s.reserved:
 		return percentEncode(text, ":/?@!$'()*,;=")
 	}
@@ -117,7 +105,11 @@ func (p pair) text() string {
 	for _, part := range p.parts {
 		parts = append(parts, s.encode(part))
 	}
-	return name + "=" + strings.Join(parts, s.delimiter)
+	delimiter := s.delimiter
+	if delimiter != "," {
+		delimiter = s.encode(delimiter)
+	}
+	return name + "=" + strings.Join(parts, delimiter)
 }
 
 // scalarText returns a value that is neither an array nor an object as text. Of those, the specification says nothing within
@@ -215,6 +207,7 @@ func (o *document) list(s style, value any, encode func(string) string) string {
 // segment returns a parameter as it stands in a path.
 func (o *document) segment(s style, name string, value any) string {
 	encode := func(text string) string { return percentEncode(text, "") }
+	s.delimiter = percentEncode(s.delimiter, ",")
 	_, isArray := value.([]any)
 	members, isObject := value.(object)
 	switch s.name {
@@ -395,9 +388,6 @@ func (o *document) properties(value any, media, encoding *yaml.Node) (all []pair
 			s = style{name: "form", explode: true, delimiter: ",", line: o.line(media)}
 		}
 		s.form = !s.reserved
-		if s.name == "spaceDelimited" {
-			s.delimiter = "+"
-		}
 		_, isObject := m.value.(object)
 		if kind := o.text(e, "contentType"); isJSON(kind) && o.get(e, "style") == nil {
 			all = append(all, pair{m.name, s, []string{string(inJSON(m.value))}})
