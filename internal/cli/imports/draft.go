@@ -433,10 +433,12 @@ func exactPath(path string) string {
 func encodePath(path, form string, isEncoded func(c byte) bool) string {
 	var b strings.Builder
 	for i := 0; i < len(path); {
-		if m := oneMark.FindStringIndex(path[i:]); m != nil && m[0] == 0 {
-			b.WriteString(path[i : i+m[1]])
-			i += m[1]
-			continue
+		if strings.HasPrefix(path[i:], markBegin) { // only there, since long paths would take long otherwise
+			if m := oneMark.FindStringIndex(path[i:]); m != nil && m[0] == 0 {
+				b.WriteString(path[i : i+m[1]])
+				i += m[1]
+				continue
+			}
 		}
 		if isEncoded(path[i]) {
 			fmt.Fprintf(&b, form, path[i])

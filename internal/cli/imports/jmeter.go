@@ -121,6 +121,7 @@ type jmeter struct {
 	sampled   string              // the name of the sampler that is being read
 
 	closing, keeping int // samplers that close their connection, or keep it
+	visited          int // elements, each as often as loops have it
 }
 
 // A scope is what elements around a sampler say of it. Those closest to the sampler come first.
@@ -221,7 +222,11 @@ func (j *jmeter) declare(root *element) {
 		made := map[string]string{}
 		for _, a := range list.children {
 			name, value := a.prop("Argument.name"), a.raw("Argument.value")
-			if made[name] = j.text(a.line, value); strings.Contains(made[name], markBegin) {
+			if made[name] = j.text(a.line, value); len(made[name]) > maxInline && made[name] != value { // which may grow without end
+				j.d.leave(a.line, name, fmt.Sprintf("variables within variables make its value longer than %d bytes: they stay as they stand there", maxInline), "")
+				made[name] = value
+			}
+			if strings.Contains(made[name], markBegin) {
 				j.d.leave(a.line, name, "JMeter gives this variable one value for the whole run: "+value, "")
 			}
 		}
@@ -419,6 +424,10 @@ func (j *jmeter) cookies(e *element) {
 // element carries an element over, with what is below it.
 func (j *jmeter) element(e, below *element, s scope, grouped bool, depth int) {
 	d := j.d
+	if j.visited++; j.visited > maxElements {
+		d.leave(0, "loops", fmt.Sprintf("the plan has more than %d elements when they are written out", maxElements), "import a part of the plan")
+		return
+	}
 	switch e.name {
 	case "TestPlan":
 		j.tree(below, s, grouped, depth+1)
@@ -446,6 +455,9 @@ func (j *jmeter) element(e, below *element, s scope, grouped bool, depth int) {
 			times = 1
 		}
 		for range times {
+			if j.visited > maxElements {
+				break
+			}
 			j.tree(below, s, grouped, depth+1)
 		}
 	case "RandomController", "RandomOrderController", "InterleaveControl", "SwitchController", "ThroughputController", "IfController", "WhileController", "ForeachController", "CriticalSectionController", "RunTime":

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"dyno/load/scenario/template"
 )
 
 // A jmeterPart is a part of a text: as it stands, or a variable or function that JMeter replaces.
@@ -136,6 +138,10 @@ func always(string) bool { return true }
 func (j *jmeter) join(line int, parts []jmeterPart, inline func(value string) bool) string {
 	var b strings.Builder
 	for _, p := range parts {
+		if b.Len() > template.MaxText { // variables within variables make long texts of short ones
+			j.d.leave(line, "a text", fmt.Sprintf("it has more than %d bytes, and is cut off", template.MaxText), "")
+			break
+		}
 		switch {
 		case p.name == "":
 			b.WriteString(p.text)

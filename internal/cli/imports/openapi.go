@@ -133,7 +133,7 @@ type entry struct {
 
 // entries returns those of a mapping, in their order, with those that it merges in.
 func (o *document) entries(n *yaml.Node) []entry {
-	all := entriesOf(n, 0)
+	all := entriesOf(n)
 	for i := range all {
 		if p := o.of[all[i].value]; p != nil {
 			all[i].line = p.line
@@ -153,13 +153,18 @@ func (o *document) line(n *yaml.Node) int {
 	return n.Line
 }
 
-func entriesOf(n *yaml.Node, depth int) (all []entry) {
-	for ; n != nil && n.Kind == yaml.AliasNode && depth < maxDepth; depth++ {
+// entriesOf returns those of a mapping.
+func entriesOf(n *yaml.Node) []entry { return entriesWithin(n, map[*yaml.Node]bool{}) }
+
+// entriesWithin leaves out mappings that were seen before, since they have nothing more to merge in.
+func entriesWithin(n *yaml.Node, seen map[*yaml.Node]bool) (all []entry) {
+	for depth := 0; n != nil && n.Kind == yaml.AliasNode && depth < maxDepth; depth++ {
 		n = n.Alias
 	}
-	if n == nil || n.Kind != yaml.MappingNode || depth >= maxDepth {
+	if n == nil || n.Kind != yaml.MappingNode || seen[n] {
 		return nil
 	}
+	seen[n] = true
 	var merged []entry
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -168,10 +173,10 @@ func entriesOf(n *yaml.Node, depth int) (all []entry) {
 			all = append(all, entry{key.Value, value, key.Line})
 		case value.Kind == yaml.SequenceNode:
 			for _, from := range value.Content {
-				merged = append(merged, entriesOf(from, depth+1)...)
+				merged = append(merged, entriesWithin(from, seen)...)
 			}
 		default:
-			merged = append(merged, entriesOf(value, depth+1)...)
+			merged = append(merged, entriesWithin(value, seen)...)
 		}
 	}
 	for _, m := range merged {
@@ -184,7 +189,7 @@ func entriesOf(n *yaml.Node, depth int) (all []entry) {
 
 // own returns the value of a key as it stands in a mapping, or nil.
 func own(n *yaml.Node, key string) *yaml.Node {
-	for _, e := range entriesOf(n, 0) {
+	for _, e := range entriesOf(n) {
 		if e.name == key {
 			return e.value
 		}

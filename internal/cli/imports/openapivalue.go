@@ -118,24 +118,38 @@ func scalar(n *yaml.Node) any {
 	return text
 }
 
+// maxValues bounds the values of an example: aliases within aliases make many of few.
+const maxValues = 100_000
+
 // plain returns what a node says, as JSON has it.
-func plain(n *yaml.Node, depth int) any {
-	if n == nil || depth > maxDepth {
+func plain(n *yaml.Node) any {
+	left := maxValues
+	return plainWithin(n, 0, &left)
+}
+
+func plainWithin(n *yaml.Node, depth int, left *int) any {
+	if *left--; n == nil || depth > maxDepth || *left < 0 {
 		return nil
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return plain(n.Alias, depth+1)
+		return plainWithin(n.Alias, depth+1, left)
 	case yaml.MappingNode:
-		out := object{}
-		for _, e := range entriesOf(n, 0) {
-			out = out.set(e.name, plain(e.value, depth+1))
+		out, at := object{}, map[string]int{}
+		for _, e := range entriesOf(n) {
+			value := plainWithin(e.value, depth+1, left)
+			if i, is := at[e.name]; is { // which JSON may have twice, and the last one counts
+				out[i].value = value
+				continue
+			}
+			at[e.name] = len(out)
+			out = append(out, member{e.name, value})
 		}
 		return out
 	case yaml.SequenceNode:
 		out := []any{}
 		for _, item := range n.Content {
-			out = append(out, plain(item, depth+1))
+			out = append(out, plainWithin(item, depth+1, left))
 		}
 		return out
 	}
@@ -146,14 +160,14 @@ func plain(n *yaml.Node, depth int) any {
 type schema []*yaml.Node
 
 // schema returns those that hold of a value by a node.
-func (o *document) schema(n *yaml.Node) schema { return o.parts(n, nil) }
+func (o *document) schema(n *yaml.Node) schema { return o.parts(n, map[*yaml.Node]bool{}) }
 
-func (o *document) parts(n *yaml.Node, above []*yaml.Node) (all schema) {
+func (o *document) parts(n *yaml.Node, seen map[*yaml.Node]bool) (all schema) {
 	target := o.resolve(n)
-	if target == nil || len(above) > maxDepth || slices.Contains(above, target) {
+	if target == nil || seen[target] {
 		return nil
 	}
-	above = append(slices.Clip(above), target)
+	seen[target] = true
 	if n != target && n.Kind == yaml.MappingNode && len(n.Content) > len([]string{"$ref", "its value"}) && !strings.HasPrefix(o.version, "3.0") && !strings.HasPrefix(o.version, "2") {
 		all = append(all, n) // what stands next to a reference
 	}
@@ -161,11 +175,7 @@ func (o *document) parts(n *yaml.Node, above []*yaml.Node) (all schema) {
 	parts := o.get(target, "allOf")
 	if parts != nil && parts.Kind == yaml.SequenceNode {
 		for _, part := range slices.Backward(parts.Content) {
-			for _, p := range o.parts(part, above) {
-				if !slices.Contains(all, p) {
-					all = append(all, p)
-				}
-			}
+			all = append(all, o.parts(part, seen)...)
 		}
 	}
 	return all
@@ -216,15 +226,15 @@ func (o *document) kind(s schema) string {
 // sample returns the value of a parameter or of a content: its example, or one that its schema has or allows.
 func (o *document) sample(n *yaml.Node) any {
 	if e := own(n, "example"); e != nil {
-		return plain(o.resolve(e), 0)
+		return plain(o.resolve(e))
 	}
 	for _, e := range o.entries(o.get(n, "examples")) {
 		one := o.resolve(e.value)
 		if v := own(one, "value"); v != nil {
-			return plain(v, 0)
+			return plain(v)
 		}
 		if v := own(one, "dataValue"); v != nil {
-			return plain(v, 0)
+			return plain(v)
 		}
 		o.leave(e.line, e.name, "the example has no value in the description", "")
 	}
@@ -246,9 +256,9 @@ func (o *document) example(s schema, depth int) any {
 		switch {
 		case e == nil:
 		case key != "examples":
-			return plain(e, 0)
+			return plain(e)
 		case e.Kind == yaml.SequenceNode && len(e.Content) > 0:
-			return plain(e.Content[0], 0)
+			return plain(e.Content[0])
 		}
 	}
 	if choices := o.choices(s); len(choices) > 0 {
@@ -277,7 +287,7 @@ func (o *document) choices(s schema) (all []any) {
 		}
 		var these []any
 		for _, v := range e.Content {
-			these = append(these, plain(v, 0))
+			these = append(these, plain(v))
 		}
 		if first {
 			all, first = these, false
