@@ -10,6 +10,7 @@ import (
 	"math"
 	"mime/multipart"
 	"net/textproto"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/grafana/sobek"
 
+	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
 )
 
@@ -53,6 +55,7 @@ type k6Event struct {
 // A k6Part is a part of a form with files.
 type k6Part struct {
 	Name   string `json:"name"`
+	IsFile bool   `json:"isFile"`
 	Value  string `json:"value"`
 	File   string `json:"file"`
 	Type   string `json:"type"`
@@ -119,6 +122,9 @@ func readK6(d *draft, _ []byte) error {
 	}
 	d.k6Load(options, scenarios, steps)
 	d.k6Thresholds(options.Thresholds, lineOfKey(d.src, "thresholds", 0))
+	if !options.KeepsCookies {
+		d.leave(0, "cookies", "k6 forgets them at the end of each iteration, and users keep them", "noCookiesReset has k6 keep them, too")
+	}
 	if follows && options.MaxRedirects != 0 {
 		d.leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
 	}
@@ -160,7 +166,12 @@ func (d *draft) k6Steps(events, like []k6Event, once bool) {
 			d.k6Pause(e, other)
 			continue
 		}
-		step := d.add(e.request(d))
+		r, err := e.request(d)
+		if err != nil {
+			d.leave(e.Line, e.Method+" "+oneMark.ReplaceAllString(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")
+			continue
+		}
+		step := d.add(r)
 		if step == nil {
 			continue
 		}
@@ -207,7 +218,7 @@ var noValue = regexp.MustCompile(`\bundefined\b|\[object Object\]|\bNaN\b`)
 
 // varies tells whether two requests send something else.
 func varies(a, b *k6Event) bool {
-	return a.URL != b.URL || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
+	return a.URL != b.URL || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Parts, b.Parts) || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
 }
 
 // k6Pause adds a pause: a random one if it differs between iterations.
@@ -231,8 +242,13 @@ func inSeconds(s float64) time.Duration {
 }
 
 // request returns what an event sends.
-func (e *k6Event) request(d *draft) request {
-	r := request{line: e.Line, method: e.Method, url: e.URL, body: []byte(d.unquoteNumbers(e.Body))}
+func (e *k6Event) request(d *draft) (request, error) {
+	r := request{line: e.Line, method: e.Method, body: []byte(d.unquoteNumbers(e.Body))}
+	address, err := d.goURL(&r, e.URL)
+	if err != nil {
+		return r, err
+	}
+	r.url = address
 	if r.name = e.Name; r.name == "" && e.Group != "" {
 		path, _, _ := strings.Cut(e.URL, "?")
 		_, path, _ = strings.Cut(path, "://")
@@ -247,14 +263,72 @@ func (e *k6Event) request(d *draft) request {
 		r.body, _ = base64.StdEncoding.DecodeString(e.Base64) // which k6run.go has made
 	}
 	if len(e.Form) > 0 {
-		r.body = []byte(encodeForm(e.Form))
+		r.body = []byte(d.inForm(encodeForm(e.Form)))
 	}
 	if len(e.Parts) > 0 {
 		var kind string
 		r.body, kind = encodeParts(e.Parts)
-		r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+		if hasHeader(r.headers, "Content-Type") {
+			d.leave(e.Line, e.Method+" "+e.URL, "its field Content-Type does not name the boundary of its parts, which k6 draws at random", "")
+		} else {
+			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+		}
 	}
-	return r
+	return r, nil
+}
+
+// inForm puts expressions that are encoded for a form in the place of marks that were encoded.
+func (d *draft) inForm(text string) string {
+	return encodedMark.ReplaceAllStringFunc(text, func(m string) string {
+		i, err := strconv.Atoi(encodedMark.FindStringSubmatch(m)[1])
+		if err != nil || i >= len(d.marks) {
+			return m
+		}
+		if d.used == nil {
+			d.used = map[string]bool{}
+		}
+		d.used[d.marks[i]] = true
+		return d.mark("formencode(" + d.marks[i] + ")")
+	})
+}
+
+// goURL returns a URL as a client in Go sends it. A user in it becomes a header field.
+func (d *draft) goURL(r *request, raw string) (string, error) {
+	marks := []string{}
+	const place = "dynoMark"
+	plain := oneMark.ReplaceAllStringFunc(raw, func(m string) string {
+		marks = append(marks, m)
+		return fmt.Sprintf("%s%dx", place, len(marks)-1)
+	})
+	if strings.HasPrefix(plain, place) { // the host is not known
+		return raw, nil
+	}
+	u, err := url.Parse(plain)
+	if err != nil {
+		if parse := (*url.Error)(nil); errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return "", err
+	}
+	back := func(text string) string {
+		for i := len(marks) - 1; i >= 0; i-- {
+			text = strings.ReplaceAll(text, fmt.Sprintf("%s%dx", place, i), marks[i])
+		}
+		return text
+	}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		r.headers = append(r.headers, foreign.BasicAuth(u.User.Username()+":"+password))
+		u.User = nil
+	}
+	target := u.RequestURI()
+	if cleanPath(back(target)) != back(target) {
+		d.leave(r.line, r.method+" "+back(raw), "k6 sends the query as it stands; here what no URL may have is percent-encoded", "")
+	}
+	if u.Host == "" {
+		return back(target), nil
+	}
+	return back(strings.ToLower(u.Scheme) + "://" + u.Host + target), nil
 }
 
 // encodeParts returns a form with files, and its content type.
@@ -263,9 +337,9 @@ func encodeParts(parts []k6Part) (body []byte, kind string) {
 	w := multipart.NewWriter(&b)
 	_ = w.SetBoundary("dyno-form") // which is one
 	for _, p := range parts {
-		h := textproto.MIMEHeader{"Content-Disposition": {fmt.Sprintf("form-data; name=%q", p.Name)}}
+		h := textproto.MIMEHeader{"Content-Disposition": {strings.TrimSuffix(multipart.FileContentDisposition(p.Name, ""), `; filename=""`)}}
 		content := []byte(p.Value)
-		if p.File != "" {
+		if p.IsFile {
 			h = textproto.MIMEHeader{"Content-Disposition": {multipart.FileContentDisposition(p.Name, p.File)}, "Content-Type": {p.Type}}
 		}
 		if p.Base64 != "" {

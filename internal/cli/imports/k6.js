@@ -129,14 +129,43 @@
 
 	const leaveTag = (name) => __leave('tag ' + String(name), 'figures have no tags of their own', 'steps have names, which thresholds can refer to');
 	const isBytes = (v) => v instanceof ArrayBuffer || ArrayBuffer.isView(v);
+	const base64Of = (v) => __base64Bytes(v instanceof ArrayBuffer ? v : v.buffer.slice(v.byteOffset, v.byteOffset + v.byteLength));
+
+	// inGo writes a value as k6, a program in Go, writes it into a form.
+	function inGo(v) {
+		if (v === null || v === undefined) {
+			return '<nil>';
+		}
+		if (typeof v === 'number' && !Number.isInteger(v) && Math.abs(v) < 1e-4) {
+			return v.toExponential().replace(/e-(\d)$/, 'e-0$1');
+		}
+		if (Array.isArray(v)) {
+			return '[' + v.map(inGo).join(' ') + ']';
+		}
+		if (typeof v === 'object' && !unknowns.has(v)) {
+			return 'map[' + Object.keys(v).sort().map((k) => k + ':' + inGo(v[k])).join(' ') + ']';
+		}
+		return String(v);
+	}
+
+	// inCookie writes the value of a cookie as Go does.
+	function inCookie(v) {
+		const text = String(v).replace(/[^\x20-\x7e\ue000\ue001]|[";\\]/g, '');
+		return /[ ,]/.test(text) ? '"' + text + '"' : text;
+	}
 
 	function request(method, url, body, params) {
-		const event = {kind: 'request', method: String(method).toUpperCase(), headers: [], checks: [], extract: []};
+		const event = {kind: 'request', method: String(method), headers: [], checks: [], extract: []};
 		if (url !== null && typeof url === 'object' && !unknowns.has(url)) {
 			event.name = String(url.name);
 			url = url.url;
 		}
 		event.url = String(url);
+		if (Array.isArray(body) || typeof body === 'number' || typeof body === 'boolean') {
+			__leave(event.method + ' ' + event.url, 'the request is not sent: k6 refuses a body that is no text, object or bytes', 'JSON.stringify makes a text of it');
+			event.left = true;
+			return responseTo(event);
+		}
 		record(event);
 		for (const [key, value] of Object.entries(params || {})) {
 			if (value === null || value === undefined) {
@@ -149,7 +178,7 @@
 					}
 					break;
 				case 'cookies':
-					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + (v && v.value !== undefined ? v.value : v)).join('; ')});
+					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + inCookie(v && v.value !== undefined ? v.value : v)).join('; ')});
 					break;
 				case 'tags':
 					for (const [name, text] of Object.entries(value)) {
@@ -174,13 +203,19 @@
 			return responseTo(event);
 		}
 		if (isBytes(body)) {
-			event.base64 = __base64Bytes(body instanceof ArrayBuffer ? body : body.buffer);
+			event.base64 = base64Of(body);
 		} else if (typeof body === 'object' && !unknowns.has(body)) {
 			if (Object.values(body).some((v) => v && v.isFile)) {
 				event.parts = Object.entries(body).map(([name, v]) =>
-					v && v.isFile ? {name, file: v.filename, type: v.content_type, base64: isBytes(v.data) ? __base64Bytes(v.data) : undefined, value: isBytes(v.data) ? undefined : String(v.data)} : {name, value: String(v)});
+					v && v.isFile ? {name, isFile: true, file: v.filename, type: v.content_type, base64: isBytes(v.data) ? base64Of(v.data) : undefined, value: isBytes(v.data) ? undefined : String(v.data)} : {name, value: inGo(v)});
 			} else {
-				event.form = Object.entries(body).map(([name, v]) => ({name, value: String(v)}));
+				event.form = Object.keys(body).sort().flatMap((name) => (Array.isArray(body[name]) ? body[name] : [body[name]]).map((v) => ({name, value: inGo(v)})));
+				if (event.form.length === 0) {
+					event.body = '';
+				}
+				if (Object.values(body).flat().some((v) => v && v.isFile)) {
+					__leave('file in a list', 'k6 writes addresses of its memory in place of such a file', 'files are fields of their own');
+				}
 				if (!has('content-type')) {
 					event.headers.push({name: 'Content-Type', value: 'application/x-www-form-urlencoded'});
 				}
@@ -206,7 +241,7 @@
 			url: strings.reduce((all, s, i) => all + s + (i < values.length ? values[i] : ''), ''),
 			name: strings.join('x'),
 		}),
-		file: (data, filename, type) => ({isFile: true, data, filename: filename || 'file', content_type: type || 'application/octet-stream'}),
+		file: (data, filename, type) => ({isFile: true, data, filename: filename === undefined ? __mark('timestamp("ns")') : String(filename), content_type: type === undefined ? 'application/octet-stream' : String(type)}),
 		expectedStatuses: () => __leave('expectedStatuses', 'which statuses are failures is a matter of each step', 'status of a step names the expected ones'),
 		setResponseCallback: () => {},
 		cookieJar: () => new http.CookieJar(),

@@ -103,6 +103,13 @@ func TestThresholds(t *testing.T) {
 	for _, c := range []struct{ metric, text, want string }{
 		{"http_req_duration", "p(95)<500", "service.p95 < 500ms"},
 		{"http_req_duration", " p(99.9) <= 1500 ", "service.p999 <= 1500ms"},
+		{"http_req_duration", "p(100)<1000", "service.max < 1000ms"},
+		{"http_req_duration", "p(9.99)<5", "service.p0999 < 5ms"},
+		{"http_req_duration", "p(5)<5", "service.p05 < 5ms"},
+		{"http_req_duration", "p(90.0)<5", "service.p90 < 5ms"},
+		{"http_req_duration", "p(0)<5", ""},
+		{"http_req_duration", "p(99.9999999)<5", ""},
+		{"http_req_duration{expected_response:false}", "p(95)<5", ""},
 		{"http_req_duration", "avg<200", "service.mean < 200ms"},
 		{"http_req_duration", "med<100.5", "service.p50 < 100.5ms"},
 		{"http_req_duration{name:login}", "max<900", "service.max{step=login} < 900ms"},

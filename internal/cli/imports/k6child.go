@@ -23,8 +23,9 @@ func Role() process.Role {
 
 // A k6Task is what the process is given.
 type k6Task struct {
-	Source Source
-	Script []byte
+	File, Out  string // as in Source
+	AllowFiles bool   // as in Source
+	Script     []byte
 }
 
 // A k6Session is what the process has found.
@@ -47,7 +48,7 @@ func runTask(input []byte) ([]byte, error) {
 	if err := json.Unmarshal(input, &task); err != nil {
 		return nil, err
 	}
-	d := newDraft(task.Source)
+	d := newDraft(Source{Format: "k6", File: task.File, Out: task.Out, AllowFiles: task.AllowFiles})
 	d.src = task.Script
 	var s k6Session
 	if err := s.run(d); err != nil {
@@ -94,7 +95,7 @@ func (s *k6Session) run(d *draft) (err error) {
 
 // runScript runs the script in a process of its own, within its limits.
 func runScript(d *draft) (*k6Session, error) {
-	input, err := json.Marshal(k6Task{d.source, d.src})
+	input, err := json.Marshal(k6Task{File: d.source.File, Out: d.source.Out, AllowFiles: d.source.AllowFiles, Script: d.src})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type k6Options struct {
 	UserAgent    string                       `json:"userAgent"`
 	RPS          float64                      `json:"rps"`
 	MaxRedirects int                          `json:"maxRedirects"`
+	KeepsCookies bool                         `json:"noCookiesReset"`
 
 	text      json.RawMessage
 	scenarios []k6Scenario
@@ -344,7 +345,11 @@ func (d *draft) threshold(metric, text string) (string, error) {
 	}
 	suffix := ""
 	switch of[2] {
-	case "", "expected_response":
+	case "":
+	case "expected_response":
+		if strings.TrimSpace(of[3]) != "true" {
+			return "", errors.New("times of failed requests are not kept")
+		}
 	case "name":
 		step := strings.Trim(notInName.ReplaceAllString(of[3], "-"), "-.")
 		known := false
@@ -362,7 +367,7 @@ func (d *draft) threshold(metric, text string) (string, error) {
 	case of[1] == "http_req_duration":
 		figure := map[string]string{"avg": "mean", "med": "p50", "max": "max"}[m[1]]
 		if m[2] != "" {
-			figure = "p" + strings.ReplaceAll(m[2], ".", "")
+			figure = quantileName(m[2])
 		}
 		if figure != "" {
 			return fmt.Sprintf("service.%s%s %s %sms", figure, suffix, operator, bound), nil
@@ -375,6 +380,23 @@ func (d *draft) threshold(metric, text string) (string, error) {
 		return fmt.Sprintf("throughput%s %s %s/s", suffix, operator, bound), nil
 	}
 	return "", fmt.Errorf("dyno has no figure like %s of %s", m[1], of[1])
+}
+
+// quantileName returns the name of a figure at a percentile: two digits and then the decimals; "" if there is none.
+func quantileName(percentile string) string {
+	const mostDecimals = 5
+	p, err := strconv.ParseFloat(percentile, 64)
+	if err != nil || p <= 0 || p > 100 {
+		return ""
+	}
+	if p == 100 {
+		return "max"
+	}
+	whole, decimals, _ := strings.Cut(strconv.FormatFloat(p, 'f', -1, 64), ".")
+	if len(decimals) > mostDecimals {
+		return ""
+	}
+	return fmt.Sprintf("p%02s%s", whole, decimals)
 }
 
 // percent writes a share in percent.

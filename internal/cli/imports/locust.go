@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +26,9 @@ var locustSource string
 
 // A locustFile is what locust.py prints.
 type locustFile struct {
-	Users []locustUser `json:"users"`
-	Items []struct {
+	Users       []locustUser       `json:"users"`
+	Expressions []locustExpression `json:"expressions"`
+	Items       []struct {
 		Line int    `json:"line"`
 		What string `json:"what"`
 		Why  string `json:"why"`
@@ -33,7 +36,14 @@ type locustFile struct {
 	} `json:"items"`
 }
 
+// A locustExpression is what varies: an expression of a template, or after "?" the name of a variable.
+type locustExpression struct {
+	Text   string `json:"text"`
+	Number bool   `json:"number"`
+}
+
 type locustUser struct {
+	Fast   bool         `json:"fast"` // its client is FastHttpUser's
 	Name   string       `json:"name"`
 	Line   int          `json:"line"`
 	Weight float64      `json:"weight"`
@@ -58,7 +68,9 @@ type locustStep struct {
 	Query    [][2]string `json:"query"`
 	Form     [][2]string `json:"form"`
 	Body     string      `json:"body"`
-	JSON     bool        `json:"json"`
+	IsForm   bool        `json:"isForm"`
+	IsJSON   bool        `json:"isJSON"`
+	IsBytes  bool        `json:"isBytes"` // each character of the body is a byte
 	Auth     []string    `json:"auth"`
 	Follows  *bool       `json:"follows"`
 	Insecure bool        `json:"insecure"`
@@ -66,6 +78,7 @@ type locustStep struct {
 	Extract  []struct {
 		Variable string `json:"variable"`
 		JSON     string `json:"json"`
+		Header   string `json:"header"`
 	} `json:"extract"`
 }
 
@@ -91,9 +104,11 @@ func readLocust(d *draft, src []byte) error {
 	if err := json.Unmarshal(out, &f); err != nil {
 		return err
 	}
+	l := &locust{d, f.Expressions}
 	for _, i := range f.Items {
 		d.leave(i.Line, locustMark.ReplaceAllString(i.What, "…"), i.Why, i.Hint)
 	}
+	d.form = "formencode"
 	d.scenario.Cookies = true // as requests.Session keeps them
 	flows := len(f.Users)
 	for _, u := range f.Users {
@@ -103,7 +118,7 @@ func readLocust(d *draft, src []byte) error {
 	}
 	follows := false
 	for i := range f.Users {
-		d.locustUser(&f.Users[i], flows > 1)
+		l.user(&f.Users[i], flows > 1)
 		for _, t := range f.Users[i].Tasks {
 			for _, s := range t.Steps {
 				follows = follows || s.Pause == nil && s.Follows == nil
@@ -113,6 +128,7 @@ func readLocust(d *draft, src []byte) error {
 	if follows {
 		d.leave(0, "redirects", "locust follows them, and users of a scenario do not", "request the last address, or pass allow_redirects=False")
 	}
+	d.leave(0, "header fields", "locust adds User-Agent, Accept and Accept-Encoding of its own accord, which are not sent", "headers of the scenario are sent with each step")
 	const users = 10
 	d.load().Closed = &plan.Closed{Connections: users}
 	d.leave(0, "load", fmt.Sprintf("the file does not say how many users there are: %d for 10 s", users), "load.closed.connections and load.window are what --users and --run-time are for locust")
@@ -129,8 +145,15 @@ func (u *locustUser) single() bool {
 	return true
 }
 
-// locustUser adds the flows of a class of users: one, or one for each task.
-func (d *draft) locustUser(u *locustUser, inFlows bool) {
+// A locust reads what locust.py has found.
+type locust struct {
+	d           *draft
+	expressions []locustExpression
+}
+
+// user adds the flows of a class of users: one, or one for each task.
+func (l *locust) user(u *locustUser, inFlows bool) {
+	d := l.d
 	flow := func(name string, weight float64) {
 		if inFlows {
 			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
@@ -144,10 +167,10 @@ func (d *draft) locustUser(u *locustUser, inFlows bool) {
 	}
 	if u.single() {
 		flow(u.Name, u.Weight)
-		d.locustSteps(u, u.Start, "", true)
+		l.steps(u, u.Start, "", true)
 		for _, t := range u.Tasks {
 			before := len(d.steps())
-			d.locustSteps(u, t.Steps, t.Name, false)
+			l.steps(u, t.Steps, t.Name, false)
 			if steps := d.steps(); len(steps) > before {
 				if pause(); len(u.Tasks) > 1 {
 					steps[len(steps)-1].Weight = int(max(1, min(t.Weight, 1_000_000)))
@@ -162,8 +185,8 @@ func (d *draft) locustUser(u *locustUser, inFlows bool) {
 	}
 	for _, t := range u.Tasks {
 		flow(u.Name+"."+t.Name, u.Weight*t.Weight)
-		d.locustSteps(u, u.Start, "", true)
-		d.locustSteps(u, t.Steps, t.Name, false)
+		l.steps(u, u.Start, "", true)
+		l.steps(u, t.Steps, t.Name, false)
 		pause()
 		d.dropEmpty()
 	}
@@ -183,26 +206,67 @@ func (d *draft) dropEmpty() {
 	d.flow = len(d.scenario.Flows)
 }
 
-var locustMark = regexp.MustCompile("\ue002([^\ue002\ue003]*)\ue003")
+// Marks of locust.py, which are numbers of expressions.
+var (
+	locustMark  = regexp.MustCompile("\ue002(\\d+)\ue003")
+	locustValue = regexp.MustCompile("\"\ue002(\\d+)\ue003\"") // in JSON
+)
 
-// locustSteps adds requests and pauses.
-func (d *draft) locustSteps(u *locustUser, steps []locustStep, task string, once bool) {
+// expression returns what a mark stands for.
+func (l *locust) expression(number string) locustExpression {
+	if i, err := strconv.Atoi(number); err == nil && i < len(l.expressions) {
+		return l.expressions[i]
+	}
+	return locustExpression{Text: "?unknown"}
+}
+
+// text puts the draft's marks in the place of locust.py's.
+func (l *locust) text(line int, text string) string {
+	return locustMark.ReplaceAllStringFunc(text, func(m string) string {
+		expression := l.expression(locustMark.FindStringSubmatch(m)[1]).Text
+		if name, isUnknown := strings.CutPrefix(expression, "?"); isUnknown {
+			return l.d.variable(line, name, "", "")
+		}
+		return l.d.mark(expression)
+	})
+}
+
+// body returns what a request has as its content.
+func (l *locust) body(s *locustStep) string {
+	body := s.Body
+	if s.IsJSON {
+		body = locustValue.ReplaceAllStringFunc(body, func(m string) string {
+			if l.expression(locustValue.FindStringSubmatch(m)[1]).Number {
+				return m[1 : len(m)-1]
+			}
+			return m
+		})
+	}
+	if s.IsBytes {
+		var b strings.Builder
+		for _, r := range body {
+			if r > 0xff {
+				b.WriteRune(r)
+			} else {
+				b.WriteByte(byte(r))
+			}
+		}
+		body = b.String()
+	}
+	return l.text(s.Line, body)
+}
+
+// steps adds requests and pauses.
+func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool) {
+	d := l.d
 	for i := range steps {
 		s := &steps[i]
-		text := func(text string) string {
-			return locustMark.ReplaceAllStringFunc(text, func(m string) string {
-				expression := locustMark.FindStringSubmatch(m)[1]
-				if name, isUnknown := strings.CutPrefix(expression, "?"); isUnknown {
-					return d.variable(s.Line, name, "", "")
-				}
-				return d.mark(expression)
-			})
-		}
+		text := func(text string) string { return l.text(s.Line, text) }
 		if s.Pause != nil {
 			d.locustPause(*s.Pause)
 			continue
 		}
-		r := request{line: s.Line, name: cmp.Or(s.Name, task), method: s.Method, url: text(s.URL), body: []byte(text(s.Body))}
+		r := request{line: s.Line, name: cmp.Or(s.Name, task), method: s.Method, url: text(s.URL), body: []byte(l.body(s))}
 		if host := strings.TrimSuffix(u.Host, "/"); host != "" && !strings.Contains(r.url, "://") && d.source.URL == "" {
 			r.url = host + "/" + strings.TrimPrefix(r.url, "/")
 		}
@@ -223,18 +287,26 @@ func (d *draft) locustSteps(u *locustUser, steps []locustStep, task string, once
 			r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
 		}
 		if len(s.Query) > 0 {
-			r.url += "?" + encodeForm(pairs(s.Query))
+			separator := "?"
+			if strings.Contains(r.url, "?") {
+				separator = "&"
+			}
+			r.url += separator + encodeForm(pairs(s.Query))
 		}
 		kind := ""
-		if len(s.Form) > 0 {
+		switch {
+		case s.IsForm:
 			r.body, kind = []byte(encodeForm(pairs(s.Form))), "application/x-www-form-urlencoded"
-		} else if s.JSON {
-			kind = "application/json"
+		case s.IsJSON:
+			if kind = "application/json"; u.Fast && !hasHeader(r.headers, "Accept") {
+				r.headers = append(r.headers, plan.Header{Name: "Accept", Value: kind})
+			}
 		}
 		if kind != "" && !hasHeader(r.headers, "Content-Type") {
 			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
 		}
 		if len(s.Auth) == 2 {
+			r.headers = slices.DeleteFunc(r.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Authorization") })
 			r.headers = append(r.headers, foreign.BasicAuth(text(s.Auth[0])+":"+text(s.Auth[1])))
 		}
 		if s.Insecure {
@@ -246,7 +318,7 @@ func (d *draft) locustSteps(u *locustUser, steps []locustStep, task string, once
 		}
 		step.Once, step.Status = once, s.Status
 		for _, x := range s.Extract {
-			d.extract(step, plan.Extraction{Variable: variableName(x.Variable), JSON: x.JSON})
+			d.extract(step, plan.Extraction{Variable: variableName(x.Variable), JSON: x.JSON, Header: x.Header})
 		}
 	}
 }

@@ -1,14 +1,19 @@
 # Reads a locustfile from standard input without running it, and prints what its users do as JSON.
 #
-# Values are texts, numbers, lists and dicts of Python. What varies is text between MARK characters: a template's
-# expression, or the name of a variable after "?".
+# Values are texts, numbers, lists and dicts of Python. What varies is the number of an expression between BEGIN and END:
+# of a template, or after "?" the name of a variable.
 import ast
 import json
+import re
 import sys
+from urllib.parse import quote
 
 BEGIN, END = "\ue002", "\ue003"
 METHODS = {"get", "post", "put", "patch", "delete", "head", "options"}
+MOST_STEPS = 2000
 items = []
+expressions = []
+count = [0]
 
 
 class Unknown(Exception):
@@ -23,8 +28,25 @@ def source(node):
     return ast.unparse(node)
 
 
-def mark(expression):
-    return BEGIN + expression + END
+def mark(expression, number=False):
+    """The text that stands for what varies."""
+    e = {"text": expression, "number": number}
+    if e not in expressions:
+        expressions.append(e)
+    return BEGIN + str(expressions.index(e)) + END
+
+
+MARKED = re.compile(BEGIN + r"\d+" + END)
+
+
+def apart(text, change):
+    """The text, with a function applied to what stands between its marks."""
+    kept = MARKED.findall(text) + [""]
+    return "".join(change(part) + m for part, m in zip(MARKED.split(text), kept))
+
+
+class Text(str):
+    """The bytes of a literal, as a text of Latin-1."""
 
 
 class Names:
@@ -32,21 +54,38 @@ class Names:
 
     def __init__(self, outer=None):
         self.values = dict(outer.values) if outer else {}
+        self.send = outer.send if outer else None  # sends what a call of a client requests
 
     def value(self, node):
         match node:
             case ast.Constant(value=v) if isinstance(v, (str, int, float, bool)) or v is None:
                 return v
             case ast.Constant(value=v) if isinstance(v, bytes):
-                return v.decode("latin-1")
-            case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name):
+                return Text(v.decode("latin-1"))
+            case ast.Name(id=name):
                 if name in self.values:
                     return self.values[name]
                 raise Unknown(name)
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                if "self." + name in self.values:
+                    return self.values["self." + name]
+                raise Unknown("self." + name)
+            case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr="user"), attr=name) if "self." + name in self.values:
+                return self.values["self." + name]
+            case ast.Attribute(value=of, attr="headers"):
+                of = self.value(of)
+                if isinstance(of, Place) and of.path == "$":
+                    return Fields(of.request)
             case ast.JoinedStr(values=parts):
+                if any(isinstance(p, ast.FormattedValue) and (p.format_spec or p.conversion != -1) for p in parts):
+                    raise Unknown(source(node))
                 return "".join(self.text(p.value if isinstance(p, ast.FormattedValue) else p) for p in parts)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 a, b = self.value(left), self.value(right)
+                if isinstance(a, Place) or isinstance(b, Place):
+                    return self.text(left) + self.text(right)
+                if isinstance(a, dict) or isinstance(b, dict):
+                    raise Unknown(source(node))
                 return a + b if type(a) is type(b) else str(a) + str(b)
             case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right):
                 values = [self.text(v) for v in (right.elts if isinstance(right, ast.Tuple) else [right])]
@@ -54,17 +93,30 @@ class Names:
                 if len(parts) != len(values) + 1:
                     raise Unknown(source(node))
                 return "".join(p + v for p, v in zip(parts, values + [""]))
-            case ast.Dict(keys=keys, values=values) if all(keys):
-                return {self.text(k): self.value(v) for k, v in zip(keys, values)}
+            case ast.Dict(keys=keys, values=values):
+                out = {}
+                for k, v in zip(keys, values):
+                    v = self.value(v)
+                    if k is not None:
+                        out[self.value(k) if isinstance(k, ast.Constant) else self.text(k)] = v
+                    elif isinstance(v, dict):
+                        out.update(v)
+                    else:
+                        raise Unknown(source(node))
+                return out
             case ast.List(elts=elts) | ast.Tuple(elts=elts):
                 return [self.value(e) for e in elts]
             case ast.UnaryOp(op=ast.USub(), operand=v):
-                return -self.value(v)
+                v = self.value(v)
+                if isinstance(v, (int, float)):
+                    return -v
+            case ast.Subscript(value=ast.Attribute(value=ast.Name(id="os"), attr="environ"), slice=name):
+                return mark("?" + self.text(name))
             case ast.Call():
                 return self.call(node)
             case ast.Subscript(value=v, slice=i):
                 of, at = self.value(v), self.value(i)
-                if isinstance(of, Place):
+                if isinstance(of, (Place, Fields)):
                     return of.below(at)
                 if isinstance(of, (dict, list)):
                     try:
@@ -79,36 +131,71 @@ class Names:
             case "random.randint" | "randint" | "random.randrange" | "randrange" if len(args) == 2:
                 low, high = self.value(args[0]), self.value(args[1])
                 if isinstance(low, int) and isinstance(high, int):
-                    return mark("random_int(%d, %d)" % (low, high - ("range" in name)))
+                    return mark("random_int(%d, %d)" % (low, high - ("range" in name)), True)
             case "random.choice" | "choice" if len(args) == 1:
                 choices = self.value(args[0])
                 if isinstance(choices, list) and choices and all(isinstance(c, (str, int, float)) for c in choices):
                     return mark("random_choice(%s)" % ", ".join(json.dumps(str(c), ensure_ascii=False) for c in choices))
             case "uuid.uuid4" | "uuid4":
                 return mark("uuid()")
-            case "time.time":
-                return mark("timestamp()")
-            case "str" | "int" | "float" if len(args) == 1:
-                return self.value(args[0])
-            case "json.dumps" if len(args) == 1:
+            case "int" if len(args) == 1 and source(args[0]) == "time.time()":
+                return mark("timestamp()", True)
+            case "str" if len(args) == 1:
+                return self.text(args[0])
+            case "int" | "float" if len(args) == 1:
+                v = self.value(args[0])
+                if isinstance(v, (int, float)) or isinstance(v, str) and re.fullmatch(r"-?\d{1,15}", v):
+                    return int(v) if name == "int" else float(v)
+                if isinstance(v, str) and MARKED.fullmatch(v):
+                    return v
+            case "json.dumps" if len(args) == 1 and not node.keywords:
                 return dumps(self.value(args[0]))
             case "os.getenv" | "os.environ.get" if args:
                 if len(args) == 2:
+                    leave(node, source(node), "the environment may say another value than the one here")
                     return self.value(args[1])
                 return mark("?" + self.text(args[0]))
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("json", "get"):
+        if isinstance(node.func, ast.Attribute):
+            if self.send and is_client(node.func):
+                return Place(self.send(node))
             of = self.value(node.func.value)
-            if isinstance(of, Place) and (node.func.attr == "json" or len(args) >= 1):
-                return of if node.func.attr == "json" else of.below(self.value(args[0]))
+            match node.func.attr:
+                case "json" if isinstance(of, Place) and not args:
+                    return of
+                case "get" if isinstance(of, (Place, Fields)) and args:
+                    return of.below(self.value(args[0]))
+                case "format" if isinstance(of, str) and not node.keywords:
+                    parts = of.split("{}")
+                    if len(parts) == len(args) + 1 and not any(c in p for p in parts for c in "{}"):
+                        return "".join(p + v for p, v in zip(parts, [self.text(v) for v in args] + [""]))
+                case "encode" if isinstance(of, str) and not args:
+                    return of
         raise Unknown(source(node))
 
     def text(self, node):
         v = self.value(node)
         if isinstance(v, Place):
             return v.text()
-        if isinstance(v, (dict, list)) or v is None:
+        if isinstance(v, (dict, list, Fields)):
             raise Unknown(source(node))
-        return str(v)
+        return MARKED.sub(lambda m: mark(expressions[int(m[0][1:-1])]["text"]), str(v))
+
+
+places = {}  # a request and a place in its response: the variable
+
+
+def taken(request, kind, place, wanted):
+    """The mark of a variable that takes its value from a response. Two places have two variables."""
+    key = (id(request), kind, place)
+    if key not in places:
+        wanted = re.sub(r"\W", "_", wanted, flags=re.ASCII)
+        name, n = wanted, 1
+        while name in places.values():
+            n += 1
+            name = "%s_%d" % (wanted, n)
+        places[key] = name
+        request["extract"].append({"variable": name, kind: place})
+    return mark(places[key])
 
 
 class Place:
@@ -124,68 +211,167 @@ class Place:
         return Place(self.request, self.path + ("." + at if at.isidentifier() else "[%s]" % json.dumps(at)))
 
     def text(self, name=None):
-        name = name or "".join(c if c.isalnum() else "_" for c in self.path.split(".")[-1])
-        self.request["extract"].append({"variable": name, "json": self.path})
-        return mark(name)
+        return taken(self.request, "json", self.path, name or self.path.split(".")[-1])
+
+
+class Fields:
+    """The header fields of the response to a request."""
+
+    def __init__(self, request):
+        self.request = request
+
+    def below(self, name):
+        return taken(self.request, "header", str(name), str(name))
+
+
+def plain(v):
+    if isinstance(v, Place):
+        return v.text()
+    if isinstance(v, Fields):
+        raise Unknown("headers")
+    if isinstance(v, dict):
+        return {k: plain(x) for k, x in v.items()}
+    if isinstance(v, list):
+        return [plain(x) for x in v]
+    return v
 
 
 def dumps(v):
-    def plain(v):
-        if isinstance(v, Place):
-            return v.text()
-        if isinstance(v, dict):
-            return {k: plain(x) for k, x in v.items()}
-        if isinstance(v, list):
-            return [plain(x) for x in v]
-        return v
+    """JSON as Python writes it: what is not ASCII is escaped, but for marks."""
+    return json.dumps(plain(v)).replace("\\ue002", BEGIN).replace("\\ue003", END)
 
-    return json.dumps(plain(v), ensure_ascii=False)
+
+def pairs(v, node):
+    """Fields of a query or a form, as requests has them: None is left out, and a list is several fields."""
+    v = plain(v)
+    if isinstance(v, dict):
+        v = list(v.items())
+    if not isinstance(v, list) or not all(isinstance(p, (list, tuple)) and len(p) == 2 for p in v):
+        raise Unknown(source(node))
+    out = []
+    for key, values in v:
+        if isinstance(values, dict):
+            values = list(values)
+        for x in values if isinstance(values, list) else [values]:
+            if isinstance(x, (dict, list)):
+                raise Unknown(source(node))
+            if x is not None:
+                out.append([str(key), str(x)])
+    return out
+
+
+UNRESERVED = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+ESCAPED = re.compile("%[0-9A-Fa-f]{2}")
+
+
+def requoted(text, allowed):
+    """A part of a URL as requests sends it: what is illegal is encoded, and what is unreserved is not."""
+    isEncoded = len(ESCAPED.findall(text)) == text.count("%")
+    text = ESCAPED.sub(lambda m: m[0].upper(), text)
+    text = quote(text, safe=allowed + ("%" if isEncoded else ""))
+    return ESCAPED.sub(lambda m: chr(int(m[0][1:], 16)) if chr(int(m[0][1:], 16)) in UNRESERVED else m[0], text)
+
+
+def requoted_url(url):
+    """A URL as requests sends it. Dots in its path are resolved."""
+    url = url.split("#")[0]
+    begin = re.match(r"https?://[^/?]*|", url, re.I)[0]
+    path, mark, query = url[len(begin) :].partition("?")
+    out = []
+    for part in path.split("/"):
+        if part == "..":
+            out = out[: max(1, len(out) - 1)]
+        elif part != ".":
+            out.append(part)
+    if path.endswith(("/.", "/..")):
+        out.append("")
+    path = "/".join(out)
+    return begin + apart(path, lambda p: requoted(p, "!$&'()*+,;=:@/")) + mark + requoted_query(query)
+
+
+def requoted_query(query):
+    return apart(query, lambda p: requoted(p, "!$&'()*+,;=:@/?"))
+
+
+def is_client(f):
+    return f.attr in METHODS | {"request"} and source(f.value).split(".")[-1] == "client"
+
+
+class Left(Exception):
+    """A request that is not sent."""
 
 
 def request(call, names):
-    """A call of self.client, or None."""
+    """A call of self.client, or None. What it does not say for certain is not sent."""
     f = call.func
-    if not (isinstance(f, ast.Attribute) and f.attr in METHODS | {"request"} and source(f.value).endswith("client")):
+    if not (isinstance(f, ast.Attribute) and is_client(f)):
         return None
-    out = {"line": call.lineno, "method": f.attr.upper(), "url": "", "name": "", "headers": [], "form": [], "body": "", "extract": [], "status": ""}
+    out = {"line": call.lineno, "method": f.attr.upper(), "url": "", "name": "", "headers": [], "query": [], "form": [], "body": "", "extract": [], "status": ""}
     args = list(call.args)
-    given = {k.arg: k.value for k in call.keywords if k.arg}
-    if f.attr == "request" and args:
-        out["method"] = names.text(args.pop(0)).upper()
-    out["url"] = names.text(args[0] if args else given.pop("url"))
-    if len(args) > 1:
-        given.setdefault("data" if f.attr != "get" else "params", args[1])
-    query = []
+    if any(isinstance(a, ast.Starred) for a in args) or any(k.arg is None for k in call.keywords):
+        raise Unknown("an argument with *")
+    given = {k.arg: k.value for k in call.keywords}
+    if f.attr == "request":
+        out["method"] = names.text(args.pop(0) if args else given.pop("method")).upper()
+    if not args and "url" not in given:
+        raise Unknown("the URL")
+    out["url"] = requoted_url(names.text(args[0] if args else given.pop("url")))
+    for key, node in zip({"post": ["data", "json"], "put": ["data"], "patch": ["data"]}.get(f.attr, []), args[1:]):
+        given.setdefault(key, node)
+    if len(args) > 3 or len(args) > 1 and f.attr not in ("post", "put", "patch"):
+        raise Unknown("a further argument")
+    own = []
     for key, node in given.items():
-        try:
-            value = names.value(node)
-            if key == "name":
+        if key in ("catch_response", "stream", "context"):
+            continue
+        value = names.value(node)
+        if value is None:
+            continue
+        match key:
+            case "name":
                 out["name"] = value if isinstance(value, str) else ""
-            elif key == "headers":
-                out["headers"] = [[k, v.text() if isinstance(v, Place) else str(v)] for k, v in value.items()]
-            elif key == "params":
-                query = [[k, v.text() if isinstance(v, Place) else str(v)] for k, v in value.items()]
-            elif key == "json":
-                out["body"] = dumps(value)
-                out["json"] = True
-            elif key == "data":
-                if isinstance(value, dict):
-                    out["form"] = [[k, v.text() if isinstance(v, Place) else str(v)] for k, v in value.items()]
+            case "headers":
+                own = [[k, str(v)] for k, v in plain(value).items() if v is not None]
+            case "params":
+                if isinstance(value, str):
+                    out["url"] += ("&" if "?" in out["url"] else "?") + requoted_query(value)
                 else:
-                    out["body"] = str(value)
-            elif key == "auth" and isinstance(value, list) and len(value) == 2:
-                out["auth"] = [str(v) for v in value]
-            elif key == "allow_redirects" and value is False:
-                out["follows"] = False
-            elif key in ("catch_response", "allow_redirects", "stream"):
-                pass
-            elif key == "verify":
+                    out["query"] = pairs(value, node)
+            case "json":
+                out["json"] = dumps(value)
+            case "data":
+                if isinstance(value, (dict, list)):
+                    out["form"] = pairs(value, node)
+                    out["isForm"] = bool(value)
+                elif isinstance(value, str):
+                    out["body"] = value
+                    out["isBytes"] = isinstance(value, Text)
+                else:
+                    raise Unknown(source(node))
+            case "auth" if isinstance(value, list) and len(value) == 2:
+                out["auth"] = [str(v) for v in plain(value)]
+            case "cookies" if isinstance(value, dict):
+                own.append(["Cookie", "; ".join("%s=%s" % kv for kv in plain(value).items())])
+            case "allow_redirects":
+                if value is False:
+                    out["follows"] = False
+            case "verify":
                 out["insecure"] = value is False
-            else:
-                leave(node, key + "=" + source(node), "the experiment has no such setting for a request")
-        except Unknown as e:
-            leave(node, key + "=" + source(node), "what %s stands for is known only when the file runs: it is left out" % e)
-    out["query"] = query
+            case "timeout":
+                leave(node, "timeout=" + source(node), "the experiment has no such setting for a request", "load.timeout is for all")
+            case _:
+                raise Unknown(key + "=" + source(node))
+    session = names.values.get("self.client.headers", {})
+    fields = {k.lower(): k for k, _ in own}
+    out["headers"] = own + [[k, v] for k, v in session.items() if k.lower() not in fields]
+    if "auth" not in out and "self.client.auth" in names.values:
+        out["auth"] = names.values["self.client.auth"]
+    if out.get("json") is not None:
+        if not out["body"] and not out["form"]:
+            out["body"], out["isJSON"] = out["json"], True
+        del out["json"]
     return out
 
 
@@ -206,14 +392,26 @@ def think(node, names):
 class Walk:
     """What the statements of a function send, in their order."""
 
-    def __init__(self, names, functions):
-        self.names, self.functions, self.steps, self.depth = names, functions, [], 0
+    def __init__(self, names, methods, functions, order=()):
+        self.names, self.methods, self.functions, self.order, self.owner = names, methods, functions, order, None
+        self.steps, self.depth = [], 0
+        names.send = self.send
+
+    def send(self, call):
+        """The request of a call within an expression."""
+        r = self.add(call)
+        if r is None or r.get("left"):
+            raise Left()
+        return r
 
     def statements(self, body):
         for s in body:
             self.statement(s)
 
     def statement(self, s):
+        count[0] += 1
+        if len(self.steps) > MOST_STEPS or count[0] > 100 * MOST_STEPS:
+            raise Unknown("more than %d requests" % MOST_STEPS)
         match s:
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Global():
                 pass
@@ -250,10 +448,16 @@ class Walk:
                 for v in values:
                     self.names.values[name] = v
                     self.statements(body)
-            case ast.Try(body=body):
+            case ast.Try(body=body, orelse=orelse, finalbody=final):
                 self.statements(body)
+                self.statements(orelse)
+                self.statements(final)
+            case ast.Return(value=ast.Call() as call):
+                self.call(call)
             case ast.Return() | ast.Raise() | ast.Import() | ast.ImportFrom():
                 pass
+            case ast.Expr(value=ast.Await(value=ast.Call() as call)):
+                self.call(call)
             case _:
                 before = len(self.steps)
                 for below in ("body", "orelse"):
@@ -261,11 +465,14 @@ class Walk:
                 leave(s, source(s).splitlines()[0], "it is carried over once" if len(self.steps) > before else "this statement is not carried over")
 
     def add(self, call):
+        """Adds the request of a call, and returns it; None if it requests nothing."""
         try:
             r = request(call, self.names)
-        except (Unknown, KeyError) as e:
-            leave(call, source(call), "what %s stands for is known only when the file runs" % e, "write it out")
-            return {"extract": [], "status": ""}
+        except Left:
+            return {"extract": [], "status": "", "left": True}
+        except (Unknown, KeyError, AttributeError) as e:
+            leave(call, source(call), "the request is not sent: what %s stands for is known only when the file runs" % e, "write it out")
+            return {"extract": [], "status": "", "left": True}
         if r:
             self.steps.append(r)
         return r
@@ -274,27 +481,96 @@ class Walk:
         name = source(call.func)
         if self.add(call) is not None:
             return
+        try:
+            if self.called(name, call):
+                return
+            if isinstance(call.func, ast.Attribute):  # such as .json() of a request
+                before = len(self.steps)
+                try:
+                    self.names.value(call.func.value)
+                except Unknown:
+                    pass
+                if len(self.steps) > before:
+                    return
+        except Left:
+            return
+        if name.split(".")[0] in ("print", "logging", "logger") or name.endswith((".success", ".failure", ".interrupt", ".raise_for_status")):
+            return
+        if name.split(".")[-1] in METHODS | {"request", "rest", "rest_"}:
+            leave(call, source(call), "the request is not sent: dyno does not know this client")
+        else:
+            leave(call, source(call), "this call is not carried over")
+
+    def called(self, name, call):
+        """What a call other than of the client does, if it is known."""
+        first = name.split(".")[0]
         if name.endswith("sleep") and len(call.args) == 1:
             try:
                 seconds = float(self.names.value(call.args[0]))
                 self.steps.append({"line": call.lineno, "pause": [seconds, seconds]})
-                return
+                return True
             except (Unknown, TypeError, ValueError):
+                return False
+        if name.endswith("client.headers.update") and len(call.args) == 1:
+            try:
+                value = plain(self.names.value(call.args[0]))
+                self.names.values["self.client.headers"] = {**self.names.values.get("self.client.headers", {}), **{k: str(v) for k, v in value.items()}}
+                return True
+            except (Unknown, AttributeError):
+                return False
+        owners = []
+        if first == "self" and name.count(".") == 1:
+            owners = self.order
+        elif name.startswith("super().") and self.owner in self.order:
+            owners = self.order[self.order.index(self.owner) + 1 :]
+        elif first in self.order:
+            owners = self.order[self.order.index(first) :]
+        method = name.split(".")[-1]
+        for owner in owners:
+            if method in self.methods.get(owner, {}):
+                self.run(self.methods[owner][method], owner, call)
+                return True
+        if owners and name.startswith("super()"):
+            return True  # a base of locust's own does nothing
+        if name in self.functions:
+            self.run(self.functions[name], None, call)
+            return True
+        return name.startswith("super().") and method in ("__init__", "on_start", "on_stop")
+
+    def run(self, function, owner, call=None):
+        """Carries out a function, with what it is called with."""
+        if self.depth == 10:
+            leave(function, function.name, "its calls are nested too deep")
+            return
+        names = [a.arg for a in function.args.args]
+        if owner is not None and names:
+            names = names[1:]
+        defaults = dict(zip(names[len(names) - len(function.args.defaults) :], function.args.defaults)) if function.args.defaults else {}
+        given = {**defaults, **dict(zip(names, call.args if call else [])), **{k.arg: k.value for k in (call.keywords if call else []) if k.arg}}
+        bound = {}
+        for name in names:
+            try:
+                bound[name] = self.names.value(given[name])
+            except (Unknown, KeyError):
                 pass
-        if name.startswith("self.") and name[5:] in self.functions and self.depth < 10:
-            self.depth += 1
-            self.statements(self.functions[name[5:]].body)
-            self.depth -= 1
-            return
-        if name.split(".")[0] in ("print", "logging", "logger") or name.endswith((".success", ".failure", ".interrupt", ".raise_for_status")):
-            return
-        leave(call, source(call), "this call is not carried over")
+        kept, owner_before = dict(self.names.values), self.owner
+        for name in names:
+            self.names.values.pop(name, None)
+        self.names.values.update(bound)
+        self.depth, self.owner = self.depth + 1, owner
+        self.statements(function.body)
+        self.depth, self.owner = self.depth - 1, owner_before
+        after = self.names.values
+        self.names.values = {**kept, **{k: v for k, v in after.items() if k.startswith("self.")}}
 
     def assign(self, target, value):
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
-            name = target.attr
+            name = "self." + target.attr
         elif isinstance(target, ast.Name):
             name = target.id
+        elif source(target).endswith("client.auth") or re.fullmatch(r".*client\.headers\[.*\]", source(target)):
+            self.session(target, value)
+            return
         else:
             leave(target, source(target) + " = " + source(value), "this statement is not carried over")
             return
@@ -302,15 +578,34 @@ class Walk:
             r = self.add(value)
             if r is not None:
                 self.names.values[name] = Place(r)
+                if r.get("left"):
+                    self.names.values.pop(name)
                 return
         try:
             v = self.names.value(value)
             if isinstance(v, Place) and v.path != "$":
-                v = v.text(name)
+                v = v.text(name.removeprefix("self."))
             self.names.values[name] = v
+        except Left:
+            self.names.values.pop(name, None)
         except Unknown as e:
-            self.names.values[name] = mark("?" + name)
+            self.names.values[name] = mark("?" + name.removeprefix("self."))
             leave(value, name + " = " + source(value), "what %s stands for is known only when the file runs" % e, "give the variable a value in load.scenario.variables")
+
+    def session(self, target, value):
+        """What a client sends with each request from now on."""
+        try:
+            v = plain(self.names.value(value))
+            if isinstance(target, ast.Subscript):
+                self.names.values["self.client.headers"] = {**self.names.values.get("self.client.headers", {}), self.names.text(target.slice): str(v)}
+            elif isinstance(v, list) and len(v) == 2:
+                self.names.values["self.client.auth"] = [str(x) for x in v]
+            else:
+                raise Unknown(source(value))
+        except Left:
+            pass
+        except Unknown as e:
+            leave(value, source(target) + " = " + source(value), "what %s stands for is known only when the file runs: it is not sent" % e)
 
     def checks(self, body):
         for s in body:
@@ -341,54 +636,142 @@ def weight_of(decorator, names):
     return 1 if source(decorator).split(".")[-1] == "task" else 0
 
 
-def tasks_of(cls, names, classes, depth=0):
-    """The tasks of a class, each with its weight and its steps."""
-    functions = {s.name: s for s in cls.body if isinstance(s, ast.FunctionDef)}
-    names = Names(names)
-    explicit = None
-    for s in cls.body:
-        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
-            if s.targets[0].id == "tasks":
-                explicit = s.value
+class Classes:
+    """The classes of a file, and what they inherit from each other."""
+
+    def __init__(self, tree):
+        self.nodes, self.functions, self.aliases = {}, {}, {}
+        self.find(tree.body)
+        for s in ast.walk(tree):
+            if isinstance(s, ast.ImportFrom):
+                self.aliases.update({a.asname: a.name for a in s.names if a.asname})
+        for s in tree.body:
+            if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.functions[s.name] = s
+        self.methods = {name: {s.name: s for s in c.body if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))} for name, c in self.nodes.items()}
+
+    def find(self, body):
+        for s in body:
+            if isinstance(s, ast.ClassDef):
+                self.nodes.setdefault(s.name, s)
+                self.find(s.body)
+
+    def bases(self, name):
+        all = [source(b).split(".")[-1] for b in self.nodes[name].bases]
+        return [self.aliases.get(b, b) for b in all]
+
+    def order(self, name, depth=0):
+        """The class and those that it inherits from, in the order in which Python looks members up."""
+        if name not in self.nodes or depth > 20:
+            return [name]
+        lists = [self.order(b, depth + 1) for b in self.bases(name)] + [self.bases(name)]
+        out = [name]
+        while lists := [l for l in lists if l]:
+            for l in lists:
+                if not any(l[0] in other[1:] for other in lists):
+                    break
             else:
+                l = lists[0]
+            first = l[0]
+            out.append(first)
+            lists = [[x for x in l if x != first] for l in lists]
+        return out
+
+    def derives(self, name, *bases):
+        return any(b in bases for b in self.order(name)[1:])
+
+    def is_user(self, name):
+        return any(b not in self.nodes and b.endswith("User") for b in self.order(name)[1:])
+
+    def own(self, name):
+        """What the class itself assigns."""
+        out = {}
+        for s in self.nodes[name].body if name in self.nodes else []:
+            if isinstance(s, ast.Assign):
+                out.update({t.id: s.value for t in s.targets if isinstance(t, ast.Name)})
+            elif isinstance(s, ast.AnnAssign) and s.value is not None and isinstance(s.target, ast.Name):
+                out[s.target.id] = s.value
+        return out
+
+    def attribute(self, name, key):
+        for c in self.order(name):
+            if key in self.own(c):
+                return self.own(c)[key]
+        return None
+
+    def tasks(self, name, names, depth=0):
+        """The tasks of a class, as locust collects them: those of its bases, and its own. Each has an owner."""
+        found = []
+        if name not in self.nodes or depth > 20:
+            return found
+        for base in self.bases(name):
+            found += self.tasks(base, names, depth + 1)
+        node = self.own(name).get("tasks")
+        if isinstance(node, ast.Dict):
+            for k, v in zip(node.keys, node.values):
                 try:
-                    names.values[s.targets[0].id] = names.value(s.value)
-                except Unknown:
-                    pass
+                    found.append((source(k), int(names.value(v)), name))
+                except (Unknown, TypeError, ValueError):
+                    leave(v, "tasks: " + source(k), "what its weight is is known only when the file runs: it is 1")
+                    found.append((source(k), 1, name))
+        elif isinstance(node, (ast.List, ast.Tuple)):
+            found += [(source(k), 1, name) for k in node.elts]
+        elif node is not None:
+            leave(node, "tasks = " + source(node), "the tasks are known only when the file runs: they are not sent")
+        for s in self.nodes[name].body:
+            weights = [weight_of(d, names) for d in getattr(s, "decorator_list", [])]
+            if max(weights, default=0) > 0:
+                found.append((s.name, max(weights), name))
+        return found
+
+
+def tasks_of(name, names, classes, depth=0):
+    """The tasks of a class, each with its weight and its steps, and what it sends at its start."""
+    order = classes.order(name)
+    names = Names(names)
+    for c in reversed(order):
+        for key, node in classes.own(c).items():
+            try:
+                names.values["self." + key] = names.values[key] = names.value(node)
+            except Unknown:
+                pass
+    walk = lambda: Walk(names, classes.methods, classes.functions, order)
+
+    def steps(run):
+        w = walk()
+        try:
+            run(w)
+        except Unknown as e:
+            leave(classes.nodes[name], "class " + name, "it ends early: %s" % e)
+        return w.steps
+
+    def method(key):
+        return next(((c, classes.methods[c][key]) for c in order if key in classes.methods.get(c, {})), None)
+
     start, tasks = [], []
-    if "on_start" in functions:
-        w = Walk(names, functions)
-        w.statements(functions["on_start"].body)
-        start = w.steps
-    for name in ("on_stop", "teardown"):
-        if name in functions:
-            leave(functions[name], name, "nothing is sent after the load")
-    found = []
-    if isinstance(explicit, ast.Dict):
-        found = [(source(k), v.value if isinstance(v, ast.Constant) else 1) for k, v in zip(explicit.keys, explicit.values)]
-    elif isinstance(explicit, ast.List):
-        found = [(source(k), 1) for k in explicit.elts]
-    for s in cls.body:
-        weights = [weight_of(d, names) for d in getattr(s, "decorator_list", [])]
-        if max(weights, default=0) > 0:
-            found.append((s.name, max(weights)))
-    known = {**classes, **{s.name: s for s in cls.body if isinstance(s, ast.ClassDef)}}
-    for name, weight in found:
-        if name in known and depth < 5:
-            inner_start, inner = tasks_of(known[name], names, classes, depth + 1)
+    if found := method("on_start"):
+        start = steps(lambda w: w.run(found[1], found[0]))
+    for key in ("on_stop", "teardown"):
+        if found := method(key):
+            leave(found[1], key, "nothing is sent after the load")
+    if depth > 0 and classes.attribute(name, "wait_time") is not None:
+        leave(classes.attribute(name, "wait_time"), "wait_time of " + name, "pauses are those of the user")
+    for task, weight, owner in classes.tasks(name, names):
+        local = classes.methods.get(owner, {}).get(task)
+        if task in classes.nodes and depth < 5:
+            inner_start, inner = tasks_of(task, names, classes, depth + 1)
             start += inner_start
-            if any("Sequential" in source(b) for b in known[name].bases):
-                tasks.append({"name": name, "weight": weight, "steps": [s for t in inner for s in t["steps"]]})
+            if classes.derives(task, "SequentialTaskSet"):
+                tasks.append({"name": task, "weight": weight, "steps": [s for t in inner for s in t["steps"]]})
             else:
                 tasks += [{**t, "weight": t["weight"] * weight} for t in inner]
-            leave(known[name], "class " + name, "users stay in a set of tasks until it ends itself; here its tasks are tasks of the user")
-        elif name in functions or name in classes:
-            w = Walk(Names(names), functions)
-            w.names.values = names.values
-            w.statements(functions[name].body)
-            tasks.append({"name": name, "weight": weight, "steps": w.steps})
+            leave(classes.nodes[task], "class " + task, "users stay in a set of tasks until it ends itself; here its tasks are tasks of the user")
+        elif local is not None:
+            tasks.append({"name": task, "weight": weight, "steps": steps(lambda w: w.run(local, owner))})
+        elif task in classes.functions:
+            tasks.append({"name": task, "weight": weight, "steps": steps(lambda w: w.run(classes.functions[task], None))})
         else:
-            leave(cls, "task " + name, "it is not in this file")
+            leave(classes.nodes[name], "task " + task, "it is not in this file: it is not sent")
     return start, tasks
 
 
@@ -401,7 +784,7 @@ def main():
     except (ValueError, RecursionError, MemoryError) as e:
         sys.exit(str(e) or "the file is nested too deep")
     names = Names()
-    classes = {s.name: s for s in tree.body if isinstance(s, ast.ClassDef)}
+    classes = Classes(tree)
     users = []
     for s in tree.body:
         match s:
@@ -410,33 +793,42 @@ def main():
                     names.values[name] = names.value(value)
                 except Unknown as e:
                     leave(s, name, "what %s stands for is known only when the file runs" % e)
-            case ast.FunctionDef():
-                leave(s, "def " + s.name, "functions outside of users are not carried over")
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if s.decorator_list:
+                    leave(s, "def " + s.name, "functions of events are not carried over")
             case ast.ClassDef() if any("LoadTestShape" in source(b) for b in s.bases):
                 leave(s, "class " + s.name, "a shape of the load is computed when the file runs", "load.stages has rates that change")
             case ast.ClassDef() | ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
                 pass
             case _:
                 leave(s, source(s).splitlines()[0], "statements outside of users are not carried over")
-    for cls in classes.values():
-        bases = [source(b).split(".")[-1] for b in cls.bases]
-        if not any(b.endswith("User") for b in bases):
+    for cls in [s for s in tree.body if isinstance(s, ast.ClassDef)]:
+        if not classes.is_user(cls.name):
             continue
-        attributes = {t.id: s.value for s in cls.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)}
-        if "abstract" in attributes:
+        abstract = classes.own(cls.name).get("abstract")
+        if abstract is not None and source(abstract) != "False":
             continue
-        start, tasks = tasks_of(cls, names, classes)
-        user = {"name": cls.name, "line": cls.lineno, "weight": 1, "host": "", "think": [0, 0], "start": start, "tasks": tasks}
+        start, tasks = tasks_of(cls.name, names, classes)
+        user = {"name": cls.name, "line": cls.lineno, "weight": 1, "host": "", "think": [0, 0], "start": start, "tasks": tasks, "fast": classes.derives(cls.name, "FastHttpUser")}
         for key in ("weight", "fixed_count", "host"):
-            if key in attributes:
-                try:
-                    user["weight" if key == "fixed_count" else key] = names.value(attributes[key])
-                except Unknown as e:
-                    leave(attributes[key], key, "what %s stands for is known only when the file runs" % e)
-        if "wait_time" in attributes:
-            user["think"] = think(attributes["wait_time"], names)
+            node = classes.attribute(cls.name, key)
+            if node is None:
+                continue
+            try:
+                value = names.value(node)
+                if key == "fixed_count" and value:
+                    leave(node, "fixed_count", "the users are a share of all of them: the number is a weight")
+                if value is not None and (key != "fixed_count" or value):
+                    user["weight" if key == "fixed_count" else key] = value
+            except Unknown as e:
+                leave(node, key, "what %s stands for is known only when the file runs" % e)
+        node = classes.attribute(cls.name, "wait_time")
+        if node is not None:
+            user["think"] = think(node, names)
+        elif any("wait_time" in classes.methods.get(c, {}) for c in classes.order(cls.name)):
+            leave(cls, "wait_time of " + cls.name, "pauses are constant, or between two times: there is none", "give the steps think")
         users.append(user)
-    json.dump({"users": users, "items": items}, sys.stdout)
+    json.dump({"users": users, "items": items, "expressions": expressions}, sys.stdout)
 
 
 main()

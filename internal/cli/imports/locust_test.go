@@ -32,3 +32,37 @@ func TestLocustfilesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// What a class inherits does not depend on names of classes. What cannot be sent is listed as a request.
+func TestLocustClasses(t *testing.T) {
+	const begin = "from locust import HttpUser as Base, TaskSet, task\nimport secrets\n"
+	for _, c := range []struct{ text, sent, listed string }{
+		{"class A(Base):\n  abstract = True\n  @task\n  def a(self):\n    self.client.get('/a')\nclass B(A):\n  pass\n", "/a", ""},
+		{"class Mixin:\n  def on_start(self):\n    self.client.get('/start')\nclass B(Mixin, Base):\n  @task\n  def b(self):\n    self.client.get('/b')\n", "/start /b", ""},
+		{"class A(Base):\n  abstract = True\n  def on_start(self):\n    self.client.get('/a')\nclass B(A):\n  def on_start(self):\n    super().on_start()\n    self.client.get('/b')\n  @task\n  def c(self):\n    self.client.get('/c')\n", "/a /b /c", ""},
+		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    self.client.get(secrets.token_hex())\n", "/x", "the request is not sent"},
+		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    self.client.post('/y', files={'f': open('f')})\n", "/x", "the request is not sent"},
+		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    t = self.client.get(secrets.url()).json()['t']\n    self.client.get('/' + t)\n", "/x", "the request is not sent"},
+		{"def visit(user):\n  user.client.get('/f')\nclass A(Base):\n  tasks = [visit]\n", "/f", ""},
+		{"class A(Base):\n  @task\n  def a(self):\n    for i in range(50):\n     for j in range(50):\n      self.client.get('/x')\n", "/x", "it ends early"},
+	} {
+		r, err := readLocustfile(t, begin+c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		var sent []string
+		for line := range strings.Lines(string(r.Text)) {
+			if path, found := strings.CutPrefix(strings.TrimSpace(line), "path: "); found && !strings.Contains(strings.Join(sent, " "), path) {
+				sent = append(sent, path)
+			}
+		}
+		listed := ""
+		for _, i := range r.Items {
+			listed += i.What + ": " + i.Why + "\n"
+		}
+		if got := strings.Join(sent, " "); got != c.sent || !strings.Contains(listed, c.listed) || strings.Contains(listed, "is not sent:") && c.listed == "" {
+			t.Errorf("%s: %s, want %s; listed %s", c.text, got, c.sent, listed)
+		}
+	}
+}
