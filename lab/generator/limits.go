@@ -99,7 +99,7 @@ func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 	}
 	protocols.EachFile(p.Variant, allow)
 	if s := p.Variant.Load.Scenario; s != nil && len(s.Env) > 0 {
-		faults = append(faults, errors.New("load.scenario.env: the environment is that of the agent's owner"))
+		faults = append(faults, errors.New("load.scenario.env: the environment is that of the machine's owner"))
 	}
 	if call := p.Variant.Load.Call; call != nil {
 		for _, folder := range call.ImportPaths {
