@@ -253,7 +253,10 @@ func (p *Plane) settle() {
 			return
 		}
 		err := errors.Join(p.removeGone(f.gone), p.takeOver(f.orphans))
-		if err == nil {
+		switch {
+		case p.ctx.Err() != nil:
+			return
+		case err == nil:
 			pause = lookPeriod
 			continue
 		}
