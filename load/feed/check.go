@@ -34,8 +34,8 @@ func (c *checker) fault(line, column int, problem, hint string) {
 
 // faultIn reports a fault at a place in the row p.
 func (c *checker) faultIn(p []byte, offset int, problem, hint string) {
-	begin := bytes.LastIndexByte(p[:offset], '\n') + 1
-	line := c.line + bytes.Count(p[:begin], []byte("\n"))
+	begin := bytes.LastIndexByte(p[:offset], c.t.newline) + 1
+	line := c.line + c.lines(p[:begin])
 	c.fault(line, utf8.RuneCount(p[begin:offset])+1, problem, hint)
 }
 
@@ -43,7 +43,7 @@ func (c *checker) run() error {
 	c.begin()
 	for c.line = 1; c.at < len(c.t.data) && !c.over; {
 		n := c.row()
-		c.line += bytes.Count(c.t.data[c.at:c.at+n], []byte("\n"))
+		c.line += c.lines(c.t.data[c.at : c.at+n])
 		c.at += n
 	}
 	if len(c.faults) == 0 && c.t.Rows() == 0 {
@@ -56,8 +56,14 @@ func (c *checker) run() error {
 	return errors.Join(c.faults...)
 }
 
-// begin passes over a byte order mark.
+// lines counts the ends of lines.
+func (c *checker) lines(p []byte) int { return bytes.Count(p, []byte{c.t.newline}) }
+
+// begin passes over a byte order mark, and finds out what ends lines.
 func (c *checker) begin() {
+	if c.t.newline = '\n'; bytes.IndexByte(c.t.data, '\n') < 0 {
+		c.t.newline = '\r'
+	}
 	const mark = "\xef\xbb\xbf"
 	switch p := c.t.data; {
 	case bytes.HasPrefix(p, []byte(mark)):
@@ -103,7 +109,7 @@ func (c *checker) keep(n int) {
 // skip passes over the rest of the line of the row's byte n, and returns how far the next line is.
 func (c *checker) skip(n int) int {
 	rest := c.t.data[c.at:]
-	i := bytes.IndexByte(rest[n:], '\n')
+	i := bytes.IndexByte(rest[n:], c.t.newline)
 	if i < 0 {
 		return len(rest)
 	}
@@ -117,7 +123,7 @@ func (c *checker) tooLong() {
 
 func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 	switch {
-	case p[0] == '\n':
+	case p[0] == c.t.newline:
 		return 1, true
 	case p[0] == '\r' && len(p) > 1 && p[1] == '\n':
 		return 2, true
@@ -126,7 +132,7 @@ func (c *checker) csvRow(p []byte, final bool) (n int, empty bool) {
 		defer func() { c.over = c.over || len(c.faults) > before }() // without a header nothing can be said of the rows
 	}
 	var f flaw
-	c.fields, n, f = split(p, c.t.options.Delimiter, final, c.fields[:0])
+	c.fields, n, f = split(p, c.t.options.Delimiter, c.t.newline, final, c.fields[:0])
 	switch f {
 	case sound:
 		c.csvFields(p[:n])
@@ -218,7 +224,7 @@ func (c *checker) checkText(row []byte) bool {
 }
 
 func (c *checker) jsonLine(p []byte, final bool) (n int, empty bool) {
-	end := bytes.IndexByte(p, '\n')
+	end := bytes.IndexByte(p, c.t.newline)
 	switch {
 	case end >= 0:
 		n = end + 1

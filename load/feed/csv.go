@@ -23,8 +23,8 @@ const (
 // split finds the fields of the row that p begins with, and appends them to fields. It
 // returns how many bytes the row has, its line end included; or else a flaw and where
 // it is: with unclosed, the place of the opening quote. With final, the end of p is the
-// end of the file and may end a row.
-func split(p []byte, delimiter byte, final bool, fields []field) (_ []field, n int, f flaw) {
+// end of the file and may end a row. A newline of CR ends rows where the file has no LF.
+func split(p []byte, delimiter, newline byte, final bool, fields []field) (_ []field, n int, f flaw) {
 	for i := 0; ; {
 		begin := i
 		if i < len(p) && p[i] == '"' {
@@ -60,7 +60,7 @@ func split(p []byte, delimiter byte, final bool, fields []field) (_ []field, n i
 			return fields, i, unended
 		case p[i] == delimiter:
 			i++
-		case p[i] == '\n':
+		case p[i] == newline:
 			return fields, i + 1, sound
 		case p[i] != '\r':
 			return fields, i, trailing

@@ -95,7 +95,7 @@ func (c *Cursor) load() error {
 	if c.t.options.Format == CSV {
 		var n int
 		var f flaw
-		c.fields, n, f = split(c.row, c.t.options.Delimiter, end == c.t.end, c.fields[:0])
+		c.fields, n, f = split(c.row, c.t.options.Delimiter, c.t.newline, end == c.t.end, c.fields[:0])
 		if f != sound || n != len(c.row) || len(c.fields) != len(c.t.columns) {
 			return c.changed()
 		}

@@ -70,6 +70,14 @@ func TestRows(t *testing.T) {
 		rows             [][]string
 	}{
 		{
+			"lines that end in CR", "a.csv", "\xef\xbb\xbfuser,pass\rada,\"x\r1\"\rbob,y2\r", Options{},
+			[]string{"user", "pass"}, [][]string{{"ada", "x\r1"}, {"bob", "y2"}},
+		},
+		{
+			"JSON Lines that end in CR", "a.jsonl", "{\"a\":1}\r{\"a\":2}", Options{},
+			[]string{"a"}, [][]string{{"1"}, {"2"}},
+		},
+		{
 			"header", "a.csv", "user,pass\nada,x1\nbob,y2\n", Options{},
 			[]string{"user", "pass"}, [][]string{{"ada", "x1"}, {"bob", "y2"}},
 		},

@@ -25,8 +25,10 @@ type Table struct {
 	rows index
 	end  int64 // of the last row, in the file
 
-	data   []byte // the whole file
-	mapped bool   // data is a mapping of it
+	data    []byte // the whole file
+	newline byte   // ends rows, perhaps after a CR: LF, or CR in a file without any LF
+
+	mapped bool // data is a mapping of it
 }
 
 // An index holds where rows begin.
