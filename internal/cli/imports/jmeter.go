@@ -17,8 +17,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding/unicode"
-
 	"dyno/lab/plan"
 )
 
@@ -39,13 +37,6 @@ type element struct {
 
 // parseXML reads a file in XML.
 func parseXML(src []byte) (*element, error) {
-	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
-		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(src)
-		if err != nil {
-			return nil, fmt.Errorf("this is no XML: %w", err)
-		}
-		src = decoded
-	}
 	decoder := xml.NewDecoder(bytes.NewReader(src))
 	decoder.CharsetReader = decodeXML
 	root := &element{}

@@ -515,7 +515,7 @@ func decodeXML(name string, in io.Reader) (io.Reader, error) {
 	if c := charsetOf(name); c != nil {
 		return c.NewDecoder().Reader(in), nil
 	}
-	if strings.EqualFold(name, "us-ascii") || strings.HasPrefix(strings.ToLower(name), "utf-16") { // which was decoded before
+	if strings.EqualFold(name, "us-ascii") {
 		return in, nil
 	}
 	return nil, errors.New("the charset " + name + " is not known")
