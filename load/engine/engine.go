@@ -142,6 +142,9 @@ func (e *engine) unreachable() error {
 			u.Proxied = u.Proxied || errors.Is(u.Err, e)
 		}
 	}
+	if u.Err == nil { // none was refused, and none was opened until the end
+		u.Err = syscall.ETIMEDOUT
+	}
 	if wire.KindOf(u.Err) == wire.Generator {
 		return &Exhausted{Address: u.Address, Err: u.Err}
 	}

@@ -4,8 +4,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"dyno/load/engine/record"
 	"dyno/load/engine/socket"
+	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tcp"
@@ -193,5 +196,15 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 		if err := counts.Conserved(); err != nil {
 			t.Errorf("%+v: %v", counts, err)
 		}
+	}
+}
+
+// Where no connection was opened and none was refused either, the target has kept all waiting.
+func TestNobodyAnswers(t *testing.T) {
+	w := newIdleWorker(t)
+	w.subscribers = subscribe.New(nil, &subscribe.Worker{Sockets: w.sockets})
+	w.engine.workers = []*worker{w}
+	if err := w.engine.unreachable(); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Error(err)
 	}
 }
