@@ -38,8 +38,7 @@ type locustFile struct {
 
 // A locustExpression is what varies: an expression of a template, or after "?" the name of a variable.
 type locustExpression struct {
-	Text   string `json:"text"`
-	Number bool   `json:"number"`
+	Text string `json:"text"`
 }
 
 type locustUser struct {
@@ -206,11 +205,8 @@ func (d *draft) dropEmpty() {
 	d.flow = len(d.scenario.Flows)
 }
 
-// Marks of locust.py, which are numbers of expressions.
-var (
-	locustMark  = regexp.MustCompile("\ue002(\\d+)\ue003")
-	locustValue = regexp.MustCompile("\"\ue002(\\d+)\ue003\"") // in JSON
-)
+// locustMark matches marks of locust.py, which are numbers of expressions.
+var locustMark = regexp.MustCompile("\ue002(\\d+)\ue003")
 
 // expression returns what a mark stands for.
 func (l *locust) expression(number string) locustExpression {
@@ -234,14 +230,6 @@ func (l *locust) text(line int, text string) string {
 // body returns what a request has as its content.
 func (l *locust) body(s *locustStep) string {
 	body := s.Body
-	if s.IsJSON {
-		body = locustValue.ReplaceAllStringFunc(body, func(m string) string {
-			if l.expression(locustValue.FindStringSubmatch(m)[1]).Number {
-				return m[1 : len(m)-1]
-			}
-			return m
-		})
-	}
 	if s.IsBytes {
 		var b strings.Builder
 		for _, r := range body {
@@ -297,6 +285,9 @@ func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool
 		switch {
 		case s.IsForm:
 			r.body, kind = []byte(encodeForm(pairs(s.Form))), "application/x-www-form-urlencoded"
+			if u.Fast {
+				kind += "; charset=utf-8"
+			}
 		case s.IsJSON:
 			if kind = "application/json"; u.Fast && !hasHeader(r.headers, "Accept") {
 				r.headers = append(r.headers, plan.Header{Name: "Accept", Value: kind})

@@ -55,6 +55,7 @@ class Names:
     def __init__(self, outer=None):
         self.values = dict(outer.values) if outer else {}
         self.send = outer.send if outer else None  # sends what a call of a client requests
+        self.fast = outer.fast if outer else False  # the client is FastHttpUser's
 
     def value(self, node):
         match node:
@@ -238,7 +239,8 @@ def plain(v):
 
 def dumps(v):
     """JSON as Python writes it: what is not ASCII is escaped, but for marks."""
-    return json.dumps(plain(v)).replace("\\ue002", BEGIN).replace("\\ue003", END)
+    text = json.dumps(plain(v)).replace("\\ue002", BEGIN).replace("\\ue003", END)
+    return re.sub('"(' + MARKED.pattern + ')"', lambda m: m[1] if expressions[int(m[1][1:-1])]["number"] else m[0], text)
 
 
 def pairs(v, node):
@@ -258,6 +260,14 @@ def pairs(v, node):
             if x is not None:
                 out.append([str(key), str(x)])
     return out
+
+
+def flat(v, node):
+    """Fields of a form as FastHttpUser has them: each value is one text."""
+    v = plain(v)
+    if not isinstance(v, dict) or any(isinstance(x, (dict, list)) and BEGIN in json.dumps(x, ensure_ascii=False) for x in v.values()):
+        raise Unknown(source(node))
+    return [[str(k), str(x)] for k, x in v.items()]
 
 
 UNRESERVED = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -291,6 +301,25 @@ def requoted_url(url):
     return begin + apart(path, lambda p: requoted(p, "!$&'()*+,;=:@/")) + mark + requoted_query(query)
 
 
+def quoted_url(url):
+    """A URL as FastHttpUser sends it."""
+
+    def part(text):
+        parts = text.split("%")
+        for i in range(1, len(parts)):
+            digits = parts[i][:2]
+            if not re.fullmatch("[0-9A-Fa-f]{2}", digits):
+                if len(digits) == 2 and digits.isalnum():
+                    return quote(text, safe="!#$&'()*+,/:;=?@[]~")
+                parts[i] = "%" + parts[i]
+            else:
+                c = chr(int(digits, 16))
+                parts[i] = c + parts[i][2:] if c in UNRESERVED else "%" + parts[i]
+        return quote("".join(parts), safe="!#$%&'()*+,/:;=?@[]~")
+
+    return apart(url.split("#")[0], part)
+
+
 def requoted_query(query):
     return apart(query, lambda p: requoted(p, "!$&'()*+,;=:@/?"))
 
@@ -317,7 +346,7 @@ def request(call, names):
         out["method"] = names.text(args.pop(0) if args else given.pop("method")).upper()
     if not args and "url" not in given:
         raise Unknown("the URL")
-    out["url"] = requoted_url(names.text(args[0] if args else given.pop("url")))
+    out["url"] = (quoted_url if names.fast else requoted_url)(names.text(args[0] if args else given.pop("url")))
     for key, node in zip({"post": ["data", "json"], "put": ["data"], "patch": ["data"]}.get(f.attr, []), args[1:]):
         given.setdefault(key, node)
     if len(args) > 3 or len(args) > 1 and f.attr not in ("post", "put", "patch"):
@@ -333,7 +362,7 @@ def request(call, names):
             case "name":
                 out["name"] = value if isinstance(value, str) else ""
             case "headers":
-                own = [[k, str(v)] for k, v in plain(value).items() if v is not None]
+                own = [[k, str(v)] for k, v in plain(value).items() if v is not None or names.fast]
             case "params":
                 if isinstance(value, str):
                     out["url"] += ("&" if "?" in out["url"] else "?") + requoted_query(value)
@@ -343,7 +372,7 @@ def request(call, names):
                 out["json"] = dumps(value)
             case "data":
                 if isinstance(value, (dict, list)):
-                    out["form"] = pairs(value, node)
+                    out["form"] = flat(value, node) if names.fast else pairs(value, node)
                     out["isForm"] = bool(value)
                 elif isinstance(value, str):
                     out["body"] = value
@@ -394,7 +423,7 @@ class Walk:
 
     def __init__(self, names, methods, functions, order=()):
         self.names, self.methods, self.functions, self.order, self.owner = names, methods, functions, order, None
-        self.steps, self.depth = [], 0
+        self.steps, self.depth, self.looked = [], 0, set()
         names.send = self.send
 
     def send(self, call):
@@ -412,6 +441,24 @@ class Walk:
         count[0] += 1
         if len(self.steps) > MOST_STEPS or count[0] > 100 * MOST_STEPS:
             raise Unknown("more than %d requests" % MOST_STEPS)
+        before, self.looked = self.looked, set()
+        if isinstance(s, (ast.If, ast.While)):
+            self.look(s.test)
+        self.carry(s)
+        for e in [getattr(s, "iter", None)] + [i.context_expr for i in getattr(s, "items", [])] if hasattr(s, "body") else [s]:
+            self.look(e)
+        self.looked = before
+
+    def look(self, e):
+        """Adds the requests of an expression that was not understood as a whole."""
+        for call in ast.walk(e) if e is not None else []:
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and id(call) not in self.looked:
+                if is_client(call.func):
+                    self.add(call)
+                elif call.func.attr == "rest":
+                    leave(call, source(call), "the request is not sent: dyno does not know this client")
+
+    def carry(self, s):
         match s:
             case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Global():
                 pass
@@ -466,6 +513,8 @@ class Walk:
 
     def add(self, call):
         """Adds the request of a call, and returns it; None if it requests nothing."""
+        if isinstance(call.func, ast.Attribute) and is_client(call.func):
+            self.looked.add(id(call))
         try:
             r = request(call, self.names)
         except Left:
@@ -496,7 +545,7 @@ class Walk:
             return
         if name.split(".")[0] in ("print", "logging", "logger") or name.endswith((".success", ".failure", ".interrupt", ".raise_for_status")):
             return
-        if name.split(".")[-1] in METHODS | {"request", "rest", "rest_"}:
+        if name.split(".")[-1] in METHODS | {"request"}:
             leave(call, source(call), "the request is not sent: dyno does not know this client")
         else:
             leave(call, source(call), "this call is not carried over")
@@ -729,6 +778,7 @@ def tasks_of(name, names, classes, depth=0):
     """The tasks of a class, each with its weight and its steps, and what it sends at its start."""
     order = classes.order(name)
     names = Names(names)
+    names.fast = names.fast or classes.derives(name, "FastHttpUser")
     for c in reversed(order):
         for key, node in classes.own(c).items():
             try:

@@ -43,6 +43,8 @@ func TestLocustClasses(t *testing.T) {
 		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    self.client.get(secrets.token_hex())\n", "/x", "the request is not sent"},
 		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    self.client.post('/y', files={'f': open('f')})\n", "/x", "the request is not sent"},
 		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    t = self.client.get(secrets.url()).json()['t']\n    self.client.get('/' + t)\n", "/x", "the request is not sent"},
+		{"class A(Base):\n  @task\n  def a(self):\n    x = secrets.read(self.client.get('/x').text)\n    if self.client.get('/y').ok:\n      self.client.get('/z')\n    return self.client.get('/w').text\n", "/x /y /z /w", "x = secrets.read"},
+		{"class A(Base):\n  @task\n  def a(self):\n    self.client.get('/x')\n    with self.rest('POST', '/y') as r:\n      pass\n", "/x", "the request is not sent: dyno does not know this client"},
 		{"def visit(user):\n  user.client.get('/f')\nclass A(Base):\n  tasks = [visit]\n", "/f", ""},
 		{"class A(Base):\n  @task\n  def a(self):\n    for i in range(50):\n     for j in range(50):\n      self.client.get('/x')\n", "/x", "it ends early"},
 	} {

@@ -44,7 +44,7 @@ var locust = tool{
 	command: func(file string) []string { return []string{"python3", "-c", locustOnce, file} },
 	own: []omission{
 		{`accept-encoding: gzip, deflate(, br)?(, zstd)?`, "the import lists that it is not sent"},
-		{`user-agent: (python-requests|python-gevent-http-client|locust).*`, "it names itself"},
+		{`user-agent: python/gevent-http-client-.*`, "it names itself"},
 	},
 	general: func(i imports.Item) bool { return i.Line == 0 },
 }
