@@ -296,6 +296,17 @@ func TestLoadsOfNothing(t *testing.T) {
 	}
 }
 
+// Good requests that were carried into the window have no status of their own, and are not those without one.
+func TestLoadsOfCarried(t *testing.T) {
+	f := writtenLoad(t)
+	v := &f.Run.Variants[0]
+	v.Counts.Carried = rundir.Carried{Scheduled: 7, OK: 7}
+	v.Errors = checks.Failures(v.Counts)
+	if got := figuresIn(t, loadAs(t, f, "vegeta"), `^Status Codes\s+\[code:count\]\s+0:(\d+)  200:(\d+)`); got[0] != 340 || got[1] != 20_000 {
+		t.Errorf("%v without a status and with 200", got)
+	}
+}
+
 func inFormOfNothing(t *testing.T, f *rundir.Folder, due int64) {
 	for tool, sample := range map[string]string{"k6": "k6-refused.json", "oha": "oha.json", "vegeta-json": "vegeta-refused.json"} {
 		content, err := os.ReadFile(filepath.Join("testdata", "tools", sample))

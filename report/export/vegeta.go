@@ -46,7 +46,8 @@ func vegetaOf(l *load) *vegeta {
 	if total, mean, known := l.received(); known {
 		v.BytesIn = &vegetaBytes{total, mean}
 	}
-	without := v.Requests // a status
+	// Without a status are those that have none. Nobody keeps those of requests that were carried into the window.
+	without := v.Requests - l.Counts.Carried.OK
 	for _, code := range slices.Sorted(maps.Keys(v.StatusCodes)) {
 		without -= v.StatusCodes[code]
 		if n, err := strconv.Atoi(code); err == nil && n >= 400 && l.Errors.ByKind["status"] > 0 {
