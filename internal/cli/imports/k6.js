@@ -128,6 +128,8 @@
 	Math.random = draw;
 
 	const leaveTag = (name) => __leave('tag ' + String(name), 'figures have no tags of their own', 'steps have names, which thresholds can refer to');
+	const files = new WeakSet();
+	const isFile = (v) => v !== null && typeof v === 'object' && files.has(v);
 	const isBytes = (v) => v instanceof ArrayBuffer || ArrayBuffer.isView(v);
 	const base64Of = (v) => __base64Bytes(v instanceof ArrayBuffer ? v : v.buffer.slice(v.byteOffset, v.byteOffset + v.byteLength));
 
@@ -178,7 +180,7 @@
 					}
 					break;
 				case 'cookies':
-					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + inCookie(v && v.value !== undefined ? v.value : v)).join('; ')});
+					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + inCookie(v !== null && typeof v === 'object' && !unknowns.has(v) ? v.value : v)).join('; ')});
 					break;
 				case 'tags':
 					for (const [name, text] of Object.entries(value)) {
@@ -205,15 +207,15 @@
 		if (isBytes(body)) {
 			event.base64 = base64Of(body);
 		} else if (typeof body === 'object' && !unknowns.has(body)) {
-			if (Object.values(body).some((v) => v && v.isFile)) {
+			if (Object.values(body).some(isFile)) {
 				event.parts = Object.entries(body).map(([name, v]) =>
-					v && v.isFile ? {name, isFile: true, file: v.filename, type: v.content_type, base64: isBytes(v.data) ? base64Of(v.data) : undefined, value: isBytes(v.data) ? undefined : String(v.data)} : {name, value: inGo(v)});
+					isFile(v) ? {name, isFile: true, file: v.filename, type: v.content_type, base64: isBytes(v.data) ? base64Of(v.data) : undefined, value: isBytes(v.data) ? undefined : String(v.data)} : {name, value: inGo(v)});
 			} else {
 				event.form = Object.keys(body).sort().flatMap((name) => (Array.isArray(body[name]) ? body[name] : [body[name]]).map((v) => ({name, value: inGo(v)})));
 				if (event.form.length === 0) {
 					event.body = '';
 				}
-				if (Object.values(body).flat().some((v) => v && v.isFile)) {
+				if (Object.values(body).flat().some(isFile)) {
 					__leave('file in a list', 'k6 writes addresses of its memory in place of such a file', 'files are fields of their own');
 				}
 				if (!has('content-type')) {
@@ -241,7 +243,11 @@
 			url: strings.reduce((all, s, i) => all + s + (i < values.length ? values[i] : ''), ''),
 			name: strings.join('x'),
 		}),
-		file: (data, filename, type) => ({isFile: true, data, filename: filename === undefined ? __mark('timestamp("ns")') : String(filename), content_type: type === undefined ? 'application/octet-stream' : String(type)}),
+		file(data, filename, type) {
+			const file = {data, filename: filename === undefined ? __mark('timestamp("ns")') : String(filename), content_type: type === undefined ? 'application/octet-stream' : String(type)};
+			files.add(file);
+			return file;
+		},
 		expectedStatuses: () => __leave('expectedStatuses', 'which statuses are failures is a matter of each step', 'status of a step names the expected ones'),
 		setResponseCallback: () => {},
 		cookieJar: () => new http.CookieJar(),

@@ -57,6 +57,14 @@ func TestK6Generated(t *testing.T) {
 			return choose(r, text(), object(value), "JSON.stringify("+object(value)+")", "new Uint8Array([1, 2, 255]).buffer", "new Uint8Array([1, 2, 255]).subarray(1)",
 				"{f: http.file('a"+word(r)+"', 'n \"ü.txt', 'text/plain')}", "{f: http.file(new Uint8Array([0, 255]).buffer, 'b.bin')}", "null", "42", "[1, 2]", "{}")
 		}
+		// withBody returns a body and parameters: of parts without a content type, which would not have their boundary.
+		withBody := func() string {
+			content, more := body(), params()
+			if strings.Contains(content, "http.file") {
+				more = strings.ReplaceAll(more, "content-type", "x-b")
+			}
+			return content + ", " + more
+		}
 		var b strings.Builder
 		b.WriteString("import http from 'k6/http';\nimport { check, group, sleep } from 'k6';\n\nconst BASE = 'http://" + written + "';\nconst WORD = '" + word(r) + "';\n\nexport default function () {\n")
 		for range 1 + r.IntN(4) {
@@ -66,13 +74,13 @@ func TestK6Generated(t *testing.T) {
 			case 1:
 				fmt.Fprintf(&b, "  http.request('%s', %s, %s, %s);\n", choose(r, "GET", "get", "PURGE", "POST", "DELETE"), target(), text(), params())
 			case 2:
-				fmt.Fprintf(&b, "  http.batch([['POST', %s, %s, %s]]);\n", target(), body(), params())
+				fmt.Fprintf(&b, "  http.batch([['POST', %s, %s]]);\n", target(), withBody())
 			case 3:
 				fmt.Fprintf(&b, "  {\n    const r = http.post(%s, '{}');\n    check(r, { ok: (r) => r.status === 200 });\n    http.get(`${BASE}/items/${r.json('items.1.id')}?t=${r.json().token}`);\n  }\n", target())
 			case 4:
 				fmt.Fprintf(&b, "  group('g', () => { http.del(%s, %s, %s); });\n", target(), text(), params())
 			default:
-				fmt.Fprintf(&b, "  http.%s(%s, %s, %s);\n", choose(r, "post", "put", "patch"), target(), body(), params())
+				fmt.Fprintf(&b, "  http.%s(%s, %s);\n", choose(r, "post", "put", "patch"), target(), withBody())
 			}
 		}
 		b.WriteString("}\n")

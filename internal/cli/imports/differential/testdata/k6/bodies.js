@@ -19,5 +19,8 @@ export default function () {
   http.request('get', BASE + '/lower');
   http.get(BASE + '/list', { headers: { 'X-List': ['a', 'b'], 'X-Null': null } });
   http.batch({ a: BASE + '/batch' });
+  const token = http.post(BASE + '/login', '{}').json('token');
+  http.post(BASE + '/token', { t: token, u: `${token} x` }, { cookies: { c: token } });
+  http.post(BASE + '/token-part', { f: http.file(`${token}`, 'a.txt', 'text/plain') });
   sleep(0.1);
 }
