@@ -99,6 +99,7 @@ func (b *buffer) push(ctx context.Context, source uint64, payload []byte, pos po
 	switch {
 	case e.Seq <= b.floor: // and so is every earlier record
 		b.settled(e)
+		b.done.Broadcast()
 	case b.full(len(payload)):
 		b.bytes += len(payload) // drop subtracts it again
 		b.drop(e)
@@ -130,6 +131,7 @@ func (b *buffer) drop(e entry) {
 		return
 	}
 	b.reach(e)
+	b.done.Broadcast()
 }
 
 // settled counts an entry as delivered.
@@ -142,7 +144,6 @@ func (b *buffer) settled(e entry) {
 // reach notes that everything up to an entry is settled or dropped.
 func (b *buffer) reach(e entry) {
 	b.through, b.pos = e.through, e.pos
-	b.done.Broadcast()
 }
 
 // awaitSettled waits until every record up to a number is settled or dropped, or ctx is done. It
@@ -233,6 +234,7 @@ func (b *buffer) settle(seq uint64) {
 	}
 	b.room.Broadcast()
 	b.work.Broadcast()
+	b.done.Broadcast()
 }
 
 func (b *buffer) remove(e entry) {
