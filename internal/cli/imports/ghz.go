@@ -3,6 +3,7 @@ package imports
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
+	"dyno/results/mask"
 )
 
 // A ghzConfig is a file of settings of ghz. Names of its settings are those of its flags, in which case does not matter.
@@ -202,7 +204,7 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 	case c.DataFile != "":
 		call.MessageFile = d.relative(line("data-file"), c.DataFile)
 		if text, err := d.read(c.DataFile); err == nil && strings.Contains(text, "{{") {
-			d.leave(line("data-file"), "data-file", "templates of ghz have other names", "dyno help templates lists those that there are")
+			call.MessageFile, call.Message = "", d.ghzTemplates(line("data-file"), text)
 		}
 	default:
 		text := string(c.Data)
@@ -236,9 +238,33 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 		if strings.Contains(h.Value, "{{") {
 			d.leave(line("metadata"), h.Name, "metadata of a repeated call does not vary", "a scenario has metadata with templates")
 		}
+		if strings.HasSuffix(strings.ToLower(h.Name), "-bin") { // ghz takes bytes, and dyno their base64
+			h.Value = base64.RawStdEncoding.EncodeToString([]byte(h.Value))
+		}
 		call.Metadata = append(call.Metadata, plan.Header{Name: h.Name, Value: plan.Quote(h.Value)})
 	}
+	d.ghzCredentials(line("metadata"), call)
 	return nil
+}
+
+// ghzCredentials makes the call a step of a scenario if its metadata has credentials: only there may variables stand.
+func (d *draft) ghzCredentials(line int, call *plan.Call) {
+	isCredential := func(h plan.Header) bool { return mask.IsCredential(h.Name) }
+	if !slices.ContainsFunc(call.Metadata, isCredential) {
+		return
+	}
+	if call.BinaryFile != "" {
+		for _, h := range call.Metadata {
+			if isCredential(h) {
+				d.leave(line, h.Name, "this is a credential, which a call with a binary message cannot take from a file", "give load.call.metadata its value")
+			}
+		}
+		call.Metadata = slices.DeleteFunc(call.Metadata, isCredential)
+		return
+	}
+	step := d.step(line, call.Method)
+	step.Method, step.Message, step.MessageFile, step.Metadata = call.Method, call.Message, call.MessageFile, call.Metadata
+	call.Method, call.Message, call.MessageFile, call.Metadata = "", "", "", nil
 }
 
 // ghzTemplates puts templates in the place of ghz's. Messages are made before the load, from rows; what varies by call
@@ -247,7 +273,7 @@ func (d *draft) ghzTemplates(line int, text string) string {
 	if strings.Contains(text, "{{") {
 		d.leave(line, "data", "its templates are text here: messages are made before the load, and vary only with rows", "load.call.data has rows, and a scenario templates: see dyno help templates")
 	}
-	return plan.Quote(text)
+	return strings.ReplaceAll(text, "{{", `{\u007b`) // which JSON has in texts only; a stream of messages is no template
 }
 
 // ghzLoad makes the load: its connections are shared by the calls that are under way.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // written is the server's address in inputs and recordings. It is as long as any address of a real server. Some inputs have
@@ -220,11 +223,25 @@ func readRequest(in *bufio.Reader, out io.Writer) (r request, err error) {
 	return r, err
 }
 
-// call records a call of gRPC, and answers it with an empty message.
+// call records a call of gRPC, and answers it with an empty message; a method named Chat answers each message.
 func (s *server) call(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil {
-		return
+	w.Header().Set("Content-Type", "application/grpc")
+	w.Header().Set("Trailer", "Grpc-Status")
+	answer := make([]byte, 5)
+	isChat := strings.HasSuffix(r.URL.Path, "/Chat")
+	var body []byte
+	for frame := make([]byte, 5); ; {
+		if _, err := io.ReadFull(r.Body, frame); err != nil {
+			break
+		}
+		message := make([]byte, min(binary.BigEndian.Uint32(frame[1:]), maxBody))
+		if _, err := io.ReadFull(r.Body, message); err != nil {
+			return
+		}
+		if body = slices.Concat(body, frame, message); isChat {
+			_, _ = w.Write(answer) // the client may be gone
+			_ = http.NewResponseController(w).Flush()
+		}
 	}
 	kept := request{method: r.Method, target: r.RequestURI, body: framesOf(body)}
 	for name, values := range r.Header {
@@ -234,9 +251,9 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) {
 	}
 	kept.header = append(kept.header, "host: "+r.Host)
 	s.keep(kept)
-	w.Header().Set("Content-Type", "application/grpc")
-	w.Header().Set("Trailer", "Grpc-Status")
-	_, _ = w.Write(make([]byte, 5)) // an empty message; the client may be gone
+	if !isChat {
+		_, _ = w.Write(answer)
+	}
 	w.Header().Set("Grpc-Status", "0")
 }
 
@@ -247,10 +264,41 @@ func framesOf(body []byte) (text []byte) {
 		if end > len(body) {
 			break
 		}
-		text = fmt.Appendf(text, "compressed %d: %x\n", body[0], body[5:end])
+		message := body[5:end]
+		if body[0] == 1 { // how well it was compressed does not matter
+			if r, err := gzip.NewReader(bytes.NewReader(message)); err == nil {
+				if plain, err := io.ReadAll(io.LimitReader(r, maxBody)); err == nil {
+					message = plain
+				}
+			}
+		}
+		text = fmt.Appendf(text, "compressed %d: %x\n", body[0], inOrder(message))
 		body = body[end:]
 	}
 	return text
+}
+
+// inOrder returns a message of protocol buffers with its fields by number: any order means the same.
+func inOrder(message []byte) []byte {
+	type numbered struct {
+		number protowire.Number
+		bytes  []byte
+	}
+	var all []numbered
+	for rest := message; len(rest) > 0; {
+		number, _, n := protowire.ConsumeField(rest)
+		if n < 0 {
+			return message
+		}
+		all = append(all, numbered{number, rest[:n]})
+		rest = rest[n:]
+	}
+	slices.SortStableFunc(all, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	var out []byte
+	for _, f := range all {
+		out = append(out, f.bytes...)
+	}
+	return out
 }
 
 // An omission is a header field that is not compared. The pattern matches "name: value" as a whole.
@@ -265,7 +313,7 @@ var omitted = []omission{
 	{`transfer-encoding: .*`, "the body is compared, however it was framed"},
 	{`expect: .*`, "it is about how the body is sent"},
 	{`accept: \*/\*`, "it means the same as no such field (RFC 9110, 12.5.1)"},
-	{`user-agent: (dyno|curl|k6|Go-http-client|grpc-go|PostmanRuntime|python-requests|Apache-HttpClient)\b.*`, "each tool names itself"},
+	{`user-agent: (dyno|curl|k6|Go-http-client|grpc-go|grpc-dyno|PostmanRuntime|python-requests|Apache-HttpClient)\b.*`, "each tool names itself"},
 	{`te: trailers`, "each client of gRPC sends it"},
 	{`grpc-timeout: .*`, "it is the rest of a time limit"},
 	{`grpc-accept-encoding: .*`, "it is about the answer"},
