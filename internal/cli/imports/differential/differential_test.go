@@ -309,8 +309,18 @@ func texts(items []imports.Item) string {
 	return b.String()
 }
 
-// generatedInputs is how many inputs are generated for each format.
-const generatedInputs = 50
+// generatedInputs is how many inputs are generated for each format, and fewInputs how many with -short.
+const (
+	generatedInputs = 50
+	fewInputs       = 12
+)
+
+func inputs() int {
+	if testing.Short() && !*record {
+		return fewInputs
+	}
+	return generatedInputs
+}
 
 // compareGenerated compares what becomes of generated inputs: each is a file, with others that it names. They are small,
 // so a line of the import's list about one of its lines names the difference.
@@ -335,7 +345,7 @@ func (k *tool) compareGenerated(t *testing.T, file string, generate func(r *rand
 		t.Fatal(err)
 	}
 	var counts outcomes
-	for n := range generatedInputs {
+	for n := range inputs() {
 		files := generate(rand.New(rand.NewPCG(uint64(n), 1))) //nolint:gosec // the same each time
 		dir := t.TempDir()
 		for name, content := range files {
@@ -383,7 +393,7 @@ func (k *tool) compareKnown(t *testing.T, file string, generate func(r *rand.Ran
 		t.Fatal(err)
 	}
 	var counts outcomes
-	for n := range generatedInputs {
+	for n := range inputs() {
 		content, known := generate(rand.New(rand.NewPCG(uint64(n), 1))) //nolint:gosec // the same each time
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
@@ -423,5 +433,5 @@ func (o *outcomes) add(t *testing.T, name string, k *tool, dir, file, theirs str
 
 func (o *outcomes) log(t *testing.T, k *tool) {
 	t.Helper()
-	t.Logf("%s: %d generated inputs: %d equal, %d with listed differences, %d silent", k.format, generatedInputs, o.equal, o.different, o.silent)
+	t.Logf("%s: %d generated inputs: %d equal, %d with listed differences, %d silent", k.format, o.equal+o.different+o.silent, o.equal, o.different, o.silent)
 }

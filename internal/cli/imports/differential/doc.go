@@ -18,6 +18,6 @@
 // Recordings and logs say themselves what was sent: for those, tests generate what was sent, and the file from that.
 //
 // To add a format, write a file like vegeta_test.go: a tool, a test that calls compareFiles, and a test that calls
-// compareGenerated with a function that makes inputs. -short skips checking recordings against a tool in PATH;
+// compareGenerated with a function that makes inputs. -short takes a dozen inputs, and checks no recording against a tool in PATH;
 // scripts/nightly.sh imports installs the tools and checks them.
 package differential
