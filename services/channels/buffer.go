@@ -190,6 +190,13 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 	return out, nil
 }
 
+// hasQueued tells whether take need not wait, where the sink's window is the whole buffer.
+func (b *buffer) hasQueued() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next < b.sent.len() || b.queue.len() > 0
+}
+
 // await waits until there is something to hand out. It returns errDone if there never
 // will be, and the cause of ctx when ctx is done.
 func (b *buffer) await(ctx context.Context) error {

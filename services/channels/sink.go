@@ -535,7 +535,10 @@ func (s *fileSink) attempt(ctx context.Context, b *buffer, a *attempts) error {
 	if due := a.lastSync.Add(s.syncWithin); s.config.Sync == SyncInterval && s.written > s.size && due.Before(until) {
 		until = due
 	}
-	deadline, cancel := context.WithDeadline(ctx, until)
+	deadline, cancel := ctx, context.CancelFunc(func() {})
+	if !b.hasQueued() { // a deadline costs as much as some records
+		deadline, cancel = context.WithDeadline(ctx, until)
+	}
 	defer cancel()
 	var err error
 	a.records, err = b.take(deadline, a.records[:0], batchRecords, batchBytes, b.limit.Records)
