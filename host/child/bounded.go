@@ -109,8 +109,8 @@ func (l Limits) exchange(pid int, in io.WriteCloser, out io.Reader, input []byte
 	return output, err
 }
 
-// outOfMemory is what Go and Python say when the kernel gives them no more.
-var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|MemoryError`)
+// outOfMemory is what Go, its race detector and Python say when the kernel gives them no more.
+var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|failed to (?:allocate|mmap)|MemoryError`)
 
 // explain says why a process ended.
 func (l Limits) explain(state *os.ProcessState, says string, ended error) error {

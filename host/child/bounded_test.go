@@ -58,7 +58,11 @@ func TestLimits(t *testing.T) {
 		case want == "" && (err != nil || !bytes.Equal(output, input)):
 			t.Errorf("%s: %d bytes, %v", does, len(output), err)
 		case want != "" && (!errors.As(err, &limit) || limit.Error() != want):
-			t.Errorf("%s: %v, want %s", does, err, want)
+			says := ""
+			if failed := (*FailedError)(nil); errors.As(err, &failed) {
+				says = failed.Says
+			}
+			t.Errorf("%s: %v, want %s; it says: %s", does, err, want, says)
 		}
 	}
 	l := Limits{100 * time.Millisecond, time.Minute, 1 << 30, 1 << 20}
