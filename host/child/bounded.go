@@ -117,7 +117,7 @@ func (l Limits) explain(state *os.ProcessState, says string, ended error) error 
 	switch {
 	case state.ExitCode() == memoryCode, outOfMemory.MatchString(says):
 		return &LimitError{fmt.Sprintf("more than %d MiB of memory", l.Memory>>20)}
-	case state.ExitCode() < 0 && state.UserTime()+state.SystemTime() > l.CPU/10*9: // the kernel's clocks differ a little
+	case state.ExitCode() < 0 && state.UserTime()+state.SystemTime() > l.CPU/4: // the kernel counts ticks, which may differ much
 		return &LimitError{fmt.Sprintf("more than %s of processor time", l.CPU)}
 	case strings.Contains(says, "stack exceeds"):
 		return &LimitError{fmt.Sprintf("a stack of more than %d MiB: something is nested too deep", mostStack>>20)}

@@ -18,7 +18,7 @@ func TestScriptsAreBounded(t *testing.T) {
 		`/^(a+)+\1$/.test('a'.repeat(40) + '!')` + end:                                     "more than 1s of processor time",
 		"export const options = {get vus() { for (;;); }}" + end:                           "more than 1s of processor time",
 		"export const options = new Proxy({}, {ownKeys() { for (;;); }})" + end:            "more than 1s of processor time",
-		"export const options = {ext: 'a'.repeat(4e7)}" + end:                              "more than 32 MiB of output",
+		"export const options = {ext: 'a'.repeat(4e6)}" + end:                              "more than 1 MiB of output",
 		"export default function () { const f = async () => { for (;;) await 0; }; f(); }": "more than 1s of processor time",
 		"export const options = {get vus() { throw new Error('why'); }}" + end:             "why",
 	} {
@@ -26,6 +26,7 @@ func TestScriptsAreBounded(t *testing.T) {
 			if scriptLimits = whole; strings.Contains(want, "more than 1s") {
 				scriptLimits.CPU = time.Second
 			}
+			scriptLimits.Output = 1 << 20
 			if _, err := readScript(t, script); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", script, err, want)
 			}
