@@ -62,6 +62,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -142,7 +143,8 @@ func (e *engine) unreachable() error {
 			u.Proxied = u.Proxied || errors.Is(u.Err, e)
 		}
 	}
-	if u.Err == nil { // none was refused, and none was opened until the end
+	opening := func(w *worker) bool { return w.conns.opening > 0 }
+	if u.Err == nil && slices.ContainsFunc(e.workers, opening) { // none was refused, and the end came first
 		u.Err = syscall.ETIMEDOUT
 	}
 	if wire.KindOf(u.Err) == wire.Generator {

@@ -204,6 +204,7 @@ func TestNobodyAnswers(t *testing.T) {
 	w := newIdleWorker(t)
 	w.subscribers = subscribe.New(nil, &subscribe.Worker{Sockets: w.sockets})
 	w.engine.workers = []*worker{w}
+	w.conns.opening = 1
 	if err := w.engine.unreachable(); !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Error(err)
 	}
