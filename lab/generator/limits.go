@@ -98,15 +98,35 @@ func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 		}
 	}
 	protocols.EachFile(p.Variant, allow)
-	if s := p.Variant.Load.Scenario; s != nil && len(s.Env) > 0 {
-		faults = append(faults, errors.New("load.scenario.env: the environment is that of the machine's owner"))
-	}
+	faults = append(faults, admitEnvironment(p.Variant.Load.Scenario))
 	if call := p.Variant.Load.Call; call != nil {
 		for _, folder := range call.ImportPaths {
 			allow("load.call.import_paths", folder)
 		}
 	}
 	return errors.Join(errors.Join(faults...), l.admitTarget(ctx, &p.Variant.Target))
+}
+
+// AdmitSecrets refuses secrets of a scenario that are the owner's: this machine reads them, also for agents that carry
+// the load.
+func (l *Limits) AdmitSecrets(s *plan.Scenario) error {
+	if s == nil {
+		return nil
+	}
+	faults := []error{admitEnvironment(s)}
+	if s.Secrets != "" {
+		if err := l.admitFile(s.Secrets); err != nil {
+			faults = append(faults, fmt.Errorf("load.scenario.secrets: %w", err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func admitEnvironment(s *plan.Scenario) error {
+	if s != nil && len(s.Env) > 0 {
+		return errors.New("load.scenario.env: the environment is that of the machine's owner")
+	}
+	return nil
 }
 
 // admitFile refuses a file that is not below the folder, wherever symbolic links lead.

@@ -20,7 +20,7 @@ type Limits struct {
 	Programs *remote.Limits
 }
 
-// check refuses what a variant observes beyond the limits. Programs are admitted when they are started, and loads when they begin:
+// check refuses what a variant observes beyond the limits, and secrets of this machine. Programs are admitted when they are started, and loads when they begin:
 // their addresses are known then.
 func (l *Limits) check(v *plan.Variant) error {
 	if l == nil {
@@ -31,6 +31,9 @@ func (l *Limits) check(v *plan.Variant) error {
 		if err != nil {
 			faults = append(faults, fmt.Errorf("variant %s: %s: %w", v.Name, field, err))
 		}
+	}
+	if err := l.Loads.AdmitSecrets(v.Load.Scenario); err != nil {
+		faults = append(faults, fmt.Errorf("variant %s: %w", v.Name, err))
 	}
 	for i := range v.Observe.Commands {
 		c := &v.Observe.Commands[i]
