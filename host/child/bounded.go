@@ -110,7 +110,7 @@ func (l Limits) exchange(pid int, in io.WriteCloser, out io.Reader, input []byte
 }
 
 // outOfMemory is what Go, its race detector and Python say when the kernel gives them no more.
-var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|failed to (?:allocate|mmap)|MemoryError`)
+var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|too many address space collisions|failed to (?:allocate|mmap)|MemoryError`)
 
 // explain says why a process ended.
 func (l Limits) explain(state *os.ProcessState, says string, ended error) error {
