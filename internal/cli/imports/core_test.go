@@ -92,6 +92,26 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// A script puts credentials of the environment anywhere.
+func TestCredentialsOfTheEnvironment(t *testing.T) {
+	const script = `import http from 'k6/http';
+export default function () {
+  http.post('http://127.0.0.1:1/a/' + __ENV.DYNO_TEST_TOKEN, 'x=' + __ENV.DYNO_TEST_TOKEN + '&y=' + __ENV.DYNO_TEST_NAME, { headers: { 'X-Id': 'is ' + __ENV.DYNO_TEST_TOKEN } });
+}`
+	t.Setenv("DYNO_TEST_TOKEN", "HIDDEN1")
+	t.Setenv("DYNO_TEST_NAME", "seen-by-all")
+	for _, out := range []string{"out.yaml", ""} {
+		r, err := importedFrom(t, "k6", script, func(s *Source) { s.Out = out })
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(r.Text) + fmt.Sprint(r.Items)
+		if strings.Contains(text, "HIDDEN") || strings.Count(strings.ToLower(text), "{{ dyno_test_token }}") != 3 || !strings.Contains(text, "y=seen-by-all") {
+			t.Errorf("to %q: %s", out, text)
+		}
+	}
+}
+
 // A file names others below its own folder only, unless the user allows it, whatever links lead where.
 func TestFilesOutside(t *testing.T) {
 	outside := t.TempDir()

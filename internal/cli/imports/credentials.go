@@ -85,6 +85,9 @@ func (d *draft) hideCredentials() {
 			}
 			return "{{ " + d.secret(line, of, plan.Unquote(value)) + " }}"
 		})
+		for _, s := range d.given {
+			*text = replaceOutside(*text, plan.Quote(s.value), func() string { return "{{ " + d.secret(line, s.name, s.value) + " }}" })
+		}
 	}
 	fields := func(all []plan.Header) {
 		for i := range all {
@@ -128,6 +131,44 @@ func (d *draft) hideCredentials() {
 			}
 		}
 	})
+}
+
+// minGiven is how many bytes a credential of the environment has at least. A shorter one may stand in a text by chance.
+const minGiven = 6
+
+// credentialsOf returns the credentials of an environment, which a script puts anywhere. Where one begins with another, the
+// longer one comes first.
+func credentialsOf(environment []string) (all []secret) {
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		if mask.IsCredential(name) && len(value) >= minGiven && utf8.ValidString(value) {
+			all = append(all, secret{name, value})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b secret) int { return len(b.value) - len(a.value) })
+	return all
+}
+
+// replaceOutside replaces what stands outside of templates.
+func replaceOutside(text, old string, by func() string) string {
+	if !strings.Contains(text, old) {
+		return text
+	}
+	var b strings.Builder
+	plain := func(part string) {
+		if strings.Contains(part, old) {
+			part = strings.ReplaceAll(part, old, by())
+		}
+		b.WriteString(part)
+	}
+	done := 0
+	for _, at := range templateName.FindAllStringIndex(text, -1) {
+		plain(text[done:at[0]])
+		b.WriteString(text[at[0]:at[1]])
+		done = at[1]
+	}
+	plain(text[done:])
+	return b.String()
 }
 
 // formPart is a part of a form (multipart/form-data) that is text.

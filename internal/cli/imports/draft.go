@@ -48,6 +48,7 @@ type draft struct {
 
 	files   []File
 	secrets []secret
+	given   []secret       // credentials that the file's tool reads from the environment: their values may stand anywhere
 	lines   map[string]int // of the file, in which steps stand, by the steps' names
 	text    []byte         // of the experiment, once it is whole
 	items   []Item
@@ -315,6 +316,9 @@ func (d *draft) steps() []plan.Step {
 // step adds a step of which only the name and the line are known. Names of steps differ.
 func (d *draft) step(line int, name string) *plan.Step {
 	const longest = 90
+	for _, s := range d.given {
+		name = strings.ReplaceAll(name, s.value, "x") // as other values in paths
+	}
 	name = strings.Trim(notInName.ReplaceAllString(name, "-"), "-.")
 	if len(name) > longest {
 		name = name[:longest]

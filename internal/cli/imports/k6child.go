@@ -120,6 +120,7 @@ func runScript(d *draft) (*k6Session, error) {
 	for _, i := range s.Items {
 		d.leave(i.Line, i.What, i.Why, i.Hint)
 	}
+	d.given = credentialsOf(os.Environ())
 	d.marks, d.used, d.numbers = s.Marks, maps.Clone(s.Used), s.Numbers
 	return &s, nil
 }
