@@ -15,14 +15,14 @@ func answers() Role {
 		return Answer(64<<20, func(input []byte) ([]byte, error) {
 			switch args[0] {
 			case "loop":
-				for {
+				for n := 0; ; n++ {
+					input[0] = byte(n)
 				}
 			case "wait":
 				select {}
 			case "grow":
-				var all [][]byte
 				for {
-					all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+					input = append(input, bytes.Repeat([]byte{1}, 1<<20)...)
 				}
 			case "reserve":
 				all := make([]byte, 8<<30)
@@ -39,7 +39,13 @@ func answers() Role {
 	}}
 }
 
-func nest(n int) int { return nest(n+1) + 1 }
+// nest calls itself until the stack is full.
+func nest(n int) int {
+	if n < 0 {
+		return 0
+	}
+	return nest(n+1) + 1
+}
 
 // A process that passes a limit is ended, and the error says which one it was.
 func TestLimits(t *testing.T) {

@@ -138,10 +138,10 @@ func (l *layer) Read(p []byte) (n int, err error) {
 
 // fail makes the error name the coding, and a body that ends early one that was truncated.
 func (l *layer) fail() error {
-	if l.err == nil || l.err == io.EOF && l.to != nil {
+	if l.err == nil || errors.Is(l.err, io.EOF) && l.to != nil {
 		return l.err
 	}
-	if l.err == io.EOF {
+	if errors.Is(l.err, io.EOF) {
 		l.err = io.ErrUnexpectedEOF
 	}
 	l.err = fmt.Errorf("%s: %w", l.name, l.err)

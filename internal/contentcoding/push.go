@@ -59,7 +59,7 @@ func (d *Decoder) Append(dst, piece []byte) ([]byte, error) {
 		}
 		dst = append(dst, out...)
 	}
-	if d.err == io.EOF { // the body's own end came before that of its pieces
+	if errors.Is(d.err, io.EOF) { // the body's own end came before that of its pieces
 		return dst, nil
 	}
 	return dst, d.err

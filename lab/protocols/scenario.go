@@ -427,7 +427,7 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 			case !strings.EqualFold(f.Name, "Host"):
 				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 			case f.Varies:
-				return nil, &stepError{steps[o.Step].Name, errors.New("Host: it varies; want it the same each time")}
+				return nil, &stepError{steps[o.Step].Name, errors.New("the field Host varies; want it the same each time")}
 			default:
 				r.Host = f.Value
 			}

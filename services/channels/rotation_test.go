@@ -2,6 +2,7 @@ package channels
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -120,7 +121,7 @@ func payloads(t *testing.T, format string, file []byte) (all []string) {
 	for {
 		rec, err := r.Next()
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				t.Error(err)
 			}
 			return all

@@ -210,7 +210,9 @@ func TestNewCertificateIsShown(t *testing.T) {
 		}
 		renew(t, to, string(text), time.Now().Add(time.Second))
 	}
-	s.files.look()
+	if err := s.files.look(); err != nil {
+		t.Error(err)
+	}
 	for token, want := range map[string]int{"new": 200, "old": 401} {
 		if got := get(token, "/v1/policies", "application/json"); got.StatusCode != want || shown != "second" {
 			t.Errorf("HTTP shows %s and answers %s with %d; want %d", shown, token, got.StatusCode, want)

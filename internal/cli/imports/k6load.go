@@ -157,9 +157,12 @@ func readOptions(d *draft, text json.RawMessage) (*k6Options, error) {
 	if err := errors.Join(json.Unmarshal(text, o), json.Unmarshal(text, &all)); err != nil {
 		return nil, fmt.Errorf("line %d: %w", lineOfKey(d.src, "options", 0), err)
 	}
-	var each map[string]json.RawMessage
-	if json.Unmarshal(all.Scenarios, &each) != nil {
+	if len(all.Scenarios) == 0 {
 		return o, nil
+	}
+	var each map[string]json.RawMessage
+	if err := json.Unmarshal(all.Scenarios, &each); err != nil {
+		return nil, fmt.Errorf("line %d: scenarios: %w", lineOfKey(d.src, "scenarios", 0), err)
 	}
 	for _, name := range keysOf(all.Scenarios) {
 		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), number: len(o.scenarios), line: lineOfKey(d.src, name, 0), text: each[name]}

@@ -278,7 +278,7 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	case f.End():
 		v.Done = true
 		return nil
-	case string(f.Name) == errorEvent && !(e == Responses && typed(data)):
+	case string(f.Name) == errorEvent && (e != Responses || !typed(data)):
 		v.Done = e == Responses
 		v.Failed = c.ParseFault(data)
 		v.Failed.Message = cmp.Or(v.Failed.Message, unknown)

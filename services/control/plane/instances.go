@@ -83,7 +83,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	if err == nil && !o.DryRun && !result.Repeated {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.presence.hear(r.Path(), i, p.now()) // perhaps before this replica has learnt of it
+		p.hear(r.Path(), i, p.now()) // perhaps before this replica has learnt of it
 		p.metrics.beats.Inc()
 	}
 	return result, err
@@ -110,7 +110,7 @@ func (p *Plane) beat(r resource.Ref) (known bool, err error) {
 			return true, fmt.Errorf("replica %s has the instance's heartbeats and cannot be told of this one: %w", i.Holder, err)
 		}
 	}
-	p.presence.hear(item.Path, i, now)
+	p.hear(item.Path, i, now)
 	p.metrics.beats.Inc()
 	return true, nil
 }
@@ -147,7 +147,7 @@ func (p *Plane) Overdue(items []*catalog.Item) []bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, item := range items {
-		overdue[n] = p.presence.isOverdue(item.Path)
+		overdue[n] = p.isOverdue(item.Path)
 	}
 	return overdue
 }
@@ -155,7 +155,7 @@ func (p *Plane) Overdue(items []*catalog.Item) []bool {
 // Late returns the instances that are overdue, at all replicas, in no order. Some may have been removed.
 func (p *Plane) Late() []resource.Ref {
 	p.mu.Lock()
-	paths := p.presence.overdue()
+	paths := p.overdue()
 	p.mu.Unlock()
 	refs := make([]resource.Ref, 0, len(paths))
 	for _, path := range paths {
@@ -190,7 +190,7 @@ func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 			one = d.Old
 		}
 		if one.Kind == resource.Instances {
-			p.presence.learn(one.Path, instanceOf(d.Old), instanceOf(d.New), now)
+			p.learn(one.Path, instanceOf(d.Old), instanceOf(d.New), now)
 		}
 	}
 }
@@ -221,10 +221,10 @@ func (p *Plane) lookForSilent() {
 		now := p.now()
 		p.mu.Lock()
 		if now-p.looked > p.cfg.Liveness.StallThreshold {
-			p.presence.pause(now)
+			p.pause(now)
 		}
 		p.looked = now
-		f := found{p.presence.look(now), p.presence.orphans()}
+		f := found{p.look(now), p.orphans()}
 		p.mu.Unlock()
 		if len(f.gone)+len(f.orphans) == 0 {
 			continue

@@ -160,7 +160,7 @@ func TestSilentInstance(t *testing.T) {
 func (p *Plane) lookAt(now time.Duration) found {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return found{p.presence.look(now), p.presence.orphans()}
+	return found{p.look(now), p.orphans()}
 }
 
 // holder returns which replica has the heartbeats of an instance.

@@ -163,7 +163,7 @@ func (c *cluster) second(settle func(*member)) {
 			m.pause(c.now)
 		}
 		m.looked = c.now
-		m.found = found{m.look(c.now), m.presence.orphans()}
+		m.found = found{m.look(c.now), m.orphans()}
 		c.tell(m)
 		settle(m)
 	}

@@ -57,14 +57,14 @@ func (p *Plane) learnOfReplicas(b store.Batch) {
 	now := p.now()
 	for _, e := range b.Events {
 		if name, ok := cutKey(e.Key, replicaPrefix); ok && !e.Removed && name != p.self {
-			p.presence.sign(name, now)
+			p.sign(name, now)
 		}
 		if name, part, ok := parseOverdueKey(e.Key); ok && len(e.Value)%markBytes == 0 {
-			p.presence.setSilent(name, part, string(e.Value))
+			p.setSilent(name, part, string(e.Value))
 		}
 		// What a list has is of any age.
 		if name, ok := cutKey(e.Key, heardPrefix); ok && !b.Listed && name != p.self {
-			p.presence.told(decodeBeats(e.Value), now-late)
+			p.told(decodeBeats(e.Value), now-late)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (p *Plane) tellOthers() error {
 	defer p.telling.Unlock()
 	p.mu.Lock()
 	now := p.now()
-	late, beats := p.late, p.presence.due(now)
+	late, beats := p.late, p.due(now)
 	var known markSet
 	if set := p.silent[p.self]; set != nil {
 		known = *set
@@ -123,7 +123,7 @@ func (p *Plane) tellOthers() error {
 			break // the others would fail, too
 		}
 		p.mu.Lock()
-		p.presence.setSilent(p.self, part, marks) // and again, when it is learnt
+		p.setSilent(p.self, part, marks) // and again, when it is learnt
 		p.mu.Unlock()
 	}
 	for len(beats) > 0 {
@@ -144,7 +144,7 @@ func (p *Plane) tellOthers() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.presence.keep(beats)
+	p.keep(beats)
 	err := errors.Join(errs...)
 	p.untold.note(err, now)
 	return err
@@ -182,7 +182,7 @@ func (p *Plane) giveSigns() {
 		if err != nil && !errors.Is(err, store.ErrBusy) {
 			p.log.Debug("no sign of life to other replicas", "error", err)
 			p.mu.Lock()
-			p.presence.pause(p.now()) // others can give none either
+			p.pause(p.now()) // others can give none either
 			p.mu.Unlock()
 		}
 		return err
