@@ -9,10 +9,13 @@ import (
 	"time"
 )
 
+// memory is the limit of the tests. Go reserves address space by 64 MiB, so that a smaller one would be passed by chance.
+const memory = 512 << 20
+
 // answers passes one limit of those that Ask sets, or repeats its input.
 func answers() Role {
 	return Role{"__answer", func(args []string) int {
-		return Answer(64<<20, func(input []byte) ([]byte, error) {
+		return Answer(memory, func(input []byte) ([]byte, error) {
 			switch args[0] {
 			case "loop":
 				for n := 0; ; n++ {
@@ -53,11 +56,11 @@ func TestLimits(t *testing.T) {
 	for does, want := range map[string]string{
 		"repeat":  "",
 		"loop":    "more than 1s of processor time",
-		"grow":    "more than 64 MiB of memory",
-		"reserve": "more than 64 MiB of memory",
+		"grow":    "more than 512 MiB of memory",
+		"reserve": "more than 512 MiB of memory",
 		"talk":    "more than 1 MiB of output",
 	} {
-		l := Limits{time.Minute, time.Second, 64 << 20, 1 << 20}
+		l := Limits{time.Minute, time.Second, memory, 1 << 20}
 		output, err := Ask(answers().Command(nil, does), input, l)
 		limit := (*LimitError)(nil)
 		switch {
