@@ -174,7 +174,8 @@ func TestWithout(t *testing.T) {
 		if rest.Count() != left.Count() || !sameCounts(rest, left) {
 			t.Fatalf("%d values are left, want %d", rest.Count(), left.Count())
 		}
-		if index(rest.Min()) != index(left.Min()) || min(index(rest.Max()), top) != min(index(left.Max()), top) {
+		bucket := func(v int64) int { return min(index(v), top) }
+		if bucket(rest.Min()) != bucket(left.Min()) || bucket(rest.Max()) != bucket(left.Max()) {
 			t.Fatalf("from %d to %d, want %d to %d", rest.Min(), rest.Max(), left.Min(), left.Max())
 		}
 	})
