@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/secretfile"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
@@ -247,16 +247,15 @@ func (a *app) revokedCommand() *cobra.Command {
 			if err != nil {
 				return explainControl(err)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSERIAL\tSINCE")
+			rows := [][]string{{"NAME", "SERIAL", "SINCE"}}
 			for _, v := range all {
 				since := "-"
 				if !v.At.IsZero() {
 					since = v.At.Local().Format(time.DateTime)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", cmp.Or(v.Name, "-"), cmp.Or(v.Serial, "-"), since)
+				rows = append(rows, []string{cmp.Or(v.Name, "-"), cmp.Or(v.Serial, "-"), since})
 			}
-			return w.Flush()
+			return output.Table(a.stdout, rows)
 		},
 	}
 	control.flags(cmd.Flags())
@@ -283,8 +282,7 @@ func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.
 		return err
 	}
 	reached := askParts(ctx, m, all)
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tADDRESS\tLABELS\tCPUS\tVERSION\tSTATE\tPARTS")
+	rows := [][]string{{"NAME", "ADDRESS", "LABELS", "CPUS", "VERSION", "STATE", "PARTS"}}
 	for i, of := range all {
 		state, parts := stateOf(&of), fmt.Sprint(of.Parts)
 		if !reached[i] {
@@ -294,12 +292,12 @@ func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.
 		for _, name := range slices.Sorted(maps.Keys(of.Labels)) {
 			labels = append(labels, name+"="+of.Labels[name])
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", of.Name, of.Address, cmp.Or(strings.Join(labels, ","), "-"), of.CPUs, of.Version, state, parts)
+		rows = append(rows, []string{of.Name, of.Address, cmp.Or(strings.Join(labels, ","), "-"), fmt.Sprint(of.CPUs), of.Version, state, parts})
 	}
 	for _, b := range broken {
-		fmt.Fprintf(w, "%s\t-\t-\t-\t-\tbroken: %s\t-\n", b.Name, b.Reason)
+		rows = append(rows, []string{b.Name, "-", "-", "-", "-", "broken: " + b.Reason, "-"})
 	}
-	return w.Flush()
+	return output.Table(a.stdout, rows)
 }
 
 // stateOf says whether an agent takes new parts.

@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"dyno/internal/cli/command"
+	"dyno/internal/cli/output"
 	"dyno/internal/fields"
 	"dyno/internal/settings"
 	"dyno/internal/units"
@@ -75,8 +75,7 @@ func (a *app) listTasks(ctx context.Context, q *queue.Queue, _ string) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tSTATE\tPRIORITY\tDUE\tATTEMPTS\tPREDICTED\tTOOK\tEXIT CODE\tRESULT")
+	rows := [][]string{{"ID", "NAME", "STATE", "PRIORITY", "DUE", "ATTEMPTS", "PREDICTED", "TOOK", "EXIT CODE", "RESULT"}}
 	for i := range tasks {
 		t := &tasks[i]
 		due, took, code, result := "now", "-", "-", "-"
@@ -89,12 +88,14 @@ func (a *app) listTasks(ctx context.Context, q *queue.Queue, _ string) error {
 		if t.State != queue.Queued {
 			due = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n", t.ID, t.Name, t.State, t.Priority, due, t.Fence, inSeconds(queue.Predict(t, tasks)), took, code, result)
+		rows = append(rows, []string{
+			t.ID, t.Name, string(t.State), fmt.Sprint(t.Priority), due, fmt.Sprint(t.Fence), inSeconds(queue.Predict(t, tasks)), took, code, result,
+		})
 	}
 	for _, b := range broken {
-		fmt.Fprintf(w, "%s\t-\t%s\t-\t-\t-\t-\t-\t-\t%s\n", b.Name, queue.Broken, b.Reason)
+		rows = append(rows, []string{b.Name, "-", string(queue.Broken), "-", "-", "-", "-", "-", "-", b.Reason})
 	}
-	return w.Flush()
+	return output.Table(a.stdout, rows)
 }
 
 // inSeconds writes a duration whose fractions of seconds do not matter. 0 is not known.
