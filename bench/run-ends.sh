@@ -16,7 +16,7 @@ cat >plan.yaml <<Y
 name: ends
 target: {protocol: http, url: "http://$address/"}
 load: {open: {rate: 100, max_connections: 4}, warmup: 100ms, window: 300ms}
-design: {rounds: 3}
+design: {rounds: 3, remeasure: false}
 Y
 
 # whole RUN: the trials whose trial.json says that they are complete.

@@ -60,7 +60,10 @@ func TestLimits(t *testing.T) {
 		"reserve": "more than 512 MiB of memory",
 		"talk":    "more than 1 MiB of output",
 	} {
-		l := Limits{time.Minute, time.Second, memory, 1 << 20}
+		l := Limits{time.Minute, time.Minute, memory, 1 << 20}
+		if does == "loop" {
+			l.CPU = time.Second
+		}
 		output, err := Ask(answers().Command(nil, does), input, l)
 		limit := (*LimitError)(nil)
 		switch {
@@ -78,7 +81,7 @@ func TestLimits(t *testing.T) {
 	if _, err := Ask(answers().Command(nil, "wait"), input, l); err == nil || err.Error() != "more than 100ms" {
 		t.Error(err)
 	}
-	l = Limits{time.Minute, time.Minute, 1 << 30, 1 << 20}
+	l = Limits{time.Minute, time.Minute, 8 << 30, 1 << 20} // the race detector needs several times the stack
 	if _, err := Ask(answers().Command(nil, "nest"), input, l); err == nil || !strings.Contains(err.Error(), "nested too deep") {
 		t.Error(err)
 	}

@@ -125,7 +125,7 @@ func TestScenarioFaults(t *testing.T) {
 		{"    steps: [{name: a, path: '/', assert: [{json: 'x', exists: true}]}]", `load.scenario.steps[0].assert[0].json: `},
 		{"    steps: [{name: a, path: '/', extract: {x: {pattern: '(a)', group: 2}}}]", `load.scenario.steps[0].extract.x.group: `},
 		{"    headers: {X: '{{ y }}'}\n    steps: [{name: a, path: '/', headers: {Z: '{{ y }}'}}]", `x.yaml:6:18: load.scenario.headers.X: at offset 3: no variable "y"`},
-		{"    variables: {y: a}\n    steps: [{name: a, path: '/', headers: {Host: '{{ uuid() }}'}}]", "steps[0].headers.Host: Host: it varies"},
+		{"    variables: {y: a}\n    steps: [{name: a, path: '/', headers: {Host: '{{ uuid() }}'}}]", "steps[0].headers.Host: host varies"},
 		{"    steps: [{name: a, path: '/'}, {name: a, path: '/'}]", `load.scenario.steps[1].name: "a" is taken`},
 		{"    steps:\n    - {name: a, path: '/', extract: {n: $.n}}\n    - {name: b, path: '/', if: n > '3'}", `x.yaml:8:32: load.scenario.steps[1].if: at offset 4: a text in quotes, which is compared as a number; leave out the quotes`},
 		{"    cookies: true", "load.scenario.steps: none given"},

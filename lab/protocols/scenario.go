@@ -427,7 +427,7 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 			case !strings.EqualFold(f.Name, "Host"):
 				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 			case f.Varies:
-				return nil, &stepError{steps[o.Step].Name, errors.New("the field Host varies; want it the same each time")}
+				return nil, &stepError{steps[o.Step].Name, errors.New("host varies; want it the same each time")}
 			default:
 				r.Host = f.Value
 			}
@@ -468,7 +468,7 @@ func (s source) locate(err error) error {
 			switch header := ofHeader.FindStringSubmatch(problem); {
 			case header != nil:
 				faults = append(faults, &located{at + ".headers." + header[1], problem, hint})
-			case kind == "host" || kind == "Host:":
+			case kind == "host":
 				faults = append(faults, &located{at + ".headers.Host", problem, hint})
 			case kind == "method":
 				faults = append(faults, &located{at + ".method", problem, hint})
