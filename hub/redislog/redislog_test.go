@@ -280,8 +280,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestNumbersGoOn: the numbers of a stream that has some go on, also if another program has written to its end, and
-// if a key that counted them once is gone.
+// TestNumbersGoOn: new events continue the numbers of an existing stream. This holds after another program wrote to the
+// stream, and without the key that earlier versions counted with.
 func TestNumbersGoOn(t *testing.T) {
 	s := run(t)
 	admin := redis.NewClient(&redis.Options{Addr: s.address})

@@ -513,14 +513,20 @@ func TestUsersContent(t *testing.T) {
 	}, {
 		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Name: "n", From: scenario.Header, Of: "X-Id"}},
 	}}, Variables: []scenario.Variable{{Name: "n", Value: "1"}}})
+	answeredByBoth(t, s, answer, 60)
+}
+
+// answeredByBoth carries a scenario out over HTTP/1.1 and over HTTP/2, and wants a good answer to each request.
+func answeredByBoth(t *testing.T, s *scenario.Scenario, answer http.HandlerFunc, requests uint64) {
+	t.Helper()
 	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 3, Requests: 60, Users: &users.Config{Scenario: s, Count: 9}}
+		c := engine.Config{Connections: 3, Requests: requests, Users: &users.Config{Scenario: s, Count: 9}}
 		if two {
 			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
 		} else {
 			c.Address, c.NewClients = plain(t, answer), composers(t, s, "h")
 		}
-		if r := carryOut(t, c); r.Counts.OK != 60 {
+		if r := carryOut(t, c); r.Counts.OK != requests {
 			t.Errorf("HTTP/2 %v: %+v, %v", two, r.Counts, r.Failures)
 		}
 	}
@@ -544,17 +550,7 @@ func TestUsersContentEncoded(t *testing.T) {
 		Name: "a", Path: "/{{ next }}", Header: []scenario.Field{{Name: "Accept-Encoding", Value: "gzip, deflate, br, zstd"}},
 		Extract: []scenario.Extraction{{Name: "next", From: scenario.JSON, Of: "$.next"}},
 	}}})
-	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 2, Requests: 24, Users: &users.Config{Scenario: s, Count: 3}}
-		if two {
-			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
-		} else {
-			c.Address, c.NewClients = plain(t, answer), composers(t, s, "h")
-		}
-		if r := carryOut(t, c); r.Counts.OK != 24 {
-			t.Errorf("HTTP/2 %v: %+v, %v", two, r.Counts, r.Failures)
-		}
-	}
+	answeredByBoth(t, s, answer, 24)
 }
 
 // A body without a length ends with its connection, and is judged like any other.

@@ -129,12 +129,7 @@ func TestFilesOutside(t *testing.T) {
 				r, err := importedFrom(t, format, fmt.Sprintf(text, name), func(s *Source) {
 					s.AllowFiles = allowed
 					if err := os.Symlink(filepath.Join(outside, "key"), "linked"); err != nil {
-						t.Skip(err)
-					}
-					if strings.HasPrefix(name, "..") {
-						if err := os.WriteFile("../"+filepath.Base(outside)+"/key", []byte("KEPT"), 0o600); err != nil {
-							t.Skip("there is no such folder")
-						}
+						t.Fatal(err)
 					}
 				})
 				if err != nil {

@@ -10,9 +10,9 @@ import (
 	"dyno/load/scenario/template"
 )
 
-// find returns the path of a file that the imported one names: relative to the working folder or to that one's.
-// Whoever made the imported file does not choose what is read of this machine, so it is below that one's folder,
-// wherever symbolic links lead, unless the user allows others.
+// find returns the path of a file that the imported file names, relative to the working folder or to the imported file's
+// folder. The file must be below the latter, after symbolic links are followed, unless the user allows others: the author
+// of an imported file must not choose what is read on this machine.
 func (d *draft) find(name string) (path string, err error) {
 	err = fmt.Errorf("%s cannot be read", name)
 	for _, path := range []string{name, filepath.Join(filepath.Dir(d.source.File), name)} {

@@ -22,7 +22,7 @@ import (
 type jmeterArg struct {
 	name, value string // as they stand in the plan
 	equals      string // between them in a query
-	encode      bool   // JMeter encodes them; else whoever wrote them did
+	encode      bool   // JMeter encodes them; else they are encoded in the plan
 	kind        string // of the part that it is in a multipart body
 }
 

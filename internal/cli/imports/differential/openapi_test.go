@@ -205,7 +205,7 @@ func (d *descriptionOf) value() (value any, schema asJSON) {
 	return value, asJSON{"type": "object", "properties": schema, "required": slices.Sorted(maps.Keys(schema))}
 }
 
-// rules returns a schema without an example, of which a value has to be made.
+// rules returns a schema without an example: the import has to make a value of it.
 func (d *descriptionOf) rules(depth int) asJSON {
 	const all, scalars = 11, 7
 	n := d.r.IntN(all)
