@@ -30,7 +30,7 @@ func unanswered(run *rundir.Run, g gate) error {
 			return err
 		}
 	}
-	broken := brokenThresholds(run)
+	broken := thresholds(run, rundir.Broken)
 	// In a search, thresholds only classify rates.
 	for _, c := range run.Capacities {
 		if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return f.Kind == checks.FlagBelowRange && f.Variant == c.Variant }) &&
@@ -41,8 +41,8 @@ func unanswered(run *rundir.Run, g gate) error {
 	if c := run.Plan.Capacity; c != nil && run.Plan.Source == "" && len(broken) > 0 {
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s, at %g requests a second, the lowest rate of the search", strings.Join(broken, "; "), c.From), "a lower --from")
 	}
-	if open := openThresholds(run); len(broken) == 0 && len(open) > 0 {
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not shown to hold: %s; %s", strings.Join(open, "; "), seen(findings)), "")
+	if open := thresholds(run, rundir.Undecided); len(broken) == 0 && len(open) > 0 {
+		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not measured: %s; %s", strings.Join(open, "; "), seen(findings)), "")
 	}
 	if len(broken) > 0 {
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), "")
@@ -123,25 +123,19 @@ func (a *app) remarkFailures(run *rundir.Run) {
 	}
 }
 
-// openThresholds returns the thresholds that are neither shown to hold nor shown to be
-// broken.
-func openThresholds(run *rundir.Run) []string {
-	var open []string
+// thresholds returns those with an outcome, each with what there is to say of it.
+func thresholds(run *rundir.Run, outcome string) (list []string) {
 	for _, t := range run.Thresholds {
-		if t.Outcome == rundir.Undecided {
-			open = append(open, t.Text)
+		if t.Outcome != outcome {
+			continue
+		}
+		text := t.Text
+		if t.Detail != nil && outcome != rundir.Broken {
+			text += ": " + t.Detail.English()
+		}
+		if !slices.Contains(list, text) {
+			list = append(list, text)
 		}
 	}
-	return slices.Compact(open)
-}
-
-// brokenThresholds returns the thresholds that do not hold.
-func brokenThresholds(run *rundir.Run) []string {
-	var broken []string
-	for _, t := range run.Thresholds {
-		if t.Outcome == rundir.Broken {
-			broken = append(broken, t.Text)
-		}
-	}
-	return slices.Compact(broken)
+	return list
 }

@@ -26,7 +26,7 @@ func TestUnansweredComesFirst(t *testing.T) {
 		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, command.ExitTarget},
 		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, command.ExitInvalid},
 		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, command.ExitThreshold},
-		{"a threshold not shown to hold", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, command.ExitThreshold},
+		{"a threshold that was not measured", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, command.ExitThreshold},
 		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, command.ExitTarget},
 		{"a round lost", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
 			{Round: 1, Variant: "a"}, {Round: 1, Variant: "b", Lost: true},

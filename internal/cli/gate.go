@@ -13,10 +13,11 @@ import (
 	"dyno/results/rundir"
 )
 
-// A gate says which comparisons are errors.
+// A gate says which comparisons and thresholds are errors.
 type gate struct {
 	regression   bool // a variant that is worse by more than the margin
 	inconclusive bool // and one of which that is not known
+	strict       bool // and a threshold that is kept only as measured
 }
 
 func (g *gate) flags(f *pflag.FlagSet, regression string) {

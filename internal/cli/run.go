@@ -50,6 +50,7 @@ type outputFlags struct {
 	noColor bool
 	noTUI   bool
 	full    bool
+	strict  bool // a threshold that is kept only as measured is an error
 	// histogram and format are of quick loads.
 	histogram bool
 	format    string // empty: text
@@ -60,6 +61,7 @@ func (o *outputFlags) flags(f *pflag.FlagSet, dir string) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
 	f.BoolVar(&o.full, "full", false, "print the whole report, not only its summary")
+	f.BoolVar(&o.strict, "strict", false, "exit code 99 also if a threshold is kept as measured, with too few requests to be sure")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.noTUI, "no-tui", false, "a row a second instead of a board on the terminal")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
@@ -416,6 +418,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	if err := errors.Join(written, err); err != nil {
 		return keep, err
 	}
+	j.gate.strict = out.strict
 	err = judged(&folder.Run, j.gate)
 	a.remark(&folder.Run, j.gate, err)
 	return keep, err
@@ -505,15 +508,17 @@ func judged(run *rundir.Run, g gate) error {
 			return err
 		}
 	}
-	broken, open := brokenThresholds(run), openThresholds(run)
+	broken, open, unsure := thresholds(run, rundir.Broken), thresholds(run, rundir.Undecided), thresholds(run, rundir.KeptAsMeasured)
 	switch {
 	case len(broken) > 0:
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
 	case !run.Valid:
 		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason.English()), "the report says what would help")
 	case len(open) > 0:
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not shown to hold: %s", strings.Join(open, "; ")),
-			"the interval includes the limit, or a figure is missing: use more rounds or a longer window")
+		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not measured: %s", strings.Join(open, "; ")), "")
+	case g.strict && len(unsure) > 0:
+		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold kept as measured, and not for sure: %s", strings.Join(unsure, "; ")),
+			"more requests or rounds; without --strict this is no error")
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func thresholds(s *evidence.Evidence) []rundir.Threshold {
 		return list
 	}
 	for _, text := range s.Plan.Thresholds {
-		list = append(list, expr.DecideThreshold(text, expr.NamesOf(s.Plan), s)...)
+		list = append(list, expr.DecideThreshold(text, expr.NamesOf(s.Plan), evidence.Sampled{Evidence: s})...)
 	}
 	return list
 }

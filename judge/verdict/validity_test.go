@@ -313,17 +313,14 @@ func TestRatiosByTwoClocks(t *testing.T) {
 	}
 }
 
-// A threshold that the upper end keeps is kept, and one that it cannot decide because
-// nothing bounds the figure makes the run invalid.
+// A threshold that the upper end keeps is kept. One that the figure breaks as measured is broken, and says that a
+// disturbance may have done it.
 func TestThresholdsOfDisturbedFigures(t *testing.T) {
-	for _, c := range []struct {
-		text, outcome string
-		valid         bool
-	}{
-		{"response.p99 < 30ms", rundir.Kept, true},
-		{"response.p99 < 10ms", rundir.Undecided, false},
-		{"response.p99 < 100us", rundir.Undecided, false},
-		{"throughput > 100/s", rundir.Kept, true},
+	for _, c := range []struct{ text, outcome, says string }{
+		{"response.p99 < 30ms", rundir.Kept, ""},
+		{"response.p99 < 10ms", rundir.Broken, "as measured: response.p99: something else may have disturbed 100 % of the requests"},
+		{"response.p99 < 100us", rundir.Broken, "as measured: response.p99: something else may have disturbed 100 % of the requests"},
+		{"throughput > 100/s", rundir.Kept, "decided by the estimate, which has no interval"},
 	} {
 		b := openBench(1, "v")
 		b.run.Plan.Base, b.run.Plan.Metric = "", "throughput"
@@ -336,8 +333,8 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 		b.stallIn(60*time.Millisecond, all...)
 		b.tenthsOf(rundir.TagResponse, 20*time.Millisecond, 20*time.Millisecond)
 		run := b.judge(t)
-		if got := run.Thresholds[0]; got.Outcome != c.outcome || run.Valid != c.valid || (got.NotIdentified == nil) != c.valid {
-			t.Errorf("%s: %+v, valid %v", c.text, got, run.Valid)
+		if got := run.Thresholds[0]; got.Outcome != c.outcome || got.Detail.English() != c.says || !run.Valid || got.NotIdentified != nil {
+			t.Errorf("%s: %+v: %s, valid %v", c.text, got, got.Detail.English(), run.Valid)
 		}
 	}
 }

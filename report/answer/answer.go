@@ -26,11 +26,13 @@ type Answer struct {
 	Pairs []texts.Message `json:"pairs,omitempty"` // which of all pairs of variants differ, a sentence for each metric
 	Sure  []texts.Message `json:"sure,omitempty"`  // how sure the answer is: rounds, intervals and the control, in one sentence
 	Broke []texts.Message `json:"broke,omitempty"` // findings about the target
-	Trust []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
-	Asked []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
-	Again []texts.Message `json:"again,omitempty"` // what was measured again, and the outcome with the rounds that were
-	Next  *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
-	Rest  *texts.Message  `json:"rest,omitempty"`  // where the whole result is
+	// Unsure are the thresholds that are kept only as measured, and why.
+	Unsure []texts.Message `json:"unsure,omitempty"`
+	Trust  []texts.Message `json:"trust,omitempty"` // how many figures of each state, in one sentence
+	Asked  []texts.Message `json:"asked,omitempty"` // the figures that were asked for and are not as printed
+	Again  []texts.Message `json:"again,omitempty"` // what was measured again, and the outcome with the rounds that were
+	Next   *texts.Message  `json:"next,omitempty"`  // the one thing that helps most
+	Rest   *texts.Message  `json:"rest,omitempty"`  // where the whole result is
 	// Placed says on which agents' machines targets and services ran, where any did.
 	Placed []texts.Message `json:"placed,omitempty"`
 }
@@ -60,7 +62,7 @@ func Make(f *rundir.Folder) Answer {
 	if !j.IsEmpty() {
 		a.From, a.Placed, a.Pairs, a.Sure, a.Trust, a.Asked = from(j), placed(j), pairs(j), sure(j), trust(j), doubtful(j)
 	}
-	a.Broke, a.Again, a.Next = broke(j), again(j), next(j)
+	a.Broke, a.Unsure, a.Again, a.Next = broke(j), unsure(j), again(j), next(j)
 	rest := texts.New("rest.full")
 	if f.Dir != "" {
 		rest = texts.New("rest.folder", "folder", f.Dir)

@@ -122,7 +122,25 @@ func broke(j *judged.Result) []texts.Message {
 			if t.Variant == "" || j.IsQuick() {
 				kind = "broke.threshold.all"
 			}
-			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", j.Measured(t.Text, expr.ForThreshold, t.Measured, t.Low, t.High)))
+			l := texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", j.Measured(t.Text, expr.ForThreshold, t.Measured, t.Low, t.High))
+			if t.Detail != nil && t.Detail.Kind == expr.BrokenAsMeasured {
+				l = texts.New("broke.unsure").With("broken", l).With("why", *t.Detail)
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+// unsure lists the thresholds that are kept only as measured.
+func unsure(j *judged.Result) (lines []texts.Message) {
+	for _, t := range j.Run.Thresholds {
+		if t.Outcome == rundir.KeptAsMeasured {
+			kind := "unsure.threshold"
+			if t.Variant == "" || j.IsQuick() {
+				kind = "unsure.threshold.all"
+			}
+			lines = append(lines, texts.New(kind, "variant", t.Variant, "threshold", t.Text).With("why", *t.Detail))
 		}
 	}
 	return lines

@@ -81,6 +81,7 @@ func (p *page) markdown(b *strings.Builder) {
 	line("pairs", answer.Said(a.Pairs)...)
 	line("sure", texts.Joined(texts.English, a.Sure))
 	line("broke", answer.Said(a.Broke)...)
+	line("unsure", answer.Said(a.Unsure)...)
 	line("trust", texts.Joined(texts.English, a.Trust))
 	line("trust", answer.Said(a.Asked)...)
 	line("again", answer.Said(a.Again)...)

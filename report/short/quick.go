@@ -501,7 +501,11 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 				kept++
 			}
 		}
-		rows = append(rows, quickRow{name: "thresholds", prose: fmt.Sprintf("%d of %d hold", kept, n), spare: 2})
+		said := append([]string{fmt.Sprintf("%d of %d hold", kept, n)}, answer.Said(a.Unsure)...)
+		if n == 1 && len(said) == 2 {
+			said = said[1:]
+		}
+		rows = append(rows, quickRow{name: "thresholds", prose: strings.Join(said, "; "), spare: 2})
 	}
 	for i, s := range answer.Said(a.Broke) {
 		name := "problem"

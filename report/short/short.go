@@ -153,6 +153,7 @@ func (p *page) screenOf(a answer.Answer, figures, target int) []string {
 		below = append(below, p.block("sure", []string{sure}, 2)...)
 	}
 	below = append(below, p.block("broke", answer.Said(a.Broke), target)...)
+	below = append(below, p.block("unsure", answer.Said(a.Unsure), 2)...)
 	trust := answer.Said(a.Asked)
 	if all := texts.Joined(texts.English, a.Trust); all != "" {
 		trust = append([]string{all}, trust...)

@@ -109,6 +109,8 @@ func (e estimates) Ratio(variant, base, metric string) (expr.Quantity, error) {
 	return expr.Quantity{Estimate: 1 + *r, Low: 1 + *r, High: 1 + *r, Bounded: true}, nil
 }
 
+func (estimates) Needed(expr.Ref, float64) (requests, needed int64) { return 0, 0 }
+
 // Growth and spread are not kept in run.json.
 
 func (estimates) Slope(_, gauge string) (expr.Quantity, error) {

@@ -92,9 +92,10 @@ const (
 
 // The outcomes of a threshold.
 const (
-	Kept      = "ok"
-	Broken    = "broken"
-	Undecided = "inconclusive" // its interval straddles the limit, or a figure is missing
+	Kept           = "ok"
+	KeptAsMeasured = "kept as measured" // too few requests, or a disturbance, leave it unsure
+	Broken         = "broken"
+	Undecided      = "inconclusive" // a figure is missing, or dyno was the limit
 )
 
 // A Run is run.json. Times are seconds, sizes bytes, ratios and shares plain
@@ -781,17 +782,16 @@ type Dependence struct {
 	TrendP        *float64 `json:"trend_p,omitempty"`
 }
 
-// A Threshold is a condition and whether it held for a variant. It is OK only if
-// the whole interval keeps it.
+// A Threshold is a condition and whether it held for a variant. It is OK if it was kept, for sure or as measured.
 type Threshold struct {
 	Text     string   `json:"text"`
 	Variant  string   `json:"variant,omitempty"`
 	OK       bool     `json:"ok"`
-	Outcome  string   `json:"outcome"`            // ok, broken or inconclusive
+	Outcome  string   `json:"outcome"`            // ok, kept as measured, broken or inconclusive
 	Measured *float64 `json:"measured,omitempty"` // in the metric's own unit
 	Low      *float64 `json:"low,omitempty"`      // of Measured
 	High     *float64 `json:"high,omitempty"`
-	Detail   *Message `json:"detail,omitempty"` // why it could not be decided
+	Detail   *Message `json:"detail,omitempty"` // why it is not sure, or could not be decided
 	// NotIdentified names a figure of the threshold that is not identified, and its
 	// disturbance.
 	NotIdentified *Message `json:"not_identified,omitempty"`

@@ -107,6 +107,8 @@ export interface Answer {
   sure?: Message[];
   /** findings about the target */
   broke?: Message[];
+  /** Unsure are the thresholds that are kept only as measured, and why. */
+  unsure?: Message[];
   /** how many figures of each state, in one sentence */
   trust?: Message[];
   /** the figures that were asked for and are not as printed */
@@ -478,20 +480,19 @@ export interface Trend {
   detail?: Message;
 }
 
-/** A Threshold is a condition and whether it held for a variant. It is OK only if
- * the whole interval keeps it. */
+/** A Threshold is a condition and whether it held for a variant. It is OK if it was kept, for sure or as measured. */
 export interface Threshold {
   text: string;
   variant?: string;
   ok: boolean;
-  /** ok, broken or inconclusive */
+  /** ok, kept as measured, broken or inconclusive */
   outcome: string;
   /** in the metric's own unit */
   measured?: number;
   /** of Measured */
   low?: number;
   high?: number;
-  /** why it could not be decided */
+  /** why it is not sure, or could not be decided */
   detail?: Message;
   /** NotIdentified names a figure of the threshold that is not identified, and its
    * disturbance. */

@@ -31,13 +31,13 @@ type ExitCode struct {
 // ExitCodes lists the exit codes.
 func ExitCodes() []ExitCode {
 	return []ExitCode{
-		{ExitDone, "done, and all thresholds hold"},
+		{ExitDone, "done, and all thresholds are kept"},
 		{ExitFailed, "an error without a code of its own, such as a full disk"},
 		{ExitUsage, "the command line or an experiment file has a fault; nothing was measured"},
 		{ExitTarget, "the target could not be started or reached, died, or did not answer"},
 		{ExitInvalid, "the run is invalid: a figure that was asked for is not identified"},
 		{ExitRegression, "a regression, with --fail-on-regression; or a comparison that could not have found one, with --fail-on-inconclusive"},
-		{ExitThreshold, "a threshold is broken, or not shown to hold"},
+		{ExitThreshold, "a threshold is broken, or was not measured; with --strict also one that is kept only as measured"},
 		{ExitSignalled + int(syscall.SIGHUP), "interrupted by SIGHUP; as with the other signals, what was measured is printed, kept and marked"},
 		{ExitInterrupted, "interrupted by SIGINT (Ctrl-C)"},
 		{ExitUnread, "nobody reads the output any more, as in dyno … | head"},

@@ -152,7 +152,8 @@ func expressionsTopic(p *page) {
 		rows = append(rows, []string{f.Usage, f.About})
 	}
 	p.table(rows...)
-	p.text("Every figure is an interval. A condition holds if all of the interval keeps it, and is broken if none of it does. Between them, a threshold is not shown to hold, and a claim is not settled. The figure of a single trial has no interval: its value decides a threshold, and no claim.")
+	p.text("p99 alone is response.p99, or delivery.p99 with subscribers; p99.9 and p999 are the same. A comma between conditions means and.")
+	p.text("Every figure is an interval. A condition holds if all of the interval keeps it, and is broken if none of it does. Between them the measured value decides a threshold, and a claim is not settled. The interval of a quantile or of errors.ratio in a threshold comes from the number of requests. Other figures of a single trial have none: the value decides a threshold, and no claim.")
 }
 
 func templatesTopic(p *page) {

@@ -176,6 +176,7 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		faults = append(faults, q.connect(&v.Target)...)
 	}
 	faults = append(faults, q.fields.Fill(e)...)
+	e.Thresholds = conditions(e.Thresholds)
 	v.Observe.Server = !q.noServer
 	l := &v.Load
 	faults = append(faults, q.shape(l)...)

@@ -13,7 +13,6 @@ import (
 	"dyno/internal/units"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
-	"dyno/results/rundir"
 )
 
 // What a search from flags is like where they do not say it: it should be over within a minute or
@@ -37,46 +36,26 @@ type searchFlags struct {
 
 func (s *searchFlags) register(f *pflag.FlagSet, flag string) {
 	s.flag = flag
-	f.StringArrayVar(&s.conditions, flag, nil, "search for the highest rate at which `CONDITIONS` hold, such as 'p99 < 20ms'; p99 stands for the response.p99 of thresholds; several with commas between; may be repeated")
+	f.StringArrayVar(&s.conditions, flag, nil, "search for the highest rate at which `CONDITIONS` hold, such as 'p99 < 20ms', written as those of --threshold; may be repeated")
 	f.Lookup("from").Usage = "the lowest rate of the search (default: a 16th of what a closed loop with these connections reaches)"
 	f.Lookup("to").Usage = "the highest rate of the search (default: 1,024 times the lowest)"
 }
 
-// shorthand is the name of a quantile, or of another summary of a latency, at the beginning of a
-// condition.
-var shorthand = regexp.MustCompile(`^\s*(p[0-9.]+|mean|max)\b`)
-
 // slowWanted is a condition that slow answers keep.
-var slowWanted = regexp.MustCompile(`^[a-z_]+\.(p[0-9.]+|mean|max)(\{[^}]*\})?\s*>`)
+var slowWanted = regexp.MustCompile(`^([a-z_]+\.)?(p[0-9.]+|mean|max)(\{[^}]*\})?\s*>`)
 
-// expand takes conditions apart that have commas between them, and names the figures that they
-// leave out.
-func expand(texts []string, latency string) (conditions []string) {
+// conditions takes conditions apart that have commas between them.
+func conditions(texts []string) (all []string) {
 	for _, text := range texts {
-		depth, from := 0, 0
-		add := func(to int) {
-			if c := strings.TrimSpace(text[from:to]); c != "" {
-				conditions = append(conditions, shorthand.ReplaceAllString(c, latency+".$1"))
-			}
-			from = to + 1
-		}
-		for i, r := range text {
-			switch {
-			case strings.ContainsRune("({", r):
-				depth++
-			case strings.ContainsRune(")}", r):
-				depth--
-			case r == ',' && depth == 0:
-				add(i)
-			}
-		}
-		add(len(text))
+		all = append(all, expr.Split(text)...)
 	}
-	return conditions
+	return all
 }
 
-// IsSearch tells whether flags ask for a search.
-func (q *Load) IsSearch() bool { return len(q.search.conditions) > 0 }
+// IsSearch tells whether flags ask for a search. Where conditions are all there is to search by, thresholds are conditions.
+func (q *Load) IsSearch() bool {
+	return len(q.search.conditions) > 0 || q.search.flag == "slo" && q.Given("threshold")
+}
 
 // seek makes a plan a search, if flags ask for one.
 func (q *Load) seek(e *plan.Experiment) (faults []error) {
@@ -104,17 +83,12 @@ func (q *Load) seek(e *plan.Experiment) (faults []error) {
 	if !q.Given("warmup") {
 		l.Warmup = searchWarmup
 	}
-	latency := rundir.TagResponse
-	if l.Subscribers != nil {
-		latency = rundir.TagDelivery
-	}
-	conditions := expand(s.conditions, latency)
-	for _, c := range conditions {
+	e.Thresholds = append(conditions(s.conditions), e.Thresholds...)
+	for _, c := range e.Thresholds {
 		if slowWanted.MatchString(c) {
 			faults = append(faults, fmt.Errorf("--%s: %s asks for slow answers, and a higher rate makes them slower; write <", s.flag, c))
 		}
 	}
-	e.Thresholds = append(conditions, e.Thresholds...)
 	c := plan.Capacity{Resolution: searchResolution, Trials: searchTrials, Tolerate: searchTolerate}
 	if e.Capacity != nil {
 		c.From, c.To = e.Capacity.From, e.Capacity.To

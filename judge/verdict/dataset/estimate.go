@@ -56,7 +56,7 @@ func (m Metric) estimate(whole *Stats, trials []*Stats) (rundir.Estimate, error)
 	case len(trials) < 2:
 	case m.Quantile != nil:
 		err = m.Quantile.bound(&e, whole, trials)
-	case m.share != nil:
+	case m.Share != nil:
 		err = byShares(&e, m, trials)
 	case len(e.Values) >= 2:
 		err = byStudent(&e)
@@ -147,7 +147,7 @@ func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 	var parts, wholes []float64
 	sum := 0.0
 	for _, t := range trials {
-		if part, whole := m.share(t); whole > 0 {
+		if part, whole := m.Share(t); whole > 0 {
 			parts, wholes = append(parts, part), append(wholes, whole)
 			sum += whole
 		}
@@ -164,24 +164,45 @@ func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 		}
 		return nil
 	}
-	linear := make([]float64, len(parts))
-	for i := range parts {
-		linear[i] = share + (parts[i]-share*wholes[i])*float64(len(parts))/sum
-	}
-	over, err := stat.PairedMean(linear, Confidence)
-	if err != nil {
-		return err
-	}
 	if m.Dimension() != units.Plain {
+		over, err := stat.PairedMean(linear(share, parts, wholes), Confidence)
+		if err != nil {
+			return err
+		}
 		// No time is below zero.
 		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, Confidence, rundir.ByStudent)
 		return nil
 	}
+	over, err := overTrials(share, parts, wholes)
+	if err == nil {
+		e.SetInterval(over.Low, over.High, Confidence, rundir.ByStudentLogit)
+	}
+	return err
+}
+
+// linear returns the values of trials whose mean is the sum of the parts over that of the wholes.
+func linear(ratio float64, parts, wholes []float64) []float64 {
+	sum := 0.0
+	for _, whole := range wholes {
+		sum += whole
+	}
+	values := make([]float64, len(parts))
+	for i := range parts {
+		values[i] = ratio + (parts[i]-ratio*wholes[i])*float64(len(parts))/sum
+	}
+	return values
+}
+
+// overTrials is the interval of a share between 0 and 1, on the scale of logits.
+func overTrials(share float64, parts, wholes []float64) (stat.Interval, error) {
+	over, err := stat.PairedMean(linear(share, parts, wholes), Confidence)
+	if err != nil {
+		return stat.Interval{}, err
+	}
 	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
 	logit := math.Log(share) - math.Log1p(-share)
 	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	e.SetInterval(min(share, expit(logit-half)), max(share, expit(logit+half)), Confidence, rundir.ByStudentLogit)
-	return nil
+	return stat.Interval{Low: min(share, expit(logit-half)), High: max(share, expit(logit+half))}, nil
 }
 
 // bound gives a quantile of merged histograms its interval.

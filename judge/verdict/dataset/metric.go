@@ -42,7 +42,7 @@ type Metric struct {
 	// How the figure of several trials is made; at most one of these is set. With none it
 	// is the typical value of the trials, or for a fact (rundir.Metric.IsFact) their sum or extreme.
 	Quantile *Quantile                                 // of the merged histogram
-	share    func(*Stats) (part, whole float64)        // the sum of the parts over that of the wholes
+	Share    func(*Stats) (part, whole float64)        // the sum of the parts over that of the wholes
 	Width    func(*Stats) (low, high float64, ok bool) // each value is itself known only to lie between these
 	upTo     func(*Stats) (high float64, ok bool)      // the figure is known only to lie between itself and this
 }
@@ -216,7 +216,7 @@ func metrics() []Metric {
 	errorsOf := func(f *Stats) *float64 { return f.Errors.Ratio }
 	return append(all,
 		Metric{Name: rundir.MetricErrorRatio, Get: errorsOf,
-			share: func(f *Stats) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
+			Share: func(f *Stats) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
 		of("availability", func(f *Stats) *float64 { return f.Availability }),
 		Metric{Name: rundir.MetricErrorTotal, Get: func(f *Stats) *float64 {
 			if f.Trials == 0 {
@@ -264,7 +264,7 @@ func timesOf(clock, tag string, times func(*Stats) *rundir.Quantiles) (all []Met
 		case of.Quantile > 0:
 			m.Quantile = &Quantile{tag, of.Quantile}
 		case !m.IsMaximum():
-			m.share = func(f *Stats) (float64, float64) { return summed(times(f)) }
+			m.Share = func(f *Stats) (float64, float64) { return summed(times(f)) }
 		}
 		all = append(all, m)
 	}

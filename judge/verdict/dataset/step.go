@@ -85,7 +85,7 @@ func stepMetrics(step string) []Metric {
 	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
 	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
 	all = append(all,
-		Metric{Name: rundir.MetricErrorRatio, share: failed, upTo: upToOmitted(ratio), Get: ratio},
+		Metric{Name: rundir.MetricErrorRatio, Share: failed, upTo: upToOmitted(ratio), Get: ratio},
 		Metric{Name: rundir.MetricErrorTotal, Get: func(f *Stats) *float64 {
 			if of(f) == nil {
 				return nil

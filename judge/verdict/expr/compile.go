@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
 
+	"dyno/internal/nearest"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/results/rundir"
@@ -41,6 +43,7 @@ type compiler struct {
 	variants   []string
 	missing    map[string]string // variants that could not be built, and why
 	known      []string          // the steps of scenarios
+	latency    string            // the clock of quantiles without one
 	units      map[int]units.Unit
 	steps      map[int]stepLabel // by the position of their metric
 	placed     map[int]bool      // those of them that a metric has
@@ -80,10 +83,16 @@ func (c *compiler) top(n ast.Node) (condition, typed) {
 	return c.condition(n), typed{}
 }
 
-// limit returns the constant below which an expression keeps one metric.
-func (c *compiler) limit(n ast.Node) *float64 {
+// A bound is the constant with which an expression compares one metric.
+type bound struct {
+	limit float64
+	below bool // it keeps the metric below
+}
+
+// bound returns that of an expression which is nothing else.
+func (c *compiler) bound(n ast.Node) *bound {
 	b, ok := n.(*ast.BinaryNode)
-	if !ok || b.Operator != "<" && b.Operator != "<=" || len(c.uses) != 1 {
+	if !ok || !isComparison(b.Operator) || len(c.uses) != 1 {
 		return nil
 	}
 	switch b.Left.(type) {
@@ -103,7 +112,7 @@ func (c *compiler) limit(n ast.Node) *float64 {
 	if u, ok := c.units[b.Right.Location().From]; ok {
 		v = u.Of(v)
 	}
-	return &v
+	return &bound{v, b.Operator == "<" || b.Operator == "<="}
 }
 
 func isComparison(operator string) bool {
@@ -127,17 +136,16 @@ func (c *compiler) condition(n ast.Node) condition {
 			holds, _ := c.comparison(n)
 			return holds
 		case n.Operator == "and" || n.Operator == "&&":
-			return c.joined(n, no)
+			return joined(c.condition(n.Left), c.condition(n.Right), no)
 		case n.Operator == "or" || n.Operator == "||":
-			return c.joined(n, yes)
+			return joined(c.condition(n.Left), c.condition(n.Right), yes)
 		}
 	}
 	c.fault(n, "%s is not a condition; want a comparison such as response.p99 < 80ms", describe(n))
 	return nil
 }
 
-func (c *compiler) joined(n *ast.BinaryNode, decisive truth) condition {
-	left, right := c.condition(n.Left), c.condition(n.Right)
+func joined(left, right condition, decisive truth) condition {
 	return func(e *evaluation) ruling { return both(left(e), right(e), decisive) }
 }
 
@@ -443,6 +451,10 @@ func (c *compiler) call(n *ast.CallNode) typed {
 	case "spread":
 		return c.spread(n)
 	}
+	if callee.Value == "p" { // as k6 writes it
+		c.fault(n, "unknown function %s; a percentile is written p95, p99 or p99.9", quote(callee.Value))
+		return typed{}
+	}
 	c.fault(n, "unknown function %s%s", quote(callee.Value), meant(callee.Value, functions()))
 	return typed{}
 }
@@ -533,12 +545,18 @@ func (c *compiler) variant(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// metric reads the name of a metric: words joined by dots.
+// shortName is a summary of times without its clock.
+var shortName = regexp.MustCompile(`^(p\d+|mean|max)$`)
+
+// metric reads the name of a metric: words joined by dots. A quantile alone is one of response times.
 func (c *compiler) metric(n ast.Node) (rundir.Metric, bool) {
 	name, ok := dotted(n)
 	if !ok {
 		c.fault(n, "want the name of a metric here, such as throughput or response.p99")
 		return rundir.Metric{}, false
+	}
+	if shortName.MatchString(name) {
+		name = c.latency + "." + name
 	}
 	m, ok := rundir.FindMetric(name)
 	label, labelled := c.steps[start(n)]
@@ -582,14 +600,20 @@ func unknownMetric(name string) string {
 			partial = append(partial, m)
 		}
 	}
-	switch len(partial) {
-	case 0:
-	case 1:
-		return "unknown metric " + quote(name) + "; did you mean " + partial[0] + "?"
+	best, near := map[string]string{"avg": "mean", "med": "p50"}[name], true
+	switch {
+	case best != "":
+	case len(partial) == 1:
+		best = partial[0]
+	case len(partial) > 0:
+		return "unknown metric " + quote(name) + meant(name, partial)
 	default:
-		names = partial
+		best, near = nearest.Find(name, names)
 	}
-	return "unknown metric " + quote(name) + meant(name, names)
+	if !near {
+		return "unknown metric " + quote(name) + "; dyno help metrics lists them"
+	}
+	return "unknown metric " + quote(name) + "; did you mean " + best + "?"
 }
 
 func dotted(n ast.Node) (string, bool) {

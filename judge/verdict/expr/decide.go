@@ -6,13 +6,19 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/results/rundir"
 )
 
+// BrokenAsMeasured is the kind of the detail of a threshold that is not broken for sure.
+const BrokenAsMeasured = "unsure.broken"
+
 // DecideThreshold decides a threshold: for each variant, or once when it names its
-// variants. It is kept or broken when the whole interval says so, and inconclusive
-// otherwise. It is also inconclusive when a figure is missing or the text does not
-// compile. Without an interval the estimate decides, and the detail says so.
+// variants. It is kept or broken when the whole interval says so. Otherwise the measured
+// figures decide, and the detail says what makes them unsure: a threshold is then kept as
+// measured, or broken. It is inconclusive only when a figure is missing, when the text does not
+// compile, or when dyno itself may have broken it. Nobody can show that something never
+// happens: a limit of zero is one for the figures of the run.
 func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
@@ -26,16 +32,45 @@ func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	var decided []rundir.Threshold
 	for _, variant := range variants {
 		on := &evaluation{Evidence: ev, variant: variant, byEstimate: true}
-		r := e.holds(on)
-		t := rundir.Threshold{Text: text, Variant: variant, OK: r.is == yes, Detail: texts.Joint(r.why)}
-		if r.is == undecided {
-			t.NotIdentified = ev.Doubtful(e.Refs(on.variant))
+		asMeasured := &evaluation{Evidence: estimates{ev, func(Ref) bool { return false }}, variant: variant}
+		if e.bound != nil && e.bound.limit == 0 {
+			on = asMeasured
 		}
-		t.Outcome = map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
+		r := e.holds(on)
+		outcome := map[truth]string{yes: rundir.Kept, no: rundir.Broken, undecided: rundir.Undecided}[r.is]
+		t := rundir.Threshold{Text: text, Variant: variant}
+		if refs := e.Refs(variant); r.is == undecided {
+			switch measured := e.holds(asMeasured); {
+			case measured.is == yes:
+				outcome, r.why = rundir.KeptAsMeasured, e.unsure(r.why, refs, ev)
+			case measured.is == no && ev.Unidentified(refs) == nil:
+				outcome, r.why = rundir.Broken, []rundir.Message{texts.Because(BrokenAsMeasured, e.unsure(r.why, refs, ev)...)}
+			default:
+				t.NotIdentified = ev.Unidentified(refs)
+			}
+		}
+		t.Outcome, t.OK, t.Detail = outcome, outcome == rundir.Kept || outcome == rundir.KeptAsMeasured, texts.Joint(r.why)
 		t.Measured, t.Low, t.High = e.measured(on)
 		decided = append(decided, t)
 	}
 	return decided
+}
+
+// unsure says why the figures decide a threshold only as they were measured: too few requests, a
+// disturbance, or the reasons that the interval gives.
+func (e *Expression) unsure(why []rundir.Message, refs []Ref, ev Evidence) []rundir.Message {
+	if e.bound != nil {
+		switch n, needed := ev.Needed(refs[0], e.bound.limit); {
+		case n > 0 && needed == 0:
+			return []rundir.Message{texts.New("unsure.at", "n", units.Whole(n))}
+		case n < needed:
+			return []rundir.Message{texts.New("unsure.few", "n", units.Whole(n), "needed", units.Whole(needed))}
+		}
+	}
+	if doubt := ev.Doubtful(refs); doubt != nil {
+		return []rundir.Message{*doubt}
+	}
+	return why
 }
 
 // Keeps tells whether one trial alone keeps the thresholds, and if not, the first

@@ -26,7 +26,7 @@ func TestThresholds(t *testing.T) {
 			"e response.p99": single(0.081),
 		}, []rundir.Threshold{
 			{Text: p99, Variant: "a", OK: true, Outcome: rundir.Kept, Measured: new(0.075), Low: new(0.070), High: new(0.079)},
-			{Text: p99, Variant: "b", Outcome: rundir.Undecided, Measured: new(0.079), Low: new(0.078), High: new(0.085), Detail: new(texts.Verbatim("78ms to 85ms straddles 80ms"))},
+			{Text: p99, Variant: "b", OK: true, Outcome: rundir.KeptAsMeasured, Measured: new(0.079), Low: new(0.078), High: new(0.085), Detail: new(texts.Verbatim("78ms to 85ms straddles 80ms"))},
 			{Text: p99, Variant: "c", Outcome: rundir.Broken, Measured: new(0.090), Low: new(0.080)},
 			{Text: p99, Variant: "d", OK: true, Outcome: rundir.Kept, Measured: new(0.079), Detail: new(texts.Verbatim("decided by the estimate, which has no interval"))},
 			{Text: p99, Variant: "e", Outcome: rundir.Broken, Measured: new(0.081), Detail: new(texts.Verbatim("decided by the estimate, which has no interval"))},
@@ -35,10 +35,10 @@ func TestThresholds(t *testing.T) {
 		{"named variants", `value(a, response.p99) < value(b, response.p99)`, facts{
 			"a response.p99": between(1, 2, 3), "b response.p99": between(2, 3, 4),
 		}, []rundir.Threshold{
-			{Text: `value(a, response.p99) < value(b, response.p99)`, Outcome: rundir.Undecided, Measured: new(2.), Low: new(1.), High: new(3.), Detail: new(texts.Verbatim("1s to 3s overlaps 2s to 4s"))},
+			{Text: `value(a, response.p99) < value(b, response.p99)`, OK: true, Outcome: rundir.KeptAsMeasured, Measured: new(2.), Low: new(1.), High: new(3.), Detail: new(texts.Verbatim("1s to 3s overlaps 2s to 4s"))},
 		}},
 		{"the limit on the left", `1.4 <= ratio(a, b, throughput)`, facts{"a/b throughput": between(1.2, 1.3, 1.5)}, []rundir.Threshold{
-			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Undecided, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: new(texts.Verbatim("1.2 to 1.5 straddles 1.4"))},
+			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Broken, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: new(texts.Verbatim("as measured: 1.2 to 1.5 straddles 1.4"))},
 		}},
 		{"a settled side", `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, facts{
 			"a throughput": single(11), "b throughput": between(11, 12, 13),

@@ -52,6 +52,11 @@
 // do not meet. A figure that is missing leaves what needs it undecided. "And" and
 // "or" are Kleene's: a side that settles the matter does, whatever the other is.
 //
-// A figure without an interval, as of a single trial, decides a threshold by its
-// estimate, and leaves a claim undecided.
+// A threshold that is undecided so is decided by the estimates, and says that it is not for sure. A figure
+// without an interval, as of a single trial, decides a threshold, and leaves a claim undecided.
+//
+// # Short names
+//
+// p99, p99.9, mean and max alone are those of response times, or of deliveries where there are
+// subscribers. A comma between conditions means "and".
 package expr

@@ -36,9 +36,9 @@ const (
 // An Expression is a condition on a run's figures.
 type Expression struct {
 	holds      condition
-	left       typed    // of the comparison that is the whole expression; or nothing
-	limit      *float64 // the right side, if the whole expression keeps one metric below a constant
-	perVariant bool     // a metric or a gauge stands without a variant
+	left       typed  // of the comparison that is the whole expression; or nothing
+	bound      *bound // of the expression, if it compares one metric with a constant
+	perVariant bool   // a metric or a gauge stands without a variant
 	uses       []use
 	leftOut    []rundir.LeftOut // variants that it names and that were not measured
 }
@@ -90,10 +90,10 @@ func (e *Expression) Unit() rundir.Unit {
 // constant. Other thresholds have none.
 func LimitIn(text string, plan rundir.Plan) (metric string, limit float64, ok bool) {
 	e, err := Compile(text, ForThreshold, NamesOf(plan))
-	if err != nil || e.limit == nil {
+	if err != nil || e.bound == nil || !e.bound.below {
 		return "", 0, false
 	}
-	return e.uses[0].metric, *e.limit, true
+	return e.uses[0].metric, e.bound.limit, true
 }
 
 // UnitIn returns the unit of an expression of a plan. It is Number for one that does not
@@ -123,6 +123,7 @@ func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
 // Names are those of a plan that expressions may use.
 type Names struct {
 	Variants, Steps []string
+	Latency         string            // the clock of a quantile without one, such as p99; default response
 	LeftOut         map[string]string // variants that could not be built on this machine, and why
 }
 
@@ -131,6 +132,9 @@ type Names struct {
 func NamesOf(plan rundir.Plan) (n Names) {
 	for _, v := range plan.Variants {
 		n.Variants = append(n.Variants, v.Name)
+		if v.Subscribers > 0 {
+			n.Latency = rundir.TagDelivery
+		}
 		for _, step := range v.Steps {
 			if !slices.Contains(n.Steps, step) {
 				n.Steps = append(n.Steps, step)
@@ -175,14 +179,20 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
-	tree, err := parser.Parse(blanked)
-	if err != nil {
-		return nil, located(err, len(runes))
-	}
-	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, units: found, steps: steps, placed: map[int]bool{}}
+	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, latency: cmp.Or(names.Latency, rundir.TagResponse), units: found, steps: steps, placed: map[int]bool{}}
 	e := &Expression{}
-	e.holds, e.left = c.top(tree.Node)
-	e.limit = c.limit(tree.Node)
+	for i, part := range parts([]rune(blanked)) {
+		tree, err := parser.Parse(part)
+		if err != nil {
+			return nil, located(err, len(runes))
+		}
+		holds, left := c.top(tree.Node)
+		if e.bound = c.bound(tree.Node); i > 0 {
+			e.holds, e.left, e.bound = joined(e.holds, holds, no), typed{}, nil
+			continue
+		}
+		e.holds, e.left = holds, left
+	}
 	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
 	for at, label := range steps {
 		if !c.placed[at] && len(c.faults) == 0 {
@@ -202,6 +212,36 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 		return nil, errors.Join(faults...)
 	}
 	return e, nil
+}
+
+// Split takes conditions apart that have commas between them.
+func Split(text string) (conditions []string) {
+	for _, part := range parts([]rune(text)) {
+		if c := strings.TrimSpace(part); c != "" {
+			conditions = append(conditions, c)
+		}
+	}
+	return conditions
+}
+
+// parts splits a text at its commas, but for those within brackets and strings. Each part has its place: blanks stand
+// before it.
+func parts(text []rune) (list []string) {
+	depth, from := 0, 0
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i == len(text) || text[i] == ',' && depth == 0:
+			list = append(list, strings.Repeat(" ", from)+string(text[from:i]))
+			from = i + 1
+		case strings.ContainsRune("({[", text[i]):
+			depth++
+		case strings.ContainsRune(")}]", text[i]):
+			depth--
+		case strings.ContainsRune("\"'`", text[i]):
+			i = skipString(text, i) - 1
+		}
+	}
+	return list
 }
 
 // unexpectedToken is how the parser names what it did not expect.

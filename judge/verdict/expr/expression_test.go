@@ -40,6 +40,8 @@ func (f facts) Spread(variant, metric string) (Quantity, error) {
 	return f.get("spread " + variant + " " + metric)
 }
 
+func (facts) Needed(Ref, float64) (requests, needed int64) { return 0, 0 }
+
 func (f facts) Doubtful(places []Ref) *rundir.Message {
 	if why := f.Unidentified(places); why != nil {
 		return why
@@ -104,6 +106,10 @@ func TestConditions(t *testing.T) {
 		{"response.p99 == 0.08s", true, 0.080},
 		{"response.p99 < 81000µs", true, 0.080},
 		{"response . p99 < 1s", true, 0.080},
+		{"p99 < 81ms", true, 0.080},
+		{"max(p99, 1ms) < 1s", true, 0.080},
+		{"p99 < 81ms, errors.ratio < 0.1%", false, math.NaN()},
+		{"max(p99, 1ms) < 1s, not (errors.ratio > 1%)", true, math.NaN()},
 		{"errors.ratio < 0.1%", false, 0.002},
 		{"errors.ratio < .3%", true, 0.002},
 		{"errors.total == 3", true, 3},
@@ -214,7 +220,15 @@ func TestFaults(t *testing.T) {
 		{"", ForThreshold, 1, "empty"},
 		{"response.p980 < 80ms", ForThreshold, 1, "did you mean response.p9"},
 		{"errors.ratio < 1% and respnse.p99 < 80ms", ForThreshold, 23, "did you mean response.p99?"},
-		{"p99 < 80ms", ForThreshold, 1, "response.p99"},
+		{"p99 < 80", ForThreshold, 7, "needs a unit"},
+		{"p99.9 < 80", ForThreshold, 9, "needs a unit"},
+		{"p99.9{step=a} < 80ms", ForThreshold, 6, "unknown step"},
+		{"p99 < 80ms, errors.ratio < 1ms", ForThreshold, 13, "needs a unit"},
+		{"p99 < 80ms,", ForThreshold, 11, "ends too early"},
+		{"p(99) < 80ms", ForThreshold, 1, "a percentile is written p95, p99 or p99.9"},
+		{"avg < 80ms", ForThreshold, 1, "did you mean mean?"},
+		{"med < 80ms", ForThreshold, 1, "did you mean p50?"},
+		{"http_req_duration < 80ms", ForThreshold, 1, "dyno help metrics lists them"},
 		{"response < 80ms", ForThreshold, 1, "response.p50"},
 		{"response.p99 < 80", ForThreshold, 16, "needs a unit"},
 		{"80 > response.p99", ForThreshold, 1, "needs a unit"},

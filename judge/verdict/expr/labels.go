@@ -2,6 +2,7 @@ package expr
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,7 +13,7 @@ type stepLabel struct {
 	at   int
 }
 
-// takeSteps blanks the labels after metrics, which the parser does not know, and returns
+// takeSteps takes the points out of quantiles, and blanks the labels after metrics, which the parser does not know. It returns
 // them by the position of their metric. Positions in the blanked text are those in the text.
 func takeSteps(text []rune) (blanked []rune, found map[int]stepLabel, faults []error) {
 	blanked, found = slices.Clone(text), map[int]stepLabel{}
@@ -39,11 +40,21 @@ func takeSteps(text []rune) (blanked []rune, found map[int]stepLabel, faults []e
 				blanked[i] = ' '
 			}
 		default:
+			if of := decimal.FindStringIndex(string(text[i:min(i+mostDecimal, len(text))])); of != nil && (i == 0 || !isWord(text[i-1])) {
+				copy(blanked[i+3:i+of[1]], append(text[i+4:i+of[1]:i+of[1]], ' '))
+				i += of[1]
+				continue
+			}
 			i++
 		}
 	}
 	return blanked, found, nil
 }
+
+// decimal is a quantile as people write it: p99.9 for p999.
+var decimal = regexp.MustCompile(`^p\d\d\.\d+\b`)
+
+const mostDecimal = 16 // letters of one
 
 // readLabel reads the label that begins at i, and returns the position after it.
 func readLabel(text []rune, i int) (step string, end int, problem string) {

@@ -25,6 +25,9 @@ type Evidence interface {
 	// Spread is the coefficient of variation of a metric from trial to trial of one variant: the
 	// standard deviation as a share of the mean.
 	Spread(variant, metric string) (Quantity, error)
+	// Needed returns how many requests a figure rests on, and how many would show with the measured share on
+	// which side of a limit it is; 0 if none would, or if nobody knows.
+	Needed(figure Ref, limit float64) (requests, needed int64)
 	// Doubtful describes the disturbance of the first figure that is not as it is
 	// printed; nil if there is none.
 	Doubtful(figures []Ref) *rundir.Message

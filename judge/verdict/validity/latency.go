@@ -43,14 +43,14 @@ type latency struct {
 // those that a disturbance may have moved count as if they had all been this step's, and
 // its slowest.
 func (s Assessor) latencyBounds(variant string, m dataset.Metric, tag string) Bounds {
-	l := s.latency(variant, m, tag)
-	if l.inDisturbed == 0 && l.moved == 0 {
+	l := s.latency(variant, m, tag, *s.Whole[variant].Intervals[m.Name].Estimate)
+	if !l.isDisturbed() {
 		return exact(l.estimate)
 	}
 	b := Bounds{
 		Low: 0, High: l.estimate, // no time is negative
 		causes: MostFirst(l.causes),
-		why:    new(texts.New("why.disturbed", "share", units.Percent(min(l.disturbedShare()+l.movedShare(), l.delayed/l.of, 1)))),
+		why:    l.why(),
 	}
 	switch {
 	case m.Quantile != nil:
@@ -63,10 +63,41 @@ func (s Assessor) latencyBounds(variant string, m dataset.Metric, tag string) Bo
 	return b
 }
 
+// Widened lowers the low end of a quantile's range, and raises its high end, by what disturbances may have done to the
+// requests there, and says what that is.
+func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) (low, high float64, why *rundir.Message) {
+	if kinds := Biasing(s.InOrder(variant), checks.BiasAll); len(kinds) > 0 {
+		return math.Inf(-1), math.Inf(1), WhyBiased(s.InOrder(variant), kinds[0])
+	}
+	tag := LatencyTag(m)
+	switch {
+	case s.Plan.Duet != nil:
+		return math.Inf(-1), math.Inf(1), new(texts.New("why.duet"))
+	case tag == "":
+		return r.Low, r.High, nil
+	}
+	b := Bounds{Low: r.Low, High: r.High}
+	if l := s.latency(variant, m, tag, r.High); l.isDisturbed() && !math.IsInf(r.High, 1) {
+		b.High, b.why = l.mostQuantile(r.UpToHigh), l.why()
+	}
+	if l := s.latency(variant, m, tag, r.Low); l.isDisturbed() && r.Low > 0 {
+		b.Low, b.why = l.leastQuantile(r.UpToLow), l.why()
+	}
+	b = b.withClocks(s.ClockError(variant, m))
+	return b.Low, b.High, b.why
+}
+
+// why says what disturbed the values.
+func (l *latency) why() *rundir.Message {
+	return new(texts.New("why.disturbed", "share", units.Percent(min(l.disturbedShare()+l.movedShare(), l.delayed/l.of, 1))))
+}
+
+// isDisturbed tells whether anything may have moved the values.
+func (l *latency) isDisturbed() bool { return l.inDisturbed > 0 || l.moved > 0 }
+
 // latency collects the values behind a latency.
-func (s Assessor) latency(variant string, m dataset.Metric, tag string) latency {
+func (s Assessor) latency(variant string, m dataset.Metric, tag string, estimate float64) latency {
 	f := s.Whole[variant]
-	estimate := *f.Intervals[m.Name].Estimate
 	l := latency{estimate: estimate, tag: tag, step: m.Step, all: f.Histograms[tag], noticeable: disturbance.Noticeable(estimate), causes: map[string]int{}}
 	if m.Step != "" {
 		l.all = f.Histograms[rundir.StepTag(tag, m.Step)]

@@ -352,6 +352,7 @@ export const en = {
   "outcome.refuted": "refuted",
   "outcome.not settled": "not settled",
   "outcome.not testable here": "not testable here",
+  "outcome.kept as measured": "kept as measured",
   "outcome.inconclusive": "inconclusive",
 
   "trend.slope": "growth",

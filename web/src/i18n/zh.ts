@@ -352,6 +352,7 @@ export const zh: Record<Key, string> = {
   "outcome.refuted": "已否定",
   "outcome.not settled": "尚未定论",
   "outcome.not testable here": "此处无法检验",
+  "outcome.kept as measured": "按实测值满足",
   "outcome.inconclusive": "无定论",
 
   "trend.slope": "增长",

@@ -19,7 +19,7 @@ export function measured(c: Context, text: string, x: Decided): string {
 }
 
 function outcome(c: Context, name: string): HTMLElement {
-  const kind: Record<string, string> = { ok: "good", holds: "good", broken: "bad", refuted: "bad", inconclusive: "warn", "not settled": "warn", "direction only": "warn" };
+  const kind: Record<string, string> = { ok: "good", "kept as measured": "warn", holds: "good", broken: "bad", refuted: "bad", inconclusive: "warn", "not settled": "warn", "direction only": "warn" };
   return h("span", { class: `badge ${kind[name] ?? ""}` }, c.t.maybe(`outcome.${name}`, name));
 }
 
