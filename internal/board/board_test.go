@@ -52,7 +52,8 @@ var (
 	boards = map[string]played{
 		"quick":   {quick, 8, 0},
 		"warm-up": {quick, 1, 0},
-		"run":     {trial.Planned{Number: 7, Of: 24, Round: 3, Rounds: 8, Variant: "pool", Width: 9, Warmup: time.Second, Window: 5 * time.Second}, 4, 2},
+		"run":     {trial.Planned{Number: 7, Of: 24, Round: 3, Rounds: 8, Variant: "pool", Width: 9, Left: 107 * time.Second, Warmup: time.Second, Window: 5 * time.Second}, 4, 2},
+		"rule":    {trial.Planned{Number: 7, Round: 3, Rounds: 18, Variant: "b", Left: 41500 * time.Millisecond, Warmup: time.Second, Window: time.Second}, 1, 0},
 	}
 )
 

@@ -162,7 +162,23 @@ func (s state) heading() string {
 			parts[2] += fmt.Sprintf(" of %d", p.Rounds)
 		}
 	}
-	return strings.Join(append(parts, strings.TrimRight(strings.Join(measured(p), " "), " ")), " · ")
+	parts = append(parts, strings.TrimRight(strings.Join(measured(p), " "), " "))
+	if text := left(p); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// left says how long the run still takes; at most, if a rule may end it.
+func left(p trial.Planned) string {
+	if p.Left == 0 {
+		return ""
+	}
+	text := units.FormatSeconds(math.Ceil(p.Left.Seconds())) + " left"
+	if p.Of == 0 {
+		text = "at most " + text
+	}
+	return text
 }
 
 // progress draws how far the trial is.
@@ -231,7 +247,11 @@ func Name(next trial.Planned) string {
 	default:
 		count = fmt.Sprintf("%4d", next.Number)
 	}
-	return count + "  " + strings.Join(measured(next), "  ") + "  "
+	parts := measured(next)
+	if text := left(next); text != "" {
+		parts = append(parts, text)
+	}
+	return count + "  " + strings.Join(parts, "  ") + "  "
 }
 
 // isSearch tells whether the rate is all that tells the loads of a run apart.
@@ -261,6 +281,7 @@ func measured(next trial.Planned) []string {
 
 // Row says what a finished trial measured, and names each kind of flag once.
 func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
+	next.Left = 0 // it was so when the trial began
 	line := Name(next)
 	switch {
 	case t.Error != "" && !t.Interrupted:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -14,9 +12,7 @@ import (
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/help"
 	"dyno/internal/cli/quick"
-	"dyno/judge/verdict"
 	"dyno/lab/plan"
-	"dyno/lab/trial"
 	"dyno/results/rundir"
 )
 
@@ -139,18 +135,10 @@ func (a *app) tryOut(ctx context.Context, q *quick.Load, e *plan.Experiment, win
 	l.Open, l.Closed = nil, &plan.Closed{Connections: q.ClosedConnections(e)}
 	l.Warmup, l.Window = 0, window
 	closed.Complete()
-	dir, err := os.MkdirTemp("", "dyno-")
-	if err != nil {
-		return nil, err
-	}
-	defer a.discard(dir)
-	dir = filepath.Join(dir, "run")
-	o, err := a.options(ctx, &closed, dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := trial.Run(ctx, &closed, o); err != nil {
-		return nil, trial.Cause(err)
-	}
-	return verdict.Open(dir)
+	var run *rundir.Folder
+	err := a.scratch(ctx, &closed, func(f *rundir.Folder) error {
+		run = f
+		return nil
+	})
+	return run, err
 }

@@ -28,7 +28,9 @@ of its ladder. With --a and --b they are two commands that serve the same URL:
 a is the base. Each trial starts its command and stops it again. {{port}} in the
 commands and the URL is a free port, and {{admin}} another; other braces are text.
 No shell is involved; for its features, give
-the command sh -c '…'. The base is measured twice, as a control.
+the command sh -c '…'. The base is measured twice, as a control. Without --rounds, a pilot of
+some seconds chooses what flags leave open: the metric, rounds or a duet, the window, and the
+connections; and the rounds end when the result is sure, after two minutes at most in most cases.
 
 The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT. With
 --call, which names the method, every URL is one of gRPC; its flags are those of dyno grpc.`,
@@ -58,7 +60,11 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			if err != nil {
 				return command.Fail(command.ExitUsage, err, "")
 			}
-			return a.measure(cmd.Context(), job{experiment: e, output: out, gate: g})
+			j := job{experiment: e, output: out, gate: g}
+			if commands {
+				j.comparison = &c
+			}
+			return a.measure(cmd.Context(), j)
 		},
 	}
 	f := cmd.Flags()

@@ -242,9 +242,11 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 type job struct {
 	experiment *plan.Experiment
 	output     outputFlags
-	quick      bool        // a quick load, which keeps no folder unless one is named
-	flags      *quick.Load // from which the experiment was made; nil: from a file, or it is complete
-	resume     bool        // the folder exists and holds a part of the run
+	quick      bool              // a quick load, which keeps no folder unless one is named
+	flags      *quick.Load       // from which the experiment was made; nil: from a file, or it is complete
+	comparison *quick.Comparison // whose design a pilot completes; nil: it is complete
+	chosen     *rundir.Message   // what it said
+	resume     bool              // the folder exists and holds a part of the run
 	gate       gate
 }
 
@@ -267,6 +269,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		if err := a.findRange(ctx, j.flags, j.experiment, j.output.quiet); err != nil {
 			return err
 		}
+	}
+	if j.comparison != nil {
+		j.chosen = a.design(ctx, j.comparison, j.experiment, j.output.quiet)
 	}
 	dir, keep, err := j.folder()
 	if err != nil {
@@ -370,7 +375,7 @@ func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) 
 	if err != nil {
 		return nil, err
 	}
-	o.Watcher = w
+	o.Watcher, o.Chosen = w, j.chosen
 	if j.resume {
 		ran = trial.Resume(ctx, j.experiment, o)
 	} else {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	gonum "gonum.org/v1/gonum/stat"
 )
 
 // ErrTooFew says that more values are needed for an answer.
@@ -83,6 +85,15 @@ func middle(sorted []float64) float64 {
 		return sorted[at]
 	}
 	return sorted[at-1] + (sorted[at]-sorted[at-1])/2
+}
+
+// Correlation is Pearson's of two samples, as far as both reach; 0 if there is none.
+func Correlation(a, b []float64) float64 {
+	n := min(len(a), len(b))
+	if r := gonum.Correlation(a[:n], b[:n], nil); n > 2 && !math.IsNaN(r) {
+		return r
+	}
+	return 0
 }
 
 // checkValues refuses what cannot be computed with.

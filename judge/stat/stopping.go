@@ -3,6 +3,7 @@ package stat
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	gonum "gonum.org/v1/gonum/stat"
 )
@@ -26,7 +27,7 @@ type Rule int
 const (
 	FixedRounds Rule = iota // all of them, whatever they show
 	Precision               // until the interval is narrow enough, wherever it lies
-	ThreeLooks              // three O'Brien-Fleming looks at the result
+	ThreeLooks              // three O'Brien-Fleming looks at the result, which also stop at equivalence
 )
 
 func (r Rule) String() string {
@@ -41,7 +42,8 @@ const LeastRounds = 8
 type Stopping struct {
 	Rule   Rule
 	Rounds int // how many there may be: 2 or more, 8 for Precision, 12 for ThreeLooks
-	// Margin is the difference that matters, a share such as 0.02. For Precision.
+	// Margin is the difference that matters, a share such as 0.02: for Precision, and for ThreeLooks to
+	// stop where there is none; 0: no look stops for that.
 	Margin float64
 }
 
@@ -102,6 +104,7 @@ type Decision struct {
 	HalfWidth, Wanted float64 // of the interval; zero if nobody looked at it
 	Look, Looks       int     // the looks are numbered from 1; 0 if there was none
 	P, Level          float64 // of that look
+	Equivalent        bool    // at that look the difference was shown to be within the margin
 }
 
 // Decide looks at the log ratios of the rounds made so far, all of them, and
@@ -113,6 +116,10 @@ type Decision struct {
 // at most half the margin, both on the scale of log ratios: the comparison is
 // then settled, one way or the other. It depends on the spread of the rounds and
 // not on their mean, so that it favours no result.
+//
+// A look stops at a difference at its level, and also at equivalence: if the interval that Judge takes
+// for that, at the look's level or at 5 % if that is less, lies within the margin. A stop there finds no
+// difference, so that fewer of those that are not there are found.
 func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 	if err := errors.Join(s.Validate(), checkValues(logRatios, 0)); err != nil {
 		return Decision{}, err
@@ -135,7 +142,9 @@ func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 			if err != nil {
 				return Decision{}, err
 			}
-			d.Stop, d.Confidence = m.P <= look.Alpha, 1-look.Alpha
+			half := halfWidth(m.StdDev, n, 1-2*min(0.05, look.Alpha))
+			d.Equivalent = s.Margin > 0 && math.Abs(m.Estimate)+half <= math.Log1p(s.Margin)
+			d.Stop, d.Confidence = m.P <= look.Alpha || d.Equivalent, 1-look.Alpha
 			d.Look, d.Looks, d.P, d.Level = i+1, len(looks), m.P, look.Alpha
 		}
 	}

@@ -49,6 +49,7 @@ func TestDecide(t *testing.T) {
 	fixed := Stopping{Rule: FixedRounds, Rounds: 8}
 	precision := Stopping{Rule: Precision, Rounds: 20, Margin: 0.02}
 	looks := Stopping{Rule: ThreeLooks, Rounds: 24}
+	sure := Stopping{Rule: ThreeLooks, Rounds: 24, Margin: 0.02}
 	narrow := logMargin(0.02) / 2
 	for _, c := range []struct {
 		name string
@@ -67,6 +68,8 @@ func TestDecide(t *testing.T) {
 		{"first look, clear", looks, alternating(8, 1, 0.1), Decision{Stop: true, Confidence: 0.9995, Rounds: 8, Most: 24, Look: 1, Looks: 3, P: 2.8e-8, Level: 0.0005}},
 		{"first look, p 0.03", looks, alternating(8, 0.1, 0.1), Decision{Confidence: 0.9995, Rounds: 8, Most: 24, Look: 1, Looks: 3, P: 0.033, Level: 0.0005}},
 		{"second look, p 0.001", looks, alternating(16, 0.1, 0.1), Decision{Stop: true, Confidence: 0.986, Rounds: 16, Most: 24, Look: 2, Looks: 3, P: 0.0015, Level: 0.014}},
+		{"first look, equivalent", sure, alternating(8, 0, 0.005), Decision{Stop: true, Confidence: 0.9995, Rounds: 8, Most: 24, Look: 1, Looks: 3, P: 1, Level: 0.0005, Equivalent: true}},
+		{"second look, not equivalent yet", sure, alternating(16, 0.01, 0.02), Decision{Confidence: 0.986, Rounds: 16, Most: 24, Look: 2, Looks: 3, P: 0.072, Level: 0.014}},
 		{"last look", looks, alternating(24, 0, 0.1), Decision{Stop: true, Confidence: 0.955, Rounds: 24, Most: 24}},
 	} {
 		got, err := c.s.Decide(c.d)
@@ -143,7 +146,8 @@ func TestStoppingKeepsItsLevel(t *testing.T) {
 	}{
 		{Stopping{Rule: ThreeLooks, Rounds: 24}, 0.051},
 		{Stopping{Rule: ThreeLooks, Rounds: 12}, 0.053},
-		{Stopping{Rule: Precision, Rounds: 60, Margin: 0.01}, 0.049}, // stops after 20 rounds, where it is worst
+		{Stopping{Rule: ThreeLooks, Rounds: 24, Margin: 0.01}, 0.023}, // most stop at the second look: they are equivalent
+		{Stopping{Rule: Precision, Rounds: 60, Margin: 0.01}, 0.049},  // stops after 20 rounds, where it is worst
 	} {
 		found, _, rounds := simulate(t, c.s, 0, runs)
 		if tolerance := 3 * math.Sqrt(c.level/runs); math.Abs(found-c.level) > tolerance {

@@ -56,16 +56,11 @@ func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.P
 // settling returns when a pilot became steady.
 func settling(v rundir.PlanVariant, from recording.Source) (rundir.PilotVariant, error) {
 	found := rundir.PilotVariant{Variant: v.Name}
-	log, err := from.Log()
-	if err != nil {
-		return found, fmt.Errorf("latency log: %w", err)
-	}
-	observed, err := from.Series()
-	if err != nil {
-		return found, fmt.Errorf("series: %w", err)
-	}
 	names := []string{"throughput", "p50", "cpu_per_request"}
-	series := binned(v, from.Trial, log, observed)
+	series, err := pilotSeries(v, from)
+	if err != nil {
+		return found, err
+	}
 	if len(series) < len(names) {
 		found.Detail = new(texts.New("found.pilot.cpu"))
 	}
@@ -82,6 +77,19 @@ func settling(v rundir.PlanVariant, from recording.Source) (rundir.PilotVariant,
 		found.Series = names[at.Series]
 	}
 	return found, nil
+}
+
+// pilotSeries reads what a pilot recorded, by bins.
+func pilotSeries(v rundir.PlanVariant, from recording.Source) ([][]float64, error) {
+	log, err := from.Log()
+	if err != nil {
+		return nil, fmt.Errorf("latency log: %w", err)
+	}
+	observed, err := from.Series()
+	if err != nil {
+		return nil, fmt.Errorf("series: %w", err)
+	}
+	return binned(v, from.Trial, log, observed), nil
 }
 
 // binned returns a pilot's throughput and median latency by bins, and the target's CPU

@@ -42,7 +42,7 @@ type Experiment struct {
 type Design struct {
 	Rounds int     `yaml:"rounds,set" range:"1..1000" default:"3; 8 with several variants; 12 for a ladder; 1 for a soak; 5 for capacity; 24 with stop looks; 40 with stop precision" flag:"rounds" doc:"how often each variant is measured; with stop precision or looks, at most"`
 	Seed   uint64  `yaml:"seed,set" range:"0..9007199254740992" default:"1" flag:"seed" doc:"of everything random"`
-	Stop   string  `yaml:"stop,set" oneof:"fixed precision looks" default:"fixed" flag:"stop" doc:"when there are enough rounds; fixed: after all; precision: when the interval is narrower than the margin; looks: at one of three looks at the result"`
+	Stop   string  `yaml:"stop,set" oneof:"fixed precision looks" default:"fixed" flag:"stop" doc:"when there are enough rounds; fixed: after all; precision: when the interval is narrower than the margin; looks: when one of three looks at the result shows a difference or that there is none"`
 	Margin float64 `yaml:"margin,set" kind:"share" range:"0.01%..50%" default:"2%" flag:"margin" doc:"the smallest difference that matters, such as 2% or 0.02"`
 	Metric string  `yaml:"metric,set,zero" like:"metric" default:"throughput; response.p99 of an open load; delivery.p99 of published events; none of program; capacity for capacity" flag:"metric" doc:"what verdicts and stop go by, such as throughput or target.cpu_per_request; of a step of a scenario, response.p99{step=NAME} and the like; of a program, program.NAME"`
 	// Control is the name of the variant that is another's alias; empty: there is none.

@@ -121,6 +121,12 @@ func listed(cpus []int) string {
 	return fmt.Sprint(cpus)
 }
 
+// CanDuet tells whether this machine has the CPUs for a duet.
+func CanDuet(e *plan.Experiment) bool {
+	_, err := planDuet(e)
+	return err == nil
+}
+
 // planDuet places a duet on this machine; nil if the plan is not a duet. Services run on
 // the CPUs of their targets.
 func planDuet(e *plan.Experiment) (*rundir.PlanDuet, error) {

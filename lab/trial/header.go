@@ -28,6 +28,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 		Environment:   environment(e, duet, r.options.Program),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
+		Chosen:        r.options.Chosen,
 	}
 	run.Plan.Duet = duet
 	lack(run, left)

@@ -53,6 +53,9 @@ type Options struct {
 	Agents  []Agent  // that carry the loads; without any, this machine does
 	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
 
+	// Chosen says why the design is as it is, if a pilot before the run has chosen it.
+	Chosen *rundir.Message
+
 	// Hosts are the agents that targets and services are placed with, by the selectors in the plan.
 	Hosts map[string]Host
 	// Pods finds the pods of targets in Kubernetes; nil if no plan asks for them.
@@ -88,10 +91,11 @@ type Referee interface {
 
 // Planned is a trial that is about to begin.
 type Planned struct {
-	Number   int // from 1
-	Of       int // the last one's number; 0: not known
-	Round    int // from 1; 0 for a pilot
-	Rounds   int // the most there may be
+	Number   int           // from 1
+	Of       int           // the last one's number; 0: not known
+	Round    int           // from 1; 0 for a pilot
+	Rounds   int           // the most there may be
+	Left     time.Duration // how long it and those after it take at most, by those before it; 0: not known
 	Variant  string
 	Protocol string        // one of experiment's
 	Alone    bool          // there is no other variant
@@ -168,7 +172,9 @@ type runner struct {
 	trials    []*rundir.TrialFolder // all of the run so far, by number
 	disturbed map[int]bool          // rounds
 	number    int                   // the highest number in use
-	of        int                   // the last trial's number; 0: not known
+	of        int                   // the last trial's number, if no rule ends the run before; 0: not known
+	began     time.Time             // the first trial of this process
+	first     int                   // its number
 	// edges holds, for each variant, where its searches ended so far: the geometric means
 	// of the brackets that have both ends.
 	edges map[string][]float64
@@ -332,7 +338,8 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			env.AddUnavailable(failed)
 		}
 	}
-	if !ruled(&r.experiment.Design) && r.experiment.Capacity == nil {
+	r.began, r.first = time.Now(), r.number+1
+	if r.experiment.Capacity == nil {
 		r.of = r.number + r.outstanding()
 	}
 	if r.experiment.Design.Pilot > 0 && r.run.Pilot == nil {
@@ -545,6 +552,12 @@ func (r *runner) announce(s task, b *begun) {
 	}
 	next := Planned{Number: b.trial.Number, Of: r.of, Round: s.round, Rounds: r.experiment.Design.Rounds,
 		Variant: s.variant.Name, Protocol: s.variant.Target.Protocol, Alone: len(r.experiment.Variants) == 1, Purpose: s.purpose, Rate: s.rate, Peer: b.trial.Peer(), Warmup: r.adapted(s).Load.Warmup, Window: r.adapted(s).Load.Window}
+	if done := next.Number - r.first; done > 0 && r.of >= next.Number {
+		next.Left = time.Since(r.began) / time.Duration(done) * time.Duration(r.of-next.Number+1)
+	}
+	if ruled(&r.experiment.Design) {
+		next.Of = 0
+	}
 	for i := range r.experiment.Variants {
 		next.Width = max(next.Width, len(r.experiment.Variants[i].Name))
 	}

@@ -190,6 +190,10 @@ claims: [{id: A, says: b, holds: "ratio(several, few, throughput) > 0"}]
 	if l.completed != uint64(sent) || len(l.planned) != 6 || len(l.ended) != 6 {
 		t.Errorf("the watcher saw %d responses, %d beginnings, %d ends", l.completed, len(l.planned), len(l.ended))
 	}
+	if l.planned[0].Left != 0 || l.planned[5].Left <= 0 {
+		t.Errorf("time left: %v at first, %v at last", l.planned[0].Left, l.planned[5].Left)
+	}
+	l.planned[5].Left = 0 // as the clock has it
 	if want := (Planned{Number: 6, Of: 6, Round: 3, Rounds: 3, Variant: laid[5].Name, Protocol: plan.HTTP, Width: len("several")}); l.planned[5] != want {
 		t.Errorf("last planned %+v, want %+v", l.planned[5], want)
 	}

@@ -26,13 +26,25 @@ func comparisons(j *judged.Result) []texts.Message {
 const mostWorse = 6
 
 // alsoWorse lists the figures in which a variant is worse, but for those that the plan's metric is
-// about: a gain in it may have its price elsewhere.
+// about: a gain in it may have its price elsewhere. As several are looked at, each needs a p-value as small as
+// their number asks for (Bonferroni), or one of them would be worse by chance too often.
 func alsoWorse(j *judged.Result) (list []texts.Message) {
+	further := func(c rundir.Comparison) bool {
+		_, step := rundir.SplitStep(c.Metric)
+		return !c.Primary && c.Role == "" && step == ""
+	}
+	looked := map[string]float64{} // by variant
+	for _, c := range j.Run.Comparisons {
+		if further(c) {
+			looked[c.Variant]++
+		}
+	}
 	more := 0
 	for _, c := range j.Run.Comparisons {
-		_, step := rundir.SplitStep(c.Metric)
+		p, _ := judged.PValue(c)
 		switch {
-		case c.Primary || c.Role != "" || step != "" || c.Verdict != rundir.Worse || c.Ratio.Estimate == nil || !j.Identified(c):
+		case !further(c) || c.Verdict != rundir.Worse || c.Ratio.Estimate == nil || !j.Identified(c):
+		case p != nil && *p*looked[c.Variant] > 1-c.Ratio.Confidence && c.Ratio.Confidence > 0:
 		case len(list) == mostWorse:
 			more++
 		default:

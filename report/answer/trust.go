@@ -34,6 +34,9 @@ func sure(j *judged.Result) []texts.Message {
 			confidence = max(confidence, c.Rate.Confidence)
 		}
 	}
+	if j.Run.Chosen != nil {
+		lines = append(lines, *j.Run.Chosen)
+	}
 	if confidence > 0 {
 		lines = append(lines, texts.New("sure.confidence", "confidence", figure.Digits(100*confidence)))
 	}

@@ -114,6 +114,7 @@ type Run struct {
 	Environment   Environment  `json:"environment"`       // where
 	Rounds        int          `json:"rounds"`            // how many were measured whole
 	Stopped       *Message     `json:"stopped,omitempty"` // why there were no more
+	Chosen        *Message     `json:"chosen,omitempty"`  // why the design is as it is, if a pilot has chosen it
 	Pilot         *Pilot       `json:"pilot,omitempty"`
 	Variants      []Variant    `json:"variants"` // in the plan's order
 	Comparisons   []Comparison `json:"comparisons"`

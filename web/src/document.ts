@@ -68,6 +68,8 @@ export interface Run {
   rounds: number;
   /** why there were no more */
   stopped?: Message;
+  /** why the design is as it is, if a pilot has chosen it */
+  chosen?: Message;
   pilot?: Pilot;
   /** in the plan's order */
   variants: Variant[] | null;

@@ -55,6 +55,8 @@ func WhyDecided(d stat.Decision) rundir.Message {
 		return texts.New("stopped.all", "n", most)
 	case d.Wanted > 0:
 		return texts.New("stopped.narrow", "half", two(d.HalfWidth), "n", rounds, "want", two(d.Wanted))
+	case d.Equivalent:
+		return texts.New("stopped.equivalent", "look", strconv.Itoa(d.Look), "of", strconv.Itoa(d.Looks))
 	case d.Look > 0:
 		return texts.New("stopped.look", "look", strconv.Itoa(d.Look), "of", strconv.Itoa(d.Looks), "p", two(d.P), "level", fmt.Sprint(d.Level))
 	}
