@@ -87,11 +87,8 @@ func TestWakeup(t *testing.T) {
 	if p := first["overshoot_p999_seconds"]; !(p > 0 && p <= first["overshoot_max_seconds"]) {
 		t.Errorf("%v", first)
 	}
-	if work := first["work_seconds"]; !(work > 0 && work < 1) {
-		t.Errorf("a piece of work took %v s", work)
-	}
-	w.record(time.Now(), 2*time.Second, time.Microsecond)
-	w.record(time.Now(), -time.Second, time.Hour) // a clock that was set
+	w.record(time.Now(), 2*time.Second)
+	w.record(time.Now(), -time.Second) // a clock that was set
 	got := reading(t, w)
 	if got["late_total"] < first["late_total"]+1 || got["overshoot_max_seconds"] < 2 {
 		t.Errorf("%v; want a late one of 2 s", got)

@@ -62,6 +62,7 @@ type Tree struct {
 	}
 	waitedFor struct{ user, system float64 } // largest sum of children's times so far
 	latestCPU float64
+	busiest   float64 // CPU time of the thread that has used most
 }
 
 // A scope says what of the root and below counts.
@@ -88,6 +89,8 @@ type thread struct {
 	tid                          int
 	status, schedstat            procFile
 	voluntary, involuntary, wait float64
+	run, begun                   float64 // CPU time, and that when it was first read
+	seen                         bool
 }
 
 // NewTree observes the process root and all below it.
@@ -148,7 +151,7 @@ func openTree(name string, s scope) (*Tree, error) {
 // Name returns the name given.
 func (t *Tree) Name() string { return t.name }
 
-const treeColumns = 10
+const treeColumns = 11
 
 // Columns returns the columns.
 func (t *Tree) Columns() []Column {
@@ -163,6 +166,7 @@ func (t *Tree) Columns() []Column {
 		{"voluntary_switches", Counter, "context switches because a thread waited"},
 		{"involuntary_switches", Counter, "context switches because a thread was preempted"},
 		{"run_queue_wait_seconds", Counter, "time in which threads were runnable but waited for a CPU"},
+		{"busiest_thread_seconds", Counter, "CPU time of the thread that has used most since it was first seen"},
 	}
 }
 
@@ -174,6 +178,7 @@ func (t *Tree) Observe(row []float64) error {
 	t.discover()
 	var cpu, user, system, childUser, childSystem, rss, processes, threads, fds float64
 	var voluntary, involuntary, wait float64
+	busiest := t.busiest
 	keep := t.processes[:0]
 	for _, p := range t.processes {
 		if !t.read(p) {
@@ -199,6 +204,7 @@ func (t *Tree) Observe(row []float64) error {
 			voluntary += th.voluntary
 			involuntary += th.involuntary
 			wait += th.wait
+			busiest = max(busiest, th.run-th.begun)
 		}
 	}
 	clear(t.processes[len(keep):])
@@ -222,9 +228,10 @@ func (t *Tree) Observe(row []float64) error {
 	row[6] = fds
 	row[7] = voluntary + g.voluntary
 	row[8] = involuntary + g.involuntary
-	row[9] = math.NaN()
+	row[9], row[10] = math.NaN(), math.NaN()
 	if t.waits {
-		row[9] = wait + g.wait
+		t.busiest = busiest
+		row[9], row[10] = wait+g.wait, busiest
 	}
 	if t.crowded {
 		for i := range row {
@@ -278,8 +285,11 @@ func (t *Tree) readThread(th *thread) bool {
 		if vanished(err) {
 			return false
 		}
-		if _, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
-			th.wait = float64(wait) / 1e9
+		if run, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
+			th.run, th.wait = float64(run)/1e9, float64(wait)/1e9
+			if !th.seen {
+				th.seen, th.begun = true, th.run
+			}
 		}
 	}
 	b, err := th.status.read(t.buf[:])

@@ -17,10 +17,6 @@ import (
 // again and again and records by how much each sleep was too long. Two hundred
 // wake-ups a second cost less than 1 % of a CPU, where a thousand cost 1.5 to 4 %
 // in a virtual machine.
-//
-// At each wake-up the thread also times a fixed piece of arithmetic. It needs no memory,
-// so that its time tells how fast the CPU is just then: clock frequency, and what a
-// neighbour on the same core takes, which no counter of a virtual machine shows.
 type Wakeup struct {
 	name   string
 	stop   chan struct{}
@@ -30,8 +26,6 @@ type Wakeup struct {
 	mu     sync.Mutex              // guards the fields below
 	since  *hdrhistogram.Histogram // overshoots since the last reading, in nanoseconds
 	worst  time.Duration           // of these
-	works  [maxWorks]uint32        // how long the latest pieces of work took since then, nanoseconds
-	worked int                     // pieces since then
 	total  float64                 // sleeps since the start
 	late   float64                 // of them, longer than lateBy too long
 	cpu    float64                 // seconds, by the last reading
@@ -54,12 +48,6 @@ const (
 	// lateBy is the overshoot that makes a machine noisy when one sleep in a
 	// thousand has it.
 	lateBy = time.Millisecond
-	// workSize is the iterations of a piece of work: 2 to 3 µs. warmSize is what runs
-	// before it, because the first instructions after a sleep are slow on any CPU.
-	workSize = 2000
-	warmSize = 200
-	// maxWorks is how many pieces of work a reading can tell of: more than a second's.
-	maxWorks = 256
 	// longest is the longest overshoot that the histogram distinguishes.
 	longest = time.Hour
 	// stalledBy is the overshoot from which a stall is kept with its time. An idle
@@ -102,24 +90,9 @@ func startWakeup(name string, urgent bool, cpus []int) (*Wakeup, error) {
 	return w, nil
 }
 
-// arithmetic is a chain of steps, each of which waits for the one before (xorshift;
-// Marsaglia, Xorshift RNGs, 2003). Of a number that is not 0 it never makes 0.
-//
-//go:noinline
-func arithmetic(x uint64, steps int) uint64 {
-	for range steps {
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-	}
-	return x
-}
-
-func (w *Wakeup) record(due time.Time, over, work time.Duration) {
+func (w *Wakeup) record(due time.Time, over time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.works[w.worked%maxWorks] = uint32(min(work, time.Second)) //nolint:gosec // a second fits
-	w.worked++
 	if over > stalledBy && len(w.stalls) < maxStalls {
 		w.stalls = append(w.stalls, Stall{due, over})
 	}
@@ -151,7 +124,6 @@ func (w *Wakeup) Columns() []Column {
 		{"overshoot_max_seconds", Peak, "the latest wake-up since the previous reading"},
 		{"overshoot_p999_seconds", Peak, "99.9th percentile since the previous reading, to 1/16; with fewer than 1,000 sleeps the maximum"},
 		{"cpu_seconds", Counter, "CPU time of the sleeper's thread"},
-		{"work_seconds", Gauge, "a fixed piece of arithmetic, median since the previous reading: how slow the CPU is"},
 	}
 }
 
@@ -167,12 +139,7 @@ func (w *Wakeup) Observe(row []float64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	row[0], row[1] = w.total, w.late
-	row[2], row[3], row[5] = math.NaN(), math.NaN(), math.NaN()
-	if n := min(w.worked, maxWorks); n > 0 {
-		slices.Sort(w.works[:n])
-		row[5] = time.Duration(w.works[n/2]).Seconds()
-	}
-	w.worked = 0
+	row[2], row[3] = math.NaN(), math.NaN()
 	if w.since.TotalCount() > 0 {
 		row[2] = w.worst.Seconds()
 		row[3] = min(time.Duration(w.since.ValueAtQuantile(99.9)), w.worst).Seconds()

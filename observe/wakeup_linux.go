@@ -33,7 +33,7 @@ func (w *Wakeup) run(cpus []int, urgent bool, placed chan<- error) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	hasten(urgent)
 	ts := unix.NsecToTimespec(int64(sleepFor))
-	for x := uint64(1); x != 0; {
+	for {
 		select {
 		case <-w.stop:
 			return
@@ -45,11 +45,7 @@ func (w *Wakeup) run(cpus []int, urgent bool, placed chan<- error) {
 		if errno != 0 {
 			continue // a signal: not a full sleep
 		}
-		over := time.Since(start) - sleepFor
-		x = arithmetic(x, warmSize)
-		began := time.Now()
-		x = arithmetic(x, workSize)
-		w.record(start.Add(sleepFor), over, time.Since(began))
+		w.record(start.Add(sleepFor), time.Since(start)-sleepFor)
 	}
 }
 

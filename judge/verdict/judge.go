@@ -87,7 +87,6 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	judged.Claims = claims(ev)
 	var why *rundir.Message
 	judged.Valid, why = judgeValidity(ev, &judged)
-	s.RaiseLows(judged.Validity)
 	if run.Complete || run.Reason == nil || run.Reason.Kind == unidentifiedReason { // else the run itself has said why it ended
 		judged.Reason = why
 	}

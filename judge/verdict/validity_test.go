@@ -49,7 +49,7 @@ func (b *bench) stallIn(late time.Duration, intervals ...int) {
 	}
 	n := len(b.trials)
 	for _, i := range intervals {
-		b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + 10*time.Millisecond, Late: late})
+		b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + 10*time.Millisecond, Late: late, Target: true})
 	}
 }
 
@@ -59,7 +59,7 @@ func (b *bench) stallsIn(late time.Duration, intervals ...int) {
 	n := len(b.trials)
 	for _, i := range intervals {
 		for at := range 10 {
-			b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late})
+			b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late, Target: true})
 		}
 	}
 }
@@ -96,8 +96,8 @@ func TestStatesOfALatency(t *testing.T) {
 		{"stalls that moved the tail", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20},
 		{"stalls too short to be noticed", stretch(0, 20), 40 * time.Microsecond, stretch(0, 20), "response.p99", rundir.StateOK, 0, 0},
 		{"the median next to them", stretch(0, 20), 5 * ms, stretch(0, 20), "response.p50", rundir.StateOK, 0, 0},
-		{"the longest", stretch(0, 20), 5 * ms, stretch(0, 20), "response.max", rundir.StateBounded, 1, 20},
-		{"a tail of the target's own in clean stretches", stretch(0, 4), 5 * ms, stretch(20, 40), "response.p99", rundir.StateOK, 0, 0},
+		{"the longest", stretch(0, 20), 5 * ms, stretch(0, 20), "response.max", rundir.StateOK, 1, 20},
+		{"a tail of the target's own", stretch(0, 2), 5 * ms, stretch(20, 40), "response.p99", rundir.StateOK, 0, 0},
 		{"all disturbed", stretch(0, 40), 60 * ms, stretch(0, 20), "response.p99", rundir.StateBounded, 1, 20}, // the smallest time recorded is 1 ms
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestStatesOfALatency(t *testing.T) {
 				got  *float64
 				want float64
 			}{{got.Low, c.low}, {got.High, c.high}} {
-				if (end.got != nil) != (c.state != rundir.StateOK) || end.got != nil && math.Abs(*end.got*1e3-end.want) > 0.01*end.want {
+				if (end.got != nil) != (c.low > 0) || end.got != nil && math.Abs(*end.got*1e3-end.want) > 0.01*end.want {
 					t.Errorf("%v … %v, want %v … %v ms", got.Low, got.High, c.low, c.high)
 					break
 				}
@@ -136,33 +136,6 @@ func TestStatesOfALatency(t *testing.T) {
 	}
 }
 
-// In a closed loop a late generator leaves the target less to do: the recorded tail is no
-// upper end any more.
-func TestClosedLoopsAreBoundedFromAboveToo(t *testing.T) {
-	for _, c := range []struct {
-		connections int
-		above       float64 // the recorded p99, at most, in ms
-	}{{1, 5}, {50, 10}} { // a sleeper that was due at its middle, on average, feels half of a stall
-		b := newBench(1, "v")
-		b.run.Plan.Base, b.run.Plan.Metric = "", "service.p99"
-		b.run.Plan.Variants[0].Connections = c.connections
-		b.measure(1, "v", 1000).Target.CPUShare = new(0.5)
-		b.stallIn(5*time.Millisecond, 3, 9)
-		r := rand.New(rand.NewPCG(1, 1))
-		b.record(latencies(r, 4000, time.Millisecond)...)
-		for i := range b.logs[1] { // as if each interval were 100 ms
-			b.logs[1][i].Start, b.logs[1][i].Length = b.logs[1][i].Start/10, b.logs[1][i].Length/10
-		}
-		b.trials[0].WindowSeconds = 0.4
-		run := b.judge(t)
-		got := figureOfRun(t, run, "service.p99", "v", "")
-		recorded := *run.Variants[0].Service.P99
-		if got.State != rundir.StateBounded || *got.High < recorded || (*got.High-recorded)*1e3 > c.above+0.01 || c.connections > 1 && (*got.High-recorded)*1e3 < c.above-0.01 {
-			t.Errorf("%d connections: %+v of %v", c.connections, got, recorded)
-		}
-	}
-}
-
 func TestStatesOfThroughput(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -172,15 +145,19 @@ func TestStatesOfThroughput(t *testing.T) {
 	}{
 		{"undisturbed", func(*rundir.Trial) {}, rundir.StateOK, 0},
 		{"little lost", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = new(0.004) }, rundir.StateOK, 0},
-		{"time lost by the generator", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = new(0.04) }, rundir.StateBounded, 1 / 0.96},
+		{"time lost by the generator", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare = new(0.08) }, rundir.StateBounded, 1 / 0.92},
 		{"what every wake-up takes", func(t *rundir.Trial) {
-			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = new(0.04), new(4000.)
+			t.Generator.RunQueueWaitShare, t.Generator.TimeslicesPerSecond = new(0.08), new(8000.)
 		}, rundir.StateOK, 0},
-		{"the same before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.998) }, rundir.StateOK, 0},
-		{"the same before one with time to spare", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.04), new(0.97) }, rundir.StateBounded, 1 / 0.97},
+		{"its wait for the target on the same CPUs", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.ForeignShare = new(0.08), new(0.01) }, rundir.StateOK, 0},
+		{"before a target at its limit", func(t *rundir.Trial) { t.Generator.RunQueueWaitShare, t.Target.CPUShare = new(0.08), new(0.998) }, rundir.StateOK, 0},
+		{"before one whose only busy thread is", func(t *rundir.Trial) {
+			t.Generator.RunQueueWaitShare, t.Target.BusiestThreadShare = new(0.08), new(0.95)
+		}, rundir.StateOK, 0},
 		{"time stolen from the target", func(t *rundir.Trial) { t.Target.StealShare, t.Target.CPUShare = new(0.05), new(0.94) }, rundir.StateBounded, 1 / 0.95},
-		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = new(0.1) }, rundir.StateBounded, (1 + 0.5*0.1*0.5/0.9) / 0.9},
+		{"other programs on the target's CPUs", func(t *rundir.Trial) { t.Target.ForeignShare = new(0.1) }, rundir.StateBounded, 1 / 0.9},
 		{"a generator at its limit", func(t *rundir.Trial) { t.Generator.CPUShare = new(0.99) }, rundir.StateNotIdentified, 0},
+		{"both at their limits", func(t *rundir.Trial) { t.Generator.CPUShare, t.Target.BusiestThreadShare = new(0.99), new(0.95) }, rundir.StateOK, 0},
 	} {
 		b := newBench(1, "v")
 		b.run.Plan.Base = ""
@@ -239,17 +216,17 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 	if got.State != rundir.StateBounded || !run.Valid || !strings.Contains(got.Why.English(), "b was disturbed") || *got.Low > 1.1 || *got.High < 1.1 {
 		t.Errorf("one disturbed more: %+v, valid %v", got, run.Valid)
 	}
-	// No time of b is left in which nothing disturbed it.
+	// Nothing is known of b but the smallest time.
 	run = made(func(b *bench, _ int) {
 		for i := range 40 {
 			b.stallsIn(20*time.Millisecond, i)
 		}
 	})
 	got = figureOfRun(t, run, "response.p99", "b", "a")
-	if got.State != rundir.StateNotIdentified || run.Valid || !strings.Contains(got.Why.English(), "b was disturbed") {
+	if got.State != rundir.StateBounded || !strings.Contains(got.Why.English(), "b was disturbed") {
 		t.Errorf("one disturbed all the time: %+v, valid %v", got, run.Valid)
 	}
-	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Invalid {
+	if c := comparison(t, run, "b", "a", "response.p99"); c.Verdict != rundir.Inconclusive {
 		t.Errorf("%+v", c)
 	}
 }
@@ -319,7 +296,7 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 	for _, c := range []struct{ text, outcome, says string }{
 		{"response.p99 < 30ms", rundir.Kept, ""},
 		{"response.p99 < 10ms", rundir.Broken, "as measured: response.p99: something else may have disturbed 100 % of the requests"},
-		{"response.p99 < 100us", rundir.Broken, "as measured: response.p99: something else may have disturbed 100 % of the requests"},
+		{"response.p99 < 100us", rundir.Broken, ""},
 		{"throughput > 100/s", rundir.Kept, "decided by the estimate, which has no interval"},
 	} {
 		b := openBench(1, "v")
@@ -331,7 +308,7 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 			all = append(all, i)
 		}
 		b.stallIn(60*time.Millisecond, all...)
-		b.tenthsOf(rundir.TagResponse, 20*time.Millisecond, 20*time.Millisecond)
+		b.tenthsOf(rundir.TagResponse, time.Millisecond, 20*time.Millisecond, all...)
 		run := b.judge(t)
 		if got := run.Thresholds[0]; got.Outcome != c.outcome || got.Detail.English() != c.says || !run.Valid || got.NotIdentified != nil {
 			t.Errorf("%s: %+v: %s, valid %v", c.text, got, got.Detail.English(), run.Valid)
@@ -364,22 +341,24 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 		name     string
 		lag      time.Duration // of 1 in 100 requests
 		state    string
-		low      float64 // the recorded latencies are 10.00 to 10.99 ms, evenly
+		low      float64 // the recorded latencies are 10 to 109 ms, evenly
 		Quantity string
 	}{
-		{"shorter than what is noticed", 150 * time.Microsecond, rundir.StateOK, 0, "response.p99"},
-		{"late", 500 * time.Microsecond, rundir.StateBounded, 10.97, "response.p99"},
-		{"late, of the median", 500 * time.Microsecond, rundir.StateBounded, 10.48, "response.p50"},
-		{"so late that the stretch is disturbed", 5 * time.Millisecond, rundir.StateBounded, 10.97, "response.p99"},
+		{"shorter than what is noticed", 2 * time.Millisecond, rundir.StateOK, 0, "response.p99"},
+		{"late", 10 * time.Millisecond, rundir.StateOK, 106, "response.p99"},
+		{"late, of the median", 10 * time.Millisecond, rundir.StateOK, 57, "response.p50"},
+		{"as many late by longer", 100 * time.Millisecond, rundir.StateOK, 106, "response.p99"},
+		{"late, of the lowest", 10 * time.Millisecond, rundir.StateBounded, 12, "response.p5"},
 	} {
 		b := openBench(1, "v")
-		b.run.Plan.Base, b.run.Plan.Margin = "", 0.002
+		b.run.Plan.Base = ""
+		b.run.Plan.Thresholds = []string{"response.p5 < 1s"}
 		b.measure(1, "v", 1000)
 		b.stallIn(0)
 		for i := range 40 {
 			values, lags := hist.New(), hist.New()
 			for v := range 100 {
-				values.Record(int64(10*time.Millisecond) + int64(v)*int64(10*time.Microsecond))
+				values.Record(int64(10*time.Millisecond) + int64(v)*int64(time.Millisecond))
 			}
 			lags.RecordN(int64(time.Microsecond), 99)
 			lags.Record(int64(c.lag))
@@ -388,7 +367,7 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 			}
 		}
 		got := figureOfRun(t, b.judge(t), c.Quantity, "v", "")
-		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 0.02) {
+		if got.State != c.state || c.low > 0 && (got.Low == nil || math.Abs(*got.Low*1e3-c.low) > 1.1) {
 			t.Errorf("%s: %+v, low %v, want %v", c.name, got, got.Low, c.low)
 		}
 		if c.state == rundir.StateBounded && !slices.Contains(got.Causes, checks.FlagGeneratorLag) {
@@ -409,8 +388,7 @@ func counters(values map[string]float64) *rundir.Series {
 // What others use of the generator's CPUs takes nothing from the target, if the readings
 // of the target's own say so; and a stall that its sleeper felt is time lost.
 func TestTimeThatTheTargetLost(t *testing.T) {
-	// Others leave the target, which uses half of its CPUs, less time and colder caches.
-	slower := func(foreign float64) float64 { return (1 + 0.5*foreign*0.5/(1-foreign)) / (1 - foreign) }
+	slower := func(foreign float64) float64 { return 1 / (1 - foreign) }
 	for _, c := range []struct {
 		name     string
 		counters map[string]float64
@@ -424,20 +402,20 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 		{
 			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
 			[]rundir.Stall{
-				{Due: time.Second, Late: 75 * time.Millisecond, Target: true},
-				{Due: 2 * time.Second, Late: 60 * time.Millisecond, Target: true},
-				{Due: 3 * time.Second, Late: 55 * time.Millisecond, Target: true},
-				{Due: 3 * time.Second, Late: 900 * time.Microsecond, Target: true}, // as any wake-up may be
-				{Due: 2 * time.Second, Late: 70 * time.Millisecond},                // on the generator's
+				{Due: time.Second, Late: 95 * time.Millisecond, Target: true},
+				{Due: 2 * time.Second, Late: 80 * time.Millisecond, Target: true},
+				{Due: 3 * time.Second, Late: 75 * time.Millisecond, Target: true},
+				{Due: 2 * time.Second, Late: 70 * time.Millisecond}, // on the generator's
 				{Due: 9 * time.Second, Late: 70 * time.Millisecond, Target: true},
 			},
-			1 / (1 - (0.075+0.060+0.055+3*0.005)/4),
+			1 / (1 - (0.095+0.080+0.075)/4),
 		},
 	} {
 		b := newBench(1, "v")
 		b.run.Plan.Base = ""
 		trial := b.measure(1, "v", 1000)
 		trial.Target.CPUShare, trial.Target.ForeignShare, trial.Generator.CPUShare = new(0.5), new(0.2), new(0.5)
+		trial.Target.StealShare = new(0.) // its CPUs are its own
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
 		if c.counters != nil {
 			b.series[1] = counters(c.counters)
@@ -449,39 +427,8 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 		if (got.State == rundir.StateOK) != (c.high == 0) || c.high > 0 && (got.High == nil || math.Abs(*got.High/1000-c.high) > 1e-6) {
 			t.Errorf("%s: %+v, high %v, want %v", c.name, got, got.High, 1000*c.high)
 		}
-		if c.high > 0 && !slices.Equal(got.Causes, []string{checks.FlagForeignCPU}) {
-			t.Errorf("%s: by %q; the hypervisor took nothing", c.name, got.Causes)
-		}
-	}
-}
-
-// A stall at an end of an open loop's window moves responses across it.
-func TestStallsAtTheEndsOfAnOpenWindow(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		due  time.Duration
-		ok   int64
-		want string
-	}{
-		{"in its middle", 2 * time.Second, 3900, rundir.StateOK},
-		{"at its begin", -5 * time.Millisecond, 3900, rundir.StateBounded},
-		{"at its end", 3990 * time.Millisecond, 4100, rundir.StateBounded},
-		{"where nothing moved", 3990 * time.Millisecond, 4000, rundir.StateOK},
-	} {
-		b := openBench(1, "v")
-		b.run.Plan.Base = ""
-		b.measure(1, "v", 1000).Counts.OK = c.ok
-		b.trials[0].WarmupSeconds = 1
-		b.stalls = map[int][]rundir.Stall{1: {{Due: time.Second + c.due, Late: 20 * time.Millisecond, Target: true}}}
-		for i := range 40 {
-			b.logs[1] = append(b.logs[1], hist.Interval{Tag: rundir.TagResponse, Start: time.Second + time.Duration(i)*100*time.Millisecond, Length: 100 * time.Millisecond, Hist: equal(100, time.Millisecond)})
-		}
-		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
-		if got.State != c.want {
-			t.Errorf("%s: %+v", c.name, got)
-		}
-		if low, high := min(1000, float64(c.ok)/4), max(1000, float64(c.ok)/4); c.want == rundir.StateBounded && (math.Abs(*got.Low-low) > 1e-6 || math.Abs(*got.High-high) > 1e-6) {
-			t.Errorf("%s: %v … %v, want %v … %v", c.name, *got.Low, *got.High, low, high)
+		if c.high > 0 && len(got.Causes) != 1 {
+			t.Errorf("%s: by %q", c.name, got.Causes)
 		}
 	}
 }
@@ -531,52 +478,6 @@ func TestTimeTakenDisturbsARound(t *testing.T) {
 		i := slices.IndexFunc(x.Checks, func(k rundir.Check) bool { return k.Kind == checks.FlagDisturbed })
 		if got := *x.Checks[i].Measured; math.Abs(got-c.taken) > 0.001 || x.Disturbed != (c.taken > checks.DisturbedBad) {
 			t.Errorf("%s: %v of the window, disturbed %v; want %v", c.name, got, x.Disturbed, c.taken)
-		}
-	}
-}
-
-// One trial cannot tell how much of what it says is the speed that its CPUs had just then.
-func TestSpeedOfTheCPUs(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		works  []float64 // of each reading, time.Microsecond; the first is before the window
-		change func(*rundir.Trial)
-		rounds int
-		rate   [2]float64 // bounds of the throughput, times the recorded; 0: as it is
-		time   [2]float64 // and of the CPU time of a request
-	}{
-		{"a steady one", []float64{9, 2, 2, 2, 2, 2}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
-		{"one that varies", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 1, [2]float64{1 / 1.1, 1 / 0.9}, [2]float64{0.9, 1.1}},
-		{"of a target with time to spare", []float64{9, 2, 2.2, 2, 1.8, 2}, func(x *rundir.Trial) { x.Target.CPUShare = new(0.5) }, 1, [2]float64{1 / math.Sqrt(1.1), 1 / math.Sqrt(0.9)}, [2]float64{0.9, 1.1}},
-		{"read too seldom", []float64{9, 2, 2.2, 2, 1.8}, func(*rundir.Trial) {}, 1, [2]float64{}, [2]float64{}},
-		{"in an interval", []float64{9, 2, 2.2, 2, 1.8, 2}, func(*rundir.Trial) {}, 6, [2]float64{}, [2]float64{}},
-	} {
-		b := newBench(c.rounds, "v")
-		b.run.Plan.Base = ""
-		b.series = map[int]*rundir.Series{}
-		for round := 1; round <= c.rounds; round++ {
-			trial := b.measure(round, "v", 1000+float64(round))
-			trial.Target.CPUShare, trial.Generator.CPUShare, trial.Target.CPUSecondsPerRequest = new(0.99), new(0.5), new(1e-3*float64(100+round))
-			c.change(trial)
-			s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_wakeup_work_seconds"}, Values: make([][]float64, 2)}
-			for i, v := range c.works {
-				s.Values[0], s.Values[1] = append(s.Values[0], trial.WarmupSeconds+float64(i)/10-0.05), append(s.Values[1], v*1e-6)
-			}
-			b.series[len(b.trials)] = s
-			b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, time.Millisecond)...)
-		}
-		run := b.judge(t)
-		for figure, want := range map[string][2]float64{"throughput": c.rate, rundir.MetricCPU: c.time} {
-			got, estimate := figureOfRun(t, run, figure, "v", ""), *run.Variants[0].Intervals[figure].Estimate
-			if want[0] == 0 {
-				if got.State != rundir.StateOK {
-					t.Errorf("%s: %+v", c.name, got)
-				}
-				continue
-			}
-			if got.State != rundir.StateBounded || math.Abs(*got.Low/estimate-want[0]) > 1e-6 || math.Abs(*got.High/estimate-want[1]) > 1e-6 || got.Why.Kind != "why.speed" {
-				t.Errorf("%s: %s of %v: %+v", c.name, figure, estimate, got)
-			}
 		}
 	}
 }

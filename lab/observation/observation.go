@@ -395,6 +395,7 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	t.Target.CPUSeconds = known(cpu)
 	t.Target.CPUSecondsPerRequest = known(cpu / requests)
 	t.Target.CPUShare = known(cpu / length / w.targetCPUs)
+	t.Target.BusiestThreadShare = known(window.Delta("target_busiest_thread_seconds") / length)
 	user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
 	t.Target.UserShare = known(user / (user + system))
 	here, there := w.foreign(window)

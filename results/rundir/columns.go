@@ -52,6 +52,7 @@ func processColumns() []Column {
 			counter("voluntary_switches", PerSecond),
 			counter("involuntary_switches", PerSecond),
 			counter("run_queue_wait_seconds", Share),
+			counter("busiest_thread_seconds", Share),
 		),
 		columnsOf("generator",
 			counter("worker*_cpu_seconds", CPUs),
@@ -112,7 +113,6 @@ func machineColumns() []Column {
 			gauge("overshoot_max_seconds", Seconds),
 			gauge("overshoot_p999_seconds", Seconds),
 			counter("cpu_seconds", CPUs),
-			gauge("work_seconds", Seconds),
 		),
 		columnsOf("target_agent", // which reads what is recorded of a target on another machine
 			counter("time_seconds", Seconds),

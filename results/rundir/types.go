@@ -66,11 +66,10 @@ const (
 
 // The states of a figure, which say how far it can be trusted.
 const (
-	// StateOK: the disturbances cannot move the figure by more than half its interval, or
-	// a quarter of the margin.
+	// StateOK: disturbances cannot move the figure by more than half its interval, or a
+	// latency by a tenth, or another figure by a twentieth. Low and high say how far.
 	StateOK = "ok"
-	// StateBounded: the true value lies within the bounds, whatever happened in the
-	// disturbed stretches.
+	// StateBounded: the true value lies within the bounds.
 	StateBounded = "bounded"
 	// StateRelative: the value itself has the same bias for all variants. Ratios are valid.
 	StateRelative = "relative_only"
@@ -547,9 +546,10 @@ type Errors struct {
 type Target struct {
 	CPUSeconds                    *float64 `json:"cpu_seconds,omitempty"`
 	CPUSecondsPerRequest          *float64 `json:"cpu_seconds_per_request,omitempty"`
-	CPUShare                      *float64 `json:"cpu_share,omitempty"`  // of the CPUs it may use, during the window
-	UserShare                     *float64 `json:"user_share,omitempty"` // of its CPU time
-	RSSBytes                      *int64   `json:"rss_bytes,omitempty"`  // the peak seen in the window
+	CPUShare                      *float64 `json:"cpu_share,omitempty"`            // of the CPUs it may use, during the window
+	BusiestThreadShare            *float64 `json:"busiest_thread_share,omitempty"` // of one CPU's time, which its busiest thread used
+	UserShare                     *float64 `json:"user_share,omitempty"`           // of its CPU time
+	RSSBytes                      *int64   `json:"rss_bytes,omitempty"`            // the peak seen in the window
 	Threads                       *int64   `json:"threads,omitempty"`
 	Descriptors                   *int64   `json:"descriptors,omitempty"`
 	VoluntarySwitchesPerRequest   *float64 `json:"voluntary_switches_per_request,omitempty"`

@@ -913,6 +913,8 @@ export interface Target {
   cpu_seconds_per_request?: number;
   /** of the CPUs it may use, during the window */
   cpu_share?: number;
+  /** of one CPU's time, which its busiest thread used */
+  busiest_thread_share?: number;
   /** of its CPU time */
   user_share?: number;
   /** the peak seen in the window */

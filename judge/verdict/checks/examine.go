@@ -348,18 +348,26 @@ func (x *examination) busy(g *generator) rundir.Check {
 		new(texts.New("found.generator_cpu", "share", units.Percent(*g.CPUShare), "most", units.Percent(BusyGenerator))))
 }
 
-// starved judges for how long the generator was ready to run and had no CPU.
+// starved judges for how long the generator was ready to run and had no CPU. On CPUs that it shares with the target,
+// what nobody else used is its wait for the target.
 func (x *examination) starved(g *generator) rundir.Check {
-	wait, target := g.RunQueueWaitShare, x.Trial.Target.CPUShare
-	switch {
-	case wait == nil:
+	wait, target := g.RunQueueWaitShare, &x.Trial.Target
+	if wait == nil {
 		return notMade(FlagRunQueue, new(texts.New(notObserved)))
-	case !x.Open() && target != nil && *target < SaturatedTarget && *wait > StarvedGenerator:
-		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
-			new(texts.New("found.run_queue_wait.idle", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator), "target", units.Percent(*target))))
-	case x.Open() && *wait > StarvedGenerator:
-		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed,
-			new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))))
+	}
+	if others := target.ForeignShare; others != nil && g.agent == "" {
+		if *others <= TickError {
+			others = new(0.)
+		}
+		wait = new(min(*wait, *others*TargetCPUs(x.Trial)))
+	}
+	switch found := new(texts.New("found.run_queue_wait", "share", units.Percent(*wait), "most", units.Percent(StarvedGenerator))); {
+	case *wait <= StarvedGenerator:
+	case x.Open():
+		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed, found)
+	case target.CPUShare != nil && !IsSaturated(x.Trial):
+		found.Kind, found.Values["target"] = "found.run_queue_wait.idle", units.Percent(*target.CPUShare)
+		return compared(FlagRunQueue, *wait, StarvedGenerator, rundir.CheckDisturbed, found)
 	}
 	limit := RunQueueLimit
 	if n := g.TimeslicesPerSecond; n != nil {
@@ -389,7 +397,7 @@ func (x *examination) exhausted(g *generator) rundir.Check {
 	case target == nil:
 		return compared(FlagGeneratorLimit, occupied, limit, rundir.CheckWarning,
 			new(texts.New("found.generator_limit.unknown", "share", units.Percent(occupied))))
-	case *target < SaturatedTarget:
+	case !IsSaturated(x.Trial):
 		return compared(FlagGeneratorLimit, occupied, limit, rundir.CheckDisturbed,
 			new(texts.New("found.generator_limit", "share", units.Percent(occupied), "target", units.Percent(*target))))
 	}

@@ -7,6 +7,7 @@
 package checks
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -147,8 +148,14 @@ func LimitsGenerator(kind string) bool {
 	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagPlateau}, kind)
 }
 
-// DisturbsWhole tells whether a flag that disturbs leaves no stretch of the trial clean.
-// Kinds that mark stretches leave some.
-func DisturbsWhole(kind string) bool {
-	return slices.Contains([]string{FlagRunQueue, FlagGeneratorLimit, FlagForeignCPU}, kind)
+// MostFirst lists what came at all, the most frequent or largest first.
+func MostFirst[N int | float64](counts map[string]N) (names []string) {
+	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	}) {
+		if counts[name] > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -1,6 +1,10 @@
 package checks
 
-import "time"
+import (
+	"time"
+
+	"dyno/results/rundir"
+)
 
 // The limits on the generator.
 const (
@@ -99,3 +103,33 @@ const (
 	// trials remains right, and wide.
 	DependentSize = 10
 )
+
+// TickError is how far the CPU time of other programs may be off, as a share of the CPUs' time: the
+// kernel counts it by clock ticks, and wakes threads by the same clock. On an idle
+// machine it was up to 0.056 with nothing else running.
+const TickError = 0.06
+
+// IsSaturated tells whether the target used all the CPU time that it had, including what
+// the hypervisor took, or one of its threads did.
+func IsSaturated(t *rundir.Trial) bool {
+	share := 0.0
+	if t.Target.CPUShare != nil {
+		share = *t.Target.CPUShare
+		if t.Target.StealShare != nil {
+			share += *t.Target.StealShare
+		}
+	}
+	if t.Target.BusiestThreadShare != nil {
+		share = max(share, *t.Target.BusiestThreadShare)
+	}
+	return share >= SaturatedTarget
+}
+
+// TargetCPUs is on how many CPUs the target may run, as far as that is known, and at least 1.
+func TargetCPUs(t *rundir.Trial) float64 {
+	used, share := t.Target.CPUSeconds, t.Target.CPUShare
+	if used == nil || share == nil || !(*share > 0 && t.WindowSeconds > 0) {
+		return 1
+	}
+	return max(1, *used/t.WindowSeconds / *share)
+}

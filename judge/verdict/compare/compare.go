@@ -62,7 +62,8 @@ func (s Comparer) Compare() (list []rundir.Comparison, notes []rundir.Message, e
 // PairedRatio is a metric of a pair, with its interval: paired by rounds, because neighbours in a
 // round ran close together, so that drift cancels.
 func (s Comparer) PairedRatio(p Pair, m dataset.Metric) (rundir.Estimate, error) {
-	e, err := s.effect(p, s.masked(p, m, s.Rounds), s.Rounds, s.confidence(p))
+	alike, _ := s.sameClock(p, m)
+	e, err := s.effect(p, alike, s.Rounds, s.confidence(p))
 	if err != nil {
 		return rundir.Estimate{}, err
 	}
@@ -71,7 +72,7 @@ func (s Comparer) PairedRatio(p Pair, m dataset.Metric) (rundir.Estimate, error)
 
 // comparison compares a pair in one metric. The verdict is added later.
 func (s Comparer) comparison(p Pair, m dataset.Metric, confidence float64) (*rundir.Comparison, error) {
-	m = s.masked(p, m, s.Rounds)
+	m, _ = s.sameClock(p, m)
 	e, err := s.effect(p, m, s.Rounds, confidence)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (s Comparer) comparison(p Pair, m dataset.Metric, confidence float64) (*run
 		c.Good = "higher"
 	}
 	if s.LeftOutRounds {
-		all, err := s.effect(p, s.masked(p, m, s.AllRounds), s.AllRounds, confidence)
+		all, err := s.effect(p, m, s.AllRounds, confidence)
 		if err != nil && !errors.As(err, new(*noRatio)) {
 			return nil, err
 		}

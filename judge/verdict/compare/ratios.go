@@ -12,13 +12,8 @@ import (
 	"dyno/results/rundir"
 )
 
-const (
-	// cleanEnough is the share of its requests that every trial of a comparison must have
-	// in clean stretches. Otherwise all requests of both sides are used.
-	cleanEnough = 0.5
-	// causeClocks is a cause without a check.
-	causeClocks = "clocks"
-)
+// causeClocks is a cause without a check.
+const causeClocks = "clocks"
 
 // Validities returns what may be said of each variant's figures, and of each comparison.
 func (s Comparer) Validities(comparisons []rundir.Comparison) []rundir.Validity {
@@ -62,11 +57,6 @@ func (s Comparer) RatioValidity(p Pair, m dataset.Metric) rundir.Validity {
 		}
 	}
 	if validity.LatencyTag(m) != "" {
-		for _, t := range trials {
-			if t.Disturbance != nil && slices.ContainsFunc(t.Disturbance.Whole, checks.LimitsGenerator) {
-				return bad(new(texts.New("why.alike")), t.Disturbance.Whole...)
-			}
-		}
 		if _, same := s.sameClock(p, m); !same {
 			return bad(new(texts.New("why.clocks", "variant", p.Variant, "base", p.Base)), causeClocks)
 		}
@@ -106,33 +96,4 @@ func (s Comparer) sameClock(p Pair, m dataset.Metric) (alike dataset.Metric, sam
 	alike, same = dataset.Lookup(rundir.TagServiceRead + strings.TrimPrefix(m.Name, rundir.TagService))
 	alike.Name = m.Name
 	return alike, same
-}
-
-// masked returns the metric by which a pair is compared: by the same clock, and by the
-// clean stretches of both if those hold enough requests.
-func (s Comparer) masked(p Pair, m dataset.Metric, rounds dataset.ByRound) dataset.Metric {
-	if validity.LatencyTag(m) == "" {
-		return m
-	}
-	m, _ = s.sameClock(p, m)
-	if m.Quantile == nil || m.Step != "" || s.Plan.Duet != nil { // of a duet, both halves had the same stretches
-		return m
-	}
-	tag := m.Quantile.Tag
-	for _, variant := range []string{p.Variant, p.Base} {
-		for _, f := range rounds[variant] {
-			if f.Disturbance == nil || f.Histograms[tag] == nil {
-				return m
-			}
-			if bad, of := f.Disturbance.Affected(tag, f.Histograms[tag], false); bad > (1-cleanEnough)*of {
-				return m
-			}
-			if f.Disturbance.CleanQuantile(tag, m.Quantile.Q) == nil && m.Get(f) != nil {
-				return m
-			}
-		}
-	}
-	q := m.Quantile.Q
-	m.Get = func(f *dataset.Stats) *float64 { return f.Disturbance.CleanQuantile(tag, q) }
-	return m
 }

@@ -8,6 +8,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/validity"
@@ -32,7 +33,7 @@ func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes 
 	}
 	measure, least := func(d *disturbance.Disturbance) float64 { return d.Moved }, unlikeLeast
 	if m.IsThroughput() {
-		measure = func(d *disturbance.Disturbance) float64 { return d.Lost.Generator + d.Lost.Target }
+		measure = func(d *disturbance.Disturbance) float64 { return d.Lost }
 		least = max(validity.WithinMargin*s.Plan.Margin, 0.005)
 	}
 	by := s.unequal(p, measure)
@@ -51,7 +52,7 @@ func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes 
 			}
 		}
 	}
-	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), validity.MostFirst(kinds)
+	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), checks.MostFirst(kinds)
 }
 
 // unequal is how much larger a measure of disturbance is for the variant than for its base, if
@@ -111,7 +112,7 @@ func logQuotient(low, high float64) float64 {
 // unevenValidity says what may be said of the ratio of a pair of which one was disturbed
 // more than the other: it is bounded, unless an end is open.
 func (s Comparer) unevenValidity(v rundir.Validity, p Pair, m dataset.Metric, why *rundir.Message, causes []string) rundir.Validity {
-	as := s.masked(p, m, s.Rounds)
+	as, _ := s.sameClock(p, m)
 	e, err := s.effect(p, as, s.Rounds, s.confidence(p))
 	if err != nil {
 		return v

@@ -337,6 +337,7 @@ func target(trials []*rundir.Trial) rundir.Target {
 		CPUSeconds:                    of(func(t *rundir.Target) *float64 { return t.CPUSeconds }),
 		CPUSecondsPerRequest:          of(func(t *rundir.Target) *float64 { return t.CPUSecondsPerRequest }),
 		CPUShare:                      of(func(t *rundir.Target) *float64 { return t.CPUShare }),
+		BusiestThreadShare:            of(func(t *rundir.Target) *float64 { return t.BusiestThreadShare }),
 		UserShare:                     of(func(t *rundir.Target) *float64 { return t.UserShare }),
 		RSSBytes:                      ofWhole(func(t *rundir.Target) *int64 { return t.RSSBytes }),
 		Threads:                       ofWhole(func(t *rundir.Target) *int64 { return t.Threads }),

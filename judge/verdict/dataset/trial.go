@@ -103,9 +103,9 @@ func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, err
 		}
 	}
 	if x.HasFigures() {
-		s.Disturbance = disturbance.Find(x, s.AllFlags)
+		s.Disturbance = disturbance.Find(x)
 		if !recording.WithoutLoad(x.Plan) {
-			checks, flags := checks.Disturbed(x, s.Disturbance.Known, s.Disturbance.Taken, s.Disturbance.Causes())
+			checks, flags := checks.Disturbed(x, s.Disturbance.Known, s.Disturbance.Lost, s.Disturbance.Causes())
 			s.checks, s.AllFlags = append(s.checks, checks...), append(s.AllFlags, flags...)
 		}
 		x.Times.Pack()

@@ -1,12 +1,10 @@
-// Package disturbance finds what disturbed a trial: in which stretches of its window, how much
-// of it, and how many requests may have been delayed. It goes by signs of the machine and of the
-// generator, and by no latency: a stall of the target is what dyno wants to measure.
+// Package disturbance finds what disturbed a trial: how much of its time something else had a CPU
+// that was wanted, and how many requests that may have delayed. It goes by signs of the machine
+// and of the generator, and by no latency: a stall of the target is what dyno wants to measure.
 package disturbance
 
 import (
-	"cmp"
-	"maps"
-	"slices"
+	"math"
 	"time"
 
 	"dyno/judge/verdict/checks"
@@ -19,58 +17,38 @@ const (
 	// leastDelay is the delay that is assumed to affect a figure. noticeableShare is the share
 	// of a latency that is assumed to affect it, if that is more.
 	leastDelay      = 50 * time.Microsecond
-	noticeableShare = 0.02
-	// stolenStretch is the share of some CPUs' time, stolen between two readings, that
-	// marks the stretch between them. pressedStretch is the same for memory or disks.
-	stolenStretch  = 0.10
-	pressedStretch = 0.10
-	// LongStall is the delay from which the whole stretch counts as disturbed. For
-	// shorter delays requests are counted: a virtual machine has some of them in each
-	// second, and each affects a handful.
-	LongStall = time.Millisecond
-	// edgeStretch is how close to an end of the window a disturbance moves responses
-	// across it, in seconds.
-	edgeStretch = 0.01
+	noticeableShare = 0.05
+	// turn is how long a program keeps a CPU that it shares, and longestTurn the longest time.
+	turn        = 3 * time.Millisecond
+	longestTurn = 4 * time.Millisecond
+	// loadTurns is how late a sleeper on CPUs that the load itself uses may wake because of the load.
+	loadTurns = 10 * time.Millisecond
 	// sampled is the time between a sleeper's wake-ups. Each wake-up tells whether the
 	// CPU was available at one moment.
 	sampled = 5 * time.Millisecond
-	// shortestTurn and longestTurn are how long a program keeps a CPU that it shares.
-	shortestTurn = time.Millisecond
-	longestTurn  = 4 * time.Millisecond
 	// longestGuard bounds the assumed time that a queue takes to drain.
 	longestGuard = time.Second
 )
 
-// A Disturbance describes a trial's disturbed stretches. A stretch is an interval of the
-// trial's log.
+// A Disturbance describes what disturbed a trial.
 type Disturbance struct {
-	Known     bool            // there was an observer that could notice it
-	Clean     recording.Times // recorded in the other stretches
-	Whole     []string        // the kinds of checks that leave no stretch of the trial clean
-	Shortened []Shortening    // by a late generator
-	Lost      LostTime
-	AtEdge    bool      // an end of the window is disturbed
-	Window    float64   // seconds
-	Works     []float64 // how long the same work took the target's CPUs, reading by reading, seconds
+	Known   bool    // there was an observer that could notice it
+	Lost    float64 // share of the window: the generator or the target had work to do, and something else the CPU
+	Foreign float64 // share of the target's CPUs' time that other programs took from it
+	Moved   float64 // share of the requests whose latency may have been moved
 
-	Share   float64 // of the window, in disturbed stretches
-	Moved   float64 // of the requests, which may have moved noticeably
-	Taken   float64 // of the window, in which another program had a CPU that was wanted
-	Foreign float64 // of the target's time, which others took
-
-	// What may have delayed requests, wherever they are.
-	counted    float64         // share of the window between readings of steal or pressure
-	stalls     []delay         // of sleepers
-	lags       *hist.Histogram // of the generator in an open loop; nil: none
-	idle       float64         // share of the window, of a closed loop's generator without a CPU
-	busyPeriod float64         // how long a delay's consequences last, as a share of it
-	inside     float64         // seconds that a request is inside the target
-
-	signs map[string]float64 // how much of the window each kind of check marks
+	window     float64            // seconds
+	of         map[string]float64 // of Lost, by the kind of check that tells of it
+	turns      float64            // share of the window: others had the CPU, and requests that are timed waited
+	stalls     []delay            // of sleepers on the target's CPUs
+	lags       *hist.Histogram    // of the generator in an open loop; nil: none
+	closed     bool
+	busyPeriod float64 // how long a delay's consequences last, as a share of it
+	inside     float64 // seconds that a request is inside the target
 }
 
-// A delay is how late a sleeper woke, in seconds, and the share of the load that was delayed with it.
-type delay struct{ late, share float64 }
+// A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that was delayed with it.
+type delay struct{ time, share float64 }
 
 // Noticeable is the delay, in seconds, that is assumed to affect a latency.
 func Noticeable(latency float64) float64 {
@@ -80,94 +58,189 @@ func Noticeable(latency float64) float64 {
 // A detector looks for what disturbed a trial.
 type detector struct{ recording.Recording }
 
-// Find finds a trial's disturbed stretches.
-func Find(of recording.Recording, flags []rundir.Flag) *Disturbance {
+// Find finds what disturbed a trial.
+func Find(of recording.Recording) *Disturbance {
 	s := &detector{of}
-	d := &Disturbance{Known: s.StallsKnown, Clean: recording.Times{}, signs: map[string]float64{}, Lost: s.lostBy()}
-	s.findDelays(d)
-	for _, f := range flags {
-		if f.Disturbs && checks.DisturbsWhole(f.Kind) && !slices.Contains(d.Whole, f.Kind) {
-			d.Whole = append(d.Whole, f.Kind)
+	d := &Disturbance{Known: s.StallsKnown, window: s.Trial.WindowSeconds, closed: !s.Open(), busyPeriod: s.busyPeriod()}
+	if p50 := s.Times.Quantile(s.Plan.Latency(), 2); p50 != nil {
+		d.inside = *p50
+	}
+	if s.Open() && !s.SharesCPUs() {
+		d.lags = s.Times[rundir.TagGeneratorLag]
+	}
+	stood := 0.0 // share of the window in which the target's CPUs stood still, as a sleeper noticed it
+	for _, stall := range s.Stalls {
+		if late := stall.Late.Seconds(); d.window > 0 && s.StallInWindow(stall) && s.delaysTarget(stall) {
+			// On average the stall had begun as long before the wake-up as it lasted after.
+			d.stalls = append(d.stalls, delay{late + min(late, sampled.Seconds()), s.Delayed(stall)})
+			stood += s.Delayed(stall) * late / d.window
 		}
 	}
-	d.Shortened = s.shorten(d.idle)
-	s.markStretches(d, s.disturbedSpans())
-	d.Moved = d.DelayedShare(s.noticed())
-	d.Taken = d.Lost.Generator + d.Lost.Target
-	for _, s := range d.stalls {
-		if d.Window > 0 {
-			d.Taken += s.share * s.late / d.Window
-		}
-	}
-	if d.Taken = min(d.Taken, 1); len(d.Whole) > 0 {
-		d.Taken = 1
-	}
+	d.lose(s, stood)
+	d.Moved, _ = d.Delayed(Noticeable(d.inside))
 	return d
 }
 
-// markStretches finds the stretches that spans overlap, and collects what the others recorded.
-func (s *detector) markStretches(d *Disturbance, spans []span) {
-	stretches := map[span]string{} // of the window's intervals: what disturbs them
-	for _, i := range s.Log {
-		if rundir.IsStepTag(i.Tag) {
-			continue // one interval for the whole window: no stretch
-		}
-		at := span{from: i.Start.Seconds(), to: (i.Start + i.Length).Seconds()}
-		if _, seen := stretches[at]; !seen {
-			stretches[at] = overlapping(at, spans)
-		}
-		if stretches[at] == "" && len(d.Whole) == 0 {
-			d.Clean.Add(i.Tag, i.Hist)
+// lose finds how much time was lost, and to whom. What others used of the CPUs is lost only as far
+// as the generator or the target waited for a CPU. On CPUs that they share, each also waits for the
+// other, which is the load: of the target's waiting, others caused what their share of the CPU time says.
+func (d *Disturbance) lose(s *detector, stood float64) {
+	t, window := s.Trial, s.Trial.WindowSeconds
+	foreign, cpus := s.foreign(), checks.TargetCPUs(t)
+	others, waited, idle := foreign*cpus, math.Inf(1), s.generatorWaited()
+	if wait := s.grown("target_run_queue_wait_seconds"); window > 0 && wait >= 0 {
+		waited = wait / window
+		if wakeups := s.grown("target_voluntary_switches"); wakeups > 0 {
+			waited = max(0, waited-wakeups*checks.WakeupCost.Seconds()/window)
 		}
 	}
-	begin, end := s.Trial.WarmupSeconds, s.Trial.WarmupSeconds+s.Trial.WindowSeconds
-	for at, sign := range stretches {
-		length := min(at.to, end) - max(at.from, begin)
-		if sign == "" || !(length > 0) || !(s.Trial.WindowSeconds > 0) {
+	used := 0.0
+	if t.Target.CPUSeconds != nil && window > 0 {
+		used = *t.Target.CPUSeconds / window
+	}
+	if t.Target.ForeignShare != nil {
+		idle = min(idle, others)
+	}
+	d.Foreign = min(foreign, waited)
+	lost := min(others, waited)
+	d.turns = lost
+	if g := t.Generator.CPUSeconds; g != nil && t.Target.StealShare == nil && window > 0 && others > 0 && !math.IsInf(waited, 1) {
+		d.turns = min(lost, waited*others/(others+*g/window))
+	}
+	if e := t.Ends; d.closed && (e == nil || e.ArrivalShare == nil || *e.ArrivalShare < 0.5) {
+		d.turns = max(d.turns, idle) // these times end when the generator reads
+	}
+	if checks.IsSaturated(t) {
+		idle = 0 // the target has no time to spare for what the generator does not send
+	}
+	d.of = map[string]float64{
+		checks.FlagForeignCPU:  lost / max(1, lost+used), // of several threads each goes on while another waits
+		checks.FlagRunQueue:    idle,
+		checks.FlagSteal:       max(recording.StolenShare(t, t.Target.StealShare), recording.StolenShare(t, t.Generator.StealShare)),
+		checks.FlagLateWakeups: max(0, stood-foreign),
+	}
+	for _, share := range d.of {
+		d.Lost += share
+	}
+	d.Lost = min(d.Lost, 0.99)
+}
+
+// generatorWaited is the share of the window in which the generator was ready to run and had no CPU, beyond what each
+// of its wake-ups takes.
+func (s *detector) generatorWaited() float64 {
+	g := s.Trial.Generator
+	if g.RunQueueWaitShare == nil || s.SharesCPUs() {
+		return 0
+	}
+	usual := 0.0
+	if g.TimeslicesPerSecond != nil {
+		usual = *g.TimeslicesPerSecond * checks.WakeupCost.Seconds()
+	}
+	return max(0, *g.RunQueueWaitShare-usual)
+}
+
+// foreign is the share of the target's CPUs' time that others used. The trial's own
+// figure is of all CPUs. It is used as if all of it had been taken from the target's
+// CPUs.
+func (s *detector) foreign() float64 {
+	if s.Trial.Target.ForeignShare == nil {
+		return 0
+	}
+	share := *s.Trial.Target.ForeignShare
+	if busy, own, of := s.grown("target_cpus_cpu_busy_seconds"), s.grown("target_cpu_seconds"), s.grown("target_cpus_cpu_seconds"); of > 0 && !math.IsNaN(busy-own) {
+		// If the generator shares these CPUs, its time is in that figure.
+		share = min(share, (busy-own)/of)
+	}
+	if share <= checks.TickError {
+		return 0
+	}
+	return share
+}
+
+// grown returns by how much a counter grew in the window; NaN where that is not known.
+func (s *detector) grown(column string) float64 {
+	first, last := math.NaN(), math.NaN()
+	if s.Series == nil {
+		return last
+	}
+	at := s.Series.Column(rundir.TimeColumn)
+	for i, v := range s.Series.Column(column) {
+		if !s.InWindow(at[i]) || math.IsNaN(v) {
 			continue
 		}
-		part := length / s.Trial.WindowSeconds
-		d.Share += part
-		d.signs[sign] += part
+		if math.IsNaN(first) {
+			first = v
+		}
+		last = v
 	}
-	d.AtEdge = overlapping(span{from: begin - edgeStretch, to: begin + edgeStretch}, spans) != "" || overlapping(span{from: end - edgeStretch, to: end + edgeStretch}, spans) != ""
-	d.Share = min(d.Share, 1)
-	if len(d.Whole) > 0 {
-		d.Share = 1
-	}
-	d.Clean.Pack()
+	return last - first
 }
 
-// CleanQuantile returns a quantile of the clean stretches, in seconds; nil where too few values
-// support it.
-func (d *Disturbance) CleanQuantile(tag string, q float64) *float64 {
-	h := d.Clean[tag]
-	if h == nil || float64(h.Count())*(1-q) < rundir.Beyond-0.5 {
-		return nil
+// delaysTarget tells whether a sleeper's late wake-up means that the target's requests waited, too. The sleeper on the
+// target's own CPUs has real-time priority. That of the generator only matters where they may be on the same CPUs, and
+// also waits for the load itself. In an open loop the generator's lag is known by request.
+func (s *detector) delaysTarget(stall rundir.Stall) bool {
+	switch {
+	case s.SharesCPUs():
+		return false // its own target's work keeps a sleeper waiting
+	case stall.Target:
+		return true
 	}
-	return new(recording.Seconds(float64(h.Quantile(q))))
+	return s.Trial.Target.StealShare == nil && stall.Late > loadTurns
 }
 
-// Causes lists what disturbed a trial, the largest cause first.
-func (d *Disturbance) Causes() []string {
-	kinds := slices.SortedFunc(maps.Keys(d.signs), func(a, b string) int {
-		return cmp.Or(cmp.Compare(d.signs[b], d.signs[a]), cmp.Compare(a, b))
-	})
-	return append(slices.Clone(d.Whole), slices.DeleteFunc(kinds, func(k string) bool { return slices.Contains(d.Whole, k) })...)
+// busyPeriod is the length of the busy period after a delay, as a share of the delay. For a
+// target whose CPU is not its limit, its CPU time underestimates this. In a closed loop
+// nothing piles up: all users wait already, and once they have been served the delay is
+// over.
+func (s *detector) busyPeriod() float64 {
+	if !s.Open() {
+		return 0
+	}
+	utilization := 0.5
+	if share := s.Trial.Target.CPUShare; share != nil {
+		utilization = min(max(*share, utilization), 0.99)
+	}
+	return utilization / (1 - utilization)
 }
 
-// Affected is the share of a tag's values that were recorded in disturbed stretches. In
-// a closed loop a stretch in which little was sent counts as much as the others: without
-// the disturbance, as much would have been sent.
-func (d *Disturbance) Affected(tag string, all *hist.Histogram, closed bool) (bad, of float64) {
-	of = float64(all.Count())
-	clean := 0.0
-	if h := d.Clean[tag]; h != nil {
-		clean = float64(h.Count())
+// Delayed is the share of a trial's requests that may have been delayed by more than epsilon
+// seconds, and by which kinds of delays, the largest first. It does not tell which requests they are.
+//
+// First, requests find the target's CPUs taken in proportion to what others take of them,
+// and so do the requests inside the target at each of the others' turns.
+//
+// Second, a sleeper's wake-ups are samples of its CPU. Each late wake-up stands for as
+// much time as lies between two wake-ups, and for no less than the stall. It delays the
+// requests inside the target when it began, and in an open loop those that arrived in it or
+// met its consequences.
+//
+// Third, in an open loop the generator's lag is known for each request. Each late
+// request disturbs those after it.
+func (d *Disturbance) Delayed(epsilon float64) (share float64, kinds []string) {
+	of := map[string]float64{}
+	if epsilon < longestTurn.Seconds() {
+		of[checks.FlagForeignCPU] = d.turns * (1 + d.busyPeriod + d.inside/turn.Seconds())
 	}
-	bad = of - clean
-	if closed && d.Share < 1 {
-		bad = max(bad, clean*d.Share/(1-d.Share))
+	for _, s := range d.stalls {
+		if s.time > epsilon {
+			met := d.inside
+			if !d.closed {
+				met += max(sampled.Seconds(), s.time) + min(s.time*d.busyPeriod, longestGuard.Seconds())
+			}
+			of[checks.FlagLateWakeups] += s.share * met / d.window
+		}
 	}
-	return bad, clean + bad
+	if d.lags != nil && d.lags.Count() > 0 {
+		late := d.lags.Count() - d.lags.CountAtOrBelow(int64(epsilon*1e9))
+		of[checks.FlagGeneratorLag] = float64(late) * (1 + d.busyPeriod) / float64(d.lags.Count())
+	}
+	of[checks.FlagSteal] = d.of[checks.FlagSteal]
+	for _, kind := range checks.MostFirst(of) {
+		share += of[kind]
+	}
+	return min(share, 1), checks.MostFirst(of)
 }
+
+// Causes lists what took time from a trial, the largest cause first.
+func (d *Disturbance) Causes() []string { return checks.MostFirst(d.of) }

@@ -36,10 +36,10 @@ func New(c compare.Comparer, validities []rundir.Validity) *Evidence {
 // Validity returns what may be said of a figure, if anything is.
 func (s *Evidence) Validity(at expr.Ref) rundir.Validity { return s.trusted[at] }
 
-// IsDisturbed tells whether a figure is not as it is printed.
+// IsDisturbed tells whether disturbances can have moved a figure.
 func (s *Evidence) IsDisturbed(at expr.Ref) bool {
-	state := s.trusted[at].State
-	return state == rundir.StateBounded || state == rundir.StateNotIdentified
+	v := s.trusted[at]
+	return v.Low != nil || v.High != nil || v.State == rundir.StateNotIdentified
 }
 
 // Value is a metric of one variant.
@@ -53,7 +53,7 @@ func (s *Evidence) Value(variant, metric string) (expr.Quantity, error) {
 	case ok && e.Estimate != nil:
 		f := figureOf(e)
 		f.Bounded = f.Bounded || rundir.MetricOf(metric).IsFact() // it has no uncertainty
-		if v, ok := s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}]; ok && v.State != rundir.StateOK {
+		if v, ok := s.trusted[expr.Ref{Metric: metric, Variant: variant, Base: ""}]; ok && (v.State != rundir.StateOK || v.Low != nil) {
 			w := stat.Ends(v.Low, v.High)
 			f.Low, f.High, f.Bounded = w.Low, w.High, true
 		}

@@ -402,13 +402,13 @@ func limits(searches []*bracket) (limit string, because, disturbed *rundir.Messa
 			}
 		}
 	}
-	if names := validity.MostFirst(broke); len(names) > 0 {
+	if names := checks.MostFirst(broke); len(names) > 0 {
 		if because = sentences[names[0]]; because == nil {
 			limit = names[0]
 		}
 	}
 	var parts []rundir.Message
-	for _, kind := range validity.MostFirst(kinds) {
+	for _, kind := range checks.MostFirst(kinds) {
 		parts = append(parts, texts.New("edge.probes", "cause", kind, "n", strconv.Itoa(kinds[kind])))
 	}
 	if len(parts) > 0 {

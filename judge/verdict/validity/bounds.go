@@ -1,7 +1,6 @@
 package validity
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -10,16 +9,20 @@ import (
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/disturbance"
+	"dyno/judge/verdict/recording"
+	"dyno/load/hist"
 	"dyno/results/rundir"
 )
 
-// A Bounds is the range of a figure's true value, whatever happened in the disturbed
-// stretches. An infinite end is open.
+// A Bounds is the range of a figure's true value. An infinite end is open.
 type Bounds struct {
 	Low, High float64
 	why       *rundir.Message
 	causes    []string
 }
+
+// exact is a figure that nothing disturbed.
+func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 
 // Bounds returns the range of a variant's true figure.
 func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
@@ -32,15 +35,112 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	case tag != "":
 		return s.latencyBounds(variant, m, tag).withClocks(s.ClockError(variant, m))
 	case m.IsThroughput():
-		b := s.throughputBounds(variant, m, estimate).withSpeed(s.speed(variant, m), -s.cpuDependence(variant))
+		b := s.throughputBounds(variant, estimate)
 		if m.Kind() == rundir.MetricGoodput {
 			return s.goodputBounds(b, variant, m, estimate)
 		}
 		return b
 	case m.Name == rundir.MetricCPU:
-		return s.cpuBounds(variant, estimate).withSpeed(s.speed(variant, m), 1)
+		return s.cpuBounds(variant, estimate)
 	}
 	return exact(estimate)
+}
+
+// latencyBounds bounds a latency. Disturbances make responses late, so the recorded figure is the upper end.
+func (s Assessor) latencyBounds(variant string, m dataset.Metric, tag string) Bounds {
+	estimate := *s.Whole[variant].Intervals[m.Name].Estimate
+	d := s.delayed(variant, m, tag, estimate)
+	if d.share == 0 {
+		return exact(estimate)
+	}
+	var low float64
+	switch {
+	case m.Quantile != nil:
+		low = d.quantile(m.Quantile.Q - d.share)
+	case m.IsMaximum():
+		low = d.quantile(1 - max(d.share, 1/float64(d.all.Count())))
+	default:
+		low = d.leastMean()
+	}
+	return Bounds{min(low, estimate), estimate, d.why(), d.causes}
+}
+
+// Widened lowers the low end of a quantile's range by what disturbances may have done to the
+// requests there, and says what that is.
+func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) (low, high float64, why *rundir.Message) {
+	if kinds := Biasing(s.InOrder(variant), checks.BiasAll); len(kinds) > 0 {
+		return math.Inf(-1), math.Inf(1), WhyBiased(s.InOrder(variant), kinds[0])
+	}
+	tag := LatencyTag(m)
+	switch {
+	case s.Plan.Duet != nil:
+		return math.Inf(-1), math.Inf(1), new(texts.New("why.duet"))
+	case tag == "":
+		return r.Low, r.High, nil
+	}
+	b := Bounds{Low: r.Low, High: r.High}
+	if d := s.delayed(variant, m, tag, r.Low); d.share > 0 && r.Low > 0 {
+		b.Low, b.why = min(r.Low, d.quantile(r.UpToLow-d.share)), d.why()
+	}
+	b = b.withClocks(s.ClockError(variant, m))
+	return b.Low, b.High, b.why
+}
+
+// A delayed is the share of a variant's values of a clock that may have been delayed. Which they are is not known: they
+// count as the slowest, and as if they had been the fastest.
+type delayed struct {
+	share  float64
+	causes []string
+	all    *hist.Histogram
+}
+
+// delayed finds the share of the values that may have been delayed by so much that a latency notices it. Of a step
+// nobody knows which were: they count as if they had all been this step's.
+func (s Assessor) delayed(variant string, m dataset.Metric, tag string, latency float64) (d delayed) {
+	d.all = s.Whole[variant].Histograms[tag]
+	if m.Step != "" {
+		d.all = s.Whole[variant].Histograms[rundir.StepTag(tag, m.Step)]
+	}
+	if d.all == nil || d.all.Count() == 0 {
+		return d
+	}
+	moved, causes := s.moved(variant, tag, latency)
+	d.share, d.causes = min(moved/float64(d.all.Count()), 1), causes
+	return d
+}
+
+// why says what disturbed the values.
+func (d *delayed) why() *rundir.Message {
+	return new(texts.New("why.disturbed", "share", units.Percent(d.share)))
+}
+
+// quantile is a quantile of all values, in seconds: the smallest for q below 0.
+func (d *delayed) quantile(q float64) float64 {
+	return recording.Seconds(float64(d.all.Quantile(max(q, 0))))
+}
+
+// leastMean is the mean of the values if those that were delayed were the largest, and as small as the smallest.
+func (d *delayed) leastMean() (mean float64) {
+	const parts = 200
+	for i := range parts {
+		mean += (1 - d.share) * d.quantile((1-d.share)*float64(i)/parts) / parts // the lower end of each part
+	}
+	return mean + d.share*d.quantile(0)
+}
+
+// moved is how many values of a clock may have been delayed by so much that a latency notices it.
+func (s Assessor) moved(variant, tag string, latency float64) (n float64, causes []string) {
+	by := map[string]float64{}
+	for _, t := range s.InOrder(variant) {
+		if h := t.Histograms[tag]; t.Disturbance != nil && h != nil {
+			share, kinds := t.Disturbance.Delayed(disturbance.Noticeable(latency))
+			n += share * float64(h.Count())
+			for i, kind := range kinds {
+				by[kind] += share / float64(i+1)
+			}
+		}
+	}
+	return n, checks.MostFirst(by)
 }
 
 // ClockError is by how much a figure of a variant may be wrong, either way, because the clocks of several machines
@@ -71,80 +171,6 @@ func (b Bounds) withClocks(seconds float64) Bounds {
 	return b
 }
 
-// A speed says by how much the target's CPUs were at times faster and slower than usual, as
-// ratios of how long the same work took: fastest is at most 1, slowest at least 1.
-type speed struct{ fastest, slowest float64 }
-
-// speed returns how the speed of the CPUs varied in the trials that a variant's figure is made of.
-// An interval over rounds contains this already: the speed varies between rounds as much
-// as within one.
-func (s Assessor) speed(variant string, m dataset.Metric) speed {
-	steady := speed{1, 1}
-	if s.Whole[variant].Intervals[m.Name].Interval != rundir.NoInterval {
-		return steady
-	}
-	var works []float64
-	for _, t := range s.InOrder(variant) {
-		if t.Disturbance == nil {
-			return steady
-		}
-		works = append(works, t.Disturbance.Works...)
-	}
-	if len(works) < fewestReadings {
-		return steady
-	}
-	slices.Sort(works)
-	middle := works[len(works)/2]
-	return speed{works[0] / middle, works[len(works)-1] / middle}
-}
-
-// cpuDependence is how much the throughput of a closed loop depends on the speed of the
-// target's CPUs: the share of the available CPU time that the target used. The throughput
-// of an open loop does not depend on it.
-func (s Assessor) cpuDependence(variant string) float64 {
-	trials := s.InOrder(variant)
-	if s.Plan.Variant(variant).Loop != "closed" {
-		return 0
-	}
-	sum := 0.0
-	for _, t := range trials {
-		sum += busy(t)
-	}
-	return sum / float64(max(len(trials), 1))
-}
-
-// busy is the share that the target used of the CPU time that others left it.
-func busy(f *dataset.Stats) float64 {
-	switch {
-	case f.Target.CPUShare == nil:
-		return 0
-	case saturated(f):
-		return 1
-	}
-	left := 1 - orZero(f.Target.StealShare)
-	if f.Disturbance != nil {
-		left -= f.Disturbance.Foreign
-	}
-	return min(max(*f.Target.CPUShare/max(left, 0.01), 0), 1)
-}
-
-// withSpeed widens bounds by the effect of the CPUs' speed on a figure that is proportional
-// to a power of how long work takes.
-func (b Bounds) withSpeed(v speed, power float64) Bounds {
-	low, high := math.Pow(v.fastest, power), math.Pow(v.slowest, power)
-	low, high = min(low, high), max(low, high)
-	if low == 1 && high == 1 {
-		return b
-	}
-	was := b.High - b.Low
-	b.Low, b.High = b.Low*low, b.High*high
-	b.causes = append(slices.Clone(b.causes), causeSpeed)
-	if b.why == nil || !(b.High-b.Low < 2*was) { // the speed is most of it
-		b.why = new(texts.New("why.speed", "fast", units.Percent(1-v.fastest), "slow", units.Percent(v.slowest-1)))
-	}
-	return b
-}
-
 // Biasing lists the kinds of flags beyond their limits that bias a figure of one of the
 // trials.
 func Biasing(trials []*dataset.Stats, bias string) (kinds []string) {
@@ -159,47 +185,29 @@ func Biasing(trials []*dataset.Stats, bias string) (kinds []string) {
 }
 
 // throughputBounds bounds a throughput. In a closed loop, time in which the generator or
-// the target had no CPU is lost, and a target at its own limit loses none of the
-// generator's. In an open loop the rate is given.
-func (s Assessor) throughputBounds(variant string, m dataset.Metric, estimate float64) Bounds {
+// the target had no CPU is lost. In an open loop the rate is given.
+func (s Assessor) throughputBounds(variant string, estimate float64) Bounds {
 	trials := s.InOrder(variant)
-	if kinds := Biasing(trials, checks.BiasThroughput); slices.ContainsFunc(kinds, checks.LimitsGenerator) {
+	kinds := slices.DeleteFunc(Biasing(trials, checks.BiasThroughput), func(kind string) bool { return !checks.LimitsGenerator(kind) })
+	if slices.Contains(s.GeneratorLimited, variant) {
+		kinds = append(kinds, checks.FlagPlateau)
+	}
+	if len(kinds) > 0 {
 		return Bounds{estimate, math.Inf(1), new(texts.New("why.generator")), kinds}
 	}
-	if slices.Contains(s.GeneratorLimited, variant) {
-		return Bounds{estimate, math.Inf(1), new(texts.New("why.generator")), []string{checks.FlagPlateau}}
-	}
-	if s.Plan.Variant(variant).Loop != "closed" {
-		return openThroughput(trials, m, estimate)
-	}
-	sum, n := 0.0, 0
-	lostOf, byCause := disturbance.LostTime{}, map[string]float64{}
+	sum, most, causes := 0.0, 0.0, map[string]float64{}
 	for _, t := range trials {
-		if t.Disturbance == nil {
-			continue
+		if d := t.Disturbance; d != nil && s.Plan.Variant(variant).Loop == "closed" {
+			sum, most = sum-math.Log1p(-d.Lost), max(most, d.Lost)
+			for i, kind := range d.Causes() {
+				causes[kind] += d.Lost / float64(i+1)
+			}
 		}
-		l := t.Disturbance.Lost
-		if saturated(t) {
-			// The target lost no more of the generator's time than the time in which it
-			// had nothing to do.
-			l.Generator = min(l.Generator, max(0, 1-*t.Target.CPUShare-orZero(t.Target.StealShare)))
-		}
-		sum -= math.Log1p(-min(l.Generator+l.Target, 0.99))
-		sum += math.Log1p(refill * t.Disturbance.Foreign * busy(t))
-		lostOf.Generator, lostOf.Target = max(lostOf.Generator, l.Generator), max(lostOf.Target, l.Target)
-		byCause[checks.FlagSteal] += l.Stolen
-		byCause[checks.FlagForeignCPU] += l.Target - l.Stolen
-		byCause[checks.FlagRunQueue] += l.Generator
-		n++
 	}
-	if n == 0 {
+	if sum == 0 {
 		return exact(estimate)
 	}
-	b := Bounds{Low: estimate, High: estimate * math.Exp(sum/float64(n))}
-	b.why = new(texts.New("why.lost", "generator", units.Percent(lostOf.Generator), "target", units.Percent(lostOf.Target)))
-	maps.DeleteFunc(byCause, func(_ string, lost float64) bool { return lost <= 0 })
-	b.causes = MostFirst(byCause)
-	return b
+	return Bounds{estimate, estimate * math.Exp(sum/float64(len(trials))), new(texts.New("why.lost", "share", units.Percent(most))), checks.MostFirst(causes)}
 }
 
 // goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
@@ -214,85 +222,15 @@ func (s Assessor) goodputBounds(b Bounds, variant string, m dataset.Metric, esti
 			answers, throughput = f.Steps[i].Tokens, f.Steps[i].Throughput
 		}
 	}
-	if answers == nil || throughput == nil {
+	if answers == nil || throughput == nil || answers.FirstToken.P50 == nil {
 		return b
 	}
-	closed := s.Plan.Variant(variant).Loop == "closed"
-	bad, of := 0.0, 0.0
-	causes := map[string]int{}
-	// A small delay moves an answer beyond the goal only if it was close to it.
-	epsilon := disturbance.Noticeable(orZero(answers.FirstToken.P50))
-	for _, t := range s.InOrder(variant) {
-		h := t.Histograms[rundir.TagFirstToken]
-		if t.Disturbance == nil || h == nil {
-			continue
-		}
-		d, n := t.Disturbance.Affected(rundir.TagFirstToken, h, closed)
-		part, by := t.Disturbance.ShortlyDelayed(epsilon)
-		bad, of = bad+min(n, d+part*n), of+n
-		for _, kind := range slices.Concat(t.Disturbance.Causes(), by) {
-			causes[kind]++
-		}
-	}
-	if bad == 0 {
-		return b
-	}
-	if m.Step != "" {
-		of = float64(max(answers.FirstToken.Count, 1))
-	}
-	all := *throughput
-	b.High = max(b.High, estimate+min(bad/of*all, max(0, all-estimate)))
-	if b.why == nil {
-		b.why, b.causes = new(texts.New("why.disturbed", "share", units.Percent(min(bad/of, 1)))), MostFirst(causes)
+	if moved, causes := s.moved(variant, rundir.TagFirstToken, *answers.FirstToken.P50); moved > 0 {
+		share := min(moved/float64(answers.FirstToken.Count), 1)
+		b.High = max(b.High, min(estimate+share**throughput, max(estimate, *throughput)))
+		b.why, b.causes = new(texts.New("why.disturbed", "share", units.Percent(share))), causes
 	}
 	return b
-}
-
-// openThroughput bounds the throughput of an open loop. A disturbance at an end of the
-// window moves answers to the other side of that end; only answers within the window are
-// counted. If no end is disturbed, the target alone decides.
-func openThroughput(trials []*dataset.Stats, m dataset.Metric, estimate float64) Bounds {
-	off, n := 0.0, 0
-	for _, t := range trials {
-		if done := m.Get(t); t.Disturbance != nil && t.Disturbance.AtEdge && done != nil && *done > 0 && t.Disturbance.Window > 0 {
-			if due := float64(goodResponses(t, m.Step)) / t.Disturbance.Window; due > 0 {
-				off += math.Log(due / *done)
-			}
-		}
-		n++
-	}
-	if n == 0 || off == 0 {
-		return exact(estimate)
-	}
-	other := estimate * math.Exp(off/float64(n))
-	return Bounds{min(estimate, other), max(estimate, other),
-		new(texts.New("why.edge")), []string{checks.FlagDisturbed}}
-}
-
-// goodResponses is how many requests of a trial's window had a good response: of one step, or of
-// all.
-func goodResponses(t *dataset.Stats, step string) int64 {
-	for i := range t.Steps {
-		if t.Steps[i].Name == step {
-			return t.Steps[i].OK
-		}
-	}
-	return t.Counts.OK
-}
-
-// saturated tells whether the target used all the CPU time that it had, including what
-// the hypervisor took.
-func saturated(f *dataset.Stats) bool {
-	t := f.Target
-	return t.CPUShare != nil && *t.CPUShare+orZero(t.StealShare) >= checks.SaturatedTarget
-}
-
-// orZero is a value, or 0 if it is not known.
-func orZero(v *float64) float64 {
-	if v == nil {
-		return 0
-	}
-	return *v
 }
 
 // cpuBounds bounds the CPU time of a request. The kernel leaves stolen time out of a
@@ -300,9 +238,6 @@ func orZero(v *float64) float64 {
 // its caches.
 func (s Assessor) cpuBounds(variant string, estimate float64) Bounds {
 	trials := s.InOrder(variant)
-	if kinds := Biasing(trials, checks.BiasCPU); len(kinds) > 0 {
-		return Bounds{math.Inf(-1), estimate, new(texts.New("why.shared")), kinds}
-	}
 	stolen, busy, foreign := 0.0, 0.0, 0.0
 	for _, t := range trials {
 		if t.Disturbance != nil {

@@ -8,37 +8,43 @@
 package validity
 
 import (
-	"cmp"
-	"maps"
 	"math"
-	"slices"
 
 	"dyno/internal/texts"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/dataset"
-	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
 )
 
 // A figure is as it is printed when the disturbances cannot move it by more than WithinInterval of
-// its interval's half-width, or WithinMargin of the plan's margin.
+// its interval's half-width, or tolerated: a latency by WithinLatency of it, any other figure by
+// WithinFigure. Figures that differ by less are the same to whoever reads them.
 const (
 	WithinInterval = 0.5
-	WithinMargin   = 0.25
+	WithinLatency  = 0.10
+	WithinFigure   = 0.05
+	// WithinMargin is the same for a ratio, as a share of the plan's margin.
+	WithinMargin = 0.25
 )
 
-const (
-	// refill is how much longer a target's own work takes, as a share of the time that
-	// others used on its CPUs: it finds caches and branch predictors filled by them.
-	// Next to a neighbour that used 30 %, it took up to 10 % longer.
-	refill = 0.5
-	// fewestReadings is how often the speed of the CPUs must have been read in a window
-	// before its variation means anything.
-	fewestReadings = 5
-	// causeSpeed is a cause without a check.
-	causeSpeed = "cpu_speed"
-)
+// refill is how much longer a target's own work takes, as a share of the time that
+// others used on its CPUs: it finds caches and branch predictors filled by them.
+// Next to a neighbour that used 30 %, it took up to 10 % longer.
+const refill = 0.33
+
+// tolerated is by how much disturbances may move a figure that is printed as it is. The longest
+// time is a fact of the run, and no estimate.
+func tolerated(figure string, estimate float64) float64 {
+	m, _ := dataset.Lookup(figure)
+	switch _, isLatency := rundir.ClockOf(figure); {
+	case m.IsMaximum():
+		return math.Inf(1)
+	case isLatency:
+		return WithinLatency * math.Abs(estimate)
+	}
+	return WithinFigure * math.Abs(estimate)
+}
 
 // An Assessor says how far the figures of a dataset can be relied on.
 type Assessor struct{ *dataset.Dataset }
@@ -62,9 +68,6 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 func Explain(v *rundir.Validity, why *rundir.Message) {
 	v.Why = why
 }
-
-// exact is a figure that nothing disturbed.
-func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 
 // OfVariant says what may be said of a variant's figures.
 func (s Assessor) OfVariant(variant string) (list []rundir.Validity) {
@@ -100,14 +103,14 @@ func (s Assessor) validity(variant string, m dataset.Metric) rundir.Validity {
 		return v
 	}
 	if s.Plan.Duet != nil && m.Kind() != rundir.MetricErrorRatio { // a failure remains one, whatever the neighbour does
-		return s.state(v, e, Bounds{math.Inf(-1), math.Inf(1), new(texts.New("why.duet")), nil})
+		return state(v, e, Bounds{math.Inf(-1), math.Inf(1), new(texts.New("why.duet")), nil})
 	}
 	b := s.Bounds(variant, m)
-	return s.state(v, e, b)
+	return state(v, e, b)
 }
 
 // state decides what may be said of an estimate with its bounds.
-func (s Assessor) state(v rundir.Validity, e rundir.Estimate, b Bounds) rundir.Validity {
+func state(v rundir.Validity, e rundir.Estimate, b Bounds) rundir.Validity {
 	estimate := *e.Estimate
 	v.Causes = b.causes
 	// An end that cannot be calculated is no end; and JSON knows no NaN.
@@ -124,16 +127,15 @@ func (s Assessor) state(v rundir.Validity, e rundir.Estimate, b Bounds) rundir.V
 		Explain(&v, b.why)
 		return v
 	}
-	margin := s.Plan.Margin
-	if !(margin > 0) {
-		margin = 0.02
-	}
-	allowed := WithinMargin * margin * math.Abs(estimate)
+	allowed := tolerated(v.Figure, estimate)
 	if w := stat.Ends(e.Low, e.High); e.Interval != rundir.NoInterval && !math.IsInf(w.High-w.Low, 0) {
 		allowed = max(allowed, WithinInterval*(w.High-w.Low)/2)
 	}
 	if max(b.High-estimate, estimate-b.Low) <= allowed {
-		v.Low, v.High, v.Causes = nil, nil, nil
+		v.Causes = nil
+		if b.Low == b.High {
+			v.Low, v.High = nil, nil
+		}
 		return v
 	}
 	v.State = rundir.StateBounded
@@ -170,32 +172,4 @@ func MarkRelative(list []rundir.Validity) {
 			v.State = rundir.StateRelative
 		}
 	}
-}
-
-// RaiseLows has no lower bound of a latency below the smallest time recorded. That is for
-// readers: expressions are decided by bounds that assume nothing.
-func (s Assessor) RaiseLows(list []rundir.Validity) {
-	for i := range list {
-		v := &list[i]
-		m, ok := dataset.Lookup(v.Figure)
-		if !ok || v.Base != "" || v.Low == nil || LatencyTag(m) == "" || s.ClockError(v.Variant, m) > 0 {
-			continue
-		}
-		f := s.Whole[v.Variant]
-		tag := LatencyTag(m)
-		if m.Step != "" {
-			tag = rundir.StepTag(tag, m.Step)
-		}
-		if h := f.Histograms[tag]; h != nil && h.Count() > 0 {
-			low := max(*v.Low, min(recording.Seconds(float64(h.Min())), *f.Intervals[v.Figure].Estimate))
-			v.Low = &low
-		}
-	}
-}
-
-// MostFirst orders names by how often they came.
-func MostFirst[N int | float64](counts map[string]N) []string {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
 }
