@@ -122,13 +122,13 @@ func TestNoiseShares(t *testing.T) {
 	ok, bounded, none := rundir.StateOK, rundir.StateBounded, rundir.StateNotIdentified
 	nan := math.NaN()
 	want := []NoiseShare{
-		{compared, "", map[string]int{ok: 3}, Proportion{2, 3}, map[string]Proportion{ok: {2, 3}}, nan, 0.09},
+		{compared, "", map[string]int{ok: 3}, Proportion{2, 3}, map[string]Proportion{ok: {2, 3}}, nan, 0.05},
 		{compared, Undisturbed, map[string]int{ok: 2}, Proportion{2, 2}, map[string]Proportion{ok: {2, 2}}, nan, 0},
-		{compared, StallsGenerator, map[string]int{ok: 2}, Proportion{1, 2}, map[string]Proportion{ok: {1, 2}}, nan, 0.09},
+		{compared, StallsGenerator, map[string]int{ok: 2}, Proportion{1, 2}, map[string]Proportion{ok: {1, 2}}, nan, 0.05},
 		{compared, BusyBoth, map[string]int{ok: 1}, Proportion{1, 1}, map[string]Proportion{ok: {1, 1}}, nan, 0},
-		{"p99", "", map[string]int{bounded: 2, none: 1}, Proportion{1, 2}, map[string]Proportion{bounded: {1, 2}}, 2.25, 0.16},
+		{"p99", "", map[string]int{bounded: 2, none: 1}, Proportion{1, 2}, map[string]Proportion{bounded: {1, 2}}, 2.25, 0.10},
 		{"p99", Undisturbed, map[string]int{ok: 1, bounded: 1}, Proportion{2, 2}, map[string]Proportion{ok: {1, 1}, bounded: {1, 1}}, 0.4 / 2.2, 0},
-		{"p99", StallsGenerator, map[string]int{bounded: 2}, Proportion{1, 2}, map[string]Proportion{bounded: {1, 2}}, 2.25, 0.16},
+		{"p99", StallsGenerator, map[string]int{bounded: 2}, Proportion{1, 2}, map[string]Proportion{bounded: {1, 2}}, 2.25, 0.10},
 		{"p99", BusyBoth, map[string]int{none: 1}, Proportion{}, map[string]Proportion{}, nan, 0},
 	}
 	about := cmp.Comparer(func(a, b float64) bool { return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-9 })

@@ -305,7 +305,7 @@ func (r *Result) noiseTable() table {
 			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
 			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
 			"offer the same arrivals. Right: what is said to be ok lies within the tolerance (throughput 5 %, p50 max(50 µs, 10 %), p99 max(100 µs, 10 %),",
-			"CPU time per request 2 %, or what those calm runs differ by) of it, and bounds hold it with the same slack; that must be so in 95 of",
+			"CPU time per request 5 %, or what those calm runs differ by) of it, and bounds hold it with the same slack; that must be so in 95 of",
 			"100. Width: the median of high/low − 1. Off: the farthest that the truth was beyond what was printed.",
 		},
 		head: []string{"figure", "noise", "runs", "ok", "bounded", "relative only", "not identified", "right", "right of ok", "right of bounded", "width", "off", ""},
