@@ -57,7 +57,6 @@ func Look() Survey {
 			tracefs(),
 			tcpInfo(),
 			kernelTimestamps(),
-			epollPwait2(),
 		},
 	}
 }
@@ -199,22 +198,6 @@ func kernelTimestamps() Availability {
 		return os.NewSyscallError("setsockopt SO_TIMESTAMPING", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags))
 	})
 	return available("kernel timestamps", "software, received and sent", err, "")
-}
-
-// epollPwait2 waits for nothing, for no time.
-func epollPwait2() Availability {
-	const remedy = "needs Linux 5.11; before, waits are whole milliseconds"
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return available("epoll_pwait2", "", os.NewSyscallError("epoll_create1", err), "")
-	}
-	var events [1]unix.EpollEvent
-	var none unix.Timespec
-	_, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(ep), uintptr(unsafe.Pointer(&events)), 1, uintptr(unsafe.Pointer(&none)), 0, 0)
-	if errno != 0 {
-		err = os.NewSyscallError("epoll_pwait2", errno)
-	}
-	return available("epoll_pwait2", "", errors.Join(err, unix.Close(ep)), remedy)
 }
 
 // clocks lists the clocks that count, and what reading them costs.

@@ -43,7 +43,7 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 		Address: mute(t), NewClients: echo(16), Connections: 20, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
 	}
-	leave(t, 12) // two of them for the poller
+	leave(t, 13) // three of them for the poller
 	r, err := engine.Run(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 
 func TestExhausted(t *testing.T) {
 	address := mute(t)
-	leave(t, 2) // for the poller
+	leave(t, 3) // for the poller
 	_, err := engine.Run(t.Context(), engine.Config{Address: address, NewClients: echo(16), Connections: 3, Window: 50 * time.Millisecond})
 	var exhausted *engine.Exhausted
 	if !errors.As(err, &exhausted) || exhausted.Address != address {

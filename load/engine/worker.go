@@ -82,21 +82,17 @@ func (w *worker) connectAll() {
 			return
 		}
 		w.expireConnecting(now)
-		pause := 10 * time.Millisecond
+		until := min(now+int64(10*time.Millisecond), w.subscribers.Next())
 		if len(w.conns.again) > 0 {
-			pause = 0
+			until = now
 		}
-		if next := w.subscribers.Next(); next != never {
-			pause = min(pause, time.Duration(next-w.sockets.Clock.Now()))
-		}
-		w.handle(w.sockets.Poller.Wait(pause))
+		w.handle(w.sockets.Poller.Wait(w.sockets.Clock.Now(), until))
 	}
 }
 
 // loop is the engine's inner loop.
 func (w *worker) loop() {
 	spin := int64(w.engine.config.Spin)
-	eager := false // the last turn found work
 	for {
 		now := w.sockets.Clock.Now()
 		if now >= w.phases.next(&w.rec.Window) {
@@ -130,20 +126,20 @@ func (w *worker) loop() {
 		w.flushOutgoing()
 
 		next := w.nextDue()
+		if next == w.arrivals.due || w.sockets.Clock.Stamping() { // what was done meanwhile counts
+			now = w.sockets.Clock.Now()
+		}
 		var events []poll.Event
-		switch now = w.sockets.Clock.Now(); {
-		case next-now <= 0 || eager || len(w.conns.again) > 0:
+		switch {
+		case len(w.conns.again) > 0:
 			events = w.sockets.Poller.Poll()
-			eager = len(events) > 0
-		case next == w.arrivals.due && next-now <= spin:
+		case next != w.arrivals.due:
+			events = w.sockets.Poller.Wait(now, next)
+		case next-now > spin || next <= now:
+			events = w.sockets.Poller.Wait(now, next-spin)
+		default:
 			events = w.sockets.Poller.Poll()
 			w.phases.spun += w.sockets.Clock.Now() - now
-		case next == w.arrivals.due:
-			events = w.sockets.Poller.Wait(time.Duration(next - now - spin))
-			eager = len(events) > 0
-		default:
-			events = w.sockets.Poller.Wait(time.Duration(min(next-now, int64(time.Second))))
-			eager = len(events) > 0
 		}
 		w.handle(events)
 		if !w.sockets.Poller.Full(events) && len(w.conns.again) == 0 {

@@ -91,7 +91,7 @@ func (r *receiver) read(fd int32, p []byte) (n int, real int64, errno syscall.Er
 	r.vector.Len = uint64(len(p))
 	r.header.Iov, r.header.Iovlen = &r.vector, 1
 	r.header.Control, r.header.Controllen = &r.control[0], controlSize
-	got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.header)), 0)
+	got, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.header)), 0)
 	if errno != 0 {
 		return int(got), 0, errno
 	}
@@ -103,7 +103,7 @@ func (r *receiver) read(fd int32, p []byte) (n int, real int64, errno syscall.Er
 func (r *receiver) disordered(fd int32) bool {
 	r.info.Rcv_ooopack = 1 // unless the kernel says otherwise: before Linux 5.4 it does not
 	size := uint32(unix.SizeofTCPInfo)
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+	_, _, errno := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
 		uintptr(unsafe.Pointer(&r.info)), uintptr(unsafe.Pointer(&size)), 0)
 	return errno != 0 || r.info.Rcv_ooopack > 0
 }

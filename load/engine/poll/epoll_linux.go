@@ -3,10 +3,7 @@
 package poll
 
 import (
-	"errors"
-	"math"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,14 +13,14 @@ import (
 // write, which spares the kernel the way through the file system's layer: about a tenth of a
 // microsecond each.
 func Read(fd int32, p []byte) (int, syscall.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
 	return int(n), errno
 }
 
 // Write writes as much as the socket takes at once.
 func Write(fd int32, p []byte) (int, syscall.Errno) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+	n, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), errno
 }
@@ -42,24 +39,29 @@ const (
 
 // A Poller is one epoll instance. One thread uses it, except for Wake.
 type Poller struct {
-	fd, event int
-	coarse    bool // there is no epoll_pwait2 (Linux 5.11): milliseconds only
-	events    []Event
+	fd, event, timer int
+	armed            int64 // when the timer is due, or was
+	spec             unix.ItimerSpec
+	events           []Event
 }
 
 // New returns a poller that waits for Wake alone.
 func New() (*Poller, error) {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, err
+	p := &Poller{event: -1, timer: -1, events: make([]Event, 256)}
+	var err error
+	if p.fd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
+		p.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	}
-	event, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	if err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
+	if err == nil {
+		p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	}
-	p := &Poller{fd: fd, event: event, events: make([]Event, 256)}
 	ev := Event{Events: unix.EPOLLIN | unix.EPOLLET, Fd: WakeToken}
-	if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, event, &ev); err != nil {
+	for _, fd := range []int{p.event, p.timer} {
+		if err == nil {
+			err = unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev)
+		}
+	}
+	if err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -68,8 +70,9 @@ func New() (*Poller, error) {
 
 // Close closes the poller, which nobody wakes any more.
 func (p *Poller) Close() {
-	unix.Close(p.event)
-	unix.Close(p.fd)
+	for _, fd := range []int{p.timer, p.event, p.fd} {
+		unix.Close(fd)
+	}
 }
 
 // Add registers a socket once and for good: edge-triggered in both directions,
@@ -102,52 +105,29 @@ func (p *Poller) Wake() {
 }
 
 // Poll returns the events at hand without waiting.
-func (p *Poller) Poll() []Event {
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
-		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)
-	if errno != 0 {
-		return nil
-	}
-	return p.events[:n]
-}
+func (p *Poller) Poll() []Event { return p.wait(0) }
 
 // Full tells whether there may be more events than those that were returned.
 func (p *Poller) Full(events []Event) bool { return len(events) == cap(p.events) }
 
-// Wait returns the next events, or none when timeout has passed or a signal came.
-// It may return up to a thousandth early, and then leaves the rest to the caller.
-func (p *Poller) Wait(timeout time.Duration) []Event {
-	if timeout <= 0 {
-		return p.Poll()
+// Wait returns the next events. From now until a time it waits for some, and then ends with an event of WakeToken.
+// A wait may end early without what it waits for: when a signal comes, or when the timer of an earlier wait is due.
+//
+// That timer is why a wait that ends by an event costs little. A timeout of epoll's own is a timer that starts and ends
+// with each wait, for which the CPU's clock is set twice.
+func (p *Poller) Wait(now, until int64) []Event {
+	if until <= now {
+		return p.wait(0)
 	}
-	if p.coarse {
-		return p.waitCoarsely(timeout)
+	if p.armed <= now || p.armed > until {
+		p.armed, p.spec.Value = until, unix.NsecToTimespec(until-now)
+		_, _, _ = syscall.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(p.timer), 0, uintptr(unsafe.Pointer(&p.spec)), 0, 0, 0)
 	}
-	// The kernel may stretch a wait by a thousandth (select_estimate_accuracy).
-	// Of a long one we sleep a little less; what remains is stretched by nothing.
-	if timeout > 10*time.Millisecond {
-		timeout -= timeout >> 9
-	}
-	ts := unix.NsecToTimespec(int64(timeout))
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd),
-		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
-	if errno != 0 {
-		p.coarse = lacks(errno)
-		return nil
-	}
-	return p.events[:n]
+	return p.wait(-1)
 }
 
-// lacks tells whether an error of a wait says that the system call is not to be had: the
-// kernel does not know it, or a filter of system calls (seccomp) from before its time forbids
-// it, as container runtimes did by EPERM.
-func lacks(errno unix.Errno) bool { return errno == unix.ENOSYS || errno == unix.EPERM }
-
-// waitCoarsely waits for whole milliseconds, early by up to one; the caller polls
-// away the rest.
-func (p *Poller) waitCoarsely(timeout time.Duration) []Event {
-	ms := min(int64(timeout/time.Millisecond), math.MaxInt32)
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
+func (p *Poller) wait(ms int) []Event {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
 		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), uintptr(ms), 0, 0)
 	if errno != 0 {
 		return nil

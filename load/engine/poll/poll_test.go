@@ -16,7 +16,7 @@ func TestWake(t *testing.T) {
 	awaitWake := func() {
 		t.Helper()
 		for {
-			if events := p.Wait(time.Minute); len(events) > 0 { // signals end waits
+			if events := p.Wait(0, int64(time.Minute)); len(events) > 0 { // signals end waits
 				if len(events) != 1 || events[0].Fd != WakeToken {
 					t.Errorf("events %v, want the wake-up", events)
 				}

@@ -88,10 +88,10 @@ func (p *Poller) Poll() []Event { return p.wait(0) }
 // Full tells whether there may be more events than those that were returned.
 func (p *Poller) Full([]Event) bool { return false }
 
-// Wait returns the next events, or none when timeout has passed or a signal came. It waits for
-// whole milliseconds, and leaves the rest to the caller.
-func (p *Poller) Wait(timeout time.Duration) []Event {
-	return p.wait(max(timeout-late, 0) / time.Millisecond)
+// Wait returns the next events, or none when a time has come or a signal. From now it waits for whole milliseconds, and leaves
+// the rest to the caller.
+func (p *Poller) Wait(now, until int64) []Event {
+	return p.wait(max(time.Duration(until-now)-late, 0) / time.Millisecond)
 }
 
 func (p *Poller) wait(ms time.Duration) []Event {

@@ -35,9 +35,12 @@ func newThread(t *testing.T, address string) *Thread {
 // next waits for the next event of the thread's only socket.
 func next(t *testing.T, thread *Thread) uint32 {
 	t.Helper()
-	for range 100 {
-		if events := thread.Poller.Wait(time.Second); len(events) > 0 { // signals end waits
-			return events[0].Events
+	for range 100 { // signals end waits
+		for _, event := range thread.Poller.Wait(0, int64(100*time.Second)) {
+			if event.Fd == poll.WakeToken {
+				t.Fatal("no event in time")
+			}
+			return event.Events
 		}
 	}
 	t.Fatal("no event")
