@@ -15,6 +15,9 @@ type decoder struct {
 
 	size int // of all entries, as RFC 7541, section 4.1 counts them
 	max  int // what the peer has chosen, defaultTableSize at most
+
+	deferred *memo // its fields are yet to be added, as often as times
+	times    int
 }
 
 // An entry is one field in the dynamic table.
@@ -30,6 +33,7 @@ func (e *entry) size() int { return int(e.name+e.value) + entryOverhead }
 
 // reset empties the table for another connection. It keeps its memory.
 func (d *decoder) reset() {
+	d.dropDeferred()
 	*d = decoder{entries: d.entries, data: d.data[:0], max: defaultTableSize}
 }
 
@@ -70,7 +74,7 @@ func (d *decoder) decode(b []byte, s *section) *wire.Error {
 				return err
 			}
 			s.stateful = true
-			s.add(int(e.name), d.data[e.at+e.name:][:e.value], e.info, e.fault)
+			s.add(int(e.name), d.text(e)[e.name:], e.info, e.fault)
 			continue
 		case x >= 0x40: // literal that enters the table
 			mask = 0x3f
@@ -117,7 +121,8 @@ func (d *decoder) decode(b []byte, s *section) *wire.Error {
 			fault = ErrFieldValue
 		}
 		if enters {
-			s.stateful = true
+			s.added++
+			s.stateful = s.stateful || len(name)+len(value)+entryOverhead > d.max // which empties it
 			d.insert(name, value, info, fault)
 		}
 		s.add(len(name), value, info, fault)
@@ -128,15 +133,23 @@ func (d *decoder) decode(b []byte, s *section) *wire.Error {
 // entry returns the entry of the dynamic table that has an index (RFC 7541, section
 // 2.3.3).
 func (d *decoder) entry(index int) (*entry, *wire.Error) {
-	switch age := index - len(staticTable); { // 1 is the youngest
+	switch age := index - len(staticTable); {
 	case index == 0:
 		return nil, ErrIndexZero
 	case age > d.count:
 		return nil, ErrIndex
 	default:
-		return &d.entries[(d.oldest+d.count-age)&(len(d.entries)-1)], nil
+		return d.youngest(age), nil
 	}
 }
+
+// youngest returns the entry of an age: 1 is the youngest.
+func (d *decoder) youngest(age int) *entry {
+	return &d.entries[(d.oldest+d.count-age)&(len(d.entries)-1)]
+}
+
+// text returns an entry's name and value.
+func (d *decoder) text(e *entry) []byte { return d.data[e.at:][:e.name+e.value] }
 
 // insert puts a field into the table, for which the oldest ones may have to leave. One
 // that is larger than the table only empties it (RFC 7541, section 4.4).

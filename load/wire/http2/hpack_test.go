@@ -176,6 +176,49 @@ func TestDecodesTheirBlocks(t *testing.T) {
 	})
 }
 
+// A few blocks that come again and again, on two connections of one template, mean what they mean to x/net's decoder:
+// with fields that enter the table or throw others out, with references to these, and with changes of the table's size.
+func TestDecodesRepeatedBlocks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		template := collector(t)
+		field := rapid.Custom(func(t *rapid.T) string {
+			index := rapid.IntRange(1, 130).Draw(t, "index") // of the static table, or the youngest of the dynamic one
+			value := strings.Repeat("v", rapid.SampledFrom([]int{1, 40, 700, 1500, 5000}).Draw(t, "length"))
+			switch rapid.IntRange(0, 6).Draw(t, "kind") {
+			case 0:
+				return string(appendInteger(nil, index, 0x7f, 0x80))
+			case 1:
+				return string(appendText(appendInteger(nil, index, 0x0f, 0), value))
+			}
+			return string(appendText(appendInteger(nil, min(index, 61), 0x3f, 0x40), value))
+		})
+		blocks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+			begin := rapid.SampledFrom([]string{"\x88", "\x88", "\x88", "\x20\x88", "\x3f\x45\x88", "\x3f\xe1\x1f\x88"}).Draw(t, "begin")
+			return begin + strings.Join(rapid.SliceOfN(field, 1, 5).Draw(t, "fields"), "") + "\x0f\x27\x08nginx/27"
+		}), 1, 4).Draw(t, "blocks")
+		type connection struct {
+			ours   decoder
+			theirs *hpack.Decoder
+		}
+		connections := [2]*connection{}
+		for i := range connections {
+			connections[i] = &connection{decoder{max: defaultTableSize}, hpack.NewDecoder(defaultTableSize, nil)}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "arrivals") {
+			c := connections[rapid.IntRange(0, 1).Draw(t, "connection")]
+			block := []byte(rapid.SampledFrom(blocks).Draw(t, "block"))
+			got, err := decodeOurs(&c.ours, template, block)
+			if want := decodeTheirs(c.theirs, template, block); got != want {
+				t.Fatalf("%x: %v, %v; x/net: %v", block, got, err, want)
+			}
+			if got.failed { // the connection is lost
+				c.ours.reset()
+				c.theirs = hpack.NewDecoder(defaultTableSize, nil)
+			}
+		}
+	})
+}
+
 // FuzzDecoder: whatever the blocks, the decoder reads them as that of x/net does, but
 // for three things: integers end at 2^28; a table size update may not stand after a
 // field, even while the table is empty; and there may be several at the start.

@@ -14,11 +14,12 @@ type section struct {
 	length   int64       // content-length; -1 without
 	size     int64       // of the list, as RFC 9113, section 6.5.2 counts it
 	fault    *wire.Error // the first thing that makes the response malformed
+	added    int         // fields that entered the dynamic table
 	status   int16       // 0 without
 	codings  wire.Codings
 	regular  bool // there was a regular field
 	pseudo   bool // there was a pseudo-header field
-	stateful bool // the block used or changed the dynamic table
+	stateful bool // the block used the dynamic table, or did more to it than add fields
 }
 
 // A fieldKind says what a name means to the protocol.
@@ -258,13 +259,19 @@ func (s *section) readLength(digits []byte) {
 
 // A memo is a block that arrived, and its meaning. A server repeats itself until its
 // date changes, and comparing bytes takes a fraction of the time of decoding them. It
-// cannot change an outcome: only blocks are remembered that neither use nor change the
-// dynamic table, so that their meaning follows from their bytes alone.
+// cannot change an outcome: only blocks are remembered that do not use the dynamic table,
+// so that their meaning follows from their bytes alone. The fields that a block adds to the
+// table are in the memo: a decoder adds them when the table is next needed.
 type memo struct {
 	block   []byte
 	section section
 	fields  []wire.MuxField
 	data    []byte // the fields' values
+
+	adds     []entry // in texts
+	texts    []byte
+	size     int // of adds
+	decoders int // those for which adds wait
 }
 
 const (
@@ -274,7 +281,7 @@ const (
 )
 
 // memo returns the place of a block among the memos.
-func (t *Template) memo(block []byte) *memo {
+func (t *Template) memo(block []byte) **memo {
 	first := binary.LittleEndian.Uint64(block)
 	last := binary.LittleEndian.Uint64(block[len(block)-8:])
 	hash := (first ^ last<<1 ^ uint64(len(block))) * 0x9e3779b97f4a7c15
@@ -284,14 +291,16 @@ func (t *Template) memo(block []byte) *memo {
 // read returns the meaning of a header block, and puts its wanted fields into t.fields.
 // Every block that arrives must be read, or the table is out of step.
 func (d *decoder) read(block []byte, t *Template) (*section, *wire.Error) {
-	var m *memo
+	var place **memo
 	if len(block) >= minMemoBlock && len(block) <= maxMemoBlock && !t.memoOff {
-		m = t.memo(block)
-		if string(m.block) == string(block) {
+		place = t.memo(block)
+		if m := *place; m != nil && string(m.block) == string(block) {
+			d.deferAdds(m)
 			t.fields = m.fields
 			return &m.section, nil
 		}
 	}
+	d.applyDeferred()
 	s := &t.section
 	*s = section{t: t, length: -1}
 	t.kept, t.keptData = t.kept[:0], t.keptData[:0]
@@ -303,13 +312,61 @@ func (d *decoder) read(block []byte, t *Template) (*section, *wire.Error) {
 	}
 	t.fields = t.list(t.ownFields[:0], t.keptData)
 	t.ownFields = t.fields
-	if m != nil && !s.stateful {
+	if place != nil && !s.stateful && s.added <= d.count {
+		if *place == nil || (*place).decoders > 0 {
+			*place = &memo{} // the old one is still needed: once for each date
+		}
+		m := *place
 		m.block = append(m.block[:0], block...)
 		m.section = *s
 		m.data = append(m.data[:0], t.keptData...)
 		m.fields = t.list(m.fields[:0], m.data)
+		m.adds, m.texts, m.size = m.adds[:0], m.texts[:0], 0
+		for age := s.added; age > 0; age-- {
+			e := d.youngest(age)
+			m.texts, m.size = append(m.texts, d.text(e)...), m.size+e.size()
+			m.adds = append(m.adds, *e)
+		}
 	}
 	return s, nil
+}
+
+// deferAdds notes that a memo's fields are to be added to the table, once more if they wait already.
+func (d *decoder) deferAdds(m *memo) {
+	if len(m.adds) == 0 {
+		return
+	}
+	if d.deferred != m {
+		d.applyDeferred()
+		d.deferred = m
+		m.decoders++
+	}
+	d.times++
+}
+
+// applyDeferred adds the fields that wait. Repeating them more often than the table has room for changes nothing.
+func (d *decoder) applyDeferred() {
+	m := d.deferred
+	if m == nil {
+		return
+	}
+	for range min(d.times, d.max/m.size+1) {
+		texts := m.texts
+		for i := range m.adds {
+			e := &m.adds[i]
+			d.insert(texts[:e.name], texts[e.name:][:e.value], e.info, e.fault)
+			texts = texts[e.name+e.value:]
+		}
+	}
+	d.dropDeferred()
+}
+
+// dropDeferred forgets the fields that wait.
+func (d *decoder) dropDeferred() {
+	if d.deferred != nil {
+		d.deferred.decoders--
+		d.deferred, d.times = nil, 0
+	}
 }
 
 // A keptField is a wanted field of the section that is being read: where in keptData

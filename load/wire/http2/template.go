@@ -89,7 +89,7 @@ type Template struct {
 	preface    []byte
 
 	// What one header section leaves for the next.
-	memos     [memos]memo
+	memos     [memos]*memo
 	memoOff   bool // for tests, which compare with and without
 	section   section
 	fields    []wire.MuxField // of a memo, or ownFields
