@@ -17,11 +17,6 @@ import (
 )
 
 const (
-	// The search begins at a part of what a closed loop reached, and doubles the rate from there.
-	firstShare = 1. / 16
-	// slowShare bounds how far beyond that a search begins whose conditions need many requests.
-	slowShare = 1. / 4
-
 	reachWindow = 2 * time.Second // of that closed loop
 	leastReach  = 10              // good responses in it
 	leastWindow = 100 * time.Millisecond
@@ -38,10 +33,13 @@ func (a *app) capacityCommand() *cobra.Command {
 		Short: "Find the highest rate within an SLO",
 		Long: `Find the highest rate at which a server keeps the conditions of an SLO.
 
-A closed loop of two seconds shows what the server reaches. From a 16th of that on, the rate is
+A closed loop of two seconds shows what the server reaches. From half of that on, the rate is
 doubled until a condition is broken; then the rates between are halved until 5 % are left.
 Requests are sent at each rate for --duration (2s, or as long as the percentiles of the conditions
-need), whatever becomes of earlier ones, and at least twice.
+need), whatever becomes of earlier ones; at the rates on both sides of the result at least twice.
+
+The number of connections grows with the rate, unless --connections says how many. If dyno itself is
+the limit, by its connections or its CPU time, the result is "at least" (≥), and the exit code 4.
 
 The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOST:PORT with
 --call, which names the method. dyno sse and dyno llm have --capacity instead of this command.`,
@@ -67,6 +65,8 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	q.Flags(f, a.stdin, "slo", plan.HTTP, plan.TCP, plan.GRPC)
 	window := f.Lookup("duration")
 	window.Usage, window.DefValue = "how long to measure at each rate (default: 2s, or as long as the percentiles of the conditions need)", ""
+	connections := f.Lookup("connections")
+	connections.Usage, connections.DefValue = "the most connections there may be (default: as many as the rate takes)", ""
 	for _, flag := range []string{"rate", "stages", "requests"} {
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
@@ -80,28 +80,18 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 // rate, where flags do not say it. Any load before the search fails if the server is not there, which a
 // search would take for a slow one.
 func (a *app) findRange(ctx context.Context, q *quick.Load, e *plan.Experiment, quiet bool) error {
-	c := e.Capacity
-	first, slow := c.From, c.From
-	if !q.Given("from") {
-		reached, err := a.reached(ctx, q, e, quiet)
-		if err != nil {
+	if q.Given("from") {
+		if _, err := q.LastEnough(e, e.Capacity.From); err != nil {
 			return err
 		}
-		if q.Given("to") {
-			reached = min(reached, c.To)
-		}
-		first, slow = firstShare*reached, slowShare*reached
-	}
-	least, err := q.LastEnough(e, slow)
-	if err != nil {
-		return err
-	}
-	if q.Given("from") {
 		_, err := a.tryOut(ctx, q, e, leastWindow)
 		return err
 	}
-	q.BeginAt(c, max(first, least))
-	return nil
+	reached, err := a.reached(ctx, q, e, quiet)
+	if err != nil {
+		return err
+	}
+	return q.BeginNear(e, reached)
 }
 
 // reached is how many requests per second a closed loop of a load gets answered.

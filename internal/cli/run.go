@@ -517,6 +517,8 @@ func judged(run *rundir.Run, g gate) error {
 	switch {
 	case len(broken) > 0:
 		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
+	case !run.Valid && run.Plan.Capacity != nil:
+		return command.Fail(command.ExitInvalid, fmt.Errorf("no capacity was found: %s", run.Reason.English()), "")
 	case !run.Valid:
 		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason.English()), "the report says what would help")
 	case len(open) > 0:

@@ -21,6 +21,14 @@
 // the largest lower bound below it: a higher rate that was good by luck above a bad one
 // does not count.
 //
+// On the way, one trial of a rate says where to go on. Both ends of the bracket are tried until
+// they are bounds.
+//
+// A load generator has limits of its own. A bad trial that used all of its connections says
+// nothing about the server by itself: the rate is tried again with more of them. If the server
+// answers no faster with more, or as fast with fewer, it is the limit. If no more connections
+// can be had, the rate is bad, and the search says that the generator was the limit.
+//
 // One search is one observation. How sure its result is, only several of them
 // tell.
 package capacity
@@ -49,6 +57,11 @@ type Goal struct {
 	Resolution float64
 	Trials     int     // at most, for each rate
 	Tolerate   float64 // the share of bad trials that a good rate may have, below 1
+	// First is the rate that a search without a hint begins at; 0: From.
+	First float64
+	// Connections and MostConnections are with how many a search begins, and how many it may have;
+	// 0: nobody counts them.
+	Connections, MostConnections int
 }
 
 // Validate reports all faults, joined.
@@ -62,6 +75,12 @@ func (g Goal) Validate() error {
 	}
 	if !(g.Resolution >= LeastResolution && g.Resolution <= 1) {
 		faults = append(faults, fmt.Errorf("resolution %v: want %v to 1, such as 0.02 for 2 %%", g.Resolution, LeastResolution))
+	}
+	if g.First != 0 && !(g.First >= g.From && g.First <= g.To) {
+		faults = append(faults, fmt.Errorf("first %v: want %v to %v", g.First, g.From, g.To))
+	}
+	if g.Connections < 0 || g.Connections > g.MostConnections {
+		faults = append(faults, fmt.Errorf("connections %d: want 0 to %d", g.Connections, g.MostConnections))
 	}
 	if g.Trials < 1 || g.Trials > MostTrials {
 		faults = append(faults, fmt.Errorf("trials %d: want 1 to %d", g.Trials, MostTrials))
@@ -77,19 +96,31 @@ type Trial struct {
 	Rate float64
 	Good bool // the thresholds held
 	// Disturbed marks a trial that says nothing about the server, for example because the
-	// generator was the limit. It is repeated. If a rate has more disturbed trials than the
+	// machine was busy. It is repeated. If a rate has more disturbed trials than the
 	// goal has trials, each further one counts as bad.
 	Disturbed bool
+	// Own marks a bad trial in which the generator reached a limit that it cannot raise.
+	Own bool
+	// Waited marks a bad trial whose requests waited for one of its Connections. Reached is the
+	// rate of its good responses.
+	Waited      bool
+	Connections int
+	Reached     float64
 }
 
 // A State describes the progress of a search. Rates are in requests per second.
 type State struct {
 	Done bool
 	Next float64 // the rate to try, unless done
+	// Connections is with how many to try it; 0: nobody counts them.
+	Connections int
 	// Low is the relevant lower bound, 0 while there is none. At the end, 0 means that
 	// the edge lies below the range. High is the relevant upper bound, +Inf while there
 	// is none. At the end, +Inf means that the edge lies above the range.
 	Low, High float64
+	// Own tells that High is bad only because the generator was at a limit of its own: the edge
+	// may lie above it.
+	Own bool
 }
 
 // Next returns the state of a search after the trials done, in any order. It is a pure
@@ -98,8 +129,8 @@ type State struct {
 //
 // Hint is where an earlier search found the edge, 0 for none. With a hint, the search
 // begins with a bracket of seven resolutions about it. If the edge is not inside, the
-// search moves on, each time by twice as far. Without a hint, it begins at From and
-// doubles the rate. Between bounds it bisects on the scale of logarithms. Rates are
+// search moves on, each time by twice as far. Without a hint, it begins at First and
+// doubles or halves the rate. Between bounds it bisects on the scale of logarithms. Rates are
 // rounded to a tenth of the resolution or finer, so that they read well and repeat
 // exactly.
 //
@@ -109,33 +140,51 @@ func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
 		return State{}, fmt.Errorf("capacity: %w", err)
 	}
-	s := State{High: math.Inf(1)}
 	rates := g.classify(done)
-	for _, r := range rates {
-		if r.class == upper {
-			s.High = r.rate
-			break
-		}
-		if r.class == lower {
-			s.Low = r.rate
-		}
-	}
-	// A rate that is undecided is tried to the end first, where it still matters.
-	for _, r := range rates {
-		if r.class == undecided && r.rate > s.Low && r.rate < s.High {
-			s.Next = r.rate
-			return s, nil
-		}
-	}
+	s := bracket(rates, func(f found) class { return f.leaning })
 	switch {
 	case s.High == g.From, s.Low == g.To, s.Low > 0 && g.narrow(s.Low, s.High):
+		// Both ends are tried until they are bounds, the lower one first.
 		s.Done = true
+		for _, r := range rates {
+			if r.class == undecided && (r.rate == s.Low || r.rate == s.High) {
+				s.Next, s.Done = r.rate, false
+				break
+			}
+		}
 	case s.Low > 0 && !math.IsInf(s.High, 1):
 		s.Next = g.rounded(math.Sqrt(s.Low) * math.Sqrt(s.High))
 	default:
 		s.Next = g.outward(s, hint)
 	}
+	// A rate whose trials do not even lean to one side is tried first, where it matters.
+	for _, r := range rates {
+		if r.leaning == undecided && r.rate > s.Low && r.rate < s.High {
+			s.Next, s.Done = r.rate, false
+			break
+		}
+	}
+	if !s.Done {
+		bounds := bracket(rates, func(f found) class { return f.class })
+		s.Low, s.High, s.Own = bounds.Low, bounds.High, bounds.Own
+		s.Connections = g.connections(s.Next, done)
+	}
 	return s, nil
+}
+
+// bracket returns the relevant bounds among rates, from the lowest on.
+func bracket(rates []found, of func(found) class) State {
+	s := State{High: math.Inf(1)}
+	for _, r := range rates {
+		if of(r) == upper {
+			s.High, s.Own = r.rate, r.own
+			break
+		}
+		if of(r) == lower {
+			s.Low = r.rate
+		}
+	}
+	return s
 }
 
 // narrow tells whether two bounds are as close as the goal asks, except for rounding.
@@ -152,7 +201,7 @@ func (g Goal) outward(s State, hint float64) float64 {
 		case !math.IsInf(s.High, 1):
 			return g.within(s.High / 2)
 		}
-		return g.From
+		return cmp.Or(g.First, g.From)
 	}
 	// On the scale of logarithms, each step away from the bracket's other end goes twice
 	// as far as the one before, and one width.
@@ -211,39 +260,126 @@ const (
 type found struct {
 	rate  float64
 	class class
+	// leaning is the side that most trials so far are on. Of as many good as bad ones, it is none.
+	leaning class
+	own     bool // as an upper bound, by the generator's limits only
 }
 
 // classify returns the rates that were tried, from the lowest. If a rate has more trials
 // than the goal asks for, all of them count.
 func (g Goal) classify(done []Trial) []found {
-	type count struct{ good, bad, disturbed int }
-	counts := map[float64]count{}
-	for _, t := range done {
-		c := counts[t.Rate]
-		switch {
-		case t.Disturbed && c.disturbed < g.Trials:
-			c.disturbed++
-		case t.Good && !t.Disturbed:
-			c.good++
-		default:
-			c.bad++
+	var rates []found
+	for rate, trials := range byRate(done) {
+		good, bad, own, disturbed := 0, 0, 0, 0
+		for _, t := range trials {
+			switch cause := g.causeOf(t, trials); {
+			case t.Disturbed && disturbed < g.Trials:
+				disturbed++
+			case t.Good && !t.Disturbed:
+				good++
+			case cause == generator:
+				own++
+				bad++
+			case cause == server:
+				bad++
+			}
 		}
-		counts[t.Rate] = c
-	}
-	rates := make([]found, 0, len(counts))
-	for rate, c := range counts {
-		all := max(g.Trials, c.good+c.bad)
-		f := found{rate: rate}
+		all := max(g.Trials, good+bad)
+		f := found{rate: rate, own: !g.TooMany(bad-own, all)}
 		switch {
-		case g.TooMany(c.bad, all):
+		case g.TooMany(bad, all):
 			f.class = upper
-		case !g.TooMany(all-c.good, all):
+		case !g.TooMany(all-good, all):
 			f.class = lower
+		}
+		switch f.leaning = f.class; {
+		case f.class != undecided:
+		case good > bad:
+			f.leaning = lower
+		case bad > good:
+			f.leaning = upper
 		}
 		rates = append(rates, f)
 	}
 	slices.SortFunc(rates, func(a, b found) int { return cmp.Compare(a.rate, b.rate) })
 	return rates
+}
+
+func byRate(done []Trial) map[float64][]Trial {
+	trials := map[float64][]Trial{}
+	for _, t := range done {
+		trials[t.Rate] = append(trials[t.Rate], t)
+	}
+	return trials
+}
+
+// A cause is what made a trial bad.
+type cause int
+
+const (
+	unknown cause = iota
+	server
+	generator
+)
+
+// noGain is by how much twice the connections may raise the rate of responses of a server that is at its limit.
+const noGain = 1.1
+
+// causeOf tells what made a bad trial bad, by all trials of its rate.
+func (g Goal) causeOf(t Trial, trials []Trial) cause {
+	switch {
+	case t.Own:
+		return generator
+	case !t.Waited:
+		return server
+	}
+	compared := false
+	for _, o := range trials {
+		if o.Disturbed || o.Good {
+			continue
+		}
+		fewer, more := t, o
+		if o.Connections < t.Connections {
+			fewer, more = o, t
+		}
+		if more.Connections < 2*fewer.Connections {
+			continue
+		}
+		compared = compared || more.Connections == t.Connections
+		if (o.Waited || o.Connections < t.Connections) && more.Reached <= noGain*fewer.Reached {
+			return server
+		}
+	}
+	if t.Connections >= g.MostConnections && (compared || t.Connections < 2) {
+		return generator
+	}
+	return unknown
+}
+
+// growth is by how much the connections grow that were too few.
+const growth = 4
+
+// connections returns with how many a rate is to be tried: by Little's law, those that were too few at one rate are too
+// few in proportion at others. With the most that there may be, half of them show whether the server or they are
+// the limit.
+func (g Goal) connections(rate float64, done []Trial) int {
+	if g.MostConnections == 0 {
+		return 0
+	}
+	need := float64(g.Connections)
+	for at, trials := range byRate(done) {
+		for _, t := range trials {
+			cause := g.causeOf(t, trials)
+			if !t.Waited || t.Disturbed || cause == server {
+				continue
+			}
+			if at == rate && cause == unknown && t.Connections >= g.MostConnections {
+				return t.Connections / 2
+			}
+			need = max(need, growth*float64(t.Connections)*rate/at)
+		}
+	}
+	return int(min(math.Ceil(need), float64(g.MostConnections)))
 }
 
 // TooMany reports whether a rate is bad if bad of all its trials are.

@@ -11,7 +11,8 @@ import (
 )
 
 // mostTrials is how many trials a search may need, with a hint or without: the rates
-// that it may try, times the trials of each, and as many again that may be disturbed.
+// that it may try, times the trials of each, and as many again that may be disturbed. Where a rate turns out to be bad
+// whose first trials were good, the rates below it are halved again: at worst, at each rate.
 func mostTrials(g Goal) int {
 	span, width := math.Log(g.To/g.From), math.Log1p(g.Resolution)
 	// Without a hint: the range is doubled through, and what one doubling covers is
@@ -23,7 +24,7 @@ func mostTrials(g Goal) int {
 		math.Ceil(span/doubling)+2+halvings(math.Ln2),
 		math.Ceil(math.Log2(span/(firstBracket*width)+1))+3+halvings(max(span, firstBracket*width)),
 	)
-	return int(rates) * 2 * g.Trials
+	return int(rates) * int(rates) * g.Trials
 }
 
 // search tries what Next says until it is done.
@@ -93,17 +94,20 @@ func TestSharpEdge(t *testing.T) {
 		}
 		tolerated := int(g.Tolerate*float64(g.Trials) + 1e-9)
 		for _, trial := range done {
-			same := 0
+			same, want := 0, 1 // once, but at the ends
 			for _, o := range done {
 				if o == trial {
 					same++
 				}
 			}
-			if want := tolerated + 1; !trial.Good && same != want {
-				t.Fatalf("%+v: %v was bad %d times, want %d", g, trial.Rate, same, want)
+			switch trial.Rate {
+			case s.Low:
+				want = g.Trials - tolerated
+			case s.High:
+				want = tolerated + 1
 			}
-			if want := g.Trials - tolerated; trial.Good && same != want {
-				t.Fatalf("%+v: %v was good %d times, want %d", g, trial.Rate, same, want)
+			if same != want {
+				t.Fatalf("%+v: %v was tried %d times, want %d", g, trial.Rate, same, want)
 			}
 		}
 	})
@@ -158,6 +162,53 @@ func TestOrderOfRates(t *testing.T) {
 			t.Errorf("%s: %+v after %v\nwant %+v after %v", c.name, s, rates(done), c.state, c.rates)
 		}
 	}
+}
+
+// A simulated server answers at most edge requests a second, and at most as many as connections times
+// perConnection. A generator has limits of its own. Whatever they are, the search finds the server's edge, or it says
+// that the generator was the limit below it.
+func TestLimitsOfTheGenerator(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		decades := func(name string, low, high float64) float64 {
+			return math.Pow(10, rapid.Float64Range(low, high).Draw(t, name))
+		}
+		g := Goal{
+			From: 10, To: 1e7, Resolution: 0.05, Trials: 3, Tolerate: 0.5, First: decades("first", 1, 4),
+			MostConnections: int(decades("connections", 0, 4.3)),
+		}
+		g.Connections = rapid.SampledFrom([]int{min(500, g.MostConnections), g.MostConnections}).Draw(t, "first connections")
+		edge, perConnection, cpu := decades("edge", 2, 6), decades("per connection", 0.3, 4), decades("cpu", 3, 6)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var done []Trial
+		var s State
+		for {
+			var err error
+			if s, err = g.Next(done, 0); err != nil {
+				t.Fatal(err)
+			}
+			if s.Done {
+				break
+			}
+			if len(done) > mostTrials(g) || s.Connections < 1 || s.Connections > g.MostConnections {
+				t.Fatalf("%+v: %+v after %+v", g, s, done)
+			}
+			able := min(edge, perConnection*float64(s.Connections))
+			try := Trial{Rate: s.Next, Good: s.Next <= min(able, cpu), Connections: s.Connections, Reached: min(s.Next, able, cpu) * (0.98 + 0.04*rng.Float64())}
+			try.Own = !try.Good && s.Next > cpu && cpu < able
+			try.Waited = !try.Good && !try.Own
+			done = append(done, try)
+		}
+		own := min(cpu, perConnection*float64(g.MostConnections))
+		found := math.Sqrt(max(s.Low, g.From) * s.High)
+		switch {
+		case math.Abs(found/min(own, max(edge, g.From))-1) > 0.06 && s.Low > 0:
+			t.Fatalf("%+v: %+v, want %v or %v, after %+v", g, s, edge, own, done)
+		case !s.Own && edge > 1.1*own:
+			t.Fatalf("%+v: %+v blames a server of %v for the generator's %v: %+v", g, s, edge, own, done)
+		case s.Own && edge < 0.9*min(cpu, perConnection*float64(g.MostConnections/2)):
+			t.Fatalf("%+v: %+v blames a generator of %v for the server's %v: %+v", g, s, own, edge, done)
+		}
+	})
 }
 
 // A disturbed trial says nothing, unless there are too many of them at a rate: then the
@@ -267,6 +318,8 @@ func TestFaults(t *testing.T) {
 		t.Error(err)
 	}
 	nan := math.NaN()
+	more := good
+	more.First, more.Connections = 11, 1
 	for _, c := range []struct {
 		goal Goal
 		done []Trial
@@ -275,6 +328,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{Goal{From: 0, To: 0, Resolution: 0, Trials: 0, Tolerate: 1}, nil, 0, []string{"from 0", "to 0", "resolution 0", "trials 0", "tolerate 1"}},
 		{Goal{From: nan, To: nan, Resolution: nan, Trials: 1001, Tolerate: nan}, nil, 0, []string{"from NaN", "to NaN", "resolution NaN", "trials 1001", "tolerate NaN"}},
+		{more, nil, 0, []string{"first 11: want 1 to 10", "connections 1: want 0 to 0"}},
 		{good, []Trial{{Rate: 2}, {Rate: 11}}, 0, []string{"trial 1 has rate 11: want 1 to 10"}},
 		{good, []Trial{{Rate: nan}}, 0, []string{"trial 0 has rate NaN"}},
 		{good, nil, -1, []string{"hint -1"}},

@@ -1112,11 +1112,21 @@ func TestCapacityResumed(t *testing.T) {
 	}
 }
 
-// A probe that the generator disturbed is repeated, and no fault of the run. Where all are
-// disturbed, the rate is beyond what can be had, and the report says why.
-func TestDisturbedProbe(t *testing.T) {
+// serve records that a trial's requests took the target a millisecond each.
+func (b *bench) serve(number int) {
+	service := b.logs[number][0]
+	service.Tag, service.Hist = rundir.TagService, hist.New()
+	service.Hist.RecordN(int64(time.Millisecond), 2000)
+	b.logs[number] = append(b.logs[number], service)
+}
+
+// searchTo5000 plays a search whose probes above 5,000 requests a second are what a change makes of them.
+func searchTo5000(t *testing.T, beyond capacity.Trial, change func(*rundir.Trial)) *bench {
+	t.Helper()
 	b := capacityBench("a")
+	b.run.Plan.Variants[0].MostConnections, b.run.Plan.Variants[0].ConnectionsLimit = 50, new(texts.New("limit.connections", "n", "50"))
 	g := search.Goal(*b.run.Plan.Capacity)
+	g.Connections, g.MostConnections = 50, 50
 	var done []capacity.Trial
 	for {
 		state, err := g.Next(done, 0)
@@ -1124,33 +1134,70 @@ func TestDisturbedProbe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if state.Done {
-			break
+			return b
 		}
-		probe := capacity.Trial{Rate: state.Next, Good: true, Disturbed: state.Next > 5000}
-		if trial := b.probe(1, "a", probe.Rate, true); probe.Disturbed {
-			trial.Generator.CPUShare = new(0.99)
+		probe := capacity.Trial{Rate: state.Next, Good: true}
+		trial := b.probe(1, "a", state.Next, state.Next <= 5000)
+		trial.Connections = rundir.Connections{Requested: int64(state.Connections), Peak: 3}
+		if state.Next > 5000 {
+			probe = beyond
+			probe.Rate, probe.Connections, probe.Reached = state.Next, state.Connections, 100*float64(state.Connections)
+			change(trial)
+			trial.Connections.Peak = trial.Connections.Requested
+			trial.Counts.CompletedInWindow = int64(probe.Reached * trial.WindowSeconds)
 		}
 		done = append(done, probe)
 	}
-	run := b.judge(t)
-	c := run.Capacities[0]
-	if c.Limit != checks.FlagGeneratorCPU || !strings.Contains(c.Detail.English(), "repeated: "+checks.FlagGeneratorCPU) || !run.Valid || len(run.Flags) != 0 {
-		t.Errorf("%+v, flags %s", c, kinds(run.Flags))
-	}
-	if low := c.Searches[0].Low; low == nil || *low > 5000 || *low < 4000 || !c.Searches[0].HighDisturbed {
-		t.Errorf("%+v", c.Searches)
-	}
-	// So it is known from below only.
-	v := run.Validity[len(run.Validity)-1]
-	if v.Figure != rundir.MetricCapacity || v.State != rundir.StateBounded || v.Low != c.Searches[0].Low || v.High != nil || v.Why.Kind != "why.generator" {
-		t.Errorf("%+v", v)
-	}
-	for _, x := range run.Trials {
-		if (x.Good == nil) != (*x.Rate > 5000) {
-			t.Errorf("%+v", x)
-		}
-	}
+}
 
+// A search ends where dyno itself is the limit, or is disturbed all the time. Its result is known from below only, and
+// says why. Connections are a limit only where half of them got half as many responses.
+func TestSearchEndsAtTheGenerator(t *testing.T) {
+	for name, c := range map[string]struct {
+		beyond  capacity.Trial
+		change  func(*rundir.Trial)
+		because string
+	}{
+		"disturbed":   {capacity.Trial{Disturbed: true}, func(x *rundir.Trial) { x.Conservation.OK = false }, "why.search"},
+		"CPU":         {capacity.Trial{Own: true}, func(x *rundir.Trial) { x.Generator.CPUShare = new(0.99) }, "limit.cpu"},
+		"descriptors": {capacity.Trial{Own: true}, func(x *rundir.Trial) { x.Connections.Generator = 3 }, "limit.resources"},
+		"connections": {capacity.Trial{Waited: true}, func(*rundir.Trial) {}, "limit.connections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := searchTo5000(t, c.beyond, c.change)
+			for number := range b.logs { // what is slow is the wait for a connection
+				b.serve(number)
+			}
+			run := b.judge(t)
+			found := run.Capacities[0].Searches[0]
+			if low := found.Low; low == nil || *low > 5000 || *low < 4000 || !found.HighDisturbed || (found.OwnLimit != nil) != !c.beyond.Disturbed {
+				t.Errorf("%+v", found)
+			}
+			v := run.Validity[len(run.Validity)-1]
+			if v.Figure != rundir.MetricCapacity || v.State != rundir.StateBounded || v.Low != found.Low || v.High != nil || v.Why.Kind != c.because {
+				t.Errorf("%+v", v)
+			}
+			if run.Valid || !strings.Contains(run.Reason.English(), "the capacity is at least") || len(run.Flags) != 0 {
+				t.Errorf("valid %v, %s, flags %s", run.Valid, run.Reason.English(), kinds(run.Flags))
+			}
+			for _, x := range run.Trials {
+				if (x.Good == nil) != (*x.Rate > 5000 && c.beyond.Disturbed) {
+					t.Errorf("%+v", x)
+				}
+			}
+		})
+	}
+}
+
+func TestJudgeProbe(t *testing.T) {
+	b := capacityBench("a")
+	b.run.Plan.Variants[0].MostConnections = 50
+	b.probe(1, "a", 100, true).Connections = rundir.Connections{Requested: 50, Peak: 49}
+	b.serve(1)
+	allUsed := func(s *dataset.Trial, service float64) {
+		s.Connections.Peak = 50
+		s.Stats.Response.P99, s.Stats.Service.P99 = new(0.011), new(service)
+	}
 	plan := b.run.Plan
 	for name, c := range map[string]struct {
 		change func(*dataset.Trial)
@@ -1162,6 +1209,12 @@ func TestDisturbedProbe(t *testing.T) {
 		"too slow":   {func(s *dataset.Trial) { s.Stats.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
 		"unknown": {func(s *dataset.Trial) { s.Stats.Response.P99 = nil },
 			"response.p99 of a is not known: not observed, or too few values"},
+		"waited for a connection":       {func(s *dataset.Trial) { allUsed(s, 0.009) }, "response.p99 < 10ms"},
+		"too slow with all connections": {func(s *dataset.Trial) { allUsed(s, 0.0105) }, "response.p99 < 10ms"},
+		"hung": {func(s *dataset.Trial) {
+			allUsed(s, 0.009)
+			s.AllFlags = []rundir.Flag{{Kind: checks.FlagStalled, Breaks: true}}
+		}, checks.FlagStalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := dataset.Take(plan, b.sources()[0], false)
@@ -1172,7 +1225,7 @@ func TestDisturbedProbe(t *testing.T) {
 			s.Trial = &trial
 			c.change(s)
 			p := search.JudgeProbe(plan, s)
-			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed {
+			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed || p.Result.Waited != (name == "waited for a connection") {
 				t.Errorf("%+v: %q, want %q", p.Result, p.Why, c.want)
 			}
 		})
@@ -1183,11 +1236,9 @@ func TestDisturbedProbe(t *testing.T) {
 // capacity: that is no finding about the target.
 func TestDisturbedSearch(t *testing.T) {
 	b := capacityBench("a")
-	for range 2 {
-		b.probe(1, "a", b.run.Plan.Capacity.From, true).Generator.CPUShare = new(0.99)
-	}
+	b.probe(1, "a", b.run.Plan.Capacity.From, false).Generator.CPUShare = new(0.99)
 	run := b.judge(t)
-	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || !slices.Equal(v.Causes, []string{checks.FlagGeneratorCPU}) {
+	if v := run.Validity[0]; run.Valid || len(Breaking(run)) != 0 || v.State != rundir.StateNotIdentified || v.Why.Kind != "limit.cpu" {
 		t.Errorf("valid %v, flags %s, %+v", run.Valid, kinds(run.Flags), v)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
+	"dyno/internal/units"
 	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/dataset"
@@ -28,6 +29,18 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 		if why := s.Unidentified([]expr.Ref{at}); why != nil {
 			missing = append(missing, *why)
 		}
+	}
+	for _, c := range run.Capacities {
+		// Only a search whose edge is the target's finds a capacity.
+		v := s.Validity(expr.Ref{Metric: rundir.MetricCapacity, Variant: c.Variant, Base: ""})
+		if v.State != rundir.StateBounded || slices.ContainsFunc(c.Searches, func(b rundir.Bracket) bool { return !b.HighDisturbed }) {
+			continue
+		}
+		least := texts.New("unidentified.capacity", "variant", c.Variant, "rate", units.FourDigits(*v.Low)+"/s")
+		if len(run.Plan.Variants) == 1 {
+			least.Kind = "unidentified.capacity.only"
+		}
+		missing = append(missing, least.With("why", *v.Why))
 	}
 	for _, t := range run.Thresholds {
 		if t.NotIdentified != nil {

@@ -50,7 +50,7 @@ func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Cod
 		c.Connections = l.Closed.Connections
 		c.Think = l.Closed.Think.Pace()
 	case l.Open != nil:
-		c.Connections = l.Open.MaxConnections
+		c.Connections = l.Open.Connections()
 		c.MaxWaiting = l.Open.MaxWaiting
 		c.Schedule, err = schedule(l, seed)
 	}

@@ -35,7 +35,7 @@ func Split(c engine.Config, wanted int) (portions []Portion, err error) {
 	if err != nil {
 		return nil, err
 	}
-	room := int(min(limit, subscribe.Max)) - descriptorReserve //nolint:gosec // bounded
+	room := Room(int(min(limit, subscribe.Max))) //nolint:gosec // bounded
 	if c.Subscribers == nil {
 		n := processesFor(c, wanted, room)
 		if n > 1 && !severalProcesses {
@@ -90,6 +90,9 @@ func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portio
 	}
 	return portions, nil
 }
+
+// Room is how many connections a process with a number of descriptors can have.
+func Room(descriptors int) int { return descriptors - descriptorReserve }
 
 // share is a portion as a part of the whole load.
 func (p Portion) share(whole *engine.Config) float64 {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -37,6 +38,12 @@ func (i *inspector) searched(l *Load) {
 		i.fault("load.open.rate", "a search for capacity sets the rate itself", "remove it")
 	}
 }
+
+// DefaultConnections is how many an open load may have, and with how many a search begins.
+const DefaultConnections = 500
+
+// Connections is the most that there may be outside of searches.
+func (o *Open) Connections() int { return cmp.Or(o.MaxConnections, DefaultConnections) }
 
 // Sending is how many arrivals there must be on average for a number of requests.
 func (o *Open) Sending(requests int) float64 {

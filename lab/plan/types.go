@@ -85,6 +85,8 @@ type Capacity struct {
 	To         float64 `yaml:"to,required" kind:"rate" range:"0.000001..10000000" flag:"to" doc:"the highest"`
 	Resolution float64 `yaml:"resolution" kind:"share" range:"0.1%..50%" default:"2%" doc:"the relative width at which a search ends"`
 	Trials     int     `yaml:"trials" range:"1..100" default:"5" doc:"the most there are at one rate"`
+	First      float64 // the rate to begin with; 0: From
+	Enough     float64 // requests that are due in a trial at least, however long the window must be
 	Tolerate   float64 `yaml:"tolerate" kind:"share" range:"0..0.99" default:"50%" doc:"the share of bad trials that a rate may have, the RFC's goal exceed ratio"`
 }
 
@@ -324,7 +326,7 @@ type Open struct {
 	Rate           float64       `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min; in a scenario, iterations of its steps"` // 0 when there are Stages
 	Ramp           time.Duration `yaml:"ramp" for:"exchanges" range:"1ms..1h" flag:"ramp" doc:"let the rate rise linearly from zero for this long, before the warm-up; unlike stages, that is not measured"`
 	Arrivals       string        `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
-	MaxConnections int           `yaml:"max_connections" range:"1..1000000" default:"500" doc:"the most there may be"`
+	MaxConnections int           `yaml:"max_connections" range:"1..1000000" otherwise:"500; for capacity as many as the rate takes" doc:"the most there may be"`
 	MaxWaiting     int           `yaml:"max_waiting" range:"1..10000000" default:"65536" doc:"requests due but without a connection; one more is dropped and counted"`
 	Stages         []Stage       `yaml:"stages,outer" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
 }

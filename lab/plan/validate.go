@@ -382,7 +382,7 @@ func (i *inspector) load(v *Variant, search bool) {
 		connections += l.Closed.Connections
 		i.think("load.closed.think", l.Closed.Think)
 	default:
-		connections += l.Open.MaxConnections
+		connections += l.Open.Connections()
 		i.open(l.Open, search)
 	}
 	if search {

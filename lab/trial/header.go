@@ -31,6 +31,13 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 		Chosen:        r.options.Chosen,
 	}
 	run.Plan.Duet = duet
+	for i := range e.Variants {
+		if e.Capacity != nil {
+			v := &run.Plan.Variants[i]
+			v.MostConnections, v.ConnectionsLimit = r.mostConnections(&e.Variants[i].Load, e.Variants[i].Target.Address)
+			v.Connections = min(v.Connections, v.MostConnections)
+		}
+	}
 	lack(run, left)
 	return run, nil
 }
@@ -79,8 +86,7 @@ func recordedPlan(e *plan.Experiment, remeasure int) rundir.Plan {
 		p.Sweep = append(p.Sweep, rundir.Dimension(dimension))
 	}
 	if c := e.Capacity; c != nil {
-		search := rundir.PlanCapacity(*c)
-		p.Capacity = &search
+		p.Capacity = &rundir.PlanCapacity{From: c.From, To: c.To, Resolution: c.Resolution, Trials: c.Trials, Tolerate: c.Tolerate}
 	}
 	if s := e.Profile; s != nil {
 		p.Profile = &rundir.PlanProfile{Kinds: s.Kinds, By: s.By, Rounds: s.Rounds, WindowSeconds: s.Window.Seconds()}
@@ -115,7 +121,7 @@ func planVariant(v *plan.Variant) rundir.PlanVariant {
 	case l.Closed != nil:
 		p.Loop, p.Connections = "closed", l.Closed.Connections
 	case l.Open != nil:
-		p.Loop, p.Connections = "open", l.Open.MaxConnections
+		p.Loop, p.Connections = "open", l.Open.Connections()
 		if l.Open.Rate > 0 {
 			p.Rate = &l.Open.Rate
 		}

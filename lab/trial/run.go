@@ -491,6 +491,8 @@ type task struct {
 	purpose string
 	rate    float64 // of a probe
 
+	connections int // that a probe may have
+
 	cpuSet int           // of a duet
 	peer   *plan.Variant // the other variant of a duet; without side, it is up and has no load
 	side   *side         // nil: no other load runs at the same time
@@ -686,7 +688,8 @@ func (r *runner) adapted(s task) plan.Variant {
 	case rundir.PurposePilot:
 		pilotLoad(l, r.experiment)
 	case rundir.PurposeProbe:
-		l.Open.Rate = s.rate
+		l.Open.Rate, l.Open.MaxConnections = s.rate, s.connections
+		l.Window = max(l.Window, time.Duration(r.experiment.Capacity.Enough/s.rate*float64(time.Second)))
 	case rundir.PurposeProfile:
 		profiledLoad(l, r.experiment.Profile)
 	}
@@ -694,4 +697,6 @@ func (r *runner) adapted(s task) plan.Variant {
 	return v
 }
 
-func goal(c *plan.Capacity) capacity.Goal { return capacity.Goal(*c) }
+func goal(c *plan.Capacity) capacity.Goal {
+	return capacity.Goal{From: c.From, To: c.To, Resolution: c.Resolution, Trials: c.Trials, Tolerate: c.Tolerate, First: c.First}
+}

@@ -4,9 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
+	"dyno/internal/texts"
 	"dyno/judge/capacity"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
+	"dyno/observe"
 	"dyno/results/rundir"
 )
 
@@ -16,6 +21,8 @@ import (
 // because its probes must be close together in time.
 func (r *runner) search(ctx context.Context, round int, v *plan.Variant) error {
 	goal, hint := goal(r.experiment.Capacity), geometricMean(r.edges[v.Name])
+	planned := r.run.Plan.Variant(v.Name)
+	goal.Connections, goal.MostConnections = planned.Connections, planned.MostConnections
 	recorded, done, err := r.recordedProbes(round, v.Name)
 	if err != nil {
 		return err
@@ -32,7 +39,7 @@ func (r *runner) search(ctx context.Context, round int, v *plan.Variant) error {
 	}
 	for err == nil && !state.Done {
 		var probe *rundir.TrialFolder
-		if probe, err = r.measure(ctx, task{round: round, variant: v, purpose: rundir.PurposeProbe, rate: state.Next}); err != nil {
+		if probe, err = r.measure(ctx, task{round: round, variant: v, purpose: rundir.PurposeProbe, rate: state.Next, connections: state.Connections}); err != nil {
 			return err
 		}
 		var t capacity.Trial
@@ -49,6 +56,46 @@ func (r *runner) search(ctx context.Context, round int, v *plan.Variant) error {
 		r.edges[v.Name] = append(r.edges[v.Name], math.Sqrt(state.Low)*math.Sqrt(state.High))
 	}
 	return nil
+}
+
+// mostTried is how many connections a search tries, unless the plan says how many.
+const mostTried = 1 << 16
+
+// portsShare is how many of the ports that the kernel gives to clients connections to one address may take: others need
+// some, and those of connections that were closed are not free at once.
+const portsShare = 0.8
+
+// mostConnections returns how many connections the probes of a load may have, and why no more.
+func (r *runner) mostConnections(l *plan.Load, address string) (most int, why *rundir.Message) {
+	atMost := func(n int, limit string) {
+		if why == nil || n < most {
+			most, why = max(1, n), new(texts.New(limit, "n", strconv.Itoa(max(1, n))))
+		}
+	}
+	if l.Open.MaxConnections > 0 {
+		atMost(l.Open.MaxConnections, "limit.connections")
+		return most, why
+	}
+	atMost(mostTried, "limit.search")
+	subscribers, machines := 0, max(1, len(r.agents))
+	if l.Subscribers != nil {
+		subscribers = l.Subscribers.Connections
+	}
+	for _, a := range r.agents {
+		atMost(generator.Room(a.Descriptors)*machines-subscribers, "limit.descriptors")
+	}
+	if len(r.agents) == 0 {
+		if limit, err := generator.DescriptorLimit(); err == nil {
+			atMost(generator.Room(int(min(limit, mostTried*2)))-subscribers, "limit.descriptors") //nolint:gosec // bounded
+		}
+		if r.options.Limits != nil {
+			atMost(r.options.Limits.Loads.Connections-subscribers, "limit.owner")
+		}
+	}
+	if here := observe.ReadEnvironment().Limits; here.EphemeralHigh > 0 && !strings.HasPrefix(address, "unix:") {
+		atMost(int(portsShare*float64(machines*(here.EphemeralHigh-here.EphemeralLow+1)))-subscribers, "limit.ports")
+	}
+	return most, why
 }
 
 // recordedProbes returns the complete probes of a search that the folder already holds.

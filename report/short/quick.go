@@ -169,7 +169,11 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 		}
 		items = append(items, users)
 	}
-	connections := figure.Plural(plan.Connections, "connection")
+	most := plan.Connections
+	if trial != nil && plan.MostConnections > 0 { // a search gives each rate as many as it takes
+		most = int(trial.Connections.Requested)
+	}
+	connections := figure.Plural(most, "connection")
 	if trial != nil && trial.Connections.Streams > 1 {
 		connections += " × " + figure.Plural(int(trial.Connections.Streams), "stream")
 	}

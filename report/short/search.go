@@ -115,6 +115,9 @@ func (p *page) searchSetting(v *rundir.Variant, trial *rundir.Trial) (items []st
 			continue
 		case item == units.FormatSeconds(p.Run.Plan.Variants[0].WindowSeconds):
 			item += " at each rate"
+			if slices.ContainsFunc(p.Folder.Trials, func(t *rundir.TrialFolder) bool { return t.WindowSeconds > 1.05*p.Run.Plan.Variants[0].WindowSeconds }) {
+				item = "at least " + item
+			}
 		}
 		items = append(items, item)
 	}
@@ -173,18 +176,23 @@ func (p *page) searchNotes(a answer.Answer, f found) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
 	b := &f.bracket
 	v := p.State("capacity", p.Run.Variants[0].Name, "")
+	helps := func() {
+		if b.OwnLimit == nil { // which says what helps
+			note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
+		}
+	}
 	switch {
 	case !f.done:
 	case b.Low == nil && v.State == rundir.StateNotIdentified:
 		note(0, "The capacity is not known: "+sentenceEnd(judged.Because(v).In(texts.English)))
-		note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
+		helps()
 	case b.Low == nil:
 		note(0, "Not even the lowest rate kept to the limit: search from a lower one (--from).")
 	case b.High == nil:
 		note(0, "Every rate kept to the limit: the server may take more (≥). Search up to a higher one (--to).")
 	case v.State != rundir.StateOK:
 		note(0, "The server may take more (≥): "+sentenceEnd(judged.Because(v).In(texts.English)))
-		note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
+		helps()
 	default:
 		note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", figure.PerSecond(*b.High)))
 	}

@@ -251,19 +251,23 @@ type PlanClaim struct {
 
 // A PlanVariant is a variant with its variables, as they were resolved.
 type PlanVariant struct {
-	Name          string            `json:"name"`
-	AliasOf       string            `json:"alias_of,omitempty"` // the variant that this one is, measured again as a control
-	Variables     map[string]string `json:"variables,omitempty"`
-	Loop          string            `json:"loop"` // closed, open, or stream: subscribers to events that the target makes itself
-	Connections   int               `json:"connections"`
-	Subscribers   int               `json:"subscribers,omitempty"`
-	Rate          *float64          `json:"rate_per_second,omitempty"` // open loop without stages
-	WarmupSeconds float64           `json:"warmup_seconds"`
-	WindowSeconds float64           `json:"window_seconds"`
-	Steps         []string          `json:"steps,omitempty"`     // of its scenario
-	Request       string            `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
-	TraceURL      string            `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
-	Started       bool              `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
+	Name        string            `json:"name"`
+	AliasOf     string            `json:"alias_of,omitempty"` // the variant that this one is, measured again as a control
+	Variables   map[string]string `json:"variables,omitempty"`
+	Loop        string            `json:"loop"` // closed, open, or stream: subscribers to events that the target makes itself
+	Connections int               `json:"connections"`
+	// A search for capacity begins with Connections, and a trial of it may have MostConnections:
+	// ConnectionsLimit says why no more, and what raises that.
+	MostConnections  int      `json:"most_connections,omitempty"`
+	ConnectionsLimit *Message `json:"connections_limit,omitempty"`
+	Subscribers      int      `json:"subscribers,omitempty"`
+	Rate             *float64 `json:"rate_per_second,omitempty"` // open loop without stages
+	WarmupSeconds    float64  `json:"warmup_seconds"`
+	WindowSeconds    float64  `json:"window_seconds"`
+	Steps            []string `json:"steps,omitempty"`     // of its scenario
+	Request          string   `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
+	TraceURL         string   `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
+	Started          bool     `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
 }
 
 // A Slow is one of a trial's slowest requests.
@@ -707,6 +711,8 @@ type Bracket struct {
 	// HighDisturbed tells that the trials at High may be bad only because something disturbed
 	// them: the edge may lie above it.
 	HighDisturbed bool `json:"high_disturbed,omitempty"`
+	// OwnLimit is the limit of dyno's own that made the trials at High bad, and how to raise it.
+	OwnLimit *Message `json:"own_limit,omitempty"`
 	// AtLow and AtHigh are the thresholds as a trial at that rate measured them: at the low one the
 	// trial in the middle.
 	AtLow  []Threshold `json:"at_low,omitempty"`

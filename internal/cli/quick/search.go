@@ -24,8 +24,13 @@ const (
 	searchTrials     = 3 // at most at each rate, of which two decide
 	searchTolerate   = 0.5
 
-	mostDoubled = 1024 // times the first rate is the last one
-	mostRate    = 10_000_000
+	// Without --from, a search begins at a part of what a closed loop reached. The lowest rate is a part of it, too: of a
+	// search with --duration, whose conditions may need many requests, at most the second one.
+	firstShare  = 1. / 2
+	lowestShare = 1. / 16
+	slowShare   = 1. / 4
+
+	mostRate = 10_000_000
 )
 
 // A searchFlags says that the highest rate is searched for at which conditions hold.
@@ -37,8 +42,8 @@ type searchFlags struct {
 func (s *searchFlags) register(f *pflag.FlagSet, flag string) {
 	s.flag = flag
 	f.StringArrayVar(&s.conditions, flag, nil, "search for the highest rate at which `CONDITIONS` hold, such as 'p99 < 20ms', written as those of --threshold; may be repeated")
-	f.Lookup("from").Usage = "the lowest rate of the search (default: a 16th of what a closed loop with these connections reaches)"
-	f.Lookup("to").Usage = "the highest rate of the search (default: 1,024 times the lowest)"
+	f.Lookup("from").Usage = "the lowest rate of the search (default: a 16th of what a closed loop reaches; the first is half of that)"
+	f.Lookup("to").Usage = "the highest rate of the search (default: 10,000,000)"
 }
 
 // slowWanted is a condition that slow answers keep.
@@ -97,7 +102,7 @@ func (q *Load) seek(e *plan.Experiment) (faults []error) {
 	case q.Given("from") && q.Given("to") && c.To <= c.From*(1+c.Resolution):
 		faults = append(faults, fmt.Errorf("--to: %s/s is not above --from, %s/s; a higher rate", units.Figure(c.To), units.Figure(c.From)))
 	case q.Given("from") && !q.Given("to"):
-		c.To = highest(c.From)
+		c.To = mostRate
 	case !q.Given("from"): // until a closed loop has shown what the server reaches
 		c.From, c.To = 1, max(c.To, 2)
 	}
@@ -118,19 +123,19 @@ func needed(e *plan.Experiment) float64 {
 	return v.Load.Open.Sending(most)
 }
 
-// LastEnough makes the load at a rate last until there are enough requests for the conditions, or
-// refuses a duration in which there are not. It returns the lowest rate at which there are.
+// LastEnough makes the load at each rate last until there are enough requests for the conditions, or
+// refuses a duration in which there are not, at a rate. It returns the lowest rate at which there are.
 func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err error) {
-	l, enough := &e.Variants[0].Load, needed(e)
+	window, enough := e.Variants[0].Load.Window, needed(e)
 	if !q.Given("duration") {
-		seconds := math.Ceil(enough/rate*10) / 10
-		l.Window = max(l.Window, time.Duration(seconds*float64(time.Second)))
+		e.Capacity.Enough = enough
+		return 0, nil
 	}
-	if sent := rate * l.Window.Seconds(); sent < enough {
+	if sent := rate * window.Seconds(); sent < enough {
 		return 0, command.Usage("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
-			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), l.Window, units.Figure(sent))
+			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), window, units.Figure(sent))
 	}
-	return enough / l.Window.Seconds(), nil
+	return enough / window.Seconds(), nil
 }
 
 // rounded is a rate in two digits, not below it.
@@ -151,13 +156,15 @@ func (q *Load) ClosedConnections(e *plan.Experiment) int {
 	return q.connections
 }
 
-// BeginAt makes a search begin near a rate, and end where flags say or far above that.
-func (q *Load) BeginAt(c *plan.Capacity, rate float64) {
-	c.From = rounded(rate)
+// BeginNear makes a search begin near what a closed loop reached, and end where flags say or far above that.
+func (q *Load) BeginNear(e *plan.Experiment, reached float64) error {
+	c := e.Capacity
 	if !q.Given("to") {
-		c.To = highest(c.From)
+		c.To = mostRate
 	}
+	reached = min(reached, c.To)
+	least, err := q.LastEnough(e, slowShare*reached)
+	c.From = rounded(max(lowestShare*reached, least))
+	c.First = min(max(rounded(firstShare*reached), c.From), c.To)
+	return err
 }
-
-// highest is the last rate of a search that begins at a rate.
-func highest(from float64) float64 { return min(mostDoubled*from, mostRate) }

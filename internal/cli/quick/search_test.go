@@ -38,7 +38,7 @@ func TestSearchFromFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, l := *e.Capacity, e.Variants[0].Load
-	if c.From != 100 || c.To != 102400 || l.Window.Seconds() != 10 || e.Design.Rounds != 1 || e.Thresholds[0] != "p99 < 20ms" {
+	if c.From != 100 || c.To != mostRate || c.Enough != 1000 || l.Window != searchWindow || l.Open.MaxConnections != 0 || e.Design.Rounds != 1 || e.Thresholds[0] != "p99 < 20ms" {
 		t.Errorf("%+v, window %v, %d rounds, %q", c, l.Window, e.Design.Rounds, e.Thresholds)
 	}
 	for args, want := range map[string]string{

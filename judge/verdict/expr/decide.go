@@ -73,15 +73,15 @@ func (e *Expression) unsure(why []rundir.Message, refs []Ref, ev Evidence) []run
 	return why
 }
 
-// Keeps tells whether one trial alone keeps the thresholds, and if not, the first
+// Keeps tells whether one trial of the only variant among the names keeps the thresholds, and if not, the first
 // threshold that it breaks. A trial has no spread. So estimates decide, except for
 // figures that are bounded because something disturbed the trial. If nothing is broken,
 // why lists the thresholds that could not be decided.
-func Keeps(thresholds []string, variant string, steps []string, ev Evidence, bounded func(Ref) bool) (ok bool, broken string, why *rundir.Message) {
-	on := &evaluation{Evidence: estimates{ev, bounded}, variant: variant}
+func Keeps(thresholds []string, names Names, ev Evidence, bounded func(Ref) bool) (ok bool, broken string, why *rundir.Message) {
+	on := &evaluation{Evidence: estimates{ev, bounded}, variant: names.Variants[0]}
 	var open []rundir.Message
 	for _, text := range thresholds {
-		e, err := Compile(text, ForThreshold, Names{Variants: []string{variant}, Steps: steps})
+		e, err := Compile(text, ForThreshold, names)
 		if err != nil {
 			open = append(open, texts.New("undecided.expression", "error", oneLine(err)))
 			continue

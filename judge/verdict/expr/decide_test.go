@@ -170,7 +170,7 @@ func TestKeeps(t *testing.T) {
 		{"about another variant", []string{"value(w, response.p99) < 80ms"}, false, "", `column 7: unknown variant "w"; want one of v`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ok, broken, why := Keeps(c.texts, "v", nil, of, func(Ref) bool { return false })
+			ok, broken, why := Keeps(c.texts, Names{Variants: []string{"v"}}, of, func(Ref) bool { return false })
 			if ok != c.ok || broken != c.broken || why.English() != c.why {
 				t.Errorf("%v, %q, %v; want %v, %q, %s", ok, broken, why, c.ok, c.broken, c.why)
 			}
@@ -185,7 +185,7 @@ func TestNoNumber(t *testing.T) {
 		if got := DecideThreshold("throughput > 1/s", Names{Variants: []string{"v"}}, of); got[0].Outcome != rundir.Undecided || got[0].Measured != nil {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if ok, _, why := Keeps([]string{"throughput > 1/s"}, "v", nil, of, func(Ref) bool { return false }); ok || why == nil {
+		if ok, _, why := Keeps([]string{"throughput > 1/s"}, Names{Variants: []string{"v"}}, of, func(Ref) bool { return false }); ok || why == nil {
 			t.Errorf("%v: %v, %v", v, ok, why)
 		}
 	}

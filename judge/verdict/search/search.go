@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
@@ -26,6 +27,7 @@ type bracket struct {
 	rundir.Bracket
 	probes []*Probe
 	done   bool // the search came to its end
+	own    bool // only limits of the generator made High bad
 }
 
 // closed tells whether both ends are known.
@@ -55,7 +57,7 @@ type Probe struct {
 }
 
 // attributable tells whether nothing but the target made a probe bad.
-func (p *Probe) attributable() bool { return !p.Result.Disturbed && !p.doubtful }
+func (p *Probe) attributable() bool { return !p.Result.Disturbed && !p.Result.Own && !p.doubtful }
 
 // complete says what is known of both ends of a bracket.
 func (b *bracket) complete(plan rundir.Plan) (err error) {
@@ -71,7 +73,10 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 		}
 	}
 	all := max(plan.Capacity.Trials, len(bad)+len(b.at(b.High, true)))
-	b.HighDisturbed = len(bad) > 0 && !Goal(*plan.Capacity).TooMany(attributable, all)
+	b.HighDisturbed = len(bad) > 0 && (b.own || !Goal(*plan.Capacity).TooMany(attributable, all))
+	if b.own {
+		b.OwnLimit = ownLimit(plan.Variant(bad[0].Variant), bad)
+	}
 	if b.AtLow, err = decideMedian(plan, b.at(b.Low, true)); err != nil {
 		return err
 	}
@@ -79,6 +84,21 @@ func (b *bracket) complete(plan rundir.Plan) (err error) {
 		b.AtHigh, err = decideAlone(plan, bad[0])
 	}
 	return err
+}
+
+// ownLimit names the limit of the generator that bad probes reached, and how to raise it.
+func ownLimit(v rundir.PlanVariant, bad []*Probe) *rundir.Message {
+	for _, p := range bad {
+		if p.Result.Own {
+			switch p.Why {
+			case checks.FlagGeneratorCPU:
+				return new(texts.New("limit.cpu"))
+			default:
+				return new(texts.New("limit.resources"))
+			}
+		}
+	}
+	return v.ConnectionsLimit
 }
 
 // decideMedian decides the plan's thresholds by the probe that is in the middle by the first of them.
@@ -110,7 +130,7 @@ func decideAlone(plan rundir.Plan, p *Probe) (decided []rundir.Threshold, err er
 		return nil, err
 	}
 	for _, text := range plan.Thresholds {
-		decided = append(decided, expr.DecideThreshold(text, expr.Names{Variants: []string{p.Variant}, Steps: expr.NamesOf(plan).Steps}, alone)...)
+		decided = append(decided, expr.DecideThreshold(text, namesOf(plan, p.Variant), alone)...)
 	}
 	return decided, nil
 }
@@ -132,20 +152,68 @@ func Goal(p rundir.PlanCapacity) capacity.Goal {
 
 // JudgeProbe decides whether a probe was good. A good probe is complete, nothing was
 // dropped, and all thresholds hold by its estimates. A figure that a disturbance can only
-// have made worse is good if it is good despite that. A probe says nothing when the
-// generator was the limit, or when thresholds are undecided because something disturbed
-// it.
+// have made worse is good if it is good despite that. A probe says nothing when thresholds are
+// undecided because something disturbed it. One says little about the target when the generator was at
+// a limit, or when all connections were in use and what went from the write on would have kept the thresholds.
 func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 	p := &Probe{Trial: s}
 	if s.Rate != nil {
 		p.Result.Rate = *s.Rate
 	}
-	p.Why, p.Result.Disturbed = unusable(s)
-	if p.Why == "" {
-		p.Why, p.because, p.Result.Disturbed = p.broken(plan)
+	kind, disturbed := unusable(s)
+	p.Why, p.Result.Disturbed = kind, disturbed
+	if kind == "" || kind == checks.FlagGeneratorCPU { // which did no harm if the thresholds hold
+		if p.Why, p.because, p.Result.Disturbed = p.broken(plan); p.Why != "" && kind != "" {
+			p.Why, p.because = kind, nil
+		}
 	}
 	p.Result.Good = p.Why == ""
+	if p.Why == checks.FlagGeneratorCPU || p.Why == checks.FlagGeneratorResources {
+		p.Result.Own, p.Result.Disturbed = true, false
+	}
+	c := &s.Connections
+	p.Result.Connections = int(c.Requested)
+	if s.WindowSeconds > 0 {
+		p.Result.Reached = float64(s.Counts.CompletedInWindow) / s.WindowSeconds
+	}
+	allUsed := plan.Variant(s.Variant).MostConnections > 0 && c.Peak >= c.Requested
+	if !p.Result.Good && !p.Result.Disturbed && allUsed && (kind == "" || kind == checks.FlagDrops) {
+		p.Result.Waited = !p.slowService(plan)
+	}
 	return p
+}
+
+// slowService tells whether a probe breaks a threshold even by the times from the write on, in which no wait for a
+// connection is.
+func (p *Probe) slowService(plan rundir.Plan) bool {
+	alone, err := newAlone(plan, p.Trial)
+	if err != nil {
+		return false
+	}
+	names := namesOf(plan, p.Variant)
+	times := slices.DeleteFunc(slices.Clone(plan.Thresholds), func(text string) bool {
+		e, err := expr.Compile(text, expr.ForThreshold, names)
+		return err != nil || !slices.ContainsFunc(e.Refs(p.Variant), func(r expr.Ref) bool { return strings.HasPrefix(r.Metric, rundir.TagResponse+".") })
+	})
+	_, broken, _ := expr.Keeps(times, names, fromWrite{alone}, alone.IsDisturbed)
+	return broken != ""
+}
+
+// fromWrite is evidence in which response times begin at the write.
+type fromWrite struct{ *evidence.Evidence }
+
+func (e fromWrite) Value(variant, metric string) (expr.Quantity, error) {
+	if summary, ok := strings.CutPrefix(metric, rundir.TagResponse+"."); ok {
+		metric = rundir.TagService + "." + summary
+	}
+	return e.Evidence.Value(variant, metric)
+}
+
+// namesOf returns the names that the thresholds of a variant's probe may use.
+func namesOf(plan rundir.Plan, variant string) expr.Names {
+	names := expr.NamesOf(plan)
+	names.Variants = []string{variant}
+	return names
 }
 
 // JudgeProbes judges all probes of the trials.
@@ -195,12 +263,12 @@ func (p *Probe) broken(plan rundir.Plan) (why string, because *rundir.Message, d
 	if err != nil {
 		return cannot(texts.Joint(texts.Reasons(err)))
 	}
-	_, broken, open := expr.Keeps(plan.Thresholds, p.Variant, expr.NamesOf(plan).Steps, alone, alone.IsDisturbed)
+	_, broken, open := expr.Keeps(plan.Thresholds, namesOf(plan, p.Variant), alone, alone.IsDisturbed)
 	if open == nil {
 		return broken, nil, false
 	}
 	p.doubtful = slices.ContainsFunc(plan.Thresholds, func(text string) bool {
-		e, err := expr.Compile(text, expr.ForThreshold, expr.Names{Variants: []string{p.Variant}, Steps: expr.NamesOf(plan).Steps})
+		e, err := expr.Compile(text, expr.ForThreshold, namesOf(plan, p.Variant))
 		return err == nil && alone.Doubtful(e.Refs(p.Variant)) != nil
 	})
 	if causes := p.Disturbance.Causes(); len(causes) > 0 {
@@ -231,7 +299,9 @@ func ReplayAll(s *dataset.Dataset, all []*Probe) (Searches, error) {
 		probes[x.Variant][x.Round] = append(probes[x.Variant][x.Round], x)
 	}
 	for variant, rounds := range probes {
-		found, err := replay(Goal(*s.Plan.Capacity), rounds)
+		goal := Goal(*s.Plan.Capacity)
+		goal.MostConnections = s.Plan.Variant(variant).MostConnections
+		found, err := replay(goal, rounds)
 		if err != nil {
 			return nil, fmt.Errorf("capacity of %s: %w", variant, err)
 		}
@@ -268,7 +338,7 @@ func replay(g capacity.Goal, rounds map[int][]*Probe) ([]*bracket, error) {
 		if err != nil {
 			return nil, fmt.Errorf("round %d: %w", round, err)
 		}
-		b := &bracket{Bracket: rundir.Bracket{Round: round, Trials: len(probes)}, probes: probes, done: state.Done}
+		b := &bracket{Bracket: rundir.Bracket{Round: round, Trials: len(probes)}, probes: probes, done: state.Done, own: state.Own}
 		if state.Low > 0 {
 			b.Low = &state.Low
 		}
@@ -304,6 +374,9 @@ func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 		}
 		var disturbed *rundir.Message
 		c.Limit, c.LimitBecause, disturbed = limits(done)
+		if i := slices.IndexFunc(done, func(b *bracket) bool { return b.OwnLimit != nil }); i >= 0 {
+			c.Limit, c.LimitBecause = "", done[i].OwnLimit
+		}
 		if disturbed != nil {
 			details = append(details, *disturbed)
 		}
@@ -335,7 +408,10 @@ func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity)
 				}
 			}
 			why := new(texts.New("why.search", "rate", fmt.Sprintf("%g", *b.High)))
-			if slices.ContainsFunc(v.Causes, checks.LimitsGenerator) {
+			switch {
+			case b.OwnLimit != nil:
+				why = b.OwnLimit
+			case slices.ContainsFunc(v.Causes, checks.LimitsGenerator):
 				why = new(texts.New("why.generator"))
 			}
 			validity.Explain(&v, why)
