@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -115,7 +117,7 @@ func rounds(list []rundir.Comparison) string {
 }
 
 // changes is the table of comparisons. Base is the variant that all are compared with. If
-// it is empty, each row has its own.
+// it is empty, each row has its own. The base's figure is in each row: that of its rounds.
 func (p *page) changes(list []rundir.Comparison, base string) layout.Table {
 	var metrics []string
 	for _, c := range list {
@@ -131,16 +133,13 @@ func (p *page) changes(list []rundir.Comparison, base string) layout.Table {
 	for _, method := range adjustments(list) {
 		p1 += " " + p.Footnote(adjustment(method))
 	}
-	t := layout.Table{Head: []string{"", "", "change", p1, "verdict", "MDE " + p.Footnote(detectable)}, Left: []int{2, 4}}
+	t := layout.Table{Head: []string{"", cmp.Or(base, "base"), "variant", "change", p1, "verdict", "MDE " + p.Footnote(detectable)}, Left: []int{3, 5}}
 	for _, m := range metrics {
 		title := m
 		if strings.HasPrefix(m, "service.") {
 			title += " " + p.Footnote(serviceOnly)
 		}
 		t.Add(title)
-		if base != "" {
-			t.Add("  "+base, p.cell(base, m))
-		}
 		for _, c := range list {
 			if c.Metric == m {
 				t.Add(p.changeRow(c, base)...)
@@ -206,7 +205,11 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 	} else {
 		p.Footnote(figure.Unknown + " for p or MDE: too few rounds to tell")
 	}
-	return []string{name, p.cell(c.Variant, c.Metric), p.shown(c), prob, verdict, effect}
+	over, under := p.Paired(c)
+	if slices.ContainsFunc(c.Ratio.Values, func(v float64) bool { return v == 0 || v == math.MaxFloat64 }) {
+		name += " " + p.Footnote("figures of all trials: in a lost round nothing was measured, but it counts in the change")
+	}
+	return []string{name, p.noted(c.Base, c.Metric, under), p.noted(c.Variant, c.Metric, over), p.shown(c), prob, verdict, effect}
 }
 
 // shown writes a comparison's change, with ~ where no difference is shown, and = where it

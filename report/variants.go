@@ -25,15 +25,9 @@ func (p *page) cell(variant, metric string) string {
 			p.Footnote(fewValues)
 			return figure.Unknown
 		}
-		s := p.State(metric, variant, "")
 		text := p.Figure(v, metric, figure.UnitOf(metric))
-		switch s.State {
-		case rundir.StateNotIdentified:
-			return text + " " + p.Footnote("?: cannot be relied on: "+judged.Because(s).In(texts.English)+judged.Remedied(s))
-		case rundir.StateRelative:
-			return text + " " + p.Footnote("?: biased, by the same factor for all variants, so that ratios are right: "+judged.Because(s).In(texts.English)+judged.Remedied(s))
-		case rundir.StateBounded:
-			return text + " " + p.Footnote("the true value lies within the bounds (≤: at most, ≥: at least), whatever happened in the disturbed stretches: "+judged.Because(s).In(texts.English))
+		if noted := p.noted(variant, metric, text); noted != text {
+			return noted
 		}
 		switch {
 		case judged.IsFew(v, metric):
@@ -44,6 +38,20 @@ func (p *page) cell(variant, metric string) string {
 		return text
 	}
 	return figure.Unknown
+}
+
+// noted adds to a figure why it is not as it is printed.
+func (p *page) noted(variant, metric, text string) string {
+	s := p.State(metric, variant, "")
+	switch s.State {
+	case rundir.StateNotIdentified:
+		return text + " " + p.Footnote("?: cannot be relied on: "+judged.Because(s).In(texts.English)+judged.Remedied(s))
+	case rundir.StateRelative:
+		return text + " " + p.Footnote("?: biased, by the same factor for all variants, so that ratios are right: "+judged.Because(s).In(texts.English)+judged.Remedied(s))
+	case rundir.StateBounded:
+		return text + " " + p.Footnote("the true value lies within the bounds (≤: at most, ≥: at least), whatever happened in the disturbed stretches: "+judged.Because(s).In(texts.English))
+	}
+	return text
 }
 
 // noInterval marks a figure without an interval.

@@ -99,6 +99,10 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 	if e.Resources, err = resources(ordinary); err != nil {
 		return nil, err
 	}
+	compared := comparedCPU(&f.Run, base, variant)
+	if len(e.Resources) > 0 && compared != nil && e.Resources[0].Name == cpuTime {
+		e.Resources[0].adopt(compared)
+	}
 	if len(profiled) == 0 || f.Run.Plan.Profile == nil {
 		e.Notes = append(e.Notes, texts.New("unexplained.unprofiled"))
 		return e, nil
@@ -118,7 +122,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		}
 		e.Tables = append(e.Tables, *t)
 		if kind.Name == cpuKind {
-			if e.CPU, err = account(ordinary, profiled, t, covered); err != nil {
+			if e.CPU, err = account(ordinary, profiled, t, covered, compared); err != nil {
 				return nil, err
 			}
 		}
@@ -168,8 +172,36 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	return list
 }
 
-// account compares the profiled change with the measured one.
-func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*Account, error) {
+// comparedCPU is the run's comparison of two variants in CPU time per request, if it has their figures.
+func comparedCPU(run *rundir.Run, base, variant string) *rundir.Comparison {
+	for i := range run.Comparisons {
+		if c := &run.Comparisons[i]; c.Metric == rundir.MetricCPU && c.Base == base && c.Variant == variant && c.Figure != nil && c.BaseFigure != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// difference is what a comparison says of a change, in the unit of its figures: no other account of the same rounds may
+// say otherwise.
+func difference(c *rundir.Comparison) rundir.Estimate {
+	of := func(ratio *float64) *float64 {
+		if ratio == nil {
+			return nil
+		}
+		return new(*c.BaseFigure * (*ratio - 1))
+	}
+	e := c.Ratio
+	e.Estimate, e.Low, e.High = new(*c.Figure-*c.BaseFigure), of(e.Low), of(e.High)
+	e.Values = nil
+	for _, v := range c.Ratio.Values {
+		e.Values = append(e.Values, *of(&v))
+	}
+	return e
+}
+
+// account compares the profiled change with the measured one, which is that of the run's comparison if there is one.
+func account(ordinary, profiled []pair, t *Table, covered map[string]float64, compared *rundir.Comparison) (*Account, error) {
 	a := &Account{ProfileRounds: len(profiled), Coverage: covered}
 	var changes []float64
 	measured := map[int]float64{} // by round
@@ -193,6 +225,9 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 	if a.Measured, err = summed(changes); err != nil {
 		return nil, err
 	}
+	if compared != nil {
+		a.Base, a.Variant, a.Measured = *compared.BaseFigure, *compared.Figure, difference(compared)
+	}
 	changes = make([]float64, len(profiled))
 	for _, i := range t.Functions {
 		for r, v := range i.Change.Values {
@@ -214,7 +249,7 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64) (*
 	if a.Leftover, err = summed(left); err != nil {
 		return nil, err
 	}
-	if m := a.Measured; m.Low != nil && (*m.Low > 0 || *m.High < 0) {
+	if m := a.Measured; m.Low != nil && m.High != nil && (*m.Low > 0 || *m.High < 0) {
 		share := *a.Profiled.Estimate / *m.Estimate
 		a.Accounted = &share
 	}

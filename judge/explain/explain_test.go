@@ -257,3 +257,29 @@ func TestExplainWithout(t *testing.T) {
 		t.Error("explained a variant that was not measured")
 	}
 }
+
+// What a run's comparison says of the CPU time per request, its explanation says too: the figures, the interval, and
+// whether anything has changed.
+func TestExplainSaysWhatCompareSays(t *testing.T) {
+	for verdict, changed := range map[string]bool{rundir.Better: true, rundir.Inconclusive: false} {
+		f := made(t, 8)
+		ratio := rundir.Estimate{Estimate: new(0.8), Low: new(0.7), High: new(1.1), Values: []float64{0.75, 0.85}, Confidence: 0.986}
+		if changed {
+			*ratio.High = 0.9
+		}
+		f.Run.Comparisons = []rundir.Comparison{{Base: "a", Variant: "b", Metric: rundir.MetricCPU, Ratio: ratio, Figure: new(16e-6), BaseFigure: new(20e-6), P: new(0.001), Verdict: verdict}}
+		e, err := Explain(f, "a", "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, r := e.CPU, e.Resources[0]
+		for _, c := range []rundir.Estimate{a.Measured, r.Change} {
+			if math.Abs(*c.Estimate+4e-6) > 1e-12 || math.Abs(*c.Low+6e-6) > 1e-12 || math.Abs(*c.High-20e-6*(*ratio.High-1)) > 1e-12 || c.Confidence != 0.986 {
+				t.Errorf("%s: %+v", verdict, c)
+			}
+		}
+		if a.Base != 20e-6 || a.Variant != 16e-6 || r.Base != a.Base || r.Variant != a.Variant || r.Changed != changed || (a.Accounted != nil) != changed {
+			t.Errorf("%s: %+v, %+v", verdict, a, r)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,16 @@ type Resource struct {
 	P        *float64        `json:"p,omitempty"`
 	Adjusted *float64        `json:"adjusted_p,omitempty"` // by Holm, among all resources
 	Changed  bool            `json:"changed"`
+}
+
+// cpuTime is the first resource.
+const cpuTime = "CPU time per request"
+
+// adopt has a resource say what the run's comparison says of it.
+func (r *Resource) adopt(c *rundir.Comparison) {
+	r.Base, r.Variant, r.Change = *c.BaseFigure, *c.Figure, difference(c)
+	r.P, r.Adjusted = c.P, cmp.Or(c.AdjustedP, c.P)
+	r.Changed = c.Verdict == rundir.Better || c.Verdict == rundir.Worse
 }
 
 // A reading is one resource of a trial.
@@ -51,7 +62,7 @@ func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 		system = part(&rest)
 	}
 	list := []reading{
-		{"CPU time per request", rundir.Seconds, x.CPUSecondsPerRequest},
+		{cpuTime, rundir.Seconds, x.CPUSecondsPerRequest},
 		{"of it in user mode", rundir.Seconds, part(x.UserShare)},
 		{"of it in the kernel", rundir.Seconds, system},
 		{"run-queue wait per request", rundir.Seconds, x.RunQueueWaitSecondsPerRequest},

@@ -94,8 +94,9 @@ func comparisonTable(j *judged.Result) *Brief {
 	}
 	b := &Brief{Kind: "comparisons", Head: []string{"metric", "variant", "figure", "base", "figure", "change", "verdict"}}
 	for _, c := range list {
+		variant, base := j.Paired(c)
 		b.Rows = append(b.Rows, []string{
-			c.Metric, c.Variant, j.Briefly(c.Variant, c.Metric), c.Base, j.Briefly(c.Base, c.Metric),
+			c.Metric, c.Variant, variant, c.Base, base,
 			ratio(j, c), cmp.Or(c.Verdict, rundir.Inconclusive),
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"dyno/internal/units"
 	"dyno/report/figure"
 	"dyno/results/rundir"
 )
@@ -52,6 +53,28 @@ func Doubted(ratio rundir.Estimate) string {
 		return figure.Unknown
 	}
 	return figure.Change(rundir.Estimate{Estimate: ratio.Estimate}) + Doubt
+}
+
+// Paired writes a comparison's two figures in one unit, each with its mark: those of its rounds, so that the change is
+// theirs. If a round was lost there are none, and those of all trials stand there.
+func (r *Result) Paired(c rundir.Comparison) (variant, base string) {
+	u := figure.UnitOf(c.Metric)
+	of := func(name string, v *float64) (*float64, string) {
+		for _, x := range r.Run.Variants {
+			if x.Name == name {
+				return cmp.Or(v, r.Estimate(x, c.Metric).Estimate), r.Mark(x, c.Metric)
+			}
+		}
+		return v, ""
+	}
+	over, marked := of(c.Variant, c.Figure)
+	under, baseMarked := of(c.Base, c.BaseFigure)
+	if over == nil || under == nil {
+		return r.Briefly(c.Variant, c.Metric), r.Briefly(c.Base, c.Metric)
+	}
+	step := u.Step(max(*over, *under))
+	write := func(v float64) string { return units.Figure(v/step.From) + step.Name + u.Suffix() }
+	return Marked(marked, write(*over)), Marked(baseMarked, write(*under))
 }
 
 // Identified tells whether anything can be said of a comparison.

@@ -628,7 +628,11 @@ type Comparison struct {
 	Good    string   `json:"good"`              // which direction is: higher or lower
 	Rounds  int      `json:"rounds"`            // that it uses
 	Ratio   Estimate `json:"ratio"`
-	P       *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
+	// Figure and BaseFigure are the metric of variant and base in the rounds of the ratio, and the
+	// ratio is their quotient. Where a round was lost there are none.
+	Figure     *float64 `json:"figure,omitempty"`
+	BaseFigure *float64 `json:"base_figure,omitempty"`
+	P          *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
 	// SignFlipP is the exact p-value that assumes no distribution.
 	SignFlipP *float64 `json:"sign_flip_p,omitempty"`
 	// AdjustedP is P within its family, by the method named. Where there is one, a

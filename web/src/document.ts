@@ -400,6 +400,10 @@ export interface Comparison {
   /** that it uses */
   rounds: number;
   ratio: Estimate;
+  /** Figure and BaseFigure are the metric of variant and base in the rounds of the ratio, and the
+   * ratio is their quotient. Where a round was lost there are none. */
+  figure?: number;
+  base_figure?: number;
   /** two-sided, for a ratio of one, of the test that belongs to the interval */
   p?: number;
   /** SignFlipP is the exact p-value that assumes no distribution. */

@@ -83,6 +83,7 @@ func (s Comparer) comparison(p Pair, m dataset.Metric, confidence float64) (*run
 		Base: p.Base, Variant: p.Variant, Metric: m.Name, Role: p.Role,
 		Primary: m.Name == s.Plan.PrimaryMetric(), Good: "lower", Rounds: n, Ratio: e.ratio(),
 	}
+	c.Figure, c.BaseFigure = e.figures()
 	if m.Direction() == stat.HigherIsBetter {
 		c.Good = "higher"
 	}

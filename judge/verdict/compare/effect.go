@@ -16,6 +16,7 @@ import (
 type effect struct {
 	logs       []float64 // of each round's ratio
 	estimate   float64
+	level      float64 // of both figures: the estimate lies half above and half below it
 	stdDev     float64
 	interval   stat.Interval // at the confidence; known from two rounds on
 	confidence float64
@@ -42,6 +43,7 @@ func (e *noRatio) Said() rundir.Message { return e.Message }
 func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confidence float64) (effect, error) {
 	e := effect{confidence: confidence, method: rundir.NoInterval}
 	var widths float64
+	var sums []float64 // of both figures
 	lostByVariant := 0
 	var second []bool // of a duet: the variant had the second seat
 	for _, round := range s.roundsOf(p, rounds) {
@@ -66,6 +68,7 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
 		}
 		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.Seat == 1)
+		sums = append(sums, math.Log(over)+math.Log(under))
 		widths += logWidth(m, f) + logWidth(m, b)
 	}
 	n := len(e.logs)
@@ -76,7 +79,7 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 		return e.allLost(m)
 	}
 	if n == 1 {
-		e.estimate = e.logs[0]
+		e.estimate, e.level = e.logs[0], sum(sums)/2
 		return e, e.finite(p, m)
 	}
 	e.width = widths / float64(n) / 2
@@ -84,12 +87,17 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 	if err != nil {
 		return effect{}, err
 	}
+	e.level = sum(sums) / float64(n) / 2
 	if s.Plan.Duet != nil && !e.lost {
 		x, err := stat.Exchanged(e.logs, second, confidence)
 		if err != nil {
 			return effect{}, err
 		}
-		mean, e.logs = x.Mean, x.Values
+		level, err := stat.Exchanged(sums, second, confidence)
+		if err != nil {
+			return effect{}, err
+		}
+		mean, e.logs, e.level, sums = x.Mean, x.Values, level.Estimate/2, level.Values
 	}
 	e.estimate, e.stdDev, e.interval, e.p, e.method = mean.Estimate, mean.StdDev, mean.Interval, mean.P, rundir.ByPairedStudent
 	if (m.IsRanked() || e.lost) && n <= stat.MaxSignedRank {
@@ -102,11 +110,34 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 			return effect{}, err
 		}
 		e.estimate, e.interval, e.p, e.method = at.Estimate, at.Interval, rank.P, rundir.ByHodgesLehmann
+		if !e.lost {
+			level, err := stat.HodgesLehmann(sums, confidence)
+			if err != nil {
+				return effect{}, err
+			}
+			e.level = level.Estimate / 2
+		}
 	}
 	// More rounds do not narrow the bracket around the edge.
 	e.interval.Low = min(e.interval.Low, e.estimate-e.width)
 	e.interval.High = max(e.interval.High, e.estimate+e.width)
 	return e, e.finite(p, m)
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// figures returns what variant and base did in the rounds, by the estimator of the ratio: it is their quotient. They are
+// nil if a round was lost, for nothing was measured of it.
+func (e effect) figures() (variant, base *float64) {
+	if e.lost || e.method == rundir.ByLostRounds {
+		return nil, nil
+	}
+	return new(math.Exp(e.level + e.estimate/2)), new(math.Exp(e.level - e.estimate/2))
 }
 
 // ratio returns the effect as a ratio.

@@ -87,12 +87,12 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
   for (const m of metrics) {
     const own = list.filter((x) => x.metric === m);
     const scale = ratioScale(own.map((x) => x.ratio), within, drawn);
-    rows.push({ title: [h("span", { title: m }, t.metric(m)), "", ratioAxis(scale, drawn), "", "", "", ""] });
-    if (base) rows.push([base, written(c, base, m, figureOf(c, base, m)), "", t("base"), "", "", ""]);
+    rows.push({ title: [h("span", { title: m }, t.metric(m)), "", "", ratioAxis(scale, drawn), "", "", "", ""] });
     for (const x of own) {
       rows.push([
         base ? x.variant : `${x.variant} / ${x.base}`,
-        written(c, x.variant, m, figureOf(c, x.variant, m)),
+        paired(c, x, x.base, x.base_figure),
+        paired(c, x, x.variant, x.figure),
         ratioInterval(x.ratio, scale, within, drawn, t("comparison.drawn", { variant: x.variant, change: x.verdict === "invalid" ? doubted(x.ratio) : change(x.ratio) }), x.verdict ?? ""),
         shown(x.ratio, x.verdict ?? "", x.equivalence, within),
         probability(pOf(x)),
@@ -102,9 +102,14 @@ function family(c: Context, { list, base }: Family, label: string): HTMLElement 
     }
   }
   return table(label, [
-    { head: t("col.variant") }, { head: t("col.figure") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true },
+    { head: t("col.variant") }, { head: base || t("base") }, { head: t("col.figure") }, { head: t("col.drawn"), left: true }, { head: t("col.change"), left: true, whole: true },
     { head: t("col.p") }, { head: t("col.verdict"), left: true }, { head: t("col.detectable") },
   ], rows);
+}
+
+/** A figure of the comparison's own rounds, whose ratio is its change; of all trials if a round was lost. */
+function paired(c: Context, x: Comparison, variant: string, figure: number | undefined): Child {
+  return written(c, variant, x.metric, figure === undefined ? figureOf(c, variant, x.metric) : { estimate: figure });
 }
 
 /** A change that cannot be relied on. */
