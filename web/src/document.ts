@@ -777,6 +777,10 @@ export interface PlanVariant {
   /** closed, open, or stream: subscribers to events that the target makes itself */
   loop: string;
   connections: number;
+  /** A search for capacity begins with Connections, and a trial of it may have MostConnections:
+   * ConnectionsLimit says why no more, and what raises that. */
+  most_connections?: number;
+  connections_limit?: Message;
   subscribers?: number;
   /** open loop without stages */
   rate_per_second?: number;
@@ -1188,6 +1192,8 @@ export interface Bracket {
   /** HighDisturbed tells that the trials at High may be bad only because something disturbed
    * them: the edge may lie above it. */
   high_disturbed?: boolean;
+  /** OwnLimit is the limit of dyno's own that made the trials at High bad, and how to raise it. */
+  own_limit?: Message;
   /** AtLow and AtHigh are the thresholds as a trial at that rate measured them: at the low one the
    * trial in the middle. */
   at_low?: Threshold[];
