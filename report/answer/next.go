@@ -2,6 +2,7 @@ package answer
 
 import (
 	"slices"
+	"strings"
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
@@ -61,9 +62,11 @@ func next(j *judged.Result) *texts.Message {
 		}
 	}
 	// Without a mark on a figure, there is no use in a quieter machine. When agents begin, no mark says.
-	marked := slices.ContainsFunc(j.Run.Validity, func(v rundir.Validity) bool { return v.State != rundir.StateOK })
+	marked := slices.ContainsFunc(j.Run.Validity, func(v rundir.Validity) bool {
+		return v.State != rundir.StateOK && (v.Figure == rundir.MetricThroughput || strings.HasPrefix(v.Figure, j.Clock(v.Variant)+"."))
+	})
 	for _, f := range j.Run.Flags {
-		if f.Disturbs || j.IsQuick() && (marked || f.About == rundir.AboutTarget || f.Kind == checks.FlagStartSkew) {
+		if j.IsQuick() && (marked || f.About == rundir.AboutTarget || f.Kind == checks.FlagStartSkew) || !j.IsQuick() && f.Disturbs {
 			if l := remedied([]string{f.Kind}); l != nil {
 				return l
 			}

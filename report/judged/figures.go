@@ -115,9 +115,12 @@ func markOf(e rundir.Estimate, v rundir.Validity) string {
 	if v.State == rundir.StateOK || e.Estimate == nil {
 		return ""
 	}
-	// Of an exchange that was disturbed the time is longer, not shorter. That a late generator gives the
-	// target less to do is in the upper bound, but no fault of what was measured.
+	// Of an exchange that was disturbed the time is longer, not shorter.
+	// Bounds that are far apart say nothing.
 	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded && !slices.Contains(v.Causes, rundir.CauseAgentClocks) {
+		if v.Low != nil && v.High != nil && *v.High > wide**v.Low {
+			return Doubt
+		}
 		return AtMost
 	}
 	// A bound at the end of the interval of trials is that of chance alone.
@@ -148,6 +151,9 @@ func beyond(value, bound float64) float64 {
 // slight is how far beyond a figure a bound may lie, as a share, for a mark to say that the
 // figure is not moved in that direction.
 const slight = 0.1
+
+// wide is the factor between the bounds of a time from which nobody can use them.
+const wide = 3
 
 // Claimed writes the measured value of a claim.
 func (r *Result) Claimed(c rundir.Claim) string {

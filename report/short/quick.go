@@ -74,28 +74,38 @@ func (p *page) laidOut(requested string, setting []string, rows, notes []quickRo
 	}
 }
 
-// quickNotes are the sentences below the figures.
+// mostNotes is how many sentences stand below the figures.
+const mostNotes = 2
+
+// quickNotes are the sentences below the figures, the most important first: what a reader can do about them. One
+// request is no reason for advice on how to load.
 func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
+	loaded := v.Counts.Sent != 1
 	for i, s := range p.quickTrust(v) {
-		note(3*i, s)
+		if loaded {
+			note(3*i, s)
+		}
+	}
+	if a.Next != nil && (loaded || len(a.Broke) > 0) {
+		next := a.Next.In(texts.English)
+		if !slices.ContainsFunc(notes, func(n quickRow) bool { return strings.Contains(n.prose, next) }) {
+			note(1, sentence(next))
+		}
 	}
 	for _, s := range answer.Said(a.Again) {
 		note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
 	}
-	switch {
-	case a.Next != nil:
-		note(1, sentence(a.Next.In(texts.English)))
-	case p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0:
-		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
-	}
 	if missing := needLinux(p.OnlyTrial(v.Name)); len(missing) > 0 {
 		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
 	}
-	if a.Rest != nil {
+	if a.Next == nil && p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0 && loaded {
+		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
+	}
+	if a.Rest != nil && (loaded || p.Folder.Dir != "") {
 		note(5, "Everything: "+a.Rest.In(texts.English))
 	}
-	return notes
+	return notes[:min(len(notes), mostNotes)]
 }
 
 // needLinux returns the observers that a trial's system does not have.
@@ -242,7 +252,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		what, amounts = "events/s", []string{figure.Whole(v.Streams.Delivered) + " events"}
 	}
 	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
-		amounts = append(amounts, figure.Whole(c.Answered())+" ok", failed(c))
+		amounts = append(amounts, figure.Whole(c.Answered())+" ok"+p.afterEnd(v, trial), failed(c))
 		if n := c.NotSent(); n > 0 {
 			amounts = append(amounts, figure.Whole(n)+" not sent")
 		}
@@ -268,7 +278,15 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		add(2, "tokens", append(tokens, "goodput "+p.Figure(*v, "goodput", figure.Counts())+" answers/s within the goal")...)
 	}
 	for i, clock := range p.quickClocks(v) {
-		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: p.quantiles(v, clock.tag), spare: min(i, 1) * clock.spare})
+		items := p.quantiles(v, clock.tag)
+		if clock.name == latencyRow {
+			items = append([]string{clock.tag}, items...) // which of the times it is
+		}
+		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: items, spare: min(i, 1) * clock.spare})
+	}
+	connecting, slow := p.connecting(v)
+	if slow {
+		rows = append(rows, quickRow{name: "connect", separator: "  ", items: connecting})
 	}
 	add(0, "status", p.statuses(v, trial)...)
 	if n := c.Redirects; n != nil {
@@ -284,6 +302,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 			spare = 2
 		}
 		items := []string{figure.Whole(k.Opened) + " opened", figure.Whole(k.Failed) + " failed"}
+		if !slow && len(connecting) > 1 && p.Run.Plan.Variant(v.Name).Latency() == rundir.TagService {
+			items[0] += " (" + notInLatency + ")"
+		}
 		if reuse := v.Target.ConnectionReuseRatio; reuse != nil && k.Opened > k.Requested {
 			items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
 		}
@@ -316,6 +337,57 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	add(2, "server", p.server(v, trial)...)
 	return rows
+}
+
+// afterEnd says how many good answers came after the window, where the rate, which is that of the window, shows it.
+func (p *page) afterEnd(v *rundir.Variant, trial *rundir.Trial) string {
+	if trial == nil || v.Throughput.Estimate == nil {
+		return ""
+	}
+	all := v.Counts.Answered()
+	atOnce := trial.Connections.Requested * max(1, trial.Connections.Streams)
+	if n := all - int64(math.Round(*v.Throughput.Estimate*trial.WindowSeconds)); 100*n > all && n <= atOnce {
+		return " (" + figure.Whole(n) + " after the end)"
+	}
+	return ""
+}
+
+// latencyRow is the name of the row of the times that a load is judged by.
+const latencyRow = "latency"
+
+// notInLatency says that the time of connecting is no part of a closed loop's latency, which begins at the write.
+const notInLatency = "connecting is not in latency"
+
+// Connecting is slow, and has a row, from slowConnect seconds on, or from slowShare of the latencies' p99 on.
+const (
+	slowConnect = 0.05
+	slowShare   = 0.1
+)
+
+// connecting is how long it took to open connections, TLS included, and whether that was slow.
+func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
+	most := 0.0
+	for _, of := range []struct{ tag, word string }{{rundir.TagConnect, ""}, {rundir.TagHandshake, "TLS "}} {
+		q := v.Times(of.tag)
+		if q.Count == 0 || q.Max == nil {
+			continue
+		}
+		most += *q.Max
+		for _, item := range p.quantiles(v, of.tag) {
+			if name, _, _ := strings.Cut(item, " "); name == "p50" || name == "p99" || name == "max" {
+				items = append(items, of.word+item)
+			}
+		}
+	}
+	clock := p.Run.Plan.Variant(v.Name).Latency()
+	if clock == rundir.TagService {
+		items = append(items, "not in latency")
+	}
+	tail := v.Times(clock).P99
+	if tail == nil {
+		tail = v.Times(clock).Max
+	}
+	return items, most > slowConnect || most > 0 && tail != nil && most > slowShare**tail
 }
 
 // failed is how many requests failed, with those that no answer of the target's made fail.
@@ -411,10 +483,10 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 		add("delivery", rundir.TagDelivery, 0)
 		add("event gap", rundir.TagEventGap, 7)
 	case clock == rundir.TagResponse:
-		add("latency", clock, 0)
+		add(latencyRow, clock, 0)
 		add("from write", rundir.TagService, 8)
 	default:
-		add("latency", clock, 0)
+		add(latencyRow, clock, 0)
 	}
 	if v.Tokens != nil {
 		add("first token", rundir.TagFirstToken, 1)
@@ -427,22 +499,45 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 	return list
 }
 
-// quantiles writes the quantiles of a clock that are known. A unit stands where it changes, and
-// at the last.
+// quantiles writes the quantiles of a clock that are known, in one unit, which stands at the first and the last. Above
+// the p99 those with too few values are left out.
 func (p *page) quantiles(v *rundir.Variant, tag string) (items []string) {
-	unit := ""
+	of := v.Times(tag)
+	unit := oneUnit(of)
 	for _, s := range rundir.Summaries() {
-		x := s.Of(v.Times(tag))
-		if x == nil || s.Name == "mean" {
+		x := s.Of(of)
+		if x == nil || s.Name == "mean" || !p.isShown(v, tag, s) {
 			continue
 		}
-		number, its, _ := strings.Cut(figure.Seconds(*x), " ")
-		if its != unit || s.Name == "max" {
-			number, unit = number+" "+its, its
+		number := figure.PerSecond(*x / unit.From)
+		if len(items) == 0 || s.Name == "max" {
+			number += unit.Name
 		}
 		items = append(items, rundir.QuantileName(s.Name)+" "+judged.Marked(p.Mark(*v, tag+"."+s.Name), number))
 	}
 	return items
+}
+
+// isShown tells whether a quantile has a place on the screen.
+func (p *page) isShown(v *rundir.Variant, tag string, s rundir.Summary) bool {
+	return s.Quantile <= 0.99 || p.Mark(*v, tag+"."+s.Name) != judged.TooFew
+}
+
+// oneUnit is a unit in which all of a clock's times can be read: that of the median, or the next where the longest
+// would have five digits before the point.
+func oneUnit(of *rundir.Quantiles) units.Step {
+	least, most := of.P50, of.Max
+	if least == nil {
+		least = most
+	}
+	if least == nil {
+		return units.Times().Step(0)
+	}
+	unit := units.Times().Step(*least)
+	if next := units.Times().Step(1000 * unit.From); *most >= 1e4*unit.From && *least >= 0.01*next.From {
+		return next
+	}
+	return unit
 }
 
 // statuses are the status codes, the most frequent first, with what the failed ones say.
@@ -521,19 +616,15 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 	return rows
 }
 
-// quickTrust says of the figures on the screen which are not as they are printed, and why.
+// quickTrust says which figures on the screen are not as they are printed, and what helps: a sentence for each remedy.
 func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
-	type group struct {
-		names []string
-		why   string
-	}
-	groups := map[string]*group{}
+	names, because := map[string][]string{}, map[string]rundir.Validity{} // by mark
 	note := func(name, metric string) {
 		mark := p.Mark(*v, metric)
-		if groups[mark] == nil {
-			groups[mark] = &group{why: judged.Because(p.State(metric, v.Name, "")).In(texts.English)}
+		if _, noted := because[mark]; !noted {
+			because[mark] = p.State(metric, v.Name, "")
 		}
-		groups[mark].names = append(groups[mark].names, name)
+		names[mark] = append(names[mark], name)
 	}
 	if v.Throughput.Estimate != nil {
 		note("requests/s", "throughput")
@@ -541,14 +632,30 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 	if clocks := p.quickClocks(v); len(clocks) > 0 {
 		p.noteQuantiles(v, clocks[0], note)
 	}
+	var remedies []string
+	says := map[string][]string{} // by remedy
 	for _, m := range []struct{ mark, says string }{
-		{judged.Doubt, "do not rely on %s (?): %s"}, {judged.AtMost, "%s may be too high (≤): %s"}, {judged.AtLeast, "%s may be too low (≥): %s"},
+		{judged.Doubt, "do not rely on %s (?)"}, {judged.AtLeast, "%s may be too low (≥)"}, {judged.AtMost, "%s may be too high (≤)"},
 	} {
-		if g := groups[m.mark]; g != nil {
-			lines = append(lines, sentence(fmt.Sprintf(m.says, listed(g.names), g.why)))
+		if names[m.mark] == nil {
+			continue
 		}
+		remedy := judged.Because(because[m.mark]).In(texts.English)
+		for _, kind := range because[m.mark].Causes {
+			if r := judged.RemedyKind(kind); r != "" {
+				remedy = p.Message(r).In(texts.English)
+				break
+			}
+		}
+		if says[remedy] == nil {
+			remedies = append(remedies, remedy)
+		}
+		says[remedy] = append(says[remedy], fmt.Sprintf(m.says, listed(names[m.mark])))
 	}
-	if groups[judged.TooFew] != nil {
+	for _, remedy := range remedies {
+		lines = append(lines, sentence(strings.Join(says[remedy], ", ")+": "+remedy))
+	}
+	if names[judged.TooFew] != nil {
 		lines = append(lines, "Fewer than ten requests were slower than what is marked ~: measure longer.")
 	}
 	return lines
@@ -560,7 +667,7 @@ func (p *page) noteQuantiles(v *rundir.Variant, clock quickClock, note func(name
 	marked := map[string][]string{}
 	for _, s := range rundir.Summaries() {
 		metric := clock.tag + "." + s.Name
-		if s.Of(v.Times(clock.tag)) == nil || s.Name == "mean" {
+		if s.Of(v.Times(clock.tag)) == nil || s.Name == "mean" || !p.isShown(v, clock.tag, s) {
 			continue
 		}
 		mark := p.Mark(*v, metric)
