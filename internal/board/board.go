@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,16 +46,16 @@ type Board struct {
 }
 
 var (
-	_ trial.ReadingWatcher = (*Board)(nil)
-	_ trial.BuildWatcher   = (*Board)(nil)
+	_ trial.ReadingWatcher   = (*Board)(nil)
+	_ trial.PreparingWatcher = (*Board)(nil)
 )
 
 // A state is what the board shows.
 type state struct {
-	title    string
-	building string // the command that builds what is measured; empty while trials run
-	planned  trial.Planned
-	elapsed  time.Duration // of the trial, with its warm-up
+	title     string
+	preparing string // what the next trial has to wait for; empty while one runs
+	planned   trial.Planned
+	elapsed   time.Duration // of the trial, with its warm-up
 
 	counts  record.Interval // of the trial
 	latency *hist.Histogram // of the window
@@ -106,11 +105,11 @@ func (b *Board) Begin(next trial.Planned) {
 	b.state = newState(b.state.title, next)
 }
 
-// Building implements trial.BuildWatcher: building may take minutes.
-func (b *Board) Building(command []string) {
+// Preparing implements trial.PreparingWatcher.
+func (b *Board) Preparing(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.state.building = figure.Printable(mask.Text("", strings.Join(command, " ")))
+	b.state.preparing = figure.Printable(mask.Text("", what))
 }
 
 // Reading implements trial.ReadingWatcher.

@@ -76,8 +76,8 @@ func (m model) View() tea.View {
 // lines renders a state for a terminal of that width. bubbletea truncates longer lines.
 func (s state) lines(width int, colour bool) []string {
 	lines := []string{s.heading()}
-	if s.building != "" && s.elapsed == 0 {
-		return append(lines, "building: "+s.building)
+	if s.preparing != "" {
+		return append(lines, s.preparing)
 	}
 	lines = append(lines, s.progress(width), "")
 	unit, rate := "requests/s", 0.

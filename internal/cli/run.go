@@ -28,6 +28,7 @@ import (
 	"dyno/internal/cli/quick"
 	"dyno/internal/errno"
 	"dyno/internal/terminal"
+	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
@@ -438,6 +439,13 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 	agents, hosts, err := a.connectAgents(ctx, e)
 	if err != nil {
 		return trial.Options{}, err
+	}
+	if most := os.Getenv("DYNO_QUIET_WAIT"); most != "" {
+		d, err := units.ParseDuration(most)
+		if err != nil {
+			return trial.Options{}, command.Fail(command.ExitUsage, fmt.Errorf("DYNO_QUIET_WAIT: %w", err), "want a time such as 30s, or 0")
+		}
+		e.Design.QuietWait = min(e.Design.QuietWait, d)
 	}
 	finder, err := a.podFinder(ctx, e)
 	return trial.Options{

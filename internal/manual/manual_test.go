@@ -200,7 +200,7 @@ func open(t testing.TB, programs string) *session {
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	s.shell = exec.CommandContext(ctx, "bash", "-c", loop)
 	s.shell.Dir = s.folder
-	s.shell.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}
+	s.shell.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "DYNO_QUIET_WAIT=0"}
 	s.shell.Stdout, s.shell.ExtraFiles = output, []*os.File{commands}
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.shell.Cancel = s.kill

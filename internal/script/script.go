@@ -34,6 +34,10 @@ func Main(m runner, programs map[string]func()) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
+	// Tests run next to each other: no run waits for a quiet machine.
+	if err := os.Setenv("DYNO_QUIET_WAIT", "0"); err != nil {
+		panic(err)
+	}
 	testscript.Main(leakChecked{m}, programs)
 }
 
@@ -49,6 +53,7 @@ func Params() testscript.Params {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("GORACE", os.Getenv("GORACE"))
+			e.Setenv("DYNO_QUIET_WAIT", os.Getenv("DYNO_QUIET_WAIT"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -80,11 +80,13 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), dataset.FlagsOf(trials), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
 	judged.Validity = append(s.Validities(comparisons), searches.Validities(judged.Capacities)...)
 	validity.MarkRelative(judged.Validity)
+	markTooDisturbed(&judged)
 	ev := evidence.New(s, judged.Validity)
 	withdraw(comparisons, ev)
-	judged.Ladder = compare.Ladder(plan.Ladder, comparisons)
 	judged.Thresholds = thresholds(ev)
 	judged.Claims = claims(ev)
+	leaveRoom(&judged)
+	judged.Ladder = compare.Ladder(plan.Ladder, comparisons)
 	var why *rundir.Message
 	judged.Valid, why = judgeValidity(ev, &judged)
 	if run.Complete || run.Reason == nil || run.Reason.Kind == unidentifiedReason { // else the run itself has said why it ended

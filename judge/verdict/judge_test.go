@@ -605,8 +605,8 @@ func TestFlagsOfTheRun(t *testing.T) {
 	b.measure(0, "a", 1).Purpose = rundir.PurposePilot
 	b.trials[len(b.trials)-1].Machine.StealShare = new(0.5)
 	run := b.judge(t)
-	if got, want := kinds(run.Flags), "control_differs placement pilot_not_steady observer"; got != want || !run.Valid {
-		t.Errorf("flags %q, want %q", got, want)
+	if got, want := kinds(run.Flags), "control_differs placement pilot_not_steady observer"; got != want || run.Valid || run.NoRoom == nil {
+		t.Errorf("flags %q, want %q; valid %v", got, want, run.Valid)
 	}
 	if f := run.Flags[3]; f.Trial != 4 || f.Variant != "c" {
 		t.Errorf("%+v", f)

@@ -46,7 +46,7 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 		verdict string
 	}{
 		{"as fast", 1000, rundir.Inconclusive},
-		{"a little slower", 990, rundir.Inconclusive},
+		{"a little slower", 990, rundir.Worse},
 		{"faster, in spite of it", 1400, rundir.Better},
 		{"much slower", 700, rundir.Worse},
 	} {
@@ -76,6 +76,33 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 		}
 		if !run.Valid {
 			t.Errorf("%s: not valid: %s", c.name, run.Reason)
+		}
+	}
+}
+
+// Next to a program that takes half of the CPUs, a little more of one variant's time was lost than of the other's. The
+// ratio is off by that difference, and not by all that was lost.
+func TestRatioNextToAHog(t *testing.T) {
+	lost := func(v string, round int) float64 {
+		if v == "b" {
+			return 0.52 + 0.003*float64(round%3)
+		}
+		return 0.47 + 0.003*float64(round%3)
+	}
+	for _, truth := range []float64{0.7, 0.85, 1.3} {
+		b := closedPair(6, map[string]float64{"a": 1000, "b": 1000 * truth}, lost)
+		b.run.Plan.Claims = []rundir.PlanClaim{{ID: "size", Says: "size", Holds: `ratio("b", "a", throughput) > 1.1`, Direction: `ratio("b", "a", throughput) > 1`}}
+		run := b.judge(t)
+		v := figureOfRun(t, run, "throughput", "b", "a")
+		if v.State != rundir.StateBounded || *v.Low > truth || *v.High < truth || *v.High > 1.2**v.Low {
+			t.Errorf("%v: %+v", truth, v)
+		}
+		want := rundir.Refuted
+		if truth > 1 {
+			want = rundir.Holds
+		}
+		if c := run.Claims[0]; c.Outcome != want || !run.Valid {
+			t.Errorf("%v: %+v, valid %v", truth, c, run.Valid)
 		}
 	}
 }

@@ -22,6 +22,9 @@ func judgeValidity(s *evidence.Evidence, run *rundir.Run) (valid bool, reason *r
 		v := &run.Validity[i]
 		v.Asked = slices.Contains(asked, expr.Ref{Metric: v.Figure, Variant: v.Variant, Base: v.Base})
 	}
+	if run.NoRoom != nil {
+		return false, new(texts.Because(unidentifiedReason, *run.NoRoom))
+	}
 	for _, at := range primaries(run) {
 		if atLeast(s, at) {
 			continue

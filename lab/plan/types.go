@@ -52,7 +52,9 @@ type Design struct {
 	// KeepDisturbed has no round measured again because the machine or the generator
 	// disturbed it.
 	KeepDisturbed bool `yaml:"remeasure,set,inverted" default:"true" flag:"remeasure" doc:"measure rounds that the machine or the generator disturbed again, all variants at once, up to half as many as are planned; results are shown with them, too"`
-	Duet          bool `yaml:"duet,set" flag:"duet" doc:"measure each variant and the base at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
+	// QuietWait is 0 for a run that begins at once.
+	QuietWait time.Duration `yaml:"quiet_wait,set,zero" range:"0s..1h" default:"30s" flag:"quiet-wait" doc:"how long the run may wait in all until other programs leave the CPUs alone, before trials and before disturbed rounds are measured again; 0: not at all; DYNO_QUIET_WAIT is the most"`
+	Duet      bool          `yaml:"duet,set" flag:"duet" doc:"measure each variant and the base at once with the same arrivals, on CPUs of their own that change hands from round to round: for machines whose noise hits both; only ratios come of it, and they need a control"`
 	// Pilot finds the warm-up for all; 0: the load says how long the warm-up is.
 	Pilot time.Duration `yaml:"pilot" range:"10s..1h" default:"; 30s with warmup auto" flag:"pilot" doc:"how long the pilot of each variant lasts that finds the warm-up"`
 }

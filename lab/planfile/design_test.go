@@ -83,7 +83,7 @@ func TestDesignDefaults(t *testing.T) {
 		search  = "load: {open: {}}\nthresholds: [x]\ncapacity: {from: 1, to: 9}\n"
 	)
 	design := func(rounds int, stop, metric, control string) plan.Design {
-		return plan.Design{Rounds: rounds, Seed: 1, Stop: stop, Margin: 0.02, Metric: metric, Control: control}
+		return plan.Design{Rounds: rounds, Seed: 1, Stop: stop, Margin: 0.02, Metric: metric, Control: control, QuietWait: 30 * time.Second}
 	}
 	for _, c := range []struct {
 		src  string
@@ -161,7 +161,8 @@ func TestLadder(t *testing.T) {
 	path := "testdata/good/ladder.yaml"
 	e := mustParse(t, path, Options{})
 	wantDesign := plan.Design{
-		Rounds: 24, Seed: 1, Stop: plan.StopLooks, Margin: 0.01, Metric: "target.cpu_per_request",
+		QuietWait: 30 * time.Second,
+		Rounds:    24, Seed: 1, Stop: plan.StopLooks, Margin: 0.01, Metric: "target.cpu_per_request",
 		Control: "cache.control", KeepDisturbed: true, Pilot: 20 * time.Second,
 	}
 	if diff := cmp.Diff(wantDesign, e.Design); diff != "" {

@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 		Name:     "relay-models",
 		Question: "Does one goroutine per connection beat a bounded pool when forwarding 1 KiB requests?",
 		File:     "testdata/good/relay-models.yaml", Source: e.Source,
-		Design: plan.Design{Rounds: 8, Seed: 1, Stop: plan.StopFixed, Margin: 0.02, Metric: "throughput", Control: "pool.control"},
+		Design: plan.Design{Rounds: 8, Seed: 1, Stop: plan.StopFixed, Margin: 0.02, Metric: "throughput", Control: "pool.control", QuietWait: 30 * time.Second},
 		Base:   "pool",
 		Variants: []plan.Variant{
 			variant("goroutine", map[string]string{"model": "goroutine", "workers": "16"}),
@@ -117,7 +117,7 @@ func TestSweep(t *testing.T) {
 	}
 
 	e := mustParse(t, path, Options{Short: true, Set: map[string]string{"rounds": "5", "seed": "9", "window": "250ms"}})
-	if e.Design != (plan.Design{Rounds: 5, Seed: 9, Stop: plan.StopFixed, Margin: 0.02, Metric: "throughput"}) {
+	if e.Design != (plan.Design{Rounds: 5, Seed: 9, Stop: plan.StopFixed, Margin: 0.02, Metric: "throughput", QuietWait: 30 * time.Second}) {
 		t.Errorf("design %+v", e.Design)
 	}
 	v := e.Variants[1]

@@ -22,12 +22,6 @@ const (
 	buildTimeout = time.Hour
 )
 
-// A BuildWatcher is a Watcher that also learns what is being built before the first trial.
-type BuildWatcher interface {
-	Watcher
-	Building(command []string)
-}
-
 // build runs the commands that build what is started, each once. It returns the experiment
 // without the variants that cannot be built on this machine, and which these are. Without the
 // base, or a step of a ladder, nothing could be compared: that is an error.
@@ -103,8 +97,8 @@ func (b *builder) variant(ctx context.Context, v *plan.Variant) (why string, err
 
 // run carries out one build.
 func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err error) {
-	if w, ok := b.options.Watcher.(BuildWatcher); ok {
-		w.Building(p.Build)
+	if w, ok := b.options.Watcher.(PreparingWatcher); ok {
+		w.Preparing("building: " + strings.Join(p.Build, " "))
 	}
 	args := slices.Clone(p.Build)
 	if args[0] == "dyno" {

@@ -187,6 +187,9 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	if err := r.awaitQuiet(ctx); err != nil {
+		return err
+	}
 	p := newPartners(func() error {
 		s := r.run.Plan.Duet.CPUSets
 		return target.SetAffinity(union(s[0].LoadCPUs, s[1].LoadCPUs))

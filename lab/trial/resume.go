@@ -119,6 +119,7 @@ func (r *runner) sameCarriers(recorded []*rundir.TrialFolder) error {
 // It ignores the file's name, and warm-ups that pilots have found.
 func differing(recorded, now rundir.Plan) ([]string, error) {
 	recorded.File = now.File
+	now.Remeasure = min(now.Remeasure, recorded.Remeasure) // the machine may not have been quiet enough for more
 	if now.PilotSeconds > 0 {
 		recorded.Variants = slices.Clone(recorded.Variants)
 		for i := range recorded.Variants {

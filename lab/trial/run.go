@@ -4,8 +4,9 @@
 // A search for capacity makes several trials of a variant in each round. A rule may end
 // the run early. These decisions depend on what was measured; the Referee makes them.
 //
-// A round that the machine or the generator disturbed is measured again at the end, as a whole. The
-// limits are fixed beforehand, and the referee looks only at signs of the machine. A trial
+// Before a trial the run waits until other programs leave the machine alone, within a budget: see quiet.go.
+// A round that the machine or the generator disturbed is measured again at the end, as a whole, if the machine
+// is quiet then. The limits are fixed beforehand, and the referee looks only at signs of the machine. A trial
 // that ended because its target ended is kept: it has a fault and lost the round. An
 // interrupted round is measured again as a whole, because its trials should be close in time.
 // Its trials stay in the folder and are in no comparison. A round with a trial that is void, because an agent
@@ -40,6 +41,7 @@ import (
 
 	"dyno/load/engine/record"
 	"dyno/observe/profile/symbol"
+	"dyno/observe/quiet"
 	"dyno/results/rundir"
 )
 
@@ -62,6 +64,8 @@ type Options struct {
 	Pods PodFinder
 	// Limits are those of this machine's owner, who did not write the plan; nil: it may do all.
 	Limits *Limits
+	// Look reads what other programs do on this machine, but for the processes given; nil: quiet.Read.
+	Look func(own ...int) (quiet.Reading, error)
 }
 
 // A Referee decides, from what was measured so far, how a run continues. One goroutine
@@ -121,6 +125,12 @@ type Watcher interface {
 type ReadingWatcher interface {
 	Watcher
 	Reading(Reading)
+}
+
+// A PreparingWatcher is a Watcher that also learns what a trial has to wait for: a build, or a quiet machine.
+type PreparingWatcher interface {
+	Watcher
+	Preparing(what string)
 }
 
 // A Reading is what the target had used at the last observation. NaN means not known, for
@@ -184,6 +194,7 @@ type runner struct {
 	agents   []member        // all of the run
 	hosts    map[string]Host // Options.Hosts, where they are now
 	repeated int             // how often something was measured again because agents were lost
+	quiet    *quiet.Waiter   // nil: the run does not wait for a quiet machine
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
@@ -338,6 +349,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			env.AddUnavailable(failed)
 		}
 	}
+	r.quiet = r.newWaiter()
 	r.began, r.first = time.Now(), r.number+1
 	if r.experiment.Capacity == nil {
 		r.of = r.number + r.outstanding()
@@ -348,11 +360,21 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 		}
 	}
 	most := r.experiment.Design.Rounds
-	rounds := r.rounds(most + r.remeasure())
+	rounds := r.rounds(most + r.run.Plan.Remeasure)
 	for i, measure := range rounds {
 		round := i + 1
 		if round > most+len(r.disturbed) {
 			break
+		}
+		if round > most && !r.whole(round) {
+			isQuiet, err := r.isQuiet(ctx)
+			if err != nil {
+				return err
+			}
+			if !isQuiet { // the disturbed rounds that are left count as they are
+				r.run.Plan.Remeasure = round - 1 - most
+				break
+			}
 		}
 		if err := measure(ctx, round); err != nil {
 			return err
@@ -389,7 +411,7 @@ func (r *runner) stopped(why rundir.Message) {
 	r.run.Stopped = &why
 }
 
-// remeasure is how many disturbed rounds are measured again at most.
+// remeasure is how many disturbed rounds are measured again at most, if the machine gets quiet.
 func (r *runner) remeasure() int {
 	if r.options.Referee == nil {
 		return 0
@@ -400,7 +422,7 @@ func (r *runner) remeasure() int {
 // checkDisturbed finds out whether a round was disturbed, so that another is measured in its
 // place. It does not ask if no more rounds may be measured again.
 func (r *runner) checkDisturbed(round int) error {
-	if len(r.disturbed) >= r.remeasure() {
+	if len(r.disturbed) >= r.run.Plan.Remeasure {
 		return nil
 	}
 	type place struct{ variant, peer string }
@@ -510,6 +532,9 @@ type begun struct {
 // *voidError.
 func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, error) {
 	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.awaitQuiet(ctx); err != nil {
 		return nil, err
 	}
 	b, err := r.begin(s)

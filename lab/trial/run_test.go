@@ -67,6 +67,7 @@ func parse(t *testing.T, text string) *plan.Experiment {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.Design.QuietWait = 0 // tests run next to each other
 	return e
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dyno/host/proc"
+	"dyno/internal/texts"
 	"dyno/observe"
 )
 
@@ -105,20 +106,18 @@ func Between(a, b Reading) (n Noise) {
 // Quiet tells whether a measurement may begin.
 func (n Noise) Quiet() bool { return n.CPUs <= mostUsed && n.Stolen <= mostStolen }
 
-// String says who makes the noise, as in: node (pid 123) takes 30 % of a CPU.
-func (n Noise) String() string {
+// Said says who makes the noise, as in: node (pid 123) takes 30 % of a CPU.
+func (n Noise) Said() texts.Message {
 	share := func(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
-	switch {
-	case n.CPUs <= mostUsed && n.Stolen > 0:
-		return "the host of this virtual machine takes " + share(n.Stolen) + " of its CPUs"
-	case n.PID == 0:
-		return "other programs take " + share(n.CPUs) + " of a CPU"
+	if n.CPUs <= mostUsed && n.Stolen > 0 {
+		return texts.New("takes.host", "share", share(n.Stolen))
 	}
-	name, err := os.ReadFile("/proc/" + strconv.Itoa(n.PID) + "/comm")
-	if err != nil { // it has ended
-		name = []byte("a program")
+	pid := strconv.Itoa(n.PID)
+	name, err := os.ReadFile("/proc/" + pid + "/comm")
+	if err != nil { // it has ended, or nobody knows which it is
+		return texts.New("takes.others", "share", share(n.CPUs))
 	}
-	return fmt.Sprintf("%s (pid %d) takes %s of a CPU", strings.TrimSpace(string(name)), n.PID, share(n.Most))
+	return texts.New("takes.program", "program", strings.TrimSpace(string(name)), "pid", pid, "share", share(n.Most))
 }
 
 // A Waiter waits for a quiet machine, and for no longer than Left over all calls.

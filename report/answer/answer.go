@@ -6,6 +6,7 @@
 package answer
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
@@ -87,6 +88,9 @@ func conclusion(j *judged.Result) []texts.Message {
 	}
 	failed := failures(j)
 	lines, most = append(lines, failed...), most+len(failed)
+	if j.Run.NoRoom != nil {
+		return append(lines, *j.Run.NoRoom, *cmp.Or(verdict.MostlyDisturbed(j.Run), new(texts.New("no_room.idle"))))
+	}
 	testable := slices.ContainsFunc(j.Run.Claims, func(c rundir.Claim) bool { return c.Outcome != rundir.NotTestable })
 	compared := comparisons(j)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
 	"dyno/report/judged"
 	"dyno/results/rundir"
@@ -23,6 +24,9 @@ func next(j *judged.Result) *texts.Message {
 	}
 	if !j.Run.Complete && j.Folder.Dir != "" && j.Run.Plan.Source != "" {
 		return new(texts.New("next.resume", "folder", j.Folder.Dir))
+	}
+	if j.Run.NoRoom != nil && (!j.ControlDiffers() || verdict.MostlyDisturbed(j.Run) != nil) {
+		return new(texts.New("next.quiet"))
 	}
 	bad := askedBadly(j)
 	for _, v := range bad {

@@ -32,6 +32,9 @@ func claimOutcomes(j *judged.Result) texts.Message {
 
 func sweeps(j *judged.Result) []texts.Message {
 	var lines []texts.Message
+	if m := unranked(j, j.Run.Sweeps[0].Metric); m != nil {
+		return []texts.Message{*m}
+	}
 	for _, s := range j.Run.Sweeps {
 		best, ok := highest(s.Levels)
 		if !ok || figure.UnitOf(s.Metric).Suffix() == "" {
@@ -69,6 +72,20 @@ func highest(levels []rundir.Level) (best rundir.Level, ok bool) {
 	return best, ok
 }
 
+// unranked says how many variants are too disturbed for a rank in a metric; nil if none is.
+func unranked(j *judged.Result, metric string) *texts.Message {
+	n := 0
+	for _, v := range j.Run.Validity {
+		if v.Figure == metric && v.Base == "" && v.TooDisturbed {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return new(texts.New("answer.unranked", "metric", metric, "n", figure.Whole(int64(n)), "of", figure.Whole(int64(len(j.Run.Variants)))))
+}
+
 // extremes names the best and the worst variant in a metric.
 func extremes(j *judged.Result, metric string) []texts.Message {
 	type place struct {
@@ -76,6 +93,9 @@ func extremes(j *judged.Result, metric string) []texts.Message {
 		value float64
 	}
 	var places []place
+	if m := unranked(j, metric); m != nil {
+		return []texts.Message{*m}
+	}
 	for _, v := range j.Run.Variants {
 		if e := j.Estimate(v, metric); e.Estimate != nil && v.Name != j.Run.Plan.Control && j.State(metric, v.Name, "").State != rundir.StateNotIdentified {
 			places = append(places, place{v.Name, *e.Estimate})

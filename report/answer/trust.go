@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"dyno/internal/texts"
-	"dyno/internal/units"
 	"dyno/judge/verdict/checks"
 	"dyno/report/figure"
 	"dyno/report/judged"
@@ -63,8 +62,8 @@ func Control(j *judged.Result, c rundir.Comparison) texts.Message {
 	if j.ControlDiffers() || *r.Low > 1 || *r.High < 1 {
 		return texts.New("sure.control.differs", "share", figure.Margin(*r.Estimate-1), "interval", figure.Factors(r))
 	}
-	if wide := max(*r.High, 1/max(*r.Low, 1e-9)); wide > 2 {
-		return texts.New("sure.control.wide", "factor", units.Figure(wide))
+	if *r.High > 2**r.Low {
+		return texts.New("sure.control.wide")
 	}
 	return texts.New("sure.control", "share", figure.Margin(max(*r.High-1, 1-*r.Low)))
 }
@@ -120,6 +119,8 @@ func doubtful(j *judged.Result) []texts.Message {
 		switch {
 		case v.State == rundir.StateRelative:
 			l = texts.New("trust.asked.relative")
+		case v.TooDisturbed && v.State == rundir.StateBounded:
+			l = texts.New("trust.asked.wide")
 		case v.State == rundir.StateBounded && v.Low != nil && v.High != nil:
 			u := figure.UnitOf(v.Figure)
 			if v.Base != "" {

@@ -97,10 +97,16 @@ func stated(u figure.Unit, e rundir.Estimate, v rundir.Validity) string {
 	mark := markOf(e, v)
 	text := Marked(mark, u.Write(*e.Estimate))
 	if mark != Doubt && figure.Bounded(e) && v.Low != nil && v.High != nil {
+		if v.TooDisturbed {
+			return text + tooDisturbed
+		}
 		text += " " + u.Ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
 	}
 	return text
 }
+
+// tooDisturbed stands in place of an interval that says nothing.
+const tooDisturbed = " (too disturbed)"
 
 // Marked puts a mark where it stands: the doubt after the figure, the others before it.
 func Marked(mark, figure string) string {
@@ -160,7 +166,11 @@ func (r *Result) Claimed(c rundir.Claim) string {
 	if c.NotIdentified != nil && c.Measured != nil {
 		return r.Measured(c.Holds, expr.ForClaim, c.Measured, nil, nil) + Doubt
 	}
-	return r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
+	text := r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
+	if c.Detail != nil && c.Detail.Kind == rundir.TooDisturbed {
+		text += tooDisturbed
+	}
+	return text
 }
 
 // Measured writes a measured value with its interval, in the unit that the

@@ -108,6 +108,7 @@ type Run struct {
 	Complete      bool         `json:"complete"`          // every planned trial was measured
 	Reason        *Message     `json:"reason,omitempty"`  // why the run is not complete or not valid
 	Valid         bool         `json:"valid"`             // everything that was asked for is identified
+	NoRoom        *Message     `json:"no_room,omitempty"` // why the run shows nothing: its control or its disturbances leave no room for a verdict
 	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
 	Plan          Plan         `json:"plan"`              // what was to be measured
 	Environment   Environment  `json:"environment"`       // where
@@ -868,7 +869,12 @@ type Validity struct {
 	Causes []string `json:"causes,omitempty"`
 	// Asked tells that the plan's metric, a threshold, a claim or a search needs it.
 	Asked bool `json:"asked,omitempty"`
+	// TooDisturbed tells that the bounds are too far apart to say anything: by more than a factor of two.
+	TooDisturbed bool `json:"too_disturbed,omitempty"`
 }
+
+// TooDisturbed is the kind of the message in place of an interval that says nothing.
+const TooDisturbed = "why.too_disturbed"
 
 // A Message is a sentence as data, which reports write in their reader's language. What
 // somebody else said is a message of the kind verbatim.

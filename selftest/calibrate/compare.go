@@ -370,6 +370,7 @@ func (k *calibrator) measure(ctx context.Context, e *plan.Experiment, read func(
 	if err := e.Validate(); err != nil {
 		return err
 	}
+	e.Design.QuietWait = 0 // it is calibrated next to noise, too
 	parent, err := os.MkdirTemp(k.temp, "run-")
 	if err != nil {
 		return err

@@ -58,6 +58,8 @@ export interface Run {
   reason?: Message;
   /** everything that was asked for is identified */
   valid: boolean;
+  /** why the run shows nothing: its control or its disturbances leave no room for a verdict */
+  no_room?: Message;
   /** rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand */
   trials_planned: number;
   /** what was to be measured */
@@ -541,6 +543,8 @@ export interface Validity {
   causes?: string[];
   /** Asked tells that the plan's metric, a threshold, a claim or a search needs it. */
   asked?: boolean;
+  /** TooDisturbed tells that the bounds are too far apart to say anything: by more than a factor of two. */
+  too_disturbed?: boolean;
 }
 
 /** A Flag is a doubt about a trial, or about the run when Trial is 0. */

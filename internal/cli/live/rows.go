@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"dyno/internal/board"
@@ -23,7 +22,7 @@ type Rows struct {
 	second  *board.Second
 }
 
-var _ trial.BuildWatcher = (*Rows)(nil)
+var _ trial.PreparingWatcher = (*Rows)(nil)
 
 // NewRows shows a run on a writer.
 func NewRows(w io.Writer) *Rows { return &Rows{w: w, second: board.NewSecond()} }
@@ -36,11 +35,11 @@ func (p *Rows) Begin(next trial.Planned) {
 	p.second = board.NewSecond()
 }
 
-// Building says what is built before the first trial: that may take minutes.
-func (p *Rows) Building(command []string) {
+// Preparing says what the next trial has to wait for.
+func (p *Rows) Preparing(what string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.w, "building: "+mask.Text("", strings.Join(command, " ")))
+	fmt.Fprintln(p.w, mask.Text("", what))
 }
 
 // Interval adds one interval and shows a row when a second is complete.

@@ -13,8 +13,8 @@ import (
 type Watchers []trial.Watcher
 
 var (
-	_ trial.ReadingWatcher = Watchers(nil)
-	_ trial.BuildWatcher   = Watchers(nil)
+	_ trial.ReadingWatcher   = Watchers(nil)
+	_ trial.PreparingWatcher = Watchers(nil)
 )
 
 // Begin implements trial.Watcher.
@@ -24,11 +24,11 @@ func (w Watchers) Begin(next trial.Planned) {
 	}
 }
 
-// Building implements trial.BuildWatcher, for the watchers that do.
-func (w Watchers) Building(command []string) {
+// Preparing implements trial.PreparingWatcher, for the watchers that do.
+func (w Watchers) Preparing(what string) {
 	for _, of := range w {
-		if builder, ok := of.(trial.BuildWatcher); ok {
-			builder.Building(command)
+		if p, ok := of.(trial.PreparingWatcher); ok {
+			p.Preparing(what)
 		}
 	}
 }

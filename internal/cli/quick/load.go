@@ -133,6 +133,7 @@ func (q *Load) Args(protocol, what string) cobra.PositionalArgs {
 func (q *Load) Plan(protocol, where string) (*plan.Experiment, error) {
 	e, faults := q.unjudged(protocol, where)
 	e.Design.Rounds = 1
+	e.Design.QuietWait = 0 // who asks for one load wants it at once
 	return q.judgedPlan(e, faults)
 }
 

@@ -80,33 +80,39 @@ func (s Comparer) unequal(p Pair, measure func(*disturbance.Disturbance) float64
 }
 
 // widen makes an effect hold the truth where one variant was disturbed more than the
-// other: whatever the disturbances did, each variant's own figure is within its bounds, so
-// that the ratio is between the quotients of their ends. To either end comes what sampling
-// does. An effect that was disturbed evenly stays as it is.
+// other. Whatever part of its bounds a disturbance used up in one, it used up in the other:
+// both ran on the same CPUs next to the same programs. So the ratio is off by no more than
+// the bounds of the two differ. Errors of clocks are not alike: there it may be any quotient.
 func (s Comparer) widen(p Pair, m dataset.Metric, e effect) effect {
 	if why, _ := s.uneven(p, m); why == nil || len(e.logs) < 2 || e.lost {
 		return e
 	}
-	own := func(variant string) validity.Bounds {
-		if f := s.Whole[variant]; f == nil || f.Intervals[m.Name].Estimate == nil {
-			return validity.Bounds{Low: math.Inf(-1), High: math.Inf(1)}
-		}
-		return s.Bounds(variant, m)
+	below, above := s.reach(p.Variant, m)
+	baseBelow, baseAbove := s.reach(p.Base, m)
+	low, high := below+baseAbove, above+baseBelow
+	if s.ClockError(p.Variant, m)+s.ClockError(p.Base, m) == 0 {
+		down, up := below-baseBelow, above-baseAbove
+		low, high = max(0, down)+max(0, -up), max(0, -down)+max(0, up)
 	}
-	v, b := own(p.Variant), own(p.Base)
-	low, high := logQuotient(v.Low, b.High), -logQuotient(b.Low, v.High)
-	e.interval.Low = min(e.interval.Low, low-(e.estimate-e.interval.Low))
-	e.interval.High = max(e.interval.High, high+(e.interval.High-e.estimate))
+	if math.IsNaN(low + high) { // both are open
+		low, high = math.Inf(1), math.Inf(1)
+	}
+	e.interval.Low, e.interval.High = e.interval.Low-low, e.interval.High+high
 	return e
 }
 
-// logQuotient is the logarithm of a lower end over an upper one; negative infinity where
-// either is open.
-func logQuotient(low, high float64) float64 {
-	if !(low > 0) || math.IsInf(high, 0) {
-		return math.Inf(-1)
+// reach is how far below and above a variant's figure its bounds lie, on the scale of
+// logarithms; infinite where they are open.
+func (s Comparer) reach(variant string, m dataset.Metric) (below, above float64) {
+	f := s.Whole[variant]
+	if f == nil || f.Intervals[m.Name].Estimate == nil {
+		return math.Inf(1), math.Inf(1)
 	}
-	return math.Log(low) - math.Log(high)
+	b, estimate := s.Bounds(variant, m), *f.Intervals[m.Name].Estimate
+	if below = math.Inf(1); b.Low > 0 {
+		below = math.Log(estimate / b.Low)
+	}
+	return below, math.Log(b.High / estimate)
 }
 
 // unevenValidity says what may be said of the ratio of a pair of which one was disturbed
