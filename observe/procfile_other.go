@@ -31,3 +31,5 @@ func (w *Wakeup) run(_ []int, _ bool, placed chan<- error) {
 	defer close(w.done)
 	placed <- errors.ErrUnsupported
 }
+
+func (w *Wakeup) interrupt() {}

@@ -158,6 +158,7 @@ func (w *Wakeup) Observe(row []float64) error {
 // Close ends the sleeper and waits for it.
 func (w *Wakeup) Close() error {
 	close(w.stop)
+	w.interrupt()
 	<-w.done
 	return nil
 }

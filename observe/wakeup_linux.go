@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"os"
 	"runtime"
 	"time"
 	"unsafe"
@@ -48,6 +49,10 @@ func (w *Wakeup) run(cpus []int, urgent bool, placed chan<- error) {
 		w.record(start.Add(sleepFor), time.Since(start)-sleepFor)
 	}
 }
+
+// interrupt ends the sleep of the thread. The signal is the one by which Go's scheduler interrupts threads: it does nothing
+// else. If it comes just before a sleep, that one lasts as long as any.
+func (w *Wakeup) interrupt() { _ = unix.Tgkill(os.Getpid(), w.thread, unix.SIGURG) }
 
 // hasten has the calling thread run soon after it is woken.
 func hasten(urgent bool) {

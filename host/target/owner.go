@@ -1,9 +1,11 @@
 package target
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -30,18 +32,24 @@ func (l Listener) String() string { return fmt.Sprintf("%s, pid %d", l.Name, l.P
 // process: other users' descriptors are hidden.
 func ListenerAt(address string) (Listener, bool) {
 	inodes := make(map[string]bool)
-	add := func(file string, parse func([]byte) []string) {
-		if text, err := os.ReadFile(file); err == nil {
-			for _, inode := range parse(text) {
-				inodes["socket:["+inode+"]"] = true
-			}
+	add := func(name string, parse func(io.Reader) []string) {
+		file, err := os.Open(name)
+		if err != nil {
+			return
+		}
+		defer func() { _ = file.Close() }() // it was read only
+		for _, inode := range parse(file) {
+			inodes["socket:["+inode+"]"] = true
 		}
 	}
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		add("/proc/net/unix", func(b []byte) []string { return unixListeners(b, path) })
+		add("/proc/net/unix", func(r io.Reader) []string { return unixListeners(r, path) })
 	} else if at, ok := localAddress(address); ok {
-		for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			add(file, func(b []byte) []string { return tcpListeners(b, at.Addr(), int(at.Port())) })
+		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+			if len(inodes) > 0 {
+				break // the second list may be as long as the first, and would be read to its end
+			}
+			add(name, func(r io.Reader) []string { return tcpListeners(r, at.Addr(), int(at.Port())) })
 		}
 	}
 	if len(inodes) == 0 {
@@ -143,13 +151,15 @@ func localAddress(address string) (netip.AddrPort, bool) {
 
 // tcpListeners returns the inodes of the sockets that listen on the port, either on ip or
 // on every address. An invalid ip matches every socket. The text is that of /proc/net/tcp
-// or tcp6 (proc_pid_net(5)).
-func tcpListeners(text []byte, ip netip.Addr, port int) (inodes []string) {
+// or tcp6 (proc_pid_net(5)). The kernel lists sockets that listen first. Reading stops after
+// them: there may be very many others, which it takes long to list.
+func tcpListeners(text io.Reader, ip netip.Addr, port int) (inodes []string) {
 	const listen = "0A"
-	for line := range bytes.Lines(text) {
-		f := strings.Fields(string(line))
+	lines := bufio.NewScanner(text)
+	for lines.Scan(); lines.Scan(); { // the first line has the columns' names
+		f := strings.Fields(lines.Text())
 		if len(f) < 10 || f[3] != listen {
-			continue
+			break
 		}
 		host, p, ok := strings.Cut(f[1], ":")
 		if n, err := strconv.ParseUint(p, 16, 16); !ok || err != nil || int(n) != port {
@@ -179,10 +189,10 @@ func parseHexAddr(s string) (netip.Addr, bool) {
 
 // unixListeners returns the inodes of the sockets that listen on path. The text
 // is that of /proc/net/unix.
-func unixListeners(text []byte, path string) (inodes []string) {
+func unixListeners(text io.Reader, path string) (inodes []string) {
 	const acceptsConnections = "00010000"
-	for line := range bytes.Lines(text) {
-		f := strings.Fields(string(line))
+	for lines := bufio.NewScanner(text); lines.Scan(); {
+		f := strings.Fields(lines.Text())
 		if len(f) >= 8 && f[3] == acceptsConnections && strings.Join(f[7:], " ") == path {
 			inodes = append(inodes, f[6])
 		}

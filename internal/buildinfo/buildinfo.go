@@ -4,8 +4,12 @@ package buildinfo
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // read returns what the Go command has written into this program. It may hold nothing.
@@ -16,8 +20,31 @@ func read() *debug.BuildInfo {
 	return &debug.BuildInfo{}
 }
 
-// Version returns the module's version, which run.json has as dyno_version.
+// Version returns the module's version.
 func Version() string { return cmp.Or(read().Main.Version, "(devel)") }
+
+// Build returns the version, and which build of it this program is. Runs have it as dyno_version. Builds whose programs
+// are the same have the same one.
+func Build() string {
+	head, n := make([]byte, 64<<10), 0
+	if program, err := os.Executable(); err == nil {
+		if f, err := os.Open(program); err == nil {
+			n, _ = io.ReadFull(f, head) // a part will do
+			_ = f.Close()               // it was read only
+		}
+	}
+	return strings.TrimSpace(Version() + " " + buildOf(head[:n]))
+}
+
+// buildOf returns which build a program is that begins so: "build " and the end of the ID that Go's linker has written
+// there, which is a hash of its content; or nothing. It is in a note of ELF, and a text in other formats.
+func buildOf(head []byte) string {
+	id := regexp.MustCompile(`(?:Go\x00\x00| Go build ID: ")[\w/-]*/([\w-]{12})[\w-]*`).FindSubmatch(head)
+	if id == nil {
+		return ""
+	}
+	return "build " + string(id[1])
+}
 
 // Text returns the version, and what this program was built from, in lines without an end of line.
 func Text() string { return text(read()) }

@@ -20,3 +20,19 @@ func TestText(t *testing.T) {
 		t.Errorf("with changes: %q", got)
 	}
 }
+
+// TestBuildOf: a build is what its linker says, in each format of programs, and one whose linker said nothing has only its version.
+func TestBuildOf(t *testing.T) {
+	for head, want := range map[string]string{
+		"\x7fELF\x00\x04\x00\x00\x00S\x00\x00\x00\x04\x00\x00\x00Go\x00\x00YKvu/zRzs/d_u5VE/SAh2-upFEn_MV-FwJTNu\x00": "build SAh2-upFEn_M",
+		"\xcf\xfa\xed\xfe\xff Go build ID: \"aa/bb/cc/0123456789abcdef\"\n \xff":                                      "build 0123456789ab",
+		"\x7fELF": "",
+	} {
+		if got := buildOf([]byte(head)); got != want {
+			t.Errorf("%q: %q, want %q", head, got, want)
+		}
+	}
+	if got := Build(); !strings.HasPrefix(got, Version()) {
+		t.Errorf("%q: want the version, %s, first", got, Version())
+	}
+}

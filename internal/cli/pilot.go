@@ -103,7 +103,7 @@ func (a *app) scratch(ctx context.Context, e *plan.Experiment, use func(*rundir.
 	}
 	defer a.discard(dir)
 	dir = filepath.Join(dir, "run")
-	o, err := a.options(ctx, e, dir)
+	o, err := a.options(ctx, e, dir, false)
 	if err != nil {
 		return err
 	}

@@ -112,11 +112,6 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 				}
 			}
 			where := append(args, "")[0]
-			if a.bare && !cmd.Flags().Changed("requests") { // else the server gets as many as were asked for
-				if err := meant(cmd.Context(), &q, where); err != nil {
-					return err
-				}
-			}
 			return a.quick(cmd.Context(), &q, c.protocol, where, out)
 		},
 	}
@@ -137,13 +132,12 @@ func (o *anotherCommand) Error() string {
 }
 
 // meant asks the server what it speaks, and returns an error if another command loads it.
-func meant(ctx context.Context, q *quick.Load, where string) error {
-	e, err := q.Plan(plan.HTTP, where)
-	if err != nil || e.Variants[0].Load.Scenario != nil || e.Variants[0].Fill(nil) != nil {
-		return nil //nolint:nilerr // the load reports it
+func meant(ctx context.Context, e *plan.Experiment) error {
+	v := e.Variants[0] // filled in here, and once more for the load
+	if v.Load.Scenario != nil || v.Fill(nil) != nil {
+		return nil // the load reports it
 	}
-	v := &e.Variants[0]
-	answer := detect.Ask(ctx, v)
+	answer := detect.Ask(ctx, &v)
 	switch loader := answer.Command(); loader {
 	case "":
 		return nil
@@ -160,5 +154,9 @@ func (a *app) quick(ctx context.Context, q *quick.Load, protocol, where string, 
 	if err != nil {
 		return command.Fail(command.ExitUsage, err, "")
 	}
-	return a.measure(ctx, job{experiment: e, output: out, quick: true, flags: q})
+	j := job{experiment: e, output: out, quick: true, flags: q}
+	if a.bare && !q.Given("requests") { // else the server gets as many as were asked for
+		j.ask = func(ctx context.Context) error { return meant(ctx, e) }
+	}
+	return a.measure(ctx, j)
 }

@@ -243,11 +243,12 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 type job struct {
 	experiment *plan.Experiment
 	output     outputFlags
-	quick      bool              // a quick load, which keeps no folder unless one is named
-	flags      *quick.Load       // from which the experiment was made; nil: from a file, or it is complete
-	comparison *quick.Comparison // whose design a pilot completes; nil: it is complete
-	chosen     *rundir.Message   // what it said
-	resume     bool              // the folder exists and holds a part of the run
+	quick      bool                            // a quick load, which keeps no folder unless one is named
+	flags      *quick.Load                     // from which the experiment was made; nil: from a file, or it is complete
+	comparison *quick.Comparison               // whose design a pilot completes; nil: it is complete
+	chosen     *rundir.Message                 // what it said
+	resume     bool                            // the folder exists and holds a part of the run
+	ask        func(ctx context.Context) error // asks the server what it speaks; nil: that is known
 	gate       gate
 }
 
@@ -267,6 +268,9 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		return err
 	}
 	if j.experiment.Capacity != nil && j.flags != nil {
+		if err := j.asked(ctx); err != nil {
+			return err
+		}
 		if err := a.findRange(ctx, j.flags, j.experiment, j.output.quiet); err != nil {
 			return err
 		}
@@ -285,18 +289,30 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	}()
 	shown, end := a.display(j)
 	defer end()
+	if err := j.asked(ctx); err != nil {
+		return err
+	}
 	senders, endSenders, err := a.send(j.experiment.Name, dir, keep, receivers)
 	if err != nil {
 		return err
 	}
 	defer endSenders()
-	ran, err := a.carryOut(ctx, j, dir, append(live.Watchers{shown}, senders...))
+	ran, err := a.carryOut(ctx, j, dir, keep, append(live.Watchers{shown}, senders...))
 	if err != nil {
 		return err
 	}
 	end() // results are printed where it was
 	keep, err = a.conclude(j, dir, keep, ran)
 	return err
+}
+
+// asked asks the server what it speaks, once.
+func (j *job) asked(ctx context.Context) error {
+	ask := j.ask
+	if j.ask = nil; ask == nil {
+		return nil
+	}
+	return ask(ctx)
 }
 
 // checkOutput refuses an output that results could not be written to: that should not cost the time of
@@ -336,14 +352,17 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 		return a.feed, func() {}
 	case j.output.quiet:
 		return live.Watchers{}, func() {}
-	case !j.output.noTUI && output.HasBoard(a.stderr, os.Getenv):
-		title := j.experiment.Name
-		if j.quick {
-			title = mask.Text("", plan.Unquote(j.experiment.Variants[0].Describe()))
-		}
-		b := board.Start(terminal.Raw(a.stderr), figure.Printable(title), output.Coloured(j.output.noColor, os.Getenv))
+	}
+	title := j.experiment.Name
+	if j.quick {
+		title = mask.Text("", plan.Unquote(j.experiment.Variants[0].Describe()))
+	}
+	title = figure.Printable(title)
+	if !j.output.noTUI && output.HasBoard(a.stderr, os.Getenv) {
+		b := board.Start(terminal.Raw(a.stderr), title, output.Coloured(j.output.noColor, os.Getenv))
 		return b, sync.OnceFunc(b.Close)
 	}
+	fmt.Fprintln(a.stderr, "measuring: "+title) // the first row comes after a second, or after a build
 	return live.NewRows(a.stderr), func() {}
 }
 
@@ -371,8 +390,8 @@ func (a *app) send(name, dir string, keep bool, receivers []push.Config) (w live
 
 // carryOut runs the trials of a job. The run's own error is the first one; with the second, there was
 // no run.
-func (a *app) carryOut(ctx context.Context, j job, dir string, w trial.Watcher) (ran, err error) {
-	o, err := a.options(ctx, j.experiment, dir)
+func (a *app) carryOut(ctx context.Context, j job, dir string, keep bool, w trial.Watcher) (ran, err error) {
+	o, err := a.options(ctx, j.experiment, dir, keep)
 	if err != nil {
 		return nil, err
 	}
@@ -430,8 +449,8 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	return keep, err
 }
 
-// options are those of a run of an experiment into a folder.
-func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (trial.Options, error) {
+// options are those of a run of an experiment into a folder, which is kept or not.
+func (a *app) options(ctx context.Context, e *plan.Experiment, dir string, keep bool) (trial.Options, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return trial.Options{}, err
@@ -449,15 +468,16 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string) (tria
 	}
 	finder, err := a.podFinder(ctx, e)
 	return trial.Options{
-		Agents:  agents,
-		Hosts:   hosts,
-		Pods:    finder,
-		Dir:     dir,
-		Program: program,
-		Command: append([]string{"dyno"}, a.args...),
-		Version: buildinfo.Version(),
-		Referee: verdict.Referee{},
-		Limits:  a.limits,
+		Agents:    agents,
+		Hosts:     hosts,
+		Pods:      finder,
+		Dir:       dir,
+		Program:   program,
+		Command:   append([]string{"dyno"}, a.args...),
+		Version:   buildinfo.Build(),
+		Temporary: !keep,
+		Referee:   verdict.Referee{},
+		Limits:    a.limits,
 	}, err
 }
 

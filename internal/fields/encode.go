@@ -6,12 +6,12 @@ import (
 	"maps"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"dyno/internal/lazyregexp"
 	"dyno/internal/terminal"
 	"dyno/internal/units"
 )
@@ -163,17 +163,17 @@ func (n *Node) writeAfter(b *bytes.Buffer, indent string) {
 // plainText matches texts that stand without quotes, typedText those among them that would be no text, and quotedText
 // those that single quotes keep as they are, where double quotes would not.
 var (
-	plainText  = regexp.MustCompile(`^[A-Za-z/_$][\w /.$+=&?%,@()<>-]*$`)
-	quotedText = regexp.MustCompile(`^[ -~]*["\\][ -~]*$`)
-	typedText  = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$| $`)
+	plainText  = lazyregexp.New(`^[A-Za-z/_$][\w /.$+=&?%,@()<>-]*$`)
+	quotedText = lazyregexp.New(`^[ -~]*["\\][ -~]*$`)
+	typedText  = lazyregexp.New(`(?i)^(true|false|null|yes|no|on|off|y|n)$| $`)
 )
 
 // quoteText writes a text on one line.
 func quoteText(text string) string {
-	if plainText.MatchString(text) && !typedText.MatchString(text) {
+	if plainText().MatchString(text) && !typedText().MatchString(text) {
 		return text
 	}
-	if quotedText.MatchString(text) {
+	if quotedText().MatchString(text) {
 		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 	}
 	var b strings.Builder
@@ -185,9 +185,9 @@ func quoteText(text string) string {
 
 // notInBlock matches what a block of lines cannot say: what must be escaped, blanks at the ends of lines, and lines
 // at the ends that are empty or begin with a blank.
-var notInBlock = regexp.MustCompile(`[^\n\x20-\x7e\x{a1}-\x{d7ff}]| \n| $|^[\n ]|\n\n$`)
+var notInBlock = lazyregexp.New(`[^\n\x20-\x7e\x{a1}-\x{d7ff}]| \n| $|^[\n ]|\n\n$`)
 
 // isBlock tells whether a text is written as a block of lines.
 func isBlock(text string) bool {
-	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !notInBlock.MatchString(text) && terminal.IsClean([]byte(text))
+	return strings.Contains(strings.TrimSuffix(text, "\n"), "\n") && !notInBlock().MatchString(text) && terminal.IsClean([]byte(text))
 }

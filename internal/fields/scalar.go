@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"dyno/internal/lazyregexp"
 	"dyno/internal/nearest"
 	"dyno/internal/units"
 )
@@ -49,9 +49,10 @@ type Pattern struct {
 	Matches    func(string) bool
 }
 
-// NewPattern compiles an expression, which is known to be good. The hint says it in words.
+// NewPattern makes a pattern of an expression, which is known to be good. The hint says it in words.
 func NewPattern(expression, hint string) *Pattern {
-	return &Pattern{expression, hint, regexp.MustCompile(expression).MatchString}
+	compiled := lazyregexp.New(expression)
+	return &Pattern{expression, hint, func(text string) bool { return compiled().MatchString(text) }}
 }
 
 // patternNamed returns the pattern that a tag names.

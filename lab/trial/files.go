@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -15,20 +16,39 @@ import (
 // maxSum is the size up to which a file is summed up, so that a record takes at most a second.
 const maxSum = 256 << 20
 
-// sums returns the SHA-256 of dyno's program, of the files that the commands of an experiment
-// name (their programs, and scripts, archives or settings among their arguments), and of those
-// that its loads read. What is no file, cannot be read or is too large is left out.
-func sums(e *plan.Experiment, program string) map[string]string {
+// sumFiles records what the files of a run were, if its folder is kept. It comes after the first load, which need not
+// wait for it, and before that trial is whole: a resumed run has trials only with their files.
+func (r *runner) sumFiles() error {
+	if r.options.Temporary || r.run.Environment.Files != nil {
+		return nil
+	}
+	r.run.Environment.Files = sums(r.experiment)
+	return r.folder.Update(r.run)
+}
+
+// sums returns the SHA-256 of the files that the commands of an experiment name (their programs, and scripts, archives
+// or settings among their arguments), and of those that its loads read. What is no file, cannot be read or is too large
+// is left out. So is dyno's own program, whose version has its build.
+func sums(e *plan.Experiment) map[string]string {
 	files := map[string]string{}
-	add := func(name, file string) {
-		if _, seen := files[name]; seen {
+	type summed struct {
+		file os.FileInfo
+		sum  string
+	}
+	var all []summed
+	add := func(name, path string) {
+		file, err := os.Stat(path)
+		if _, seen := files[name]; seen || err != nil {
 			return
 		}
-		if sum := sum(file); sum != "" {
+		at := slices.IndexFunc(all, func(s summed) bool { return os.SameFile(s.file, file) })
+		if at < 0 {
+			at, all = len(all), append(all, summed{file, sum(path, file)})
+		}
+		if sum := all[at].sum; sum != "" {
 			files[name] = sum
 		}
 	}
-	add("dyno", program)
 	command := func(p *plan.Process) {
 		if p.Agent != "" {
 			return // the files are another machine's
@@ -62,9 +82,8 @@ func sums(e *plan.Experiment, program string) map[string]string {
 }
 
 // sum returns the SHA-256 of a regular file, or nothing.
-func sum(name string) string {
-	info, err := os.Stat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSum {
+func sum(name string, info os.FileInfo) string {
+	if !info.Mode().IsRegular() || info.Size() > maxSum {
 		return ""
 	}
 	f, err := os.Open(name)

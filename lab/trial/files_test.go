@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dyno/lab/plan"
+	"dyno/results/rundir"
 )
 
 // TestSums: the record has the files that commands name and loads read, and another sum when one has changed.
@@ -21,7 +22,7 @@ func TestSums(t *testing.T) {
 		}
 		return path
 	}
-	server, script, program := write("server", "one"), write("script", "two"), write("dyno", "three")
+	server, script := write("server", "one"), write("script", "two")
 	t.Setenv("PATH", dir)
 	var e plan.Experiment
 	e.Variants = make([]plan.Variant, 1)
@@ -31,14 +32,57 @@ func TestSums(t *testing.T) {
 	body, rows := write("body", "four"), write("rows.csv", "five")
 	v.Load.Request = &plan.Request{BodyFile: body}
 	v.Load.Scenario = &plan.Scenario{Data: []plan.Data{{Name: "users", File: rows}}}
-	before := sums(&e, program)
-	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"dyno", "server", server, script, body, rows})); !slices.Equal(got, want) {
+	before := sums(&e)
+	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"server", server, script, body, rows})); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	link := filepath.Join(dir, "link")
+	if err := os.Link(server, link); err != nil {
+		t.Fatal(err)
+	}
+	v.Target.Start = append(v.Target.Start, link)
+	if again := sums(&e); again[link] == "" || again[link] != before[server] {
+		t.Errorf("by another name: %v, and before %v", again, before)
+	}
+	v.Target.Start = v.Target.Start[:len(v.Target.Start)-1]
 	write("server", "another")
 	write("rows.csv", "another")
-	after := sums(&e, program)
-	if after["server"] == before["server"] || after["server"] != after[server] || after["dyno"] != before["dyno"] || after[rows] == before[rows] || after[body] != before[body] || after[script] != before[script] {
+	after := sums(&e)
+	if after["server"] == before["server"] || after["server"] != after[server] || after[rows] == before[rows] || after[body] != before[body] || after[script] != before[script] {
 		t.Errorf("%v, and before %v", after, before)
+	}
+}
+
+// TestFilesAreSummedAfterTheFirstLoad: the sums are in run.json when the second trial begins, so that a run killed then can
+// be resumed with its files only. A folder that is removed has none.
+func TestFilesAreSummedAfterTheFirstLoad(t *testing.T) {
+	server := startNull(t)
+	body := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(body, []byte("body"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, temporary := range []bool{false, true} {
+		e := twoVariants(t, server, 1)
+		for i := range e.Variants {
+			e.Variants[i].Load.Request = &plan.Request{BodyFile: body, Method: "POST"}
+		}
+		var l log
+		o := options(t, &l)
+		o.Temporary = temporary
+		var summed []bool // when a trial begins
+		l.begun = func(Planned) {
+			run, err := rundir.ReadRun(o.Dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			summed = append(summed, run.Environment.Files[body] != "")
+		}
+		if err := Run(t.Context(), e, o); err != nil {
+			t.Fatal(err)
+		}
+		if want := []bool{false, !temporary}; !slices.Equal(summed, want) {
+			t.Errorf("temporary %v: sums at the beginnings of trials %v, want %v", temporary, summed, want)
+		}
 	}
 }

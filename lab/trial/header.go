@@ -25,7 +25,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 		StartedAt:     time.Now(),
 		TrialsPlanned: r.planned(e.Design.Rounds),
 		Plan:          recordedPlan(e, r.remeasure()),
-		Environment:   environment(e, duet, r.options.Program),
+		Environment:   environment(e, duet),
 		Command:       r.options.Command,
 		DynoVersion:   r.options.Version,
 		Chosen:        r.options.Chosen,
@@ -129,7 +129,7 @@ func planVariant(v *plan.Variant) rundir.PlanVariant {
 	return p
 }
 
-func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rundir.Environment {
+func environment(e *plan.Experiment, duet *rundir.PlanDuet) rundir.Environment {
 	here := observe.ReadEnvironment()
 	host, err := os.Hostname()
 	if err != nil {
@@ -150,7 +150,6 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet, program string) rund
 		Governor:        here.Governor,
 		DescriptorLimit: known(here.Limits.Descriptors),
 		GoVersion:       here.GoVersion,
-		Files:           sums(e, program),
 	}
 	for i := range e.Variants {
 		env.GeneratorCPUs = union(env.GeneratorCPUs, e.Variants[i].Load.CPUs)

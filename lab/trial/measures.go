@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
+
+	"dyno/internal/lazyregexp"
 )
 
 // The bounds of the figures that a program may print.
@@ -17,7 +18,7 @@ const (
 )
 
 // measureName matches valid names of figures.
-var measureName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,99}$`)
+var measureName = lazyregexp.New(`^[a-z][a-z0-9_]{0,99}$`)
 
 // A lastLine keeps the last line written to it that is not blank, up to a bound.
 type lastLine struct {
@@ -93,7 +94,7 @@ func parseMeasures(line []byte) (map[string]float64, error) {
 		number, err := strconv.ParseFloat(string(value), 64)
 		_, again := measures[name]
 		switch {
-		case !measureName.MatchString(name):
+		case !measureName().MatchString(name):
 			faults = append(faults, fmt.Errorf("%q: want a name of lower-case letters, digits and underscores that begins with a letter", clipped([]byte(name))))
 		case again:
 			faults = append(faults, fmt.Errorf("%s: is there twice", name))

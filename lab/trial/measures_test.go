@@ -74,7 +74,7 @@ func FuzzMeasures(f *testing.F) {
 			t.Errorf("%d figures", len(measures))
 		}
 		for name, v := range measures {
-			if !measureName.MatchString(name) || math.IsNaN(v) || math.IsInf(v, 0) {
+			if !measureName().MatchString(name) || math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Errorf("%q: %v", name, v)
 			}
 		}

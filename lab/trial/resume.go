@@ -43,6 +43,9 @@ func reopen(ctx context.Context, e *plan.Experiment, o Options) (*runner, error)
 	if err != nil {
 		return nil, &FolderError{err}
 	}
+	if old.Run.Environment.Files != nil {
+		r.run.Environment.Files = sums(r.experiment)
+	}
 	folder.Conceal(r.run)
 	if err := errors.Join(same(&old.Run, folder.Concealed(r.run)), r.sameCarriers(old.Trials)); err != nil {
 		return nil, &PlanError{errors.Join(fmt.Errorf("%s: cannot go on: %w", o.Dir, err), folder.Close())}

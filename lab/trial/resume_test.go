@@ -82,14 +82,14 @@ func TestResumeAfterKill(t *testing.T) {
 		t.Errorf("another machine: %v", err)
 	}
 	elsewhere.Run.Environment = here
-	elsewhere.Run.Environment.Files = map[string]string{"dyno": "another"}
+	elsewhere.Run.Environment.Files = map[string]string{"server": "another"}
 	elsewhere.Run.DynoVersion = "v0"
 	if err := elsewhere.Rewrite(); err != nil {
 		t.Fatal(err)
 	}
 	err = Resume(t.Context(), e, o)
 	var none *NotBegunError
-	if !errors.As(err, &plan) || !errors.As(err, &none) || !strings.Contains(err.Error(), "dyno: not the file that it was") || !strings.Contains(err.Error(), "dyno's version: v0 in the folder, v1 now") {
+	if !errors.As(err, &plan) || !errors.As(err, &none) || !strings.Contains(err.Error(), "server: not the file that it was") || !strings.Contains(err.Error(), "dyno's version: v0 in the folder, v1 now") {
 		t.Errorf("another dyno: %v", err)
 	}
 	elsewhere.Run.Environment, elsewhere.Run.DynoVersion = here, "v1"

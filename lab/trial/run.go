@@ -47,13 +47,14 @@ import (
 
 // Options say where and how an experiment is run.
 type Options struct {
-	Dir     string   // the run folder to create
-	Program string   // dyno's own program, which replaces "dyno" in commands
-	Command []string // how dyno was called, for the record
-	Version string   // the version of dyno
-	Watcher Watcher  // may be nil
-	Agents  []Agent  // that carry the loads; without any, this machine does
-	Referee Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
+	Dir       string   // the run folder to create
+	Temporary bool     // the folder is removed when the run has been read
+	Program   string   // dyno's own program, which replaces "dyno" in commands
+	Command   []string // how dyno was called, for the record
+	Version   string   // the version and build of dyno
+	Watcher   Watcher  // may be nil
+	Agents    []Agent  // that carry the loads; without any, this machine does
+	Referee   Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
 
 	// Chosen says why the design is as it is, if a pilot before the run has chosen it.
 	Chosen *rundir.Message
@@ -215,7 +216,11 @@ func create(ctx context.Context, e *plan.Experiment, o Options) (*runner, error)
 	if err != nil {
 		return nil, err
 	}
-	if r.folder, err = rundir.Create(o.Dir, r.run); err != nil {
+	createFolder := rundir.Create
+	if o.Temporary {
+		createFolder = rundir.CreateTemporary
+	}
+	if r.folder, err = createFolder(o.Dir, r.run); err != nil {
 		return nil, &FolderError{err}
 	}
 	return r, nil
@@ -614,7 +619,7 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 			failed = nil
 		}
 	}
-	err := errors.Join(failed, b.folder.Finish(t))
+	err := errors.Join(failed, r.sumFiles(), b.folder.Finish(t))
 	written, unread := b.folder.Folder()
 	if w := r.options.Watcher; w != nil {
 		var flags []rundir.Flag

@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"dyno/internal/lazyregexp"
 )
 
 // AnnotationsFile holds what people say about a run. It is no evidence, so it is a file of its own.
@@ -29,13 +30,13 @@ type Annotations struct {
 	PinnedAt time.Time `json:"pinned_at,omitzero"` // when it became the baseline; the latest counts
 }
 
-var tagForm = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]{0,63}$`)
+var tagForm = lazyregexp.New(`^[\p{L}\p{N}][\p{L}\p{N}._/-]{0,63}$`)
 
 // check returns all faults.
 func (a *Annotations) check() error {
 	var faults []error
 	for _, tag := range a.Tags {
-		if !tagForm.MatchString(tag) {
+		if !tagForm().MatchString(tag) {
 			faults = append(faults, fmt.Errorf("tag %q: want up to 64 letters, digits and . _ / -", tag))
 		}
 	}

@@ -17,5 +17,5 @@ func (w *Writer) syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(w.sync(d), d.Close())
 }

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
+
+	"dyno/internal/lazyregexp"
 )
 
 // TimeColumn is the first column of a series: seconds since the recording began.
@@ -24,7 +25,7 @@ const (
 
 // columnName is what a column may be called; its end names the unit, as in
 // rss_bytes or cpu_seconds.
-var columnName = regexp.MustCompile(`^[a-z][a-z0-9_.]{0,99}$`)
+var columnName = lazyregexp.New(`^[a-z][a-z0-9_.]{0,99}$`)
 
 // A Series holds the observers' recordings, one row per tick. NaN means that a value was
 // not known at a tick.
@@ -59,7 +60,7 @@ func checkColumns(columns []string) error {
 	seen := make(map[string]bool, len(columns))
 	for _, c := range columns {
 		switch {
-		case !columnName.MatchString(c):
+		case !columnName().MatchString(c):
 			return fmt.Errorf("%q cannot be a column's name", c[:min(len(c), 100)])
 		case seen[c]:
 			return fmt.Errorf("two columns are named %s", c)

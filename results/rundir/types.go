@@ -129,7 +129,7 @@ type Run struct {
 	Trials        []Examined   `json:"trials,omitempty"`       // by number
 	Notes         []Message    `json:"notes,omitempty"`        // what a reader should know in addition to the figures
 	Command       []string     `json:"command_line,omitempty"` // how dyno was called
-	DynoVersion   string       `json:"dyno_version,omitempty"`
+	DynoVersion   string       `json:"dyno_version,omitempty"` // the version, and which build of it: builds of the same content have the same one
 }
 
 // HasStoppingRule tells whether the number of rounds depends on what is measured.
@@ -347,7 +347,7 @@ type Environment struct {
 	Governor        string            `json:"cpu_governor,omitempty"`
 	DescriptorLimit *int64            `json:"descriptor_limit,omitempty"`
 	GoVersion       string            `json:"go_version"`
-	Files           map[string]string `json:"files,omitempty"` // the SHA-256 of dyno, of programs that are started, and of files that their commands name or the load reads
+	Files           map[string]string `json:"files,omitempty"` // the SHA-256 of programs that are started, and of files that their commands name or the load reads
 	GeneratorCPUs   []int             `json:"generator_cpus,omitempty"`
 	TargetCPUs      []int             `json:"target_cpus,omitempty"`
 	AwakeCPUs       []int             `json:"awake_cpus,omitempty"`  // in use, and kept from halting

@@ -58,13 +58,21 @@ type Writer struct {
 	root *os.Root // the folder: nothing is written outside it
 	lock *os.File // held until the Writer ends, or its process
 
+	temporary bool // nothing needs to outlive the machine
+
 	secrets *secrets // nil: not known yet
 }
 
 // Create makes the folder, which must not exist or be empty, and writes
 // run.json as not complete.
-func Create(dir string, run *Run) (*Writer, error) {
-	w := &Writer{dir: dir}
+func Create(dir string, run *Run) (*Writer, error) { return create(dir, run, false) }
+
+// CreateTemporary makes a folder as Create does, which will be removed. Nothing in it outlives the
+// machine's next start for certain: a disk needs up to tens of milliseconds to promise that for a file.
+func CreateTemporary(dir string, run *Run) (*Writer, error) { return create(dir, run, true) }
+
+func create(dir string, run *Run, temporary bool) (*Writer, error) {
+	w := &Writer{dir: dir, temporary: temporary}
 	w.Conceal(run)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("run folder: %w", err)
@@ -236,6 +244,14 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	return nil
 }
 
+// sync makes what was written to a file durable.
+func (w *Writer) sync(f *os.File) error {
+	if w.temporary {
+		return nil
+	}
+	return f.Sync()
+}
+
 // tempName is the name of a file until it is complete.
 func tempName(name string) string { return "." + name + ".tmp" }
 
@@ -246,7 +262,7 @@ func (w *Writer) writeTemp(name string, content []byte) error {
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Sync()
+		err = w.sync(f)
 	}
 	return errors.Join(err, f.Close())
 }
@@ -358,7 +374,7 @@ func (t *TrialWriter) create(name string, limit int64) (*file, error) {
 	if err != nil {
 		return nil, t.w.located(path, err)
 	}
-	out := &file{f: f, limit: limit, located: func(err error) error { return t.w.located(path, err) }}
+	out := &file{f: f, limit: limit, sync: t.w.sync, located: func(err error) error { return t.w.located(path, err) }}
 	t.mu.Lock()
 	t.open = append(t.open, out)
 	t.mu.Unlock()
@@ -411,6 +427,7 @@ const maxLine = 64 << 10
 // A file is a file being written. Its errors have its path, and it may have a limit.
 type file struct {
 	located func(error) error
+	sync    func(*os.File) error
 	limit   int64    // bytes; 0: none
 	secrets *secrets // that are masked in its lines; nil: none
 
@@ -470,7 +487,7 @@ func (f *file) Close() error {
 		_, err := fmt.Fprintf(f.f, "\n[%d more bytes were dropped]\n", f.dropped)
 		errs = append(errs, err)
 	}
-	errs = append(errs, f.f.Sync(), f.f.Close())
+	errs = append(errs, f.sync(f.f), f.f.Close())
 	if err := errors.Join(errs...); err != nil {
 		return f.located(err)
 	}

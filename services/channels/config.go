@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/internal/lazyregexp"
 	"dyno/services/internal/serve"
 )
 
@@ -153,7 +153,7 @@ func (ch Channel) window() int {
 	return max(1, min(ch.Buffer.Records/2, 1024))
 }
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var validName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Validate reports every fault at once. It expects the defaults to be filled in and changes nothing.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
@@ -165,7 +165,7 @@ func (c Config) Check(r *fields.Report) {
 	v := &validation{r, map[string]string{}}
 	for i, ch := range c.Channels {
 		at := fmt.Sprintf("channels[%d].", i)
-		if !validName.MatchString(ch.Name) {
+		if !validName().MatchString(ch.Name) {
 			v.Fault(at+"name", fmt.Sprintf("%q cannot be a name", ch.Name), "1 to 64 letters, digits, dots, dashes or underscores")
 		} else {
 			v.once(at+"name", "name "+ch.Name)

@@ -92,6 +92,7 @@ export interface Run {
   notes?: Message[];
   /** how dyno was called */
   command_line?: string[];
+  /** the version, and which build of it: builds of the same content have the same one */
   dyno_version?: string;
 }
 
@@ -315,7 +316,7 @@ export interface Environment {
   cpu_governor?: string;
   descriptor_limit?: number;
   go_version: string;
-  /** the SHA-256 of dyno, of programs that are started, and of files that their commands name or the load reads */
+  /** the SHA-256 of programs that are started, and of files that their commands name or the load reads */
   files?: Record<string, string>;
   generator_cpus?: number[];
   target_cpus?: number[];

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/results/mask"
 )
@@ -162,7 +162,7 @@ func replaceOutside(text, old string, by func() string) string {
 		b.WriteString(part)
 	}
 	done := 0
-	for _, at := range templateName.FindAllStringIndex(text, -1) {
+	for _, at := range templateName().FindAllStringIndex(text, -1) {
 		plain(text[done:at[0]])
 		b.WriteString(text[at[0]:at[1]])
 		done = at[1]
@@ -172,15 +172,15 @@ func replaceOutside(text, old string, by func() string) string {
 }
 
 // formPart is a part of a form (multipart/form-data) that is text.
-var formPart = regexp.MustCompile(`(?s)(; name="([^"\r\n]*)"\r\n(?:[^\r\n]+\r\n)*\r\n)(.*?)(\r\n--)`)
+var formPart = lazyregexp.New(`(?s)(; name="([^"\r\n]*)"\r\n(?:[^\r\n]+\r\n)*\r\n)(.*?)(\r\n--)`)
 
 // hideInForm hides what is in parts of a form.
 func hideInForm(body *string, hide func(name string, text *string)) {
 	if !strings.HasPrefix(*body, "--") {
 		return
 	}
-	*body = formPart.ReplaceAllStringFunc(*body, func(part string) string {
-		of := formPart.FindStringSubmatch(part)
+	*body = formPart().ReplaceAllStringFunc(*body, func(part string) string {
+		of := formPart().FindStringSubmatch(part)
 		if !mask.IsCredential(of[2]) {
 			return part
 		}
@@ -190,12 +190,12 @@ func hideInForm(body *string, hide func(name string, text *string)) {
 }
 
 // templateName finds the names in templates.
-var templateName = regexp.MustCompile(`\{\{[^{}]*\}\}`)
+var templateName = lazyregexp.New(`\{\{[^{}]*\}\}`)
 
 // hideUsed moves the values of variables that a credential is made of.
 func (d *draft) hideUsed(line int, text string) {
-	for _, expression := range templateName.FindAllString(text, -1) {
-		for _, name := range notInWord.Split(expression, -1) {
+	for _, expression := range templateName().FindAllString(text, -1) {
+		for _, name := range notInWord().Split(expression, -1) {
 			if value := d.scenario.Variables[name]; value != "" && value != name {
 				d.moveVariable(line, name)
 			}

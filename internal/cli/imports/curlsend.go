@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -120,7 +120,7 @@ func (c *curl) send(address string, body []byte) {
 		if strings.Contains(address, "?") {
 			separator = "&"
 		}
-		address += separator + percentEncoded.ReplaceAllStringFunc(added, strings.ToLower)
+		address += separator + percentEncoded().ReplaceAllStringFunc(added, strings.ToLower)
 	}
 	if slices.ContainsFunc([]byte(address), func(b byte) bool { return b <= ' ' || b == 0x7f }) {
 		c.d.leave(c.line, address, "curl sends nothing, as there is a blank in the URL", "write %20 for a blank")
@@ -149,7 +149,7 @@ func (c *curl) send(address string, body []byte) {
 }
 
 // percentEncoded is a character that is percent-encoded. In what curl adds to a query, its digits are in small letters.
-var percentEncoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+var percentEncoded = lazyregexp.New(`%[0-9A-Fa-f]{2}`)
 
 // endsInFolder tells whether a URL names no file.
 func endsInFolder(address string) bool {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/load/scenario"
 	"dyno/load/scenario/template"
@@ -150,7 +150,7 @@ func (d *draft) environment(line int, name, known string) string {
 // variableName makes a name of any text that a variable can have.
 func variableName(text string) string {
 	const longest = 64
-	name := notInWord.ReplaceAllString(text, "_")
+	name := notInWord().ReplaceAllString(text, "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "_" + name
 	}
@@ -158,12 +158,12 @@ func variableName(text string) string {
 }
 
 var (
-	notInWord = regexp.MustCompile(`[^0-9A-Za-z_]`)
-	notInName = regexp.MustCompile(`[^0-9A-Za-z._+-]+`)
-	oneMark   = regexp.MustCompile(markBegin + `(\d+)` + markEnd)
+	notInWord = lazyregexp.New(`[^0-9A-Za-z_]`)
+	notInName = lazyregexp.New(`[^0-9A-Za-z._+-]+`)
+	oneMark   = lazyregexp.New(markBegin + `(\d+)` + markEnd)
 	// encodedMark is a mark that was percent-encoded, and quotedMark a string in JSON, which may have one.
-	encodedMark = regexp.MustCompile(`%EE%80%80(\d+)%EE%80%81`)
-	quotedMark  = regexp.MustCompile(`"([^"\\\n]*)"`)
+	encodedMark = lazyregexp.New(`%EE%80%80(\d+)%EE%80%81`)
+	quotedMark  = lazyregexp.New(`"([^"\\\n]*)"`)
 )
 
 // template returns the template that says a text with marks.
@@ -171,7 +171,7 @@ func (d *draft) template(text string) string { return d.expand(plan.Quote(text),
 
 // expand puts expressions in the place of marks, each in a function if one is named.
 func (d *draft) expand(text, function string) string {
-	return oneMark.ReplaceAllStringFunc(text, func(m string) string {
+	return oneMark().ReplaceAllStringFunc(text, func(m string) string {
 		i, err := strconv.Atoi(m[len(markBegin) : len(m)-len(markEnd)])
 		if err != nil || i >= len(d.marks) {
 			return m
@@ -189,8 +189,8 @@ func (d *draft) expand(text, function string) string {
 
 // encoded puts expressions in the place of marks that were percent-encoded.
 func (d *draft) encoded(text string) string {
-	return encodedMark.ReplaceAllStringFunc(text, func(m string) string {
-		return d.expand(markBegin+encodedMark.FindStringSubmatch(m)[1]+markEnd, cmp.Or(d.form, "urlencode"))
+	return encodedMark().ReplaceAllStringFunc(text, func(m string) string {
+		return d.expand(markBegin+encodedMark().FindStringSubmatch(m)[1]+markEnd, cmp.Or(d.form, "urlencode"))
 	})
 }
 
@@ -201,7 +201,7 @@ func (d *draft) inURL(text string) string { return d.expand(d.encoded(plan.Quote
 func (d *draft) inBody(text string) string {
 	text = d.encoded(plan.Quote(text))
 	if body := strings.TrimSpace(text); !d.verbatim && (strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[")) {
-		text = quotedMark.ReplaceAllStringFunc(text, func(s string) string { return d.expand(s, "json_escape") })
+		text = quotedMark().ReplaceAllStringFunc(text, func(s string) string { return d.expand(s, "json_escape") })
 	}
 	return d.expand(text, "")
 }
@@ -214,7 +214,7 @@ func arguments(d *draft, text string) (all []string) {
 		}
 	}
 	for {
-		at := oneMark.FindStringIndex(text)
+		at := oneMark().FindStringIndex(text)
 		if at == nil {
 			literal(text)
 			return all
@@ -284,7 +284,7 @@ func (d *draft) add(r request) *plan.Step {
 	}
 	if err != nil {
 		problem, hint, _ := strings.Cut(err.Error(), "; ")
-		d.leave(r.line, cmp.Or(r.method, "GET")+" "+encodedMark.ReplaceAllString(oneMark.ReplaceAllString(r.url, "…"), "…"), problem, hint)
+		d.leave(r.line, cmp.Or(r.method, "GET")+" "+encodedMark().ReplaceAllString(oneMark().ReplaceAllString(r.url, "…"), "…"), problem, hint)
 		return nil
 	}
 	step := d.step(r.line, cmp.Or(r.name, d.nameOf(r.method, path)))
@@ -301,7 +301,7 @@ func (d *draft) add(r request) *plan.Step {
 
 // nameOf names a request as figures of quick loads do, which is without the query.
 func (d *draft) nameOf(method, path string) string {
-	path, _, _ = strings.Cut(encodedMark.ReplaceAllString(oneMark.ReplaceAllString(path, "x"), "x"), "?")
+	path, _, _ = strings.Cut(encodedMark().ReplaceAllString(oneMark().ReplaceAllString(path, "x"), "x"), "?")
 	return cmp.Or(method, "GET") + path
 }
 
@@ -319,7 +319,7 @@ func (d *draft) step(line int, name string) *plan.Step {
 	for _, s := range d.given {
 		name = strings.ReplaceAll(name, s.value, "x") // as other values in paths
 	}
-	name = strings.Trim(notInName.ReplaceAllString(name, "-"), "-.")
+	name = strings.Trim(notInName().ReplaceAllString(name, "-"), "-.")
 	if len(name) > longest {
 		name = name[:longest]
 	}
@@ -401,7 +401,7 @@ func (d *draft) knownHost(raw string) string {
 	if at := strings.IndexAny(raw[start:], "/?#"); at >= 0 {
 		end = start + at
 	}
-	return oneMark.ReplaceAllStringFunc(raw[:end], func(m string) string {
+	return oneMark().ReplaceAllStringFunc(raw[:end], func(m string) string {
 		i, err := strconv.Atoi(m[len(markBegin) : len(m)-len(markEnd)])
 		if err != nil || i >= len(d.marks) || d.variables[d.marks[i]].known == "" {
 			return m
@@ -438,7 +438,7 @@ func encodePath(path, form string, isEncoded func(c byte) bool) string {
 	var b strings.Builder
 	for i := 0; i < len(path); {
 		if strings.HasPrefix(path[i:], markBegin) { // only there, since long paths would take long otherwise
-			if m := oneMark.FindStringIndex(path[i:]); m != nil && m[0] == 0 {
+			if m := oneMark().FindStringIndex(path[i:]); m != nil && m[0] == 0 {
 				b.WriteString(path[i : i+m[1]])
 				i += m[1]
 				continue

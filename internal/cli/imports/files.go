@@ -93,7 +93,7 @@ func (d *draft) file(line int, name string, content []byte) string {
 // fileName is what a file is called next to the experiment.
 func (d *draft) fileName(name string) string {
 	stem := strings.TrimSuffix(filepath.Base(d.source.Out), filepath.Ext(d.source.Out))
-	return stem + "-" + notInName.ReplaceAllString(name, "-")
+	return stem + "-" + notInName().ReplaceAllString(name, "-")
 }
 
 // relative returns the path, as a plan has it, of a file that the imported one names. It is empty if the file may not be

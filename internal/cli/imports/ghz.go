@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/results/mask"
 )
@@ -88,7 +88,7 @@ const ghzCarried = ` host proto protoset call import-paths data data-file binary
 	keepalive name `
 
 // ghzCall matches what a call is named.
-var ghzCall = regexp.MustCompile(`^\w+(?:\.\w+)*[./]\w+$`)
+var ghzCall = lazyregexp.New(`^\w+(?:\.\w+)*[./]\w+$`)
 
 // readGHZ reads a file of settings of ghz, in JSON or TOML.
 func readGHZ(d *draft, src []byte) error {
@@ -123,7 +123,7 @@ func (d *draft) ghz(settings, src []byte) error {
 	if err := json.Unmarshal(settings, &c); err != nil {
 		return err
 	}
-	if !ghzCall.MatchString(c.Call) {
+	if !ghzCall().MatchString(c.Call) {
 		return fmt.Errorf("line %d: %q is no call; such as package.Service/Method", max(1, lineOfKey(src, "call", 0)), c.Call)
 	}
 	line := func(name string) int { return lineOfKey(src, name, 0) }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/internal/lazyregexp"
 	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
@@ -32,8 +33,8 @@ const (
 type Format struct {
 	Name  string
 	About string
-	most  int            // bytes of a file that is read
-	form  *regexp.Regexp // what the beginning of such a file has, and that of no other format
+	most  int                   // bytes of a file that is read
+	form  func() *regexp.Regexp // what the beginning of such a file has, and that of no other format
 	read  func(d *draft, src []byte) error
 }
 
@@ -56,17 +57,17 @@ func Formats() []Format {
 
 // The forms of the formats.
 var (
-	shellForm   = regexp.MustCompile(`(?m)^\s*curl\s`)
-	ghzForm     = regexp.MustCompile(`(?m)(?:^|[{,])\s*"?call"?\s*[:=]\s*"[\w.]+[./]\w+"`)
-	harForm     = regexp.MustCompile(`\A\s*\{\s*"log"\s*:\s*\{`)
-	jmeterForm  = regexp.MustCompile(`<jmeterTestPlan\b`)
-	k6Form      = regexp.MustCompile(`from\s*['"]k6(?:/[\w/]+)?['"]`)
-	locustForm  = regexp.MustCompile(`(?m)^\s*(?:from\s+locust\S*\s+import|import\s+locust)\b`)
-	logForm     = regexp.MustCompile(`\A\S+ \S+ [^\n]*?\[[^\]\n]+\] "[A-Z]+ `)
-	openAPIForm = regexp.MustCompile(`(?:\A|[\s{,])["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]\.`)
-	postmanForm = regexp.MustCompile(`"schema"\s*:\s*"https://schema\.(?:get)?postman\.com/`)
-	protoForm   = regexp.MustCompile(`(?m)^\s*(?:syntax|edition)\s*=\s*"`)
-	targetForm  = regexp.MustCompile(`\A(?:\s*#.*\n)*\s*(?:[A-Z]+[ \t]+https?://|\{"(?:method|url|body|header)"\s*:)`)
+	shellForm   = lazyregexp.New(`(?m)^\s*curl\s`)
+	ghzForm     = lazyregexp.New(`(?m)(?:^|[{,])\s*"?call"?\s*[:=]\s*"[\w.]+[./]\w+"`)
+	harForm     = lazyregexp.New(`\A\s*\{\s*"log"\s*:\s*\{`)
+	jmeterForm  = lazyregexp.New(`<jmeterTestPlan\b`)
+	k6Form      = lazyregexp.New(`from\s*['"]k6(?:/[\w/]+)?['"]`)
+	locustForm  = lazyregexp.New(`(?m)^\s*(?:from\s+locust\S*\s+import|import\s+locust)\b`)
+	logForm     = lazyregexp.New(`\A\S+ \S+ [^\n]*?\[[^\]\n]+\] "[A-Z]+ `)
+	openAPIForm = lazyregexp.New(`(?:\A|[\s{,])["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]\.`)
+	postmanForm = lazyregexp.New(`"schema"\s*:\s*"https://schema\.(?:get)?postman\.com/`)
+	protoForm   = lazyregexp.New(`(?m)^\s*(?:syntax|edition)\s*=\s*"`)
+	targetForm  = lazyregexp.New(`\A(?:\s*#.*\n)*\s*(?:[A-Z]+[ \t]+https?://|\{"(?:method|url|body|header)"\s*:)`)
 )
 
 // An OtherFormatError is about a file that has the form of another format.
@@ -85,7 +86,7 @@ func explain(format string, src []byte, err error) error {
 	const beginning = 64 << 10
 	other := ""
 	for _, f := range Formats() {
-		if !f.form.Match(src[:min(len(src), beginning)]) {
+		if !f.form().Match(src[:min(len(src), beginning)]) {
 			continue
 		}
 		if f.Name == format {
@@ -197,7 +198,7 @@ func lineAt(src []byte, offset int64) int {
 
 // newDraft returns a draft of an experiment with one round, and a load without a warm-up, as other tools have it.
 func newDraft(s Source) *draft {
-	name := notInName.ReplaceAllString(strings.TrimSuffix(filepath.Base(s.File), filepath.Ext(s.File)), "-")
+	name := notInName().ReplaceAllString(strings.TrimSuffix(filepath.Base(s.File), filepath.Ext(s.File)), "-")
 	d := &draft{source: s, e: plan.New(strings.Trim(name, "-."), plan.HTTP), scenario: &plan.Scenario{}}
 	if d.e.Name == "" {
 		d.e.Name = s.Format

@@ -80,7 +80,7 @@ func TestOtherFormats(t *testing.T) {
 		for _, golden := range goldens {
 			path := strings.TrimSuffix(golden, ".golden")
 			src, err := os.ReadFile(path)
-			if err != nil || !of.form.Match(src) {
+			if err != nil || !of.form().Match(src) {
 				t.Errorf("%s has not the form of its format, %v", path, err)
 			}
 		}

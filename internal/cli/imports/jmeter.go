@@ -17,6 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -311,7 +312,7 @@ func (j *jmeter) rows(e *element) {
 	for i, c := range columns {
 		c = strings.Trim(strings.TrimSpace(c), `"`)
 		expression := c
-		if !isWord.MatchString(c) {
+		if !isWord().MatchString(c) {
 			expression = fmt.Sprintf("column(%q)", c)
 		}
 		if j.columns[c] != "" {
@@ -333,7 +334,7 @@ const maxFeeds = 16
 
 // expressions returns those for which the marks in a text stand.
 func (j *jmeter) expressions(text string) (all []string) {
-	for _, m := range oneMark.FindAllStringSubmatch(text, -1) {
+	for _, m := range oneMark().FindAllStringSubmatch(text, -1) {
 		if i, err := strconv.Atoi(m[1]); err == nil && i < len(j.d.marks) {
 			all = append(all, j.d.marks[i])
 		}
@@ -494,7 +495,7 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 	}
 	threads := min(max(number("ThreadGroup.num_threads", 1), 1), 1_000_000)
 	if grouped {
-		name := strings.Trim(notInName.ReplaceAllString(e.title(), "-"), "-.")
+		name := strings.Trim(notInName().ReplaceAllString(e.title(), "-"), "-.")
 		taken := func(f plan.Flow) bool { return f.Name == name }
 		for slices.ContainsFunc(d.scenario.Flows, taken) || name == "" {
 			name += "2"
@@ -568,7 +569,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 				a.Equals = &text
 			}
 		}
-		if e.prop("INVERT") == "true" || !singular.MatchString(a.JSON) {
+		if e.prop("INVERT") == "true" || !singular().MatchString(a.JSON) {
 			d.leave(e.line, e.title(), "an assertion is about one value that is there", "assert of a step has paths such as $.items[0].id")
 			return
 		}
@@ -578,7 +579,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 		switch template := e.prop("RegexExtractor.template"); {
 		case template == "$0$": // all that matches
 			x.Pattern, x.Group = "("+x.Pattern+")", 1
-		case oneGroup.MatchString(template):
+		case oneGroup().MatchString(template):
 			if x.Group, _ = strconv.Atoi(strings.Trim(template, "$")); x.Group == 1 { // which has digits alone
 				x.Group = 0
 			}
@@ -610,7 +611,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 			return ""
 		}
 		for i, name := range names {
-			if i >= len(paths) || !singular.MatchString(strings.TrimSpace(paths[i])) {
+			if i >= len(paths) || !singular().MatchString(strings.TrimSpace(paths[i])) {
 				d.leave(e.line, e.title()+": "+name, "the path may select several values", "extract of a step has paths such as $.items[0].id")
 				continue
 			}
@@ -624,7 +625,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 }
 
 // oneGroup matches the templates of one group.
-var oneGroup = regexp.MustCompile(`^\$\d{1,3}\$$`)
+var oneGroup = lazyregexp.New(`^\$\d{1,3}\$$`)
 
 // extract gives a variable of JMeter a value of a response: the first match.
 func (j *jmeter) extract(e *element, step *plan.Step, name, otherwise, match string, x plan.Extraction) {
@@ -646,10 +647,10 @@ func (j *jmeter) extract(e *element, step *plan.Step, name, otherwise, match str
 }
 
 // singular matches paths that select one value.
-var singular = regexp.MustCompile(`^\$(?:\.\w+|\[\d+\]|\['[^'\\]+'\])+$`)
+var singular = lazyregexp.New(`^\$(?:\.\w+|\[\d+\]|\['[^'\\]+'\])+$`)
 
 // oneStatus matches a status, or those that begin with a digit.
-var oneStatus = regexp.MustCompile(`^[1-5](?:\d\d|xx)$`)
+var oneStatus = lazyregexp.New(`^[1-5](?:\d\d|xx)$`)
 
 // The bits of a ResponseAssertion's type.
 const (
@@ -692,7 +693,7 @@ func (j *jmeter) assertion(e *element, step *plan.Step) {
 			}
 			texts[i] = text
 		}
-		if slices.ContainsFunc(texts, func(text string) bool { return !oneStatus.MatchString(text) }) || len(texts) == 0 || len(texts) > 1 && kind&jmeterOr == 0 {
+		if slices.ContainsFunc(texts, func(text string) bool { return !oneStatus().MatchString(text) }) || len(texts) == 0 || len(texts) > 1 && kind&jmeterOr == 0 {
 			d.leave(e.line, e.title(), "a status is not a number", "status of a step names the expected ones, such as 2xx")
 			return
 		}

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -121,7 +121,7 @@ func (s *jmeterSampler) headers() {
 			case lower == "connection":
 				s.leave("dyno decides on its connections itself: the header field Connection is not sent", "load.requests_per_connection closes connections")
 			default:
-				if strings.ContainsFunc(oneMark.ReplaceAllLiteralString(value, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
+				if strings.ContainsFunc(oneMark().ReplaceAllLiteralString(value, ""), func(r rune) bool { return r >= utf8.RuneSelf }) {
 					s.leave("JMeter sends "+name+" in ISO-8859-1, and dyno in UTF-8", "")
 				}
 				if hasHeader(all, name) {
@@ -189,7 +189,7 @@ func (s *jmeterSampler) url() {
 	path = strings.ReplaceAll(path, " ", "%20")
 	before, query, asks := strings.Cut(path, "?")
 	if strings.Contains(before, "//") {
-		if before = slashes.ReplaceAllLiteralString(before, "/"); strings.ContainsFunc(before, func(r rune) bool { return r == '%' || r >= utf8.RuneSelf }) {
+		if before = slashes().ReplaceAllLiteralString(before, "/"); strings.ContainsFunc(before, func(r rune) bool { return r == '%' || r >= utf8.RuneSelf }) {
 			s.leave("JMeter decodes a path with //, and encodes it again in its own way", "take the second slash out")
 		}
 		if path = before; asks {
@@ -247,12 +247,12 @@ func (s *jmeterSampler) form(text string) string {
 }
 
 // slashes matches empty segments of a path.
-var slashes = regexp.MustCompile(`//+`)
+var slashes = lazyregexp.New(`//+`)
 
 // pieces divides a text into marks and what is between them.
 func pieces(text string) (all []string) {
 	for text != "" {
-		at := oneMark.FindStringIndex(text)
+		at := oneMark().FindStringIndex(text)
 		if at == nil {
 			return append(all, text)
 		}

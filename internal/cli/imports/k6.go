@@ -11,7 +11,6 @@ import (
 	"mime/multipart"
 	"net/textproto"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/grafana/sobek"
 
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -168,7 +168,7 @@ func (d *draft) k6Steps(events, like []k6Event, once bool) {
 		}
 		r, err := e.request(d)
 		if err != nil {
-			d.leave(e.Line, e.Method+" "+oneMark.ReplaceAllString(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")
+			d.leave(e.Line, e.Method+" "+oneMark().ReplaceAllString(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")
 			continue
 		}
 		step := d.add(r)
@@ -198,7 +198,7 @@ func (d *draft) k6Undefined(events []k6Event, missing []k6Missing) {
 		for _, f := range slices.Concat(e.Headers, e.Form) {
 			all += " " + f.Value
 		}
-		if m := noValue.FindString(all); m != "" {
+		if m := noValue().FindString(all); m != "" {
 			if count++; count == 1 {
 				first, found = e, m
 			}
@@ -207,14 +207,14 @@ func (d *draft) k6Undefined(events []k6Event, missing []k6Missing) {
 	if count == 0 {
 		return
 	}
-	d.leave(first.Line, first.Method+" "+oneMark.ReplaceAllString(first.URL, "…"), fmt.Sprintf("%s is sent in place of a value that the script does not have here; requests that do so: %d", found, count), "")
+	d.leave(first.Line, first.Method+" "+oneMark().ReplaceAllString(first.URL, "…"), fmt.Sprintf("%s is sent in place of a value that the script does not have here; requests that do so: %d", found, count), "")
 	for _, m := range missing {
 		d.leave(m.Line, "__ENV."+m.Name, "the environment has no such variable", "run dyno import with the variables that k6 run -e has")
 	}
 }
 
 // noValue matches what JavaScript writes for a value that is none, or has no text.
-var noValue = regexp.MustCompile(`\bundefined\b|\[object Object\]|\bNaN\b`)
+var noValue = lazyregexp.New(`\bundefined\b|\[object Object\]|\bNaN\b`)
 
 // varies tells whether two requests send something else.
 func varies(a, b *k6Event) bool {
@@ -253,7 +253,7 @@ func (e *k6Event) request(d *draft) (request, error) {
 		path, _, _ := strings.Cut(e.URL, "?")
 		_, path, _ = strings.Cut(path, "://")
 		if at := strings.IndexByte(path, '/'); at >= 0 {
-			r.name = e.Group + "-" + e.Method + oneMark.ReplaceAllString(path[at:], "x")
+			r.name = e.Group + "-" + e.Method + oneMark().ReplaceAllString(path[at:], "x")
 		}
 	}
 	for _, h := range e.Headers {
@@ -279,8 +279,8 @@ func (e *k6Event) request(d *draft) (request, error) {
 
 // inForm puts expressions that are encoded for a form in the place of marks that were encoded.
 func (d *draft) inForm(text string) string {
-	return encodedMark.ReplaceAllStringFunc(text, func(m string) string {
-		i, err := strconv.Atoi(encodedMark.FindStringSubmatch(m)[1])
+	return encodedMark().ReplaceAllStringFunc(text, func(m string) string {
+		i, err := strconv.Atoi(encodedMark().FindStringSubmatch(m)[1])
 		if err != nil || i >= len(d.marks) {
 			return m
 		}
@@ -296,7 +296,7 @@ func (d *draft) inForm(text string) string {
 func (d *draft) goURL(r *request, raw string) (string, error) {
 	marks := []string{}
 	const place = "dynoMark"
-	plain := oneMark.ReplaceAllStringFunc(raw, func(m string) string {
+	plain := oneMark().ReplaceAllStringFunc(raw, func(m string) string {
 		marks = append(marks, m)
 		return fmt.Sprintf("%s%dx", place, len(marks)-1)
 	})
@@ -457,7 +457,7 @@ func lineOfKey(src []byte, word string, from int) int {
 }
 
 // isWord matches names that are words.
-var isWord = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+var isWord = lazyregexp.New(`^[A-Za-z_]\w*$`)
 
 // number notes that an expression stands for a number.
 func (d *draft) number(expression string) {
@@ -467,12 +467,12 @@ func (d *draft) number(expression string) {
 	d.numbers[expression] = true
 }
 
-var wholeMark = regexp.MustCompile(`"` + markBegin + `(\d+)` + markEnd + `"`)
+var wholeMark = lazyregexp.New(`"` + markBegin + `(\d+)` + markEnd + `"`)
 
 // unquoteNumbers takes the quotes off marks that stand for numbers in JSON.
 func (d *draft) unquoteNumbers(text string) string {
-	return wholeMark.ReplaceAllStringFunc(text, func(m string) string {
-		i, err := strconv.Atoi(wholeMark.FindStringSubmatch(m)[1])
+	return wholeMark().ReplaceAllStringFunc(text, func(m string) string {
+		i, err := strconv.Atoi(wholeMark().FindStringSubmatch(m)[1])
 		if err != nil || i >= len(d.marks) || !d.numbers[d.marks[i]] {
 			return m
 		}

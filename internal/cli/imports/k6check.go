@@ -6,36 +6,37 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
 // The functions that check responses, as they are usually written: one condition, or several joined by &&.
 var (
-	arrow    = regexp.MustCompile(`(?s)^\(?\s*(\w+)\s*\)?\s*=>\s*(.*)$`)
-	returned = regexp.MustCompile(`(?s)^(?:function\s*\w*\s*\(\s*(\w+)\s*\)|\(?\s*(\w+)\s*\)?\s*=>)\s*\{\s*return\s+(.*?);?\s*\}$`)
+	arrow    = lazyregexp.New(`(?s)^\(?\s*(\w+)\s*\)?\s*=>\s*(.*)$`)
+	returned = lazyregexp.New(`(?s)^(?:function\s*\w*\s*\(\s*(\w+)\s*\)|\(?\s*(\w+)\s*\)?\s*=>)\s*\{\s*return\s+(.*?);?\s*\}$`)
 
-	checkStatus  = regexp.MustCompile(`^R\.status\s*===?\s*(\d{3})$`)
-	checkBelow   = regexp.MustCompile(`^R\.status\s*(<=?)\s*(\d{3})$`)
-	checkFrom    = regexp.MustCompile(`^R\.status\s*>=\s*(\d{3})$`)
-	checkIn      = regexp.MustCompile(`^\[([\d,\s]+)\]\.includes\(R\.status\)$`)
-	checkBody    = regexp.MustCompile(`^R\.body\.(?:includes|indexOf)\((?:"([^"\\]*)"|'([^'\\]*)')\)(?:\s*(?:!==?\s*-1|>\s*-1|>=\s*0))?$`)
-	checkEquals  = regexp.MustCompile(`^R\.body\s*===?\s*(?:"([^"\\]*)"|'([^'\\]*)')$`)
-	checkLength  = regexp.MustCompile(`^R\.body(?:\.length\s*>\s*0|\s*!==?\s*(?:''|""|null))?$`)
-	checkJSON    = regexp.MustCompile(`^(?:R\.json\((?:"([\w.]+)"|'([\w.]+)')\)|(?:R\.json\(\)|JSON\.parse\(R\.body\))((?:\.\w+|\[\d+\])+))\s*(?:(===?|!==?)\s*(?:"([^"\\]*)"|'([^'\\]*)'|(-?\d+(?:\.\d+)?|true|false|null|undefined)))?$`)
-	checkHeader  = regexp.MustCompile(`^R\.headers(?:\[(?:"([\w-]+)"|'([\w-]+)')\]|\.(\w+))\s*(?:===?\s*(?:"([^"\\]*)"|'([^'\\]*)')|\.includes\((?:"([^"\\]*)"|'([^'\\]*)')\))?(?:\s*!==?\s*(?:undefined|null|''))?$`)
-	checkTime    = regexp.MustCompile(`^R\.timings\.`)
-	splitChecks  = regexp.MustCompile(`\s*&&\s*`)
-	indexInPath  = regexp.MustCompile(`\.(\d+)(\.|$)`)
-	outerParens  = regexp.MustCompile(`^\((.*)\)$`)
+	checkStatus  = lazyregexp.New(`^R\.status\s*===?\s*(\d{3})$`)
+	checkBelow   = lazyregexp.New(`^R\.status\s*(<=?)\s*(\d{3})$`)
+	checkFrom    = lazyregexp.New(`^R\.status\s*>=\s*(\d{3})$`)
+	checkIn      = lazyregexp.New(`^\[([\d,\s]+)\]\.includes\(R\.status\)$`)
+	checkBody    = lazyregexp.New(`^R\.body\.(?:includes|indexOf)\((?:"([^"\\]*)"|'([^'\\]*)')\)(?:\s*(?:!==?\s*-1|>\s*-1|>=\s*0))?$`)
+	checkEquals  = lazyregexp.New(`^R\.body\s*===?\s*(?:"([^"\\]*)"|'([^'\\]*)')$`)
+	checkLength  = lazyregexp.New(`^R\.body(?:\.length\s*>\s*0|\s*!==?\s*(?:''|""|null))?$`)
+	checkJSON    = lazyregexp.New(`^(?:R\.json\((?:"([\w.]+)"|'([\w.]+)')\)|(?:R\.json\(\)|JSON\.parse\(R\.body\))((?:\.\w+|\[\d+\])+))\s*(?:(===?|!==?)\s*(?:"([^"\\]*)"|'([^'\\]*)'|(-?\d+(?:\.\d+)?|true|false|null|undefined)))?$`)
+	checkHeader  = lazyregexp.New(`^R\.headers(?:\[(?:"([\w-]+)"|'([\w-]+)')\]|\.(\w+))\s*(?:===?\s*(?:"([^"\\]*)"|'([^'\\]*)')|\.includes\((?:"([^"\\]*)"|'([^'\\]*)')\))?(?:\s*!==?\s*(?:undefined|null|''))?$`)
+	checkTime    = lazyregexp.New(`^R\.timings\.`)
+	splitChecks  = lazyregexp.New(`\s*&&\s*`)
+	indexInPath  = lazyregexp.New(`\.(\d+)(\.|$)`)
+	outerParens  = lazyregexp.New(`^\((.*)\)$`)
 	optionalDots = strings.NewReplacer("?.[", "[", "?.", ".")
 )
 
 // k6Check makes expectations of a step of a function that checks a response.
 func (d *draft) k6Check(step *plan.Step, line int, name, source string) {
 	parameter, body := "", ""
-	if m := returned.FindStringSubmatch(source); m != nil {
+	if m := returned().FindStringSubmatch(source); m != nil {
 		parameter, body = m[1]+m[2], m[3]
-	} else if m := arrow.FindStringSubmatch(source); m != nil {
+	} else if m := arrow().FindStringSubmatch(source); m != nil {
 		parameter, body = m[1], m[2]
 	}
 	left := func(why, hint string) { d.leave(line, "check "+name+": "+source, why, hint) }
@@ -44,12 +45,12 @@ func (d *draft) k6Check(step *plan.Step, line int, name, source string) {
 		return
 	}
 	body = regexp.MustCompile(`\b`+parameter+`\b`).ReplaceAllString(optionalDots.Replace(strings.TrimSpace(body)), "R")
-	for _, condition := range splitChecks.Split(body, -1) {
-		if m := outerParens.FindStringSubmatch(condition); m != nil {
+	for _, condition := range splitChecks().Split(body, -1) {
+		if m := outerParens().FindStringSubmatch(condition); m != nil {
 			condition = m[1]
 		}
 		if strings.Contains(condition, "||") || !expect(step, strings.TrimSpace(condition)) {
-			if checkTime.MatchString(condition) {
+			if checkTime().MatchString(condition) {
 				left("a time is no matter of one response", "a threshold is, such as 'response.p95{step="+step.Name+"} < 500ms'")
 			} else {
 				left("dyno does not understand the function", "assert and status of a step say what is expected")
@@ -60,7 +61,7 @@ func (d *draft) k6Check(step *plan.Step, line int, name, source string) {
 
 // expect gives a step an expectation, if it understands the condition.
 func expect(step *plan.Step, condition string) bool {
-	find := func(r *regexp.Regexp) []string { return r.FindStringSubmatch(condition) }
+	find := func(r func() *regexp.Regexp) []string { return r().FindStringSubmatch(condition) }
 	add := func(a plan.Assertion) bool {
 		step.Assert = append(step.Assert, a)
 		return true
@@ -97,7 +98,7 @@ func expect(step *plan.Step, condition string) bool {
 	if m := find(checkJSON); m != nil {
 		path := "$" + m[3]
 		if m[1]+m[2] != "" {
-			path = "$." + indexInPath.ReplaceAllString(m[1]+m[2], "[$1]$2")
+			path = "$." + indexInPath().ReplaceAllString(m[1]+m[2], "[$1]$2")
 		}
 		text := m[5] + m[6] + m[7]
 		switch isNone := m[7] == "null" || m[7] == "undefined" || text == ""; {

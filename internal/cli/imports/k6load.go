@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -76,7 +76,7 @@ func (t *k6Time) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &s); err != nil || s == "" {
 		return err
 	}
-	if m := inDays.FindStringSubmatch(s); m != nil { // which Go's durations do not have
+	if m := inDays().FindStringSubmatch(s); m != nil { // which Go's durations do not have
 		days, _ := strconv.Atoi(m[1])
 		s = fmt.Sprintf("%dh%s", days*24, m[2])
 		if m[2] == "" {
@@ -91,7 +91,7 @@ func (t *k6Time) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-var inDays = regexp.MustCompile(`^(\d{1,3})d(.*)$`)
+var inDays = lazyregexp.New(`^(\d{1,3})d(.*)$`)
 
 // k6Known are the options that are carried over, or that only change what k6 prints or keeps.
 const k6Known = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
@@ -165,7 +165,7 @@ func readOptions(d *draft, text json.RawMessage) (*k6Options, error) {
 		return nil, fmt.Errorf("line %d: scenarios: %w", lineOfKey(d.src, "scenarios", 0), err)
 	}
 	for _, name := range keysOf(all.Scenarios) {
-		s := k6Scenario{name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-"), number: len(o.scenarios), line: lineOfKey(d.src, name, 0), text: each[name]}
+		s := k6Scenario{name: strings.Trim(notInName().ReplaceAllString(name, "-"), "-"), number: len(o.scenarios), line: lineOfKey(d.src, name, 0), text: each[name]}
 		if err := json.Unmarshal(s.text, &s); err != nil {
 			return nil, fmt.Errorf("line %d: %w", s.line, err)
 		}
@@ -312,8 +312,8 @@ func (d *draft) k6Window(window time.Duration) {
 }
 
 var (
-	thresholdText = regexp.MustCompile(`^\s*(p\((\d+(?:\.\d+)?)\)|avg|med|min|max|rate|count|value)\s*(<=?|>=?|===?|!=)\s*(\d+(?:\.\d+)?)\s*$`)
-	thresholdOf   = regexp.MustCompile(`^(\w+)(?:\{\s*(\w+)\s*:\s*([^{}]*)\})?$`)
+	thresholdText = lazyregexp.New(`^\s*(p\((\d+(?:\.\d+)?)\)|avg|med|min|max|rate|count|value)\s*(<=?|>=?|===?|!=)\s*(\d+(?:\.\d+)?)\s*$`)
+	thresholdOf   = lazyregexp.New(`^(\w+)(?:\{\s*(\w+)\s*:\s*([^{}]*)\})?$`)
 )
 
 // k6Thresholds carries over conditions on metrics.
@@ -342,7 +342,7 @@ func (d *draft) k6Thresholds(all map[string][]json.RawMessage, line int) {
 
 // threshold returns a condition in terms of dyno's metrics. Times of k6's requests run from their sending.
 func (d *draft) threshold(metric, text string) (string, error) {
-	m, of := thresholdText.FindStringSubmatch(text), thresholdOf.FindStringSubmatch(metric)
+	m, of := thresholdText().FindStringSubmatch(text), thresholdOf().FindStringSubmatch(metric)
 	if m == nil || of == nil {
 		return "", errors.New("dyno does not understand the condition")
 	}
@@ -354,7 +354,7 @@ func (d *draft) threshold(metric, text string) (string, error) {
 			return "", errors.New("times of failed requests are not kept")
 		}
 	case "name":
-		step := strings.Trim(notInName.ReplaceAllString(of[3], "-"), "-.")
+		step := strings.Trim(notInName().ReplaceAllString(of[3], "-"), "-.")
 		known := false
 		d.scenario.EachStep(func(_ string, st *plan.Step) { known = known || st.Name == step })
 		if !known {

@@ -193,7 +193,7 @@ func (r *k6Run) leave(what, why, hint string) {
 // column returns the mark of a column of a SharedArray.
 func (r *k6Run) column(table, name string, isNumber bool) string {
 	variable := variableName(table) + "." + name
-	if !isWord.MatchString(name) {
+	if !isWord().MatchString(name) {
 		variable = fmt.Sprintf("column(%q)", name)
 	}
 	if isNumber {

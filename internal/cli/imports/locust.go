@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	process "dyno/host/child"
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -105,7 +105,7 @@ func readLocust(d *draft, src []byte) error {
 	}
 	l := &locust{d, f.Expressions}
 	for _, i := range f.Items {
-		d.leave(i.Line, locustMark.ReplaceAllString(i.What, "…"), i.Why, i.Hint)
+		d.leave(i.Line, locustMark().ReplaceAllString(i.What, "…"), i.Why, i.Hint)
 	}
 	d.form = "formencode"
 	d.scenario.Cookies = true // as requests.Session keeps them
@@ -155,7 +155,7 @@ func (l *locust) user(u *locustUser, inFlows bool) {
 	d := l.d
 	flow := func(name string, weight float64) {
 		if inFlows {
-			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: strings.Trim(notInName.ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
+			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: strings.Trim(notInName().ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
 			d.flow = len(d.scenario.Flows)
 		}
 	}
@@ -206,7 +206,7 @@ func (d *draft) dropEmpty() {
 }
 
 // locustMark matches marks of locust.py, which are numbers of expressions.
-var locustMark = regexp.MustCompile("\ue002(\\d+)\ue003")
+var locustMark = lazyregexp.New("\ue002(\\d+)\ue003")
 
 // expression returns what a mark stands for.
 func (l *locust) expression(number string) locustExpression {
@@ -218,8 +218,8 @@ func (l *locust) expression(number string) locustExpression {
 
 // text puts the draft's marks in the place of locust.py's.
 func (l *locust) text(line int, text string) string {
-	return locustMark.ReplaceAllStringFunc(text, func(m string) string {
-		expression := l.expression(locustMark.FindStringSubmatch(m)[1]).Text
+	return locustMark().ReplaceAllStringFunc(text, func(m string) string {
+		expression := l.expression(locustMark().FindStringSubmatch(m)[1]).Text
 		if name, isUnknown := strings.CutPrefix(expression, "?"); isUnknown {
 			return l.d.variable(line, name, "", "")
 		}

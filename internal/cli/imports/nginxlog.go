@@ -8,16 +8,16 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
 // logLine is a line of an access log: its time, the request and the status.
-var logLine = regexp.MustCompile(`^\S+ \S+ .*?\[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3})(?: |$)`)
+var logLine = lazyregexp.New(`^\S+ \S+ .*?\[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3})(?: |$)`)
 
 // Bounds of what an access log becomes.
 const (
@@ -66,7 +66,7 @@ func logged(text string) (method, path string) {
 	if at := strings.LastIndex(path, " HTTP/"); at >= 0 {
 		path = path[:at]
 	}
-	return method, escapedInLog.ReplaceAllStringFunc(path, func(escaped string) string {
+	return method, escapedInLog().ReplaceAllStringFunc(path, func(escaped string) string {
 		switch escaped[1] {
 		case 'x':
 			b, err := hex.DecodeString(escaped[2:])
@@ -86,7 +86,7 @@ func logged(text string) (method, path string) {
 }
 
 // escapedInLog is what stands in a log for a character: of nginx \x22, of Apache \" and the like, too.
-var escapedInLog = regexp.MustCompile(`\\(?:x[0-9A-Fa-f]{2}|[ntr"\\])`)
+var escapedInLog = lazyregexp.New(`\\(?:x[0-9A-Fa-f]{2}|[ntr"\\])`)
 
 // readLog reads an access log: a mix of requests by their frequency, at the mean rate of the log.
 func readLog(d *draft, src []byte) error {
@@ -101,7 +101,7 @@ func readLog(d *draft, src []byte) error {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		m := logLine.FindSubmatch(line)
+		m := logLine().FindSubmatch(line)
 		if m == nil {
 			if unread++; unread <= maxShown {
 				d.leave(number, string(line), "this is no line of a log in the combined format", "log_format combined is nginx's default")

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	paths "path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
@@ -83,7 +83,7 @@ func readOpenAPI(d *draft, src []byte) error {
 
 // escapes are those of JSON that the parser of YAML lacks: two that stand for one character, and that of a slash. An escaped
 // backslash begins none.
-var escapes = regexp.MustCompile(`\\(?:\\|/|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
+var escapes = lazyregexp.New(`\\(?:\\|/|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
 
 // inYAML returns a text that a parser of YAML can read, of one in JSON or YAML.
 func inYAML(src []byte) []byte {
@@ -91,7 +91,7 @@ func inYAML(src []byte) []byte {
 	if !strings.HasPrefix(strings.TrimSpace(string(src)), "{") {
 		return src
 	}
-	return escapes.ReplaceAllFunc(src, func(pair []byte) []byte {
+	return escapes().ReplaceAllFunc(src, func(pair []byte) []byte {
 		if string(pair) == `\/` {
 			return []byte("/")
 		}
@@ -402,7 +402,7 @@ func (o *document) server(item, operation *yaml.Node) string {
 }
 
 // inPath are the parameters that stand in a path.
-var inPath = regexp.MustCompile(`\{([^{}]+)\}`)
+var inPath = lazyregexp.New(`\{([^{}]+)\}`)
 
 // operation adds the request of an operation.
 func (o *document) operation(path string, key entry, item, operation *yaml.Node) {
@@ -451,7 +451,7 @@ func (o *document) operation(path string, key entry, item, operation *yaml.Node)
 			cookies = append(cookies, o.pairs(s, name, value)...)
 		}
 	}
-	path = inPath.ReplaceAllStringFunc(path, func(m string) string {
+	path = inPath().ReplaceAllStringFunc(path, func(m string) string {
 		name := m[1 : len(m)-1]
 		if value, is := values[name]; is {
 			return value

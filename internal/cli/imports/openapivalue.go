@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"dyno/internal/lazyregexp"
 )
 
 // An object is what JSON calls so, with its members in their order.
@@ -76,9 +78,9 @@ func inJSON(value any) []byte {
 
 // The forms of scalars that YAML 1.2 has for other things than texts (section 10.3.2).
 var (
-	yamlInteger = regexp.MustCompile(`^([-+]?)0*(\d+)$`)
-	yamlFloat   = regexp.MustCompile(`^([-+]?)0*(\d*)(?:\.(\d*))?([eE][-+]?\d+)?$`)
-	yamlOther   = regexp.MustCompile(`^0(?:o[0-7]+|x[0-9a-fA-F]+)$`)
+	yamlInteger = lazyregexp.New(`^([-+]?)0*(\d+)$`)
+	yamlFloat   = lazyregexp.New(`^([-+]?)0*(\d*)(?:\.(\d*))?([eE][-+]?\d+)?$`)
+	yamlOther   = lazyregexp.New(`^0(?:o[0-7]+|x[0-9a-fA-F]+)$`)
 )
 
 // scalar returns what a scalar says by YAML 1.2, in which yes and 1_000 are texts.
@@ -95,11 +97,11 @@ func scalar(n *yaml.Node) any {
 	case "false", "False", "FALSE":
 		return false
 	}
-	switch m := yamlFloat.FindStringSubmatch(text); {
+	switch m := yamlFloat().FindStringSubmatch(text); {
 	case json.Valid([]byte(text)) && strings.ContainsAny(text[:1], "-0123456789"):
 		return number(text)
-	case yamlInteger.MatchString(text):
-		m := yamlInteger.FindStringSubmatch(text)
+	case yamlInteger().MatchString(text):
+		m := yamlInteger().FindStringSubmatch(text)
 		return number(strings.TrimPrefix(m[1], "+") + m[2])
 	case m != nil && m[2]+m[3] != "":
 		whole, fraction := m[2], m[3]
@@ -110,7 +112,7 @@ func scalar(n *yaml.Node) any {
 			fraction = "." + fraction
 		}
 		return number(strings.TrimPrefix(m[1], "+") + whole + fraction + m[4])
-	case yamlOther.MatchString(text):
+	case yamlOther().MatchString(text):
 		if i, is := new(big.Int).SetString(text, 0); is {
 			return number(i.String())
 		}

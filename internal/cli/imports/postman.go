@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/load/scenario/template"
 )
@@ -192,7 +193,7 @@ func (p *postman) findAllSet(items []located[folder], depth int) {
 
 func (p *postman) findSet(events []postmanEvent) {
 	for _, e := range events {
-		for _, m := range anySet.FindAllStringSubmatch(strings.Join(e.lines(), "\n"), -1) {
+		for _, m := range anySet().FindAllStringSubmatch(strings.Join(e.lines(), "\n"), -1) {
 			p.set[m[1]] = true
 		}
 	}
@@ -223,15 +224,15 @@ func (p *postman) items(items []located[folder], auth *postmanAuth, behavior map
 }
 
 var (
-	postmanVariable = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
-	nestedVariable  = regexp.MustCompile(`\{\{[^{}]*\{\{`)
-	anySet          = regexp.MustCompile(`\.set\(\s*["'\x60]([^"'\x60]+)["'\x60]`)
+	postmanVariable = lazyregexp.New(`\{\{([^{}]*)\}\}`)
+	nestedVariable  = lazyregexp.New(`\{\{[^{}]*\{\{`)
+	anySet          = lazyregexp.New(`\.set\(\s*["'\x60]([^"'\x60]+)["'\x60]`)
 	// statusTest and bodyTest are the usual tests of a response.
-	statusTest   = regexp.MustCompile(`^pm\.response\.to\.have\.status\((\d{3})\);?$|^pm\.expect\(pm\.response\.code\)\.to\.(?:eql|equal|eq|be\.equal)\((\d{3})\);?$|^pm\.response\.to\.be\.ok;?$`)
-	bodyTest     = regexp.MustCompile(`^pm\.expect\(pm\.response\.text\(\)\)\.to\.(?:include|contain)\((?:"([^"\\]*)"|'([^'\\]*)')\);?$`)
-	testBegin    = regexp.MustCompile(`^pm\.test\(.*(?:function\s*\(\)|\(\)\s*=>)\s*\{$`)
-	setVariable  = regexp.MustCompile(`^pm\.(?:environment|collectionVariables|globals|variables)\.set\((?:"([^"\\]+)"|'([^'\\]+)'),\s*(?:pm\.response\.json\(\)|(\w+))((?:\.\w+|\[\d+\])*)\);?$`)
-	jsonVariable = regexp.MustCompile(`^(?:var|let|const)\s+(\w+)\s*=\s*(?:pm\.response\.json\(\)|JSON\.parse\(responseBody\));?$`)
+	statusTest   = lazyregexp.New(`^pm\.response\.to\.have\.status\((\d{3})\);?$|^pm\.expect\(pm\.response\.code\)\.to\.(?:eql|equal|eq|be\.equal)\((\d{3})\);?$|^pm\.response\.to\.be\.ok;?$`)
+	bodyTest     = lazyregexp.New(`^pm\.expect\(pm\.response\.text\(\)\)\.to\.(?:include|contain)\((?:"([^"\\]*)"|'([^'\\]*)')\);?$`)
+	testBegin    = lazyregexp.New(`^pm\.test\(.*(?:function\s*\(\)|\(\)\s*=>)\s*\{$`)
+	setVariable  = lazyregexp.New(`^pm\.(?:environment|collectionVariables|globals|variables)\.set\((?:"([^"\\]+)"|'([^'\\]+)'),\s*(?:pm\.response\.json\(\)|(\w+))((?:\.\w+|\[\d+\])*)\);?$`)
+	jsonVariable = lazyregexp.New(`^(?:var|let|const)\s+(\w+)\s*=\s*(?:pm\.response\.json\(\)|JSON\.parse\(responseBody\));?$`)
 )
 
 // dynamicVariables are Postman's own, as functions of templates.
@@ -244,25 +245,25 @@ var dynamicVariables = map[string]string{
 // The contexts in which variables stand. Of a URL and of JSON the values are part before they are encoded or read, and a
 // template would encode them otherwise: such values stand there as they are.
 var (
-	literalInURL    = regexp.MustCompile("[^!-~]|[\"#'<>?\\\\`]")
-	literalInJSON   = regexp.MustCompile(`["\\\x00-\x1f]`)
-	notASCII        = regexp.MustCompile(`[^\x00-\x7f]`)
-	literalInHeader = regexp.MustCompile(`[\r\n]|[^\x00-\x7f]`)
+	literalInURL    = lazyregexp.New("[^!-~]|[\"#'<>?\\\\`]")
+	literalInJSON   = lazyregexp.New(`["\\\x00-\x1f]`)
+	notASCII        = lazyregexp.New(`[^\x00-\x7f]`)
+	literalInHeader = lazyregexp.New(`[\r\n]|[^\x00-\x7f]`)
 )
 
 // text puts marks in the place of variables, as Postman replaces them: again and again, the innermost first. Literal
 // matches values that are put in as they are.
-func (p *postman) text(line int, text string, literal *regexp.Regexp) string {
+func (p *postman) text(line int, text string, literal func() *regexp.Regexp) string {
 	const passes = 20
 	whole, room := text, template.MaxText // bytes by which the text may grow
 	for range passes {
-		before, isNested := text, nestedVariable.MatchString(text)
-		text = postmanVariable.ReplaceAllStringFunc(text, func(m string) string {
+		before, isNested := text, nestedVariable().MatchString(text)
+		text = postmanVariable().ReplaceAllStringFunc(text, func(m string) string {
 			name := m[2 : len(m)-2]
 			value, known := p.values[name]
 			expression, dynamic := dynamicVariables[name]
 			switch {
-			case p.set[name], known && !isNested && !strings.Contains(value, "{{") && !literal.MatchString(value):
+			case p.set[name], known && !isNested && !strings.Contains(value, "{{") && !literal().MatchString(value):
 				return p.d.variable(line, name, value, value)
 			case known && room >= len(value):
 				room -= len(value)
@@ -280,7 +281,7 @@ func (p *postman) text(line int, text string, literal *regexp.Regexp) string {
 			break
 		}
 	}
-	return postmanVariable.ReplaceAllStringFunc(text, func(m string) string {
+	return postmanVariable().ReplaceAllStringFunc(text, func(m string) string {
 		name := m[2 : len(m)-2]
 		_, known := p.values[name]
 		switch {
@@ -315,7 +316,7 @@ func (p *postman) request(f *folder, auth *postmanAuth, behavior map[string]json
 	}
 	p.authorize(&out, auth)
 	for _, h := range out.headers {
-		if notASCII.MatchString(oneMark.ReplaceAllString(h.Value, "")) {
+		if notASCII().MatchString(oneMark().ReplaceAllString(h.Value, "")) {
 			p.d.leave(line, f.Name+": "+h.Name, "Postman sends the field in Latin-1, and dyno in UTF-8", "")
 		}
 	}
@@ -528,23 +529,23 @@ func (p *postman) tests(step *plan.Step, line int, lines []string) {
 	parsed := map[string]bool{} // variables that hold the response's JSON
 	for _, text := range lines {
 		text = strings.TrimSpace(text)
-		if m := statusTest.FindStringSubmatch(text); m != nil {
+		if m := statusTest().FindStringSubmatch(text); m != nil {
 			step.Status = cmp.Or(m[1], m[2], "200-299")
 			continue
 		}
-		if m := bodyTest.FindStringSubmatch(text); m != nil {
+		if m := bodyTest().FindStringSubmatch(text); m != nil {
 			step.Assert = append(step.Assert, plan.Assertion{Contains: plan.Quote(m[1] + m[2])})
 			continue
 		}
-		if m := jsonVariable.FindStringSubmatch(text); m != nil {
+		if m := jsonVariable().FindStringSubmatch(text); m != nil {
 			parsed[m[1]] = true
 			continue
 		}
-		if m := setVariable.FindStringSubmatch(text); m != nil && m[4] != "" && (m[3] == "" || parsed[m[3]]) {
+		if m := setVariable().FindStringSubmatch(text); m != nil && m[4] != "" && (m[3] == "" || parsed[m[3]]) {
 			p.d.extract(step, plan.Extraction{Variable: variableName(m[1] + m[2]), JSON: "$" + m[4]})
 			continue
 		}
-		if text == "" || strings.HasPrefix(text, "//") || strings.Trim(text, "});") == "" || testBegin.MatchString(text) {
+		if text == "" || strings.HasPrefix(text, "//") || strings.Trim(text, "});") == "" || testBegin().MatchString(text) {
 			continue
 		}
 		p.d.leave(line, step.Name+": "+text, "this line of a script is not carried over", "assert and extract of a step look at responses")

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -133,9 +133,9 @@ type repairs struct {
 }
 
 var (
-	stepPath      = regexp.MustCompile(`^load\.scenario\.(?:flows\.(.+)\.)?steps\[(\d+)\](?:\.(.*))?$`)
-	thresholdPath = regexp.MustCompile(`^thresholds\[(\d+)\]`)
-	stepName      = regexp.MustCompile(`^ *- name: "?([^"]*)"?$`)
+	stepPath      = lazyregexp.New(`^load\.scenario\.(?:flows\.(.+)\.)?steps\[(\d+)\](?:\.(.*))?$`)
+	thresholdPath = lazyregexp.New(`^thresholds\[(\d+)\]`)
+	stepName      = lazyregexp.New(`^ *- name: "?([^"]*)"?$`)
 )
 
 // repair takes the smallest part out that has a fault.
@@ -143,7 +143,7 @@ func (r *repairs) repair(f fields.Fault) {
 	s := r.scenario
 	ofScenario, below, _ := strings.Cut(strings.TrimPrefix(f.Field, "load.scenario."), ".")
 	name, _, _ := strings.Cut(below, ".")
-	switch path, threshold := stepPath.FindStringSubmatch(f.Field), thresholdPath.FindStringSubmatch(f.Field); {
+	switch path, threshold := stepPath().FindStringSubmatch(f.Field), thresholdPath().FindStringSubmatch(f.Field); {
 	case f.Field == "":
 		r.repairText(f)
 	case threshold != nil:
@@ -265,7 +265,7 @@ func (r *repairs) repairText(f fields.Fault) {
 	}
 	lines := strings.Split(string(r.text), "\n")
 	for _, line := range slices.Backward(lines[:min(f.Line, len(lines))]) {
-		if m := stepName.FindStringSubmatch(line); m != nil {
+		if m := stepName().FindStringSubmatch(line); m != nil {
 			r.scenario.EachStep(func(_ string, st *plan.Step) {
 				if st.Name == m[1] {
 					r.repairStep(st, "", f)

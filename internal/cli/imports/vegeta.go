@@ -3,21 +3,21 @@ package imports
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"strings"
 	"time"
 
 	"dyno/internal/cli/foreign"
+	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 )
 
 // anyTarget is the beginning of a target that names its server.
-var anyTarget = regexp.MustCompile(`(?m)^\s*(?:[A-Z]+[ \t]+|\{.*"url"\s*:\s*")https?://`)
+var anyTarget = lazyregexp.New(`(?m)^\s*(?:[A-Z]+[ \t]+|\{.*"url"\s*:\s*")https?://`)
 
 // readTargets reads targets, which are sent in turn.
 func readTargets(d *draft, src []byte) error {
 	base := "" // each target names the server
-	if d.base != "" && !anyTarget.Match(src) {
+	if d.base != "" && !anyTarget().Match(src) {
 		base = d.base
 	}
 	targets, lines, base, err := foreign.ReadSoundTargets(d.source.File, string(src), base, d.read, func(line int, what string, err error) {

@@ -211,7 +211,11 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		faults = append(faults, q.fillForm(l.Request, e.Design.Seed)...)
 		faults = append(faults, q.play(l, path)...)
 	}
-	loop(l, q.connections, q.Given("connections"))
+	connections := q.connections
+	if l.Requests > 0 && !q.Given("connections") {
+		connections = int(min(uint64(connections), l.Requests)) // there is no request for more
+	}
+	loop(l, connections, q.Given("connections"))
 	return e, faults
 }
 

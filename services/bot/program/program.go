@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"dyno/internal/fields"
+	"dyno/internal/garbage"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
 	"dyno/internal/terminal"
@@ -42,9 +42,9 @@ const (
 	minLive        = 4 << 20
 )
 
-// garbage is by how many percent the heap may grow. A heap of a few megabytes would be collected dozens of times a second.
+// growth is by how many percent the heap may grow. A heap of a few megabytes would be collected dozens of times a second.
 // With many streams, garbage stays about a fifth of what is in use.
-func garbage(live uint64) int {
+func growth(live uint64) int {
 	return garbagePercent + int(garbageBytes*100/max(live, minLive)) //nolint:gosec // at most garbageBytes*100/minLive
 }
 
@@ -136,9 +136,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 				}
 			}
 			c.Logger = command.Logger(w, s.Verbose)
-			if os.Getenv("GOGC") == "" {
-				command.PaceGarbage(garbage)
-			}
+			garbage.Pace(growth)
 			g, err := bot.New(cmd.Context(), c)
 			if err != nil {
 				return err

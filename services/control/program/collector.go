@@ -2,11 +2,10 @@ package program
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	"dyno/internal/fields"
-	"dyno/services/internal/command"
+	"dyno/internal/garbage"
 )
 
 // A collector is how Go's garbage collector is set. The zero value leaves it as the
@@ -31,27 +30,14 @@ func (c collector) set() {
 	if c.Limit != 0 {
 		debug.SetMemoryLimit(c.Limit)
 	}
-	switch {
-	case c.Percent != 0:
-		debug.SetGCPercent(c.Percent)
-	case os.Getenv("GOGC") == "":
-		command.PaceGarbage(roomy)
+	if c.Percent == 0 {
+		garbage.Pace(garbage.Room(room))
+		return
 	}
+	debug.SetGCPercent(c.Percent)
 }
 
 // room is by how many bytes a heap grows at least before it is collected, unless somebody
 // says something else. The control plane keeps little and makes much: with a heap of some
 // tens of megabytes, Go's own 100 % would have it collect many times a second.
 const room = 128 << 20
-
-// Go's own settings.
-const (
-	usualPercent = 100
-	minHeap      = 4 << 20 // for each 100 %, before the first collection
-)
-
-// roomy is the percentage by which a heap with a number of bytes alive grows by room, or by
-// Go's own percentage if that is more.
-func roomy(live uint64) int {
-	return max(usualPercent, int(room*100/max(live, minHeap))) //nolint:gosec // at most room*100/minHeap
-}

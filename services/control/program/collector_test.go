@@ -43,16 +43,3 @@ func TestCollector(t *testing.T) {
 		t.Errorf("the limit is %d, want %d", got, 1<<30)
 	}
 }
-
-func TestRoomy(t *testing.T) {
-	for _, c := range []struct {
-		live uint64
-		want int
-	}{
-		{0, 3200}, {minHeap, 3200}, {32 << 20, 400}, {64 << 20, 200}, {128 << 20, 100}, {1 << 40, 100},
-	} {
-		if got := roomy(c.live); got != c.want {
-			t.Errorf("%d bytes: %d %%, want %d %%", c.live, got, c.want)
-		}
-	}
-}
