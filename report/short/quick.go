@@ -81,7 +81,7 @@ const mostNotes = 2
 // request is no reason for advice on how to load.
 func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
-	loaded := v.Counts.Sent != 1
+	loaded := v.Counts.Answered()+v.Counts.Unanswered() != 1
 	for i, s := range p.quickTrust(v) {
 		if loaded {
 			note(3*i, s)
@@ -102,7 +102,7 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 	if a.Next == nil && p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0 && loaded {
 		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
 	}
-	if a.Rest != nil && (loaded || p.Folder.Dir != "") {
+	if a.Rest != nil && loaded {
 		note(5, "Everything: "+a.Rest.In(texts.English))
 	}
 	return notes[:min(len(notes), mostNotes)]

@@ -335,9 +335,9 @@ func (x *examination) generator() {
 
 const notObserved = "unchecked.unobserved"
 
-// shortestBusy is the shortest window in which the generator's CPU use means anything:
+// ShortestBusy is the shortest window in which the generator's CPU use means anything:
 // with a handful of requests, it is as busy as it can be with opening connections.
-const shortestBusy = 50 * time.Millisecond
+const ShortestBusy = 50 * time.Millisecond
 
 // busy judges how much of its CPUs the generator of an open loop used.
 func (x *examination) busy(g *generator) rundir.Check {
@@ -385,7 +385,7 @@ func (x *examination) exhausted(g *generator) rundir.Check {
 	if g.CPUShare == nil {
 		return notMade(FlagGeneratorLimit, new(texts.New(notObserved)))
 	}
-	if window := x.Trial.WindowSeconds; window < shortestBusy.Seconds() {
+	if window := x.Trial.WindowSeconds; window < ShortestBusy.Seconds() {
 		return notMade(FlagGeneratorLimit, new(texts.New("unchecked.window", "time", units.ShortTime(window))))
 	}
 	occupied := *g.CPUShare

@@ -82,7 +82,7 @@ func (x *examination) breaks(kind string, measured, limit float64, found bool, w
 // handful of requests this share means nothing.
 func (x *examination) away() (share float64) {
 	g := x.Trial.Generator
-	if x.SharesCPUs() || x.Trial.WindowSeconds < shortestBusy.Seconds() {
+	if x.SharesCPUs() || x.Trial.WindowSeconds < ShortestBusy.Seconds() {
 		return 0
 	}
 	if g.RunQueueWaitShare != nil {

@@ -68,6 +68,9 @@ func Find(of recording.Recording) *Disturbance {
 	if s.Open() && !s.SharesCPUs() {
 		d.lags = s.Times[rundir.TagGeneratorLag]
 	}
+	if d.window < checks.ShortestBusy.Seconds() {
+		return d // in which opening connections is most of what anybody waits for
+	}
 	stood := 0.0 // share of the window in which the target's CPUs stood still, as a sleeper noticed it
 	for _, stall := range s.Stalls {
 		if late := stall.Late.Seconds(); d.window > 0 && s.StallInWindow(stall) && s.delaysTarget(stall) {

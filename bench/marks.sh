@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Which figures of plain quick loads bear a mark, and how far they are from what other load generators print: ten
+# servers, each loaded by dyno, wrk and whichever others are installed, in turns. First on the machine as it is, then
+# next to a program that takes a fifth of a CPU.
+#
+#   bench/marks.sh | tee bench/marks.txt
+#
+# Settings, by environment:
+#   ROUNDS=3 SECONDS_EACH=3 CONNECTIONS=20 SERVERS="nginx node …" HOGS="0 20" DYNO="…/bin/dyno" KEEP=DIR
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-3} connections=${CONNECTIONS:-20}
+servers=${SERVERS:-nginx haproxy node slow python null delay queue work freeze}
+hogs=${HOGS:-0 20} dyno=${DYNO-$PWD/bin/dyno}
+. bench/required.sh
+required wrk jq python3 nginx haproxy node "$dyno"
+
+dir=$(mktemp -d) server=() hog=()
+kept=${KEEP:-$dir/kept}
+mkdir -p "$kept" "$dir/www"
+chmod 755 "$dir" # workers of nginx run as another user
+trap 'kill "${server[@]}" "${hog[@]}" 2>/dev/null || true; rm -rf "$dir"' EXIT
+port=18400
+url=http://127.0.0.1:$port/
+echo hello >"$dir/www/index.html"
+cat >"$dir/nginx.conf" <<END
+daemon off; worker_processes 1; pid $dir/nginx.pid; error_log $dir/nginx.log;
+events { worker_connections 1024; }
+http { access_log off; keepalive_requests 100000000; server { listen 127.0.0.1:BASE; root $dir/www; } }
+END
+cat >"$dir/haproxy.cfg" <<END
+global
+	nbthread 1
+defaults
+	mode http
+	timeout connect 5s
+	timeout client 60s
+	timeout server 60s
+listen all
+	bind 127.0.0.1:$port
+	server one 127.0.0.1:$((port + 1))
+END
+# Answers at once, but for one request in twenty after 20 ms, if asked.
+cat >"$dir/node.js" <<END
+let n = 0;
+require('http').createServer((_, to) => {
+  if (process.argv[2] === 'slow' && ++n % 20 === 0) setTimeout(() => to.end('hello\n'), 20);
+  else to.end('hello\n');
+}).listen($port, '127.0.0.1');
+END
+
+nginx_on() {
+	sed "s/BASE/$1/" "$dir/nginx.conf" >"$dir/nginx-$1.conf"
+	nginx -e "$dir/nginx.log" -c "$dir/nginx-$1.conf" &
+	server+=($!)
+}
+start() {
+	server=()
+	case $1 in
+	nginx) nginx_on $port ;;
+	haproxy)
+		nginx_on $((port + 1))
+		haproxy -f "$dir/haproxy.cfg" >"$dir/haproxy.log" 2>&1 &
+		;;
+	node | slow) node "$dir/node.js" "$1" & ;;
+	python) python3 -m http.server -d "$dir/www" -b 127.0.0.1 $port >"$dir/python.log" 2>&1 & ;;
+	null) "$dyno" __oracle null --listen "127.0.0.1:$port" >/dev/null 2>&1 & ;;
+	delay) "$dyno" __oracle delay --delay 5ms --listen "127.0.0.1:$port" >/dev/null 2>&1 & ;;
+	queue) "$dyno" __oracle queue --workers 4 --service 1ms --listen "127.0.0.1:$port" >/dev/null 2>&1 & ;;
+	work) "$dyno" __oracle work --work 200us --listen "127.0.0.1:$port" >/dev/null 2>&1 & ;;
+	freeze) "$dyno" __oracle freeze --hold 20ms --period 200ms --listen "127.0.0.1:$port" >/dev/null 2>&1 & ;;
+	*) echo "no server $1" >&2 && exit 2 ;;
+	esac
+	server+=($!)
+	for _ in {1..100}; do
+		curl -so /dev/null "$url" && return
+		sleep 0.05
+	done
+	echo "$1 does not answer" >&2 && exit 1
+}
+stop() {
+	kill "$@" 2>/dev/null || true
+	wait "$@" 2>/dev/null || true
+}
+
+# Each prints requests per second, and p50, p90 and p99 in milliseconds.
+load_dyno() {
+	local to="$kept/$load-$name-$round"
+	"$dyno" -c "$connections" -z "${seconds}s" --json "$to.json" "$url" >"$to.screen" 2>/dev/null || echo "$load $name: exit code $?" >>"$dir/ended"
+	jq -r '.variants[0] | [.throughput.estimate] + [.service | .p50_seconds, .p90_seconds, .p99_seconds | (. // 0) * 1e3] | @tsv' "$to.json"
+}
+load_wrk() {
+	wrk -t1 -c"$connections" -d"${seconds}s" --latency "$url" | awk '
+		function ms(t) {return t ~ /us$/ ? t / 1e3 : t ~ /ms$/ ? t + 0 : t * 1e3}
+		$1 == "50%" {a = ms($2)} $1 == "90%" {b = ms($2)} $1 == "99%" {c = ms($2)} /^Requests\/sec:/ {print $2, a, b, c}'
+}
+load_oha() {
+	oha --no-tui --output-format json -c "$connections" -z "${seconds}s" "$url" |
+		jq -r '[.summary.requestsPerSec] + [.latencyPercentiles | .p50, .p90, .p99 | . * 1e3] | @tsv'
+}
+load_hey() {
+	hey -c "$connections" -z "${seconds}s" "$url" |
+		awk '/Requests\/sec:/ {r = $2} /50%+ in/ {a = $3 * 1e3} /90%+ in/ {b = $3 * 1e3} /99%+ in/ {print r, a, b, $3 * 1e3}'
+}
+
+subjects=(dyno wrk)
+for other in hey oha; do
+	! command -v "$other" >/dev/null || subjects+=("$other")
+done
+[ -z "${SUBJECTS:-}" ] || read -ra subjects <<<"$SUBJECTS"
+for load in $hogs; do
+	if [ "$load" != 0 ]; then
+		python3 -c "
+import time
+while True:
+    begun = time.process_time()
+    while time.process_time() - begun < $load / 1000:
+        pass
+    time.sleep((100 - $load) / 1000)" &
+		hog=($!)
+	fi
+	for name in $servers; do
+		start "$name"
+		for ((round = 1; round <= rounds; round++)); do
+			for subject in "${subjects[@]}"; do
+				read -r -a figures < <("load_$subject")
+				echo "$load $name $subject ${figures[*]}" >>"$dir/figures"
+			done
+		done
+		stop "${server[@]}"
+	done
+	[ "$load" = 0 ] || stop "${hog[@]}"
+done
+[ -z "${KEEP:-}" ] || cp "$dir/figures" "$kept/figures"
+
+echo "plain quick loads: $connections connections, ${seconds} s each, $rounds rounds, interleaved; medians"
+echo "$(nproc) × $(sed -n 's/^model name\s*: //p;T;q' /proc/cpuinfo), Linux $(uname -r | cut -d- -f1), $(date +%F)"
+python3 - "$dir/figures" "$kept" "${subjects[@]}" <<'END'
+import collections, glob, re, statistics, sys
+
+file, kept, subjects = sys.argv[1], sys.argv[2], sys.argv[3:]
+figures = collections.defaultdict(list)
+for line in open(file):
+    load, name, subject, *values = line.split()
+    figures[load, name, subject].append([float(v) for v in values])
+loads, names = ([*dict.fromkeys(k[i] for k in figures)] for i in (0, 1))
+for load in loads:
+    marked = shown = quiet = screens = 0
+    print("\n" + ("idle" if load == "0" else f"next to a program that takes {load} % of a CPU"))
+    print(f"{'server':8} {'':>4}" + "".join(f"{s:>9}" for s in subjects) + "   dyno's marks")
+    for name in names:
+        marks = collections.Counter()
+        for path in glob.glob(f"{kept}/{load}-{name}-*.screen"):
+            rows = [r.split(None, 1)[1] for r in open(path) if re.match(r"  (requests/s|latency|connect) ", r)]
+            found = [w for r in rows for w in re.findall(r"(?:p[\d.]+|max|^) ?([≤≥~]?[\d,.]+(?: [µnm]?s)?\??)", r)]
+            for word in found:
+                shown += 1
+                if re.search("[≤≥~?]", word):
+                    marks[word[0] if word[0] in "≤≥~" else "?"] += 1
+            screens += 1
+            quiet += not re.search("[≤≥~?]", "".join(found))
+        marked += sum(marks.values())
+        for i, what in enumerate(["/s", "p50", "p90", "p99"]):
+            row = [statistics.median(v[i] for v in figures[load, name, s] if len(v) > i) for s in subjects]
+            said = " ".join(f"{n} {m}" for m, n in marks.items()) if i == 0 else ""
+            print(f"{name if i == 0 else '':8} {what:>4}" + "".join(f"{x:>9.4g}" for x in row) + ("   " + said if said else ""))
+    print(f"result: loads without a mark, {'idle' if load == '0' else load + ' %'}: {quiet} of {screens}; marked figures: {marked} of {shown}")
+END
+[ ! -s "$dir/ended" ] || cat "$dir/ended"
