@@ -3,7 +3,9 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"strings"
 
 	"dyno/internal/cli/command"
 	"dyno/internal/cli/output"
@@ -20,9 +22,22 @@ func (a *app) call(ctx context.Context, q *quick.Load, args []string, out output
 		return err
 	}
 	if schema != nil {
-		return a.describe(schema, q.Method(), out)
+		if err := a.describe(schema, q.Method(), out); err != nil || !a.redirected {
+			return err
+		}
+		return command.Usage(fmt.Sprintf("as in: dyno grpc %s %s", where, firstMethod(schema)), "%s serves gRPC: say which method to call", where)
 	}
 	return a.quick(ctx, q, plan.GRPC, where, out)
+}
+
+// firstMethod is the first method of a schema that is not one of gRPC's own services.
+func firstMethod(s *rpc.Schema) string {
+	for _, service := range s.Services() {
+		if len(service.Methods) > 0 && !strings.HasPrefix(service.Name, "grpc.") {
+			return strings.TrimPrefix(service.Methods[0].Path, "/")
+		}
+	}
+	return "pkg.Service/Method"
 }
 
 // describe shows services, or what a name means, in JSON where results would be.

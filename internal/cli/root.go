@@ -40,6 +40,7 @@ import (
 type app struct {
 	args           []string      // as given, to show how to repeat a run
 	bare           bool          // no command was given: the server is asked what it speaks
+	redirected     bool          // by its answer
 	agents         []string      // the addresses of those that carry loads
 	recalled       bool          // they are those of the command that began a run
 	choice         choice        // of such agents
@@ -86,12 +87,12 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		defer a.feed.Close()
 		live.OnInterrupt(func() { cancel(signalled{syscall.SIGINT}) })
 	}
-	a.args = withCommand(args)
+	a.args = a.withCommand(args)
 	a.bare = len(a.args) > len(args) && a.args[0] == "http"
 	err := a.execute(ctx)
 	if other := (*anotherCommand)(nil); errors.As(err, &other) {
 		fmt.Fprintf(stderr, "dyno: %v\n", other)
-		a.args, a.bare = append(strings.Fields(other.command), a.args[1:]...), false
+		a.args, a.bare, a.redirected = append(strings.Fields(other.command), a.args[1:]...), false, true
 		err = a.execute(ctx)
 	}
 	if failed := a.release(); err == nil {
@@ -121,9 +122,12 @@ func Root() *cobra.Command { return (&app{args: []string{}}).root() }
 
 func (a *app) root() *cobra.Command {
 	root := command.Group(&cobra.Command{
-		Use:     "dyno",
-		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/`,
-		Short:   "A dynamometer for network services",
+		Use: "dyno",
+		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/
+  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
+  dyno compare --a './old -port {{port}}' --b './new -port {{port}}' 'http://127.0.0.1:{{port}}/'
+  dyno run experiment.yaml`,
+		Short: "A dynamometer for network services",
 		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
 the results and how certain they are.
 
@@ -135,6 +139,13 @@ or with -n, none is sent.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	})
+	root.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return command.UnknownCommand(root, args[0])
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s\n\nExamples:\n%s\n\ndyno --help lists the commands.\n", root.Long, root.Example)
+		return err
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return foreign.Refuse(cmd, err, a.args) })
 	root.SetHelpCommand(&cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
@@ -168,8 +179,8 @@ or with -n, none is sent.`,
 }
 
 // withCommand returns the arguments with the command that is meant where they begin with a flag, a
-// URL or an address: a quick load of what answers there.
-func withCommand(args []string) []string {
+// URL or an address: a quick load of what answers there. Flags of a load without either are one that lacks its URL.
+func (a *app) withCommand(args []string) []string {
 	for i, arg := range args {
 		address, isTCP := strings.CutPrefix(arg, "tcp://")
 		switch {
@@ -183,7 +194,11 @@ func withCommand(args []string) []string {
 			return args
 		}
 	}
-	return args
+	named := func(c *cobra.Command) bool { return slices.Contains(args, c.Name()) }
+	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) || slices.ContainsFunc(a.root().Commands(), named) {
+		return args
+	}
+	return append([]string{"http"}, args...)
 }
 
 // A signalled error is the cause of a context that a signal ended.

@@ -258,6 +258,9 @@ func (d *Difference) note(older, newer *rundir.Run) {
 			add(texts.New("differ.invalid").With("which", run.which).With("why", why...))
 		}
 	}
+	if len(d.Comparisons) > 0 && !slices.ContainsFunc(d.Comparisons, func(c Comparison) bool { return c.Verdict != rundir.Invalid }) {
+		add(texts.New("differ.nothing"))
+	}
 	on := func(where string) bool {
 		return slices.ContainsFunc(d.Disparities, func(x Disparity) bool { return x.Where == where })
 	}

@@ -228,6 +228,16 @@ func TestDiffOfFiguresNotIdentified(t *testing.T) {
 			t.Errorf("%s of %s: %s", c.Metric, c.Variant, c.Verdict)
 		}
 	}
+	nothing := func(d Difference) bool { return slices.Contains(kinds(d.Notes), "differ.nothing") }
+	if nothing(d) {
+		t.Error("some figures can be compared, and a note says that none can")
+	}
+	for _, c := range d.Comparisons {
+		older.Validity = append(older.Validity, rundir.Validity{Figure: c.Metric, Variant: c.Variant, State: rundir.StateRelative})
+	}
+	if d, err = Runs(older, newer); err != nil || !nothing(d) {
+		t.Errorf("no figure can be compared, and no note says so: %v", err)
+	}
 }
 
 // Searches that all ended at the same two rates know the edge no better than these

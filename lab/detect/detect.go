@@ -76,8 +76,11 @@ func Mismatch(ctx context.Context, v *plan.Variant, c *engine.Config, result *re
 	return nil
 }
 
-// eventStream is the media type of server-sent events.
-const eventStream = "text/event-stream"
+// The media types of server-sent events and of gRPC.
+const (
+	eventStream = "text/event-stream"
+	grpcMedia   = "application/grpc"
+)
 
 // An Answer is what a server gave to one request, as far as it tells how to load the server. The zero
 // value says nothing.
@@ -94,7 +97,7 @@ func (a Answer) Command() string {
 	switch {
 	case a.Media == eventStream:
 		return "sse"
-	case a.Media == "application/grpc":
+	case a.Media == grpcMedia:
 		return "grpc"
 	case a.HTTP2:
 		return OverHTTP2
@@ -143,18 +146,37 @@ func ask(ctx context.Context, c *engine.Config) Answer {
 		}
 		transport.Protocols.SetHTTP1(!http2)
 		transport.Protocols.SetUnencryptedHTTP2(http2)
-		response, err := transport.RoundTrip(request.WithContext(ctx))
-		if err == nil {
-			_ = response.Body.Close() // only the header matters
-			transport.CloseIdleConnections()
-			media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-			return Answer{http2, media}
+		transport.Protocols.SetHTTP2(http2)
+		status, media, err := exchange(transport, request.WithContext(ctx))
+		if err == nil && http2 && status >= http.StatusBadRequest && media != grpcMedia {
+			// What serves gRPC alone refuses a GET, in whatever way, and answers a call of a method that it does not have.
+			call := request.Clone(ctx)
+			call.Method, call.URL.Path = http.MethodPost, "/dyno.Ask/Ask"
+			call.Header = http.Header{"Content-Type": {grpcMedia}, "Te": {"trailers"}}
+			if _, called, err := exchange(transport, call); err == nil && called == grpcMedia {
+				media = called
+			}
 		}
-		if c.TLS != nil || errno.Is(err, syscall.ECONNREFUSED) {
+		if err == nil {
+			return Answer{http2 && c.TLS == nil, media}
+		}
+		if errno.Is(err, syscall.ECONNREFUSED) {
 			break
 		}
 	}
 	return Answer{}
+}
+
+// exchange sends a request, and returns the status and the media type of the response.
+func exchange(t *http.Transport, request *http.Request) (status int, media string, err error) {
+	response, err := t.RoundTrip(request)
+	if err != nil {
+		return 0, "", err
+	}
+	_ = response.Body.Close() // only the header matters
+	t.CloseIdleConnections()
+	media, _, _ = mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return response.StatusCode, media, nil
 }
 
 // closesOnAll tells whether a target closed the connection on all requests, as servers of TLS do

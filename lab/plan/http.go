@@ -38,7 +38,7 @@ type HTTP2 struct {
 // A TLS says how connections to an https target are secured. Empty fields have the defaults
 // of crypto/tls, except for the groups.
 type TLS struct {
-	Insecure     bool     `yaml:"insecure" flag:"insecure" doc:"https: do not check the server's certificate"`
+	Insecure     bool     `yaml:"insecure" flag:"insecure,k" doc:"https: do not check the server's certificate"`
 	ServerName   string   `yaml:"server_name" flag:"server-name" otherwise:"the URL's host" doc:"https: the name that is asked for, and that the certificate must be for"`
 	CA           string   `yaml:"ca" kind:"path" flag:"cacert" otherwise:"the system's" doc:"https: a file of authorities to trust, PEM"`
 	Certificate  string   `yaml:"certificate" kind:"path" flag:"cert" doc:"https: a file with this side's certificate, for servers that ask for one"`

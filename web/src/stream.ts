@@ -108,8 +108,8 @@ export async function follow(f: Following, end: AbortSignal): Promise<void> {
       // Lost, or not to be had now: it is tried again below.
     }
     end.removeEventListener("abort", stop);
+    if (end.aborted) return; // nobody is told of an end that they asked for
     f.connected(false);
-    if (end.aborted) return;
     const patience = Math.min(longest, wait * 2 ** failures++);
     await new Promise<void>((resume) => {
       const timer = setTimeout(resume, id === "" && failures === 1 ? 0 : patience);

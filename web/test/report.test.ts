@@ -47,7 +47,7 @@ describe("an answer", () => {
     const t = textsIn("zh");
     const overlaps: Message = { kind: "range.overlaps", parts: { range: [{ kind: "range.between", values: { low: "1ms", high: "2ms" } }], other: [{ kind: "range.endless" }] } };
     expect(say(t, overlaps)).toBe("1ms 至 2ms 与没有端点的区间重叠");
-    expect(say(t, { kind: "unidentified", values: { metric: "service.p99", variant: "a" }, parts: { why: [{ kind: "why.edge" }] } })).toMatch(/^a 的服务时间 p99：其他活动/);
+    expect(say(t, { kind: "unidentified", values: { metric: "service.p99", variant: "a" }, parts: { why: [{ kind: "why.shared" }] } })).toMatch(/^a 的服务时间 p99：其他程序/);
     expect(say(t, { kind: "lacks.trial", values: { variant: "连接 池" } })).toBe("连接 池没有完整的试验");
     expect(say(t, { kind: "stopped.pair", values: { variant: "b", base: "a", metric: "program.x" }, parts: { why: [{ kind: "stopped.rounds", values: { n: "3", of: "8" } }] } })).toBe("b 与 a 的 x：8 轮中的 3 轮");
     expect(say(textsIn("en"), overlaps)).toBe("1ms to 2ms overlaps an interval without ends");

@@ -79,10 +79,11 @@ describe("following", () => {
     vi.unstubAllGlobals();
     vi.useRealTimers();
   });
-  test("it ends when it is told to", async () => {
-    const end = new AbortController();
+  test("it ends when it is told to, and does not call that a lost connection", async () => {
+    const end = new AbortController(), connected: boolean[] = [];
     vi.stubGlobal("fetch", async () => { end.abort(); throw new Error("lost"); });
-    await follow({ path: "/", headers: () => ({}), message: () => {}, connected: () => {}, refused: () => {} }, end.signal);
+    await follow({ path: "/", headers: () => ({}), message: () => {}, connected: (is) => connected.push(is), refused: () => {} }, end.signal);
+    expect(connected).toEqual([]);
     vi.unstubAllGlobals();
   });
 });

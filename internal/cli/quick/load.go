@@ -67,7 +67,7 @@ func (q *Load) Flags(f *pflag.FlagSet, stdin io.Reader, conditions string, proto
 
 // ownFlags registers the flags that are not fields of the file. Those that are must be registered.
 func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) {
-	connections := "closed loop: connections, each with one request at a time; open loop: the maximum"
+	connections := fmt.Sprintf("closed loop: connections, each with one request at a time (default 50); open loop: the most there may be (default %d)", plan.DefaultConnections)
 	if slices.Contains(protocols, plan.SSE) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
@@ -96,6 +96,9 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 		q.calls.flags(f, &q.connections, connections)
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
+	}
+	if !slices.Contains(protocols, plan.SSE) {
+		f.Lookup("connections").DefValue = "0" // its usage has that of each loop
 	}
 	if len(protocols) > 1 {
 		f.Lookup("call").Usage = "gRPC: the `method`, pkg.Service/Method"

@@ -64,6 +64,7 @@ function begin(): void {
   following.abort();
   following = new AbortController();
   let lost = false;
+  frame.alarm(null);
   void follow({
     path: "/api/live", headers: authorization,
     message: (m) => {
@@ -88,4 +89,7 @@ addEventListener("hashchange", () => {
     begin();
   } else void frame.show(true);
 });
+// A page that is left, and shown again later, connects again then.
+addEventListener("pagehide", () => following.abort());
+addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 begin();
