@@ -318,6 +318,9 @@ func TestSwappingAndScaling(t *testing.T) {
 			back := comparison(t, backwards, "a", "b", metric)
 			again := comparison(t, larger, "b", "a", metric)
 			near := cmpopts.EquateApprox(1e-6, 1e-12)
+			for _, figure := range []*float64{is.Figure, is.BaseFigure} {
+				*figure *= scale
+			}
 			if diff := cmp.Diff(is, again, near); diff != "" {
 				t.Fatalf("scaled: %s", diff)
 			}
