@@ -41,7 +41,7 @@ func ShareInterval(k, n, alpha float64) Interval {
 // Settling is the least number of requests at which a share of them would show, with an error of at most
 // alpha, on which side of p the chance is; 0 if none would.
 func Settling(share, p, alpha float64) int64 {
-	if share == p || p <= 0 || p >= 1 {
+	if math.Abs(share-p) < 1e-9 || p <= 0 || p >= 1 { // equal but for rounding
 		return 0
 	}
 	settles := func(n int) bool {

@@ -53,7 +53,7 @@ func TestSettling(t *testing.T) {
 		want     int64
 	}{
 		{0, 0.01, 299}, {0, 0.05, 59}, {0, 0.5, 5}, {0, 0.001, 2995}, {1, 0.5, 5}, {1, 0.01, 1},
-		{0.01, 0.01, 0}, {0.5, 0, 0}, {0.5, 1, 0},
+		{0.01, 0.01, 0}, {4. / 40, 1 - 0.9, 0}, {0.5, 0, 0}, {0.5, 1, 0},
 	} {
 		if got := Settling(c.share, c.p, 0.05); got != c.want {
 			t.Errorf("%v against %v: %d, want %d", c.share, c.p, got, c.want)
