@@ -135,7 +135,7 @@ func (o *anotherCommand) Error() string {
 func meant(ctx context.Context, e *plan.Experiment) error {
 	v := e.Variants[0] // filled in here, and once more for the load
 	if v.Load.Scenario != nil || v.Fill(nil) != nil {
-		return nil // the load reports it
+		return nil //nolint:nilerr // the load reports it
 	}
 	answer := detect.Ask(ctx, &v)
 	switch loader := answer.Command(); loader {

@@ -274,7 +274,7 @@ func TestInterruptedQuickLoad(t *testing.T) {
 	if f := interrupted(t, d); f.Complete() || f.Trials[0].Counts.OK == 0 {
 		t.Errorf("%v, %+v", f.Incomplete, f.Trials[0].Counts)
 	}
-	for _, want := range []string{`(?m)^INCOMPLETE: interrupted by SIGINT; measured \S+ \S+ of 600 s$`, `(?m)^  requests/s +\S*\d`, `(?m)^  latency +p50 \S*\d`} {
+	for _, want := range []string{`(?m)^INCOMPLETE: interrupted by SIGINT; measured \S+ \S+ of 600 s$`, `(?m)^  requests/s +\S*\d`, `(?m)^  latency +service  p50 \S*\d`} {
 		if !regexp.MustCompile(want).MatchString(d.stdout.String()) {
 			t.Errorf("no line %s:\n%s", want, d.stdout.String())
 		}

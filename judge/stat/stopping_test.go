@@ -146,7 +146,7 @@ func TestStoppingKeepsItsLevel(t *testing.T) {
 	}{
 		{Stopping{Rule: ThreeLooks, Rounds: 24}, 0.051},
 		{Stopping{Rule: ThreeLooks, Rounds: 12}, 0.053},
-		{Stopping{Rule: ThreeLooks, Rounds: 24, Margin: 0.01}, 0.023}, // most stop at the second look: they are equivalent
+		{Stopping{Rule: ThreeLooks, Rounds: 24, Margin: 0.01}, 0.036}, // many stop earlier: they are equivalent
 		{Stopping{Rule: Precision, Rounds: 60, Margin: 0.01}, 0.049},  // stops after 20 rounds, where it is worst
 	} {
 		found, _, rounds := simulate(t, c.s, 0, runs)

@@ -39,7 +39,7 @@ func TestPairedFigures(t *testing.T) {
 			t.Fatalf("%s next to %s", over, under)
 		}
 		change := figure.Change(c.Ratio)
-		said, half := 1.0, 0.0
+		var said, half float64
 		if number, ok := strings.CutSuffix(change, "%"); ok {
 			v, err := strconv.ParseFloat(strings.NewReplacer("−", "-", "+", "").Replace(number), 64)
 			if err != nil {

@@ -81,6 +81,9 @@ const mostNotes = 2
 // request is no reason for advice on how to load.
 func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow) {
 	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
+	for _, s := range answer.Said(a.Again) {
+		note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
+	}
 	loaded := v.Counts.Answered()+v.Counts.Unanswered() != 1
 	for i, s := range p.quickTrust(v) {
 		if loaded {
@@ -92,9 +95,6 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 		if !slices.ContainsFunc(notes, func(n quickRow) bool { return strings.Contains(n.prose, next) }) {
 			note(1, sentence(next))
 		}
-	}
-	for _, s := range answer.Said(a.Again) {
-		note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
 	}
 	if missing := needLinux(p.OnlyTrial(v.Name)); len(missing) > 0 {
 		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
