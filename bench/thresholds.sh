@@ -76,7 +76,7 @@ while read -r what every requests metric k6s dynos; do
 	curl -s "$url/reset/$what/$every"
 	dyno_exit "$dynos" "$requests"
 	printf '%-32s %8s %-24s %4s %5s  %s\n' "each $every-th answer $what" "$requests" "$dynos" "$theirs" "$code" \
-		"$(sed -n 's/^ *threshold *//p' "$dir/screen" | head -1)"
+		"$(sed -n 's/^ *thresholds *//p' "$dir/screen" | head -1)"
 	cases=$((cases + 1))
 	[ "$theirs" != "$code" ] || same=$((same + 1))
 done <<'CASES'
