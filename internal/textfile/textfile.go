@@ -1,6 +1,6 @@
 // Package textfile says what a file of text is: UTF-8, with a byte order mark at its beginning or without, whose lines
-// end in LF, CR LF or CR. Whoever reads one sees it without the mark, and with LF alone. What is no such text is refused
-// by its place, rather than read as something else.
+// end in LF, CR LF or CR. Readers get it without the mark, and with LF alone. Other bytes are an error
+// that names their place.
 package textfile
 
 import (

@@ -12,7 +12,7 @@ import (
 // newWaiter returns what waits for a quiet machine before trials; nil if the plan does not want that, or if other
 // machines carry the loads or the targets: their agents see only what they were asked to run.
 func (r *runner) newWaiter() *quiet.Waiter {
-	if r.experiment.Design.QuietWait == 0 || len(r.agents) > 0 || len(r.hosts) > 0 || runtime.GOOS != "linux" {
+	if r.experiment.Design.QuietWait == 0 || len(r.agents) > 0 || len(r.hosts) > 0 {
 		return nil
 	}
 	look := r.options.Look

@@ -3,7 +3,6 @@ package trial
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -36,9 +35,6 @@ func fakeLook(noisy func(look int) bool) func(...int) (quiet.Reading, error) {
 // A run waits until the machine is quiet, and for no longer than its plan says in all. Noise that does not end costs that
 // time once; then no round is set aside, because none could be measured again.
 func TestRunWaitsForQuiet(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("a machine is looked at on Linux only")
-	}
 	server := startNull(t)
 	const a, seen = "waiting for a quiet machine: other programs take 100 % of a CPU", "before trial 1 the machine was not quiet after 1m0s of waiting: other programs take 100 % of a CPU; rounds that it disturbed were not measured again"
 	for name, c := range map[string]struct {
@@ -86,9 +82,6 @@ func TestRunWaitsForQuiet(t *testing.T) {
 
 // Where a machine cannot be read, the run goes on and says so.
 func TestRunWithoutLook(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("a machine is looked at on Linux only")
-	}
 	e := twoVariants(t, startNull(t), 1)
 	e.Design.QuietWait = time.Minute
 	var l log

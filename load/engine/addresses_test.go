@@ -38,7 +38,7 @@ func resolveMany(t *testing.T, addrs ...string) {
 				return
 			}
 			if reply := answer(b[:n], addrs); reply != nil {
-				_, _ = l.WriteTo(reply, from) // whoever gets none asks again
+				_, _ = l.WriteTo(reply, from) // a resolver without an answer asks again
 			}
 		}
 	}()

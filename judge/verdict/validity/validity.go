@@ -19,7 +19,7 @@ import (
 
 // A figure is as it is printed when the disturbances cannot move it by more than WithinInterval of
 // its interval's half-width, or tolerated: a latency by WithinLatency of it, any other figure by
-// WithinFigure. Figures that differ by less are the same to whoever reads them.
+// WithinFigure. Readers treat figures that differ by less as equal.
 const (
 	WithinInterval = 0.5
 	WithinLatency  = 0.10

@@ -339,8 +339,8 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
-// TestReaders: to whoever reads instances before or after this replica learns of a change, who was overdue is so, and
-// who is new is not.
+// TestReaders: an instance that was overdue stays so, and a new one is not, for readers before and after this replica
+// learns of a change.
 func TestReaders(t *testing.T) {
 	p := newPresence("a", livenessOf())
 	p.began = true
