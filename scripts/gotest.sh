@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run all Go tests in random order, with the race detector where there is a C
-# compiler to link it, except packages that have one goroutine (scripts/sequential).
+# compiler to link it, except packages that have one goroutine (scripts/sequential.sh).
 # Three packages at a time: most wait more than they work.
 # Those without the race detector are not about time: they run next to the others, at a low priority.
 # Prints a line per package, failures in full, skips with their reason,
@@ -39,7 +39,7 @@ racing() {
 }
 sequential() {
 	local packages code=0
-	packages=$(go run ./scripts/sequential) || exit
+	packages=$(scripts/sequential.sh) || exit
 	# shellcheck disable=SC2086 # a package a word
 	tests $packages || code=$?
 	# The poller of other systems.
@@ -86,7 +86,7 @@ case $mode in
 --all | --compile) shift ;;
 esac
 packages=("$@")
-[ $# -gt 0 ] || mapfile -t packages < <(go run ./scripts/sequential -not)
+[ $# -gt 0 ] || mapfile -t packages < <(scripts/sequential.sh --not)
 [ ${#packages[@]} -gt 0 ] || exit 1
 if [ "$mode" = --compile ]; then
 	racing go list -export -test -f '' >/dev/null 2>&1
