@@ -17,9 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -113,14 +115,13 @@ func (i image) build(program []byte) (v1.Image, error) {
 		return nil, err
 	}
 	path := "/" + filepath.Base(i.program)
-	content := []file{
-		{"etc/", 0o755, nil},
-		{"etc/passwd", 0o644, []byte("nobody:x:" + user + ":" + user + "::/:/\n")},
-		{"etc/ssl/", 0o755, nil},
-		{"etc/ssl/certs/", 0o755, nil},
-		{"etc/ssl/certs/ca-certificates.crt", 0o644, certificates},
-		{"tmp/", 0o1777, nil}, // of loads that keep no run folder
-		{path[1:], 0o755, program},
+	folder := &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+	content := fstest.MapFS{
+		"etc": folder, "etc/ssl": folder, "etc/ssl/certs": folder,
+		"etc/passwd":                        {Mode: 0o644, Data: []byte("nobody:x:" + user + ":" + user + "::/:/\n")},
+		"etc/ssl/certs/ca-certificates.crt": {Mode: 0o644, Data: certificates},
+		"tmp":                               {Mode: fs.ModeDir | fs.ModeSticky | 0o777}, // of loads that keep no run folder
+		path[1:]:                            {Mode: 0o755, Data: program},
 	}
 	for _, name := range i.files {
 		if !filepath.IsAbs(name) {
@@ -130,13 +131,14 @@ func (i image) build(program []byte) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		content = append(content, file{filepath.Clean(name)[1:], 0o755, text}) // folders that are missing are made with it
+		content[filepath.Clean(name)[1:]] = &fstest.MapFile{Mode: 0o755, Data: text}
 	}
-	files, err := pack(content)
-	if err != nil {
+	var files bytes.Buffer
+	w := tar.NewWriter(&files)
+	if err := errors.Join(w.AddFS(content), w.Close()); err != nil { // without owners and times
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files.Bytes())), nil },
 		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 	if err != nil {
 		return nil, err
@@ -154,33 +156,4 @@ func (i image) build(program []byte) (v1.Image, error) {
 		return nil, err
 	}
 	return mutate.Append(base, mutate.Addendum{Layer: layer, History: v1.History{Created: epoch, CreatedBy: "scripts/image"}})
-}
-
-// A file is one of an archive's.
-type file struct {
-	name string
-	mode int64 // a folder's name ends in a slash
-	text []byte
-}
-
-// pack makes an archive of files without owners and times.
-func pack(files []file) ([]byte, error) {
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, f := range files {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.text)), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
-		if strings.HasSuffix(f.name, "/") {
-			h.Typeflag = tar.TypeDir
-		}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.text); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil { // it writes the archive's end
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
