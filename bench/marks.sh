@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Which figures of plain quick loads bear a mark, and how far they are from what other load generators print: ten
 # servers, each loaded by dyno, wrk and whichever others are installed, in turns. First on the machine as it is, then
-# next to a program that takes a fifth of a CPU.
+# next to a program that takes a fifth of a CPU. Where another tool's latency differs by more than a tenth, dyno's own
+# screens are searched for the reason.
 #
 #   bench/marks.sh | tee bench/marks.txt
 #
-# Settings, by environment:
-#   ROUNDS=3 SECONDS_EACH=3 CONNECTIONS=20 SERVERS="nginx node …" HOGS="0 20" DYNO="…/bin/dyno" KEEP=DIR
+# Settings, by environment; calls with the same KEEP add their loads to those before, so that a series can be cut up:
+#   ROUNDS=5 SECONDS_EACH=2 CONNECTIONS=20 SERVERS="nginx node …" HOGS="0 20" SUBJECTS="dyno wrk" DYNO="…/bin/dyno" KEEP=DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-3} connections=${CONNECTIONS:-20}
+rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-2} connections=${CONNECTIONS:-20}
 servers=${SERVERS:-nginx haproxy node slow python null delay queue work freeze}
 hogs=${HOGS:-0 20} dyno=${DYNO-$PWD/bin/dyno}
 . bench/required.sh
@@ -125,34 +126,36 @@ while True:
 		for ((round = 1; round <= rounds; round++)); do
 			for subject in "${subjects[@]}"; do
 				read -r -a figures < <("load_$subject")
-				echo "$load $name $subject ${figures[*]}" >>"$dir/figures"
+				echo "$load $name $subject ${figures[*]}" >>"$kept/figures"
 			done
 		done
 		stop "${server[@]}"
 	done
 	[ "$load" = 0 ] || stop "${hog[@]}"
 done
-[ -z "${KEEP:-}" ] || cp "$dir/figures" "$kept/figures"
 
-echo "plain quick loads: $connections connections, ${seconds} s each, $rounds rounds, interleaved; medians"
+echo "plain quick loads: $connections connections, ${seconds} s each, interleaved; medians; c/X is what connections and rate leave for the mean"
 echo "$(nproc) × $(sed -n 's/^model name\s*: //p;T;q' /proc/cpuinfo), Linux $(uname -r | cut -d- -f1), $(date +%F)"
-python3 - "$dir/figures" "$kept" "${subjects[@]}" <<'END'
+python3 - "$kept" "$connections" <<'END'
 import collections, glob, re, statistics, sys
 
-file, kept, subjects = sys.argv[1], sys.argv[2], sys.argv[3:]
+kept, connections = sys.argv[1], int(sys.argv[2])
 figures = collections.defaultdict(list)
-for line in open(file):
+for line in open(kept + "/figures"):
     load, name, subject, *values = line.split()
     figures[load, name, subject].append([float(v) for v in values])
-loads, names = ([*dict.fromkeys(k[i] for k in figures)] for i in (0, 1))
+loads, names, subjects = ([*dict.fromkeys(k[i] for k in figures)] for i in (0, 1, 2))
+others = [s for s in subjects if s != "dyno"]
 for load in loads:
-    marked = shown = quiet = screens = 0
+    marked = shown = quiet = screens = alike = explained = 0
+    unexplained = []
     print("\n" + ("idle" if load == "0" else f"next to a program that takes {load} % of a CPU"))
-    print(f"{'server':8} {'':>4}" + "".join(f"{s:>9}" for s in subjects) + "   dyno's marks")
+    print(f"{'server':8} {'':>4} " + "".join(f"{s:>10}" for s in subjects) + "   dyno's marks; where others differ, and what dyno's screen says of it")
     for name in names:
-        marks = collections.Counter()
+        marks, says, read = collections.Counter(), collections.Counter(), []
         for path in glob.glob(f"{kept}/{load}-{name}-*.screen"):
-            rows = [r.split(None, 1)[1] for r in open(path) if re.match(r"  (requests/s|latency|connect) ", r)]
+            text = open(path).read()
+            rows = [r.split(None, 1)[1] for r in text.splitlines() if re.match(r"  (requests/s|latency|connect) ", r)]
             found = [w for r in rows for w in re.findall(r"(?:p[\d.]+|max|^) ?([≤≥~]?[\d,.]+(?: [µnm]?s)?\??)", r)]
             for word in found:
                 shown += 1
@@ -160,11 +163,35 @@ for load in loads:
                     marks[word[0] if word[0] in "≤≥~" else "?"] += 1
             screens += 1
             quiet += not re.search("[≤≥~?]", "".join(found))
+            for word in ("until read", "coordinated omission"):
+                says[word] += word in text
         marked += sum(marks.values())
-        for i, what in enumerate(["/s", "p50", "p90", "p99"]):
-            row = [statistics.median(v[i] for v in figures[load, name, s] if len(v) > i) for s in subjects]
-            said = " ".join(f"{n} {m}" for m, n in marks.items()) if i == 0 else ""
-            print(f"{name if i == 0 else '':8} {what:>4}" + "".join(f"{x:>9.4g}" for x in row) + ("   " + said if said else ""))
-    print(f"result: loads without a mark, {'idle' if load == '0' else load + ' %'}: {quiet} of {screens}; marked figures: {marked} of {shown}")
+        count = len(glob.glob(f"{kept}/{load}-{name}-*.screen"))
+        middle = lambda s, i: statistics.median([v[i] for v in figures[load, name, s] if len(v) > i] or [0])
+        for i, what in enumerate(["/s", "p50", "p90", "p99", "c/X"]):
+            row = [1e3 * connections / middle(s, 0) if i == 4 and middle(s, 0) else middle(s, i % 4) for s in subjects]
+            notes = [f"{n} {m}" for m, n in marks.items()] if i == 0 else []
+            for s, x in zip(subjects, row):
+                if s == "dyno" or i in (0, 4) or not x:
+                    continue
+                of = row[subjects.index("dyno")]
+                if abs(of / x - 1) <= 0.1 or s == "hey" and abs(of - x) <= 0.1:  # hey prints tenths of a millisecond
+                    alike += 1
+                    continue
+                why = "until read" if 2 * says["until read"] > count and x > of else "coordinated omission" if s == "wrk" and x > of and 2 * says["coordinated omission"] > count else ""
+                explained += why != ""
+                notes.append(f"{s}: {why or '?'}")
+                if not why:
+                    unexplained.append(f"{name} {what} {s}")
+            print(f"{name if i == 0 else '':8} {what:>4} " + "".join(f"{x:>10.4g}" for x in row) + ("   " + ", ".join(notes) if notes else ""))
+    where = "idle" if load == "0" else f"{load} %"
+    print(f"result: unmarked.{load} {quiet} of {screens} loads without a mark, {where}")
+    print(f"result: marked.{load} {marked} of {shown} figures marked, {where}")
+    print(f"result: alike.{load} {alike} of {alike + explained + len(unexplained)} latencies within a tenth of another tool's, {explained} more with the reason on the screen; others: {', '.join(unexplained) or 'none'}")
+    for s in subjects:
+        runs = figures[load, "delay", s]
+        for i, what in ((0, "requests_per_second"), (1, "p50_ms"), (3, "p99_ms")) if runs else ():
+            of = [v[i] for v in runs if len(v) > i]
+            print(f"result: delay.{load}.{s}.{what} {statistics.median(of):.4g} ({min(of):.4g} … {max(of):.4g})")
 END
 [ ! -s "$dir/ended" ] || cat "$dir/ended"
