@@ -29,7 +29,7 @@ func between(v, low, high float64, method string) rundir.Estimate {
 }
 
 // quantile is a figure of a merged histogram.
-func quantile(v, low, high float64) rundir.Estimate { return between(v, low, high, rundir.ByWoodruff) }
+func quantile(v, low, high float64) rundir.Estimate { return between(v, low, high, rundir.ByShare) }
 
 // example is a run that measured variants in a number of rounds, without comparisons.
 func example(name, question string, rounds int, variants ...string) *rundir.Folder {
@@ -455,6 +455,36 @@ func exampleInvalid() *rundir.Folder {
 	return f
 }
 
+// exampleNoRoom is so disturbed that it shows nothing.
+func exampleNoRoom() *rundir.Folder {
+	f := exampleCompare()
+	r := &f.Run
+	r.Valid, r.Name, r.NoRoom, r.Flags, r.Thresholds = false, "relay-disturbed", new(texts.New("no_room.disturbed")), nil, nil
+	r.Reason = new(texts.Because("reason.unidentified", *r.NoRoom))
+	for i := range r.Trials {
+		r.Trials[i].Disturbed = true
+		r.Flags = append(r.Flags, rundir.Flag{Kind: "foreign_cpu", Trial: r.Trials[i].Number, Variant: r.Trials[i].Variant, Disturbs: true, Detail: new(texts.Verbatim("other programs used 48 % of the CPUs"))})
+	}
+	for i := range r.Comparisons {
+		if c := &r.Comparisons[i]; c.Role != rundir.RoleControl {
+			c.Verdict, c.FurtherRounds = rundir.Invalid, nil
+			r.Validity = append(r.Validity, rundir.Validity{
+				Figure: c.Metric, Variant: c.Variant, Base: c.Base, State: rundir.StateNotIdentified, TooDisturbed: true, Asked: c.Primary,
+				Why: new(texts.New(rundir.TooDisturbed)), Causes: []string{"foreign_cpu"},
+			})
+		}
+	}
+	for i := range r.Claims[:3] {
+		c := &r.Claims[i]
+		c.Outcome, c.Low, c.High, c.Detail = rundir.NotSettled, nil, nil, r.NoRoom
+	}
+	r.Validity = append(r.Validity, rundir.Validity{
+		Figure: "throughput", Variant: "pool", State: rundir.StateBounded, TooDisturbed: true, Low: r.Variants[0].Throughput.Low, High: ptr(9600.),
+		Why: new(texts.New("why.lost", "share", "56 %")), Causes: []string{"foreign_cpu"},
+	})
+	return f
+}
+
 // exampleIncomplete ended while its first round was under way.
 func exampleIncomplete() *rundir.Folder {
 	f := example("relay-models", "Does one goroutine per connection beat a bounded pool?", 8, "pool", "goroutine")
@@ -591,7 +621,7 @@ func examples() map[string]*rundir.Folder {
 	mixed.Run.Plan.Variants[2].Loop, mixed.Run.Plan.Variants[2].Rate = "open", ptr(4000.)
 	return map[string]*rundir.Folder{
 		"compare": exampleCompare(), "short": exampleShort(), "ladder": exampleLadder(), "sweep": exampleSweep(),
-		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(),
+		"capacity": exampleCapacity(), "search": exampleSearch(), "soak": exampleSoak(), "program": exampleProgram(), "invalid": exampleInvalid(), "no-room": exampleNoRoom(),
 		"pairs": examplePairs(), "incomplete": exampleIncomplete(), "quick": exampleQuick(), "quick-open": open, "mixed": mixed,
 		"streams": streamed(example("hub", "", 8, "one", "two")), "quick-stream": exampleStream(),
 		"scenario": exampleScenario(), "agents": placed(carried(exampleCompare())), "quick-agents": carried(exampleQuick()),

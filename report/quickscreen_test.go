@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestQuickMarks(t *testing.T) {
 	})
 	for _, want := range []string{
 		"≥4,230", "service p50 1.20 ms p90 ≤2.04 p99 ≤3.60 max 10.8 ms?",
-		"Do not rely on the longest latency (?), requests/s may be too low (≥), latency from p90 on may be too high (≤): something else may have disturbed 2 % of the requests.",
+		"Do not rely on what is marked ?, ≥ may be too low, ≤ may be too high: something else may have disturbed 2 % of the requests.",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("without %q:\n%s", want, got)
@@ -90,6 +91,38 @@ func TestQuickMarks(t *testing.T) {
 	}
 	if words := strings.ToLower(got); strings.Contains(words, "variant") || strings.Contains(words, "trial") || strings.Contains(words, "round") {
 		t.Errorf("words of experiments:\n%s", got)
+	}
+}
+
+// A quantile beyond the p99 that would have a mark has no place on the screen, and no sentence says why.
+func TestQuickTailWithoutMarks(t *testing.T) {
+	because := texts.New("why.disturbed", "share", "0.05 %")
+	for _, state := range []string{rundir.StateBounded, rundir.StateNotIdentified, rundir.StateOK} {
+		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
+			v := &run.Variants[0]
+			v.Intervals = nil
+			v.Service.Count, v.Service.P9999 = 1_000_000, new(0.009)
+			run.Validity = nil
+			for _, figure := range []string{"service.p999", "service.p9999"} {
+				run.Validity = append(run.Validity, rundir.Validity{Figure: figure, Variant: v.Name, State: state, Why: &because, Low: new(0.001), High: new(0.002)})
+			}
+		})
+		if shown := strings.Contains(got, "p99.9 "); shown != (state == rundir.StateOK) || strings.Contains(got, "0.05 %") || strings.ContainsAny(got, "≤≥?") {
+			t.Errorf("%s:\n%s", state, got)
+		}
+	}
+}
+
+// Where answers waited until dyno read them, the screen has the times that other tools show.
+func TestQuickUntilRead(t *testing.T) {
+	const row = "until read p50 1.21 ms p90 %s p99 3.61 as tools without kernel time stamps show"
+	for p90, want := range map[float64]string{2.05e-3: "", 2.5e-3: "2.50"} {
+		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
+			run.Variants[0].ServiceRead = rundir.Quantiles{Count: 10000, P50: new(1.21e-3), P90: &p90, P99: new(3.61e-3), Max: new(0.01)}
+		})
+		if has := strings.Contains(strings.Join(strings.Fields(got), " "), fmt.Sprintf(row, want)); has != (want != "") || want == "" && strings.Contains(got, "until read") {
+			t.Errorf("p90 %v:\n%s", p90, got)
+		}
 	}
 }
 

@@ -80,6 +80,37 @@ func TestShort(t *testing.T) {
 	}
 }
 
+// What helps a run that shows nothing is a quiet machine only if something disturbed it.
+func TestNextWithoutRoom(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		noRoom    string
+		disturbed bool
+		flag      string
+		want      string
+	}{
+		{"disturbed", "no_room.disturbed", true, "", "next.quiet"},
+		{"the control differs, disturbed", "no_room.differs", true, "control_differs", "next.quiet"},
+		{"the control differs", "no_room.differs", false, "control_differs", "remedy.control"},
+		{"the control is wide", "no_room.wide", false, "", "next.wide"},
+	} {
+		f := exampleNoRoom()
+		f.Run.NoRoom = new(texts.New(c.noRoom, "base", "pool", "metric", "throughput", "share", "12 %"))
+		if !c.disturbed {
+			f.Run.Flags, f.Run.Validity = nil, nil
+		}
+		for i := range f.Run.Trials {
+			f.Run.Trials[i].Disturbed = c.disturbed
+		}
+		if c.flag != "" {
+			f.Run.Flags = append(f.Run.Flags, rundir.Flag{Kind: c.flag, Variant: "pool.control"})
+		}
+		if next := answer.Make(f).Next; next == nil || next.Kind != c.want {
+			t.Errorf("%s: %v, want %s", c.name, next, c.want)
+		}
+	}
+}
+
 // However long names, questions, claims and findings are, and however many, the answer fits
 // its screen, and no text of a run drives the terminal.
 func TestShortOfHostileRuns(t *testing.T) {

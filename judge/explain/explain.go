@@ -99,9 +99,8 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 	if e.Resources, err = resources(ordinary); err != nil {
 		return nil, err
 	}
-	compared := comparedCPU(&f.Run, base, variant)
-	if len(e.Resources) > 0 && compared != nil && e.Resources[0].Name == cpuTime {
-		e.Resources[0].adopt(compared)
+	for i := range e.Resources {
+		e.Resources[i].adopt(&f.Run, base, variant)
 	}
 	if len(profiled) == 0 || f.Run.Plan.Profile == nil {
 		e.Notes = append(e.Notes, texts.New("unexplained.unprofiled"))
@@ -122,7 +121,7 @@ func Explain(f *rundir.Folder, base, variant string) (*Explanation, error) {
 		}
 		e.Tables = append(e.Tables, *t)
 		if kind.Name == cpuKind {
-			if e.CPU, err = account(ordinary, profiled, t, covered, compared); err != nil {
+			if e.CPU, err = account(ordinary, profiled, t, covered, e.Resources); err != nil {
 				return nil, err
 			}
 		}
@@ -172,16 +171,6 @@ func pairs(f *rundir.Folder, base, variant, purpose string) []pair {
 	return list
 }
 
-// comparedCPU is the run's comparison of two variants in CPU time per request, if it has their figures.
-func comparedCPU(run *rundir.Run, base, variant string) *rundir.Comparison {
-	for i := range run.Comparisons {
-		if c := &run.Comparisons[i]; c.Metric == rundir.MetricCPU && c.Base == base && c.Variant == variant && c.Figure != nil && c.BaseFigure != nil {
-			return c
-		}
-	}
-	return nil
-}
-
 // difference is what a comparison says of a change, in the unit of its figures: no other account of the same rounds may
 // say otherwise.
 func difference(c *rundir.Comparison) rundir.Estimate {
@@ -200,35 +189,21 @@ func difference(c *rundir.Comparison) rundir.Estimate {
 	return e
 }
 
-// account compares the profiled change with the measured one, which is that of the run's comparison if there is one.
-func account(ordinary, profiled []pair, t *Table, covered map[string]float64, compared *rundir.Comparison) (*Account, error) {
-	a := &Account{ProfileRounds: len(profiled), Coverage: covered}
-	var changes []float64
-	measured := map[int]float64{} // by round
-	for _, p := range ordinary {
-		base, variant := p.base.Target.CPUSecondsPerRequest, p.variant.Target.CPUSecondsPerRequest
-		if base == nil || variant == nil {
-			continue
-		}
-		a.Base += *base
-		a.Variant += *variant
-		changes = append(changes, *variant-*base)
-		measured[p.round] = *variant - *base
-	}
-	if len(changes) == 0 {
+// account compares the profiled change with the measured one, which is that of the first resource.
+func account(ordinary, profiled []pair, t *Table, covered map[string]float64, resources []Resource) (*Account, error) {
+	if len(resources) == 0 || resources[0].metric != rundir.MetricCPU {
 		return nil, nil
 	}
-	a.Rounds, a.LeftOut = len(changes), len(ordinary)-len(changes)
-	a.Base /= float64(len(changes))
-	a.Variant /= float64(len(changes))
-	var err error
-	if a.Measured, err = summed(changes); err != nil {
-		return nil, err
+	cpu := resources[0]
+	a := &Account{ProfileRounds: len(profiled), Coverage: covered, Base: cpu.Base, Variant: cpu.Variant, Measured: cpu.Change}
+	measured := map[int]float64{} // by round
+	for _, p := range ordinary {
+		if base, variant := p.base.Target.CPUSecondsPerRequest, p.variant.Target.CPUSecondsPerRequest; base != nil && variant != nil {
+			measured[p.round] = *variant - *base
+		}
 	}
-	if compared != nil {
-		a.Base, a.Variant, a.Measured = *compared.BaseFigure, *compared.Figure, difference(compared)
-	}
-	changes = make([]float64, len(profiled))
+	a.Rounds, a.LeftOut = len(measured), len(ordinary)-len(measured)
+	changes := make([]float64, len(profiled))
 	for _, i := range t.Functions {
 		for r, v := range i.Change.Values {
 			changes[r] += v
@@ -237,6 +212,7 @@ func account(ordinary, profiled []pair, t *Table, covered map[string]float64, co
 			a.Ranked += *i.Change.Estimate
 		}
 	}
+	var err error
 	if a.Profiled, err = summed(changes); err != nil {
 		return nil, err
 	}

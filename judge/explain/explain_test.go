@@ -120,7 +120,7 @@ func TestExplain(t *testing.T) {
 	}
 	a := e.CPU
 	if a == nil || a.Rounds != 8 || a.ProfileRounds != 8 || a.Accounted == nil || math.Abs(*a.Accounted-1) > 0.02 ||
-		math.Abs(*a.Measured.Estimate+4e-6) > 0.05e-6 || math.Abs(*a.Leftover.Estimate-(*a.Measured.Estimate-*a.Profiled.Estimate)) > 1e-15 {
+		math.Abs(*a.Measured.Estimate+4e-6) > 0.05e-6 || math.Abs(*a.Leftover.Estimate-(*a.Measured.Estimate-*a.Profiled.Estimate)) > 1e-10 {
 		t.Fatalf("%+v", a)
 	}
 	// A thousand samples of a millisecond, of 20.2 ms of CPU time.
@@ -134,7 +134,7 @@ func TestExplain(t *testing.T) {
 	if f[0].Name != "main.slow" || !f[0].Ranked || f[1].Name != "main.fast" || !f[1].Ranked || f[2].Ranked || f[3].Ranked {
 		t.Errorf("%+v", f)
 	}
-	if sum := *f[0].Change.Estimate + *f[1].Change.Estimate; math.Abs(sum-a.Ranked) > 1e-15 {
+	if sum := *f[0].Change.Estimate + *f[1].Change.Estimate; math.Abs(sum-a.Ranked) > 1e-10 {
 		t.Errorf("ranked %v, in sum %v", a.Ranked, sum)
 	}
 	if f[0].Group == "" || f[0].Group == f[3].Group && f[0].Group == f[2].Group {

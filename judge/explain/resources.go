@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"dyno/judge/stat"
@@ -20,23 +21,26 @@ type Resource struct {
 	P        *float64        `json:"p,omitempty"`
 	Adjusted *float64        `json:"adjusted_p,omitempty"` // by Holm, among all resources
 	Changed  bool            `json:"changed"`
+
+	metric string // what the run calls it; empty: it does not compare it
 }
 
-// cpuTime is the first resource.
-const cpuTime = "CPU time per request"
-
-// adopt has a resource say what the run's comparison says of it.
-func (r *Resource) adopt(c *rundir.Comparison) {
-	r.Base, r.Variant, r.Change = *c.BaseFigure, *c.Figure, difference(c)
-	r.P, r.Adjusted = c.P, cmp.Or(c.AdjustedP, c.P)
-	r.Changed = c.Verdict == rundir.Better || c.Verdict == rundir.Worse
+// adopt has a resource say what the run's comparison of two variants says of it, if it has their figures.
+func (r *Resource) adopt(run *rundir.Run, base, variant string) {
+	for i := range run.Comparisons {
+		if c := &run.Comparisons[i]; c.Metric == r.metric && c.Base == base && c.Variant == variant && c.Figure != nil && c.BaseFigure != nil {
+			r.Base, r.Variant, r.Change = *c.BaseFigure, *c.Figure, difference(c)
+			r.P, r.Adjusted = c.P, cmp.Or(c.AdjustedP, c.P)
+			r.Changed = c.Verdict == rundir.Better || c.Verdict == rundir.Worse
+		}
+	}
 }
 
 // A reading is one resource of a trial.
 type reading struct {
-	name  string
-	unit  rundir.Unit
-	value *float64
+	metric, name string
+	unit         rundir.Unit
+	value        *float64
 }
 
 // readings are all resources of a trial, in the order in which they are shown, which is the same
@@ -62,16 +66,16 @@ func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 		system = part(&rest)
 	}
 	list := []reading{
-		{cpuTime, rundir.Seconds, x.CPUSecondsPerRequest},
-		{"of it in user mode", rundir.Seconds, part(x.UserShare)},
-		{"of it in the kernel", rundir.Seconds, system},
-		{"run-queue wait per request", rundir.Seconds, x.RunQueueWaitSecondsPerRequest},
-		{"voluntary context switches per request", rundir.Count, x.VoluntarySwitchesPerRequest},
-		{"involuntary context switches per request", rundir.Count, x.InvoluntarySwitchesPerRequest},
-		{"system calls per request", rundir.Count, x.SyscallsPerRequest},
+		{rundir.MetricCPU, "CPU time per request", rundir.Seconds, x.CPUSecondsPerRequest},
+		{"", "of it in user mode", rundir.Seconds, part(x.UserShare)},
+		{"", "of it in the kernel", rundir.Seconds, system},
+		{"target.run_queue_wait_per_request", "run-queue wait per request", rundir.Seconds, x.RunQueueWaitSecondsPerRequest},
+		{"target.voluntary_switches_per_request", "voluntary context switches per request", rundir.Count, x.VoluntarySwitchesPerRequest},
+		{"target.involuntary_switches_per_request", "involuntary context switches per request", rundir.Count, x.InvoluntarySwitchesPerRequest},
+		{"target.syscalls_per_request", "system calls per request", rundir.Count, x.SyscallsPerRequest},
 	}
 	for _, name := range calls {
-		r := reading{"of them " + name, rundir.Count, nil}
+		r := reading{"", "of them " + name, rundir.Count, nil}
 		if counted {
 			v := x.Syscalls[name]
 			r.value = &v
@@ -79,14 +83,14 @@ func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 		list = append(list, r)
 	}
 	return append(list,
-		reading{"GC pauses per request", rundir.Seconds, x.GCPauseSecondsPerRequest},
-		reading{"allocated per request", rundir.Bytes, x.AllocatedBytesPerRequest},
-		reading{"allocations per request", rundir.Count, x.AllocationsPerRequest},
-		reading{"resident memory", rundir.Bytes, whole(x.RSSBytes)},
-		reading{"threads", rundir.Count, whole(x.Threads)},
-		reading{"descriptors", rundir.Count, whole(x.Descriptors)},
-		reading{"goroutines", rundir.Count, whole(x.Goroutines)},
-		reading{"connection reuse ratio", rundir.Share, x.ConnectionReuseRatio},
+		reading{"target.gc_pause_per_request", "GC pauses per request", rundir.Seconds, x.GCPauseSecondsPerRequest},
+		reading{"target.allocated_per_request", "allocated per request", rundir.Bytes, x.AllocatedBytesPerRequest},
+		reading{"target.allocations_per_request", "allocations per request", rundir.Count, x.AllocationsPerRequest},
+		reading{rundir.MetricMemory, "resident memory", rundir.Bytes, whole(x.RSSBytes)},
+		reading{"target.threads", "threads", rundir.Count, whole(x.Threads)},
+		reading{"target.descriptors", "descriptors", rundir.Count, whole(x.Descriptors)},
+		reading{"target.goroutines", "goroutines", rundir.Count, whole(x.Goroutines)},
+		reading{"target.connection_reuse_ratio", "connection reuse ratio", rundir.Share, x.ConnectionReuseRatio},
 	)
 }
 
@@ -101,7 +105,7 @@ func (p pair) counted() bool {
 func resources(trials []pair) ([]Resource, error) {
 	type sums struct {
 		Resource
-		values []float64
+		bases, variants []float64
 	}
 	names := map[string]bool{}
 	for _, p := range trials {
@@ -122,13 +126,10 @@ func resources(trials []pair) ([]Resource, error) {
 		}
 		for i, b := range base {
 			s, v := &all[i], variant[i]
-			s.Name, s.Unit = b.name, b.unit
-			if b.value == nil || v.value == nil {
-				continue
+			s.metric, s.Name, s.Unit = b.metric, b.name, b.unit
+			if b.value != nil && v.value != nil {
+				s.bases, s.variants = append(s.bases, *b.value), append(s.variants, *v.value)
 			}
-			s.Base += *b.value
-			s.Variant += *v.value
-			s.values = append(s.values, *v.value-*b.value)
 		}
 	}
 	var (
@@ -137,24 +138,14 @@ func resources(trials []pair) ([]Resource, error) {
 		ps     []float64
 	)
 	for _, s := range all {
-		if len(s.values) == 0 {
+		if len(s.bases) == 0 {
 			continue
 		}
-		n := float64(len(s.values))
-		s.Base /= n
-		s.Variant /= n
-		change, err := summed(s.values)
-		if err != nil {
+		if err := s.compare(s.bases, s.variants); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		s.Change = change
-		if len(s.values) > 1 {
-			m, err := stat.PairedMean(s.values, confidence)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.Name, err)
-			}
-			s.P = &m.P
-			tested, ps = append(tested, len(list)), append(ps, m.P)
+		if s.P != nil {
+			tested, ps = append(tested, len(list)), append(ps, *s.P)
 		}
 		list = append(list, s.Resource)
 	}
@@ -169,4 +160,33 @@ func resources(trials []pair) ([]Resource, error) {
 		list[at].Adjusted, list[at].Changed = &adjusted[i], adjusted[i] < alpha
 	}
 	return list, nil
+}
+
+// compare compares a resource over rounds as the run's comparisons do: by ratios. If a round has a zero, differences are left.
+func (r *Resource) compare(bases, variants []float64) error {
+	r.Base, r.Variant = *stat.Typical(bases), *stat.Typical(variants)
+	back, method := func(log float64) float64 { return r.Base * math.Expm1(log) }, rundir.ByPairedStudent
+	ratios := stat.AllPositive(bases) && stat.AllPositive(variants)
+	if !ratios {
+		r.Base, r.Variant = stat.Average(bases), stat.Average(variants)
+		back, method = func(change float64) float64 { return change }, rundir.ByStudentPairs
+	}
+	r.Change = rundir.Estimate{Estimate: new(r.Variant - r.Base), Interval: rundir.NoInterval}
+	var changes []float64
+	for i, base := range bases {
+		change := variants[i] - base
+		if ratios {
+			change = math.Log(variants[i] / base)
+		}
+		changes, r.Change.Values = append(changes, change), append(r.Change.Values, back(change))
+	}
+	if len(changes) < 2 {
+		return nil
+	}
+	m, err := stat.PairedMean(changes, confidence)
+	if err == nil {
+		r.P = &m.P
+		r.Change.SetInterval(back(m.Interval.Low), back(m.Interval.High), confidence, method)
+	}
+	return err
 }

@@ -105,3 +105,34 @@ func TestResourcesOfSomeRounds(t *testing.T) {
 		}
 	}
 }
+
+// A resource has the figures and the change of the run's comparison in its metric. Where the run compares something else,
+// its figures are means as comparisons make them, and the change is that of their ratio.
+func TestResourcesSayWhatCompareSays(t *testing.T) {
+	var trials []pair
+	for i, calls := range []float64{1, 4, 2} {
+		of := func(factor float64) *rundir.TrialFolder {
+			return trialWith(func(x *rundir.Target) { x.SyscallsPerRequest, x.Goroutines = ptr(calls*factor), ptr(int64(10)) })
+		}
+		trials = append(trials, pair{i + 1, of(1), of(1.5)})
+	}
+	list, err := resources(trials)
+	if err != nil || len(list) != 2 {
+		t.Fatal(list, err)
+	}
+	calls := list[0]
+	if c := calls.Change; math.Abs(calls.Base-2) > 1e-9 || math.Abs(calls.Variant-3) > 1e-9 || math.Abs(*c.Estimate-1) > 1e-9 || math.Abs(*c.Low-1) > 1e-6 || math.Abs(*c.High-1) > 1e-6 || !calls.Changed {
+		t.Errorf("%+v", calls)
+	}
+	ratio := rundir.Estimate{Estimate: new(1.2), Low: new(0.9), High: new(1.5), Confidence: 0.95}
+	run := &rundir.Run{Comparisons: []rundir.Comparison{{Base: "a", Variant: "b", Metric: "target.syscalls_per_request", Ratio: ratio, Figure: new(12.), BaseFigure: new(10.), P: new(0.2), Verdict: rundir.Inconclusive}}}
+	for i := range list {
+		list[i].adopt(run, "a", "b")
+	}
+	if r := list[0]; r.Base != 10 || r.Variant != 12 || *r.P != 0.2 || r.Changed || math.Abs(*r.Change.Low+1) > 1e-9 || math.Abs(*r.Change.High-5) > 1e-9 {
+		t.Errorf("%+v", r)
+	}
+	if r := list[1]; r.Base != 10 || *r.Change.Estimate != 0 {
+		t.Errorf("what was not compared: %+v", r)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // AtMost is the chance that at most k of n independent requests do what each does with the chance p: the
@@ -36,6 +37,26 @@ func ShareInterval(k, n, alpha float64) Interval {
 		i.High = mathext.InvRegIncBeta(k+1, n-k, 1-alpha)
 	}
 	return i
+}
+
+// EffectiveSize is how many independent requests say as much of a chance as those of several trials, which depend on each
+// other: of those of each trial, a part did it. Each end of the chance's interval is to be wrong with the chance alpha.
+// Trials that all have the same share show no dependence. (Korn and Graubard: Confidence intervals for proportions with small
+// expected number of positive counts estimated from survey data, Survey Methodology 24, 1998.)
+func EffectiveSize(parts, wholes []float64, alpha float64) float64 {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for i, whole := range wholes {
+		n, sum = n+whole, sum+parts[i]
+	}
+	for i, whole := range wholes {
+		squares += math.Pow(parts[i]-sum/n*whole, 2)
+	}
+	k := float64(len(wholes))
+	if k < 2 || squares < 1e-9*n {
+		return n
+	}
+	few := distuv.UnitNormal.Quantile(1-alpha) / tQuantile(1-alpha, len(wholes)) // of few trials nobody knows the spread well
+	return min(n, sum*(n-sum)*(k-1)/k/squares*few*few)
 }
 
 // Settling is the least number of requests at which a share of them would show, with an error of at most

@@ -60,3 +60,34 @@ func TestSettling(t *testing.T) {
 		}
 	}
 }
+
+// Trials that differ say less than as many independent requests, and never more. Trials that are alike, and a single one,
+// count whole.
+func TestEffectiveSize(t *testing.T) {
+	for _, c := range []struct {
+		parts, wholes []float64
+		least, most   float64
+	}{
+		{[]float64{3}, []float64{100}, 100, 100},
+		{[]float64{10, 100}, []float64{100, 1000}, 1100, 1100},
+		{[]float64{0, 0, 0}, []float64{100, 100, 100}, 300, 300},
+		{[]float64{0, 0, 40}, []float64{1000, 1000, 1000}, 10, 30}, // three trials, one of which has all
+		{[]float64{0, 40}, []float64{1000, 1000}, 0.1, 3},
+	} {
+		if got := EffectiveSize(c.parts, c.wholes, 0.025); got < c.least-1e-9 || got > c.most+1e-9 {
+			t.Errorf("%v of %v: %v", c.parts, c.wholes, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var parts, wholes []float64
+		all := 0.0
+		for range rapid.IntRange(1, 9).Draw(t, "trials") {
+			whole := rapid.IntRange(1, 1_000_000).Draw(t, "whole")
+			parts, wholes = append(parts, float64(rapid.IntRange(0, whole).Draw(t, "part"))), append(wholes, float64(whole))
+			all += float64(whole)
+		}
+		if got := EffectiveSize(parts, wholes, 0.05); !(got > 0 && got <= all) {
+			t.Errorf("%v of %v: %v", parts, wholes, got)
+		}
+	})
+}

@@ -122,7 +122,7 @@ func setMeans(xs []float64, points []ChangePoint) {
 		if i+1 < len(points) {
 			end = points[i+1].Index
 		}
-		p.Before, p.After = meanOf(xs[start:p.Index]), meanOf(xs[p.Index:end])
+		p.Before, p.After = Average(xs[start:p.Index]), Average(xs[p.Index:end])
 		start = p.Index
 	}
 }

@@ -18,8 +18,7 @@
 //   - UnpairedRatio: the ratio of two runs that were made at different times;
 //   - Stopping: how many rounds to make, decided without looking for a result.
 //
-// To state a quantile of one variant's trials together: WoodruffShares. To state how much its
-// trials vary: CoefficientOfVariation.
+// To state how much the trials of one variant vary: CoefficientOfVariation.
 //
 // To look at one series or one curve: its warm-up, dependence, trend, change points
 // and knee.

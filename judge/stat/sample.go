@@ -58,6 +58,29 @@ func AllPositive(values []float64) bool {
 	return true
 }
 
+// Typical is the value that represents several trials: their geometric mean, so that the ratio of two variants' figures is
+// that of their comparison, or the mean where one of them is zero. It returns nil if there are none.
+func Typical(values []float64) *float64 {
+	switch {
+	case len(values) == 0:
+		return nil
+	case AllEqual(values): // exactly, then
+		return new(values[0])
+	case AllPositive(values):
+		return new(math.Exp(Average(Logs(values))))
+	}
+	return new(Average(values))
+}
+
+// Average returns the arithmetic mean of values.
+func Average(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
 // Logs returns the natural logarithms of positive values.
 func Logs(values []float64) []float64 {
 	l := make([]float64, len(values))

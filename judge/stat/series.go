@@ -75,7 +75,7 @@ func MSER5(series ...[]float64) (Truncation, error) {
 func batchMeans(xs []float64, size int) []float64 {
 	means := make([]float64, len(xs)/size)
 	for i := range means {
-		means[i] = meanOf(xs[i*size : (i+1)*size])
+		means[i] = Average(xs[i*size : (i+1)*size])
 	}
 	return means
 }
@@ -99,15 +99,6 @@ func mser(zs []float64) int {
 	return at
 }
 
-// meanOf returns the mean of at least one value, exactly when all are equal.
-func meanOf(xs []float64) float64 {
-	mean := 0.0
-	for i, x := range xs {
-		mean += (x - mean) / float64(i+1)
-	}
-	return mean
-}
-
 // centered is a series less its mean.
 type centered struct {
 	values  []float64
@@ -117,7 +108,7 @@ type centered struct {
 // center scales the deviations to at most 1 as well, which correlations do not
 // feel and which keeps their squares from vanishing.
 func center(xs []float64) (centered, error) {
-	mean, widest := meanOf(xs), 0.0
+	mean, widest := Average(xs), 0.0
 	c := centered{values: make([]float64, len(xs))}
 	for i, x := range xs {
 		c.values[i] = x - mean

@@ -26,8 +26,9 @@
 //
 // Throughput, and every other figure that each trial has one of, is the geometric mean of the
 // trials, with Student's t on their logarithms. If a trial has a zero, the plain mean is used, and
-// the interval's name says so. Quantiles come from merged histograms, with Woodruff's interval
-// and the trials as clusters; one with too few values beyond it is left out. A mean latency and a
+// the interval's name says so. Quantiles come from merged histograms. Their interval has the
+// times at which the number of slower requests does not contradict the quantile, by a binomial
+// test of their effective number; one with too few values beyond it is left out. A mean latency and a
 // share of errors are sums over sums, with the interval of a ratio estimator. The largest latency
 // and a number of errors are what the run saw, and estimate nothing. One trial has no intervals.
 //

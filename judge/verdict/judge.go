@@ -7,7 +7,6 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
-	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/compare"
 	"dyno/judge/verdict/dataset"
@@ -77,7 +76,7 @@ func judge(run *rundir.Run, sources []recording.Source) error {
 
 	flat, spent := sweep.Plateaus(&judged)
 	s.GeneratorLimited = spent
-	judged.Flags = runFirst(controlDiffers(comparisons), kept(run.Flags), dataset.FlagsOf(trials), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
+	judged.Flags = runFirst(differingControl(comparisons, plan.Margin), kept(run.Flags), dataset.FlagsOf(trials), missing(s.Dataset), unsteadyPilots(run.Pilot), flat, search.BelowRange(&judged))
 	judged.Validity = append(s.Validities(comparisons), searches.Validities(judged.Capacities)...)
 	validity.MarkRelative(judged.Validity)
 	markTooDisturbed(&judged)
@@ -150,11 +149,11 @@ func missing(s *dataset.Dataset) []rundir.Flag {
 	return flags
 }
 
-// controlDiffers returns the flag of a control that differs from the variant that it
+// differingControl returns the flag of a control that differs from the variant that it
 // repeats.
-func controlDiffers(comparisons []rundir.Comparison) []rundir.Flag {
+func differingControl(comparisons []rundir.Comparison, margin float64) []rundir.Flag {
 	for _, c := range comparisons {
-		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) {
+		if !controlDiffers(c, margin) {
 			continue
 		}
 		return []rundir.Flag{checks.NewFlag(checks.FlagControlDiffers, c.Variant, false, new(texts.New("found.control_differs",

@@ -246,7 +246,7 @@ func TestIntervals(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]string{
-			"service.p99": rundir.ByWoodruff, "service.mean": rundir.ByStudent, "service.max": rundir.NoInterval, "errors.total": rundir.NoInterval, rundir.MetricCPU: rundir.ByStudent,
+			"service.p99": rundir.ByShare, "service.mean": rundir.ByStudent, "service.max": rundir.NoInterval, "errors.total": rundir.NoInterval, rundir.MetricCPU: rundir.ByStudent,
 		} {
 			if got := v.Intervals[name].Interval; got != want {
 				t.Errorf("%s: interval %q, want %q", name, got, want)
@@ -554,7 +554,7 @@ func TestUnboundedIntervals(t *testing.T) {
 	if c.Ratio.Low != nil || c.Ratio.High != nil || c.Detectable != nil || c.Verdict != rundir.Inconclusive || c.FurtherRounds == nil || *c.FurtherRounds != 3 {
 		t.Errorf("three rounds: %+v", c)
 	}
-	if p99 := run.Variants[1].Intervals["service.p99"]; p99.High != nil || p99.Low == nil || p99.Interval != rundir.ByWoodruff {
+	if p99 := run.Variants[1].Intervals["service.p99"]; p99.High != nil || p99.Low == nil || p99.Interval != rundir.ByShare {
 		t.Errorf("p99 %+v", p99)
 	}
 }

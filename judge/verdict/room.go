@@ -48,6 +48,12 @@ func isTooWide(c rundir.Comparison) bool {
 	return c.Rounds >= fewestForWidth && tooWide(c.Ratio.Low, c.Ratio.High)
 }
 
+// controlDiffers tells whether a comparison is that of a control that differs: at its level, and by more than the margin.
+func controlDiffers(c rundir.Comparison, margin float64) bool {
+	return c.Role == rundir.RoleControl && c.Primary && c.Equivalence != nil && !stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) &&
+		*c.P <= controlLevel && math.Abs(math.Log(*c.Ratio.Estimate)) > math.Log1p(margin)
+}
+
 // leaveRoom withdraws what a run cannot show: the outcomes of claims whose intervals say nothing and, where the
 // control or the disturbances leave no room, all verdicts.
 func leaveRoom(run *rundir.Run) {
@@ -79,9 +85,8 @@ func noRoom(run *rundir.Run, disturbed bool) *rundir.Message {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || run.Plan.Duet != nil { // a duet is refused by its own checks
 			continue
 		}
-		differs := !stat.Ends(c.Ratio.Low, c.Ratio.High).Contains(1) && *c.P <= controlLevel && math.Abs(math.Log(*c.Ratio.Estimate)) > math.Log1p(run.Plan.Margin)
 		switch {
-		case differs:
+		case controlDiffers(c, run.Plan.Margin):
 			return new(texts.New("no_room.differs", "base", c.Base, "metric", c.Metric, "share", units.Percent(math.Abs(*c.Ratio.Estimate-1))))
 		case isTooWide(c):
 			return new(texts.New("no_room.wide", "base", c.Base, "metric", c.Metric))

@@ -85,7 +85,7 @@ func TestStepsAreCompared(t *testing.T) {
 	if !ok || *e.Estimate != 750 {
 		t.Errorf("throughput %+v", e)
 	}
-	if e := run.Variants[0].Intervals["service.p99{step=list}"]; e.Interval != rundir.ByWoodruff || e.Low == nil {
+	if e := run.Variants[0].Intervals["service.p99{step=list}"]; e.Interval != rundir.ByShare || e.Low == nil {
 		t.Errorf("p99 %+v", e)
 	}
 	if v := figureOfRun(t, run, "service.p90{step=login}", "new", "old"); v.State != rundir.StateOK || !v.Asked {

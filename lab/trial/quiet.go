@@ -21,7 +21,7 @@ func (r *runner) newWaiter() *quiet.Waiter {
 	}
 	w := &quiet.Waiter{Left: r.experiment.Design.QuietWait, Read: func() (quiet.Reading, error) { return look(r.servers()...) }}
 	if p, ok := r.options.Watcher.(PreparingWatcher); ok {
-		w.Say = func(n quiet.Noise) { p.Preparing("waiting for a quiet machine: " + new(n.Said()).English()) }
+		w.Say = func(n quiet.Noise) { p.Preparing(new(texts.New("wait.quiet").With("noise", n.Said())).English()) }
 	}
 	return w
 }

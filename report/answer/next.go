@@ -25,8 +25,12 @@ func next(j *judged.Result) *texts.Message {
 	if !j.Run.Complete && j.Folder.Dir != "" && j.Run.Plan.Source != "" {
 		return new(texts.New("next.resume", "folder", j.Folder.Dir))
 	}
-	if j.Run.NoRoom != nil && (!j.ControlDiffers() || verdict.MostlyDisturbed(j.Run) != nil) {
+	switch {
+	case j.Run.NoRoom == nil:
+	case verdict.MostlyDisturbed(j.Run) != nil:
 		return new(texts.New("next.quiet"))
+	case !j.ControlDiffers():
+		return new(texts.New("next.wide"))
 	}
 	bad := askedBadly(j)
 	for _, v := range bad {

@@ -59,7 +59,7 @@ func Control(j *judged.Result, c rundir.Comparison) texts.Message {
 	if r.Estimate == nil || r.Low == nil || r.High == nil {
 		return texts.New("sure.control.few", "interval", figure.Factors(r))
 	}
-	if j.ControlDiffers() || *r.Low > 1 || *r.High < 1 {
+	if j.ControlDiffers() {
 		return texts.New("sure.control.differs", "share", figure.Margin(*r.Estimate-1), "interval", figure.Factors(r))
 	}
 	if *r.High > 2**r.Low {

@@ -229,7 +229,7 @@ func hour(t testing.TB) *rundir.Folder {
 func audience(t testing.TB) *rundir.Folder {
 	t.Helper()
 	e := func(v float64) rundir.Estimate {
-		return rundir.Estimate{Estimate: &v, Low: ptr(0.9 * v), High: ptr(1.1 * v), Confidence: 0.95, Interval: rundir.ByWoodruff}
+		return rundir.Estimate{Estimate: &v, Low: ptr(0.9 * v), High: ptr(1.1 * v), Confidence: 0.95, Interval: rundir.ByShare}
 	}
 	run := &rundir.Run{
 		Name: "audience", Question: "What does one more publisher cost?", StartedAt: time.Unix(1_790_000_000, 0).UTC(), FinishedAt: ptr(time.Unix(1_790_000_060, 0).UTC()),
@@ -461,7 +461,7 @@ func everything(t testing.TB) *rundir.Folder {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20, TraceURL: "javascript:alert(1)//{id}"})
 		cpu, p99 := e(20e-6-2e-6*float64(i), 0.02), e(3e-3, 0.1)
 		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Throughput: e(throughputs[i], 0.012), Intervals: map[string]rundir.Estimate{
-			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByWoodruff}, "target.cpu_per_request": cpu,
+			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByShare}, "target.cpu_per_request": cpu,
 			"target.rss": e(9<<20, 0.03), "target.user_share": e(0.2, 0.03), "target.connection_reuse_ratio": e(0.99, 0.001), "target.syscalls_per_second": e(2e5, 0.02), "errors.ratio": {Estimate: ptr(0.)},
 		}, Agents: []rundir.Agent{
 			{Name: "a", Address: "10.0.0.2:7300", ClockOffset: 3e-3, ClockError: 40e-6, StartDeviation: 20e-6, Share: 0.5, Work: 5000, Generator: rundir.Generator{CPUSecondsPerRequest: ptr(7e-6 + 1e-6*float64(i))}},

@@ -98,7 +98,7 @@ func stated(u figure.Unit, e rundir.Estimate, v rundir.Validity) string {
 	text := Marked(mark, u.Write(*e.Estimate))
 	if mark != Doubt && figure.Bounded(e) && v.Low != nil && v.High != nil {
 		if v.TooDisturbed {
-			return text + tooDisturbed
+			return text + tooDisturbed()
 		}
 		text += " " + u.Ends(rundir.Estimate{Estimate: e.Estimate, Low: v.Low, High: v.High})
 	}
@@ -106,7 +106,7 @@ func stated(u figure.Unit, e rundir.Estimate, v rundir.Validity) string {
 }
 
 // tooDisturbed stands in place of an interval that says nothing.
-const tooDisturbed = " (too disturbed)"
+func tooDisturbed() string { return " (" + texts.Say(texts.English, "too_disturbed", nil) + ")" }
 
 // Marked puts a mark where it stands: the doubt after the figure, the others before it.
 func Marked(mark, figure string) string {
@@ -168,7 +168,7 @@ func (r *Result) Claimed(c rundir.Claim) string {
 	}
 	text := r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
 	if c.Detail != nil && c.Detail.Kind == rundir.TooDisturbed {
-		text += tooDisturbed
+		text += tooDisturbed()
 	}
 	return text
 }

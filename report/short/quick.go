@@ -100,7 +100,7 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
 	}
 	if a.Next == nil && p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0 && loaded {
-		note(4, fmt.Sprintf("A closed loop hides what slow answers delay (coordinated omission): try --rate %d.", tryRate(v.Throughput.Estimate)))
+		note(4, fmt.Sprintf("A closed loop hides coordinated omission (wrk adds an estimate): try --rate %d.", tryRate(v.Throughput.Estimate)))
 	}
 	if a.Rest != nil && loaded {
 		note(5, "Everything: "+a.Rest.In(texts.English))
@@ -284,6 +284,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		}
 		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: items, spare: min(i, 1) * clock.spare})
 	}
+	if items := p.untilRead(v); items != nil {
+		rows = append(rows, quickRow{name: "until read", separator: "  ", items: items, spare: 2})
+	}
 	connecting, slow := p.connecting(v)
 	if slow {
 		rows = append(rows, quickRow{name: "connect", separator: "  ", items: connecting})
@@ -373,10 +376,8 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 			continue
 		}
 		most += *q.Max
-		for _, item := range p.quantiles(v, of.tag) {
-			if name, _, _ := strings.Cut(item, " "); name == "p50" || name == "p99" || name == "max" {
-				items = append(items, of.word+item)
-			}
+		for _, item := range p.quantiles(v, of.tag, "p50", "p99", "max") {
+			items = append(items, of.word+item)
 		}
 	}
 	clock := p.Run.Plan.Variant(v.Name).Latency()
@@ -388,6 +389,22 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 		tail = v.Times(clock).Max
 	}
 	return items, most > slowConnect || most > 0 && tail != nil && most > slowShare**tail
+}
+
+// lateRead is by how much longer, as a share, a time until the read is that says something of its own.
+const lateRead = 0.1
+
+// untilRead is the service time as load generators without the kernel's time stamps see it, where that is another: answers
+// waited until dyno read them.
+func (p *page) untilRead(v *rundir.Variant) []string {
+	read := v.Times(rundir.TagServiceRead)
+	for _, s := range p.shown(v, rundir.TagService) {
+		arrived, until := s.Of(v.Times(rundir.TagService)), s.Of(read)
+		if until != nil && s.Quantile > 0 && *until > (1+lateRead)**arrived {
+			return append(p.quantiles(v, rundir.TagServiceRead, "p50", "p90", "p99"), "as tools without kernel time stamps show")
+		}
+	}
+	return nil
 }
 
 // failed is how many requests failed, with those that no answer of the target's made fail.
@@ -499,17 +516,16 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 	return list
 }
 
-// quantiles writes the quantiles of a clock that are known, in one unit, which stands at the first and the last. Above
-// the p99 those with too few values are left out.
-func (p *page) quantiles(v *rundir.Variant, tag string) (items []string) {
+// quantiles writes the quantiles of a clock that have a place on the screen, or those of them that are named, in one unit,
+// which stands at the first and the longest.
+func (p *page) quantiles(v *rundir.Variant, tag string, named ...string) (items []string) {
 	of := v.Times(tag)
 	unit := oneUnit(of)
-	for _, s := range rundir.Summaries() {
-		x := s.Of(of)
-		if x == nil || s.Name == "mean" || !p.isShown(v, tag, s) {
+	for _, s := range p.shown(v, tag) {
+		if len(named) > 0 && !slices.Contains(named, s.Name) {
 			continue
 		}
-		number := figure.PerSecond(*x / unit.From)
+		number := figure.PerSecond(*s.Of(of) / unit.From)
 		if len(items) == 0 || s.Name == "max" {
 			number += unit.Name
 		}
@@ -518,9 +534,12 @@ func (p *page) quantiles(v *rundir.Variant, tag string) (items []string) {
 	return items
 }
 
-// isShown tells whether a quantile has a place on the screen.
-func (p *page) isShown(v *rundir.Variant, tag string, s rundir.Summary) bool {
-	return s.Quantile <= 0.99 || p.Mark(*v, tag+"."+s.Name) != judged.TooFew
+// shown lists the figures of a clock that have a place on the screen. A quantile beyond the p99 has it only without a
+// mark: so few requests make it that one disturbance moves it.
+func (p *page) shown(v *rundir.Variant, tag string) []rundir.Summary {
+	return slices.DeleteFunc(rundir.Summaries(), func(s rundir.Summary) bool {
+		return s.Of(v.Times(tag)) == nil || s.Name == "mean" || s.Quantile > 0.99 && p.Mark(*v, tag+"."+s.Name) != ""
+	})
 }
 
 // oneUnit is a unit in which all of a clock's times can be read: that of the median, or the next where the longest
@@ -616,32 +635,26 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 	return rows
 }
 
-// quickTrust says which figures on the screen are not as they are printed, and what helps: a sentence for each remedy.
+// quickTrust says what the marks on the screen mean, and what helps: a sentence for each remedy.
 func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
-	names, because := map[string][]string{}, map[string]rundir.Validity{} // by mark
-	note := func(name, metric string) {
-		mark := p.Mark(*v, metric)
-		if _, noted := because[mark]; !noted {
-			because[mark] = p.State(metric, v.Name, "")
-		}
-		names[mark] = append(names[mark], name)
-	}
-	if v.Throughput.Estimate != nil {
-		note("requests/s", "throughput")
-	}
+	metrics := []string{rundir.MetricThroughput}
 	if clocks := p.quickClocks(v); len(clocks) > 0 {
-		p.noteQuantiles(v, clocks[0], note)
+		for _, s := range p.shown(v, clocks[0].tag) {
+			metrics = append(metrics, clocks[0].tag+"."+s.Name)
+		}
 	}
 	var remedies []string
 	says := map[string][]string{} // by remedy
 	for _, m := range []struct{ mark, says string }{
-		{judged.Doubt, "do not rely on %s (?)"}, {judged.AtLeast, "%s may be too low (≥)"}, {judged.AtMost, "%s may be too high (≤)"},
+		{judged.Doubt, "do not rely on what is marked ?"}, {judged.AtLeast, "≥ may be too low"}, {judged.AtMost, "≤ may be too high"},
 	} {
-		if names[m.mark] == nil {
+		i := slices.IndexFunc(metrics, func(metric string) bool { return p.Mark(*v, metric) == m.mark })
+		if i < 0 {
 			continue
 		}
-		remedy := judged.Because(because[m.mark]).In(texts.English)
-		for _, kind := range because[m.mark].Causes {
+		because := p.State(metrics[i], v.Name, "")
+		remedy := judged.Because(because).In(texts.English)
+		for _, kind := range because.Causes {
 			if r := judged.RemedyKind(kind); r != "" {
 				remedy = p.Message(r).In(texts.English)
 				break
@@ -650,59 +663,15 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 		if says[remedy] == nil {
 			remedies = append(remedies, remedy)
 		}
-		says[remedy] = append(says[remedy], fmt.Sprintf(m.says, listed(names[m.mark])))
+		says[remedy] = append(says[remedy], m.says)
 	}
 	for _, remedy := range remedies {
 		lines = append(lines, sentence(strings.Join(says[remedy], ", ")+": "+remedy))
 	}
-	if names[judged.TooFew] != nil {
+	if slices.ContainsFunc(metrics, func(metric string) bool { return p.Mark(*v, metric) == judged.TooFew }) {
 		lines = append(lines, "Fewer than ten requests were slower than what is marked ~: measure longer.")
 	}
 	return lines
-}
-
-// noteQuantiles notes the quantiles of a clock that have a mark, those of the same one together.
-func (p *page) noteQuantiles(v *rundir.Variant, clock quickClock, note func(name, metric string)) {
-	var shown []string // and known well
-	marked := map[string][]string{}
-	for _, s := range rundir.Summaries() {
-		metric := clock.tag + "." + s.Name
-		if s.Of(v.Times(clock.tag)) == nil || s.Name == "mean" || !p.isShown(v, clock.tag, s) {
-			continue
-		}
-		mark := p.Mark(*v, metric)
-		marked[mark] = append(marked[mark], s.Name)
-		if mark != judged.TooFew && s.Quantile > 0 {
-			shown = append(shown, s.Name)
-		}
-	}
-	for _, names := range marked {
-		metric := clock.tag + "." + names[0]
-		quantiles := slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s == "max" })
-		var name string
-		switch n := len(quantiles); {
-		case n > 0 && n == len(shown):
-			name = clock.name
-		case n > 1 && slices.Equal(quantiles, shown[max(0, len(shown)-n):]):
-			name = clock.name + " from " + rundir.QuantileName(quantiles[0]) + " on"
-		case n == 0:
-			name = "the longest " + clock.name
-		default:
-			for i := range names {
-				names[i] = rundir.QuantileName(names[i])
-			}
-			name = clock.name + " at " + listed(names)
-		}
-		note(name, metric)
-	}
-}
-
-// listed writes names as people list them.
-func listed(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
 }
 
 // wrapItems writes items in a row. If they are wider than the terminal, they go on in the next

@@ -18,11 +18,11 @@ const SchemaVersion = 2
 // NoInterval means that no interval is claimed, for example for a single trial.
 const (
 	NoInterval        = "none claimed"
-	ByStudent         = "Student's t over trials"                       // on logarithms, where all values are above zero
-	ByPairedStudent   = "Student's t over the rounds' log ratios"       // paired
-	ByStudentPairs    = "Student's t over the rounds' differences"      // paired
-	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"      // paired
-	ByWoodruff        = "Woodruff over trials, of the merged histogram" // a quantile
+	ByStudent         = "Student's t over trials"                          // on logarithms, where all values are above zero
+	ByPairedStudent   = "Student's t over the rounds' log ratios"          // paired
+	ByStudentPairs    = "Student's t over the rounds' differences"         // paired
+	ByHodgesLehmann   = "Hodges-Lehmann, signed ranks over rounds"         // paired
+	ByShare           = "test of the share above, of the merged histogram" // a quantile
 	ByOmission        = "what users who waited in vain did not send: from none of it to as much as the others sent"
 	ByLostRounds      = "every round was lost: nothing was answered" // nothing is estimated
 	ByStudentWithZero = "Student's t over trials, not on logarithms: a trial has a zero"

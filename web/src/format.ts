@@ -114,7 +114,7 @@ const isClock = (figure: string) => /\.(p\d+|max|mean)(\{|$)/.test(figure) && Ob
 const slight = 0.1;
 
 /** A figure as it was measured, with the mark that its state gives it: see report/answer.go. */
-export function stated(u: Unit, e: Estimate | undefined, state: { figure?: string; base?: string; state: string; low?: number; high?: number; causes?: string[]; too_disturbed?: boolean } | undefined): string {
+export function stated(u: Unit, e: Estimate | undefined, state: { figure?: string; base?: string; state: string; low?: number; high?: number; causes?: string[]; too_disturbed?: boolean } | undefined, tooDisturbed: string): string {
   if (e?.estimate === undefined) return unknown;
   if (!state || state.state === "ok") return estimate(u, e);
   const v = e.estimate, text = write(u, v), { low, high } = state;
@@ -124,7 +124,7 @@ export function stated(u: Unit, e: Estimate | undefined, state: { figure?: strin
   const isTime = isClock(state.figure ?? "") && !state.base && state.state === "bounded" && !state.causes?.includes("agent_clocks");
   if (!isTime && (state.state === "relative_only" || !(Math.min(below, above) <= slight))) return `${text}?`;
   const both = bounded(e) && low !== undefined && high !== undefined;
-  return (isTime || above <= below ? "≤" : "≥") + text + (!both ? "" : state.too_disturbed ? " (?)" : ` ${ends(u, { estimate: v, low, high })}`);
+  return (isTime || above <= below ? "≤" : "≥") + text + (!both ? "" : state.too_disturbed ? ` (${tooDisturbed})` : ` ${ends(u, { estimate: v, low, high })}`);
 }
 
 /** The ends of an interval, in the unit of its estimate. */

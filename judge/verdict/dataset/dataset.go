@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"dyno/judge/stat"
 	"dyno/judge/verdict/expr"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
@@ -179,7 +180,7 @@ func (s *Dataset) Summarize(trials []*Trial) error {
 	for _, v := range s.Plan.Variants {
 		f := summarize(v.Name, byVariant[v.Name], merged[v.Name])
 		rounds := s.InOrder(v.Name)
-		f.Capacity = typical(valuesOf(rounds, func(f *Stats) *float64 { return f.Capacity }))
+		f.Capacity = stat.Typical(valuesOf(rounds, func(f *Stats) *float64 { return f.Capacity }))
 		var err error
 		if s.Whole[v.Name], err = withIntervals(f, rounds, all); err != nil {
 			return fmt.Errorf("%s: %w", v.Name, err)

@@ -8,41 +8,12 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
-	"dyno/judge/verdict/recording"
-	"dyno/load/hist"
 	"dyno/results/rundir"
 )
 
 // Confidence is that of every interval, except in comparisons whose number of rounds
 // depended on results.
 const Confidence = 0.95
-
-// typical is the value that represents several trials: their geometric mean, so that the
-// ratio of two variants' figures is that of their comparison, or the mean where one of
-// them is zero. It returns nil if there are none.
-func typical(values []float64) *float64 {
-	if len(values) == 0 {
-		return nil
-	}
-	var m float64
-	switch {
-	case stat.AllEqual(values): // exactly, then
-		m = values[0]
-	case stat.AllPositive(values):
-		m = math.Exp(mean(stat.Logs(values)))
-	default:
-		m = mean(values)
-	}
-	return &m
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
 
 // estimate returns a metric of several trials, given in the order of the rounds,
 // with its interval. whole has their figures together: the estimate is that of
@@ -55,7 +26,7 @@ func (m Metric) estimate(whole *Stats, trials []*Stats) (rundir.Estimate, error)
 	case rundir.MetricOf(m.Name).IsFact(): // it is what this run counted, or the most it saw, and estimates nothing beyond
 	case len(trials) < 2:
 	case m.Quantile != nil:
-		err = m.Quantile.bound(&e, whole, trials)
+		m.bound(&e, whole, trials)
 	case m.Share != nil:
 		err = byShares(&e, m, trials)
 	case len(e.Values) >= 2:
@@ -101,7 +72,7 @@ func (m Metric) widen(e *rundir.Estimate, trials []*Stats) {
 			lows, highs = append(lows, low), append(highs, high)
 		}
 	}
-	if low, high := typical(lows), typical(highs); low != nil {
+	if low, high := stat.Typical(lows), stat.Typical(highs); low != nil {
 		*e.Low, *e.High = min(*e.Low, *low), max(*e.High, *high)
 	}
 }
@@ -164,20 +135,20 @@ func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 		}
 		return nil
 	}
+	over, err := stat.PairedMean(linear(share, parts, wholes), Confidence)
+	if err != nil {
+		return err
+	}
 	if m.Dimension() != units.Plain {
-		over, err := stat.PairedMean(linear(share, parts, wholes), Confidence)
-		if err != nil {
-			return err
-		}
 		// No time is below zero.
 		e.SetInterval(max(0, over.Interval.Low), over.Interval.High, Confidence, rundir.ByStudent)
 		return nil
 	}
-	over, err := overTrials(share, parts, wholes)
-	if err == nil {
-		e.SetInterval(over.Low, over.High, Confidence, rundir.ByStudentLogit)
-	}
-	return err
+	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
+	logit := math.Log(share) - math.Log1p(-share)
+	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	e.SetInterval(min(share, expit(logit-half)), max(share, expit(logit+half)), Confidence, rundir.ByStudentLogit)
+	return nil
 }
 
 // linear returns the values of trials whose mean is the sum of the parts over that of the wholes.
@@ -193,62 +164,12 @@ func linear(ratio float64, parts, wholes []float64) []float64 {
 	return values
 }
 
-// overTrials is the interval of a share between 0 and 1, on the scale of logits.
-func overTrials(share float64, parts, wholes []float64) (stat.Interval, error) {
-	over, err := stat.PairedMean(linear(share, parts, wholes), Confidence)
-	if err != nil {
-		return stat.Interval{}, err
+// bound gives a quantile of merged histograms the interval of its requests.
+func (m Metric) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) {
+	if x := m.sample(whole, trials); x != nil && len(x.trials) > 1 {
+		r := x.Range((1 - Confidence) / 2)
+		e.SetInterval(min(r.Low, *e.Estimate), max(r.High, *e.Estimate), Confidence, rundir.ByShare)
 	}
-	half := (over.Interval.High - over.Interval.Low) / 2 / (share * (1 - share))
-	logit := math.Log(share) - math.Log1p(-share)
-	expit := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-	return stat.Interval{Low: min(share, expit(logit-half)), High: max(share, expit(logit+half))}, nil
-}
-
-// bound gives a quantile of merged histograms its interval.
-func (q *Quantile) bound(e *rundir.Estimate, whole *Stats, trials []*Stats) error {
-	merged := whole.Histograms[q.Tag]
-	var clusters []stat.Cluster
-	lowest, split := q.place(merged)
-	for _, t := range trials {
-		if h := t.Histograms[q.Tag]; h != nil && h.Count() > 0 {
-			below, upTo := float64(h.CountAtOrBelow(lowest-1)), float64(h.CountAtOrBelow(lowest))
-			clusters = append(clusters, stat.Cluster{Count: float64(h.Count()), Below: below + split*(upTo-below)})
-		}
-	}
-	if len(clusters) < 2 {
-		return nil
-	}
-	low, high, err := stat.WoodruffShares(clusters, q.Q, Confidence)
-	if err != nil {
-		return err
-	}
-	from, to := math.Inf(-1), math.Inf(1)
-	if low > 0 {
-		from = min(recording.Seconds(float64(merged.Quantile(low))), *e.Estimate)
-	}
-	if high <= 1 {
-		to = max(recording.Seconds(float64(merged.Quantile(high))), *e.Estimate)
-	}
-	e.SetInterval(from, to, Confidence, rundir.ByWoodruff)
-	return nil
-}
-
-// place returns the lowest value of the bucket that holds a quantile, and which share of
-// the bucket lies below the quantile, so that exactly the share q of all values does.
-// Many values may be equal, such as those of one long stall. If the bucket counted whole,
-// it would hide how different the trials are.
-func (q *Quantile) place(merged *hist.Histogram) (lowest int64, split float64) {
-	left := q.Q * float64(merged.Count())
-	merged.Each(func(low, _, count int64) bool {
-		if float64(count) >= left {
-			lowest, split = low, left/float64(count)
-			return false
-		}
-		left -= float64(count)
-		return true
-	})
-	return lowest, split
 }
 
 // raise extends an interval to the largest value that a figure can have.

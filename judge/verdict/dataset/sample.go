@@ -25,7 +25,10 @@ type Sample struct {
 
 // SampleOf returns the requests behind a quantile of a variant; nil if none was recorded.
 func (s *Dataset) SampleOf(variant string, m Metric) *Sample {
-	whole := s.Whole[variant]
+	return m.sample(s.Whole[variant], s.InOrder(variant))
+}
+
+func (m Metric) sample(whole *Stats, trials []*Stats) *Sample {
 	if whole == nil || m.Quantile == nil || whole.Histograms[m.Quantile.Tag] == nil {
 		return nil
 	}
@@ -46,7 +49,7 @@ func (s *Dataset) SampleOf(variant string, m Metric) *Sample {
 			}
 		}
 	}
-	for _, t := range s.InOrder(variant) {
+	for _, t := range trials {
 		if h := t.Histograms[m.Quantile.Tag]; h != nil && h.Count() > 0 {
 			x.trials = append(x.trials, h)
 		}
@@ -82,50 +85,41 @@ func (x *Sample) above(ns int64) float64 {
 	return n
 }
 
-// A Range is the interval of a quantile, in seconds, with the share of the requests up to either end. Without enough requests an
+// A Range is the interval of a quantile, in seconds, with the share of the requests up to its low end. Without enough requests an
 // end is open.
-type Range struct{ Low, High, UpToLow, UpToHigh float64 }
+type Range struct{ Low, High, UpToLow float64 }
 
-// Range lies between the recorded times between which the binomial test of the requests above decides neither way. With several
-// trials, whose requests depend on each other, their spread decides as well.
-func (x *Sample) Range() (r Range, err error) {
+// Range lies between the recorded times between which the binomial test of the requests above decides neither way, with a chance
+// of being wrong at either end. Requests of several trials depend on each other: there the test is that of fewer requests.
+//
+// So it is the inversion of a test of the share above (Woodruff: Confidence intervals for medians and other position measures,
+// JASA 47, 1952), of trials as clusters.
+func (x *Sample) Range(wrong float64) (r Range) {
 	var lows, highs []int64 // of the buckets
-	x.all.Each(func(low, high, _ int64) bool {
-		lows, highs = append(lows, low), append(highs, min(high, x.all.Max()))
+	upTo := []float64{0}    // requests in the first buckets
+	x.all.Each(func(low, high, count int64) bool {
+		lows, highs, upTo = append(lows, low), append(highs, min(high, x.all.Max())), append(upTo, upTo[len(upTo)-1]+float64(count))
 		return true
 	})
-	n, beyond := float64(x.all.Count()), 1-x.q
-	shows := func(ns int64, above bool) bool {
-		share := 1 - float64(x.all.CountAtOrBelow(ns))/n
-		if above && stat.AtLeast(share*n, n, beyond) > Doubt || !above && stat.AtMost(x.above(ns), n, beyond) > Doubt {
-			return false
-		}
-		between, wrong := x.spread(ns, share)
-		err = wrong
-		return above && between.Low > beyond || !above && between.High < beyond
+	n, beyond := upTo[len(lows)], 1-x.q
+	// Many requests may be in the quantile's own bucket, such as those of one long stall.
+	at := min(sort.SearchFloat64s(upTo[1:], x.q*n), len(lows)-1)
+	size := min(x.effectiveSize(lows[at]-1, wrong), x.effectiveSize(highs[at], wrong))
+	r = Range{math.Inf(-1), math.Inf(1), 0}
+	if i := sort.Search(len(lows), func(i int) bool { return stat.AtLeast((1-upTo[i]/n)*size, size, beyond) > wrong }) - 1; i >= 0 {
+		r.Low, r.UpToLow = recording.Seconds(float64(max(lows[i], x.all.Min()))), (upTo[i]+1)/n
 	}
-	r = Range{math.Inf(-1), math.Inf(1), 0, 1}
-	if i := sort.Search(len(lows), func(i int) bool { return !shows(lows[i]-1, true) }) - 1; i >= 0 {
-		r.Low, r.UpToLow = recording.Seconds(float64(max(lows[i], x.all.Min()))), float64(x.all.CountAtOrBelow(lows[i]-1)+1)/n
+	if i := sort.Search(len(highs), func(i int) bool { return stat.AtMost(x.above(highs[i])/n*size, size, beyond) <= wrong }); i < len(highs) {
+		r.High = recording.Seconds(float64(highs[i]))
 	}
-	if i := sort.Search(len(highs), func(i int) bool { return shows(highs[i], false) }); i < len(highs) {
-		r.High, r.UpToHigh = recording.Seconds(float64(highs[i])), float64(x.all.CountAtOrBelow(highs[i]))/n
-	}
-	return r, err
+	return r
 }
 
-// spread is the interval that the trials leave for the share above a time. Trials that all have the same share show
-// no spread, and one shows none.
-func (x *Sample) spread(ns int64, share float64) (stat.Interval, error) {
+// effectiveSize is how many independent requests say as much of the share above a time as those of the trials.
+func (x *Sample) effectiveSize(ns int64, wrong float64) float64 {
 	var parts, wholes []float64
-	differ := false
 	for _, t := range x.trials {
-		part, whole := float64(t.Count()-t.CountAtOrBelow(ns)), float64(t.Count())
-		parts, wholes = append(parts, part), append(wholes, whole)
-		differ = differ || part*wholes[0] != parts[0]*whole
+		parts, wholes = append(parts, float64(t.Count()-t.CountAtOrBelow(ns))), append(wholes, float64(t.Count()))
 	}
-	if !differ || share <= 0 || share >= 1 {
-		return stat.Interval{Low: share, High: share}, nil
-	}
-	return overTrials(share, parts, wholes)
+	return stat.EffectiveSize(parts, wholes, wrong)
 }

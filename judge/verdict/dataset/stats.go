@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"dyno/judge/stat"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
@@ -177,7 +178,7 @@ func scenarioSteps(trials []*rundir.Trial, t recording.Times) (sum []rundir.Scen
 		s := &sum[i]
 		s.Response = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagResponse, s.Name)])
 		s.Service = rundir.QuantilesOf(t[rundir.StepTag(rundir.TagService, s.Name)])
-		s.Throughput = typical(throughputs[i])
+		s.Throughput = stat.Typical(throughputs[i])
 		s.Tokens = tokensOf(trials, t, s.Name, func(t *rundir.Trial) *rundir.Tokens {
 			if i < len(t.Steps) {
 				return t.Steps[i].Tokens
@@ -412,7 +413,7 @@ func known(trials []*rundir.Trial, get func(*rundir.Trial) *float64) *float64 {
 			values = append(values, *v)
 		}
 	}
-	return typical(values)
+	return stat.Typical(values)
 }
 
 func count(trials []*rundir.Trial, get func(*rundir.Trial) int64) *float64 {

@@ -28,11 +28,7 @@ func (s Sampled) Value(variant, metric string) (expr.Quantity, error) {
 	if err != nil {
 		f.Estimate = x.Measured()
 	}
-	r, err := x.Range()
-	if err != nil {
-		return f, err
-	}
-	f.Low, f.High, _ = s.Widened(variant, m, r)
+	f.Low, f.High, _ = s.Widened(variant, m, x.Range(dataset.Doubt))
 	if f.Bounded = true; f.Low <= 0 { // which is no bound of a time
 		f.Low = math.Inf(-1)
 	}
@@ -48,7 +44,7 @@ func (s Sampled) Doubtful(figures []expr.Ref) *rundir.Message {
 	for _, at := range figures {
 		m, _ := dataset.Lookup(at.Metric)
 		if x := s.SampleOf(at.Variant, m); x != nil && at.Base == "" {
-			if _, _, why := s.Widened(at.Variant, m, dataset.Range{Low: x.Measured(), High: x.Measured(), UpToLow: m.Quantile.Q, UpToHigh: m.Quantile.Q}); why != nil {
+			if _, _, why := s.Widened(at.Variant, m, dataset.Range{Low: x.Measured(), High: x.Measured(), UpToLow: m.Quantile.Q}); why != nil {
 				return new(s.SayUnidentified(at, &rundir.Validity{Why: why}))
 			}
 		}

@@ -93,5 +93,5 @@ export function written(c: Context, variant: string, metric: string, e: Estimate
     const few = v && recorded(v, metric);
     return few === undefined ? unknown : `~${write(unitOf(metric), few)}`;
   }
-  return stated(unitOf(metric), e, stateOf(c, metric, variant));
+  return stated(unitOf(metric), e, stateOf(c, metric, variant), c.t("too_disturbed"));
 }

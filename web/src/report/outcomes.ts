@@ -164,7 +164,7 @@ export function notes(c: Context): Child[] {
 /** What the methods of intervals are called: see the constants in rundir. */
 const method: Record<string, Key> = {
   "Student's t over trials": "method.student", "Student's t over the rounds' log ratios": "method.paired", "Student's t over the rounds' differences": "method.pairs",
-  "Hodges-Lehmann, signed ranks over rounds": "method.hodges", "Woodruff over trials, of the merged histogram": "method.woodruff",
+  "Hodges-Lehmann, signed ranks over rounds": "method.hodges", "test of the share above, of the merged histogram": "method.share",
   "every round was lost: nothing was answered": "method.lost", "Student's t over trials, not on logarithms: a trial has a zero": "method.zero",
   "Welch's t over trials, unpaired": "method.welch", "Theil-Sen, widened for dependence": "method.theil", "bootstrap over rounds": "method.bootstrap",
   "Student's t over trials, on logits": "method.logit", "Clopper-Pearson, of none or of all": "method.none",

@@ -191,19 +191,6 @@ def unpaired(rng):
                    "error": error, "detectable": math.expm1(quantiles * error)}
 
 
-def woodruff(rng):
-    """The residuals of a ratio have a mean of zero and SciPy's standard error."""
-    for trials, q, confidence in [(2, 0.5, 0.95), (3, 0.9, 0.95), (8, 0.5, 0.95), (8, 0.99, 0.95), (12, 0.99, 0.9),
-                                  (8, 0.999, 0.966), (5, 0.05, 0.95)]:
-        samples = [rng.lognormal(rng.normal(0, 0.1), 1, rng.integers(500, 2000)) for _ in range(trials)]
-        merged = np.quantile(np.concatenate(samples), q, method="inverted_cdf")
-        count = np.array([len(x) for x in samples])
-        below = np.array([(x <= merged).sum() for x in samples])
-        residuals = (below - below.sum() / count.sum() * count) / count.mean()
-        low, high = stats.t.interval(confidence, trials - 1, loc=q, scale=stats.sem(residuals))
-        yield {"count": count, "below": below, "q": q, "confidence": confidence, "low": max(0, low), "high": high}
-
-
 rng = np.random.default_rng(1)
 write("ratio", ratio(rng))
 write("power", power())
@@ -215,4 +202,3 @@ write("equivalence", equivalence(rng))
 write("multiple", multiple(rng))
 write("looks", looks())
 write("unpaired", unpaired(rng))
-write("woodruff", woodruff(rng))
