@@ -476,7 +476,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string, keep 
 		Command:   append([]string{"dyno"}, a.args...),
 		Version:   buildinfo.Build(),
 		Temporary: !keep,
-		Referee:   verdict.Referee{},
+		Referee:   verdict.NewReferee(),
 		Limits:    a.limits,
 	}, err
 }

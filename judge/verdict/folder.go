@@ -62,8 +62,9 @@ func openUnjudged(dir string) (*rundir.Folder, error) {
 
 // finish judges a run. It finds out from the trials whether the run is complete, if its end was not recorded.
 func finish(f *rundir.Folder) error {
+	taken := dataset.Taken{}
 	for {
-		err := Judge(f)
+		err := judge(&f.Run, sourcesOf(f), taken)
 		if unread, ok := errors.AsType[*dataset.UnreadError](err); ok && f.SetUnread(unread.Trial, unread.Err) {
 			continue
 		}
@@ -72,7 +73,7 @@ func finish(f *rundir.Folder) error {
 		}
 		break
 	}
-	whole, stopped, err := isWhole(f)
+	whole, stopped, err := isWhole(f, taken)
 	if whole {
 		f.SetComplete(stopped)
 	}
@@ -81,7 +82,7 @@ func finish(f *rundir.Folder) error {
 
 // isWhole tells whether the trials of a judged run are all that its plan asks for, and why there are not more if a rule
 // ended it.
-func isWhole(f *rundir.Folder) (whole bool, stopped *rundir.Message, err error) {
+func isWhole(f *rundir.Folder, taken dataset.Taken) (whole bool, stopped *rundir.Message, err error) {
 	plan := f.Run.Plan
 	switch {
 	case !f.HasWholeTrials():
@@ -91,7 +92,7 @@ func isWhole(f *rundir.Folder) (whole bool, stopped *rundir.Message, err error) 
 	case !plan.HasStoppingRule() && !f.HasPlannedTrials():
 		return false, nil, nil
 	}
-	trials, err := dataset.TakeAll(plan, sourcesOf(f))
+	trials, err := taken.TakeAll(plan, sourcesOf(f))
 	if err != nil {
 		return false, nil, err
 	}

@@ -78,7 +78,7 @@ func TestRefereeExamines(t *testing.T) {
 	folder := b.write(t)
 	var each []rundir.Flag
 	for _, trial := range folder.Trials {
-		flags, err := Referee{}.Examine(folder.Run.Plan, trial)
+		flags, err := NewReferee().Examine(folder.Run.Plan, trial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,8 +95,37 @@ func TestRefereeExamines(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder.Dir, folder.Trials[0].Name, rundir.LatencyFile)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (Referee{}).Examine(folder.Run.Plan, folder.Trials[0]); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := NewReferee().Examine(folder.Run.Plan, folder.Trials[0]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a log: %v", err)
+	}
+}
+
+// A referee reads each trial once: it judges rounds and the run after the recordings have gone.
+func TestRefereeReadsOnce(t *testing.T) {
+	b := abc()
+	b.trials = b.trials[:4]
+	folder := b.write(t)
+	referee := NewReferee()
+	for _, trial := range folder.Trials {
+		if _, err := referee.Examine(folder.Run.Plan, trial); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(folder.Dir, trial.Name, rundir.LatencyFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := referee.Disturbed(folder.Run.Plan, folder.Trials); err != nil {
+		t.Error(err)
+	}
+	if err := referee.Judge(folder); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(b.judge(t).Variants, folder.Run.Variants); diff != "" {
+		t.Error(diff)
+	}
+	folder.Trials[0].Complete = false // as when its search was begun again
+	if flags, err := referee.Examine(folder.Run.Plan, folder.Trials[0]); err != nil || !slices.ContainsFunc(flags, func(f rundir.Flag) bool { return f.Kind == checks.FlagIncomplete }) {
+		t.Errorf("a trial that was given up: %v, %+v", err, flags)
 	}
 }
 
@@ -115,7 +144,7 @@ func TestRefereeReadsFolders(t *testing.T) {
 	b.logs[3], b.trials[2].WindowSeconds = log, steady.Trial.WindowSeconds
 	folder := b.write(t)
 
-	var referee Referee
+	referee := NewReferee()
 	for i, want := range []bool{true, false} {
 		if got, err := referee.Probe(b.run.Plan, folder.Trials[i]); err != nil || got.Good != want || got.Rate != *folder.Trials[i].Rate || got.Disturbed {
 			t.Errorf("probe %d: %+v, %v; want good %v", i+1, got, err, want)

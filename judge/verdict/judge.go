@@ -29,7 +29,7 @@ import (
 // belong to the plan. An expression that does not compile is no failure: its threshold is
 // not OK, its claim is inconclusive, and the detail says why.
 func Judge(f *rundir.Folder) error {
-	return judge(&f.Run, sourcesOf(f))
+	return judge(&f.Run, sourcesOf(f), dataset.Taken{})
 }
 
 func sourcesOf(f *rundir.Folder) []recording.Source {
@@ -41,10 +41,10 @@ func sourcesOf(f *rundir.Folder) []recording.Source {
 }
 
 // judge does what Judge does, with the given contents of a folder. It asks for the
-// recordings of each complete trial once. The order of the trials does not matter.
-func judge(run *rundir.Run, sources []recording.Source) error {
+// recordings of each complete trial that was not taken yet, once. The order of the trials does not matter.
+func judge(run *rundir.Run, sources []recording.Source, taken dataset.Taken) error {
 	plan, judged := run.Plan, *run
-	trials, err := dataset.TakeAll(plan, sources)
+	trials, err := taken.TakeAll(plan, sources)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ type fataler interface {
 func (b *bench) judge(t fataler) *rundir.Run {
 	t.Helper()
 	run := b.run
-	if err := judge(&run, b.sources()); err != nil {
+	if err := judge(&run, b.sources(), dataset.Taken{}); err != nil {
 		t.Fatal(err)
 	}
 	return &run
@@ -475,7 +475,7 @@ func TestDisturbedRoundsAreLeftOut(t *testing.T) {
 		t.Errorf("hardly a round left, and still left out: flags %s", kinds(run.Flags))
 	}
 	flags := kinds(run.Flags)
-	if err := judge(run, b.sources()); err != nil || kinds(run.Flags) != flags {
+	if err := judge(run, b.sources(), dataset.Taken{}); err != nil || kinds(run.Flags) != flags {
 		t.Errorf("again: %v, flags %s, want %s", err, kinds(run.Flags), flags)
 	}
 }
@@ -635,7 +635,7 @@ func TestOrderDoesNotMatterAndJudgingTwiceNeither(t *testing.T) {
 	for range 2 {
 		sources := b.sources()
 		rand.Shuffle(len(sources), func(i, j int) { sources[i], sources[j] = sources[j], sources[i] })
-		if err := judge(&again, sources); err != nil {
+		if err := judge(&again, sources, dataset.Taken{}); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, &again); diff != "" {
@@ -677,7 +677,7 @@ func TestJudgeFails(t *testing.T) {
 			sources := b.sources()
 			c.change(&sources[1])
 			before := b.run
-			if err := judge(&b.run, sources); err == nil || err.Error() != c.want {
+			if err := judge(&b.run, sources, dataset.Taken{}); err == nil || err.Error() != c.want {
 				t.Errorf("error %v, want %s", err, c.want)
 			}
 			if diff := cmp.Diff(before, b.run); diff != "" {
@@ -751,7 +751,7 @@ func TestPrograms(t *testing.T) {
 	for i := range sources {
 		sources[i].Log = func() ([]hist.Interval, error) { return nil, errors.New("a program has none") }
 	}
-	if err := judge(&b.run, sources); err != nil {
+	if err := judge(&b.run, sources, dataset.Taken{}); err != nil {
 		t.Fatal(err)
 	}
 	if e := b.run.Variants[1].Measures["switch_seconds"]; e.Estimate == nil || *e.Estimate != 1e-7 || *e.High != 1e-7 {
@@ -1220,7 +1220,7 @@ func TestJudgeProbe(t *testing.T) {
 		}, checks.FlagStalled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := dataset.Take(plan, b.sources()[0], false)
+			s, err := dataset.Taken{}.Take(plan, b.sources()[0], false)
 			if err != nil {
 				t.Fatal(err)
 			}

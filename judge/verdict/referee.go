@@ -14,18 +14,29 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Referee decides, from what was measured so far, how a run continues. It judges as
-// Judge does, and may be used concurrently.
-type Referee struct{}
+// A Referee decides, from what was measured so far, how one run continues. It judges as
+// Judge does, and reads the recordings of each trial once.
+type Referee struct{ taken dataset.Taken }
+
+// NewReferee returns the referee of a new run.
+func NewReferee() Referee { return Referee{dataset.Taken{}} }
+
+func (r Referee) take(plan rundir.Plan, t *rundir.TrialFolder) (*dataset.Trial, error) {
+	x, err := r.taken.Take(plan, recording.FromFolder(t), false)
+	if err != nil {
+		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
+	}
+	return x, nil
+}
 
 // Disturbed tells whether the machine or the generator disturbed one of a round's trials
 // beyond a limit fixed beforehand, and no target was lost in it.
-func (Referee) Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
+func (r Referee) Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
 	trials := make([]*dataset.Trial, len(round))
 	for i, t := range round {
 		var err error
-		if trials[i], err = dataset.Take(plan, recording.FromFolder(t), false); err != nil {
-			return false, fmt.Errorf("trial %d: %w", t.Number, err)
+		if trials[i], err = r.take(plan, t); err != nil {
+			return false, err
 		}
 	}
 	return dataset.DisturbedRound(trials), nil
@@ -68,25 +79,25 @@ func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Mes
 // nothing was dropped. It says nothing when the generator was the limit, or when a
 // disturbance makes it undecidable. The reason why a probe was not good is in
 // Run.Capacities once the run is judged.
-func (Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
+func (r Referee) Probe(plan rundir.Plan, probe *rundir.TrialFolder) (capacity.Trial, error) {
 	if plan.Capacity == nil || probe.Purpose != rundir.PurposeProbe || probe.Rate == nil {
 		return capacity.Trial{}, errors.New("not a probe of a search for capacity")
 	}
-	s, err := dataset.Take(plan, recording.FromFolder(probe), false)
+	s, err := r.take(plan, probe)
 	if err != nil {
-		return capacity.Trial{}, fmt.Errorf("probe %d: %w", probe.Number, err)
+		return capacity.Trial{}, err
 	}
 	return search.JudgeProbe(plan, s).Result, nil
 }
 
 // Examine returns the flags that Judge will raise about one trial alone.
-func (Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
-	s, err := dataset.Take(plan, recording.FromFolder(t), false)
+func (r Referee) Examine(plan rundir.Plan, t *rundir.TrialFolder) ([]rundir.Flag, error) {
+	s, err := r.take(plan, t)
 	if err != nil {
-		return nil, fmt.Errorf("trial %d: %w", t.Number, err)
+		return nil, err
 	}
 	return s.AllFlags, nil
 }
 
 // Judge judges the run.
-func (Referee) Judge(f *rundir.Folder) error { return Judge(f) }
+func (r Referee) Judge(f *rundir.Folder) error { return judge(&f.Run, sourcesOf(f), r.taken) }

@@ -378,7 +378,7 @@ func (k *calibrator) measure(ctx context.Context, e *plan.Experiment, read func(
 	defer func() { err = errors.Join(err, os.RemoveAll(parent)) }()
 	dir := filepath.Join(parent, "run")
 	if err := trial.Run(ctx, e, trial.Options{
-		Dir: dir, Temporary: true, Program: k.Program, Command: k.Command, Version: k.Version, Referee: verdict.Referee{},
+		Dir: dir, Temporary: true, Program: k.Program, Command: k.Command, Version: k.Version, Referee: verdict.NewReferee(),
 	}); err != nil {
 		return err
 	}

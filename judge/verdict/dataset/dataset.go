@@ -131,7 +131,7 @@ func (s *Dataset) InOrder(variant string) []*Stats {
 // Metrics lists the metrics that may have figures, with those of steps and those that
 // programs printed among them.
 func (s *Dataset) Metrics() []Metric {
-	all := append(metrics(), s.ofSteps()...)
+	all := slices.Concat(metrics(), s.ofSteps())
 	asked := []string{s.Plan.PrimaryMetric()}
 	for _, at := range expr.RefsIn(s.Plan) {
 		asked = append(asked, at.Metric)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
@@ -166,7 +167,7 @@ func (m Metric) IsProgram() bool { return strings.HasPrefix(m.Name, rundir.OfPro
 
 // metrics lists every metric but those of programs, observers, steps and further quantiles, in the
 // order of a report.
-func metrics() []Metric {
+var metrics = sync.OnceValue(func() []Metric {
 	all := []Metric{
 		{Name: rundir.MetricThroughput, Get: func(f *Stats) *float64 { return f.Throughput.Estimate }},
 		{Name: rundir.MetricTokenRate, Get: func(f *Stats) *float64 {
@@ -249,7 +250,7 @@ func metrics() []Metric {
 		of("connections.served", func(f *Stats) *float64 { return f.connections.served }),
 		of("connections.unanswered", func(f *Stats) *float64 { return f.connections.unanswered }),
 	)
-}
+})
 
 // timesOf lists the metrics of a clock, whose times stand in the log under a tag.
 func timesOf(clock, tag string, times func(*Stats) *rundir.Quantiles) (all []Metric) {

@@ -31,7 +31,7 @@ func TestMetricsAreNamed(t *testing.T) {
 			t.Errorf("%s is not in the table", m.Name)
 		}
 	}
-	for _, m := range append(metrics(), stepMetrics("login")...) {
+	for _, m := range slices.Concat(metrics(), stepMetrics("login")) {
 		for _, name := range []string{m.Name, strings.Replace(m.Name, "p50", "p98", 1), strings.Replace(m.Name, "p50", "p9z", 1), strings.TrimSuffix(m.Name, "{step=login}") + "{step=login}"} {
 			_, ok := Lookup(name)
 			if _, found := rundir.FindMetric(name); ok != found {

@@ -67,8 +67,17 @@ type UnreadError struct {
 func (e *UnreadError) Error() string { return fmt.Sprintf("trial %d: %v", e.Trial, e.Err) }
 func (e *UnreadError) Unwrap() error { return e.Err }
 
+// Taken are the trials of one run that were taken so far. Those that ask for a trial again need not read it again.
+type Taken map[place]*Trial
+
+// A place is what trials are taken by. A trial that was measured may turn out not to count.
+type place struct {
+	number               int
+	measured, substitute bool
+}
+
 // TakeAll examines all trials, by number, and decides which count.
-func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
+func (k Taken) TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
 	var recorded []*rundir.Trial
 	for _, from := range sources {
 		recorded = append(recorded, from.Trial)
@@ -76,7 +85,7 @@ func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
 	substitutes := rundir.Substitutes(recorded)
 	trials := make([]*Trial, 0, len(sources))
 	for _, from := range sources {
-		s, err := Take(plan, from, substitutes[from.Trial.Number])
+		s, err := k.Take(plan, from, substitutes[from.Trial.Number])
 		if err != nil {
 			return nil, &UnreadError{from.Trial.Number, err}
 		}
@@ -87,8 +96,21 @@ func TakeAll(plan rundir.Plan, sources []recording.Source) ([]*Trial, error) {
 	return trials, nil
 }
 
-// Take reads a trial's recordings, once, and keeps what judging needs.
-func Take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, error) {
+// Take examines a trial.
+func (k Taken) Take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, error) {
+	at := place{from.Trial.Number, from.Trial.IsMeasured(), substitute}
+	if k[at] == nil {
+		s, err := take(plan, from, substitute)
+		if err != nil {
+			return nil, err
+		}
+		k[at] = s
+	}
+	return new(*k[at]), nil // whether it counts is decided each time
+}
+
+// take reads a trial's recordings, once, and keeps what judging needs.
+func take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, error) {
 	x, err := from.Read(plan, substitute)
 	if err != nil {
 		return nil, err
