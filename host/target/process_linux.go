@@ -364,7 +364,8 @@ func (p *Process) await(ctx context.Context) error {
 	}()
 
 	var last error
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	begun := time.Now()
+	for {
 		err := p.spec.Ready.attempt(limit, p.out)
 		switch {
 		case isClosed(p.done):
@@ -385,10 +386,16 @@ func (p *Process) await(ctx context.Context) error {
 				return fmt.Errorf("target %s: starting: %w", p.spec.Name, err)
 			}
 			return p.failure(ErrNotReady, fmt.Sprintf("%v: %v", p.spec.ReadyTimeout, last))
-		case <-time.After(pause):
+		case <-time.After(max(leastPause, min(time.Since(begun)/8, mostPause))): // late by an eighth of the start at most
 		}
 	}
 }
+
+// The bounds of the pause between two attempts of a probe. An attempt takes less than a tenth of a millisecond.
+const (
+	leastPause = time.Millisecond
+	mostPause  = 50 * time.Millisecond
+)
 
 // PID returns the started process's id. If the program is a daemon, that process exits
 // early.

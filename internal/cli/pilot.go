@@ -18,8 +18,13 @@ import (
 	"dyno/results/rundir"
 )
 
-// pilotWindow is how long each trial of a pilot lasts.
-const pilotWindow = 2500 * time.Millisecond
+// The bounds of a pilot: how long its load lasts, which is ten windows within these bounds, and how long it waits for a
+// quiet machine, as does a comparison of CPU time.
+const (
+	leastPilot = time.Second
+	mostPilot  = 2500 * time.Millisecond
+	briefQuiet = 3 * time.Second
+)
 
 // design completes a comparison whose rounds the flags leave open. A pilot shows how the two are best compared; flags
 // that were given stay. If it shows nothing, the rounds without it will say why. It returns why the design is as it is.
@@ -63,6 +68,9 @@ func (a *app) design(ctx context.Context, c *quick.Comparison, e *plan.Experimen
 		// What disturbs CPU time per request is in its interval, and others in place of its rounds are no better.
 		e.Design.KeepDisturbed = d.Metric == rundir.MetricCPU
 	}
+	if d.Metric == rundir.MetricCPU && !c.Given("quiet-wait") {
+		e.Design.QuietWait = min(e.Design.QuietWait, briefQuiet) // more rounds do more for it than waiting
+	}
 	for i := range e.Variants {
 		l := &e.Variants[i].Load
 		l.Window = seconds(d.Window)
@@ -87,10 +95,11 @@ func pilotOf(e *plan.Experiment, atOnce bool) *plan.Experiment {
 	p.Design.Duet, p.Thresholds, p.Profile = true, nil, nil
 	p.Design.Duet = atOnce && p.Validate() == nil && trial.CanDuet(&p) || e.Design.Duet
 	p.Design.Rounds, p.Design.Stop, p.Design.Control, p.Design.KeepDisturbed = 1, plan.StopFixed, "", true
+	p.Design.QuietWait = min(p.Design.QuietWait, briefQuiet)
 	p.Variants = slices.DeleteFunc(slices.Clone(e.Variants), func(v plan.Variant) bool { return v.AliasOf != "" })
 	for i := range p.Variants {
 		v := &p.Variants[i]
-		v.Load.Warmup, v.Load.Window, v.Observe.Kernel = 0, pilotWindow, plan.KernelNone
+		v.Load.Warmup, v.Load.Window, v.Observe.Kernel = 0, max(leastPilot, min(10*v.Load.Window, mostPilot)), plan.KernelNone
 	}
 	return &p
 }

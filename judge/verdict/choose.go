@@ -43,9 +43,8 @@ const (
 	// duet is worth its cost: the variance of their difference is then a quarter of that of separate trials.
 	together = 0.75
 	// steady is by how much the figures after a warm-up may differ from those at the end.
-	steady = 0.05
-	// Calls are counted for a second after the windows of the first rounds, but not in a duet.
-	counting, countedRounds = 1., 3
+	steady   = 0.05
+	counting = 0.5 // seconds in which the calls of a trial are counted, in one round, but not in a duet
 	// Of a duet's base, two trials are next to a variant without load.
 	idleTrials = 2
 )
@@ -64,7 +63,7 @@ func choose(run *rundir.Run, pilots []recording.Source, trials int, given Design
 	base := run.Plan.Variant(run.Plan.Base)
 	open := base.Loop == "open"
 	d := Design{Metric: run.Plan.PrimaryMetric(), Connections: base.Connections, Warmup: leastWarmup, Window: shortestWindow}
-	rate, answer, overhead := math.Inf(1), 0., 0.
+	rate, answer, window := math.Inf(1), 0., 0.
 	isBusy, hasCPU := false, true
 	var sides [2][]float64 // what is compared by the pilot's bins, of two that ran at once
 	for _, from := range pilots {
@@ -81,19 +80,19 @@ func choose(run *rundir.Run, pilots []recording.Source, trials int, given Design
 		}
 		last := series[len(series)-1]
 		d.Warmup = max(d.Warmup, warmupOf(last, t.WindowSeconds))
-		if t.Duet != nil && t.Purpose == "" {
+		if t.Duet != nil {
 			sides[t.Duet.CPUSet] = last
 		}
-		overhead -= t.WindowSeconds
+		window = t.WindowSeconds
 	}
 	if run.FinishedAt == nil || len(pilots) == 0 {
 		return d, errors.New("pilot: it was not finished")
 	}
-	starts := float64(len(pilots))
-	if run.Plan.Duet != nil { // two trials at once, and the base next to a variant without load
-		overhead, starts = overhead*2/3, idleTrials
+	starts := len(pilots)
+	if run.Plan.Duet != nil { // all at once
+		starts = 1
 	}
-	overhead = max(0, overhead+run.FinishedAt.Sub(run.StartedAt).Seconds()) / starts
+	overhead := max(0, run.FinishedAt.Sub(pilots[0].Trial.StartedAt).Seconds()/float64(starts)-window)
 
 	why := "choice.default"
 	switch {
@@ -115,7 +114,7 @@ func choose(run *rundir.Run, pilots []recording.Source, trials int, given Design
 	}
 	d.Window = max(d.Window, min(longestWindow, math.Ceil(max(windowAnswers*answer, windowRequests/rate))))
 	d.Window = cmp.Or(given.Window, d.Window)
-	each, once := overhead+d.Warmup+d.Window, counting*countedRounds*float64(trials)
+	each, once := overhead+d.Warmup+d.Window, counting*float64(trials)
 	from := min(int(d.Warmup/pilotBin), len(sides[0]), len(sides[1])) // both warm up together, which is no noise
 	if d.Duet = given.Duet; !d.Duet && d.Metric == rundir.MetricCPU && stat.Correlation(sides[0][from:], sides[1][from:]) > together {
 		d.Duet, why = true, "choice.duet"

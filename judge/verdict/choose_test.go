@@ -27,23 +27,20 @@ type madePilot struct {
 	given     Design
 }
 
-// choose makes the pilot up: base and variant at once, each on a CPU with its generator, and the base next to an idle
-// variant. It took six seconds.
+// choose makes the pilot up: base and variant at once, each on a CPU with its generator. Starting and ending them took
+// half a second.
 func (p madePilot) choose() (Design, error) {
 	const window = 2.5
-	run := rundir.Run{StartedAt: time.Unix(1e9, 0), FinishedAt: new(time.Unix(1e9+6, 0))}
+	run := rundir.Run{StartedAt: time.Unix(1e9-60, 0), FinishedAt: new(time.Unix(1e9+3, 0))}
 	run.Plan = rundir.Plan{Base: "a", Loop: p.loop, Duet: &rundir.PlanDuet{CPUSets: [2]rundir.CPUSet{{LoadCPUs: []int{0}, TargetCPUs: []int{0}}, {LoadCPUs: []int{1}, TargetCPUs: []int{1}}}}}
 	var pilots []recording.Source
-	for i, name := range []string{"a", "b", "a"} {
+	for i, name := range []string{"a", "b"} {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: p.loop, Connections: 50})
-		t := &rundir.Trial{Number: i + 1, Variant: name, Complete: true, WindowSeconds: window, Throughput: &p.rate, Duet: &rundir.Duet{CPUSet: i % 2, Shared: true}}
+		t := &rundir.Trial{Number: i + 1, Variant: name, Complete: true, StartedAt: time.Unix(1e9, 0), WindowSeconds: window, Throughput: &p.rate, Duet: &rundir.Duet{CPUSet: i, Shared: true}}
 		t.Service.P50, t.Response.P50 = &p.answer, &p.answer
 		t.Target.CPUSeconds, t.Target.CPUSecondsPerRequest = new(p.cpu*window), new(p.cpu/p.rate)
 		t.Target.RunQueueWaitSecondsPerRequest = new(p.wait / p.rate)
 		t.Generator = rundir.Generator{CPUShare: new(0.04), Workers: 1}
-		if i == 2 {
-			t.Purpose = rundir.PurposeIdle
-		}
 		if p.dead && i == 1 {
 			t.Throughput = new(0.)
 		}
@@ -54,7 +51,7 @@ func (p madePilot) choose() (Design, error) {
 			times, counter = append(times, float64(tick)*pilotBin), append(counter, used)
 			more := p.cpu * pilotBin * (1 + 0.02*float64((tick*(7+4*i))%3))
 			if tick/5%2 == 1 {
-				more *= 1 + p.noise[i%2]
+				more *= 1 + p.noise[i]
 			}
 			if p.cold && tick < 10 {
 				more *= 2
@@ -78,7 +75,7 @@ func (p madePilot) choose() (Design, error) {
 
 // What a pilot measured decides by what variants are compared, for how long, and with how many connections.
 func TestChoose(t *testing.T) {
-	const cpu, rounds = rundir.MetricCPU, 14
+	const cpu, rounds = rundir.MetricCPU, 15
 	busy := madePilot{loop: "closed", rate: 3700, answer: 0.0135, cpu: 0.94}
 	for _, c := range []struct {
 		name string

@@ -13,15 +13,13 @@ import (
 	"dyno/results/rundir"
 )
 
-// The length of the load in which system calls are counted: no longer than the window, if it has
-// enough requests in that time.
+// The length of the load in which system calls are counted.
 const (
-	countWarmup = 200 * time.Millisecond
-	countWindow = 500 * time.Millisecond
-	// Otherwise it lasts as long as the window, but at least countWindow and at most
-	// mostCounted.
-	fewRequests = 1000
+	countWarmup = 100 * time.Millisecond
+	countWindow = 250 * time.Millisecond // at least, if the window is not shorter
 	mostCounted = 5 * time.Second
+	// enoughRequests are those whose calls are counted, if they take no longer than the window.
+	enoughRequests = 1000
 	// maxLateShare is the part of the window by which its two readings may be late together.
 	// The counts of a request can be wrong by as much.
 	maxLateShare = 10
@@ -30,11 +28,12 @@ const (
 // counting returns how long calls are counted, and after how long a warm-up, for a window's
 // length and its requests a second, if these are known.
 func counting(window time.Duration, throughput *float64) (warmup, counted time.Duration) {
-	warmup, counted = min(countWarmup, window), min(countWindow, window)
-	if throughput == nil || *throughput*counted.Seconds() < fewRequests {
-		counted = max(countWindow, min(mostCounted, window))
+	counted = max(countWindow, min(mostCounted, window))
+	if throughput != nil {
+		enough := time.Duration(min(enoughRequests / *throughput, mostCounted.Seconds()) * float64(time.Second))
+		counted = min(counted, max(enough, min(countWindow, window)))
 	}
-	return warmup, counted
+	return min(countWarmup, window), counted
 }
 
 // CountCalls puts the same load on the target once more, for a short time, and counts the system

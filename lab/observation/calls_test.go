@@ -17,14 +17,15 @@ func TestCounting(t *testing.T) {
 		throughput      float64 // 0: unknown
 		warmup, counted time.Duration
 	}{
-		{10 * time.Second, 50_000, 200 * ms, 500 * ms},
-		{10 * time.Second, 2000, 200 * ms, 500 * ms},
-		{10 * time.Second, 1999, 200 * ms, 5 * time.Second},
-		{10 * time.Second, 0, 200 * ms, 5 * time.Second},
-		{2 * time.Second, 100, 200 * ms, 2 * time.Second},
-		{300 * ms, 50_000, 200 * ms, 300 * ms},
-		{300 * ms, 100, 200 * ms, 500 * ms},
-		{100 * ms, 0, 100 * ms, 500 * ms},
+		{10 * time.Second, 50_000, 100 * ms, 250 * ms},
+		{10 * time.Second, 2000, 100 * ms, 500 * ms},
+		{10 * time.Second, 1000, 100 * ms, time.Second},
+		{10 * time.Second, 0.001, 100 * ms, 5 * time.Second},
+		{10 * time.Second, 0, 100 * ms, 5 * time.Second},
+		{2 * time.Second, 100, 100 * ms, 2 * time.Second},
+		{200 * ms, 50_000, 100 * ms, 200 * ms},
+		{200 * ms, 100, 100 * ms, 250 * ms},
+		{50 * ms, 0, 50 * ms, 250 * ms},
 	} {
 		throughput := &c.throughput
 		if c.throughput == 0 {

@@ -5,8 +5,13 @@ import (
 )
 
 // IdleRounds is the number of rounds of a duet, from the first, in which each variant also runs
-// next to the base without load: once on either set of CPUs.
-const IdleRounds = 2
+// next to the base without load: once on either set of CPUs. One round has no interval to check by that.
+func (d *Design) IdleRounds() int {
+	if d.Rounds < 2 {
+		return 0
+	}
+	return 2
+}
 
 // LoadTime is how long the trials of a plan load their targets, one after the other, without
 // starts and stops. It is 0 where that depends on what is measured: of searches, rules that end a
@@ -54,7 +59,7 @@ func (e *Experiment) duetTime() (sum time.Duration) {
 		}
 		sum += time.Duration(e.Design.Rounds) * max(base, v.Load.Unmeasured()+v.Load.Window)
 		if v.AliasOf == "" {
-			sum += time.Duration(min(e.Design.Rounds, IdleRounds)) * base
+			sum += time.Duration(e.Design.IdleRounds()) * base
 		}
 	}
 	return sum

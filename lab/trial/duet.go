@@ -166,7 +166,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error
 			return err
 		}
 	}
-	if round > plan.IdleRounds {
+	if round > r.experiment.Design.IdleRounds() {
 		return nil
 	}
 	for _, c := range couples {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"runtime"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"syscall"
 
 	"dyno/host/target"
@@ -122,7 +124,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	if other != nil {
 		return errors.Join(err, other)
 	}
-	if err == nil && countsAfter(up, t.Purpose, t.Round) {
+	if err == nil && r.countsAfter(up, t.Purpose, t.Round) {
 		observation.CountCalls(up.local().Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
 			result, _, err := r.carry(ctx, variant, c)
 			return result, err
@@ -181,18 +183,39 @@ func follow(watcher Watcher, w *observation.Watch) func(record.Interval) {
 	}
 }
 
-// countedRounds is the number of rounds in which system calls are counted. Their
-// number per request hardly varies, and each count costs a second.
-const countedRounds = 3
+// mostCounted is the number of rounds in which system calls are counted at most.
+const mostCounted = 3
+
+// countsIn tells whether system calls are counted in a round. Their number per request hardly varies, so one round that
+// stands is enough, unless a condition on it needs an interval.
+func (r *runner) countsIn(round int) bool {
+	asked := strings.Join(r.experiment.Thresholds, " ") + r.experiment.Design.Metric
+	for _, c := range r.experiment.Claims {
+		asked += " " + c.Holds + " " + c.Direction
+	}
+	wanted := 1
+	if strings.Contains(asked, "target.syscalls") {
+		wanted = mostCounted
+	}
+	for i := 1; i < round; i++ {
+		uncounted := func(t *rundir.TrialFolder) bool {
+			return t.Round == i && t.Purpose == "" && t.Target.SyscallsPerRequest == nil
+		}
+		if !r.disturbed[i] && !slices.ContainsFunc(r.trials, uncounted) {
+			wanted--
+		}
+	}
+	return wanted > 0 && round <= mostCounted+len(r.disturbed)
+}
 
 // countsAfter reports whether a trial's system calls are counted after its window. A load
 // with a fixed number of requests must not send more of them, and a load in stages has no
 // single rate to continue with, and a ramp would begin again.
-func countsAfter(up *stage, purpose string, round int) bool {
+func (r *runner) countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
 	// In a duet the hooks would also cost the other side an unknown amount.
 	return up.local() != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
-		purpose == "" && round <= countedRounds &&
+		purpose == "" && r.countsIn(round) &&
 		l.Requests == 0 && (l.Open == nil || len(l.Open.Stages) == 0 && l.Open.Ramp == 0)
 }
 

@@ -190,7 +190,7 @@ func (r *runner) whole(round int) bool {
 func (r *runner) trialsOf(round int) int {
 	if r.experiment.Design.Duet {
 		n := 2 * (len(r.experiment.Variants) - 1)
-		if round <= plan.IdleRounds {
+		if round <= r.experiment.Design.IdleRounds() {
 			n += len(r.experiment.Variants) - 2 // no trial of the control next to the base: the control is the base
 		}
 		return n
