@@ -48,7 +48,7 @@ func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Cod
 	switch {
 	case l.Closed != nil:
 		c.Connections = l.Closed.Connections
-		c.Think = l.Closed.Think.Pace()
+		c.Think = l.Closed.Think
 	case l.Open != nil:
 		c.Connections = l.Open.Connections()
 		c.MaxWaiting = l.Open.MaxWaiting

@@ -58,14 +58,14 @@ func TestEngineConfig(t *testing.T) {
 		{"no worker without a connection", func(v *plan.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
 			func(c *engine.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
 		{"constant think time", func(v *plan.Variant) {
-			v.Load.Closed.Think = plan.Think{Constant: 5}
-		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Fixed, Mean: 5} }},
+			v.Load.Closed.Think = pace.Think{Constant: 5}
+		}, func(c *engine.Config) { c.Think = pace.Think{Constant: 5} }},
 		{"uniform think time", func(v *plan.Variant) {
-			v.Load.Closed.Think = plan.Think{Uniform: &plan.Span{From: 1, To: 2}}
-		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Uniform, Min: 1, Max: 2} }},
+			v.Load.Closed.Think = pace.Think{Uniform: &pace.Span{From: 1, To: 2}}
+		}, func(c *engine.Config) { c.Think = pace.Think{Uniform: &pace.Span{From: 1, To: 2}} }},
 		{"exponential think time", func(v *plan.Variant) {
-			v.Load.Closed.Think = plan.Think{Exponential: 5}
-		}, func(c *engine.Config) { c.Think = pace.Think{Kind: pace.Exponential, Mean: 5} }},
+			v.Load.Closed.Think = pace.Think{Exponential: 5}
+		}, func(c *engine.Config) { c.Think = pace.Think{Exponential: 5} }},
 		{"a number of requests", func(v *plan.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
 			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},
 		{"a long window", func(v *plan.Variant) { v.Load.Window = time.Minute },

@@ -17,6 +17,7 @@ import (
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
 	"dyno/load/engine"
+	"dyno/load/scenario"
 )
 
 // Limits say what a part may do on a machine whose owner did not write the plan. A process gets them
@@ -109,7 +110,7 @@ func (l *Limits) admit(ctx context.Context, p *partPlan) error {
 
 // AdmitSecrets refuses secrets of a scenario that are the owner's: this machine reads them, also for agents that carry
 // the load.
-func (l *Limits) AdmitSecrets(s *plan.Scenario) error {
+func (l *Limits) AdmitSecrets(s *scenario.Spec) error {
 	if s == nil {
 		return nil
 	}
@@ -122,7 +123,7 @@ func (l *Limits) AdmitSecrets(s *plan.Scenario) error {
 	return errors.Join(faults...)
 }
 
-func admitEnvironment(s *plan.Scenario) error {
+func admitEnvironment(s *scenario.Spec) error {
 	if s != nil && len(s.Env) > 0 {
 		return errors.New("load.scenario.env: the environment is that of the machine's owner")
 	}

@@ -40,20 +40,20 @@ type Call struct {
 	ImportPaths []string `yaml:"import_paths" kind:"path" flag:"import-paths" otherwise:"the working folder and those of the files" doc:"a folder, or several, in which imports of .proto files are looked for"`
 	Protoset    string   `yaml:"protoset" kind:"path" flag:"protoset" doc:"a file with the descriptors of the service, as protoc --descriptor_set_out and buf build write it, in place of proto"`
 
-	Message     string `yaml:"message,orfile,scripted" kind:"word" flag:"data,d" otherwise:"an empty message" doc:"the message of the request in JSON, or several, in an array or one after another: a stream of the client's sends them in turn, and so do calls that send one each; a template as in a scenario, in quick loads only where there are rows; {{ '{{' }} in a template stands for the braces themselves"`
-	MessageFile string `yaml:"message_file" kind:"path" flag:"data-file,D" doc:"the file with the message or messages, relative to this one, in place of message; variables of the experiment are not replaced in it"`
-	Data        []Data `yaml:"data,again" names:"variable" most:"16" doc:"files of rows; the message is a template then, as in a scenario, and is encoded once for each row, before the load"`
-	BinaryFile  string `yaml:"binary_file" kind:"path" flag:"binary-file,B" doc:"a file that holds the message as it is sent, in place of message"`
-	Subtype     string `yaml:"subtype" like:"subtype" otherwise:"none, which says Protocol Buffers" doc:"what the content-type says of messages from binary_file in another format (application/grpc+SUBTYPE), such as flatbuffers"`
-	Kind        string `yaml:"kind" oneof:"auto unary client_stream server_stream bidi" default:"auto" flag:"kind" doc:"how many messages there are in each direction; auto: as the service is described; others: it need not be described, for messages from binary_file"`
+	Message     string          `yaml:"message,orfile,scripted" kind:"word" flag:"data,d" otherwise:"an empty message" doc:"the message of the request in JSON, or several, in an array or one after another: a stream of the client's sends them in turn, and so do calls that send one each; a template as in a scenario, in quick loads only where there are rows; {{ '{{' }} in a template stands for the braces themselves"`
+	MessageFile string          `yaml:"message_file" kind:"path" flag:"data-file,D" doc:"the file with the message or messages, relative to this one, in place of message; variables of the experiment are not replaced in it"`
+	Data        []scenario.Data `yaml:"data,again" names:"variable" most:"16" doc:"files of rows; the message is a template then, as in a scenario, and is encoded once for each row, before the load"`
+	BinaryFile  string          `yaml:"binary_file" kind:"path" flag:"binary-file,B" doc:"a file that holds the message as it is sent, in place of message"`
+	Subtype     string          `yaml:"subtype" like:"subtype" otherwise:"none, which says Protocol Buffers" doc:"what the content-type says of messages from binary_file in another format (application/grpc+SUBTYPE), such as flatbuffers"`
+	Kind        string          `yaml:"kind" oneof:"auto unary client_stream server_stream bidi" default:"auto" flag:"kind" doc:"how many messages there are in each direction; auto: as the service is described; others: it need not be described, for messages from binary_file"`
 
-	Metadata    []Header      `yaml:"metadata" names:"token" flag:"header,H" doc:"metadata of each call, in this order; the value of a name that ends in -bin is base64"`
-	Authority   string        `yaml:"authority" otherwise:"that of the URL" flag:"authority" doc:"what the server is called in calls (:authority)"`
-	Deadline    time.Duration `yaml:"deadline" range:"1ms..1h" otherwise:"none" flag:"deadline" doc:"the time limit that the server gets for a call (grpc-timeout); dyno gives the call up then, too"`
-	Compression string        `yaml:"compression" oneof:"identity gzip" default:"identity" flag:"compression" doc:"of the messages of requests, once for all calls; identity: none"`
-	Accept      string        `yaml:"accept" oneof:"gzip identity" default:"gzip" doc:"the compression that is offered to the server for its messages; identity: none"`
-	MaxMessage  int           `yaml:"max_message" kind:"size" range:"1..1GiB" default:"4MiB" flag:"max-message" doc:"the largest message of a response; a larger one fails the call"`
-	Check       bool          `yaml:"check" flag:"check" doc:"whether each message of a response is what the method answers with is checked; else they are counted"`
+	Metadata    []scenario.Header `yaml:"metadata" names:"token" flag:"header,H" doc:"metadata of each call, in this order; the value of a name that ends in -bin is base64"`
+	Authority   string            `yaml:"authority" otherwise:"that of the URL" flag:"authority" doc:"what the server is called in calls (:authority)"`
+	Deadline    time.Duration     `yaml:"deadline" range:"1ms..1h" otherwise:"none" flag:"deadline" doc:"the time limit that the server gets for a call (grpc-timeout); dyno gives the call up then, too"`
+	Compression string            `yaml:"compression" oneof:"identity gzip" default:"identity" flag:"compression" doc:"of the messages of requests, once for all calls; identity: none"`
+	Accept      string            `yaml:"accept" oneof:"gzip identity" default:"gzip" doc:"the compression that is offered to the server for its messages; identity: none"`
+	MaxMessage  int               `yaml:"max_message" kind:"size" range:"1..1GiB" default:"4MiB" flag:"max-message" doc:"the largest message of a response; a larger one fails the call"`
+	Check       bool              `yaml:"check" flag:"check" doc:"whether each message of a response is what the method answers with is checked; else they are counted"`
 
 	Messages int           `yaml:"messages" range:"1..1000000000" otherwise:"each message is sent once" flag:"messages" doc:"messages that the client sends in a stream, taken in turn"`
 	Interval time.Duration `yaml:"interval" range:"1us..1h" otherwise:"none" flag:"stream-interval" doc:"the time from one message of a stream of the client's to the next, whatever the server answers"`
@@ -203,7 +203,7 @@ func (i *inspector) callsOfScenario(v *Variant) {
 		i.fault(path+".kind", "the steps of a scenario take a description of the service", "say auto, or leave it out")
 	}
 	i.scenario(v)
-	s.EachStep(func(at string, st *Step) {
+	s.EachStep(func(at string, st *scenario.Step) {
 		at = fields.Join("load.scenario", at)
 		switch {
 		case st.Method == "":

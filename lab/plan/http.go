@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
+	"dyno/load/scenario"
 	"dyno/load/wire/http1"
 )
 
@@ -52,18 +53,12 @@ type TLS struct {
 
 // A Request is the one HTTP request repeated.
 type Request struct {
-	Method   string   `yaml:"method" like:"token" otherwise:"GET, or POST with a body" flag:"method,X" doc:"request method"`
-	Path     string   `yaml:"path" otherwise:"those of target.url" doc:"path and query"`
-	Headers  []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
-	Body     string   `yaml:"body,orfile" kind:"word" flag:"body" doc:"the request's content"`
-	BodyFile string   `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; templates in it are not replaced"`
-	Follow   bool     `yaml:"follow_redirects" flag:"location,L" doc:"follow redirects on the same host, at most 10 in a row; the response time runs until the last byte of the final response"`
-}
-
-// A Header is one field line.
-type Header struct {
-	Name  string `yaml:",key"`
-	Value string `yaml:",short" kind:"word"`
+	Method   string            `yaml:"method" like:"token" otherwise:"GET, or POST with a body" flag:"method,X" doc:"request method"`
+	Path     string            `yaml:"path" otherwise:"those of target.url" doc:"path and query"`
+	Headers  []scenario.Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
+	Body     string            `yaml:"body,orfile" kind:"word" flag:"body" doc:"the request's content"`
+	BodyFile string            `yaml:"body_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; templates in it are not replaced"`
+	Follow   bool              `yaml:"follow_redirects" flag:"location,L" doc:"follow redirects on the same host, at most 10 in a row; the response time runs until the last byte of the final response"`
 }
 
 // validate judges the one request of an HTTP load, and how it is spoken.
@@ -157,7 +152,7 @@ func (i *inspector) http2(t *Target, h *HTTP2) {
 }
 
 // headers judges the fields of a request that dyno completes.
-func (i *inspector) headers(path string, headers []Header, started bool) {
+func (i *inspector) headers(path string, headers []scenario.Header, started bool) {
 	for _, h := range headers {
 		at := fields.Join(path+".headers", h.Name)
 		switch name := strings.ToLower(h.Name); {

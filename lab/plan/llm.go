@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
+	"dyno/load/scenario"
 )
 
 // LLM is the protocol of questions to language models, by OpenAI's API over HTTP/1.1, whose
@@ -21,18 +22,18 @@ type LLMLoad struct {
 
 // An Ask is what a language model is asked, again and again.
 type Ask struct {
-	Model     string   `yaml:"model,required" kind:"word" flag:"model" doc:"the model's name"`
-	API       string   `yaml:"api" oneof:"chat completions responses" default:"chat" flag:"api" doc:"which of OpenAI's APIs; chat: /chat/completions; completions: /completions; responses: /responses"`
-	Prompt    string   `yaml:"prompt,orfile" kind:"word" flag:"prompt" otherwise:"made-up words" doc:"the prompt; the same one each time, which a server may keep ready (prefix cache)"`
-	Prompts   string   `yaml:"prompts" kind:"path" flag:"prompts" doc:"a file of prompts, asked in turn, in place of prompt: one a line, or, if its name ends in .jsonl, objects with prompt (a text) or messages (a list), and max_tokens if it is another"`
-	Words     int      `yaml:"words" range:"1..100000" default:"32" flag:"prompt-words" doc:"words of a made-up prompt; there are 1,000 prompts, no two of which begin with the same word"`
-	WordsTo   int      `yaml:"words_to" range:"1..100000" otherwise:"all have as many" flag:"prompt-words-to" doc:"made-up prompts have a random number of words, from words up to this"`
-	MaxTokens int      `yaml:"max_tokens" range:"1..10000000" default:"64" flag:"max-tokens" doc:"the most tokens that an answer may have"`
-	MaxTo     int      `yaml:"max_tokens_to" range:"1..10000000" otherwise:"all have the same" flag:"max-tokens-to" doc:"an answer has a random limit, from max_tokens up to this, which depends on the prompt"`
-	MaxField  string   `yaml:"max_tokens_field" oneof:"max_tokens max_completion_tokens" default:"max_tokens" flag:"max-tokens-field" doc:"the member of a request's body that holds the most tokens; the API responses has max_output_tokens, whatever this says"`
-	Options   string   `yaml:"options,orfile" kind:"word" flag:"options" doc:"a JSON object whose members are added to the body of each request, such as {temperature: 0} in JSON"`
-	Usage     bool     `yaml:"usage" default:"true" flag:"usage" doc:"the server is asked for the number of tokens of each answer (stream_options.include_usage); without, pieces are counted"`
-	Headers   []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
+	Model     string            `yaml:"model,required" kind:"word" flag:"model" doc:"the model's name"`
+	API       string            `yaml:"api" oneof:"chat completions responses" default:"chat" flag:"api" doc:"which of OpenAI's APIs; chat: /chat/completions; completions: /completions; responses: /responses"`
+	Prompt    string            `yaml:"prompt,orfile" kind:"word" flag:"prompt" otherwise:"made-up words" doc:"the prompt; the same one each time, which a server may keep ready (prefix cache)"`
+	Prompts   string            `yaml:"prompts" kind:"path" flag:"prompts" doc:"a file of prompts, asked in turn, in place of prompt: one a line, or, if its name ends in .jsonl, objects with prompt (a text) or messages (a list), and max_tokens if it is another"`
+	Words     int               `yaml:"words" range:"1..100000" default:"32" flag:"prompt-words" doc:"words of a made-up prompt; there are 1,000 prompts, no two of which begin with the same word"`
+	WordsTo   int               `yaml:"words_to" range:"1..100000" otherwise:"all have as many" flag:"prompt-words-to" doc:"made-up prompts have a random number of words, from words up to this"`
+	MaxTokens int               `yaml:"max_tokens" range:"1..10000000" default:"64" flag:"max-tokens" doc:"the most tokens that an answer may have"`
+	MaxTo     int               `yaml:"max_tokens_to" range:"1..10000000" otherwise:"all have the same" flag:"max-tokens-to" doc:"an answer has a random limit, from max_tokens up to this, which depends on the prompt"`
+	MaxField  string            `yaml:"max_tokens_field" oneof:"max_tokens max_completion_tokens" default:"max_tokens" flag:"max-tokens-field" doc:"the member of a request's body that holds the most tokens; the API responses has max_output_tokens, whatever this says"`
+	Options   string            `yaml:"options,orfile" kind:"word" flag:"options" doc:"a JSON object whose members are added to the body of each request, such as {temperature: 0} in JSON"`
+	Usage     bool              `yaml:"usage" default:"true" flag:"usage" doc:"the server is asked for the number of tokens of each answer (stream_options.include_usage); without, pieces are counted"`
+	Headers   []scenario.Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
 
 	FirstToken time.Duration `yaml:"first_token" range:"1us..1h" otherwise:"no such bound" flag:"slo-first-token" doc:"the goal of an answer, for goodput: the time from when the request was due until the first token"`
 	TokenTime  time.Duration `yaml:"token_time" range:"1us..1h" otherwise:"no such bound" flag:"slo-token-time" doc:"the goal of an answer, for goodput: the time per token after the first, on average over the answer"`
@@ -86,9 +87,6 @@ func (LLMLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	}
 }
 
-// IsQuestion tells whether a model answers the step.
-func (st *Step) IsQuestion() bool { return st.Prompt != "" || len(st.Messages) > 0 }
-
 // asksOfScenario validates what a scenario asks: load.ask says what all questions have in
 // common, the steps say what is asked.
 func (i *inspector) asksOfScenario(v *Variant) {
@@ -112,7 +110,7 @@ func (i *inspector) asksOfScenario(v *Variant) {
 		}
 	}
 	i.scenario(v)
-	v.Load.Scenario.EachStep(func(at string, st *Step) {
+	v.Load.Scenario.EachStep(func(at string, st *scenario.Step) {
 		at = fields.Join("load.scenario", at)
 		plain := st.Path != "" || st.Method != "" || st.Body != "" || st.BodyFile != ""
 		switch {

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
@@ -14,112 +13,9 @@ import (
 	"dyno/load/scenario"
 )
 
-// A Scenario is what users do instead of repeating one request, call or message: step after step,
-// with data of their own, with what earlier responses said, with pauses. The package scenario says how
-// users go through it, and what templates may stand in its texts.
-type Scenario struct {
-	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
-	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
-	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
-	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
-	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
-	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
-	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
-	Secrets   string            `yaml:"secrets" kind:"path" otherwise:"none" doc:"a file of more variables, NAME: VALUE on each line, such as credentials; other users of the machine must not be able to read it (mode 0600), and the run folder does not hold the values"`
-	Env       []string          `yaml:"env" kind:"word" like:"variable" most:"1000" doc:"variables that take their values from the environment of dyno, which must have all of them; the run folder does not hold the values"`
-	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
-	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
-	Flows     []Flow            `yaml:"flows" names:"name" doc:"what different users do"`
-}
-
-// Data are the rows of a file, which are dealt to users.
-type Data struct {
-	Name      string            `yaml:",key"`
-	File      string            `yaml:"file,required,short" kind:"path" doc:"the file, relative to this one: CSV (RFC 4180) with the columns' names in its first row, or JSON Lines if its name ends in .jsonl or .ndjson"`
-	Format    string            `yaml:"format" oneof:"auto csv jsonl" default:"auto" doc:"how the file holds its rows; auto: as its name says"`
-	Delimiter string            `yaml:"delimiter" kind:"word" otherwise:"a comma" doc:"CSV: the character between fields"`
-	Columns   []string          `yaml:"columns" kind:"word" otherwise:"those that the first row names, or the members of the first object" doc:"the columns' names, of CSV without them in its first row, or of JSON Lines"`
-	Paths     map[string]string `yaml:"paths" names:"variable" most:"1000" doc:"JSON Lines: columns by name, with the JSON path of each one's value, such as $.address.city"`
-	Order     string            `yaml:"order" oneof:"sequential shuffled random" default:"sequential" doc:"in which order rows are taken; shuffled: each once, in another order each time; random: each drawn from all"`
-	End       string            `yaml:"end" oneof:"wrap stop" default:"wrap" doc:"what follows the last row; wrap: the first; stop: the end of the user and of the flow that needs the row, and of the load when all have ended"`
-	Per       string            `yaml:"per" oneof:"auto iteration user" default:"auto" doc:"for how long a user keeps a row; auto: for good if a step that is carried out once uses a column, else for an iteration"`
-}
-
-// A Flow is what some of the users do.
-type Flow struct {
-	Name   string `yaml:",key"`
-	Weight int    `yaml:"weight" range:"1..1000000" default:"1" doc:"its share of the users, in relation to the other flows'"`
-	Steps  []Step `yaml:"steps,required,again" most:"1000" doc:"what these users do, as in steps above"`
-}
-
-// A Step is one request, call or message of a user, what is expected of the response, and the pause after it.
-type Step struct {
-	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
-	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated; if it fails, a user of a closed load waits 100 ms, doubling up to 5 s, and begins again with the first such step"`
-	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
-	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"each time, one of the repeated steps is drawn by weight; each of them then has a weight"`
-	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
-	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
-	Headers  []Header `yaml:"headers" for:"http llm" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
-	Body     string   `yaml:"body" for:"http llm" instead:"use message" kind:"word" doc:"the request's content; a template"`
-	BodyFile string   `yaml:"body_file" for:"http llm" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
-
-	Message     string        `yaml:"message" for:"grpc tcp" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
-	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
-	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
-	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
-	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
-
-	Prompt    string      `yaml:"prompt" for:"llm" kind:"word" doc:"what the user asks the model; a template, whose texts are escaped as JSON needs it"`
-	Messages  []ModelTurn `yaml:"messages" for:"llm" most:"1000" doc:"the conversation so far, and what the user asks now, in place of prompt"`
-	MaxTokens int         `yaml:"max_tokens" for:"llm" range:"1..10000000" otherwise:"those of load.ask" doc:"the most tokens that the answer may have"`
-
-	Think   Think        `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status  string       `yaml:"status" for:"http grpc llm" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
-	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
-	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
-	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, decoded, of grpc in JSON; more fails them"`
-}
-
-// A ModelTurn is a part of a conversation with a language model.
-type ModelTurn struct {
-	Role    string `yaml:"role,required" oneof:"system developer user assistant" doc:"who says it"`
-	Content string `yaml:"content,required" kind:"word" doc:"what is said; a template, whose texts are escaped as JSON needs it"`
-}
-
-// An Assertion is something that must be true of a response: of a value in its body, of a
-// header field or metadata, or of the body. The body of a call's response is its message in JSON,
-// or an array of the messages that the server streams.
-type Assertion struct {
-	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
-	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
-	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
-	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name after the messages"`
-	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
-	Contains string  `yaml:"contains" kind:"word" doc:"it contains this text; variables may stand in it"`
-	Matches  string  `yaml:"matches" kind:"word" doc:"it matches this regular expression (RE2)"`
-	Exists   bool    `yaml:"exists" doc:"it is there, whatever it says"`
-}
-
-// An Extraction takes the value of a variable from a response: from where an Assertion looks.
-type Extraction struct {
-	Variable string  `yaml:",key"`
-	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
-	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
-	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
-	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
-	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
-	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
-	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
-	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
-}
-
-// DefaultStep returns a step in which everything has its default that has one.
-func DefaultStep(name string) Step { return Step{Name: name} }
-
 // DefaultData returns the rows of a file, taken as they are by default.
-func DefaultData(name, file string) Data {
-	var d Data
+func DefaultData(name, file string) scenario.Data {
+	var d scenario.Data
 	fields.Preset(reflect.ValueOf(&d).Elem(), DeclaredAt("load.scenario.data.x"), "", nil)
 	d.Name, d.File = name, file
 	return d
@@ -129,7 +25,7 @@ func DefaultData(name, file string) Data {
 func (i *inspector) scenario(v *Variant) {
 	const path = "load.scenario"
 	s := v.Load.Scenario
-	if c := v.Load.Closed; c != nil && c.Think != (Think{}) {
+	if c := v.Load.Closed; c != nil && c.Think != (pace.Think{}) {
 		i.fault("load.closed.think", "is only for a request that is repeated", "give it to the steps that users think after")
 	}
 	taken := func(at, name string) {
@@ -154,7 +50,7 @@ func (i *inspector) scenario(v *Variant) {
 	if len(s.Steps) > 0 && len(s.Flows) > 0 {
 		i.fault(path+".flows", "steps and flows exclude each other", "put the steps into a flow of their own")
 	}
-	s.EachStep(func(at string, st *Step) {
+	s.EachStep(func(at string, st *scenario.Step) {
 		at = fields.Join(path, at)
 		i.think(at+".think", st.Think)
 		if st.Body != "" && st.BodyFile != "" {
@@ -163,7 +59,7 @@ func (i *inspector) scenario(v *Variant) {
 		if st.Message != "" && st.MessageFile != "" {
 			i.fault(at+".message_file", "message and message_file exclude each other", "keep one of them")
 		}
-		if _, err := st.Statuses(i.protocol); err != nil {
+		if _, err := Statuses(i.protocol, st.Status); err != nil {
 			problem, hint, _ := strings.Cut(err.Error(), ": ")
 			i.fault(at+".status", problem, hint)
 		}
@@ -182,7 +78,7 @@ func (i *inspector) scenario(v *Variant) {
 	})
 }
 
-func (i *inspector) assertion(path string, a *Assertion) {
+func (i *inspector) assertion(path string, a *scenario.Assertion) {
 	i.places(path, a.Places())
 	n := 0
 	for _, given := range []bool{a.Equals != nil, a.Contains != "", a.Matches != "", a.Exists} {
@@ -195,41 +91,10 @@ func (i *inspector) assertion(path string, a *Assertion) {
 	}
 }
 
-// A Place is a field that says where in a response to look, and what it says.
-type Place struct {
-	Field string
-	Of    scenario.Part
-	Name  string
-}
-
-// Places returns where to look.
-func (a *Assertion) Places() []Place { return places(a.JSON, a.Header, a.Metadata, a.Trailer) }
-
-// Places returns where to look.
-func (e *Extraction) Places() []Place { return places(e.JSON, e.Header, e.Metadata, e.Trailer) }
-
-// places returns those that are given.
-func places(json, header, metadata, trailer string) []Place {
-	all := []Place{{"json", scenario.JSON, json}, {"header", scenario.Header, header}, {"metadata", scenario.Header, metadata}, {"trailer", scenario.Trailer, trailer}}
-	return slices.DeleteFunc(all, func(p Place) bool { return p.Name == "" })
-}
-
 // places judges where in a response to look.
-func (i *inspector) places(path string, of []Place) {
+func (i *inspector) places(path string, of []scenario.Place) {
 	if len(of) > 1 {
 		i.fault(fields.Join(path, of[1].Field), of[0].Field+" and "+of[1].Field+" exclude each other", "keep one of them")
-	}
-}
-
-// EachStep shows all steps, with their paths in the scenario.
-func (s *Scenario) EachStep(show func(path string, st *Step)) {
-	for k := range s.Steps {
-		show(fmt.Sprintf("steps[%d]", k), &s.Steps[k])
-	}
-	for i := range s.Flows {
-		for k := range s.Flows[i].Steps {
-			show(fmt.Sprintf("flows.%s.steps[%d]", s.Flows[i].Name, k), &s.Flows[i].Steps[k])
-		}
 	}
 }
 
@@ -248,39 +113,18 @@ func (e *Experiment) Steps() (names []string) {
 // Steps returns the names of the scenario's steps; none without one.
 func (v *Variant) Steps() (names []string) {
 	if v.Load.Scenario != nil {
-		v.Load.Scenario.EachStep(func(_ string, st *Step) { names = append(names, st.Name) })
+		v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { names = append(names, st.Name) })
 	}
 	return names
 }
 
 // Statuses reads the statuses that are expected of a protocol's response.
-func (st *Step) Statuses(protocol string) ([]scenario.StatusRange, error) {
+func Statuses(protocol, text string) ([]scenario.StatusRange, error) {
 	switch {
-	case st.Status == "" || protocol == TCP:
+	case text == "" || protocol == TCP:
 		return nil, nil
 	case protocol == GRPC:
-		return readCodes(st.Status)
+		return readCodes(text)
 	}
-	return scenario.ParseStatus(st.Status)
-}
-
-// File returns the file with what the step sends, and the field that names it.
-func (st *Step) File() (name, field string) {
-	if st.MessageFile != "" {
-		return st.MessageFile, "message_file"
-	}
-	return st.BodyFile, "body_file"
-}
-
-// Pace says the pause in the form of package pace.
-func (t Think) Pace() pace.Think {
-	switch {
-	case t.Constant > 0:
-		return pace.Think{Kind: pace.Fixed, Mean: t.Constant}
-	case t.Exponential > 0:
-		return pace.Think{Kind: pace.Exponential, Mean: t.Exponential}
-	case t.Uniform != nil:
-		return pace.Think{Kind: pace.Uniform, Min: t.Uniform.From, Max: t.Uniform.To}
-	}
-	return pace.Think{}
+	return scenario.ParseStatus(text)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dyno/internal/nearest"
+	"dyno/load/scenario"
 )
 
 // SSE is the protocol of server-sent events, over HTTP/1.1.
@@ -19,14 +20,14 @@ type SSELoad struct {
 // Subscribers are connections that each ask for events and stay. All are opened before
 // the warm-up begins, as far as that goes.
 type Subscribers struct {
-	Connections   int      `yaml:"connections,required,zero" range:"1..1000000" doc:"how many"`
-	Ramp          float64  `yaml:"ramp" kind:"rate" range:"0.001..10000000" otherwise:"as fast as the target accepts them" flag:"ramp" doc:"subscribers opened per second, such as 1000/s"`
-	Topics        int      `yaml:"topics" range:"1..1000000" default:"1" flag:"topics" doc:"topics that subscribers are spread over, one each; its number, from 0, stands for {topic} in the URL"`
-	Headers       []Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
-	Resume        bool     `yaml:"resume" default:"true" flag:"resume" doc:"who comes back names the last event it has seen, by Last-Event-ID"`
-	GapEvent      string   `yaml:"gap_event" default:"gap" flag:"gap-event" doc:"the type of an event by which the target says that events are missing"`
-	ReceiveBuffer int      `yaml:"receive_buffer" kind:"size" range:"1..1GiB" otherwise:"the kernel's" flag:"receive-buffer" doc:"SO_RCVBUF of subscribers, such as 16KiB"`
-	Slow          *Slow    `yaml:"slow" doc:"some of them read slowly; what they miss is counted apart"`
+	Connections   int               `yaml:"connections,required,zero" range:"1..1000000" doc:"how many"`
+	Ramp          float64           `yaml:"ramp" kind:"rate" range:"0.001..10000000" otherwise:"as fast as the target accepts them" flag:"ramp" doc:"subscribers opened per second, such as 1000/s"`
+	Topics        int               `yaml:"topics" range:"1..1000000" default:"1" flag:"topics" doc:"topics that subscribers are spread over, one each; its number, from 0, stands for {topic} in the URL"`
+	Headers       []scenario.Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
+	Resume        bool              `yaml:"resume" default:"true" flag:"resume" doc:"who comes back names the last event it has seen, by Last-Event-ID"`
+	GapEvent      string            `yaml:"gap_event" default:"gap" flag:"gap-event" doc:"the type of an event by which the target says that events are missing"`
+	ReceiveBuffer int               `yaml:"receive_buffer" kind:"size" range:"1..1GiB" otherwise:"the kernel's" flag:"receive-buffer" doc:"SO_RCVBUF of subscribers, such as 16KiB"`
+	Slow          *Slow             `yaml:"slow" doc:"some of them read slowly; what they miss is counted apart"`
 }
 
 // Slow are some of the subscribers, those with the lowest numbers, which read slowly.
@@ -39,11 +40,11 @@ type Slow struct {
 // who published it, its number and when it was due, by which subscribers know
 // how long it took and what is missing.
 type Publish struct {
-	Path    string   `yaml:"path,required" flag:"publish" doc:"path and query of the request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
-	Size    int      `yaml:"size" kind:"size" range:"50..1MiB" default:"100" flag:"size" doc:"bytes of an event's data, with who published it, its number and when it was due at the beginning"`
-	Form    string   `yaml:"form" oneof:"raw mercure" default:"raw" flag:"form" doc:"how an event is published; raw: the data is the content; mercure: form fields topic and data"`
-	Topic   string   `yaml:"topic" flag:"topic" doc:"of the form mercure: the topic's name, with {topic} for its number"`
-	Headers []Header `yaml:"headers" names:"token" doc:"header fields of each request, in this order"`
+	Path    string            `yaml:"path,required" flag:"publish" doc:"path and query of the request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
+	Size    int               `yaml:"size" kind:"size" range:"50..1MiB" default:"100" flag:"size" doc:"bytes of an event's data, with who published it, its number and when it was due at the beginning"`
+	Form    string            `yaml:"form" oneof:"raw mercure" default:"raw" flag:"form" doc:"how an event is published; raw: the data is the content; mercure: form fields topic and data"`
+	Topic   string            `yaml:"topic" flag:"topic" doc:"of the form mercure: the topic's name, with {topic} for its number"`
+	Headers []scenario.Header `yaml:"headers" names:"token" doc:"header fields of each request, in this order"`
 }
 
 // How an event is written into the request that publishes it.

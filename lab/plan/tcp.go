@@ -2,6 +2,7 @@ package plan
 
 import (
 	"dyno/internal/fields"
+	"dyno/load/scenario"
 )
 
 // TCP is the protocol of messages over a bare connection.
@@ -29,7 +30,7 @@ func (TCPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault("load.payload", "payload and scenario exclude each other", "give each step its message")
 	}
 	i.scenario(v)
-	v.Load.Scenario.EachStep(func(at string, st *Step) {
+	v.Load.Scenario.EachStep(func(at string, st *scenario.Step) {
 		if v.Load.Framing == FramingEcho && st.Message == "" && st.MessageFile == "" {
 			i.fault(fields.Join("load.scenario", at)+".message", "is missing", "as many bytes are awaited as are sent")
 		}

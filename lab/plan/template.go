@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
+	"dyno/load/scenario"
 )
 
 // RuntimeNames returns the run-time names in the process's texts.
@@ -164,7 +165,7 @@ func fill(vars map[string]string, parts ...any) (first error) {
 // the keys is replaced; those in which a scenario's templates may stand, which stay, in another
 // way.
 func filled(of reflect.Value, replace, inScenario func(string) string) reflect.Value {
-	if of.Type() == reflect.TypeFor[Scenario]() {
+	if of.Type() == reflect.TypeFor[scenario.Spec]() {
 		replace = inScenario
 	}
 	out := reflect.New(of.Type()).Elem()
@@ -306,7 +307,7 @@ func placeholders(s string) string {
 func (v *Variant) Sample() Variant {
 	with := *v
 	with.Target.URL = placeholders(v.Target.URL)
-	with.Load.Scenario = filled(reflect.ValueOf(v.Load.Scenario), placeholders, func(text string) string { return ExpandKnown(text, v.placeholder) }).Interface().(*Scenario)
+	with.Load.Scenario = filled(reflect.ValueOf(v.Load.Scenario), placeholders, func(text string) string { return ExpandKnown(text, v.placeholder) }).Interface().(*scenario.Spec)
 	return with
 }
 

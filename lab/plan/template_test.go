@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/nearest"
+	"dyno/load/scenario"
 )
 
 func TestExpand(t *testing.T) {
@@ -59,7 +60,7 @@ func TestFillVariables(t *testing.T) {
 	v := DefaultVariant(HTTP)
 	v.Target.Address, v.Target.URL, v.Target.Pprof = "127.0.0.1:{{port}}", "http://127.0.0.1:{{port}}/", "http://127.0.0.1:{{admin}}/p"
 	v.Load.Request.Path, v.Load.Request.Body = "/{{echo.port}}", "{{port}}"
-	v.Load.Request.Headers = []Header{{Name: "X", Value: "{{echo.addr}}"}}
+	v.Load.Request.Headers = []scenario.Header{{Name: "X", Value: "{{echo.addr}}"}}
 	v.Observe = Observe{
 		Runtime: "http://127.0.0.1:{{admin}}/metrics", Endpoints: []Endpoint{{URL: "http://{{echo.addr}}/"}},
 		Commands: []Command{{Run: []string{"ask", "{{port}}"}}},
@@ -70,7 +71,7 @@ func TestFillVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Request{Path: "/82", Body: "80", Headers: []Header{{Name: "X", Value: "127.0.0.1:82"}}}
+	want := Request{Path: "/82", Body: "80", Headers: []scenario.Header{{Name: "X", Value: "127.0.0.1:82"}}}
 	if diff := cmp.Diff(want, *filled.Load.Request); diff != "" {
 		t.Error(diff)
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // An Experiment is a validated plan: everything is resolved and typed, except
@@ -261,7 +263,7 @@ type Load struct {
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
-	Scenario *Scenario `yaml:"scenario,scripted" for:"http grpc tcp llm" doc:"what users do, instead of repeating one request"`
+	Scenario *scenario.Spec `yaml:"scenario,scripted" for:"http grpc tcp llm" doc:"what users do, instead of repeating one request"`
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`
@@ -298,22 +300,8 @@ const (
 // Streams: each user sends the next request when the last was answered and the user has
 // thought.
 type Closed struct {
-	Connections int   `yaml:"connections,required" range:"1..1000000" doc:"how many"`
-	Think       Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
-}
-
-// A Think is the pause between a response and the connection's next request, by at most one
-// distribution; without one there is none.
-type Think struct {
-	Constant    time.Duration `yaml:"constant,short" range:"0..1h" doc:"always this long"`
-	Exponential time.Duration `yaml:"exponential" range:"0..1h" doc:"exponentially distributed with this mean"`
-	Uniform     *Span         `yaml:"uniform" doc:"uniformly distributed"`
-}
-
-// A Span is the durations between two.
-type Span struct {
-	From time.Duration `yaml:"from,required" range:"0..1h" doc:"the shortest"`
-	To   time.Duration `yaml:"to,required" range:"0..1h" doc:"the longest"`
+	Connections int        `yaml:"connections,required" range:"1..1000000" doc:"how many"`
+	Think       pace.Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
 }
 
 // The arrival processes of an open load.

@@ -14,6 +14,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
+	"dyno/load/pace"
 )
 
 // Bounds that hold in addition to those of the tags.
@@ -396,10 +397,10 @@ func (i *inspector) load(v *Variant, search bool) {
 	}
 }
 
-func (i *inspector) think(path string, t Think) {
+func (i *inspector) think(path string, t pace.Think) {
 	u := t.Uniform
 	switch {
-	case t.Constant != 0 && t.Exponential != 0, u != nil && t.Constant+t.Exponential != 0:
+	case t.Several():
 		i.fault(path, "more than one distribution", "one of constant, uniform, exponential")
 	case u != nil && u.From > u.To:
 		i.fault(path+".uniform.to", fmt.Sprintf("%v is less than from, %v", u.To, u.From), "swap them")

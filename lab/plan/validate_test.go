@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/fields"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 func TestAddControl(t *testing.T) {
@@ -136,10 +138,10 @@ func TestValidate(t *testing.T) {
 		{"workers", func(e *Experiment) { e.Variants[0].Load.Workers = 11 }, "load.workers: "},
 		{"both loops", func(e *Experiment) { e.Variants[0].Load.Open = DefaultOpen() }, "load.open: "},
 		{"think", func(e *Experiment) {
-			e.Variants[0].Load.Closed.Think = Think{Uniform: &Span{2, 1}}
+			e.Variants[0].Load.Closed.Think = pace.Think{Uniform: &pace.Span{From: 2, To: 1}}
 		}, "load.closed.think.uniform.to: "},
 		{"two think times", func(e *Experiment) {
-			e.Variants[0].Load.Closed.Think = Think{Constant: 1, Uniform: &Span{1, 2}}
+			e.Variants[0].Load.Closed.Think = pace.Think{Constant: 1, Uniform: &pace.Span{From: 1, To: 2}}
 		}, "load.closed.think: more than one distribution"},
 		{"no loop", func(e *Experiment) { e.Variants[0].Load.Closed = nil }, "load: "},
 		{"no rate", func(e *Experiment) { e.Variants[0].Load.Closed, e.Variants[0].Load.Open = nil, DefaultOpen() }, "load.open.rate: "},
@@ -148,7 +150,7 @@ func TestValidate(t *testing.T) {
 		{"ready", func(e *Experiment) { e.Variants[0].Target.Ready = Ready{Kind: ReadyLine, Line: "("} }, "target.ready: "},
 		{"cpu", func(e *Experiment) { e.Variants[0].Load.CPUs = []int{-1} }, "load.cpus: "},
 		{"header", func(e *Experiment) {
-			e.Variants[0].Load.Request.Headers = []Header{{"X", "a\r\nY: b"}}
+			e.Variants[0].Load.Request.Headers = []scenario.Header{{Name: "X", Value: "a\r\nY: b"}}
 		}, "load.request.headers.X: "},
 		{"service", func(e *Experiment) {
 			e.Variants[0].Services = []Service{{Name: "s", Process: DefaultVariant(TCP).Target.Process}}
@@ -167,7 +169,7 @@ func TestPlainLoad(t *testing.T) {
 	const text = `{{name}} {{#if x}} {{port}} {{ "{{" }} {{`
 	v := DefaultVariant(HTTP)
 	v.Plain, v.Target.URL, v.Target.Address = true, Quote("http://127.0.0.1:1/{{x}}"), "127.0.0.1:1"
-	v.Load.Request.Body, v.Load.Request.Headers = text, []Header{{Name: "X", Value: text}, {Name: "Port", Value: "{{port}}"}}
+	v.Load.Request.Body, v.Load.Request.Headers = text, []scenario.Header{{Name: "X", Value: text}, {Name: "Port", Value: "{{port}}"}}
 	v.Load.Closed = &Closed{Connections: 1}
 	e := New("x", HTTP)
 	e.Variants, e.Design.Rounds = []Variant{v}, 1
@@ -178,7 +180,7 @@ func TestPlainLoad(t *testing.T) {
 	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Request.Body != text || v.Load.Request.Headers[0].Value != text || v.Load.Request.Headers[1].Value != "{{port}}" || v.Target.URL != "http://127.0.0.1:1/{{x}}" {
 		t.Errorf("%v, %+v, %s", err, v.Load.Request, v.Target.URL)
 	}
-	v.Target.URL, v.Load.Scenario = "http://127.0.0.1:1/", &Scenario{Steps: []Step{{Body: "{{port}}{{name}}"}}}
+	v.Target.URL, v.Load.Scenario = "http://127.0.0.1:1/", &scenario.Spec{Steps: []scenario.Step{{Body: "{{port}}{{name}}"}}}
 	if err := v.Fill(map[string]string{"port": "80"}); err != nil || v.Load.Scenario.Steps[0].Body != "80{{name}}" {
 		t.Errorf("%v, %+v", err, v.Load.Scenario)
 	}

@@ -11,6 +11,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
 	"dyno/lab/plan"
+	"dyno/load/pace"
 )
 
 // maxWork bounds what all variants of a file may hold together, in bytes and
@@ -124,7 +125,7 @@ func (v *view) decoder() *fields.Decoder {
 			switch of := value.(type) {
 			case *plan.Ready:
 				v.ready(n, of)
-			case *plan.Think:
+			case *pace.Think:
 				v.think(n)
 			}
 		},

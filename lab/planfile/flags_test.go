@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 func TestFlags(t *testing.T) {
@@ -99,7 +100,7 @@ func TestFill(t *testing.T) {
 		{plan.HTTP, "ready", []string{"/healthz"}, func(e *plan.Experiment) any { return e.Variants[0].Target.Ready }, plan.Ready{Kind: plan.ReadyHTTP, URL: "/healthz"}},
 		{plan.HTTP, "ready", []string{"none"}, func(e *plan.Experiment) any { return e.Variants[0].Target.Ready }, plan.Ready{Kind: plan.ReadyNone}},
 		{plan.HTTP, "body", []string{"x: {{port}}"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Request.Body }, "x: {{port}}"},
-		{plan.HTTP, "header", []string{"A: b: c", "D:"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Request.Headers }, []plan.Header{{Name: "A", Value: "b: c"}, {Name: "D"}}},
+		{plan.HTTP, "header", []string{"A: b: c", "D:"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Request.Headers }, []scenario.Header{{Name: "A", Value: "b: c"}, {Name: "D"}}},
 		{plan.TCP, "payload", []string{"1KiB"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Payload }, 1024},
 		{plan.SSE, "slow", []string{"3"}, func(e *plan.Experiment) any { return *e.Variants[0].Load.Subscribers.Slow }, plan.Slow{Connections: 3}},
 		{plan.SSE, "publish", []string{"/p"}, func(e *plan.Experiment) any { return *e.Variants[0].Load.Publish }, plan.Publish{Path: "/p", Size: 100, Form: plan.FormRaw}},

@@ -16,6 +16,8 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/nesting"
 	"dyno/lab/plan"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files, schema.json and docs/reference/experiment.md")
@@ -124,7 +126,7 @@ func TestSweep(t *testing.T) {
 	if v.Load.Warmup != 500*time.Millisecond || v.Load.Window != 250*time.Millisecond {
 		t.Errorf("warm-up %v, window %v", v.Load.Warmup, v.Load.Window)
 	}
-	want := &plan.Closed{Connections: 500, Think: plan.Think{Uniform: &plan.Span{From: time.Millisecond, To: 500 * time.Millisecond}}}
+	want := &plan.Closed{Connections: 500, Think: pace.Think{Uniform: &pace.Span{From: time.Millisecond, To: 500 * time.Millisecond}}}
 	if diff := cmp.Diff(want, v.Load.Closed); diff != "" {
 		t.Error(diff)
 	}
@@ -154,7 +156,7 @@ func TestStages(t *testing.T) {
 	want := plan.Load{
 		HTTPLoad: plan.HTTPLoad{Request: &plan.Request{
 			Method: "POST", Path: "/items/1000", Body: "{\"size\": 1000}\n",
-			Headers: []plan.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Size", Value: "1000"}},
+			Headers: []scenario.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Size", Value: "1000"}},
 		}},
 		HTTP2: &plan.HTTP2{Use: plan.HTTP2Auto, Streams: 1},
 		Open: &plan.Open{
@@ -453,10 +455,10 @@ func TestSubscribers(t *testing.T) {
 	want := plan.Load{
 		SSELoad: plan.SSELoad{
 			Subscribers: &plan.Subscribers{
-				Connections: 1000, Ramp: 2000, Topics: 10, Headers: []plan.Header{{Name: "Authorization", Value: "Bearer abc"}},
+				Connections: 1000, Ramp: 2000, Topics: 10, Headers: []scenario.Header{{Name: "Authorization", Value: "Bearer abc"}},
 				GapEvent: "missed", Slow: &plan.Slow{Connections: 1, Rate: 1024}, ReceiveBuffer: 4096,
 			},
-			Publish: &plan.Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: plan.FormRaw, Headers: []plan.Header{{Name: "X-Run", Value: "{{port}}"}}},
+			Publish: &plan.Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: plan.FormRaw, Headers: []scenario.Header{{Name: "X-Run", Value: "{{port}}"}}},
 		},
 		MaxHeader: 64 << 10,
 		Open:      &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},

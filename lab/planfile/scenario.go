@@ -6,18 +6,19 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // ReadScenario reads a scenario from a file of its own, which holds what load.scenario holds
 // in an experiment. Faults are *fields.Faults; other errors are about reading the file.
-func ReadScenario(path string) (*plan.Scenario, error) {
+func ReadScenario(path string) (*scenario.Spec, error) {
 	src, err := fields.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
 	r := newReader(path, Options{})
 	s := plan.DeclaredAt("load.scenario")
-	var out plan.Scenario
+	var out scenario.Spec
 	if r.root = fields.ParseTree(src, r.c); r.root != nil {
 		r.index(r.root)
 		fields.Check(r.c, r.root, s)

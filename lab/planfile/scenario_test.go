@@ -28,7 +28,7 @@ func TestScenarioTemplates(t *testing.T) {
 	for i, v := range e.Variants {
 		model := map[string]string{"one": "a", "one.control": "a", "two": "b"}[v.Name]
 		s := e.Variants[i].Load.Scenario
-		want := []plan.Header{{Name: "Accept", Value: "application/json"}, {Name: "X-Model", Value: model}}
+		want := []scenario.Header{{Name: "Accept", Value: "application/json"}, {Name: "X-Model", Value: model}}
 		if diff := cmp.Diff(want, s.Headers); diff != "" {
 			t.Error(diff)
 		}
@@ -40,7 +40,7 @@ func TestScenarioTemplates(t *testing.T) {
 	if s.Users != 50 || !s.Restart || !s.Cookies || s.Variables["number"] != "7" || s.Flows[0].Weight != 3 || s.Flows[1].Weight != 1 {
 		t.Errorf("%+v", s)
 	}
-	want := []plan.Data{
+	want := []scenario.Data{
 		{Name: "users", File: "testdata/data/users.csv", Format: "auto", Order: "shuffled", End: "stop", Per: "user"},
 		{Name: "items", File: "testdata/data/items.jsonl", Format: "auto", Order: "sequential", End: "wrap", Per: "auto", Columns: []string{"title"}, Paths: map[string]string{"item": "$.item.id"}},
 	}
@@ -48,7 +48,7 @@ func TestScenarioTemplates(t *testing.T) {
 		t.Error(diff)
 	}
 	news := s.Flows[1].Steps[1]
-	if news.Weight != 1 || news.Think.Uniform == nil || *news.Think.Uniform != (plan.Span{From: time.Second, To: 2 * time.Second}) {
+	if news.Weight != 1 || news.Think.Uniform == nil || *news.Think.Uniform != (pace.Span{From: time.Second, To: 2 * time.Second}) {
 		t.Errorf("%+v", news)
 	}
 }
@@ -91,7 +91,7 @@ func TestScenarioCodecs(t *testing.T) {
 func TestScenarioFill(t *testing.T) {
 	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.Start = []string{"x"}
-	v.Load.Scenario = &plan.Scenario{Steps: []plan.Step{{Name: "a", Path: "/{{port}}/{{ port }}/{{ name }}/{{ counter() }}/{{ 'a' }}{{", Body: "}}{{admin}}"}}}
+	v.Load.Scenario = &scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/{{port}}/{{ port }}/{{ name }}/{{ counter() }}/{{ 'a' }}{{", Body: "}}{{admin}}"}}}
 	before := v.Load.Scenario
 	if err := v.Fill(map[string]string{"port": "80", "admin": "81"}); err != nil {
 		t.Fatal(err)
@@ -159,9 +159,9 @@ func TestReadScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &plan.Scenario{
-		Data:  []plan.Data{plan.DefaultData("users", filepath.Join(dir, "users.csv"))},
-		Steps: []plan.Step{{Name: "a", Path: "/{{ email }}", Extract: []plan.Extraction{{Variable: "x", JSON: "$.y"}}}},
+	want := &scenario.Spec{
+		Data:  []scenario.Data{plan.DefaultData("users", filepath.Join(dir, "users.csv"))},
+		Steps: []scenario.Step{{Name: "a", Path: "/{{ email }}", Extract: []scenario.Extraction{{Variable: "x", JSON: "$.y"}}}},
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
@@ -225,7 +225,7 @@ func TestScenarioContent(t *testing.T) {
 	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.URL = "http://127.0.0.1:1/"
 	v.Load.HTTP2.Use = plan.HTTP2Always
-	v.Load.Scenario = &plan.Scenario{Cookies: true, Steps: []plan.Step{{Name: "large", Path: "/"}, {Name: "login", Path: "/", Extract: []plan.Extraction{{Variable: "x", JSON: "$.x"}}}}}
+	v.Load.Scenario = &scenario.Spec{Cookies: true, Steps: []scenario.Step{{Name: "large", Path: "/"}, {Name: "login", Path: "/", Extract: []scenario.Extraction{{Variable: "x", JSON: "$.x"}}}}}
 	codecs, err := protocols.CodecsOf(&v, 1, 1)
 	if err != nil {
 		t.Fatal(err)

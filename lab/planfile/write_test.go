@@ -8,6 +8,8 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/lab/plan"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // Text writes what is read as the same plan, whatever stands in it.
@@ -22,8 +24,8 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 		e.Complete()
 		return e
 	}
-	step := func(name string, change func(s *plan.Step)) plan.Step {
-		s := plan.DefaultStep(name)
+	step := func(name string, change func(s *scenario.Step)) scenario.Step {
+		s := scenario.Step{Name: name}
 		s.Path = "/" + name
 		change(&s)
 		return s
@@ -33,8 +35,8 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 		"a request": http(func(l *plan.Load, _ *plan.Target) {
 			l.Request.Method, l.Request.Path = "POST", "/a?b=c&d=%20"
 			l.Request.Body = "a: b # c"
-			l.Request.Headers = []plan.Header{{Name: "X-Yes", Value: "yes"}, {Name: "X-Number", Value: "1e5"}, {Name: "X-Empty"}, {Name: "Accept", Value: "*/*"}}
-			l.Closed = &plan.Closed{Connections: 3, Think: plan.Think{Uniform: &plan.Span{To: time.Second}}}
+			l.Request.Headers = []scenario.Header{{Name: "X-Yes", Value: "yes"}, {Name: "X-Number", Value: "1e5"}, {Name: "X-Empty"}, {Name: "Accept", Value: "*/*"}}
+			l.Closed = &plan.Closed{Connections: 3, Think: pace.Think{Uniform: &pace.Span{To: time.Second}}}
 			l.Requests, l.Window, l.Warmup = 10, 0, 0
 		}),
 		"stages": http(func(l *plan.Load, target *plan.Target) {
@@ -48,20 +50,20 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, MaxWaiting: 65536}
 			data := plan.DefaultData("users", "dir/users.csv")
 			data.Order, data.Columns = "random", []string{"x", "y"}
-			l.Scenario = &plan.Scenario{
-				Users: 20, Restart: true, Cookies: true, Data: []plan.Data{plan.DefaultData("rows", "dir/rows.jsonl"), data},
+			l.Scenario = &scenario.Spec{
+				Users: 20, Restart: true, Cookies: true, Data: []scenario.Data{plan.DefaultData("rows", "dir/rows.jsonl"), data},
 				Variables: map[string]string{"b": "", "a": "-1", "c": " x ", "d": "\x01\x7f\u2028é😀\ufeff\ue000", "e": "null"},
-				Flows: []plan.Flow{{Name: "buy", Weight: 3, Steps: []plan.Step{
-					step("login", func(s *plan.Step) {
+				Flows: []scenario.Flow{{Name: "buy", Weight: 3, Steps: []scenario.Step{
+					step("login", func(s *scenario.Step) {
 						s.Once, s.Method, s.Body = true, "POST", multiline
-						s.Extract = []plan.Extraction{{Variable: "token", JSON: "$.token"}, {Variable: "id", Header: "X-Id", Default: &yes}}
-						s.Assert = []plan.Assertion{{JSON: "$.ok", Equals: &yes}, {Contains: "- a\n"}, {Header: "Etag", Exists: true}}
+						s.Extract = []scenario.Extraction{{Variable: "token", JSON: "$.token"}, {Variable: "id", Header: "X-Id", Default: &yes}}
+						s.Assert = []scenario.Assertion{{JSON: "$.ok", Equals: &yes}, {Contains: "- a\n"}, {Header: "Etag", Exists: true}}
 					}),
-					step("list", func(s *plan.Step) {
-						s.Think, s.Status, s.MaxBody = plan.Think{Constant: 1500 * time.Millisecond}, "200, 404", 4096
+					step("list", func(s *scenario.Step) {
+						s.Think, s.Status, s.MaxBody = pace.Think{Constant: 1500 * time.Millisecond}, "200, 404", 4096
 						s.Body = "\n leading\n"
 					}),
-				}}, {Name: "look", Weight: 1, Steps: []plan.Step{step("look", func(s *plan.Step) { s.Body = "a \nb" })}}},
+				}}, {Name: "look", Weight: 1, Steps: []scenario.Step{step("look", func(s *scenario.Step) { s.Body = "a \nb" })}}},
 			}
 		}),
 	} {
@@ -89,7 +91,7 @@ func FuzzText(f *testing.F) {
 		e := plan.New("fuzz", plan.HTTP)
 		v := &e.Variants[0]
 		v.Target.URL, v.Load.Closed = "http://127.0.0.1:8080", &plan.Closed{Connections: 1}
-		v.Load.Scenario = &plan.Scenario{Steps: []plan.Step{{Name: "a", Body: text}}}
+		v.Load.Scenario = &scenario.Spec{Steps: []scenario.Step{{Name: "a", Body: text}}}
 		src := Text(e, "a.yaml")
 		c := fields.NewCollector()
 		root := fields.ParseTree(src, c)

@@ -7,6 +7,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // EachFile calls use with each file that the load of a variant reads, and with the field that
@@ -39,8 +40,8 @@ func EachFile(v *plan.Variant, use func(field, file string)) {
 		for _, d := range s.Data {
 			named(fields.Join("load.scenario.data", d.Name), d.File)
 		}
-		s.EachStep(func(at string, st *plan.Step) {
-			file, field := st.File()
+		s.EachStep(func(at string, st *scenario.Step) {
+			field, file := st.Content()
 			named(fields.Join("load.scenario", at)+"."+field, file)
 		})
 	}

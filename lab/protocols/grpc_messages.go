@@ -51,7 +51,7 @@ func (l call) encodeRows(method rpc.Method, text, field string, seed uint64) (me
 		return nil, inCall("", err)
 	}
 	defer func() { err = errors.Join(err, closeAll(tables)) }()
-	s, err := scenario.Compile(scenario.Spec{BodyOnly: true, Feeds: feeds(l.Data, tables), Steps: []scenario.Step{{Name: "call", Body: text}}})
+	s, err := scenario.Compile(&scenario.Spec{Data: l.Data, Steps: []scenario.Step{{Name: "call", Message: text}}}, scenario.Protocol{BodyOnly: true, Tables: tables})
 	if err != nil {
 		return nil, inCall(field, err)
 	}
@@ -109,28 +109,10 @@ func rowsOf(tables []*feed.Table) int {
 
 // inCall says where in a call the faults of its template, or of its data, are.
 func inCall(field string, err error) error {
-	var faults []error
 	for _, e := range flatten(err) {
-		var (
-			of *scenario.Fault
-			at *located
-		)
-		switch {
-		case errors.As(e, &of) && of.Offset >= 0:
-			e = fmt.Errorf("load.call.%s: at offset %d: %s%s", field, of.Offset, of.Problem, hinted(of.Hint))
-		case errors.As(e, &of):
-			e = fmt.Errorf("load.call.%s: %s%s", field, of.Problem, hinted(of.Hint))
-		case errors.As(e, &at):
-			e = fmt.Errorf("load.call.%s: %s%s", at.path, at.problem, hinted(at.hint))
+		if f := (*scenario.Fault)(nil); errors.As(e, &f) && !strings.HasPrefix(f.Path, "data.") {
+			f.Path = field
 		}
-		faults = append(faults, e)
 	}
-	return errors.Join(faults...)
-}
-
-func hinted(hint string) string {
-	if hint == "" {
-		return ""
-	}
-	return "; " + hint
+	return below("load.call", err)
 }

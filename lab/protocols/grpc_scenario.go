@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/internal/fields"
 	"dyno/lab/plan"
 	"dyno/load/rpc"
 	"dyno/load/rpc/diag"
@@ -35,7 +34,7 @@ func grpcScript(v *plan.Variant, offline bool) (script, error) {
 		return script{}, err
 	}
 	return script{
-		spec: scenario.Spec{Calls: &calls},
+		by:   scenario.Protocol{Calls: &calls},
 		step: p.step,
 		check: func(s *scenario.Scenario) error {
 			_, err := p.calls(s)
@@ -50,7 +49,6 @@ type stepCalls struct {
 	end    http1.Endpoint
 	schema *rpc.Schema // nil: nobody has said what there is
 	steps  map[string]*stepCall
-	places map[string]string // of steps in the scenario, by name
 }
 
 // A stepCall is what is known of a step's method.
@@ -62,8 +60,7 @@ type stepCall struct {
 // describeCalls finds out what services there are.
 func describeCalls(v *plan.Variant, end http1.Endpoint, offline bool) (p *stepCalls, err error) {
 	l := call{v.Load.Call}
-	p = &stepCalls{load: l, end: end, steps: map[string]*stepCall{}, places: map[string]string{}}
-	v.Load.Scenario.EachStep(func(at string, st *plan.Step) { p.places[st.Name] = at })
+	p = &stepCalls{load: l, end: end, steps: map[string]*stepCall{}}
 	if offline && len(l.Protos) == 0 && l.Protoset == "" {
 		return p, nil
 	}
@@ -74,48 +71,44 @@ func describeCalls(v *plan.Variant, end http1.Endpoint, offline bool) (p *stepCa
 }
 
 // step says a call, and prepares its message.
-func (p *stepCalls) step(st *plan.Step, body string, to *scenario.Step) (err error) {
-	to.Method, to.Body = st.Method, body
-	to.Timeout = cmp.Or(st.Deadline, p.load.Deadline)
-	to.Path = strings.TrimSuffix(p.end.Target, "/") + methodPath(st.Method)
+func (p *stepCalls) step(st *scenario.Step, content string) (sent scenario.StepRequest, err error) {
+	folder := strings.TrimSuffix(p.end.Target, "/")
+	sent = scenario.StepRequest{Method: st.Method, Path: folder + methodPath(st.Method), Body: content, Timeout: cmp.Or(st.Deadline, p.load.Deadline)}
 	if p.schema == nil {
-		return nil
+		return sent, nil
 	}
 	method, err := p.schema.Method(st.Method)
 	if err != nil {
-		return faultOf("method", err)
+		return sent, faultOf("method", err)
 	}
 	call := &stepCall{method: method}
 	p.steps[st.Name] = call
-	to.Path = strings.TrimSuffix(p.end.Target, "/") + method.Path
-	_, field := st.File()
-	if st.MessageFile == "" {
-		field = "message"
-	}
+	sent.Path = folder + method.Path
+	field, _ := st.Content()
 	switch {
 	case method.ClientStreaming && p.load.Web != plan.WebNone:
-		return &located{"method", "gRPC-Web has no streams of the client's", "speak gRPC, or call another method"}
-	case method.ClientStreaming && strings.Contains(body, "{{"):
-		return &located{field, "the messages of a stream of the client's cannot vary", "leave templates out; metadata may have them"}
+		return sent, &scenario.Fault{Path: "method", Problem: "gRPC-Web has no streams of the client's", Hint: "speak gRPC, or call another method"}
+	case method.ClientStreaming && strings.Contains(content, "{{"):
+		return sent, &scenario.Fault{Path: field, Problem: "the messages of a stream of the client's cannot vary", Hint: "leave templates out; metadata may have them"}
 	case method.ClientStreaming:
-		to.Body = ""
-		if call.messages, err = method.EncodeAll([]byte(body)); err != nil {
-			return faultOf(field, err)
+		sent.Body = ""
+		if call.messages, err = method.EncodeAll([]byte(content)); err != nil {
+			return sent, faultOf(field, err)
 		}
 		if len(call.messages) == 0 {
 			call.messages = [][]byte{nil}
 		}
-		return nil
+		return sent, nil
 	}
-	to.Body = cmp.Or(body, "{}")
-	to.Encode = func(pieces ...[]byte) (scenario.Encoder, error) {
+	sent.Body = cmp.Or(content, "{}")
+	sent.Encode = func(pieces ...[]byte) (scenario.Encoder, error) {
 		e, err := method.Prepare(pieces...)
 		if err != nil {
 			return nil, err
 		}
 		return e, nil
 	}
-	return nil
+	return sent, nil
 }
 
 // methodPath returns how a method is called: by /pkg.Service/Method.
@@ -131,11 +124,11 @@ func methodPath(name string) string {
 func faultOf(field string, err error) error {
 	var f *diag.Fault
 	if !errors.As(err, &f) {
-		return &located{field, err.Error(), ""}
+		return &scenario.Fault{Path: field, Problem: err.Error()}
 	}
 	bare := *f
 	bare.Hint = ""
-	return &located{field, bare.Error(), f.Hint}
+	return &scenario.Fault{Path: field, Problem: bare.Error(), Hint: f.Hint}
 }
 
 // calls returns what users send, in the order of the scenario's outlines.
@@ -146,14 +139,14 @@ func (p *stepCalls) calls(s *scenario.Scenario) (all []grpc.Call, err error) {
 		call := p.load.common(p.end)
 		call.Path, call.Timeout, call.Keep = o.Path, info.Timeout, info.MaxBody
 		if call.Metadata, err = p.load.metadata(o.Header); err != nil {
-			return nil, &located{p.places[info.Name], err.Error(), ""}
+			return nil, &scenario.Fault{Path: info.Path, Problem: err.Error()}
 		}
 		for _, f := range o.Header {
 			m := grpc.Metadata{Name: strings.ToLower(f.Name), Value: f.Value, Varies: f.Varies}
 			if strings.HasSuffix(m.Name, "-bin") && !f.Varies {
 				b, err := plan.MetadataBytes(f.Value)
 				if err != nil {
-					return nil, &located{fields.Join(p.places[info.Name]+".metadata", f.Name), "the value is not base64", "values of names that end in -bin are bytes, written in base64"}
+					return nil, &scenario.Fault{Path: info.Path + ".metadata." + f.Name, Problem: "the value is not base64", Hint: "values of names that end in -bin are bytes, written in base64"}
 				}
 				m.Value = string(b)
 			}
@@ -174,7 +167,7 @@ func (p *stepCalls) calls(s *scenario.Scenario) (all []grpc.Call, err error) {
 			}
 		}
 		if err := call.Validate(webForms[p.load.Web]); err != nil {
-			return nil, &located{p.places[info.Name], err.Error(), ""}
+			return nil, &scenario.Fault{Path: info.Path, Problem: err.Error()}
 		}
 		all = append(all, call)
 	}
@@ -206,7 +199,7 @@ func playCalls(v *plan.Variant, c *Codecs, end http1.Endpoint) (config grpc.Conf
 	if err != nil {
 		return config, err
 	}
-	if err = readyFor(v, c, script{spec: scenario.Spec{Calls: &calls}, step: p.step}); err != nil {
+	if err = readyFor(v, c, script{by: scenario.Protocol{Calls: &calls}, step: p.step}); err != nil {
 		return config, err
 	}
 	if config.Calls, err = p.calls(c.Scenario); err != nil {

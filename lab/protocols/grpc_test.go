@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 	"dyno/load/wire/grpc"
 	"dyno/load/wire/http1"
 )
@@ -38,7 +39,7 @@ func TestCallCodecs(t *testing.T) {
 		{"lockstep", ofGRPC(t, "t.Echo/Chat", func(v *plan.Variant) { v.Load.Call.Messages = 3 }), nil, &Messages{Answered: true}},
 		{"pace", ofGRPC(t, "t.Echo/Chat", func(v *plan.Variant) { v.Load.Call.Interval, v.Load.Call.Answered = time.Second, false }), nil, &Messages{Interval: time.Second}},
 		{"rows", ofGRPC(t, "t.Echo/Say", func(v *plan.Variant) {
-			v.Load.Call.Message, v.Load.Call.Data = `{"text": "{{ email }}"}`, []plan.Data{plan.DefaultData("users", "../planfile/testdata/data/users.csv")}
+			v.Load.Call.Message, v.Load.Call.Data = `{"text": "{{ email }}"}`, []scenario.Data{plan.DefaultData("users", "../planfile/testdata/data/users.csv")}
 		}), []string{"\x00\x00\x00\x00\x11\x0a\x0fbob@example.com"}, nil}, // the second worker's first
 		{"made up", ofGRPC(t, "t.Echo/Say", func(v *plan.Variant) { v.Load.Call.Message = `{"text": "{{ counter() }}"}` }), []string{"\x00\x00\x00\x00\x03\x0a\x011"}, nil},
 		{"kind", ofGRPC(t, "x/Y", func(v *plan.Variant) {
@@ -132,13 +133,13 @@ func TestCallFaults(t *testing.T) {
 		{"t.Echo/Say", func(c *plan.Call) { c.Message = `{"txet": "a"}` }, "load.call.message: "},
 		{"t.Echo/Say", func(c *plan.Call) { c.Message = `{"text": "{{ nobody }}"}` }, "load.call.message: "},
 		{"t.Echo/Say", func(c *plan.Call) {
-			c.Message, c.Data = `{"text": {{ email }}}`, []plan.Data{plan.DefaultData("users", "../planfile/testdata/data/users.csv")}
+			c.Message, c.Data = `{"text": {{ email }}}`, []scenario.Data{plan.DefaultData("users", "../planfile/testdata/data/users.csv")}
 		}, "load.call.message: row 1: "},
-		{"t.Echo/Say", func(c *plan.Call) { c.Data = []plan.Data{plan.DefaultData("users", "testdata/none")} }, "load.call.data.users.file: "},
+		{"t.Echo/Say", func(c *plan.Call) { c.Data = []scenario.Data{plan.DefaultData("users", "testdata/none")} }, "load.call.data.users.file: "},
 		{"t.Echo/Say", func(c *plan.Call) { c.Messages = 2 }, "load.call.messages: 2 messages: the method takes one"},
 		{"t.Echo/Say", func(c *plan.Call) { c.Interval = time.Second }, "load.call.interval: "},
 		{"t.Echo/Chat", func(c *plan.Call) { c.Web = plan.WebBinary }, "gRPC-Web has none"},
-		{"t.Echo/Say", func(c *plan.Call) { c.Metadata = []plan.Header{{Name: "grpc-timeout", Value: "1S"}} }, "the protocol sets this one itself"},
+		{"t.Echo/Say", func(c *plan.Call) { c.Metadata = []scenario.Header{{Name: "grpc-timeout", Value: "1S"}} }, "the protocol sets this one itself"},
 		{"t.Echo/Say", func(c *plan.Call) { c.MessageFile = "testdata/none" }, "load.call.message_file: "},
 		{"t.Echo/Say", func(c *plan.Call) { c.Protos = []string{"testdata/none.proto"} }, "load.call: "},
 	} {

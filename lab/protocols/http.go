@@ -130,10 +130,9 @@ func httpScript(v *plan.Variant, _ bool) (script, error) {
 		host, _, _ = strings.Cut(end.Host, "]")
 	}
 	return script{
-		spec: scenario.Spec{Cookies: v.Load.Scenario.Cookies, Host: host, Secure: end.Secure},
-		step: func(st *plan.Step, body string, to *scenario.Step) error {
-			to.Method, to.Path, to.Body = st.Method, cmp.Or(st.Path, end.Target), body
-			return nil
+		by: scenario.Protocol{Host: host, Secure: end.Secure},
+		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
+			return scenario.StepRequest{Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: content}, nil
 		},
 		check: func(s *scenario.Scenario) error {
 			_, err := requests(s, end)
@@ -263,7 +262,7 @@ func standardTLS(t *plan.TLS, end http1.Endpoint, alpn []string) (*tls.Config, e
 }
 
 // addHeaders gives a request its fields. Host is one of its own.
-func addHeaders(r *http1.Request, headers []plan.Header) {
+func addHeaders(r *http1.Request, headers []scenario.Header) {
 	for _, h := range headers {
 		if strings.EqualFold(h.Name, "Host") {
 			r.Host = h.Value

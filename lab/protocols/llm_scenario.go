@@ -24,19 +24,14 @@ func llmScript(v *plan.Variant, _ bool) (script, error) {
 	}
 	a := ask{v.Load.Ask}
 	return script{
-		step: func(st *plan.Step, body string, to *scenario.Step) (err error) {
+		step: func(st *scenario.Step, content string) (sent scenario.StepRequest, err error) {
 			if !st.IsQuestion() {
-				to.Method, to.Path, to.Body = st.Method, st.Path, body
-				return nil
+				return scenario.StepRequest{Method: st.Method, Path: st.Path, Body: content}, nil
 			}
-			to.Method, to.Path = "POST", a.target(end.Target)
-			for _, h := range slices.Concat([]plan.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "text/event-stream"}}, a.Headers) {
-				if !slices.ContainsFunc(to.Header, func(f scenario.Field) bool { return strings.EqualFold(f.Name, h.Name) }) {
-					to.Header = append(to.Header, scenario.Field{Name: h.Name, Value: h.Value})
-				}
-			}
-			to.Body, err = a.question(st)
-			return err
+			sent = scenario.StepRequest{Method: "POST", Path: a.target(end.Target)}
+			sent.Header = slices.Concat([]scenario.Header{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "text/event-stream"}}, a.Headers)
+			sent.Body, err = a.question(st)
+			return sent, err
 		},
 		check: func(s *scenario.Scenario) error {
 			_, err := requests(s, end)
@@ -46,7 +41,7 @@ func llmScript(v *plan.Variant, _ bool) (script, error) {
 }
 
 // question makes the body of the request that asks a model, which is a template.
-func (a ask) question(st *plan.Step) (string, error) {
+func (a ask) question(st *scenario.Step) (string, error) {
 	asked, err := a.asked(st)
 	if err != nil {
 		return "", err
@@ -66,11 +61,11 @@ func (a ask) question(st *plan.Step) (string, error) {
 }
 
 // asked returns what a step asks, in JSON but for the expressions in it.
-func (a ask) asked(st *plan.Step) (string, error) {
+func (a ask) asked(st *scenario.Step) (string, error) {
 	quoted := func(field, text string) (string, error) {
 		inside, err := template.InJSON(text)
 		if err != nil {
-			return "", &located{field, err.Error(), ""}
+			return "", &scenario.Fault{Path: field, Problem: err.Error()}
 		}
 		return `"` + inside + `"`, nil
 	}
@@ -79,7 +74,7 @@ func (a ask) asked(st *plan.Step) (string, error) {
 		if a.API != plan.APIChat {
 			return quoted("prompt", st.Prompt)
 		}
-		turns = []plan.ModelTurn{{Role: "user", Content: st.Prompt}}
+		turns = []scenario.ModelTurn{{Role: "user", Content: st.Prompt}}
 	}
 	var b strings.Builder
 	for i, m := range turns {
@@ -107,7 +102,7 @@ func playAsks(v *plan.Variant, c *Codecs, to *llm.Config, end http1.Endpoint) (e
 		return err
 	}
 	to.Fields, to.Accept = c.Scenario.HeaderNames(), anyStatus // the steps say what is expected
-	v.Load.Scenario.EachStep(func(_ string, st *plan.Step) { c.Answers = append(c.Answers, st.IsQuestion()) })
+	v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { c.Answers = append(c.Answers, st.IsQuestion()) })
 	steps := c.Scenario.Steps()
 	for _, o := range c.Scenario.Outlines() {
 		expect := llm.Expect{Plain: !c.Answers[o.Step]}

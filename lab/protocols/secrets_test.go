@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // Variables of a file of secrets, and of the environment, are sent, and faults of either are located.
@@ -24,12 +25,10 @@ func TestSecrets(t *testing.T) {
 	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.URL, v.Target.Address = "http://127.0.0.1:1", "127.0.0.1:1"
 	v.Load.Closed = &plan.Closed{Connections: 1}
-	step := plan.DefaultStep("a")
-	step.Path = "/{{ key }}/{{ DYNO_TEST_TOKEN }}"
-	scenario := func() *plan.Scenario {
-		return &plan.Scenario{Secrets: file, Env: []string{"DYNO_TEST_TOKEN"}, Steps: []plan.Step{step}}
+	spec := func() *scenario.Spec {
+		return &scenario.Spec{Secrets: file, Env: []string{"DYNO_TEST_TOKEN"}, Steps: []scenario.Step{{Name: "a", Path: "/{{ key }}/{{ DYNO_TEST_TOKEN }}"}}}
 	}
-	v.Load.Scenario = scenario()
+	v.Load.Scenario = spec()
 	write("key: \"k1\"\n", 0o600)
 	for _, use := range []func(*plan.Variant) (*plan.Variant, error){
 		func(v *plan.Variant) (*plan.Variant, error) { return v, nil }, WithSecrets,
@@ -55,18 +54,18 @@ func TestSecrets(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		mode   os.FileMode
-		change func(s *plan.Scenario)
+		change func(s *scenario.Spec)
 		want   string
 	}{
 		{"key: a", 0o644, nil, "load.scenario.secrets: " + file + ": its mode is 0644: every user of this machine could read or replace the secret: chmod 600 " + file},
 		{"key", 0o600, nil, "load.scenario.secrets: " + file + ":1:1: want a mapping"},
 		{"key: [a]", 0o600, nil, "load.scenario.secrets: " + file + ":1: want a name and its value as text"},
 		{"a-b: c", 0o600, nil, "load.scenario.secrets: " + file + ":1: want a name and its value as text"},
-		{"key: a", 0o600, func(s *plan.Scenario) { s.Variables = map[string]string{"key": "b"} }, `load.scenario.secrets: there is another variable "key"`},
-		{"key: a", 0o600, func(s *plan.Scenario) { s.Env[0] = "DYNO_TEST_NONE" }, "load.scenario.env[0]: the environment has no DYNO_TEST_NONE"},
+		{"key: a", 0o600, func(s *scenario.Spec) { s.Variables = map[string]string{"key": "b"} }, `load.scenario.secrets: there is another variable "key"`},
+		{"key: a", 0o600, func(s *scenario.Spec) { s.Env[0] = "DYNO_TEST_NONE" }, "load.scenario.env[0]: the environment has no DYNO_TEST_NONE"},
 	} {
 		write(test.text, test.mode)
-		if v.Load.Scenario = scenario(); test.change != nil {
+		if v.Load.Scenario = spec(); test.change != nil {
 			test.change(v.Load.Scenario)
 		}
 		err := CheckScenarios(&plan.Experiment{Variants: []plan.Variant{v}})

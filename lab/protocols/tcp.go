@@ -51,13 +51,11 @@ var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLi
 func tcpScript(v *plan.Variant, _ bool) (script, error) {
 	framing := framings[v.Load.Framing]
 	return script{
-		spec: scenario.Spec{BodyOnly: true},
-		step: func(st *plan.Step, body string, to *scenario.Step) error {
-			to.Body = body
-			to.Encode = func(pieces ...[]byte) (scenario.Encoder, error) {
+		by: scenario.Protocol{BodyOnly: true},
+		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
+			return scenario.StepRequest{Body: content, Encode: func(pieces ...[]byte) (scenario.Encoder, error) {
 				return &messageEncoder{framing, st.Encoding, pieces}, nil
-			}
-			return nil
+			}}, nil
 		},
 	}, nil
 }

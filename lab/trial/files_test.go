@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 	"dyno/results/rundir"
 )
 
@@ -31,7 +32,7 @@ func TestSums(t *testing.T) {
 	v.Services = []plan.Service{{Process: plan.Process{Dir: dir, Start: []string{"./script", "server"}}}, {Process: plan.Process{Start: []string{"nowhere"}}}}
 	body, rows := write("body", "four"), write("rows.csv", "five")
 	v.Load.Request = &plan.Request{BodyFile: body}
-	v.Load.Scenario = &plan.Scenario{Data: []plan.Data{{Name: "users", File: rows}}}
+	v.Load.Scenario = &scenario.Spec{Data: []scenario.Data{{Name: "users", File: rows}}}
 	before := sums(&e)
 	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"server", server, script, body, rows})); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -7,13 +7,14 @@ import (
 	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/remote"
+	"dyno/load/scenario"
 )
 
 // Secrets of a plan are read here and sent to the agents that carry its load: the owner's are no plan's.
 func TestSecretsOfTheOwner(t *testing.T) {
 	l := &Limits{Loads: &generator.Limits{Files: t.TempDir()}, Programs: &remote.Limits{}}
 	v := plan.DefaultVariant(plan.HTTP)
-	v.Load.Scenario = &plan.Scenario{Env: []string{"TOKEN"}, Secrets: "/etc/passwd"}
+	v.Load.Scenario = &scenario.Spec{Env: []string{"TOKEN"}, Secrets: "/etc/passwd"}
 	err := l.check(&v)
 	for _, want := range []string{"load.scenario.env: ", "load.scenario.secrets: /etc/passwd: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -234,7 +234,7 @@ func TestThink(t *testing.T) {
 	const think = 50 * time.Millisecond
 	r := run(t, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 10, Window: 500 * time.Millisecond,
-		Think: pace.Think{Kind: pace.Fixed, Mean: think},
+		Think: pace.Think{Constant: think},
 	})
 	// N = X·(R + Z): with R ≥ 0 there are at most N/Z a second, and one more each
 	// for the first.

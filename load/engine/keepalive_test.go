@@ -139,7 +139,7 @@ func TestKeepaliveUnanswered(t *testing.T) {
 		alive := engine.Keepalive{Time: 50 * time.Millisecond, Timeout: 400 * time.Millisecond, WithoutCalls: withoutCalls}
 		r := run(t, engine.Config{
 			Address: answering(t, 1, answerOK), NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Window: time.Second, Keepalive: &alive,
-			Think: pace.Think{Kind: pace.Fixed, Mean: time.Minute},
+			Think: pace.Think{Constant: time.Minute},
 		})
 		n := r.Connections
 		if r.Counts.OK != 2 || r.Counts.Sent != 2 || n.Opened < 2 || withoutCalls && n.PingsUnanswered < 2 || !withoutCalls && (n.PingsUnanswered > 0 || n.Pings > 2) {

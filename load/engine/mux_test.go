@@ -386,7 +386,7 @@ func TestMuxTimeout(t *testing.T) {
 	})
 	r := run(t, engine.Config{
 		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 2 * timeout, Timeout: timeout,
-		Think: pace.Think{Kind: pace.Fixed, Mean: 5 * time.Millisecond},
+		Think: pace.Think{Constant: 5 * time.Millisecond},
 	})
 	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
 		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)

@@ -234,8 +234,8 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 // Whatever a server does, each request of each step is accounted for, in both loops and protocols.
 func TestUsersConservation(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{
-		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
-		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Name: "all", From: scenario.Body}}},
+		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Variable: "all"}}},
+		{Name: "a", Path: "/", Extract: []scenario.Extraction{{Variable: "all"}}},
 		{Name: "b", Path: "/{{ counter() }}", Body: "{{ all }}"},
 	}})
 	m := startScripted(t, func(r *rand.Rand, _ uint32) reaction {

@@ -29,11 +29,11 @@ func TestUsersStepTimeouts(t *testing.T) {
 		fmt.Fprint(w, "ok")
 	}
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{
-		{Name: "good", Path: "/", Timeout: 20 * time.Second},
-		{Name: "short", Path: "/slow", Timeout: 30 * time.Millisecond},
-		{Name: "shorter", Path: "/slow", Timeout: 10 * time.Millisecond},
+		{Name: "good", Path: "/", Deadline: 20 * time.Second},
+		{Name: "short", Path: "/slow", Deadline: 30 * time.Millisecond},
+		{Name: "shorter", Path: "/slow", Deadline: 10 * time.Millisecond},
 		{Name: "all", Path: "/slow"},
-		{Name: "longer than all", Path: "/slow", Timeout: time.Hour},
+		{Name: "longer than all", Path: "/slow", Deadline: time.Hour},
 	}})
 	for _, two := range []bool{false, true} {
 		c := engine.Config{Connections: 2, Requests: 5 * each, Timeout: 150 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 4}}

@@ -175,9 +175,9 @@ func TestAnswersOfSteps(t *testing.T) {
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	}))
 	t.Cleanup(s.Close)
-	plan := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "token"}, {Name: "answer"}}, Steps: []scenario.Step{
-		{Name: "login", Once: true, Path: "/login", Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.token"}}},
-		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Name: "answer", From: scenario.JSON, Of: "$.text"}}},
+	plan := compile(t, scenario.Spec{Variables: map[string]string{"token": "", "answer": ""}, Steps: []scenario.Step{
+		{Name: "login", Once: true, Path: "/login", Extract: []scenario.Extraction{{Variable: "token", JSON: "$.token"}}},
+		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Variable: "answer", JSON: "$.text"}}},
 		{Name: "second", Path: "/second", Method: "POST", Body: "{{ token }} said {{ json_escape(answer) }}"},
 	}})
 	config := llm.Config{Accept: func(int) bool { return true }}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ import (
 
 func compile(t testing.TB, spec scenario.Spec) *scenario.Scenario {
 	t.Helper()
-	s, err := scenario.Compile(spec)
+	s, err := scenario.Compile(&spec, scenario.Protocol{Host: "h"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,28 +179,28 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // shopping is what a shop's users do.
 func shopping() scenario.Spec {
-	authorized := []scenario.Field{{Name: "Authorization", Value: "Bearer {{ token }}"}}
+	authorized := []scenario.Header{{Name: "Authorization", Value: "Bearer {{ token }}"}}
 	return scenario.Spec{
-		Cookies: true, Host: "h",
+		Cookies: true,
 		Steps: []scenario.Step{
 			{
 				Name: "login", Once: true, Path: "/login", Body: `{"name":"{{ name }}-{{ counter() }}"}`,
-				Extract: []scenario.Extraction{{Name: "token", From: scenario.JSON, Of: "$.data.token"}},
+				Extract: []scenario.Extraction{{Variable: "token", JSON: "$.data.token"}},
 			},
 			{
-				Name: "list", Path: "/items?user={{ name }}-{{ number }}", Header: authorized,
+				Name: "list", Path: "/items?user={{ name }}-{{ number }}", Headers: authorized,
 				Extract: []scenario.Extraction{
-					{Name: "id", From: scenario.JSON, Of: "$.items[0].id"}, {Name: "next", From: scenario.Header, Of: "X-Next"},
-					{Name: "none", From: scenario.JSON, Of: "$.none", Otherwise: scenario.Keep},
+					{Variable: "id", JSON: "$.items[0].id"}, {Variable: "next", Header: "X-Next"},
+					{Variable: "none", JSON: "$.none", Keep: true},
 				},
 			},
 			{
-				Name: "order", Path: "{{ next }}?user={{ name }}-{{ number }}", Header: authorized, Body: "id={{ id }}",
-				Status: []scenario.StatusRange{{First: 201, Last: 201}},
-				Assert: []scenario.Assertion{{Of: scenario.JSON, Name: "$.id", Value: "{{ id }}"}},
+				Name: "order", Path: "{{ next }}?user={{ name }}-{{ number }}", Headers: authorized, Body: "id={{ id }}",
+				Status: "201",
+				Assert: []scenario.Assertion{{JSON: "$.id", Equals: new("{{ id }}")}},
 			},
 		},
-		Variables: []scenario.Variable{{Name: "name", Value: "ada"}, {Name: "number", Value: "0"}, {Name: "none", Value: ""}},
+		Variables: map[string]string{"name": "ada", "number": "0", "none": ""},
 	}
 }
 
@@ -304,10 +305,10 @@ func TestUsersFailures(t *testing.T) {
 		Steps: []scenario.Step{
 			{Name: "good", Path: "/"},
 			{Name: "status", Path: "/status"},
-			{Name: "accepted", Path: "/status", Status: []scenario.StatusRange{{First: 418, Last: 418}}},
-			{Name: "assertion", Path: "/", Assert: []scenario.Assertion{{Of: scenario.Body, Is: scenario.Contains, Value: "x"}}},
-			{Name: "extraction", Path: "/", Extract: []scenario.Extraction{{Name: "id", From: scenario.JSON, Of: "$.id"}}},
-			{Name: "slow", Path: "/slow", Timeout: 50 * time.Millisecond},
+			{Name: "accepted", Path: "/status", Status: "418"},
+			{Name: "assertion", Path: "/", Assert: []scenario.Assertion{{Contains: "x"}}},
+			{Name: "extraction", Path: "/", Extract: []scenario.Extraction{{Variable: "id", JSON: "$.id"}}},
+			{Name: "slow", Path: "/slow", Deadline: 50 * time.Millisecond},
 			{Name: "cut", Path: "/cut"},
 		},
 	})
@@ -360,7 +361,7 @@ func TestUsersCannotSend(t *testing.T) {
 		fmt.Fprint(w, "a\nb")
 	})
 	s := compile(t, scenario.Spec{
-		Steps: []scenario.Step{{Name: "good", Path: "/", Extract: []scenario.Extraction{{Name: "line", From: scenario.Body}}}, {Name: "bad", Path: "/", Header: []scenario.Field{{Name: "X", Value: "{{ line }}"}}}},
+		Steps: []scenario.Step{{Name: "good", Path: "/", Extract: []scenario.Extraction{{Variable: "line"}}}, {Name: "bad", Path: "/", Headers: []scenario.Header{{Name: "X", Value: "{{ line }}"}}}},
 	})
 	for _, schedule := range []*pace.Schedule{nil, steady(t, 1000)} {
 		seen.Store(0)
@@ -401,7 +402,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	}
 
 	// One user, who takes as long as ten arrivals: about nine in ten are turned away.
-	slow := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Mean: 20 * time.Millisecond}}, {Name: "b", Path: "/"}}})
+	slow := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Constant: 20 * time.Millisecond}}, {Name: "b", Path: "/"}}})
 	r = carryOut(t, engine.Config{
 		Address: address, NewClients: composers(t, slow, "h"), Connections: 3, Schedule: steady(t, 500),
 		Window: 400 * time.Millisecond, Users: &users.Config{Scenario: slow, Count: 1},
@@ -503,16 +504,16 @@ func TestUsersContent(t *testing.T) {
 	}
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{
 		Name: "a", Path: "/?n={{ n }}", Extract: []scenario.Extraction{
-			{Name: "id", From: scenario.JSON, Of: "$.id"}, {Name: "tag", From: scenario.Header, Of: "x-id"},
+			{Variable: "id", JSON: "$.id"}, {Variable: "tag", Header: "x-id"},
 		},
 	}, {
 		Name: "check", Path: "/?n={{ id }}", Assert: []scenario.Assertion{
-			{Of: scenario.JSON, Name: "$.id", Value: "{{ tag }}"}, {Of: scenario.Header, Name: "X-Id", Value: "{{ n }}"},
+			{JSON: "$.id", Equals: new("{{ tag }}")}, {Header: "X-Id", Equals: new("{{ n }}")},
 		},
-		Extract: []scenario.Extraction{{Name: "n", From: scenario.Body, Pattern: `"id":"(\d+)`}},
+		Extract: []scenario.Extraction{{Variable: "n", Pattern: `"id":"(\d+)`}},
 	}, {
-		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Name: "n", From: scenario.Header, Of: "X-Id"}},
-	}}, Variables: []scenario.Variable{{Name: "n", Value: "1"}}})
+		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Variable: "n", Header: "X-Id"}},
+	}}, Variables: map[string]string{"n": "1"}})
 	answeredByBoth(t, s, answer, 60)
 }
 
@@ -546,9 +547,9 @@ func TestUsersContentEncoded(t *testing.T) {
 			body = body[n:]
 		}
 	}
-	s := compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "next", Value: "gzip"}}, Steps: []scenario.Step{{
-		Name: "a", Path: "/{{ next }}", Header: []scenario.Field{{Name: "Accept-Encoding", Value: "gzip, deflate, br, zstd"}},
-		Extract: []scenario.Extraction{{Name: "next", From: scenario.JSON, Of: "$.next"}},
+	s := compile(t, scenario.Spec{Variables: map[string]string{"next": "gzip"}, Steps: []scenario.Step{{
+		Name: "a", Path: "/{{ next }}", Headers: []scenario.Header{{Name: "Accept-Encoding", Value: "gzip, deflate, br, zstd"}},
+		Extract: []scenario.Extraction{{Variable: "next", JSON: "$.next"}},
 	}}})
 	answeredByBoth(t, s, answer, 24)
 }
@@ -561,7 +562,7 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 			_, _ = io.WriteString(c, "17}")
 		}
 	})
-	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Assert: []scenario.Assertion{{Of: scenario.JSON, Name: "$.id", Value: "17"}}}}})
+	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Assert: []scenario.Assertion{{JSON: "$.id", Equals: new("17")}}}}})
 	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &users.Config{Scenario: s}})
 	if r.Counts.OK != 20 || r.Connections.Opened < 20 {
 		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
@@ -576,7 +577,7 @@ func TestUsersSkipSteps(t *testing.T) {
 	s := compile(t, scenario.Spec{Flows: []scenario.Flow{
 		{Name: "some", Steps: []scenario.Step{
 			{Name: "never", Path: "/", If: "1 > 2"},
-			{Name: "first", Path: "/", If: "not defined(n)", Extract: []scenario.Extraction{{Name: "n", From: scenario.JSON, Of: "$.n"}}},
+			{Name: "first", Path: "/", If: "not defined(n)", Extract: []scenario.Extraction{{Variable: "n", JSON: "$.n"}}},
 			{Name: "then", Path: "/", If: "n == 1 and defined(n)"},
 			{Name: "last", Path: "/", If: "1 > 2"},
 		}},
@@ -632,11 +633,11 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 // Once warm, a user's request allocates nothing, whether it succeeds or fails.
 func TestUsersDoNotAllocate(t *testing.T) {
 	spec := func(status int) *scenario.Scenario {
-		return compile(t, scenario.Spec{Variables: []scenario.Variable{{Name: "v", Value: "0"}}, Steps: []scenario.Step{
+		return compile(t, scenario.Spec{Variables: map[string]string{"v": "0"}, Steps: []scenario.Step{
 			{
-				Name: "a", Path: "/{{ counter() }}", Header: []scenario.Field{{Name: "X", Value: "{{ v }}"}}, Body: "{{ uuid() }}",
-				Extract: []scenario.Extraction{{Name: "v", From: scenario.Body, Otherwise: scenario.Keep}},
-				Status:  []scenario.StatusRange{{First: status, Last: status}},
+				Name: "a", Path: "/{{ counter() }}", Headers: []scenario.Header{{Name: "X", Value: "{{ v }}"}}, Body: "{{ uuid() }}",
+				Extract: []scenario.Extraction{{Variable: "v", Keep: true}},
+				Status:  strconv.Itoa(status),
 			},
 			{Name: "b", Path: "/fixed"},
 		}})

@@ -27,7 +27,7 @@ func TestValidate(t *testing.T) {
 	}{
 		{"requests", engine.Config{
 			Network: "udp", Connections: -1, Workers: 2, Timeout: -1, Interval: 1, MaxWaiting: -3,
-			Schedule: poisson(t, 1), Think: pace.Think{Kind: pace.Fixed, Mean: 1},
+			Schedule: poisson(t, 1), Think: pace.Think{Constant: 1},
 		}, []string{"network", "clients", "connections", "workers", "max waiting", "window", "timeout", "interval", "think time"}},
 		{"messages", engine.Config{
 			Address: "h:1", Window: time.Second, NewClients: get(t, "h"),
@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 			Address: "h:1", Requests: 1, NewClients: get(t, "h"), TLS: &tlslayer.Config{ALPN: []string{"h2"}, MinVersion: "1.1"},
 		}, []string{"server name", "min version", "alpn"}},
 		{"users", engine.Config{
-			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Mean: 1},
+			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Constant: 1},
 			Users: &users.Config{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
 		}, []string{"want a scenario", "users 2: want at least one for each of 3 workers", "think time", "shard 3 of 2"}},
 		{"subscribers", engine.Config{

@@ -11,57 +11,39 @@ import (
 // MaxThink bounds every duration of a Think.
 const MaxThink = 24 * time.Hour
 
-// A ThinkKind is a distribution of think time.
-type ThinkKind uint8
-
-// The kinds of think time, with the fields of Think that each one uses.
-const (
-	Fixed       ThinkKind = iota // always Mean
-	Uniform                      // Min to Max, both included
-	Exponential                  // of mean Mean
-	thinkKinds
-)
-
-var thinkNames = [thinkKinds]string{"constant", "uniform", "exponential"}
-
-// String returns the kind's usual name.
-func (k ThinkKind) String() string {
-	if k < thinkKinds {
-		return thinkNames[k]
-	}
-	return fmt.Sprintf("ThinkKind(%d)", uint8(k))
-}
-
-// Think describes the pause of a closed loop's user between a response and the
-// next request. The zero value is no pause.
+// A Think is the pause between a response and the next request, by at most one distribution;
+// without one there is none.
 type Think struct {
-	Kind           ThinkKind
-	Mean, Min, Max time.Duration
+	Constant    time.Duration `yaml:"constant,short" range:"0..1h" doc:"always this long"`
+	Exponential time.Duration `yaml:"exponential" range:"0..1h" doc:"exponentially distributed with this mean"`
+	Uniform     *Span         `yaml:"uniform" doc:"uniformly distributed"`
 }
 
-// Validate reports every fault at once. A field that the kind does not use must
-// be 0.
+// A Span is the durations between two.
+type Span struct {
+	From time.Duration `yaml:"from,required" range:"0..1h" doc:"the shortest"`
+	To   time.Duration `yaml:"to,required" range:"0..1h" doc:"the longest"`
+}
+
+// Validate reports every fault at once.
 func (t Think) Validate() error {
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-
-	if t.Kind >= thinkKinds {
-		fault("kind %d: want Fixed (%d), Uniform (%d) or Exponential (%d)", uint8(t.Kind), Fixed, Uniform, Exponential)
-	}
-	for _, f := range []struct {
-		field   string
-		value   time.Duration
-		uniform bool
-	}{{"mean", t.Mean, false}, {"min", t.Min, true}, {"max", t.Max, true}} {
-		switch {
-		case f.value < 0 || f.value > MaxThink:
-			fault("%s: %v, want 0 to %v", f.field, f.value, MaxThink)
-		case f.value != 0 && f.uniform != (t.Kind == Uniform) && t.Kind < thinkKinds:
-			fault("%s: %v, but %v think time does not use it", f.field, f.value, t.Kind)
+	within := func(field string, d time.Duration) {
+		if d < 0 || d > MaxThink {
+			faults = append(faults, fmt.Errorf("%s: %v, want 0 to %v", field, d, MaxThink))
 		}
 	}
-	if t.Kind == Uniform && t.Min > t.Max {
-		fault("min: %v is more than max, %v", t.Min, t.Max)
+	within("constant", t.Constant)
+	within("exponential", t.Exponential)
+	if u := t.Uniform; u != nil {
+		within("uniform.from", u.From)
+		within("uniform.to", u.To)
+		if u.From > u.To {
+			faults = append(faults, fmt.Errorf("uniform.to: %v is less than from, %v", u.To, u.From))
+		}
+	}
+	if t.Several() {
+		faults = append(faults, errors.New("more than one distribution"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("think time: %w", err)
@@ -69,18 +51,22 @@ func (t Think) Validate() error {
 	return nil
 }
 
+// Several tells whether there is more than one distribution.
+func (t Think) Several() bool {
+	return t.Constant != 0 && t.Exponential != 0 || t.Uniform != nil && t.Constant|t.Exponential != 0
+}
+
 // Draw returns a think time made from the next numbers of a generator; it does not
 // allocate. The receiver must be valid.
 func (t Think) Draw(rng *rand.PCG) time.Duration {
-	switch t.Kind {
-	case Uniform:
-		above, _ := bits.Mul64(rng.Uint64(), uint64(t.Max-t.Min)+1)
-		return t.Min + time.Duration(above)
-	case Exponential:
+	switch u := t.Uniform; {
+	case u != nil:
+		above, _ := bits.Mul64(rng.Uint64(), uint64(u.To-u.From)+1)
+		return u.From + time.Duration(above)
+	case t.Exponential > 0:
 		// In 64 bits there is room for 10⁵ times the longest mean.
-		ns, _ := exponential(rng).scale(fixed{lo: uint64(t.Mean)}, 1)
+		ns, _ := exponential(rng).scale(fixed{lo: uint64(t.Exponential)}, 1)
 		return time.Duration(ns)
-	default:
-		return t.Mean
 	}
+	return t.Constant
 }

@@ -15,11 +15,11 @@ func TestThinkTimes(t *testing.T) {
 		mean, spread float64 // in ms; spread is the standard deviation
 	}{
 		{Think{}, 0, 0, 0, 0},
-		{Think{Mean: 3 * ms}, 3 * ms, 3 * ms, 3, 0},
-		{Think{Kind: Uniform, Min: 2 * ms, Max: 8 * ms}, 2 * ms, 8 * ms, 5, 6 / math.Sqrt(12)},
-		{Think{Kind: Uniform, Min: 2 * ms, Max: 2 * ms}, 2 * ms, 2 * ms, 2, 0},
-		{Think{Kind: Exponential, Mean: 5 * ms}, 0, 200 * ms, 5, 5},
-		{Think{Kind: Exponential, Mean: MaxThink}, 0, 40 * MaxThink, 86400e3, 86400e3},
+		{Think{Constant: 3 * ms}, 3 * ms, 3 * ms, 3, 0},
+		{Think{Uniform: &Span{2 * ms, 8 * ms}}, 2 * ms, 8 * ms, 5, 6 / math.Sqrt(12)},
+		{Think{Uniform: &Span{2 * ms, 2 * ms}}, 2 * ms, 2 * ms, 2, 0},
+		{Think{Exponential: 5 * ms}, 0, 200 * ms, 5, 5},
+		{Think{Exponential: MaxThink}, 0, 40 * MaxThink, 86400e3, 86400e3},
 	} {
 		if err := tt.think.Validate(); err != nil {
 			t.Errorf("%+v: %v", tt.think, err)
@@ -46,7 +46,7 @@ func TestThinkTimes(t *testing.T) {
 }
 
 func TestUniformThinkReachesBothEnds(t *testing.T) {
-	think, rng := Think{Kind: Uniform, Min: 1, Max: 3}, NewRNG(1, 1)
+	think, rng := Think{Uniform: &Span{1, 3}}, NewRNG(1, 1)
 	var seen [4]int
 	for range 300 {
 		seen[think.Draw(&rng)]++
@@ -63,10 +63,10 @@ func TestThinkValidate(t *testing.T) {
 		think Think
 		want  []string
 	}{
-		{Think{Kind: 9, Mean: -1}, []string{"kind 9: want Fixed (0), Uniform (1) or Exponential (2)", "mean: -1ns, want 0 to 24h0m0s"}},
-		{Think{Kind: Uniform, Mean: 1, Min: 5, Max: 4}, []string{"mean: 1ns, but uniform think time does not use it", "min: 5ns is more than max, 4ns"}},
-		{Think{Mean: 1, Max: 25 * time.Hour}, []string{"max: 25h0m0s, want 0 to 24h0m0s"}},
-		{Think{Kind: Exponential, Min: 1}, []string{"min: 1ns, but exponential think time does not use it"}},
+		{Think{Constant: -1}, []string{"constant: -1ns, want 0 to 24h0m0s"}},
+		{Think{Constant: 1, Uniform: &Span{5, 4}}, []string{"more than one distribution", "uniform.to: 4ns is less than from, 5ns"}},
+		{Think{Uniform: &Span{1, 25 * time.Hour}}, []string{"uniform.to: 25h0m0s, want 0 to 24h0m0s"}},
+		{Think{Exponential: 1, Constant: 1}, []string{"more than one distribution"}},
 	} {
 		err := tt.think.Validate()
 		for _, want := range tt.want {

@@ -2,20 +2,18 @@ package scenario
 
 import (
 	"testing"
-
-	"dyno/load/feed"
 )
 
 // everything uses all that a hot path may go through.
 func everything(tb testing.TB) Spec {
-	spec := shop(tb, table(tb, "users.csv", usersCSV), feed.Shuffled)
-	spec.Feeds = append(spec.Feeds, Feed{Name: "items", Table: table(tb, "items.jsonl", "{\"title\":\"a\\u00e9\"}\n{\"title\":\"b\"}\n"), Order: feed.Random})
+	spec := shop(tb, rows(tb, "users.csv", usersCSV), "shuffled")
+	spec.Data = append(spec.Data, Data{Name: "items", File: rows(tb, "items.jsonl", "{\"title\":\"a\\u00e9\"}\n{\"title\":\"b\"}\n"), Order: "random"})
 	post := &spec.Steps[2]
 	post.Body = `{"title":"{{ json_escape(title) }}","key":"{{ uuid() }} {{ uuid7() }}","n":{{ random_int(1, 100) }},"s":"{{ random_string(9) }}{{ random_choice("a", title) }}",` +
 		`"t":"{{ timestamp("rfc3339") }} {{ timestamp("ms") }}","b":"{{ base64(email, urlencode(title)) }}"}`
-	post.Assert = append(post.Assert, Assertion{Of: Header, Name: "ETag", Is: Matches, Value: "^x"}, Assertion{Of: JSON, Name: "$.s", Is: Contains, Value: "{{ base64(id) }}"})
+	post.Assert = append(post.Assert, Assertion{Header: "ETag", Matches: "^x"}, Assertion{JSON: "$.s", Contains: "{{ base64(id) }}"})
 	post.Extract = []Extraction{
-		{Name: "etag", From: Header, Of: "ETag"}, {Name: "word", From: JSON, Of: "$.s"}, {Name: "miss", From: JSON, Of: "$.nothing", Otherwise: UseDefault, Default: "d"},
+		{Variable: "etag", Header: "ETag"}, {Variable: "word", JSON: "$.s"}, {Variable: "miss", JSON: "$.nothing", Default: new("d")},
 	}
 	return spec
 }

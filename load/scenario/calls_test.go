@@ -37,31 +37,36 @@ func bracket(pieces ...[]byte) (Encoder, error) {
 
 var (
 	errCall   = &wire.Error{Kind: wire.Status, Text: "called in vain"}
-	someCalls = &Calls{Statuses: []string{"OK", "ONE", "TWO"}, Error: func(int) *wire.Error { return errCall }}
+	someCalls = Protocol{
+		Calls: &Calls{Statuses: []string{"OK", "ONE", "TWO"}, Error: func(int) *wire.Error { return errCall }},
+		Request: func(st *Step) (StepRequest, error) {
+			sent := StepRequest{Method: st.Method, Path: st.Path, Body: st.Message, Encode: bracket, Timeout: st.Deadline}
+			if st.Status != "" {
+				sent.Status = []StatusRange{{0, 0}, {2, 2}}
+			}
+			return sent, nil
+		},
+	}
 )
 
 // called is a scenario of calls: log in, and carry what came in the metadata of either end.
 func called(t testing.TB) *Scenario {
 	t.Helper()
-	s, err := Compile(Spec{
-		Calls: someCalls, Variables: []Variable{{"fixed", "f"}},
+	return mustCompileFor(t, Spec{
+		Variables: map[string]string{"fixed": "f"},
 		Steps: []Step{
 			{
-				Name: "login", Once: true, Method: "p.S/Login", Path: "/p.S/Login", Encode: bracket, Body: "{{ fixed }}!", Timeout: time.Second,
-				Extract: []Extraction{{Name: "token", From: JSON, Of: "$.token"}, {Name: "cost", From: Trailer, Of: "X-Cost"}, {Name: "id", From: Header, Of: "x-id"}},
+				Name: "login", Once: true, Method: "p.S/Login", Path: "/p.S/Login", Message: "{{ fixed }}!", Deadline: time.Second,
+				Extract: []Extraction{{Variable: "token", JSON: "$.token"}, {Variable: "cost", Trailer: "X-Cost"}, {Variable: "id", Metadata: "x-id"}},
 			},
 			{
-				Name: "get", Path: "/p.S/Get", Encode: bracket, Body: `a {{ token }}{{ counter() }}{{ "{{" }}`,
-				Header: []Field{{"authorization", "Bearer {{ token }}"}, {"cost", "{{ cost }}"}, {"x", "y"}},
-				Status: []StatusRange{{0, 0}, {2, 2}},
-				Assert: []Assertion{{Of: Trailer, Name: "x-id", Is: Equals, Value: "{{ id }}"}},
+				Name: "get", Path: "/p.S/Get", Message: `a {{ token }}{{ counter() }}{{ "{{" }}`,
+				Metadata: []Header{{"authorization", "Bearer {{ token }}"}, {"cost", "{{ cost }}"}, {"x", "y"}},
+				Status:   "0, 2",
+				Assert:   []Assertion{{Trailer: "x-id", Equals: new("{{ id }}")}},
 			},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	}, someCalls)
 }
 
 // of is metadata of a response.
@@ -131,20 +136,20 @@ func TestCallsThatCannotBeSent(t *testing.T) {
 // What is wrong with calls is located.
 func TestFaultsOfCalls(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
-		"steps[0].body: a bracket":                                 func(s *Spec) { s.Steps[0].Encode, s.Steps[0].Body = bracket, "bad" },
-		"steps[0].header[0].value: a character that is no visible": func(s *Spec) { s.Steps[0].Header = []Field{{"a", "é"}} },
-		"steps[16].timeout: more than 16 different ones": func(s *Spec) {
+		"steps[0].message: a bracket":                         func(s *Spec) { s.Steps[0].Message = "bad" },
+		"steps[0].metadata.a: a character that is no visible": func(s *Spec) { s.Steps[0].Metadata = []Header{{"a", "é"}} },
+		"steps[16].deadline: more than 16 different ones": func(s *Spec) {
 			for i := range MaxTimeouts + 1 {
 				st := s.Steps[0]
-				st.Name, st.Timeout = strings.Repeat("x", i+2), time.Duration(i+1)
+				st.Name, st.Deadline = strings.Repeat("x", i+2), time.Duration(i+1)
 				s.Steps = append(s.Steps, st)
 			}
 			s.Steps = s.Steps[1:]
 		},
 	} {
-		spec := Spec{Calls: someCalls, Steps: []Step{{Name: "x", Path: "/p.S/M"}}}
+		spec := Spec{Steps: []Step{{Name: "x", Path: "/p.S/M"}}}
 		change(&spec)
-		if _, err := Compile(spec); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compile(&spec, someCalls); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

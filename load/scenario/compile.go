@@ -2,11 +2,13 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"dyno/load/feed"
 	"dyno/load/jsonpath"
 	"dyno/load/pace"
 	"dyno/load/scenario/cookie"
@@ -79,9 +81,11 @@ type flow struct {
 	inTurn     bool    // an iteration is the step whose turn it is; with neither, all in their order
 }
 
-// A source is a compiled Feed.
+// A source is rows that are dealt to users.
 type source struct {
-	Feed
+	table   *feed.Table
+	order   feed.Order
+	end     feed.End // with feed.Stop, a user for whom there is no row left has come to its end
 	columns []column // that are used
 }
 
@@ -91,6 +95,7 @@ type column struct{ number, value int }
 // Info is what an engine needs to know of a step.
 type Info struct {
 	Name   string
+	Path   string // of the step in the Spec
 	Once   bool
 	Method string
 
@@ -154,11 +159,17 @@ func (s *Scenario) Steps() []Info {
 	return infos
 }
 
-// Compile makes a scenario, or returns up to a hundred faults of the Spec, each of type
-// *Fault.
-func Compile(spec Spec) (*Scenario, error) {
-	c := compiler{spec: spec, s: &Scenario{bodyOnly: spec.BodyOnly, calls: spec.Calls, cookies: spec.Cookies, coding: -1, inValue: &valueByte}, names: map[string]*variableInfo{}, counters: map[string]int{}}
-	if spec.Calls != nil {
+// Compile makes a scenario of what an experiment declares and a protocol adds, or returns up to a
+// hundred faults of the Spec, each of type *Fault.
+func Compile(spec *Spec, by Protocol) (*Scenario, error) {
+	c := compiler{
+		Protocol: by, spec: spec, names: map[string]*variableInfo{}, counters: map[string]int{},
+		s: &Scenario{bodyOnly: by.BodyOnly, calls: by.Calls, cookies: spec.Cookies, coding: -1, inValue: &valueByte},
+	}
+	if c.Request == nil {
+		c.Request = plainRequest
+	}
+	if c.Calls != nil {
 		c.s.inValue = &metadataByte
 	}
 	c.site()
@@ -174,7 +185,7 @@ func Compile(spec Spec) (*Scenario, error) {
 	}
 	c.mixUsers(flows)
 	c.timeouts(flows)
-	if !spec.BodyOnly && spec.Calls == nil && slices.ContainsFunc(c.s.steps, func(st step) bool { return st.info.WantsBody }) {
+	if !by.BodyOnly && by.Calls == nil && slices.ContainsFunc(c.s.steps, func(st step) bool { return st.info.WantsBody }) {
 		c.s.coding = c.wantHeader("content-encoding")
 	}
 	c.numberTrailers()
@@ -183,7 +194,7 @@ func Compile(spec Spec) (*Scenario, error) {
 	}
 	c.s.counters = len(c.counters)
 	for i := range c.s.feeds {
-		if f := &c.s.feeds[i]; f.Per == PerUser || f.Per == PerNeed && c.onceFeeds>>i&1 == 1 {
+		if per := spec.Data[i].Per; per == "user" || per != "iteration" && c.onceFeeds>>i&1 == 1 {
 			c.s.kept |= 1 << i
 		}
 	}
@@ -193,7 +204,8 @@ func Compile(spec Spec) (*Scenario, error) {
 // A compiler holds what is known of a Spec while it is compiled.
 type compiler struct {
 	faults
-	spec      Spec
+	Protocol
+	spec      *Spec
 	s         *Scenario
 	names     map[string]*variableInfo // also by FEED.COLUMN
 	list      []*variableInfo
@@ -219,7 +231,7 @@ type variableInfo struct {
 type setter struct {
 	flow, step int // step within the flow
 	name       string
-	otherwise  Otherwise
+	keeps      bool // the earlier value when it finds nothing
 	skippable  bool // the step has a condition
 }
 
@@ -283,23 +295,22 @@ func (c *compiler) Counter(name string) int {
 
 // site reads what cookies need to know.
 func (c *compiler) site() {
-	host := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(c.spec.Host, "["), "]"))
+	host := strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(c.Host, "["), "]"))
 	_, err := netip.ParseAddr(host)
-	c.s.site = cookie.Site{Host: host, Address: err == nil, Secure: c.spec.Secure}
+	c.s.site = cookie.Site{Host: host, Address: err == nil, Secure: c.Secure}
 }
 
 // timeouts bounds how many different ones there are: an engine has a list for each.
 func (c *compiler) timeouts(flows []numbered) {
 	var all []time.Duration
 	for i := range flows {
-		for k, st := range flows[i].Steps {
-			path := fmt.Sprintf("%ssteps[%d].timeout", flows[i].path, k)
-			switch {
-			case st.Timeout == 0 || slices.Contains(all, st.Timeout):
+		for k := range flows[i].Steps {
+			switch timeout := c.s.steps[flows[i].first+k].info.Timeout; {
+			case timeout == 0 || slices.Contains(all, timeout):
 			case len(all) == MaxTimeouts:
-				c.add(path, -1, fmt.Sprintf("more than %d different ones", MaxTimeouts), "want one that other steps have")
+				c.add(flows[i].at(k)+".deadline", -1, fmt.Sprintf("more than %d different ones", MaxTimeouts), "want one that other steps have")
 			default:
-				all = append(all, st.Timeout)
+				all = append(all, timeout)
 			}
 		}
 	}
@@ -320,25 +331,28 @@ func (c *compiler) numberTrailers() {
 }
 
 func (c *compiler) variables() {
-	for _, given := range c.spec.Variables {
-		v := c.variable(given.Name)
-		v.value, v.given = given.Value, true
+	for _, name := range slices.Sorted(maps.Keys(c.spec.Variables)) {
+		v := c.variable(name)
+		v.value, v.given = c.spec.Variables[name], true
 	}
 }
 
 func (c *compiler) feeds() {
-	for i, f := range c.spec.Feeds {
-		c.s.feeds = append(c.s.feeds, source{Feed: f})
-		for k, name := range f.Table.Columns() {
-			c.columnOf(fmt.Sprintf("feeds[%d]", i), i, k, name)
+	for i, d := range c.spec.Data {
+		f := source{table: c.Tables[i]}
+		f.order = map[string]feed.Order{"shuffled": feed.Shuffled, "random": feed.Random}[d.Order]
+		f.end = map[string]feed.End{"stop": feed.Stop}[d.End]
+		c.s.feeds = append(c.s.feeds, f)
+		for k, name := range f.table.Columns() {
+			c.columnOf(i, k, name)
 		}
 	}
 }
 
 // columnOf makes a column a variable, by its own name and with the feed's before it.
-func (c *compiler) columnOf(path string, feed, number int, name string) {
-	f := c.spec.Feeds[feed]
-	full := f.Name + "." + name
+func (c *compiler) columnOf(feed, number int, name string) {
+	data := c.spec.Data[feed].Name
+	full := data + "." + name
 	other := c.names[name]
 	switch {
 	case other == nil:
@@ -349,10 +363,10 @@ func (c *compiler) columnOf(path string, feed, number int, name string) {
 		}
 		return
 	case other.feed < 0:
-		c.add(path, -1, fmt.Sprintf("column %q of %s is also a variable", name, f.Table.Name()), "want another name for the variable")
+		c.add("data."+data, -1, fmt.Sprintf("column %q of %s is also a variable", name, c.Tables[feed].Name()), "want another name for the variable")
 		return
 	case len(other.rivals) == 0:
-		other.rivals = []string{c.spec.Feeds[other.feed].Name + "." + name}
+		other.rivals = []string{c.spec.Data[other.feed].Name + "." + name}
 		first := c.variable(other.rivals[0])
 		first.feed, first.column = other.feed, other.column
 	}
@@ -364,10 +378,13 @@ func (c *compiler) columnOf(path string, feed, number int, name string) {
 // A numbered is a Flow with its path and its place.
 type numbered struct {
 	Flow
-	path  string // of the flow: empty, or flows[1].
+	path  string // of the flow: empty, or flows.NAME.
 	index int
 	first int // the number of its first step
 }
+
+// at returns the path of a step.
+func (f *numbered) at(step int) string { return fmt.Sprintf("%ssteps[%d]", f.path, step) }
 
 // flows returns the flows, of which Steps make one.
 func (c *compiler) flows() (flows []numbered) {
@@ -386,7 +403,7 @@ func (c *compiler) flows() (flows []numbered) {
 		return nil
 	}
 	for i, f := range c.spec.Flows {
-		flows = append(flows, numbered{Flow: f, path: fmt.Sprintf("flows[%d].", i), index: i})
+		flows = append(flows, numbered{Flow: f, path: "flows." + f.Name + ".", index: i})
 	}
 	names, first := map[string]bool{}, 0
 	for i := range flows {
@@ -394,7 +411,7 @@ func (c *compiler) flows() (flows []numbered) {
 		first += len(flows[i].Steps)
 		for k, st := range flows[i].Steps {
 			if names[st.Name] {
-				c.add(fmt.Sprintf("%ssteps[%d].name", flows[i].path, k), -1, fmt.Sprintf("%q is taken", st.Name), "want a name that no other step has")
+				c.add(flows[i].at(k)+".name", -1, fmt.Sprintf("%q is taken", st.Name), "want a name that no other step has")
 			}
 			names[st.Name] = true
 		}
@@ -406,17 +423,16 @@ func (c *compiler) flows() (flows []numbered) {
 func (c *compiler) extracted(flows []numbered) {
 	for i := range flows {
 		for k, st := range flows[i].Steps {
-			for n, e := range st.Extract {
-				v := c.names[e.Name]
+			for _, e := range st.Extract {
+				v := c.names[e.Variable]
 				switch {
 				case v != nil && v.feed >= 0:
-					path := fmt.Sprintf("%ssteps[%d].extract[%d].name", flows[i].path, k, n)
-					c.add(path, -1, fmt.Sprintf("%q is a column of %s", e.Name, c.spec.Feeds[v.feed].Table.Name()), "want another name for what is extracted")
+					c.add(flows[i].at(k)+".extract."+e.Variable, -1, fmt.Sprintf("%q is a column of %s", e.Variable, c.Tables[v.feed].Name()), "want another name for what is extracted")
 					continue
 				case v == nil:
-					v = c.variable(e.Name)
+					v = c.variable(e.Variable)
 				}
-				v.setters = append(v.setters, setter{flow: i, step: k, name: st.Name, otherwise: e.Otherwise, skippable: st.If != ""})
+				v.setters = append(v.setters, setter{flow: i, step: k, name: st.Name, keeps: e.Keep, skippable: st.If != ""})
 			}
 		}
 	}
@@ -439,7 +455,7 @@ func (c *compiler) flow(f *numbered) {
 	weighted := !c.spec.InTurn && slices.ContainsFunc(f.Steps, func(s Step) bool { return s.Weight != 0 })
 	for k := range f.Steps {
 		st := &f.Steps[k]
-		path := fmt.Sprintf("%ssteps[%d]", f.path, k)
+		path := f.at(k)
 		c.s.steps = append(c.s.steps, c.step(path, st, &uses[k]))
 		if st.Weight != 0 && (st.Once || c.spec.InTurn) {
 			c.add(path+".weight", -1, "given to a step that is carried out once or in turn", "leave it out")
@@ -472,7 +488,7 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 			return
 		}
 		for _, e := range f.Steps[k].Extract {
-			if v := c.names[e.Name]; v != nil && e.Otherwise != Keep {
+			if v := c.names[e.Variable]; v != nil && !e.Keep {
 				has[v.index] = true
 			}
 		}
@@ -488,7 +504,7 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 				}
 				if st.info.Once {
 					c.onceFeeds |= 1 << v.feed
-					if per := c.spec.Feeds[v.feed].Per; per == PerIteration {
+					if c.spec.Data[v.feed].Per == "iteration" {
 						c.add(u.path, u.Offset, fmt.Sprintf("%q is of a feed with a row per iteration, and the step is carried out once", v.name), "want a row per user")
 					}
 				}
@@ -531,7 +547,7 @@ func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) stri
 			return fmt.Sprintf("variable %q is set only by the response to this very step", v.name)
 		case before && s.skippable:
 			return fmt.Sprintf("variable %q may have no value: step %q, which sets it, may be skipped", v.name, s.name)
-		case before && s.otherwise == Keep:
+		case before && s.keeps:
 			return fmt.Sprintf("variable %q may have no value: step %q keeps the earlier one when it finds nothing, and there is none", v.name, s.name)
 		case before:
 			return fmt.Sprintf("variable %q is set by step %q, which need not come before this one, as an iteration is only one of the steps", v.name, s.name)
@@ -547,7 +563,7 @@ func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) stri
 // has set before.
 func (c *compiler) needed(f *numbered, k int, uses [][]use, has []bool) bool {
 	for _, e := range f.Steps[k].Extract {
-		v := c.names[e.Name]
+		v := c.names[e.Variable]
 		if v == nil || has[v.index] {
 			continue
 		}

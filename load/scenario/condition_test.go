@@ -10,7 +10,7 @@ import (
 // What a step sets that may be skipped has a value only behind a condition that asks for it.
 func TestConditionsAndValues(t *testing.T) {
 	spec := func(second, third string) Spec {
-		return Spec{Variables: []Variable{{"kind", "a"}}, Steps: []Step{
+		return Spec{Variables: map[string]string{"kind": "a"}, Steps: []Step{
 			{Name: "login", Path: "/login", If: second, Extract: extract("token", "$.token")},
 			{Name: "order", Path: "/order/{{ token }}", If: third},
 		}}
@@ -19,7 +19,7 @@ func TestConditionsAndValues(t *testing.T) {
 		mustCompile(t, spec(`not defined(token)`, condition))
 	}
 	for _, condition := range []string{``, `kind == "a"`, `not defined(token)`, `defined(token) or kind == "a"`} {
-		_, err := Compile(spec(`not defined(token)`, condition))
+		_, err := compileFor(t, spec(`not defined(token)`, condition), Protocol{})
 		if want := `steps[1].path: at offset 10: variable "token" may have no value: step "login", which sets it, may be skipped; ` +
 			`set it in an earlier step, or give it a first value: variables: {token: ...}; or ask for it: if: defined(token)`; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", condition, err)
@@ -67,7 +67,7 @@ func turns(t *testing.T, u *User, answers ...*Response) (did []string) {
 // Steps that are skipped take no row, unless their conditions ask for one. With weights, a draw of a
 // step that is skipped is an iteration.
 func TestSkippedSteps(t *testing.T) {
-	data := Feed{Name: "d", Table: table(t, "d.csv", "kind,id\na,1\nb,2\nc,3\na,4\n")}
+	data := Data{Name: "d", File: rows(t, "d.csv", "kind,id\na,1\nb,2\nc,3\na,4\n")}
 	ok := answer(200, "")
 	for _, tt := range []struct {
 		name  string
@@ -94,7 +94,7 @@ func TestSkippedSteps(t *testing.T) {
 			{Name: "yes", Path: "/", Weight: 1},
 		}, []string{"over [0]", "yes", "yes", "yes", "yes"}},
 	} {
-		u := mustCompile(t, Spec{Feeds: []Feed{data}, Steps: tt.steps}).Worker(whole, 1).User()
+		u := mustCompile(t, Spec{Data: []Data{data}, Steps: tt.steps}).Worker(whole, 1).User()
 		got := turns(t, u, ok, ok, ok)
 		if tt.name == "drawn" { // in an order that the seed decides
 			slices.Sort(got)

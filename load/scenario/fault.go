@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // maxFaults bounds how many faults of a Spec are reported.
@@ -11,17 +12,15 @@ const maxFaults = 100
 // A Fault is one thing wrong with a Spec.
 type Fault struct {
 	Path    string // such as steps[2].body
-	Offset  int    // in bytes from 0, in that text; -1: of the text as a whole
 	Problem string
 	Hint    string // what would be right; may be empty
 }
 
 func (f *Fault) Error() string {
-	text := f.Path + ": "
-	if f.Offset >= 0 {
-		text += fmt.Sprintf("at offset %d: ", f.Offset)
+	text := f.Problem
+	if f.Path != "" {
+		text = f.Path + ": " + text
 	}
-	text += f.Problem
 	if f.Hint != "" {
 		text += "; " + f.Hint
 	}
@@ -34,12 +33,17 @@ type faults struct {
 	omitted int
 }
 
+// add adds a fault at an offset in the text at a path, in bytes from 0; -1: of it as a whole.
 func (f *faults) add(path string, offset int, problem, hint string) {
 	if len(f.list) == maxFaults {
 		f.omitted++
 		return
 	}
-	f.list = append(f.list, &Fault{Path: path, Offset: offset, Problem: problem, Hint: hint})
+	// Prompts and messages are a part of the text.
+	if offset >= 0 && !strings.HasSuffix(path, ".prompt") && !strings.HasSuffix(path, ".messages") {
+		problem = fmt.Sprintf("at offset %d: %s", offset, problem)
+	}
+	f.list = append(f.list, &Fault{path, problem, hint})
 }
 
 func (f *faults) err() error {

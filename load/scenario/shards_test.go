@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"dyno/load/feed"
 	"dyno/load/pace"
 
 	"pgregory.net/rapid"
@@ -16,17 +17,40 @@ const instant = 1706933106_789012345
 
 func mustCompile(tb testing.TB, spec Spec) *Scenario {
 	tb.Helper()
-	s, err := Compile(spec)
+	return mustCompileFor(tb, spec, Protocol{Host: "shop.example"})
+}
+
+func mustCompileFor(tb testing.TB, spec Spec, by Protocol) *Scenario {
+	tb.Helper()
+	s, err := compileFor(tb, spec, by)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return s
 }
 
+// compileFor compiles a scenario whose data is in files.
+func compileFor(tb testing.TB, spec Spec, by Protocol) (*Scenario, error) {
+	tb.Helper()
+	for _, d := range spec.Data {
+		t, err := feed.Open(d.File, feed.Options{})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := t.Close(); err != nil {
+				tb.Error(err)
+			}
+		})
+		by.Tables = append(by.Tables, t)
+	}
+	return Compile(&spec, by)
+}
+
 // However many shards there are, and however many users in each, no two get one number,
 // and shards that are equally far have left no gap.
 func TestCountersAreUniqueAcrossShards(t *testing.T) {
-	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}})
+	s := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}}, Protocol{BodyOnly: true})
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.IntRange(1, 5).Draw(t, "shards")
 		users := rapid.IntRange(1, 3).Draw(t, "users")
@@ -52,7 +76,7 @@ func TestCountersAreUniqueAcrossShards(t *testing.T) {
 // A user's random values depend on the seed and the user's number alone.
 func TestRandomValuesRepeat(t *testing.T) {
 	const text = "{{ uuid() }} {{ random_int(1, 1000000) }} {{ random_string(8) }}"
-	s := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: text}}})
+	s := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: text}}}, Protocol{BodyOnly: true})
 	first := func(seed uint64) string {
 		r, _ := next(s.Worker(whole, seed).User(), 0)
 		return r.body

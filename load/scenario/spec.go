@@ -1,14 +1,14 @@
 package scenario
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
-	"dyno/load/feed"
 	"dyno/load/pace"
-	"dyno/load/wire"
 )
 
-// Bounds of a Spec. The caller bounds its other lists and numbers, and checks its names.
+// Bounds of a Spec that its tags do not say.
 const (
 	MaxSteps      = 1000     // of all flows together
 	MaxValue      = 16 << 10 // bytes of an extracted value
@@ -21,179 +21,169 @@ const (
 // otherwise.
 const DefaultMaxBody = 1 << 20
 
-// A Spec describes a scenario.
+// A Spec is a scenario as an experiment declares it: what users do instead of repeating one
+// request, call or message. They go step after step, with data of their own, with what earlier
+// responses said, with pauses. The tags are those of package fields.
 type Spec struct {
-	// Variables have a value from the start. An extraction may change it, for its user.
-	Variables []Variable
-
-	// Feeds are data, 32 at most. Each column is a variable.
-	Feeds []Feed
-
-	// Steps are what every user does. Set either Steps or Flows.
-	Steps []Step
-	Flows []Flow
-
-	// InTurn says that an iteration carries out one of the steps that are not marked Once: that
-	// whose turn it is among all users of the flow.
-	InTurn bool
-
-	// BodyOnly says that requests and responses consist of bodies alone, as in protocols
-	// that have no methods, paths, headers and statuses.
-	BodyOnly bool
-
-	// Calls says that requests are calls of remote procedures; nil: they are of HTTP, unless
-	// they are BodyOnly.
-	Calls *Calls
-
-	// Cookies gives each user a jar of cookies (RFC 6265).
-	Cookies bool
-	Host    string // of the requests, without the port; only for Cookies
-	Secure  bool   // requests go over TLS; only for Cookies
+	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
+	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
+	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
+	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
+	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
+	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
+	Secrets   string            `yaml:"secrets" kind:"path" otherwise:"none" doc:"a file of more variables, NAME: VALUE on each line, such as credentials; other users of the machine must not be able to read it (mode 0600), and the run folder does not hold the values"`
+	Env       []string          `yaml:"env" kind:"word" like:"variable" most:"1000" doc:"variables that take their values from the environment of dyno, which must have all of them; the run folder does not hold the values"`
+	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
+	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
+	Flows     []Flow            `yaml:"flows" names:"name" doc:"what different users do"`
 }
 
-// Calls says what calls of remote procedures have in common. A call has a path that never
-// varies, metadata in place of a header, and a message in place of a body. The response's
-// Body is whatever form of its messages the engine is given, such as JSON.
-type Calls struct {
-	// Statuses are the names of statuses, which are numbers from 0. Status 0 alone is accepted
-	// unless a step says otherwise.
-	Statuses []string
-
-	// Error returns the error of a call that ended with a status other than 0: the same
-	// pointer for the same status.
-	Error func(status int) *wire.Error
+// Data are the rows of a file, which are dealt to users.
+type Data struct {
+	Name      string            `yaml:",key"`
+	File      string            `yaml:"file,required,short" kind:"path" doc:"the file, relative to this one: CSV (RFC 4180) with the columns' names in its first row, or JSON Lines if its name ends in .jsonl or .ndjson"`
+	Format    string            `yaml:"format" oneof:"auto csv jsonl" default:"auto" doc:"how the file holds its rows; auto: as its name says"`
+	Delimiter string            `yaml:"delimiter" kind:"word" otherwise:"a comma" doc:"CSV: the character between fields"`
+	Columns   []string          `yaml:"columns" kind:"word" otherwise:"those that the first row names, or the members of the first object" doc:"the columns' names, of CSV without them in its first row, or of JSON Lines"`
+	Paths     map[string]string `yaml:"paths" names:"variable" most:"1000" doc:"JSON Lines: columns by name, with the JSON path of each one's value, such as $.address.city"`
+	Order     string            `yaml:"order" oneof:"sequential shuffled random" default:"sequential" doc:"in which order rows are taken; shuffled: each once, in another order each time; random: each drawn from all"`
+	End       string            `yaml:"end" oneof:"wrap stop" default:"wrap" doc:"what follows the last row; wrap: the first; stop: the end of the user and of the flow that needs the row, and of the load when all have ended"`
+	Per       string            `yaml:"per" oneof:"auto iteration user" default:"auto" doc:"for how long a user keeps a row; auto: for good if a step that is carried out once uses a column, else for an iteration"`
 }
 
-// An Encoder makes what is sent of a body of which some places vary: with the texts that
-// stand in them, in their order. It may be used by several goroutines. It appends to dst; after
-// an error dst is as it was.
-type Encoder interface {
-	Append(dst []byte, parts [][]byte) ([]byte, error)
-}
-
-// A Variable is a name with its first value.
-type Variable struct{ Name, Value string }
-
-// A Feed is a table whose rows are dealt to users.
-type Feed struct {
-	Name  string // for messages, and for NAME.COLUMN in templates
-	Table *feed.Table
-	Order feed.Order
-	End   feed.End // with feed.Stop, a user for whom there is no row left has come to its end
-	Per   Per
-}
-
-// A Per says how long a user keeps a row.
-type Per uint8
-
-// For how long a user keeps a row. It takes the row when a step first needs it.
-const (
-	PerNeed      Per = iota // PerUser if a step that is marked Once uses a column, else PerIteration
-	PerIteration            // for one iteration
-	PerUser                 // for good
-)
-
-// A Flow is what one kind of user does.
+// A Flow is what some of the users do.
 type Flow struct {
-	Name   string
-	Weight int // its share of the users, in relation to the others' weights; default 1
-	Steps  []Step
+	Name   string `yaml:",key"`
+	Weight int    `yaml:"weight" range:"1..1000000" default:"1" doc:"its share of the users, in relation to the other flows'"`
+	Steps  []Step `yaml:"steps,required,again" most:"1000" doc:"what these users do, as in steps above"`
 }
 
-// A Step is one request, what is expected of the response, and the pause after it.
+// A Header is one field line.
+type Header struct {
+	Name  string `yaml:",key"`
+	Value string `yaml:",short" kind:"word"`
+}
+
+// A Step is one request, call or message of a user, what is expected of the response, and the pause after it.
 type Step struct {
-	Name string // unique in the whole scenario: results are told by it
-	Once bool   // each user carries it out once, before the steps that are not marked so
+	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
+	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated; if it fails, a user of a closed load waits 100 ms, doubling up to 5 s, and begins again with the first such step"`
+	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
+	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"each time, one of the repeated steps is drawn by weight; each of them then has a weight"`
+	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
+	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
+	Headers  []Header `yaml:"headers" for:"http llm" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body     string   `yaml:"body" for:"http llm" instead:"use message" kind:"word" doc:"the request's content; a template"`
+	BodyFile string   `yaml:"body_file" for:"http llm" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
 
-	// If is a condition, such as status == "vip". Where it does not hold, the step is skipped.
-	// Empty: it always holds.
-	If string
+	Message     string        `yaml:"message" for:"grpc tcp" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
+	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
+	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
+	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
+	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
 
-	// Weight has the steps of the flow that are not marked Once drawn by weight. Either
-	// all of them have one or none.
-	Weight int
+	Prompt    string      `yaml:"prompt" for:"llm" kind:"word" doc:"what the user asks the model; a template, whose texts are escaped as JSON needs it"`
+	Messages  []ModelTurn `yaml:"messages" for:"llm" most:"1000" doc:"the conversation so far, and what the user asks now, in place of prompt"`
+	MaxTokens int         `yaml:"max_tokens" for:"llm" range:"1..10000000" otherwise:"those of load.ask" doc:"the most tokens that the answer may have"`
 
-	Method string  // default GET, or POST with a body
-	Path   string  // with the query; a template
-	Header []Field // values are templates
-	Body   string  // a template
-
-	// Encode makes an Encoder of the text between the places of Body that vary: one piece more
-	// than places. Nil sends the text as it is. A body that does not vary is encoded once.
-	Encode func(pieces ...[]byte) (Encoder, error)
-
-	// Timeout is how long the response may take; 0: as long as any.
-	Timeout time.Duration
-
-	Think pace.Think // the pause after the response
-
-	Status  []StatusRange // accepted; default below 400
-	Assert  []Assertion
-	Extract []Extraction
-
-	// MaxBody is how many bytes of the response's body are kept for Assert and Extract. A
-	// longer body fails them. Default DefaultMaxBody.
-	MaxBody int
+	Think   pace.Think   `yaml:"think" otherwise:"none" doc:"the pause after the response"`
+	Status  string       `yaml:"status" for:"http grpc llm" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
+	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
+	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
+	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, decoded, of grpc in JSON; more fails them"`
 }
 
-// A Field is a header field of a request.
-type Field struct{ Name, Value string }
+// A ModelTurn is a part of a conversation with a language model.
+type ModelTurn struct {
+	Role    string `yaml:"role,required" oneof:"system developer user assistant" doc:"who says it"`
+	Content string `yaml:"content,required" kind:"word" doc:"what is said; a template, whose texts are escaped as JSON needs it"`
+}
 
-// A Part is a part of a response.
-type Part uint8
+// An Assertion is something that must be true of a response: of a value in its body, of a
+// header field or metadata, or of the body. The body of a call's response is its message in JSON,
+// or an array of the messages that the server streams.
+type Assertion struct {
+	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
+	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
+	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name after the messages"`
+	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
+	Contains string  `yaml:"contains" kind:"word" doc:"it contains this text; variables may stand in it"`
+	Matches  string  `yaml:"matches" kind:"word" doc:"it matches this regular expression (RE2)"`
+	Exists   bool    `yaml:"exists" doc:"it is there, whatever it says"`
+}
+
+// An Extraction takes the value of a variable from a response: from where an Assertion looks.
+type Extraction struct {
+	Variable string  `yaml:",key"`
+	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
+	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
+	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
+	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
+	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
+	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
+	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
+	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
+}
+
+// EachStep shows all steps, with their paths in the scenario.
+func (s *Spec) EachStep(show func(path string, st *Step)) {
+	for k := range s.Steps {
+		show(fmt.Sprintf("steps[%d]", k), &s.Steps[k])
+	}
+	for i := range s.Flows {
+		for k := range s.Flows[i].Steps {
+			show(fmt.Sprintf("flows.%s.steps[%d]", s.Flows[i].Name, k), &s.Flows[i].Steps[k])
+		}
+	}
+}
+
+// IsQuestion tells whether a model answers the step.
+func (st *Step) IsQuestion() bool { return st.Prompt != "" || len(st.Messages) > 0 }
+
+// Content returns the field with what the step sends, and the file that it names, if it does.
+func (st *Step) Content() (field, file string) {
+	switch {
+	case st.MessageFile != "":
+		return "message_file", st.MessageFile
+	case st.BodyFile != "":
+		return "body_file", st.BodyFile
+	case st.Prompt != "":
+		return "prompt", ""
+	case len(st.Messages) > 0:
+		return "messages", ""
+	case st.Message != "":
+		return "message", ""
+	}
+	return "body", ""
+}
+
+// A part is a part of a response.
+type part uint8
 
 // The parts of a response.
 const (
-	Body    Part = iota
-	Header       // the first header field of a name
-	JSON         // a value in the body, by a path as package jsonpath has it
-	Trailer      // of calls: the first entry of a name in the metadata behind the messages
+	wholeBody   part = iota
+	headerField      // the first of a name
+	jsonValue        // in the body, by a path as package jsonpath has it
+	trailerOf        // of calls: the first entry of a name in the metadata after the messages
 )
 
-// A Comparison says what an Assertion asks.
-type Comparison uint8
-
-// The comparisons. A JSON string is compared without its quotes and escapes, any other
-// value as it is written in the body.
-const (
-	Equals Comparison = iota
-	Contains
-	Matches // a regular expression (RE2) finds something
-	Exists  // of Header, Trailer and JSON: it is there, whatever it says
-)
-
-// An Assertion is something that must be true of a response.
-type Assertion struct {
-	Of    Part
-	Name  string // of Header and Trailer: the field's name; of JSON: the path
-	Is    Comparison
-	Value string // for Equals and Contains a template of variables; for Matches the expression
+// A Place is a field that says where in a response to look.
+type Place struct {
+	Field string // of an Assertion or an Extraction; "" for the body
+	name  string // what it says
+	part  part
 }
 
-// An Otherwise says what an extraction does when it finds nothing. It is counted in any
-// case.
-type Otherwise uint8
+// Places returns where to look, as all fields say that are given. Without one it is the body.
+func (a *Assertion) Places() []Place { return places(a.JSON, a.Header, a.Metadata, a.Trailer) }
 
-// What an extraction may do when it finds nothing.
-const (
-	Fail       Otherwise = iota // the request fails, with kind assertion
-	Keep                        // the variable keeps its value
-	UseDefault                  // the variable becomes Default
-)
+// Places returns where to look, as all fields say that are given. Without one it is the body.
+func (e *Extraction) Places() []Place { return places(e.JSON, e.Header, e.Metadata, e.Trailer) }
 
-// An Extraction takes a value out of a response into a variable of the user.
-type Extraction struct {
-	Name string // of the variable
-	From Part
-	Of   string // of Header and Trailer: the field's name; of JSON: the path
-
-	// Pattern is a regular expression (RE2). What it finds in the part is taken; without
-	// one, the whole part. A JSON string is searched without its quotes and escapes.
-	Pattern string
-	// Group is the group of the pattern that is taken, from 1; 0: the first group, or the
-	// whole match if there is none.
-	Group int
-
-	Otherwise Otherwise
-	Default   string
+func places(json, header, metadata, trailer string) []Place {
+	all := []Place{{"json", json, jsonValue}, {"header", header, headerField}, {"metadata", metadata, headerField}, {"trailer", trailer, trailerOf}}
+	return slices.DeleteFunc(all, func(p Place) bool { return p.name == "" })
 }

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -56,7 +57,7 @@ func (r StatusRange) String() string {
 type assertion struct {
 	Assertion
 	value   template.Template // for Equals and Contains
-	pattern *regexp.Regexp    // for Matches
+	pattern *regexp.Regexp    // for Matches; nil for others
 	finder
 	failure *wire.Error
 }
@@ -75,37 +76,30 @@ type extraction struct {
 
 // step compiles a step.
 func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
-	out.info = Info{Name: st.Name, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody, Timeout: st.Timeout}
+	out.info = Info{Name: st.Name, Path: path, Once: st.Once, Method: st.Method, MaxBody: st.MaxBody}
+	out.outline.Step = len(c.s.steps)
 	out.condition = c.condition(path+".if", st.If, uses)
 	for i := range *uses {
 		(*uses)[i].asked = true
 	}
-	if !c.spec.BodyOnly {
-		c.head(path, st, &out, uses)
+	for i := range st.Assert {
+		c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
 	}
-	out.outline.Step = len(c.s.steps)
-	out.body = c.template(path+".body", st.Body, uses)
-	out.outline.Body, out.outline.VariesBody = out.body.Constant()
-	if st.Encode != nil {
-		c.encode(path+".body", st, &out)
+	for i := range st.Extract {
+		c.extraction(path+".extract."+st.Extract[i].Variable, st, &out, &st.Extract[i])
+	}
+	if sent, err := c.Request(st); err != nil {
+		c.located(path, err)
+	} else {
+		c.request(path, st, &sent, &out, uses)
 	}
 	out.think = st.Think
 	if st.MaxBody == 0 {
 		out.info.MaxBody = DefaultMaxBody
 	}
-	out.tooLarge = expectation(st, "%s is longer than the %d bytes that max_body has kept", c.subject(Body, ""), out.info.MaxBody)
-	out.notDecoded = expectation(st, "%s is not what its Content-Encoding says, or is cut off", c.subject(Body, ""))
-	out.unknownCoding = expectation(st, "%s has a Content-Encoding that is none of gzip, deflate, br and zstd", c.subject(Body, ""))
-	c.status(st, &out)
-	for i := range st.Assert {
-		c.assertion(fmt.Sprintf("%s.assert[%d]", path, i), st, &out, &st.Assert[i], uses)
-	}
-	for i := range st.Extract {
-		c.extraction(fmt.Sprintf("%s.extract[%d]", path, i), st, &out, &st.Extract[i])
-	}
-	if out.info.WantsBody && !c.spec.BodyOnly && c.spec.Calls == nil {
-		c.checkEncoding(path, &out)
-	}
+	out.tooLarge = expectation(st, "%s is longer than the %d bytes that max_body has kept", c.subject(Place{}), out.info.MaxBody)
+	out.notDecoded = expectation(st, "%s is not what its Content-Encoding says, or is cut off", c.subject(Place{}))
+	out.unknownCoding = expectation(st, "%s has a Content-Encoding that is none of gzip, deflate, br and zstd", c.subject(Place{}))
 	if out.condition != nil {
 		for i := range *uses {
 			u := &(*uses)[i]
@@ -115,8 +109,49 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 	return out
 }
 
+// plainRequest sends what a step says.
+func plainRequest(st *Step) (sent StepRequest, err error) {
+	sent = StepRequest{Method: st.Method, Path: st.Path, Body: cmp.Or(st.Body, st.Message), Timeout: st.Deadline}
+	if st.Status != "" {
+		sent.Status, err = ParseStatus(st.Status)
+	}
+	return sent, err
+}
+
+// located adds a fault of a step that its protocol has found.
+func (c *compiler) located(path string, err error) {
+	f := &Fault{Problem: err.Error()}
+	if errors.As(err, &f) && f.Path != "" {
+		path += "." + f.Path
+	}
+	c.add(path, -1, f.Problem, f.Hint)
+}
+
+// request compiles what a step sends.
+func (c *compiler) request(path string, st *Step, sent *StepRequest, out *step, uses *[]use) {
+	if out.info.Timeout = sent.Timeout; !c.BodyOnly {
+		c.head(path, st, sent, out, uses)
+	}
+	field, _ := st.Content()
+	out.body = c.template(path+"."+field, sent.Body, uses)
+	out.outline.Body, out.outline.VariesBody = out.body.Constant()
+	if sent.Encode != nil {
+		c.encode(path+"."+field, st, sent, out)
+	}
+	var accepted []string
+	for _, r := range sent.Status {
+		if c.Calls != nil {
+			accepted = append(accepted, c.Calls.Statuses[r.First:r.Last+1]...)
+		} else {
+			accepted = append(accepted, r.String())
+		}
+	}
+	out.status = sent.Status
+	out.statusError = expectation(st, "its status is not among %s", nearest.Clip(strings.Join(accepted, ", ")))
+}
+
 // encode makes what encodes a body, and encodes one that does not vary.
-func (c *compiler) encode(path string, st *Step, out *step) {
+func (c *compiler) encode(path string, st *Step, sent *StepRequest, out *step) {
 	pieces := [][]byte{nil}
 	for _, p := range out.body.Pieces() {
 		if last := len(pieces) - 1; p.Varies {
@@ -125,7 +160,7 @@ func (c *compiler) encode(path string, st *Step, out *step) {
 			pieces[last] = append(pieces[last], p.Text...)
 		}
 	}
-	encoder, err := st.Encode(pieces...)
+	encoder, err := sent.Encode(pieces...)
 	if err == nil && !out.outline.VariesBody {
 		var body []byte
 		body, err = encoder.Append(nil, nil)
@@ -150,20 +185,20 @@ func expectation(st *Step, format string, args ...any) *wire.Error {
 }
 
 // head compiles method, path and header.
-func (c *compiler) head(path string, st *Step, out *step, uses *[]use) {
-	if c.spec.Calls != nil {
-		out.outline.Method, out.outline.Path = st.Method, st.Path
+func (c *compiler) head(path string, st *Step, sent *StepRequest, out *step, uses *[]use) {
+	if c.Calls != nil {
+		out.outline.Method, out.outline.Path = sent.Method, sent.Path
 	} else {
-		c.target(path, st, out, uses)
+		c.target(path, st, sent, out, uses)
 	}
-	c.header(path, st, out, uses)
+	c.header(path, st, sent, out, uses)
 }
 
 // target compiles method and path.
-func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
-	method := st.Method
+func (c *compiler) target(path string, st *Step, sent *StepRequest, out *step, uses *[]use) {
+	method := sent.Method
 	if method == "" {
-		if method = http.MethodGet; st.Body != "" {
+		if method = http.MethodGet; sent.Body != "" {
 			method = http.MethodPost
 		}
 	}
@@ -172,7 +207,7 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 		c.add(path+".method", -1, fmt.Sprintf("%q", nearest.Clip(st.Method)), "want a token such as GET")
 	}
 	found := len(c.faults.list)
-	if out.path = c.template(path+".path", st.Path, uses); len(c.faults.list) == found {
+	if out.path = c.template(path+".path", sent.Path, uses); len(c.faults.list) == found {
 		c.literalPath(path+".path", &out.path)
 	}
 	out.outline.Path, out.outline.VariesPath = out.path.Constant()
@@ -180,28 +215,61 @@ func (c *compiler) target(path string, st *Step, out *step, uses *[]use) {
 }
 
 // header compiles the fields of the header, or of metadata.
-func (c *compiler) header(path string, st *Step, out *step, uses *[]use) {
-	for i, f := range st.Header {
-		at := fmt.Sprintf("%s.header[%d]", path, i)
+func (c *compiler) header(path string, st *Step, sent *StepRequest, out *step, uses *[]use) {
+	for _, f := range c.fieldsOf(path, st, sent) {
+		at := f.path
 		if c.spec.Cookies && strings.EqualFold(f.Name, "cookie") {
-			c.add(at+".name", -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
+			c.add(at, -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
 		}
 		found := len(c.faults.list)
-		value := c.template(at+".value", f.Value, uses)
+		value := c.template(at, f.Value, uses)
 		if len(c.faults.list) == found {
-			c.literalValue(at+".value", &value)
+			c.literalValue(at, &value)
 		}
 		text, varies := value.Constant()
 		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
-		if varies {
+		switch {
+		case !varies && out.info.WantsBody && c.Calls == nil && strings.EqualFold(f.Name, "accept-encoding"):
+			c.checkEncoding(at, text)
+		case varies:
 			what, holds := "header field", "a line end or another control character"
-			if c.spec.Calls != nil {
+			if c.Calls != nil {
 				what, holds = "metadata", "what is no visible ASCII"
 			}
 			bad := failure(wire.Generator, st, "the %s %s begins or ends with a blank, or holds %s", what, nearest.Clip(f.Name), holds)
 			out.header = append(out.header, field{value, bad})
 		}
 	}
+}
+
+// A locatedHeader is a header field, or metadata, with its path.
+type locatedHeader struct {
+	Header
+	path string
+}
+
+// fieldsOf returns the header fields of a step, or its metadata: those of all steps that it has
+// no other value for, its own, and those that its protocol adds.
+func (c *compiler) fieldsOf(path string, st *Step, sent *StepRequest) (all []locatedHeader) {
+	own := slices.Concat(st.Headers, st.Metadata)
+	field := "headers"
+	if len(c.spec.Metadata)+len(st.Metadata) > 0 {
+		field = "metadata"
+	}
+	for _, h := range slices.Concat(c.spec.Headers, c.spec.Metadata) {
+		if !slices.ContainsFunc(own, func(o Header) bool { return strings.EqualFold(o.Name, h.Name) }) {
+			all = append(all, locatedHeader{h, field + "." + h.Name})
+		}
+	}
+	for _, h := range own {
+		all = append(all, locatedHeader{h, path + "." + field + "." + h.Name})
+	}
+	for _, h := range sent.Header {
+		if !slices.ContainsFunc(all, func(o locatedHeader) bool { return strings.EqualFold(o.Name, h.Name) }) {
+			all = append(all, locatedHeader{h, path})
+		}
+	}
+	return all
 }
 
 // literalValue checks what is known of a header field's value before any user is.
@@ -211,7 +279,7 @@ func (c *compiler) literalValue(path string, t *template.Template) {
 		first, last := i == 0, i == len(pieces)-1
 		switch {
 		case p.Varies:
-		case !consistsOf([]byte(p.Text), c.s.inValue) && c.spec.Calls != nil:
+		case !consistsOf([]byte(p.Text), c.s.inValue) && c.Calls != nil:
 			c.add(path, -1, "a character that is no visible ASCII", "want visible ASCII and spaces in metadata, or a name that ends in -bin and base64")
 			return
 		case !consistsOf([]byte(p.Text), c.s.inValue):
@@ -240,50 +308,34 @@ func (c *compiler) literalPath(path string, t *template.Template) {
 }
 
 // checkEncoding refuses to ask for bodies that nobody here can decode.
-func (c *compiler) checkEncoding(path string, out *step) {
-	for i, f := range out.outline.Header {
-		if f.Varies || !strings.EqualFold(f.Name, "accept-encoding") {
-			continue
-		}
-		for offer := range strings.SplitSeq(f.Value, ",") {
-			coding, _, _ := strings.Cut(offer, ";")
-			coding = strings.TrimSpace(coding)
-			if _, err := contentcoding.Parse(coding); err != nil && coding != "*" {
-				c.add(fmt.Sprintf("%s.header[%d]", path, i), -1, fmt.Sprintf("Accept-Encoding offers %q, and the step looks into the body", nearest.Clip(coding)), "want gzip, deflate, br, zstd or identity, which can be decoded")
-			}
+func (c *compiler) checkEncoding(path, offers string) {
+	for offer := range strings.SplitSeq(offers, ",") {
+		coding, _, _ := strings.Cut(offer, ";")
+		coding = strings.TrimSpace(coding)
+		if _, err := contentcoding.Parse(coding); err != nil && coding != "*" {
+			c.add(path, -1, fmt.Sprintf("Accept-Encoding offers %q, and the step looks into the body", nearest.Clip(coding)), "want gzip, deflate, br, zstd or identity, which can be decoded")
 		}
 	}
 }
 
-func (c *compiler) status(st *Step, out *step) {
-	var texts []string
-	for _, r := range st.Status {
-		if c.spec.Calls != nil {
-			texts = append(texts, c.spec.Calls.Statuses[r.First:r.Last+1]...)
-		} else {
-			texts = append(texts, r.String())
-		}
+// wants notes which part of the response is looked at: that of the first place, or the body.
+func (c *compiler) wants(path string, places []Place, st *Step, out *step) (of Place, f finder) {
+	if f.header = -1; len(places) > 0 {
+		of = places[0]
 	}
-	out.status = slices.Clone(st.Status)
-	out.statusError = expectation(st, "its status is not among %s", nearest.Clip(strings.Join(texts, ", ")))
-}
-
-// wants notes which part of the response is looked at, and compiles its name.
-func (c *compiler) wants(path, text string, of Part, st *Step, out *step) (f finder) {
-	f.header = -1
-	switch of {
-	case Trailer:
-		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(text)), true
-	case Header:
-		f.header = c.wantHeader(strings.ToLower(text))
-	case JSON:
+	switch of.part {
+	case trailerOf:
+		f.header, f.trailing = wanted(&c.s.trailers, strings.ToLower(of.name)), true
+	case headerField:
+		f.header = c.wantHeader(strings.ToLower(of.name))
+	case jsonValue:
 		out.info.WantsBody = true
-		f.path = c.jsonPath(path, text)
-		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Body, ""), nearest.Clip(text))
+		f.path = c.jsonPath(path+"."+of.Field, of.name)
+		f.malformed = expectation(st, "%s is not JSON, in which the value at %s is looked for", c.subject(Place{}), nearest.Clip(of.name))
 	default:
 		out.info.WantsBody = true
 	}
-	return f
+	return of, f
 }
 
 // wantHeader returns the number of a header field of responses by its name in lower case.
@@ -300,50 +352,54 @@ func wanted(names *[]string, name string) int {
 }
 
 func (c *compiler) assertion(path string, st *Step, out *step, a *Assertion, uses *[]use) {
-	compiled := assertion{Assertion: *a, finder: c.wants(path+".name", a.Name, a.Of, st, out)}
-	subject := c.subject(a.Of, a.Name)
-	switch a.Is {
-	case Equals, Contains:
-		verb := "does not equal"
-		if a.Is == Contains {
-			verb = "does not contain"
-		}
-		if compiled.value = c.template(path+".value", a.Value, uses); compiled.value.Fresh() {
-			c.add(path+".value", -1, "a function that says something else each time", "want variables only")
-		}
-		compiled.failure = expectation(st, "%s %s %q", subject, verb, nearest.Clip(a.Value))
-	case Matches:
-		compiled.pattern = c.pattern(path+".value", a.Value)
-		compiled.failure = expectation(st, "%s does not match %q", subject, nearest.Clip(a.Value))
-	case Exists:
-		if a.Of == Body {
-			c.add(path+".is", -1, "a body exists always", "want Equals, Contains or Matches")
+	compiled := assertion{Assertion: *a}
+	var of Place
+	of, compiled.finder = c.wants(path, a.Places(), st, out)
+	switch subject := c.subject(of); {
+	case a.Exists:
+		if of.part == wholeBody {
+			c.add(path, -1, "a body exists always", "want equals, contains or matches")
 		}
 		compiled.failure = expectation(st, "%s is missing", subject)
+	case a.Matches != "":
+		compiled.pattern = c.pattern(path+".matches", a.Matches)
+		compiled.failure = expectation(st, "%s does not match %q", subject, nearest.Clip(a.Matches))
+	default:
+		field, text, verb := "contains", a.Contains, "does not contain"
+		if a.Equals != nil {
+			field, text, verb = "equals", *a.Equals, "does not equal"
+		}
+		if compiled.value = c.template(path+"."+field, text, uses); compiled.value.Fresh() {
+			c.add(path+"."+field, -1, "a function that says something else each time", "want variables only")
+		}
+		compiled.failure = expectation(st, "%s %s %q", subject, verb, nearest.Clip(text))
 	}
 	out.assertions = append(out.assertions, compiled)
 }
 
 // subject says which part of a response is meant.
-func (c *compiler) subject(of Part, name string) string {
+func (c *compiler) subject(of Place) string {
+	name := nearest.Clip(of.name)
 	switch {
-	case of == Header && c.spec.Calls != nil:
-		return fmt.Sprintf("its metadata %s", nearest.Clip(name))
-	case of == Header:
-		return fmt.Sprintf("its header field %s", nearest.Clip(name))
-	case of == Trailer:
-		return fmt.Sprintf("its trailing metadata %s", nearest.Clip(name))
-	case of == JSON:
-		return fmt.Sprintf("its value at %s", nearest.Clip(name))
-	case c.spec.Calls != nil:
+	case of.part == headerField && c.Calls != nil:
+		return "its metadata " + name
+	case of.part == headerField:
+		return "its header field " + name
+	case of.part == trailerOf:
+		return "its trailing metadata " + name
+	case of.part == jsonValue:
+		return "its value at " + name
+	case c.Calls != nil:
 		return "its message"
 	}
 	return "its body"
 }
 
 func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
-	compiled := extraction{Extraction: *e, finder: c.wants(path+".of", e.Of, e.From, st, out), misses: len(c.s.misses)}
-	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Name})
+	compiled := extraction{Extraction: *e, misses: len(c.s.misses)}
+	var of Place
+	of, compiled.finder = c.wants(path, e.Places(), st, out)
+	c.s.misses = append(c.s.misses, Miss{Step: len(c.s.steps), Name: e.Variable})
 	switch {
 	case e.Pattern != "":
 		if compiled.pattern = c.pattern(path+".pattern", e.Pattern); compiled.pattern == nil {
@@ -359,20 +415,17 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	case e.Group > 0:
 		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
 	}
-	if v := c.names[e.Name]; v != nil {
+	if v := c.names[e.Variable]; v != nil {
 		compiled.value = v.use()
 	}
-	var lacks string
-	switch {
-	case e.Pattern == "":
-		lacks = "is missing"
-	case e.From == Body:
-		lacks = fmt.Sprintf("does not match %q", nearest.Clip(e.Pattern))
-	default:
-		lacks = fmt.Sprintf("is missing or does not match %q", nearest.Clip(e.Pattern))
+	lacks := "is missing"
+	if e.Pattern != "" {
+		if lacks = fmt.Sprintf("does not match %q", nearest.Clip(e.Pattern)); of.part != wholeBody {
+			lacks = "is missing or " + lacks
+		}
 	}
-	compiled.nothing = expectation(st, "nothing for %q: %s %s", nearest.Clip(e.Name), c.subject(e.From, e.Of), lacks)
-	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, nearest.Clip(e.Name))
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", nearest.Clip(e.Variable), c.subject(of), lacks)
+	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, nearest.Clip(e.Variable))
 	out.extractions = append(out.extractions, compiled)
 }
 

@@ -61,7 +61,7 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 		dry: make([]bool, len(s.flows)), left: s.users, turns: make([]uint64, len(s.flows)),
 	}
 	for i, f := range s.feeds {
-		w.cursors = append(w.cursors, f.Table.Cursor(shard, f.Order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.End))
+		w.cursors = append(w.cursors, f.table.Cursor(shard, f.order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.end))
 	}
 	return w
 }
@@ -563,15 +563,15 @@ func (u *User) check(a *assertion, r *Response) *wire.Error {
 		return a.malformed
 	}
 	ok := result == jsonpath.Found
-	if ok && a.Is != Exists {
+	if ok && !a.Exists {
 		u.w.expected = a.value.Append(u.w.expected[:0], &u.state)
-		switch text := u.text(&a.finder, part); a.Is {
-		case Equals:
-			ok = bytes.Equal(text, u.w.expected)
-		case Contains:
-			ok = bytes.Contains(text, u.w.expected)
-		case Matches:
+		switch text := u.text(&a.finder, part); {
+		case a.pattern != nil:
 			ok = a.pattern.Match(text)
+		case a.Equals != nil:
+			ok = bytes.Equal(text, u.w.expected)
+		default:
+			ok = bytes.Contains(text, u.w.expected)
 		}
 	}
 	if !ok {
@@ -603,9 +603,9 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 	}
 	u.w.misses[e.misses]++
 	switch {
-	case e.Otherwise == UseDefault:
-		u.state.Values[e.value] = append(u.state.Values[e.value][:0], e.Default...)
-	case e.Otherwise == Keep:
+	case e.Default != nil:
+		u.state.Values[e.value] = append(u.state.Values[e.value][:0], *e.Default...)
+	case e.Keep:
 	case result == jsonpath.Malformed:
 		return e.malformed
 	default:

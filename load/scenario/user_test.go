@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"dyno/internal/contentcoding/codingtest"
-	"dyno/load/feed"
 	"dyno/load/pace"
 	"dyno/load/wire"
 )
@@ -23,7 +22,7 @@ func get(name, path string) Step { return Step{Name: name, Path: path} }
 type message struct {
 	*Request
 	method, path, body string
-	header             []Field
+	header             []Header
 }
 
 // assemble puts a request together as a codec does.
@@ -37,7 +36,7 @@ func assemble(s *Scenario, r *Request) *message {
 	}
 	m := &message{Request: r, method: o.Method, path: next(o.VariesPath, o.Path)}
 	for _, f := range o.Header {
-		m.header = append(m.header, Field{f.Name, next(f.Varies, f.Value)})
+		m.header = append(m.header, Header{f.Name, next(f.Varies, f.Value)})
 	}
 	m.body = next(o.VariesBody, o.Body)
 	if len(parts) > 0 || o.Step != r.Step {
@@ -115,28 +114,28 @@ func check(t *testing.T, got, want []string) {
 }
 
 // shop is a scenario of log-in, list and post.
-func shop(tb testing.TB, users *feed.Table, order feed.Order) Spec {
+func shop(tb testing.TB, users string, order string) Spec {
 	return Spec{
-		Cookies: true, Host: "shop.example",
-		Variables: []Variable{{"base", "/v1"}},
-		Feeds:     []Feed{{Name: "users", Table: users, Order: order}},
+		Cookies:   true,
+		Variables: map[string]string{"base": "/v1"},
+		Data:      []Data{{Name: "users", File: users, Order: order}},
 		Steps: []Step{
 			{
 				Name: "login", Once: true, Path: "{{ base }}/login",
-				Header: []Field{{"Content-Type", "application/json"}},
-				Body:   `{"email":"{{ json_escape(email) }}","password":"{{ json_escape(password) }}"}`,
-				Status: []StatusRange{{200, 201}}, Extract: extract("token", "$.data.token"),
+				Headers: []Header{{"Content-Type", "application/json"}},
+				Body:    `{"email":"{{ json_escape(email) }}","password":"{{ json_escape(password) }}"}`,
+				Status:  "200-201", Extract: extract("token", "$.data.token"),
 			},
 			{
 				Name: "list", Path: "{{ base }}/items?user={{ urlencode(email) }}",
-				Header:  []Field{{"Authorization", "Bearer {{ token }}"}},
+				Headers: []Header{{"Authorization", "Bearer {{ token }}"}},
 				Extract: extract("id", "$.items[0].id"),
-				Think:   pace.Think{Mean: time.Second},
+				Think:   pace.Think{Constant: time.Second},
 			},
 			{
 				Name: "post", Path: "{{ base }}/items/{{ id }}", Body: "n={{ counter() }}",
-				Header: []Field{{"Authorization", "Bearer {{ token }}"}, {"X-Fixed", "1"}},
-				Assert: []Assertion{{Of: JSON, Name: "$.id", Is: Equals, Value: "{{ id }}"}},
+				Headers: []Header{{"Authorization", "Bearer {{ token }}"}, {"X-Fixed", "1"}},
+				Assert:  []Assertion{{JSON: "$.id", Equals: new("{{ id }}")}},
 			},
 		},
 	}
@@ -145,7 +144,7 @@ func shop(tb testing.TB, users *feed.Table, order feed.Order) Spec {
 const usersCSV = "email,password\nada@x.y,\"p\"\"1\"\nbob@x.y,p2\n"
 
 func TestShop(t *testing.T) {
-	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	w := mustCompile(t, shop(t, rows(t, "users.csv", usersCSV), "sequential")).Worker(whole, 1)
 	ada, bob := w.User(), w.User()
 	cookie := HeaderField{Name: 0, Value: []byte("sid=7; Path=/v1")}
 	check(t, script(t, ada,
@@ -171,7 +170,7 @@ func TestShop(t *testing.T) {
 // cookies.
 func TestOnceIsTriedAgain(t *testing.T) {
 	u := mustCompile(t, Spec{
-		Cookies: true, Host: "h",
+		Cookies: true,
 		Steps: []Step{
 			get("loop", "/loop"),
 			{Name: "form", Once: true, Path: "/form"},
@@ -188,7 +187,7 @@ func TestOnceIsTriedAgain(t *testing.T) {
 // shortest pause when it was in. Pauses are drawn with the seed.
 func TestFailedLoginsBackOff(t *testing.T) {
 	s := mustCompile(t, Spec{Steps: []Step{
-		{Name: "login", Once: true, Path: "/"}, {Name: "role", Once: true, Path: "/", Think: pace.Think{Mean: 300 * time.Millisecond}}, get("loop", "/"),
+		{Name: "login", Once: true, Path: "/"}, {Name: "role", Once: true, Path: "/", Think: pace.Think{Constant: 300 * time.Millisecond}}, get("loop", "/"),
 	}})
 	pauses := func(u *User, answers ...*Response) (all []time.Duration) {
 		for _, a := range answers {
@@ -249,7 +248,7 @@ func TestFailedLoginsBackOff(t *testing.T) {
 // set.
 func TestFailedSteps(t *testing.T) {
 	u := mustCompile(t, Spec{
-		Variables: []Variable{{"page", "0"}},
+		Variables: map[string]string{"page": "0"},
 		Steps: []Step{
 			{Name: "a", Path: "/a?{{ page }}", Extract: extract("page", "$.page")},
 			{Name: "b", Path: "/b", Extract: extract("id", "$.id")},
@@ -279,32 +278,32 @@ func TestExtractions(t *testing.T) {
 		err        string
 		misses     uint64
 	}{
-		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":"\u00e9\n"}`), "é\n", "", 0},
-		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"a":[1, 2]}`), "[1, 2]", "", 0},
-		{Extraction{From: JSON, Of: "$.a"}, answer(200, `{"b":1}`), "old", `nothing for "v": its value at $.a is missing`, 1},
-		{Extraction{From: JSON, Of: "$.a"}, answer(200, `<html>`), "old", "its body is not JSON, in which the value at $.a is looked for", 1},
-		{Extraction{From: JSON, Of: "$.a", Pattern: `é(\w+)`}, answer(200, `{"a":"x\u00e9yz"}`), "yz", "", 0},
-		{Extraction{From: JSON, Of: "$.a", Pattern: `\d`}, answer(200, `{"a":"x"}`), "old", `nothing for "v": its value at $.a is missing or does not match "\\d"`, 1},
-		{Extraction{From: Header, Of: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{Name: 0, Value: []byte("http://h/orders/12?x")}), "12", "", 0},
-		{Extraction{From: Body}, answer(200, "a token"), "a token", "", 0},
-		{Extraction{From: JSON, Of: "$.a", Otherwise: Keep}, answer(200, `{"b":1}`), "old", "", 1},
-		{Extraction{From: JSON, Of: "$.a", Otherwise: UseDefault, Default: "none"}, answer(200, ``), "none", "", 1},
-		{Extraction{From: Header, Of: "Location"}, answer(302, "", HeaderField{Name: 1, Value: []byte("y")}, HeaderField{Name: 0, Value: []byte("/x")}, HeaderField{Name: 0, Value: []byte("/z")}), "/x", "", 0},
-		{Extraction{From: Header, Of: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
-		{Extraction{From: Body, Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
-		{Extraction{From: Body, Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
-		{Extraction{From: Body, Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
-		{Extraction{From: Body, Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
-		{Extraction{From: Body, Pattern: `.*`}, &Response{Status: 200, Body: []byte("x"), Size: 2}, "old", "its body is longer than the 100000 bytes that max_body has kept", 0},
-		{Extraction{From: JSON, Of: "$.a"}, answer(404, `{"a":1}`), "old", "status 404", 0},
+		{Extraction{JSON: "$.a"}, answer(200, `{"a":"\u00e9\n"}`), "é\n", "", 0},
+		{Extraction{JSON: "$.a"}, answer(200, `{"a":[1, 2]}`), "[1, 2]", "", 0},
+		{Extraction{JSON: "$.a"}, answer(200, `{"b":1}`), "old", `nothing for "v": its value at $.a is missing`, 1},
+		{Extraction{JSON: "$.a"}, answer(200, `<html>`), "old", "its body is not JSON, in which the value at $.a is looked for", 1},
+		{Extraction{JSON: "$.a", Pattern: `é(\w+)`}, answer(200, `{"a":"x\u00e9yz"}`), "yz", "", 0},
+		{Extraction{JSON: "$.a", Pattern: `\d`}, answer(200, `{"a":"x"}`), "old", `nothing for "v": its value at $.a is missing or does not match "\\d"`, 1},
+		{Extraction{Header: "Location", Pattern: `/orders/(\d+)`}, answer(201, "", HeaderField{Name: 0, Value: []byte("http://h/orders/12?x")}), "12", "", 0},
+		{Extraction{}, answer(200, "a token"), "a token", "", 0},
+		{Extraction{JSON: "$.a", Keep: true}, answer(200, `{"b":1}`), "old", "", 1},
+		{Extraction{JSON: "$.a", Default: new("none")}, answer(200, ``), "none", "", 1},
+		{Extraction{Header: "Location"}, answer(302, "", HeaderField{Name: 1, Value: []byte("y")}, HeaderField{Name: 0, Value: []byte("/x")}, HeaderField{Name: 0, Value: []byte("/z")}), "/x", "", 0},
+		{Extraction{Header: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
+		{Extraction{Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
+		{Extraction{Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
+		{Extraction{Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
+		{Extraction{Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
+		{Extraction{Pattern: `.*`}, &Response{Status: 200, Body: []byte("x"), Size: 2}, "old", "its body is longer than the 100000 bytes that max_body has kept", 0},
+		{Extraction{JSON: "$.a"}, answer(404, `{"a":1}`), "old", "status 404", 0},
 	}
 	for _, tt := range tests {
-		tt.extraction.Name = "v"
+		tt.extraction.Variable = "v"
 		w := mustCompile(t, Spec{
-			Variables: []Variable{{"v", "old"}},
+			Variables: map[string]string{"v": "old"},
 			Steps: []Step{
 				{Name: "s", Path: "/", Extract: []Extraction{tt.extraction}, MaxBody: 100_000},
-				{Name: "t", Path: "/", Header: []Field{{"V", "{{ json_escape(v) }}"}}},
+				{Name: "t", Path: "/", Headers: []Header{{"V", "{{ json_escape(v) }}"}}},
 			},
 		}).Worker(whole, 1)
 		u := w.User()
@@ -332,7 +331,7 @@ func TestSeveralExtractions(t *testing.T) {
 	w := mustCompile(t, Spec{Steps: []Step{
 		{Name: "a", Path: "/"},
 		{Name: "s", Path: "/", Extract: []Extraction{
-			{Name: "x", From: JSON, Of: "$.x"}, {Name: "y", From: JSON, Of: "$.y"}, {Name: "z", From: JSON, Of: "$.z"},
+			{Variable: "x", JSON: "$.x"}, {Variable: "y", JSON: "$.y"}, {Variable: "z", JSON: "$.z"},
 		}},
 	}}).Worker(whole, 1)
 	u := w.User()
@@ -353,17 +352,17 @@ func TestAssertions(t *testing.T) {
 		ok, bad   *Response
 		failure   string
 	}{
-		{Assertion{Of: Body, Is: Equals, Value: "{{ v }}!"}, answer(200, "né!"), answer(200, "né"), `its body does not equal "{{ v }}!"`},
-		{Assertion{Of: Body, Is: Contains, Value: "{{ base64(v) }}"}, answer(200, "xbsOpx"), answer(200, "x"), `its body does not contain "{{ base64(v) }}"`},
-		{Assertion{Of: Body, Is: Matches, Value: `^\d+$`}, answer(200, "12"), answer(200, "12x"), `its body does not match "^\\d+$"`},
-		{Assertion{Of: Header, Name: "Etag", Is: Exists}, answer(200, "", etag), answer(200, ""), "its header field Etag is missing"},
-		{Assertion{Of: Header, Name: "ETag", Is: Equals, Value: `"a1"`}, answer(200, "", etag), answer(200, ""), "its header field ETag does not equal"},
-		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "aé"}, answer(200, doc), answer(200, `{"s":"ae"}`), `its value at $.s does not equal "aé"`},
-		{Assertion{Of: JSON, Name: "$.o.x", Is: Exists}, answer(200, doc), answer(200, `{"o":{}}`), "its value at $.o.x is missing"},
-		{Assertion{Of: JSON, Name: "$.s", Is: Exists}, answer(200, doc), answer(200, `<html>`), "its body is not JSON, in which the value at $.s is looked for"},
-		{Assertion{Of: JSON, Name: "$.s", Is: Equals, Value: "{{ json_escape(v) }}"}, answer(200, `{"s":"n\u00e9"}`), answer(200, doc), "its value at $.s does not equal"},
+		{Assertion{Equals: new("{{ v }}!")}, answer(200, "né!"), answer(200, "né"), `its body does not equal "{{ v }}!"`},
+		{Assertion{Contains: "{{ base64(v) }}"}, answer(200, "xbsOpx"), answer(200, "x"), `its body does not contain "{{ base64(v) }}"`},
+		{Assertion{Matches: `^\d+$`}, answer(200, "12"), answer(200, "12x"), `its body does not match "^\\d+$"`},
+		{Assertion{Header: "Etag", Exists: true}, answer(200, "", etag), answer(200, ""), "its header field Etag is missing"},
+		{Assertion{Header: "ETag", Equals: new(`"a1"`)}, answer(200, "", etag), answer(200, ""), "its header field ETag does not equal"},
+		{Assertion{JSON: "$.s", Equals: new("aé")}, answer(200, doc), answer(200, `{"s":"ae"}`), `its value at $.s does not equal "aé"`},
+		{Assertion{JSON: "$.o.x", Exists: true}, answer(200, doc), answer(200, `{"o":{}}`), "its value at $.o.x is missing"},
+		{Assertion{JSON: "$.s", Exists: true}, answer(200, doc), answer(200, `<html>`), "its body is not JSON, in which the value at $.s is looked for"},
+		{Assertion{JSON: "$.s", Equals: new("{{ json_escape(v) }}")}, answer(200, `{"s":"n\u00e9"}`), answer(200, doc), "its value at $.s does not equal"},
 	} {
-		u := mustCompile(t, Spec{Variables: []Variable{{"v", "né"}}, Steps: []Step{{Name: "s", Path: "/", Assert: []Assertion{tt.assertion}}}}).Worker(whole, 1).User()
+		u := mustCompile(t, Spec{Variables: map[string]string{"v": "né"}, Steps: []Step{{Name: "s", Path: "/", Assert: []Assertion{tt.assertion}}}}).Worker(whole, 1).User()
 		got := script(t, u, tt.ok, tt.bad)
 		if got[0] != "GET /" {
 			t.Errorf("%+v: %s", tt.assertion, got[0])
@@ -418,8 +417,8 @@ func TestDecodedBodies(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := mustCompile(t, Spec{Steps: []Step{{
-				Name: "s", Path: "/{{ id }}", Once: true, MaxBody: 1000, Assert: []Assertion{{Of: JSON, Name: "$.id", Value: "17"}}, Extract: extract("id", "$.id"),
-			}}, Variables: []Variable{{"id", ""}}})
+				Name: "s", Path: "/{{ id }}", Once: true, MaxBody: 1000, Assert: []Assertion{{JSON: "$.id", Equals: new("17")}}, Extract: extract("id", "$.id"),
+			}}, Variables: map[string]string{"id": ""}})
 			if got := s.HeaderNames(); !slices.Equal(got, []string{"content-encoding"}) {
 				t.Fatalf("the engine is to keep %q", got)
 			}
@@ -437,14 +436,14 @@ func TestDecodedBodies(t *testing.T) {
 
 // Nobody asks for the coding of a body that is not looked into.
 func TestBodiesThatNobodyLooksInto(t *testing.T) {
-	s := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Header: []Field{{"Accept-Encoding", "compress"}}, Assert: []Assertion{{Of: Header, Name: "Etag", Is: Exists}}}}})
+	s := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Headers: []Header{{"Accept-Encoding", "compress"}}, Assert: []Assertion{{Header: "Etag", Exists: true}}}}})
 	if got := s.HeaderNames(); !slices.Equal(got, []string{"etag"}) {
 		t.Errorf("the engine is to keep %q", got)
 	}
 }
 
 func TestStatuses(t *testing.T) {
-	u := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Status: []StatusRange{{200, 204}, {404, 404}}}}}).Worker(whole, 1).User()
+	u := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Status: "200-204, 404"}}}).Worker(whole, 1).User()
 	check(t, script(t, u, answer(204, ""), answer(404, ""), answer(205, ""), answer(500, "")), []string{
 		"GET /", "GET /", `GET / !assertion: step "s": its status is not among 200-204, 404`, `GET / !assertion: step "s": its status is not among 200-204, 404`,
 	})
@@ -453,16 +452,16 @@ func TestStatuses(t *testing.T) {
 }
 
 func TestBodyOnly(t *testing.T) {
-	u := mustCompile(t, Spec{BodyOnly: true, Steps: []Step{{Name: "s", Body: "ping", Assert: []Assertion{{Is: Equals, Value: "pong"}}}}}).Worker(whole, 1).User()
+	u := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: "ping", Assert: []Assertion{{Equals: new("pong")}}}}}, Protocol{BodyOnly: true}).Worker(whole, 1).User()
 	check(t, script(t, u, answer(0, "pong"), answer(0, "x")), []string{"  ping", `  ping !assertion: step "s": its body does not equal "pong"`})
 }
 
 // What would break a request is not sent.
 func TestUnsendableRequests(t *testing.T) {
-	u := mustCompile(t, Spec{Variables: []Variable{{"v", ""}}, Steps: []Step{
+	u := mustCompile(t, Spec{Variables: map[string]string{"v": ""}, Steps: []Step{
 		{Name: "set", Path: "/", Extract: extract("v", "$")},
 		{Name: "path", Path: "/{{ v }}"},
-		{Name: "header", Path: "/{{ urlencode(v) }}", Header: []Field{{"A", "{{ v }}"}, {"B", "{{ base64(v) }}"}}},
+		{Name: "header", Path: "/{{ urlencode(v) }}", Headers: []Header{{"A", "{{ v }}"}, {"B", "{{ base64(v) }}"}}},
 		{Name: "whole", Path: "{{ v }}"},
 	}}).Worker(whole, 1).User()
 	for _, tt := range []struct {
@@ -495,7 +494,7 @@ func TestUnsendableRequests(t *testing.T) {
 
 // A request's bytes are its owner's: no other user's request or response changes them.
 func TestRequestsKeepTheirBytes(t *testing.T) {
-	w := mustCompile(t, shop(t, table(t, "users.csv", usersCSV), feed.Sequential)).Worker(whole, 1)
+	w := mustCompile(t, shop(t, rows(t, "users.csv", usersCSV), "sequential")).Worker(whole, 1)
 	var ada, bob Request
 	users := []*User{w.User(), w.User()}
 	if _, err := users[0].Next(0, &ada); err != nil {
@@ -678,22 +677,22 @@ func TestFeeds(t *testing.T) {
 	for i := range 6 {
 		fmt.Fprintf(&text, "%d,x\n", i)
 	}
-	numbers := table(t, "n.csv", text.String())
+	numbers := rows(t, "n.csv", text.String())
 	loop := []Step{{Name: "a", Path: "/a/{{ n }}"}, {Name: "b", Path: "/b/{{ f.n }}"}, get("c", "/c")}
 	once := append([]Step{{Name: "o", Once: true, Path: "/o/{{ n }}"}}, loop...)
 	ok := answer(200, "")
 	for _, tt := range []struct {
 		name  string
-		feed  Feed
+		data  Data
 		steps []Step
 		want  []string // of two users in turn
 	}{
-		{"a row for each iteration", Feed{}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/2", "/a/3", "/b/2", "/b/3"}},
-		{"a row for each user", Feed{Per: PerUser}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
-		{"a row for each user, as it is needed once", Feed{}, once, []string{"/o/0", "/o/1", "/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
+		{"a row for each iteration", Data{}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/2", "/a/3", "/b/2", "/b/3"}},
+		{"a row for each user", Data{Per: "user"}, loop, []string{"/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
+		{"a row for each user, as it is needed once", Data{}, once, []string{"/o/0", "/o/1", "/a/0", "/a/1", "/b/0", "/b/1", "/c", "/c", "/a/0", "/a/1"}},
 	} {
-		tt.feed.Name, tt.feed.Table = "f", numbers
-		w := mustCompile(t, Spec{Feeds: []Feed{tt.feed}, Steps: tt.steps}).Worker(whole, 1)
+		tt.data.Name, tt.data.File = "f", numbers
+		w := mustCompile(t, Spec{Data: []Data{tt.data}, Steps: tt.steps}).Worker(whole, 1)
 		users := []*User{w.User(), w.User()}
 		for i, want := range tt.want {
 			if got := script(t, users[i%2], ok)[0]; got != "GET "+want {
@@ -703,7 +702,7 @@ func TestFeeds(t *testing.T) {
 	}
 
 	// At the end of the rows users who need one come to theirs.
-	w := mustCompile(t, Spec{Feeds: []Feed{{Name: "f", Table: numbers, End: feed.Stop}}, Steps: append([]Step{get("first", "/first")}, loop[0])}).Worker(pace.Shard{Index: 1, Count: 4}, 1)
+	w := mustCompile(t, Spec{Data: []Data{{Name: "f", File: numbers, End: "stop"}}, Steps: append([]Step{get("first", "/first")}, loop[0])}).Worker(pace.Shard{Index: 1, Count: 4}, 1)
 	u := w.User()
 	check(t, script(t, u, ok, ok, ok, ok, ok, ok, ok), []string{"GET /first", "GET /a/1", "GET /first", "GET /a/5", "GET /first", "end"})
 	check(t, script(t, u, ok), []string{"end"})
@@ -719,11 +718,11 @@ func TestFeedThatFails(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows lets nobody change a file that is mapped")
 	}
-	numbers := table(t, "n.csv", "n\n"+strings.Repeat("12345678\n", 1_000_000))
-	w := mustCompile(t, Spec{Feeds: []Feed{{Name: "f", Table: numbers}}, Steps: []Step{get("s", "/{{ n }}")}}).Worker(whole, 1)
+	numbers := rows(t, "n.csv", "n\n"+strings.Repeat("12345678\n", 1_000_000))
+	w := mustCompile(t, Spec{Data: []Data{{Name: "f", File: numbers}}, Steps: []Step{get("s", "/{{ n }}")}}).Worker(whole, 1)
 	u := w.User()
 	check(t, script(t, u, answer(200, "")), []string{"GET /12345678"})
-	if err := os.Truncate(numbers.Name(), 2); err != nil {
+	if err := os.Truncate(numbers, 2); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
@@ -737,7 +736,7 @@ func TestFeedThatFails(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	w := mustCompile(t, Spec{
-		Cookies: true, Host: "h", Variables: []Variable{{"v", "first"}},
+		Cookies: true, Variables: map[string]string{"v": "first"},
 		Steps: []Step{{Name: "s", Path: "/{{ v }}", Extract: extract("v", "$.v")}},
 	}).Worker(pace.Shard{Index: 1, Count: 2}, 1)
 	u := w.User()
@@ -768,9 +767,9 @@ func TestOutOfTurn(t *testing.T) {
 // A feed that has ended ends the flows that need it. Further users of the worker are of the
 // others.
 func TestFlowsWithoutRows(t *testing.T) {
-	numbers := table(t, "n.csv", "n\n0\n1\n2\n")
+	numbers := rows(t, "n.csv", "n\n0\n1\n2\n")
 	w := mustCompile(t, Spec{
-		Feeds: []Feed{{Name: "f", Table: numbers, End: feed.Stop}},
+		Data: []Data{{Name: "f", File: numbers, End: "stop"}},
 		Flows: []Flow{
 			{Name: "rows", Weight: 8, Steps: []Step{get("a", "/{{ n }}")}},
 			{Name: "b", Weight: 1, Steps: []Step{get("b", "/b")}},

@@ -467,7 +467,7 @@ func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
 	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
-		Connections: users, Think: pace.Think{Kind: pace.Fixed, Mean: thought}, Warmup: 500 * time.Millisecond, Window: k.Window,
+		Connections: users, Think: pace.Think{Constant: thought}, Warmup: 500 * time.Millisecond, Window: k.Window,
 	})
 	if err != nil {
 		return nil, err

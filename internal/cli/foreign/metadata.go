@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // SplitLists takes lists apart that are separated by commas, as ghz has them.
@@ -17,7 +17,7 @@ func SplitLists(lists []string) (all []string) {
 }
 
 // ReadMetadata reads metadata as ghz has it: an object of texts, or of lists of them.
-func ReadMetadata(text string) (all []plan.Header, err error) {
+func ReadMetadata(text string) (all []scenario.Header, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	token := func(want json.Delim) bool {
 		t, err := d.Token()
@@ -45,7 +45,7 @@ func ReadMetadata(text string) (all []plan.Header, err error) {
 			if !ok {
 				return nil, bad
 			}
-			all = append(all, plan.Header{Name: fmt.Sprint(name), Value: s})
+			all = append(all, scenario.Header{Name: fmt.Sprint(name), Value: s})
 		}
 	}
 	if !token('}') || d.More() {

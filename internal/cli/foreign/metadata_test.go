@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 func TestMetadataObject(t *testing.T) {
 	got, err := ReadMetadata(`{"b": "1", "a": ["2", "3"]}`)
-	if want := []plan.Header{{Name: "b", Value: "1"}, {Name: "a", Value: "2"}, {Name: "a", Value: "3"}}; err != nil || !slices.Equal(got, want) {
+	if want := []scenario.Header{{Name: "b", Value: "1"}, {Name: "a", Value: "2"}, {Name: "a", Value: "3"}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v", got, err)
 	}
 	for _, bad := range []string{"", "x", "[]", `{"a": 1}`, `{"a"`, `{"a": "b"} {}`, `{"a": [1]}`} {

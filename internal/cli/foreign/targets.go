@@ -18,7 +18,7 @@ import (
 // A Target is one of --targets.
 type Target struct {
 	Method, Path string
-	Headers      []plan.Header
+	Headers      []scenario.Header
 	Body         string
 }
 
@@ -173,7 +173,7 @@ func (t *targetReader) addHeader(name, value string) error {
 		return fmt.Errorf("the value of %s holds a control character", name)
 	}
 	last := &t.requests[len(t.requests)-1]
-	last.Headers = append(last.Headers, plan.Header{Name: name, Value: value})
+	last.Headers = append(last.Headers, scenario.Header{Name: name, Value: value})
 	return nil
 }
 

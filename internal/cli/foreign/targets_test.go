@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"dyno/lab/plan"
 	"dyno/load/scenario"
 	"dyno/load/scenario/template"
 )
@@ -23,9 +22,9 @@ func readNamed(name string) (string, error) {
 }
 
 func TestReadTargets(t *testing.T) {
-	headers := func(texts ...string) (all []plan.Header) {
+	headers := func(texts ...string) (all []scenario.Header) {
 		for i := 0; i < len(texts); i += 2 {
-			all = append(all, plan.Header{Name: texts[i], Value: texts[i+1]})
+			all = append(all, scenario.Header{Name: texts[i], Value: texts[i+1]})
 		}
 		return all
 	}
@@ -138,7 +137,7 @@ func FuzzReadTargets(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, lines.String())
 		}
-		sorted := cmp.Transformer("byName", func(all []plan.Header) map[string][]string {
+		sorted := cmp.Transformer("byName", func(all []scenario.Header) map[string][]string {
 			m := map[string][]string{}
 			for _, h := range all {
 				m[h.Name] = append(m[h.Name], h.Value)

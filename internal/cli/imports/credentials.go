@@ -10,6 +10,7 @@ import (
 
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 	"dyno/results/mask"
 )
 
@@ -89,7 +90,7 @@ func (d *draft) hideCredentials() {
 			*text = replaceOutside(*text, plan.Quote(s.value), func() string { return "{{ " + d.secret(line, s.name, s.value) + " }}" })
 		}
 	}
-	fields := func(all []plan.Header) {
+	fields := func(all []scenario.Header) {
 		for i := range all {
 			h := &all[i]
 			if mask.IsCredential(h.Name) {
@@ -109,7 +110,7 @@ func (d *draft) hideCredentials() {
 	}
 	fields(d.scenario.Headers)
 	fields(d.scenario.Metadata)
-	d.scenario.EachStep(func(_ string, st *plan.Step) {
+	d.scenario.EachStep(func(_ string, st *scenario.Step) {
 		line = d.lines[st.Name]
 		fields(st.Headers)
 		fields(st.Metadata)

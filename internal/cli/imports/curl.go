@@ -11,6 +11,7 @@ import (
 
 	"dyno/internal/cli/foreign"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // A curl is a command that is being read.
@@ -51,7 +52,7 @@ type curlOption struct {
 
 // sends is an option that adds a header field.
 func sends(name string) func(c *curl, value string) {
-	return func(c *curl, value string) { c.headers = append(c.headers, plan.Header{Name: name, Value: value}) }
+	return func(c *curl, value string) { c.headers = append(c.headers, scenario.Header{Name: name, Value: value}) }
 }
 
 // differs is an option that the experiment has no equivalent for.
@@ -152,7 +153,7 @@ func (c *curl) header(v string) {
 	}
 	name, value, found := strings.Cut(v, ":")
 	if name, isEmpty := strings.CutSuffix(strings.TrimSpace(v), ";"); isEmpty && !found {
-		c.headers = append(c.headers, plan.Header{Name: name})
+		c.headers = append(c.headers, scenario.Header{Name: name})
 		return
 	}
 	switch name = strings.TrimSpace(name); {
@@ -161,7 +162,7 @@ func (c *curl) header(v string) {
 	case strings.TrimSpace(value) == "":
 		c.without = append(c.without, strings.ToLower(name))
 	default:
-		c.headers = append(c.headers, plan.Header{Name: name, Value: strings.TrimSpace(value)})
+		c.headers = append(c.headers, scenario.Header{Name: name, Value: strings.TrimSpace(value)})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // curlRequests adds the requests of a command.
@@ -35,7 +36,7 @@ func (d *draft) curlRequests(c *curl) {
 			return
 		}
 		body, kind = []byte(text), of
-		if i := slices.IndexFunc(c.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Content-Type") }); i >= 0 {
+		if i := slices.IndexFunc(c.headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, "Content-Type") }); i >= 0 {
 			_, boundary, _ := strings.Cut(of, ";")
 			if !strings.HasPrefix(c.headers[i].Value, "multipart/form-data") {
 				d.leave(c.line, c.headers[i].Value, "curl calls the parts of such a body attachments, and dyno parts of a form", "")
@@ -68,7 +69,7 @@ func (d *draft) curlRequests(c *curl) {
 		c.method = "POST"
 	}
 	if len(c.cookies) > 0 {
-		c.headers = append(c.headers, plan.Header{Name: "Cookie", Value: strings.Join(c.cookies, ";")})
+		c.headers = append(c.headers, scenario.Header{Name: "Cookie", Value: strings.Join(c.cookies, ";")})
 	}
 	for _, address := range c.urls {
 		all, err := c.each(address)
@@ -86,7 +87,7 @@ func (d *draft) curlRequests(c *curl) {
 // own adds a header field of curl's own, unless the command has one or does not want it.
 func (c *curl) own(name, value string) {
 	if !hasHeader(c.headers, name) && !slices.Contains(c.without, strings.ToLower(name)) {
-		c.headers = append(c.headers, plan.Header{Name: name, Value: value})
+		c.headers = append(c.headers, scenario.Header{Name: name, Value: value})
 	}
 }
 

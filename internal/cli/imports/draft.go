@@ -14,6 +14,7 @@ import (
 
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/scenario/template"
 	"dyno/load/wire/http1"
@@ -36,7 +37,7 @@ type draft struct {
 	base     string // the URL of the server; empty: not known yet
 	origin   string // scheme and host of the first request, for which base stands
 	e        *plan.Experiment
-	scenario *plan.Scenario
+	scenario *scenario.Spec
 	flow     int      // the flow that steps go to, from 1; 0: there are none
 	marks    []string // expressions
 
@@ -227,8 +228,8 @@ func arguments(d *draft, text string) (all []string) {
 }
 
 // extract gives a variable the value that a response has at a JSON path, or in a header field.
-func (d *draft) extract(step *plan.Step, e plan.Extraction) {
-	if slices.ContainsFunc(step.Extract, func(other plan.Extraction) bool { return other.Variable == e.Variable }) {
+func (d *draft) extract(step *scenario.Step, e scenario.Extraction) {
+	if slices.ContainsFunc(step.Extract, func(other scenario.Extraction) bool { return other.Variable == e.Variable }) {
 		return
 	}
 	step.Extract = append(step.Extract, e)
@@ -261,13 +262,13 @@ type request struct {
 	name    string // of the step; empty: made of the method and the path
 	method  string
 	url     string // of http or https; or a path, where the server is known
-	headers []plan.Header
+	headers []scenario.Header
 	body    []byte
 	exact   bool // the client sends the path as it stands
 }
 
 // add adds the step of a request. It returns nil if the request cannot be sent, which is then listed.
-func (d *draft) add(r request) *plan.Step {
+func (d *draft) add(r request) *scenario.Step {
 	path, err := d.place(r.url)
 	switch {
 	case err != nil:
@@ -306,7 +307,7 @@ func (d *draft) nameOf(method, path string) string {
 }
 
 // steps returns those of the flow.
-func (d *draft) steps() []plan.Step {
+func (d *draft) steps() []scenario.Step {
 	if d.flow == 0 {
 		return d.scenario.Steps
 	}
@@ -314,7 +315,7 @@ func (d *draft) steps() []plan.Step {
 }
 
 // step adds a step of which only the name and the line are known. Names of steps differ.
-func (d *draft) step(line int, name string) *plan.Step {
+func (d *draft) step(line int, name string) *scenario.Step {
 	const longest = 90
 	for _, s := range d.given {
 		name = strings.ReplaceAll(name, s.value, "x") // as other values in paths
@@ -340,7 +341,7 @@ func (d *draft) step(line int, name string) *plan.Step {
 	if d.flow > 0 {
 		steps = &d.scenario.Flows[d.flow-1].Steps
 	}
-	*steps = append(*steps, plan.DefaultStep(name))
+	*steps = append(*steps, scenario.Step{Name: name})
 	return &(*steps)[len(*steps)-1]
 }
 
@@ -455,7 +456,7 @@ func encodePath(path, form string, isEncoded func(c byte) bool) string {
 }
 
 // header gives a step a header field. Fields of one name become one, as RFC 9110 allows.
-func (d *draft) header(step *plan.Step, line int, name, value string) {
+func (d *draft) header(step *scenario.Step, line int, name, value string) {
 	value = strings.TrimSpace(value)
 	switch lower := strings.ToLower(name); {
 	case lower == "content-length", lower == "transfer-encoding", lower == "connection", strings.HasPrefix(name, ":"):
@@ -477,16 +478,16 @@ func (d *draft) header(step *plan.Step, line int, name, value string) {
 			return
 		}
 	}
-	step.Headers = append(step.Headers, plan.Header{Name: name, Value: d.template(value)})
+	step.Headers = append(step.Headers, scenario.Header{Name: name, Value: d.template(value)})
 }
 
 // hasHeader tells whether a step has a header field.
-func hasHeader(headers []plan.Header, name string) bool {
-	return slices.ContainsFunc(headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, name) })
+func hasHeader(headers []scenario.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // setBody gives a step its body: in the experiment, or in a file next to it.
-func (d *draft) setBody(step *plan.Step, line int, body []byte) {
+func (d *draft) setBody(step *scenario.Step, line int, body []byte) {
 	switch text := d.inBody(string(body)); {
 	case len(body) == 0:
 	case len(text) > template.MaxText:
@@ -508,7 +509,7 @@ func (d *draft) tls() *plan.TLS {
 }
 
 // think adds a pause after the last step.
-func (d *draft) think(pause plan.Think) {
+func (d *draft) think(pause pace.Think) {
 	steps := d.steps()
 	if len(steps) == 0 {
 		return
@@ -517,17 +518,17 @@ func (d *draft) think(pause plan.Think) {
 	switch {
 	case t.Uniform == nil && pause.Uniform == nil:
 		t.Constant = min(t.Constant+pause.Constant, maxThink)
-	case *t == plan.Think{}:
+	case *t == pace.Think{}:
 		*t = pause
 	default:
 		from, to := span(*t)
 		moreFrom, moreTo := span(pause)
-		*t = plan.Think{Uniform: &plan.Span{From: min(from+moreFrom, maxThink), To: min(to+moreTo, maxThink)}}
+		*t = pace.Think{Uniform: &pace.Span{From: min(from+moreFrom, maxThink), To: min(to+moreTo, maxThink)}}
 	}
 }
 
 // span returns the shortest and the longest of pauses that are constant or uniform.
-func span(t plan.Think) (from, to time.Duration) {
+func span(t pace.Think) (from, to time.Duration) {
 	if t.Uniform != nil {
 		return t.Uniform.From, t.Uniform.To
 	}
@@ -537,7 +538,7 @@ func span(t plan.Think) (from, to time.Duration) {
 // finish completes the experiment.
 func (d *draft) finish() error {
 	l, t := d.load(), d.target()
-	d.scenario.EachStep(func(_ string, st *plan.Step) {
+	d.scenario.EachStep(func(_ string, st *scenario.Step) {
 		if d.scenario.Cookies && hasHeader(st.Headers, "Cookie") {
 			d.scenario.Cookies = false
 			d.leave(0, "cookies", "those that the server sets are not kept, because "+st.Name+" has cookies of its own", "take its header field Cookie out, and add cookies: true to the scenario")

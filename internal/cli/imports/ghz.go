@@ -18,6 +18,7 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 	"dyno/results/mask"
 )
 
@@ -241,7 +242,7 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 		if strings.HasSuffix(strings.ToLower(h.Name), "-bin") { // ghz takes bytes, and dyno their base64
 			h.Value = base64.RawStdEncoding.EncodeToString([]byte(h.Value))
 		}
-		call.Metadata = append(call.Metadata, plan.Header{Name: h.Name, Value: plan.Quote(h.Value)})
+		call.Metadata = append(call.Metadata, scenario.Header{Name: h.Name, Value: plan.Quote(h.Value)})
 	}
 	d.ghzCredentials(line("metadata"), call)
 	return nil
@@ -249,7 +250,7 @@ func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
 
 // ghzCredentials makes the call a step of a scenario if its metadata has credentials: only there may variables stand.
 func (d *draft) ghzCredentials(line int, call *plan.Call) {
-	isCredential := func(h plan.Header) bool { return mask.IsCredential(h.Name) }
+	isCredential := func(h scenario.Header) bool { return mask.IsCredential(h.Name) }
 	if !slices.ContainsFunc(call.Metadata, isCredential) {
 		return
 	}

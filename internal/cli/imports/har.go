@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"dyno/load/pace"
+	"dyno/load/scenario"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"dyno/lab/plan"
 )
 
 // A located value knows where in its file it begins.
@@ -100,7 +101,7 @@ func readHAR(d *draft, src []byte) error {
 		start, err := time.Parse(time.RFC3339Nano, e.Started)
 		if err == nil && !end.IsZero() {
 			if pause := start.Sub(end).Round(time.Millisecond); pause > 0 {
-				d.think(plan.Think{Constant: pause})
+				d.think(pace.Think{Constant: pause})
 			} else if pause < 0 {
 				if overlaps++; overlap == 0 {
 					overlap = line
@@ -121,10 +122,10 @@ func readHAR(d *draft, src []byte) error {
 }
 
 // recorded adds the step of an entry; nil if there is none.
-func (d *draft) recorded(e *recorded, line int) *plan.Step {
+func (d *draft) recorded(e *recorded, line int) *scenario.Step {
 	r := request{line: line, method: e.Request.Method, url: e.Request.URL}
 	for _, h := range e.Request.Headers {
-		r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
+		r.headers = append(r.headers, scenario.Header{Name: h.Name, Value: h.Value})
 	}
 	if b := e.Request.Body; b != nil {
 		r.body = []byte(b.Text)
@@ -144,7 +145,7 @@ func (d *draft) recorded(e *recorded, line int) *plan.Step {
 			}
 		}
 		if b.Kind != "" && !hasHeader(r.headers, "Content-Type") {
-			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: b.Kind})
+			r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: b.Kind})
 		}
 	}
 	if len(e.Request.Cookies) > 0 && !hasHeader(r.headers, "Cookie") {
@@ -152,7 +153,7 @@ func (d *draft) recorded(e *recorded, line int) *plan.Step {
 		for _, c := range e.Request.Cookies {
 			pairs = append(pairs, c.Name+"="+c.Value)
 		}
-		r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: strings.Join(pairs, "; ")})
+		r.headers = append(r.headers, scenario.Header{Name: "Cookie", Value: strings.Join(pairs, "; ")})
 	}
 	size := e.Request.Size
 	for _, h := range r.headers {

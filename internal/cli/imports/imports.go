@@ -19,6 +19,7 @@ import (
 	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/load/scenario"
 	"dyno/load/wire/http1"
 )
 
@@ -199,7 +200,7 @@ func lineAt(src []byte, offset int64) int {
 // newDraft returns a draft of an experiment with one round, and a load without a warm-up, as other tools have it.
 func newDraft(s Source) *draft {
 	name := notInName().ReplaceAllString(strings.TrimSuffix(filepath.Base(s.File), filepath.Ext(s.File)), "-")
-	d := &draft{source: s, e: plan.New(strings.Trim(name, "-."), plan.HTTP), scenario: &plan.Scenario{}}
+	d := &draft{source: s, e: plan.New(strings.Trim(name, "-."), plan.HTTP), scenario: &scenario.Spec{}}
 	if d.e.Name == "" {
 		d.e.Name = s.Format
 	}

@@ -19,6 +19,8 @@ import (
 
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // Bounds of a test plan.
@@ -261,7 +263,7 @@ func (j *jmeter) rows(e *element) {
 		}
 	}
 	name := variableName(strings.TrimSuffix(filepath.Base(file), ".csv"))
-	for n, stem := 2, name; slices.ContainsFunc(d.scenario.Data, func(o plan.Data) bool { return o.Name == name }); n++ {
+	for n, stem := 2, name; slices.ContainsFunc(d.scenario.Data, func(o scenario.Data) bool { return o.Name == name }); n++ {
 		name = fmt.Sprintf("%s_%d", stem, n)
 	}
 	data := plan.DefaultData(name, path)
@@ -496,11 +498,11 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 	threads := min(max(number("ThreadGroup.num_threads", 1), 1), 1_000_000)
 	if grouped {
 		name := strings.Trim(notInName().ReplaceAllString(e.title(), "-"), "-.")
-		taken := func(f plan.Flow) bool { return f.Name == name }
+		taken := func(f scenario.Flow) bool { return f.Name == name }
 		for slices.ContainsFunc(d.scenario.Flows, taken) || name == "" {
 			name += "2"
 		}
-		d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: name, Weight: int(threads)})
+		d.scenario.Flows = append(d.scenario.Flows, scenario.Flow{Name: name, Weight: int(threads)})
 		d.flow = len(d.scenario.Flows)
 	}
 	before, all := d.count(), len(d.steps())
@@ -541,7 +543,7 @@ func (j *jmeter) group(e, below *element, s scope, grouped bool, depth int) {
 }
 
 // after carries over what is looked at in a response, or the pause of a sampler.
-func (j *jmeter) after(e *element, step *plan.Step) {
+func (j *jmeter) after(e *element, step *scenario.Step) {
 	d := j.d
 	milliseconds := func(name string) time.Duration {
 		n, err := strconv.ParseFloat(d.knownHost(j.text(e.line, e.prop(name))), 64)
@@ -553,14 +555,14 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 	}
 	switch e.name {
 	case "ConstantTimer":
-		d.think(plan.Think{Constant: milliseconds("ConstantTimer.delay")})
+		d.think(pace.Think{Constant: milliseconds("ConstantTimer.delay")})
 	case "UniformRandomTimer":
 		from := milliseconds("ConstantTimer.delay")
-		d.think(plan.Think{Uniform: &plan.Span{From: from, To: from + milliseconds("RandomTimer.range")}})
+		d.think(pace.Think{Uniform: &pace.Span{From: from, To: from + milliseconds("RandomTimer.range")}})
 	case "ResponseAssertion":
 		j.assertion(e, step)
 	case "JSONPathAssertion":
-		a := plan.Assertion{JSON: e.prop("JSON_PATH"), Exists: true}
+		a := scenario.Assertion{JSON: e.prop("JSON_PATH"), Exists: true}
 		if e.prop("JSONVALIDATION") == "true" {
 			text := d.template(j.text(e.line, e.prop("EXPECTED_VALUE")))
 			if a.Exists = false; e.prop("ISREGEX") == "true" {
@@ -575,7 +577,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 		}
 		step.Assert = append(step.Assert, a)
 	case "RegexExtractor":
-		x := plan.Extraction{Pattern: e.prop("RegexExtractor.regex")}
+		x := scenario.Extraction{Pattern: e.prop("RegexExtractor.regex")}
 		switch template := e.prop("RegexExtractor.template"); {
 		case template == "$0$": // all that matches
 			x.Pattern, x.Group = "("+x.Pattern+")", 1
@@ -598,7 +600,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 			d.leave(e.line, e.title(), "it is not about the content", "extract of a step has pattern and header")
 			return
 		}
-		j.extract(e, step, e.prop("BoundaryExtractor.refname"), e.prop("BoundaryExtractor.default"), e.prop("BoundaryExtractor.match_number"), plan.Extraction{
+		j.extract(e, step, e.prop("BoundaryExtractor.refname"), e.prop("BoundaryExtractor.default"), e.prop("BoundaryExtractor.match_number"), scenario.Extraction{
 			Pattern: "(?s)" + regexp.QuoteMeta(e.raw("BoundaryExtractor.lboundary")) + "(.*?)" + regexp.QuoteMeta(e.raw("BoundaryExtractor.rboundary")),
 		})
 	case "JSONPostProcessor":
@@ -619,7 +621,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 			if match == "0" { // any of one value
 				match = "1"
 			}
-			j.extract(e, step, strings.TrimSpace(name), at(defaults, i), match, plan.Extraction{JSON: strings.TrimSpace(paths[i])})
+			j.extract(e, step, strings.TrimSpace(name), at(defaults, i), match, scenario.Extraction{JSON: strings.TrimSpace(paths[i])})
 		}
 	}
 }
@@ -628,7 +630,7 @@ func (j *jmeter) after(e *element, step *plan.Step) {
 var oneGroup = lazyregexp.New(`^\$\d{1,3}\$$`)
 
 // extract gives a variable of JMeter a value of a response: the first match.
-func (j *jmeter) extract(e *element, step *plan.Step, name, otherwise, match string, x plan.Extraction) {
+func (j *jmeter) extract(e *element, step *scenario.Step, name, otherwise, match string, x scenario.Extraction) {
 	if j.columns[name] != "" {
 		j.d.leave(e.line, e.title(), name+" is a column of a file: it keeps its value", "give the variable another name")
 		return
@@ -662,7 +664,7 @@ const (
 )
 
 // assertion makes expectations of a ResponseAssertion.
-func (j *jmeter) assertion(e *element, step *plan.Step) {
+func (j *jmeter) assertion(e *element, step *scenario.Step) {
 	d := j.d
 	var texts []string
 	for _, name := range []string{"Asserion.test_strings", "Assertion.test_strings"} { // JMeter spells it so
@@ -704,9 +706,9 @@ func (j *jmeter) assertion(e *element, step *plan.Step) {
 		quoted := d.template(j.text(e.line, text))
 		switch {
 		case kind&jmeterEquals != 0:
-			step.Assert = append(step.Assert, plan.Assertion{Equals: &quoted})
+			step.Assert = append(step.Assert, scenario.Assertion{Equals: &quoted})
 		case kind&jmeterText != 0:
-			step.Assert = append(step.Assert, plan.Assertion{Contains: quoted})
+			step.Assert = append(step.Assert, scenario.Assertion{Contains: quoted})
 		default:
 			if kind&jmeterMatch != 0 {
 				text = `^(?s:` + text + `)$`
@@ -715,7 +717,7 @@ func (j *jmeter) assertion(e *element, step *plan.Step) {
 				d.leave(e.line, e.title(), "the expression is not RE2", "assert of a step has matches")
 				continue
 			}
-			step.Assert = append(step.Assert, plan.Assertion{Matches: text})
+			step.Assert = append(step.Assert, scenario.Assertion{Matches: text})
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 
 	"dyno/internal/lazyregexp"
-	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // A jmeterArg is an argument of a sampler.
@@ -108,7 +108,7 @@ func (s *jmeterSampler) collect(of *element) {
 
 // headers merges the header fields of managers: of those closest to the sampler first, and then those that these lack.
 func (s *jmeterSampler) headers() {
-	var all []plan.Header
+	var all []scenario.Header
 	for i, manager := range s.scope.headers {
 		list := manager.find("HeaderManager.headers")
 		if list == nil {
@@ -127,7 +127,7 @@ func (s *jmeterSampler) headers() {
 				if hasHeader(all, name) {
 					s.leave("the header fields "+name+" become one, with a comma between their values", "")
 				}
-				all = append(all, plan.Header{Name: name, Value: value})
+				all = append(all, scenario.Header{Name: name, Value: value})
 			}
 		}
 	}
@@ -170,8 +170,8 @@ func (s *jmeterSampler) cookies() {
 	for _, c := range sent {
 		all = append(all, c.text)
 	}
-	s.r.headers = slices.DeleteFunc(s.r.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Cookie") })
-	s.r.headers = append(s.r.headers, plan.Header{Name: "Cookie", Value: strings.Join(all, "; ")})
+	s.r.headers = slices.DeleteFunc(s.r.headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, "Cookie") })
+	s.r.headers = append(s.r.headers, scenario.Header{Name: "Cookie", Value: strings.Join(all, "; ")})
 }
 
 // url sets the URL. It has the arguments as its query if the method sends no form.
@@ -379,7 +379,7 @@ func (s *jmeterSampler) body() {
 // contentType says the type of the content, unless a header field of the plan does.
 func (s *jmeterSampler) contentType(kind string) {
 	if kind != "" && !hasHeader(s.r.headers, "Content-Type") {
-		s.r.headers = append(s.r.headers, plan.Header{Name: "Content-Type", Value: kind})
+		s.r.headers = append(s.r.headers, scenario.Header{Name: "Content-Type", Value: kind})
 	}
 }
 
@@ -475,7 +475,7 @@ func (s *jmeterSampler) multipart() {
 	}
 	fmt.Fprintf(&b, "--%s--\r\n", boundary)
 	s.r.body = b.Bytes()
-	s.r.headers = slices.DeleteFunc(s.r.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Content-Type") })
+	s.r.headers = slices.DeleteFunc(s.r.headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, "Content-Type") })
 	s.contentType("multipart/form-data; boundary=" + boundary + "; charset=" + s.charset)
 }
 

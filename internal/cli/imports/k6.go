@@ -21,6 +21,8 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // A k6Event is a request or a pause of an iteration, as k6.js records it.
@@ -105,7 +107,7 @@ func readK6(d *draft, _ []byte) error {
 	follows, steps := false, 0
 	for i, s := range scenarios {
 		if len(scenarios) > 1 {
-			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: s.name, Weight: max(1, s.weight)})
+			d.scenario.Flows = append(d.scenario.Flows, scenario.Flow{Name: s.name, Weight: max(1, s.weight)})
 			d.flow = i + 1
 		}
 		a, b := &session.First[s.number], &session.Second[s.number]
@@ -139,7 +141,7 @@ func readK6(d *draft, _ []byte) error {
 
 // count returns how many steps are repeated.
 func (d *draft) count() (n int) {
-	d.scenario.EachStep(func(_ string, st *plan.Step) {
+	d.scenario.EachStep(func(_ string, st *scenario.Step) {
 		if !st.Once {
 			n++
 		}
@@ -180,7 +182,7 @@ func (d *draft) k6Steps(events, like []k6Event, once bool) {
 			d.leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")
 		}
 		for _, x := range e.Extract {
-			d.extract(step, plan.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header})
+			d.extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header})
 		}
 		for _, c := range e.Checks {
 			d.k6Check(step, c.Line, c.Name, c.Source)
@@ -230,9 +232,9 @@ func (d *draft) k6Pause(e, other *k6Event) {
 	case !(from >= 0) || to > maxThink.Seconds():
 		d.leave(e.Line, "sleep", "the pause is not one from 0 s to an hour", "give the step think")
 	case from == to:
-		d.think(plan.Think{Constant: inSeconds(from)})
+		d.think(pace.Think{Constant: inSeconds(from)})
 	default:
-		d.think(plan.Think{Uniform: &plan.Span{From: inSeconds(from), To: inSeconds(to)}})
+		d.think(pace.Think{Uniform: &pace.Span{From: inSeconds(from), To: inSeconds(to)}})
 	}
 }
 
@@ -257,7 +259,7 @@ func (e *k6Event) request(d *draft) (request, error) {
 		}
 	}
 	for _, h := range e.Headers {
-		r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
+		r.headers = append(r.headers, scenario.Header{Name: h.Name, Value: h.Value})
 	}
 	if e.Base64 != "" {
 		r.body, _ = base64.StdEncoding.DecodeString(e.Base64) // which k6run.go has made
@@ -271,7 +273,7 @@ func (e *k6Event) request(d *draft) (request, error) {
 		if hasHeader(r.headers, "Content-Type") {
 			d.leave(e.Line, e.Method+" "+e.URL, "its field Content-Type does not name the boundary of its parts, which k6 draws at random", "")
 		} else {
-			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+			r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: kind})
 		}
 	}
 	return r, nil
@@ -357,7 +359,7 @@ func encodeParts(parts []k6Part) (body []byte, kind string) {
 func (d *draft) k6Data(tables []k6Table) {
 	for _, t := range tables {
 		name := variableName(t.Name)
-		taken := slices.ContainsFunc(d.scenario.Data, func(other plan.Data) bool { return other.Name == name })
+		taken := slices.ContainsFunc(d.scenario.Data, func(other scenario.Data) bool { return other.Name == name })
 		switch {
 		case !t.Used || taken:
 		case !t.IsTable:

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // readScript imports a script of k6.
@@ -40,23 +40,23 @@ func TestScriptFaults(t *testing.T) {
 // Functions that check responses become what a step expects, or are listed.
 func TestChecks(t *testing.T) {
 	text := func(s string) *string { return &s }
-	for source, want := range map[string]*plan.Step{
+	for source, want := range map[string]*scenario.Step{
 		"(r) => r.status === 200":                                     {Status: "200"},
 		"res => res.status == 204":                                    {Status: "204"},
 		"function (r) { return r.status === 200; }":                   {Status: "200"},
 		"(r) => { return r.status >= 200 && r.status < 400 }":         {Status: "200-399"},
 		"(r) => r.status < 500":                                       {Status: "100-499"},
 		"(r) => [200, 201].includes(r.status)":                        {Status: "200, 201"},
-		"(r) => r.body.includes('a {{b}}')":                           {Assert: []plan.Assertion{{Contains: `a {{ "{{" }}b}}`}}},
-		`(r) => r.body.indexOf("ok") !== -1`:                          {Assert: []plan.Assertion{{Contains: "ok"}}},
-		"(r) => r.body === 'pong'":                                    {Assert: []plan.Assertion{{Equals: text("pong")}}},
-		"(r) => r.body.length > 0":                                    {Assert: []plan.Assertion{{Matches: "."}}},
-		"(r) => r.json('a.0.b') === 'x'":                              {Assert: []plan.Assertion{{JSON: "$.a[0].b", Equals: text("x")}}},
-		"(r) => r.json().a[0].b !== undefined":                        {Assert: []plan.Assertion{{JSON: "$.a[0].b", Exists: true}}},
-		"(r) => JSON.parse(r.body).ok === true":                       {Assert: []plan.Assertion{{JSON: "$.ok", Equals: text("true")}}},
-		"(r) => r.headers['Content-Type'].includes('json')":           {Assert: []plan.Assertion{{Header: "Content-Type", Contains: "json"}}},
-		"(r) => r.headers.Etag !== undefined":                         {Assert: []plan.Assertion{{Header: "Etag", Exists: true}}},
-		"(r) => r.status === 200 && r.json('id') != null":             {Status: "200", Assert: []plan.Assertion{{JSON: "$.id", Exists: true}}},
+		"(r) => r.body.includes('a {{b}}')":                           {Assert: []scenario.Assertion{{Contains: `a {{ "{{" }}b}}`}}},
+		`(r) => r.body.indexOf("ok") !== -1`:                          {Assert: []scenario.Assertion{{Contains: "ok"}}},
+		"(r) => r.body === 'pong'":                                    {Assert: []scenario.Assertion{{Equals: text("pong")}}},
+		"(r) => r.body.length > 0":                                    {Assert: []scenario.Assertion{{Matches: "."}}},
+		"(r) => r.json('a.0.b') === 'x'":                              {Assert: []scenario.Assertion{{JSON: "$.a[0].b", Equals: text("x")}}},
+		"(r) => r.json().a[0].b !== undefined":                        {Assert: []scenario.Assertion{{JSON: "$.a[0].b", Exists: true}}},
+		"(r) => JSON.parse(r.body).ok === true":                       {Assert: []scenario.Assertion{{JSON: "$.ok", Equals: text("true")}}},
+		"(r) => r.headers['Content-Type'].includes('json')":           {Assert: []scenario.Assertion{{Header: "Content-Type", Contains: "json"}}},
+		"(r) => r.headers.Etag !== undefined":                         {Assert: []scenario.Assertion{{Header: "Etag", Exists: true}}},
+		"(r) => r.status === 200 && r.json('id') != null":             {Status: "200", Assert: []scenario.Assertion{{JSON: "$.id", Exists: true}}},
 		"(r) => r.status === 200 || r.status === 404":                 nil,
 		"(r) => r.timings.duration < 500":                             nil,
 		"(r) => r.status < 100":                                       nil,
@@ -66,7 +66,7 @@ func TestChecks(t *testing.T) {
 		"([r]) => r.status === 200":                                   nil,
 		"(r) => { const a = r.json(); return a.items.length === 10 }": nil,
 	} {
-		d, step := newDraft(Source{File: "in.js"}), plan.DefaultStep("s")
+		d, step := newDraft(Source{File: "in.js"}), scenario.Step{Name: "s"}
 		d.k6Check(&step, 1, "name", source)
 		switch {
 		case want == nil && len(d.items) == 0:
@@ -81,8 +81,8 @@ func TestChecks(t *testing.T) {
 }
 
 // equalSteps compares what steps expect.
-func equalSteps(a, b plan.Step) bool {
-	e := func(s plan.Step) string {
+func equalSteps(a, b scenario.Step) bool {
+	e := func(s scenario.Step) string {
 		out := s.Status
 		for _, x := range s.Assert {
 			out += "|" + x.JSON + "|" + x.Header + "|" + x.Contains + "|" + x.Matches

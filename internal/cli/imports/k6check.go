@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // The functions that check responses, as they are usually written: one condition, or several joined by &&.
@@ -32,7 +33,7 @@ var (
 )
 
 // k6Check makes expectations of a step of a function that checks a response.
-func (d *draft) k6Check(step *plan.Step, line int, name, source string) {
+func (d *draft) k6Check(step *scenario.Step, line int, name, source string) {
 	parameter, body := "", ""
 	if m := returned().FindStringSubmatch(source); m != nil {
 		parameter, body = m[1]+m[2], m[3]
@@ -60,9 +61,9 @@ func (d *draft) k6Check(step *plan.Step, line int, name, source string) {
 }
 
 // expect gives a step an expectation, if it understands the condition.
-func expect(step *plan.Step, condition string) bool {
+func expect(step *scenario.Step, condition string) bool {
 	find := func(r func() *regexp.Regexp) []string { return r().FindStringSubmatch(condition) }
-	add := func(a plan.Assertion) bool {
+	add := func(a scenario.Assertion) bool {
 		step.Assert = append(step.Assert, a)
 		return true
 	}
@@ -86,14 +87,14 @@ func expect(step *plan.Step, condition string) bool {
 		return narrow(step, from, 599)
 	}
 	if m := find(checkBody); m != nil {
-		return m[1]+m[2] != "" && add(plan.Assertion{Contains: plan.Quote(m[1] + m[2])})
+		return m[1]+m[2] != "" && add(scenario.Assertion{Contains: plan.Quote(m[1] + m[2])})
 	}
 	if m := find(checkEquals); m != nil {
 		text := plan.Quote(m[1] + m[2])
-		return add(plan.Assertion{Equals: &text})
+		return add(scenario.Assertion{Equals: &text})
 	}
 	if find(checkLength) != nil {
-		return add(plan.Assertion{Matches: "."})
+		return add(scenario.Assertion{Matches: "."})
 	}
 	if m := find(checkJSON); m != nil {
 		path := "$" + m[3]
@@ -103,29 +104,29 @@ func expect(step *plan.Step, condition string) bool {
 		text := m[5] + m[6] + m[7]
 		switch isNone := m[7] == "null" || m[7] == "undefined" || text == ""; {
 		case m[4] == "" || strings.HasPrefix(m[4], "!") && isNone:
-			return add(plan.Assertion{JSON: path, Exists: true})
+			return add(scenario.Assertion{JSON: path, Exists: true})
 		case strings.HasPrefix(m[4], "!") || isNone:
 			return false
 		}
 		text = plan.Quote(text)
-		return add(plan.Assertion{JSON: path, Equals: &text})
+		return add(scenario.Assertion{JSON: path, Equals: &text})
 	}
 	if m := find(checkHeader); m != nil {
 		name := m[1] + m[2] + m[3]
 		switch equal, contains := m[4]+m[5], m[6]+m[7]; {
 		case equal != "":
 			text := plan.Quote(equal)
-			return add(plan.Assertion{Header: name, Equals: &text})
+			return add(scenario.Assertion{Header: name, Equals: &text})
 		case contains != "":
-			return add(plan.Assertion{Header: name, Contains: plan.Quote(contains)})
+			return add(scenario.Assertion{Header: name, Contains: plan.Quote(contains)})
 		}
-		return add(plan.Assertion{Header: name, Exists: true})
+		return add(scenario.Assertion{Header: name, Exists: true})
 	}
 	return false
 }
 
 // narrow bounds the statuses that a step expects.
-func narrow(step *plan.Step, from, to int) bool {
+func narrow(step *scenario.Step, from, to int) bool {
 	if before, after, found := strings.Cut(step.Status, "-"); found {
 		low, _ := strconv.Atoi(before)
 		high, _ := strconv.Atoi(after)

@@ -15,6 +15,7 @@ import (
 
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // k6Options are the options of a script, as far as they mean something here.
@@ -294,7 +295,7 @@ func (d *draft) k6Load(o *k6Options, scenarios []k6Scenario, steps int) {
 		l.RequestsPerConnection = 1
 	}
 	if o.UserAgent != "" {
-		d.scenario.Headers = append(d.scenario.Headers, plan.Header{Name: "User-Agent", Value: d.template(o.UserAgent)})
+		d.scenario.Headers = append(d.scenario.Headers, scenario.Header{Name: "User-Agent", Value: d.template(o.UserAgent)})
 	}
 	if o.RPS > 0 {
 		d.leave(lineOfKey(d.src, "rps", 0), "rps", "users are not slowed down to a rate", "load.open.rate is a rate of iterations")
@@ -356,7 +357,7 @@ func (d *draft) threshold(metric, text string) (string, error) {
 	case "name":
 		step := strings.Trim(notInName().ReplaceAllString(of[3], "-"), "-.")
 		known := false
-		d.scenario.EachStep(func(_ string, st *plan.Step) { known = known || st.Name == step })
+		d.scenario.EachStep(func(_ string, st *scenario.Step) { known = known || st.Name == step })
 		if !known {
 			return "", fmt.Errorf("no step is named %q", of[3])
 		}

@@ -16,6 +16,8 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // locustLimits bound the process in which Python reads a file.
@@ -155,7 +157,7 @@ func (l *locust) user(u *locustUser, inFlows bool) {
 	d := l.d
 	flow := func(name string, weight float64) {
 		if inFlows {
-			d.scenario.Flows = append(d.scenario.Flows, plan.Flow{Name: strings.Trim(notInName().ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
+			d.scenario.Flows = append(d.scenario.Flows, scenario.Flow{Name: strings.Trim(notInName().ReplaceAllString(name, "-"), "-."), Weight: int(max(1, min(weight, 1_000_000)))})
 			d.flow = len(d.scenario.Flows)
 		}
 	}
@@ -272,7 +274,7 @@ func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool
 			return all
 		}
 		for _, h := range pairs(s.Headers) {
-			r.headers = append(r.headers, plan.Header{Name: h.Name, Value: h.Value})
+			r.headers = append(r.headers, scenario.Header{Name: h.Name, Value: h.Value})
 		}
 		if len(s.Query) > 0 {
 			separator := "?"
@@ -290,14 +292,14 @@ func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool
 			}
 		case s.IsJSON:
 			if kind = "application/json"; u.Fast && !hasHeader(r.headers, "Accept") {
-				r.headers = append(r.headers, plan.Header{Name: "Accept", Value: kind})
+				r.headers = append(r.headers, scenario.Header{Name: "Accept", Value: kind})
 			}
 		}
 		if kind != "" && !hasHeader(r.headers, "Content-Type") {
-			r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+			r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: kind})
 		}
 		if len(s.Auth) == 2 {
-			r.headers = slices.DeleteFunc(r.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Authorization") })
+			r.headers = slices.DeleteFunc(r.headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, "Authorization") })
 			r.headers = append(r.headers, foreign.BasicAuth(text(s.Auth[0])+":"+text(s.Auth[1])))
 		}
 		if s.Insecure {
@@ -309,7 +311,7 @@ func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool
 		}
 		step.Once, step.Status = once, s.Status
 		for _, x := range s.Extract {
-			d.extract(step, plan.Extraction{Variable: variableName(x.Variable), JSON: x.JSON, Header: x.Header})
+			d.extract(step, scenario.Extraction{Variable: variableName(x.Variable), JSON: x.JSON, Header: x.Header})
 		}
 	}
 }
@@ -318,8 +320,8 @@ func (l *locust) steps(u *locustUser, steps []locustStep, task string, once bool
 func (d *draft) locustPause(seconds [2]float64) {
 	from, to := inSeconds(max(0, seconds[0])), inSeconds(min(seconds[1], maxThink.Seconds()))
 	if from >= to {
-		d.think(plan.Think{Constant: min(from, maxThink)})
+		d.think(pace.Think{Constant: min(from, maxThink)})
 		return
 	}
-	d.think(plan.Think{Uniform: &plan.Span{From: from, To: to}})
+	d.think(pace.Think{Uniform: &pace.Span{From: from, To: to}})
 }

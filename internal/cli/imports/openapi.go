@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"dyno/internal/lazyregexp"
-	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // maxDescription bounds a description in bytes: its tree needs some hundred times as much.
@@ -446,7 +446,7 @@ func (o *document) operation(path string, key entry, item, operation *yaml.Node)
 		case in == "querystring":
 			query = append(query, o.leftQuery(p))
 		case in == "header":
-			r.headers = append(r.headers, plan.Header{Name: name, Value: o.list(s, value, func(text string) string { return text })})
+			r.headers = append(r.headers, scenario.Header{Name: name, Value: o.list(s, value, func(text string) string { return text })})
 		case in == "cookie":
 			cookies = append(cookies, o.pairs(s, name, value)...)
 		}
@@ -580,15 +580,15 @@ func (o *document) security(r *request, operation *yaml.Node) (query []string) {
 		given := func() string { return o.d.variable(need.line, need.name, "", "") }
 		switch kind := o.text(s, "type") + " " + strings.ToLower(o.text(s, "scheme")); {
 		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "header":
-			r.headers = append(r.headers, plan.Header{Name: o.text(s, "name"), Value: given()})
+			r.headers = append(r.headers, scenario.Header{Name: o.text(s, "name"), Value: given()})
 		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "query":
 			query = append(query, percentEncode(o.text(s, "name"), "")+"="+url.QueryEscape(given()))
 		case strings.HasPrefix(kind, "apiKey") && o.text(s, "in") == "cookie":
-			r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: o.text(s, "name") + "=" + given()})
+			r.headers = append(r.headers, scenario.Header{Name: "Cookie", Value: o.text(s, "name") + "=" + given()})
 		case kind == "http bearer", strings.HasPrefix(kind, "oauth2"), strings.HasPrefix(kind, "openIdConnect"):
-			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Bearer " + given()})
+			r.headers = append(r.headers, scenario.Header{Name: "Authorization", Value: "Bearer " + given()})
 		case kind == "http basic", strings.HasPrefix(kind, "basic"):
-			r.headers = append(r.headers, plan.Header{Name: "Authorization", Value: "Basic " + given()})
+			r.headers = append(r.headers, scenario.Header{Name: "Authorization", Value: "Basic " + given()})
 		default:
 			o.d.leave(need.line, "security "+need.name, "dyno does not authorize requests in this way", "give the step the header field that it needs")
 		}

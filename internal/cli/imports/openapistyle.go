@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"dyno/load/scenario"
 
-	"dyno/lab/plan"
+	"go.yaml.in/yaml/v3"
 )
 
 // A style is how a parameter, or a property of a form, is written (OpenAPI 3.1, 4.8.12).
@@ -265,7 +265,7 @@ func (o *document) cookies(r *request, pairs []pair) {
 		all = append(all, p.name+"="+value)
 	}
 	if len(all) > 0 {
-		r.headers = append(r.headers, plan.Header{Name: "Cookie", Value: strings.Join(all, "; ")})
+		r.headers = append(r.headers, scenario.Header{Name: "Cookie", Value: strings.Join(all, "; ")})
 	}
 }
 
@@ -332,7 +332,7 @@ func (o *document) content(r *request, kind string, media, encoding *yaml.Node) 
 		o.d.leave(o.line(media), o.title+": "+kind, "dyno makes no such content: the request has none", "give the step its body")
 		return
 	}
-	r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+	r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: kind})
 }
 
 // form sets a form as the content.
@@ -342,7 +342,7 @@ func (o *document) form(r *request, kind string, pairs []pair) {
 		all = append(all, p.text())
 	}
 	r.body = []byte(strings.Join(all, "&"))
-	r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind})
+	r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: kind})
 }
 
 // A formField is a parameter of Swagger 2 that is in a form.
@@ -444,7 +444,7 @@ func (o *document) multipart(r *request, kind string, value any, properties map[
 	}
 	_ = w.Close() // of a buffer
 	r.body = b.Bytes()
-	r.headers = append(r.headers, plan.Header{Name: "Content-Type", Value: kind + "; boundary=" + openAPIBoundary})
+	r.headers = append(r.headers, scenario.Header{Name: "Content-Type", Value: kind + "; boundary=" + openAPIBoundary})
 }
 
 // partSchemas returns the schemas of the properties of a content.

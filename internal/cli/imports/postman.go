@@ -19,6 +19,7 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 	"dyno/load/scenario/template"
 )
 
@@ -309,7 +310,7 @@ func (p *postman) request(f *folder, auth *postmanAuth, behavior map[string]json
 	out := request{line: line, name: f.Name, method: strings.ToUpper(cmp.Or(r.Method, "GET"))}
 	out.url = p.encodedURL(&out, p.text(line, p.url(line, f.Name, r.URL), literalInURL))
 	for _, h := range p.headers(&r) {
-		out.headers = append(out.headers, plan.Header{Name: p.text(line, h.Name, literalInHeader), Value: p.text(line, h.Value, literalInHeader)})
+		out.headers = append(out.headers, scenario.Header{Name: p.text(line, h.Name, literalInHeader), Value: p.text(line, h.Value, literalInHeader)})
 	}
 	if r.Auth != nil {
 		auth = r.Auth
@@ -525,7 +526,7 @@ func (p *postman) scripts(line int, name string, events []postmanEvent) {
 }
 
 // tests carries over the usual lines of a script that tests a response.
-func (p *postman) tests(step *plan.Step, line int, lines []string) {
+func (p *postman) tests(step *scenario.Step, line int, lines []string) {
 	parsed := map[string]bool{} // variables that hold the response's JSON
 	for _, text := range lines {
 		text = strings.TrimSpace(text)
@@ -534,7 +535,7 @@ func (p *postman) tests(step *plan.Step, line int, lines []string) {
 			continue
 		}
 		if m := bodyTest().FindStringSubmatch(text); m != nil {
-			step.Assert = append(step.Assert, plan.Assertion{Contains: plan.Quote(m[1] + m[2])})
+			step.Assert = append(step.Assert, scenario.Assertion{Contains: plan.Quote(m[1] + m[2])})
 			continue
 		}
 		if m := jsonVariable().FindStringSubmatch(text); m != nil {
@@ -542,7 +543,7 @@ func (p *postman) tests(step *plan.Step, line int, lines []string) {
 			continue
 		}
 		if m := setVariable().FindStringSubmatch(text); m != nil && m[4] != "" && (m[3] == "" || parsed[m[3]]) {
-			p.d.extract(step, plan.Extraction{Variable: variableName(m[1] + m[2]), JSON: "$" + m[4]})
+			p.d.extract(step, scenario.Extraction{Variable: variableName(m[1] + m[2]), JSON: "$" + m[4]})
 			continue
 		}
 		if text == "" || strings.HasPrefix(text, "//") || strings.Trim(text, "});") == "" || testBegin().MatchString(text) {
@@ -556,8 +557,8 @@ func (p *postman) authorize(r *request, auth *postmanAuth) {
 	if auth == nil {
 		return
 	}
-	set := func(h plan.Header) {
-		r.headers = slices.DeleteFunc(r.headers, func(other plan.Header) bool { return strings.EqualFold(other.Name, h.Name) })
+	set := func(h scenario.Header) {
+		r.headers = slices.DeleteFunc(r.headers, func(other scenario.Header) bool { return strings.EqualFold(other.Name, h.Name) })
 		r.headers = append(r.headers, h)
 	}
 	text := func(of jsontext.Value, key string) string { return p.text(r.line, parameter(of, key), literalInHeader) }
@@ -570,10 +571,10 @@ func (p *postman) authorize(r *request, auth *postmanAuth) {
 			return
 		}
 		credentials := "base64(" + strings.Join(arguments(p.d, user+":"+password), ", ") + ")"
-		set(plan.Header{Name: "Authorization", Value: "Basic " + p.d.mark(credentials)})
+		set(scenario.Header{Name: "Authorization", Value: "Basic " + p.d.mark(credentials)})
 	case "bearer":
 		if token := text(auth.Bearer, "token"); token != "" {
-			set(plan.Header{Name: "Authorization", Value: "Bearer " + token})
+			set(scenario.Header{Name: "Authorization", Value: "Bearer " + token})
 		}
 	case "apikey":
 		if parameter(auth.APIKey, "in") == "query" {
@@ -587,7 +588,7 @@ func (p *postman) authorize(r *request, auth *postmanAuth) {
 			r.url += separator + encode("key", "=") + "=" + encode("value", "")
 			return
 		}
-		set(plan.Header{Name: text(auth.APIKey, "key"), Value: text(auth.APIKey, "value")})
+		set(scenario.Header{Name: text(auth.APIKey, "key"), Value: text(auth.APIKey, "value")})
 	default:
 		p.d.leave(r.line, r.name+": auth "+auth.Type, "dyno does not authorize requests in this way", "give the step the header field that it needs")
 	}
@@ -601,7 +602,7 @@ func (p *postman) body(out *request, r *postmanRequest) (ok bool) {
 	}
 	kind := func(kind string) {
 		if !hasHeader(out.headers, "Content-Type") {
-			out.headers = append(out.headers, plan.Header{Name: "Content-Type", Value: kind})
+			out.headers = append(out.headers, scenario.Header{Name: "Content-Type", Value: kind})
 		}
 	}
 	text := func(text string) string { return p.text(out.line, text, literalInJSON) }
@@ -619,7 +620,7 @@ func (p *postman) body(out *request, r *postmanRequest) (ok bool) {
 			}
 		}
 		if out.body = []byte(encodePostmanForm(pairs)); len(out.body) > 0 {
-			out.headers = slices.DeleteFunc(out.headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, "Content-Type") })
+			out.headers = slices.DeleteFunc(out.headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, "Content-Type") })
 			kind("application/x-www-form-urlencoded") // in place of any other
 		}
 	case "formdata":
@@ -715,7 +716,7 @@ func (p *postman) form(out *request, fields []keyValue) {
 	b.WriteString("--" + boundary + "--\r\n")
 	out.body = []byte(b.String())
 	kind := "multipart/form-data; boundary=" + boundary
-	out.headers = slices.DeleteFunc(out.headers, func(h plan.Header) bool {
+	out.headers = slices.DeleteFunc(out.headers, func(h scenario.Header) bool {
 		if !strings.EqualFold(h.Name, "Content-Type") {
 			return false
 		}
@@ -729,7 +730,7 @@ func (p *postman) form(out *request, fields []keyValue) {
 		}
 		return true
 	})
-	out.headers = append(out.headers, plan.Header{Name: "Content-Type", Value: kind})
+	out.headers = append(out.headers, scenario.Header{Name: "Content-Type", Value: kind})
 }
 
 // boundary stands between the parts of forms.

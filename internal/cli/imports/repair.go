@@ -15,6 +15,8 @@ import (
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 // maxRepairs bounds how often an experiment is checked. Each time, the faults that were found are repaired.
@@ -35,7 +37,7 @@ func (d *draft) repair() error {
 		case !errors.As(err, &all), n == maxRepairs:
 			return fmt.Errorf("what was made of it is no experiment: %w", err)
 		}
-		r := repairs{draft: d, steps: map[*plan.Step]bool{}, assertions: map[*plan.Assertion]bool{}, thresholds: map[int]bool{}}
+		r := repairs{draft: d, steps: map[*scenario.Step]bool{}, assertions: map[*scenario.Assertion]bool{}, thresholds: map[int]bool{}}
 		for _, f := range all.Faults {
 			r.repair(f)
 		}
@@ -50,7 +52,7 @@ func (d *draft) repair() error {
 
 // stepCount returns the number of steps.
 func (d *draft) stepCount() (n int) {
-	d.scenario.EachStep(func(string, *plan.Step) { n++ })
+	d.scenario.EachStep(func(string, *scenario.Step) { n++ })
 	return n
 }
 
@@ -101,7 +103,7 @@ func (d *draft) elsewhere(folder string) (*plan.Experiment, error) {
 	for i := range s.Flows {
 		s.Flows[i].Steps = slices.Clone(s.Flows[i].Steps)
 	}
-	s.EachStep(func(_ string, st *plan.Step) {
+	s.EachStep(func(_ string, st *scenario.Step) {
 		moved(&st.BodyFile)
 		moved(&st.MessageFile)
 	})
@@ -123,8 +125,8 @@ func (d *draft) elsewhere(folder string) (*plan.Experiment, error) {
 // the paths of faults have their numbers.
 type repairs struct {
 	*draft
-	steps      map[*plan.Step]bool
-	assertions map[*plan.Assertion]bool
+	steps      map[*scenario.Step]bool
+	assertions map[*scenario.Assertion]bool
 	thresholds map[int]bool
 	data       []string
 	flows      []string
@@ -185,7 +187,7 @@ func (r *repairs) repair(f fields.Fault) {
 
 // repairNamed takes the step out that a fault of the whole scenario names.
 func (r *repairs) repairNamed(f fields.Fault) {
-	r.scenario.EachStep(func(_ string, st *plan.Step) {
+	r.scenario.EachStep(func(_ string, st *scenario.Step) {
 		if strings.HasPrefix(f.Problem, "step "+st.Name+": ") {
 			r.repairStep(st, "", f)
 		}
@@ -193,10 +195,10 @@ func (r *repairs) repairNamed(f fields.Fault) {
 }
 
 // stepAt returns the step at a place of a fault's path; nil if there is none.
-func (r *repairs) stepAt(flow, number string) *plan.Step {
+func (r *repairs) stepAt(flow, number string) *scenario.Step {
 	steps := r.scenario.Steps
 	if flow != "" {
-		i := slices.IndexFunc(r.scenario.Flows, func(f plan.Flow) bool { return f.Name == flow })
+		i := slices.IndexFunc(r.scenario.Flows, func(f scenario.Flow) bool { return f.Name == flow })
 		if i < 0 {
 			return nil
 		}
@@ -210,7 +212,7 @@ func (r *repairs) stepAt(flow, number string) *plan.Step {
 }
 
 // repairStep takes a part of a step out. Without what is sent, all of the step is.
-func (r *repairs) repairStep(st *plan.Step, path string, f fields.Fault) {
+func (r *repairs) repairStep(st *scenario.Step, path string, f fields.Fault) {
 	part, below, _ := strings.Cut(path, ".")
 	kind, number, _ := strings.Cut(strings.TrimSuffix(part, "]"), "[")
 	r.changed = true
@@ -227,11 +229,11 @@ func (r *repairs) repairStep(st *plan.Step, path string, f fields.Fault) {
 			r.assertions[&st.Assert[n]] = true
 		}
 	case "extract":
-		st.Extract = slices.DeleteFunc(st.Extract, func(e plan.Extraction) bool {
+		st.Extract = slices.DeleteFunc(st.Extract, func(e scenario.Extraction) bool {
 			return below == e.Variable || strings.HasPrefix(below, e.Variable+".")
 		})
 	case "think":
-		st.Think = plan.Think{}
+		st.Think = pace.Think{}
 	case "status":
 		st.Status = ""
 	case "if":
@@ -253,8 +255,8 @@ func (r *repairs) repairStep(st *plan.Step, path string, f fields.Fault) {
 }
 
 // withoutHeader returns header fields without that of a name.
-func withoutHeader(all []plan.Header, name string) []plan.Header {
-	return slices.DeleteFunc(all, func(h plan.Header) bool { return strings.EqualFold(h.Name, name) })
+func withoutHeader(all []scenario.Header, name string) []scenario.Header {
+	return slices.DeleteFunc(all, func(h scenario.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // repairText takes the step out on whose line the experiment's file cannot be read, or some steps if it is too large.
@@ -266,7 +268,7 @@ func (r *repairs) repairText(f fields.Fault) {
 	lines := strings.Split(string(r.text), "\n")
 	for _, line := range slices.Backward(lines[:min(f.Line, len(lines))]) {
 		if m := stepName().FindStringSubmatch(line); m != nil {
-			r.scenario.EachStep(func(_ string, st *plan.Step) {
+			r.scenario.EachStep(func(_ string, st *scenario.Step) {
 				if st.Name == m[1] {
 					r.repairStep(st, "", f)
 				}
@@ -337,14 +339,14 @@ func (r *repairs) carryOut() bool {
 	if r.tooMuch {
 		r.takeTail()
 	}
-	takeOut := func(steps []plan.Step) []plan.Step {
-		var kept []plan.Step
+	takeOut := func(steps []scenario.Step) []scenario.Step {
+		var kept []scenario.Step
 		for i := range steps {
 			st := &steps[i]
 			if r.steps[st] {
 				continue
 			}
-			var asked []plan.Assertion
+			var asked []scenario.Assertion
 			for n := range st.Assert {
 				if !r.assertions[&st.Assert[n]] {
 					asked = append(asked, st.Assert[n])
@@ -359,8 +361,8 @@ func (r *repairs) carryOut() bool {
 	for i := range s.Flows {
 		s.Flows[i].Steps = takeOut(s.Flows[i].Steps)
 	}
-	s.Flows = slices.DeleteFunc(s.Flows, func(f plan.Flow) bool { return len(f.Steps) == 0 || slices.Contains(r.flows, f.Name) })
-	s.Data = slices.DeleteFunc(s.Data, func(d plan.Data) bool { return slices.Contains(r.data, d.Name) })
+	s.Flows = slices.DeleteFunc(s.Flows, func(f scenario.Flow) bool { return len(f.Steps) == 0 || slices.Contains(r.flows, f.Name) })
+	s.Data = slices.DeleteFunc(s.Data, func(d scenario.Data) bool { return slices.Contains(r.data, d.Name) })
 	var kept []string
 	for i, t := range r.e.Thresholds {
 		if !r.thresholds[i] {
@@ -373,8 +375,8 @@ func (r *repairs) carryOut() bool {
 
 // takeTail takes the last eighth of all steps out.
 func (r *repairs) takeTail() {
-	var all []*plan.Step
-	r.scenario.EachStep(func(_ string, st *plan.Step) { all = append(all, st) })
+	var all []*scenario.Step
+	r.scenario.EachStep(func(_ string, st *scenario.Step) { all = append(all, st) })
 	if len(all) < 2 {
 		return
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"dyno/load/pace"
+
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
-
-	"dyno/lab/plan"
 )
 
 // readCurl reads the commands of a shell script. Only those of curl are carried over, and sleep as a pause.
@@ -162,7 +162,7 @@ func (d *draft) shellCommand(config *expand.Config, variables map[string]string,
 			d.leave(line(n), text(src, n), "the pause is not a number of seconds, up to an hour", "give the step think")
 			return
 		}
-		d.think(plan.Think{Constant: time.Duration(seconds * float64(time.Second))})
+		d.think(pace.Think{Constant: time.Duration(seconds * float64(time.Second))})
 	case ":", "set", "echo", "printf", "true", "exit": // they send nothing
 	default:
 		d.leave(line(n), text(src, n), "only commands of curl are carried over", "")

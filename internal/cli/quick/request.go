@@ -14,6 +14,7 @@ import (
 	"dyno/internal/cli/foreign"
 	"dyno/internal/cli/planflags"
 	"dyno/lab/plan"
+	"dyno/load/scenario"
 )
 
 // requestFlags are the flags of quick loads of HTTP that are not fields of the file: what is
@@ -117,7 +118,7 @@ func (q *Load) fillForm(r *plan.Request, seed uint64) (faults []error) {
 	for _, text := range unknown {
 		faults = append(faults, fmt.Errorf("--form: %q is unknown after a value; want ;type= or ;filename=, or the value in double quotes", text))
 	}
-	r.Body, r.Headers = body, append(r.Headers, plan.Header{Name: "Content-Type", Value: kind})
+	r.Body, r.Headers = body, append(r.Headers, scenario.Header{Name: "Content-Type", Value: kind})
 	if !q.Given("method") {
 		r.Method = "POST"
 	}
@@ -161,9 +162,9 @@ func (q *Load) playList(l *plan.Load, requests []foreign.Target) (faults []error
 			faults = append(faults, fmt.Errorf("--%s: the requests of --targets say what is sent; leave it out", flag))
 		}
 	}
-	s := &plan.Scenario{InTurn: true, Headers: quoted(l.Request.Headers)}
+	s := &scenario.Spec{InTurn: true, Headers: quoted(l.Request.Headers)}
 	for i, r := range requests {
-		step := plan.DefaultStep(r.Name(i + 1))
+		step := scenario.Step{Name: r.Name(i + 1)}
 		step.Method, step.Path, step.Headers, step.Body = r.Method, plan.Quote(r.Path), quoted(r.Headers), plan.Quote(r.Body)
 		s.Steps = append(s.Steps, step)
 	}
@@ -172,9 +173,9 @@ func (q *Load) playList(l *plan.Load, requests []foreign.Target) (faults []error
 }
 
 // quoted returns header fields in whose values braces are text.
-func quoted(headers []plan.Header) (out []plan.Header) {
+func quoted(headers []scenario.Header) (out []scenario.Header) {
 	for _, h := range headers {
-		out = append(out, plan.Header{Name: h.Name, Value: plan.Quote(h.Value)})
+		out = append(out, scenario.Header{Name: h.Name, Value: plan.Quote(h.Value)})
 	}
 	return out
 }

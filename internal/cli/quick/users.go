@@ -10,6 +10,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/load/scenario"
 )
 
 // play makes users carry out a scenario if a file of it, or of data for it, is given. With
@@ -21,7 +22,7 @@ func (q *Load) play(l *plan.Load, path string) (faults []error) {
 	if l.Request.Follow {
 		faults = append(faults, errors.New("--location: users of a scenario, and requests with rows of --data-file, follow no redirects; a step takes the address from the field Location with extract"))
 	}
-	s, request := &plan.Scenario{}, l.Request
+	s, request := &scenario.Spec{}, l.Request
 	l.Request = plan.DefaultVariant(plan.HTTP).Load.Request
 	if q.scenario != "" {
 		read, err := planfile.ReadScenario(q.scenario)
@@ -30,7 +31,7 @@ func (q *Load) play(l *plan.Load, path string) (faults []error) {
 		}
 		s = read
 		// The flag's fields take the place of the file's.
-		s.Headers = slices.DeleteFunc(s.Headers, func(h plan.Header) bool { return hasHeader(request.Headers, h.Name) })
+		s.Headers = slices.DeleteFunc(s.Headers, func(h scenario.Header) bool { return hasHeader(request.Headers, h.Name) })
 		s.Headers = append(s.Headers, request.Headers...)
 		for _, flag := range []string{"method", "body", "form"} {
 			if q.Given(flag) {
@@ -38,9 +39,9 @@ func (q *Load) play(l *plan.Load, path string) (faults []error) {
 			}
 		}
 	} else {
-		step := plan.DefaultStep("request")
+		step := scenario.Step{Name: "request"}
 		step.Method, step.Path, step.Headers, step.Body = request.Method, path, request.Headers, request.Body
-		s.Steps = []plan.Step{step}
+		s.Steps = []scenario.Step{step}
 	}
 	faults = append(faults, q.complete(s, q.data)...)
 	l.Scenario = s
@@ -56,7 +57,7 @@ func (q *Load) withoutScenario() (faults []error) {
 }
 
 // complete gives a scenario its rows and users.
-func (q *Load) complete(s *plan.Scenario, rows []string) (faults []error) {
+func (q *Load) complete(s *scenario.Spec, rows []string) (faults []error) {
 	for _, file := range rows {
 		s.Data = append(s.Data, plan.DefaultData(dataName(file, s.Data), file))
 	}
@@ -99,8 +100,8 @@ func (q *Load) playMessages(l *plan.Load) (faults []error) {
 	return faults
 }
 
-func hasHeader(headers []plan.Header, name string) bool {
-	return slices.ContainsFunc(headers, func(h plan.Header) bool { return strings.EqualFold(h.Name, name) })
+func hasHeader(headers []scenario.Header, name string) bool {
+	return slices.ContainsFunc(headers, func(h scenario.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
 // cutPath takes path and query off a URL, which may be a template.
@@ -120,14 +121,14 @@ func cutPath(url string) (target, path string) {
 var notInWord = regexp.MustCompile(`[^0-9A-Za-z_]`)
 
 // dataName makes a name for rows of a file that others do not have.
-func dataName(file string, others []plan.Data) string {
+func dataName(file string, others []scenario.Data) string {
 	base := filepath.Base(file)
 	name := notInWord.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "_")
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		name = "_" + name
 	}
 	taken := func(name string) bool {
-		return slices.ContainsFunc(others, func(d plan.Data) bool { return d.Name == name })
+		return slices.ContainsFunc(others, func(d scenario.Data) bool { return d.Name == name })
 	}
 	for n, plain := 2, name; taken(name); n++ {
 		name = fmt.Sprintf("%s_%d", plain, n)

@@ -24,6 +24,8 @@ import (
 	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 var (
@@ -159,8 +161,8 @@ func once(e *plan.Experiment) (all []*plan.Variant) {
 		return []*plan.Variant{v}
 	}
 	s.Users, s.InTurn, s.Restart = 1, false, false
-	s.EachStep(func(_ string, st *plan.Step) { st.Weight, st.Think = 0, plan.Think{} })
-	flows := [][]plan.Step{s.Steps}
+	s.EachStep(func(_ string, st *scenario.Step) { st.Weight, st.Think = 0, pace.Think{} })
+	flows := [][]scenario.Step{s.Steps}
 	if len(s.Flows) > 0 {
 		flows = nil
 		for i := range s.Flows {
