@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -228,34 +227,17 @@ func textFault(src []byte) (line int, problem string) {
 	return line, ""
 }
 
-// parseYAML returns the body of the file's only document, nil when it is
-// empty. The YAML package is not ours: should it panic on a file, the file is
-// at fault, not the program.
+// parseYAML returns the body of the file's only document, nil when it is empty.
 func parseYAML(src []byte) (body ast.Node, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			body, err = nil, fmt.Errorf("not a YAML file: the parser failed: %v", p)
-		}
-	}()
-	tokens := lexer.Tokenize(string(src))
-	if err := nesting.Check(tokens, maxTokens); err != nil {
-		return nil, err
-	}
 	// Duplicate keys are let through here, so that all of them are reported.
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
+	documents, err := nesting.Parse(src, maxTokens, parser.AllowDuplicateMapKey())
+	switch {
+	case err != nil || len(documents) == 0:
 		return nil, err
+	case len(documents) > 1:
+		return nil, &yaml.SyntaxError{Message: "a second document", Token: documents[1].GetToken()}
 	}
-	for _, d := range file.Docs {
-		if d.Body == nil {
-			continue
-		}
-		if body != nil {
-			return nil, &yaml.SyntaxError{Message: "a second document", Token: d.Body.GetToken()}
-		}
-		body = d.Body
-	}
-	return body, nil
+	return documents[0], nil
 }
 
 // templateHint recognizes a template that YAML reads as a mapping in a

@@ -147,8 +147,8 @@ func TestFaultsHavePlaces(t *testing.T) {
 		"bad name":      {"\nkind: policy\nname: ../a\n", `f:3:1: name: "../a": must have`},
 		"twice":         {"kind: policy\nname: a\n---\nkind: policy\nname: a\n", "f:4:1: policy default/a is at f:1:1 already"},
 		"a namespace":   {"kind: policy\nname: a\nnamespace: b\n", "f:3:1: namespace: is \"b\", and --namespace says \"default\""},
-		"an anchor":     {"kind: policy\nname: &x a\n", "f:2:1: anchors, aliases and tags are not read: write the value out"},
-		"not a number":  {"kind: policy\nname: a\nrules: .nan\n", "f:3:1: .nan is not a number that can be kept"},
+		"an anchor":     {"kind: policy\nname: &x a\n", "f:2:7: anchors, aliases and tags are not read: write the value out"},
+		"not a number":  {"kind: policy\nname: a\nrules: .nan\n", "f:3:8: .nan is not a number that can be kept"},
 		"not YAML":      {"kind: [\n", "f:1:"},
 		"duplicate":     {"kind: policy\nkind: config\n", "f:2:1: "},
 		"no content":    {"items:\n- kind: config\n  name: a\n", "f:2:3: content: is missing"},
@@ -185,9 +185,12 @@ func FuzzParse(f *testing.F) {
 			if _, err := json.Marshal(d.value); err != nil {
 				t.Errorf("%#v: %v", d.value, err)
 			}
-			for pointer, p := range d.places {
-				if p.line < 1 || p.line > lines || p.column < 1 {
-					t.Errorf("%s is at %+v, of %d lines", pointer, p, lines)
+			fields, _ := d.value.(map[string]any)
+			for name := range fields {
+				var line, column int
+				where := d.where("#/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+				if _, err := fmt.Sscanf(where, "f:%d:%d", &line, &column); err != nil || line < 1 || line > lines || column < 1 {
+					t.Errorf("%s is at %s, of %d lines", name, where, lines)
 				}
 			}
 			if where := d.where("#/no/such/place"); !strings.HasPrefix(where, "f") {

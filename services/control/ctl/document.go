@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
 	"dyno/internal/nesting"
@@ -26,30 +25,53 @@ const (
 	maxTokens = 200_000
 )
 
-// A place is where something stands in a file, from 1.
-type place struct{ line, column int }
-
 // A parsed document is one of a file's.
 type parsed struct {
-	file   string
-	value  any              // of maps with texts as keys, lists, texts, numbers, true and false, and nil
-	places map[string]place // by JSON Pointer in URI fragment form; "#" is the whole
-	at     string           // the pointer of the document within its file's
+	file  string
+	value any      // of maps with texts as keys, lists, texts, numbers, true and false, and nil
+	node  ast.Node // that the value was made of
 }
 
-// where says where a pointer's value stands; of what is not there, what it would be in.
+// where says where the value of a JSON Pointer stands; of what is not there, what it would be in.
 func (d *parsed) where(pointer string) string {
-	full := d.at + strings.TrimPrefix(pointer, "#")
-	for {
-		if p, ok := d.places[full]; ok {
-			return fmt.Sprintf("%s:%d:%d", d.file, p.line, p.column)
-		}
-		i := strings.LastIndexByte(full, '/')
-		if i < 0 {
-			return d.file
-		}
-		full = full[:i]
+	_, at := find(d.node, pointer)
+	return place(d.file, at)
+}
+
+// find returns the node of a JSON Pointer, nil if there is none, and where it stands, or what it would be in.
+func find(n ast.Node, pointer string) (_ ast.Node, at *token.Token) {
+	at = first(n)
+	if pointer == "#" {
+		return n, at
 	}
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "#/"), "/") {
+		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+		switch v := n.(type) {
+		case ast.MapNode:
+			n = nil
+			for i := v.MapRange(); n == nil && i.Next(); {
+				if i.Key().GetToken().Value == step {
+					n, at = i.Value(), i.Key().GetToken()
+				}
+			}
+		case *ast.SequenceNode:
+			i, err := strconv.ParseUint(step, 10, 31)
+			if n = nil; err == nil && int(i) < len(v.Values) {
+				n, at = v.Values[i], first(v.Values[i])
+			}
+		default:
+			n = nil
+		}
+	}
+	return n, at
+}
+
+// place is where a token stands in a file.
+func place(file string, t *token.Token) string {
+	if t == nil || t.Position == nil {
+		return file + ":1:1"
+	}
+	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
 }
 
 // fault is what is wrong at a pointer.
@@ -71,19 +93,17 @@ func parse(file string, text []byte) ([]*parsed, error) {
 	nodes, err := parseYAML(text)
 	if err != nil {
 		var located yaml.Error
-		if errors.As(err, &located) && located.GetToken() != nil && located.GetToken().Position != nil {
-			p := located.GetToken().Position
-			return nil, fmt.Errorf("%s:%d:%d: %s", file, p.Line, p.Column, located.GetMessage())
+		if errors.As(err, &located) {
+			return nil, fmt.Errorf("%s: %s", place(file, located.GetToken()), located.GetMessage())
 		}
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	var docs []*parsed
 	var faults []error
 	for _, n := range nodes {
-		b := builder{file: file, places: map[string]place{}}
-		value := b.build(n, "#")
-		faults = append(faults, b.faults...)
-		whole := &parsed{file, value, b.places, "#"}
+		value, err := valueOf(file, n)
+		faults = append(faults, err)
+		whole := &parsed{file, value, n}
 		fields, _ := value.(map[string]any)
 		items, list := fields["items"].([]any)
 		if !list || fields["kind"] != nil {
@@ -91,61 +111,20 @@ func parse(file string, text []byte) ([]*parsed, error) {
 			continue
 		}
 		for i, item := range items {
-			docs = append(docs, &parsed{file, item, b.places, "#/items/" + strconv.Itoa(i)})
+			of, _ := find(n, "#/items/"+strconv.Itoa(i))
+			docs = append(docs, &parsed{file, item, of})
 		}
 	}
 	return docs, errors.Join(faults...)
 }
 
-// parseYAML returns the documents of a file that are not empty. The YAML package is not
-// ours: should it panic on a file, the file is at fault, not the program.
-func parseYAML(text []byte) (nodes []ast.Node, err error) {
+// parseYAML returns the documents of a file that are not empty.
+func parseYAML(text []byte) ([]ast.Node, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("has more than %d bytes", maxFile)
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			nodes, err = nil, fmt.Errorf("not a YAML file: the parser failed: %v", p)
-		}
-	}()
-	tokens := lexer.Tokenize(string(text))
-	if err := nesting.Check(tokens, maxTokens); err != nil {
-		return nil, err
-	}
-	file, err := parser.Parse(tokens, 0)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range file.Docs {
-		if d.Body != nil && d.Body.Type() != ast.NullType && d.Body.Type() != ast.CommentType {
-			nodes = append(nodes, d.Body)
-		}
-	}
-	return nodes, nil
-}
-
-// A builder makes values of the parser's nodes, and notes their places.
-type builder struct {
-	file   string
-	places map[string]place
-	faults []error
-}
-
-func (b *builder) fault(pointer, format string, args ...any) any {
-	p := b.places[pointer]
-	b.faults = append(b.faults, fmt.Errorf("%s:%d:%d: %s", b.file, p.line, p.column, fmt.Sprintf(format, args...)))
-	return nil
-}
-
-func (b *builder) note(pointer string, t *token.Token) {
-	if _, ok := b.places[pointer]; ok {
-		return // where its name stands
-	}
-	p := place{1, 1}
-	if t != nil && t.Position != nil {
-		p = place{t.Position.Line, t.Position.Column}
-	}
-	b.places[pointer] = p
+	documents, err := nesting.Parse(text, maxTokens)
+	return slices.DeleteFunc(documents, func(n ast.Node) bool { return n.Type() == ast.NullType || n.Type() == ast.CommentType }), err
 }
 
 // first is where a value begins: the parser says of a mapping where its first colon is.
@@ -163,71 +142,47 @@ func first(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-func (b *builder) build(n ast.Node, pointer string) any {
-	if n == nil {
-		return nil
+// valueOf makes a value of a node. It refuses what cannot be sent as JSON, and what stands for something else.
+func valueOf(file string, n ast.Node) (value any, err error) {
+	r := refusals{file: file}
+	ast.Walk(&r, n)
+	if len(r.faults) > 0 {
+		return nil, errors.Join(r.faults...)
 	}
-	b.note(pointer, first(n))
-	switch n := n.(type) {
-	case *ast.NullNode:
-		return nil
-	case *ast.StringNode:
-		return n.Value
-	case *ast.LiteralNode:
-		if n.Value == nil {
-			return ""
-		}
-		return n.Value.Value
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.IntegerNode:
-		return n.Value
-	case *ast.FloatNode:
-		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
-			return b.fault(pointer, "%s is not a number that can be kept", n.GetToken().Value)
-		}
-		return n.Value
-	case *ast.InfinityNode, *ast.NanNode:
-		return b.fault(pointer, "%s is not a number that can be kept", n.GetToken().Value)
-	case *ast.SequenceNode:
-		list := make([]any, len(n.Values))
-		for i, v := range n.Values {
-			list[i] = b.build(v, pointer+"/"+strconv.Itoa(i))
-		}
-		return list
-	case *ast.MappingNode:
-		return b.mapping(n.Values, pointer)
-	case *ast.MappingValueNode:
-		return b.mapping([]*ast.MappingValueNode{n}, pointer)
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		return b.fault(pointer, "anchors, aliases and tags are not read: write the value out")
+	if err := yaml.NodeToValue(n, &value); err != nil {
+		return nil, fmt.Errorf("%s: %w", place(file, first(n)), err)
 	}
-	return b.fault(pointer, "is not read: %s", n.Type())
+	return value, nil
 }
 
-func (b *builder) mapping(values []*ast.MappingValueNode, pointer string) any {
-	fields := make(map[string]any, len(values))
-	for _, v := range values {
-		var name string
-		switch k := v.Key.(type) {
-		case *ast.StringNode:
-			name = k.Value
-		case *ast.MergeKeyNode, *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MappingKeyNode:
-			b.note(pointer, v.Key.GetToken())
-			b.fault(pointer, "only plain names are read")
-			continue
-		default:
-			name = v.Key.GetToken().Value
+// refusals are what a file may not have.
+type refusals struct {
+	file   string
+	faults []error
+}
+
+// Visit implements ast.Visitor.
+func (r *refusals) Visit(n ast.Node) ast.Visitor {
+	problem := ""
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		return nil // it is a text
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		problem = "anchors, aliases and tags are not read: write the value out"
+	case *ast.MergeKeyNode, *ast.MappingKeyNode:
+		problem = "only plain names are read"
+	case *ast.InfinityNode, *ast.NanNode:
+		problem = n.GetToken().Value + " is not a number that can be kept"
+	case *ast.FloatNode:
+		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
+			problem = n.GetToken().Value + " is not a number that can be kept"
 		}
-		at := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-		b.note(at, v.Key.GetToken())
-		if _, twice := fields[name]; twice {
-			b.fault(at, "%s is given twice", name)
-			continue
-		}
-		fields[name] = b.build(v.Value, at)
 	}
-	return fields
+	if problem == "" {
+		return r
+	}
+	r.faults = append(r.faults, fmt.Errorf("%s: %s", place(r.file, n.GetToken()), problem))
+	return nil
 }
 
 // A manifest is a resource as somebody wants it.

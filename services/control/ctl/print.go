@@ -126,22 +126,17 @@ func (p *printer) text(raw json.RawMessage) error {
 // toYAML writes a JSON document as YAML, its fields in the same order. What YAML would
 // not give back as it was stays JSON, which is YAML, too.
 func toYAML(raw json.RawMessage) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	value, err := ordered(d)
-	if err != nil {
-		return nil, err
-	}
-	text, err := yaml.MarshalWithOptions(value, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
-	if err == nil && terminal.IsClean(text) && same(text, raw) {
-		return text, nil
+	var value any
+	if yaml.UnmarshalWithOptions(raw, &value, yaml.UseOrderedMap()) == nil {
+		text, err := yaml.MarshalWithOptions(value, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
+		if err == nil && terminal.IsClean(text) && same(text, raw) {
+			return text, nil
+		}
 	}
 	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return nil, err
-	}
+	err := json.Indent(&b, raw, "", "  ")
 	b.WriteByte('\n')
-	return b.Bytes(), nil
+	return b.Bytes(), err
 }
 
 // same tells whether YAML is the document that JSON is.
@@ -150,57 +145,13 @@ func same(text []byte, raw json.RawMessage) bool {
 	if err != nil || len(nodes) != 1 {
 		return false
 	}
-	b := builder{places: map[string]place{}}
-	back, err := json.Marshal(b.build(nodes[0], "#"))
-	if err != nil || len(b.faults) > 0 {
+	value, err := valueOf("", nodes[0])
+	if err != nil {
 		return false
 	}
+	back, err := json.Marshal(value)
 	var x, y any
-	return json.Unmarshal(back, &x) == nil && json.Unmarshal(raw, &y) == nil && reflect.DeepEqual(x, y)
-}
-
-// ordered reads a JSON value and keeps the order of fields.
-func ordered(d *json.Decoder) (any, error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '{' {
-			fields := yaml.MapSlice{}
-			for d.More() {
-				name, err := d.Token()
-				if err != nil {
-					return nil, err
-				}
-				value, err := ordered(d)
-				if err != nil {
-					return nil, err
-				}
-				fields = append(fields, yaml.MapItem{Key: name, Value: value})
-			}
-			_, err := d.Token()
-			return fields, err
-		}
-		list := []any{}
-		for d.More() {
-			value, err := ordered(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		_, err := d.Token()
-		return list, err
-	case json.Number:
-		if n, err := t.Int64(); err == nil {
-			return n, nil
-		}
-		return t.Float64()
-	default:
-		return t, nil
-	}
+	return err == nil && json.Unmarshal(back, &x) == nil && json.Unmarshal(raw, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // layOut aligns columns, at least as wide as widths says, and says there how wide they are.
