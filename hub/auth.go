@@ -1,9 +1,6 @@
 package hub
 
 import (
-	"crypto/ecdsa"
-	"crypto/rsa"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,85 +8,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
+	"dyno/internal/jwt"
 )
 
 // A Key verifies JSON Web Tokens (RFC 7519) by one method only. It refuses a token that
 // names another method, so that a public key can never be used as a shared secret.
 type Key struct {
-	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1).
+	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1), or EdDSA (RFC 8037).
 	Method string
 	// Material is the shared secret of HS256, at least 32 bytes (RFC 7518, section 3.2),
 	// or otherwise a public key in PEM.
 	Material []byte
 }
 
-const minSecret = 32 // bytes
-
-// parse returns the key in the form that the method needs.
-func (k *Key) parse() (any, error) {
-	switch k.Method {
-	case "HS256":
-		if len(k.Material) < minSecret {
-			return nil, fmt.Errorf("a secret of %d bytes: HS256 needs at least %d", len(k.Material), minSecret)
-		}
-		return k.Material, nil
-	case "RS256":
-		key, err := jwt.ParseRSAPublicKeyFromPEM(k.Material)
-		if err != nil {
-			return nil, fmt.Errorf("want an RSA public key in PEM: %w", err)
-		}
-		return key, nil
-	case "ES256":
-		key, err := jwt.ParseECPublicKeyFromPEM(k.Material)
-		if err != nil {
-			return nil, fmt.Errorf("want an ECDSA public key in PEM: %w", err)
-		}
-		return key, nil
-	}
-	return nil, fmt.Errorf("method: %q: must be HS256, RS256 or ES256", k.Method)
-}
-
-// claims are the Mercure protocol's claims, in addition to the registered ones.
-type claims struct {
-	Mercure struct {
-		Publish   *[]string `json:"publish"`
-		Subscribe []string  `json:"subscribe"`
-	} `json:"mercure"`
-	jwt.RegisteredClaims
-}
-
-// UnmarshalJSON refuses times that are strings. They are numbers (RFC 7519, section 2, NumericDate); the library reads
-// both, and others would read a token without an end.
-func (c *claims) UnmarshalJSON(text []byte) error {
-	type plain claims
-	if err := json.Unmarshal(text, (*plain)(c)); err != nil {
-		return err
-	}
-	var times struct {
-		Expires json.RawMessage `json:"exp"`
-		Begins  json.RawMessage `json:"nbf"`
-		Issued  json.RawMessage `json:"iat"`
-	}
-	if err := json.Unmarshal(text, &times); err != nil {
-		return err
-	}
-	for _, t := range []json.RawMessage{times.Expires, times.Begins, times.Issued} {
-		if len(t) > 0 && t[0] == '"' {
-			return fmt.Errorf("time %s: is a string: must be a number", t)
-		}
-	}
-	return nil
-}
-
-// A verifier checks tokens against one key.
-type verifier struct {
-	key    any
-	parser *jwt.Parser
-}
+func (k *Key) parse() (jwt.Key, error) { return jwt.ParseKey(jwt.Algorithm(k.Method), k.Material) }
 
 // newVerifier returns nil if there is no key. Validate has checked the key.
-func newVerifier(k *Key, issuer, audience string) (*verifier, error) {
+func newVerifier(k *Key, issuer, audience string) (*jwt.Verifier, error) {
 	if k == nil {
 		return nil, nil
 	}
@@ -97,29 +32,7 @@ func newVerifier(k *Key, issuer, audience string) (*verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []jwt.ParserOption{jwt.WithValidMethods([]string{k.Method}), jwt.WithStrictDecoding()}
-	if issuer != "" {
-		options = append(options, jwt.WithIssuer(issuer))
-	}
-	if audience != "" {
-		options = append(options, jwt.WithAudience(audience))
-	}
-	return &verifier{key, jwt.NewParser(options...)}, nil
-}
-
-func (v *verifier) verify(token string) (*claims, error) {
-	var c claims
-	_, err := v.parser.ParseWithClaims(token, &c, func(*jwt.Token) (any, error) {
-		switch key := v.key.(type) {
-		case []byte, *rsa.PublicKey, *ecdsa.PublicKey:
-			return key, nil
-		}
-		return nil, errors.New("no usable key")
-	})
-	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
-	}
-	return &c, nil
+	return jwt.New(jwt.Config{Issuers: []jwt.Issuer{{Name: issuer, Audience: audience, Algorithms: []jwt.Algorithm{key.Algorithm}, Keys: jwt.Keys{key}}}}), nil
 }
 
 // cookieName is the name that the protocol gives the cookie.
@@ -187,7 +100,7 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 		}
 		return nil, refuse(http.StatusUnauthorized, "no publisher's token is accepted here")
 	}
-	c, err := h.publishers.verify(text)
+	c, err := h.publishers.Verify(r.Context(), text)
 	if err != nil {
 		return nil, refuse(http.StatusUnauthorized, "%v", err)
 	}
@@ -250,7 +163,7 @@ func (h *Hub) maySubscribe(r *http.Request) (rights []string, until time.Time, _
 		}
 		return nil, time.Time{}, h.foreign(r)
 	}
-	c, err := h.subscribers.verify(text)
+	c, err := h.subscribers.Verify(r.Context(), text)
 	if err != nil {
 		return nil, time.Time{}, refuse(http.StatusUnauthorized, "%v", err)
 	}

@@ -3,6 +3,7 @@ package hub
 import (
 	"bufio"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -41,9 +42,13 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	edPublic, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rsaPEM := publicPEM(t, &rsaKey.PublicKey)
 	hubs := map[string]*bed{}
-	for method, material := range map[string][]byte{"HS256": []byte(secret), "RS256": rsaPEM, "ES256": publicPEM(t, &ecKey.PublicKey)} {
+	for method, material := range map[string][]byte{"HS256": []byte(secret), "RS256": rsaPEM, "ES256": publicPEM(t, &ecKey.PublicKey), "EdDSA": publicPEM(t, edPublic)} {
 		hubs[method] = serving(t, func(c *Config) {
 			c.PublisherKey = &Key{Method: method, Material: material}
 			c.Issuer, c.Audience = "me", "hub"
@@ -67,6 +72,7 @@ func TestTokens(t *testing.T) {
 		{"HS256", "HS256", jwt.SigningMethodHS256, []byte(secret), good, 200},
 		{"RS256", "RS256", jwt.SigningMethodRS256, rsaKey, good, 200},
 		{"ES256", "ES256", jwt.SigningMethodES256, ecKey, good, 200},
+		{"EdDSA", "EdDSA", jwt.SigningMethodEdDSA, edKey, good, 200},
 		{"not expired", "HS256", jwt.SigningMethodHS256, []byte(secret), claims(func(c jwt.MapClaims) { c["exp"] = time.Now().Add(time.Hour).Unix() }), 200},
 		{"none", "HS256", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good, 401},
 		{"none against a public key", "RS256", jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, good, 401},

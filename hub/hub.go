@@ -56,6 +56,7 @@ import (
 	"dyno/hub/filelog"
 	"dyno/hub/journal"
 	"dyno/hub/redislog"
+	"dyno/internal/jwt"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -109,7 +110,7 @@ type Hub struct {
 	loopDone chan struct{} // closed when the loop has ended
 	loopErr  error         // the loop's error; to be read after that
 
-	publishers, subscribers *verifier // nil without a key
+	publishers, subscribers *jwt.Verifier // nil without a key
 	crossOrigin             *http.CrossOriginProtection
 	origins                 origins
 	selectors               selectors

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/strict"
 	"dyno/services/bot/reply"
-	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
 )
 

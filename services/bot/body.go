@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"dyno/internal/strict"
 	"dyno/services/bot/budget"
 	"dyno/services/bot/buffer"
 	"dyno/services/bot/reply"
-	"dyno/services/bot/strict"
 )
 
 // A body is the body of a request. Free it when nothing refers to it any more.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/internal/strict"
 	"dyno/services/bot/answer"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/openai"
@@ -17,7 +18,6 @@ import (
 	"dyno/services/bot/reply"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
-	"dyno/services/bot/strict"
 	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 )

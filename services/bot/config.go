@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/fields"
+	"dyno/internal/jwt"
 	"dyno/internal/secretfile"
 	"dyno/internal/settings"
 	"dyno/services/bot/intent"
-	"dyno/services/bot/jwt"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"

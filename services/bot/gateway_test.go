@@ -24,8 +24,8 @@ import (
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
+	"dyno/internal/jwt"
 	"dyno/internal/pipes"
-	"dyno/services/bot/jwt"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/relay"
 	"dyno/services/bot/reply"

@@ -14,7 +14,7 @@ import (
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
-	"dyno/services/bot/jwt"
+	"dyno/internal/jwt"
 )
 
 // TestIssuer: tokens of somebody else are accepted by the keys that they publish, paid

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/services/bot/jwt"
+	"dyno/internal/jwt"
 	"dyno/services/bot/upstream"
 )
 

@@ -24,7 +24,7 @@ type Config struct {
 	// end.
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"over which subscribers are disconnected at the end"`
 	// Publisher and Subscriber are files of the hub's keys.
-	Publisher  *KeyFile `yaml:"publisher_key" otherwise:"none" doc:"verifies publishers' JWTs, as METHOD:FILE: HS256 with a secret, RS256 or ES256 with a public key in PEM"`
+	Publisher  *KeyFile `yaml:"publisher_key" otherwise:"none" doc:"verifies publishers' JWTs, as METHOD:FILE: HS256 with a secret, RS256, ES256 or EdDSA with a public key in PEM"`
 	Subscriber *KeyFile `yaml:"subscriber_key" otherwise:"none" doc:"verifies subscribers' JWTs, as METHOD:FILE"`
 
 	// Config is the hub's. If only this machine can reach Listen, everybody may publish,

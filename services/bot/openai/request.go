@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strconv"
 
-	"dyno/services/bot/strict"
+	"dyno/internal/strict"
 )
 
 // An Endpoint is one of the protocol's ways to ask a model.

@@ -19,7 +19,7 @@ import (
 
 	golangjwt "github.com/golang-jwt/jwt/v5"
 
-	"dyno/services/bot/strict"
+	"dyno/internal/strict"
 )
 
 // Why tokens are refused: every error of Verify is one of these.
@@ -50,12 +50,12 @@ type Source interface {
 	Generation() uint64
 }
 
-// An Issuer is one whose tokens are accepted. All fields but Leeway are needed.
+// An Issuer is one whose tokens are accepted. Algorithms and Keys are needed.
 type Issuer struct {
-	Name       string        // the "iss" of its tokens
-	Audience   string        // must be among their "aud"
+	Name       string        // the "iss" of its tokens; "" is whatever no other issuer has
+	Audience   string        // must be among their "aud"; "" demands none
 	Algorithms []Algorithm   // that it signs with
-	Lifetime   time.Duration // from "iat" to "exp" at most
+	Lifetime   time.Duration // from "iat" to "exp" at most; with 0, tokens need neither
 	Keys       Source
 	Leeway     time.Duration // by how much its clock may differ
 }
@@ -75,6 +75,11 @@ type Claims struct {
 	// Key is the API key that the token was issued for; "" is none. It means something
 	// only in tokens of one's own.
 	Key string `json:"key,omitempty"`
+	// Mercure are the topics that the Mercure protocol lets its owner publish and subscribe to.
+	Mercure struct {
+		Publish   *[]string `json:"publish"`
+		Subscribe []string  `json:"subscribe"`
+	} `json:"mercure,omitzero"`
 }
 
 // A Verifier verifies tokens. Its methods may be called from any goroutine.
@@ -105,7 +110,11 @@ type verified struct {
 func New(c Config) *Verifier {
 	v := &Verifier{issuers: map[string]*accepted{}, remember: c.Remember, known: map[[sha256.Size]byte]verified{}}
 	for _, s := range c.Issuers {
-		v.issuers[s.Name] = &accepted{s, golangjwt.NewValidator(golangjwt.WithExpirationRequired(), golangjwt.WithIssuedAt(), golangjwt.WithLeeway(s.Leeway))}
+		options := []golangjwt.ParserOption{golangjwt.WithLeeway(s.Leeway)}
+		if s.Lifetime > 0 {
+			options = append(options, golangjwt.WithExpirationRequired(), golangjwt.WithIssuedAt())
+		}
+		v.issuers[s.Name] = &accepted{s, golangjwt.NewValidator(options...)}
 		for _, a := range s.Algorithms {
 			v.methods = append(v.methods, string(a))
 		}
@@ -134,7 +143,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		k, ok := v.known[sum]
 		v.mu.RUnlock()
 		if ok && k.generation == k.issuer.Keys.Generation() {
-			if !time.Now().Before(k.claims.ExpiresAt.Add(k.issuer.Leeway)) {
+			if k.claims.ExpiresAt != nil && !time.Now().Before(k.claims.ExpiresAt.Add(k.issuer.Leeway)) {
 				v.forget(sum)
 				return nil, fmt.Errorf("token: %w", ErrExpired)
 			}
@@ -154,7 +163,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		generation uint64
 	)
 	_, err = v.parser.ParseWithClaims(token, claims, func(*golangjwt.Token) (any, error) {
-		issuer = v.issuers[claims.Issuer]
+		if issuer = v.issuers[claims.Issuer]; issuer == nil {
+			issuer = v.issuers[""]
+		}
 		if issuer == nil {
 			return nil, ErrIssuer
 		}
@@ -180,8 +191,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 		return nil, fmt.Errorf("token: %w", reason(err))
 	}
 	switch {
-	case !slices.Contains(claims.Audience, issuer.Audience):
+	case issuer.Audience != "" && !slices.Contains(claims.Audience, issuer.Audience):
 		return nil, fmt.Errorf("token: %w", ErrAudience)
+	case issuer.Lifetime == 0:
 	case claims.IssuedAt == nil:
 		return nil, fmt.Errorf("token: %w: no iat claim", ErrMalformed)
 	case claims.ExpiresAt.Sub(claims.IssuedAt.Time) > issuer.Lifetime:
@@ -306,7 +318,7 @@ func inspect(token string) (header, error) {
 
 // claimMembers are the claims that mean something here: where an issuer lets users choose further claims, encoding/json
 // would take "Sub" for "sub".
-var claimMembers = strict.Names("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key")
+var claimMembers = strict.Names("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "key", "mercure")
 
 // checkTimes refuses moments that are strings: golang-jwt reads them, and others would read a token without an end.
 // They are numbers (RFC 7519, section 2, NumericDate).

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/MicahParks/jwkset"
+	golangjwt "github.com/golang-jwt/jwt/v5"
 )
 
 // An Algorithm signs tokens (RFC 7518, section 3.1; RFC 8037 for EdDSA).
@@ -43,6 +44,33 @@ type Key struct {
 	Material any
 }
 
+// minSecret is the length of HS256's secrets in bytes, at least (RFC 7518, section 3.2).
+const minSecret = 32
+
+// ParseKey reads a key without an ID: the secret of HS256, or otherwise a public key in PEM.
+func ParseKey(a Algorithm, material []byte) (Key, error) {
+	k := Key{Algorithm: a, Material: material}
+	var err error
+	switch a {
+	case HS256:
+		if len(material) < minSecret {
+			return k, fmt.Errorf("a secret of %d bytes: HS256 needs at least %d", len(material), minSecret)
+		}
+	case RS256:
+		k.Material, err = golangjwt.ParseRSAPublicKeyFromPEM(material)
+	case ES256:
+		k.Material, err = golangjwt.ParseECPublicKeyFromPEM(material)
+	case EdDSA:
+		k.Material, err = golangjwt.ParseEdPublicKeyFromPEM(material)
+	default:
+		return k, fmt.Errorf("method: %q: must be HS256, RS256, ES256 or EdDSA", a)
+	}
+	if err != nil {
+		return k, fmt.Errorf("want a public key of %s in PEM: %w", a, err)
+	}
+	return k, nil
+}
+
 // check refuses a published key that is too weak, too large or none at all. Its material is of its algorithm.
 func (k Key) check() error {
 	if len(k.ID) > maxID {
@@ -69,11 +97,12 @@ type Keys []Key
 const maxKeys = 64
 
 // Find returns the keys that may have signed a token: the one of this ID, if it is for
-// this algorithm. A token without an ID could be of any of the algorithm's.
+// this algorithm. A token without an ID could be of any of the algorithm's, and a key
+// without an ID could have signed any.
 func (keys Keys) Find(_ context.Context, id string, a Algorithm) Keys {
 	var found Keys
 	for _, k := range keys {
-		if k.Algorithm == a && (id == "" || k.ID == id) {
+		if k.Algorithm == a && (id == "" || k.ID == "" || k.ID == id) {
 			found = append(found, k)
 		}
 	}

@@ -442,3 +442,42 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// TestFewDemands: an issuer without name, audience and lifetime accepts tokens of anybody who has its key, with any key's ID.
+// What a token says counts nevertheless.
+func TestFewDemands(t *testing.T) {
+	for _, a := range []Algorithm{HS256, RS256, ES256, EdDSA} {
+		material := secret
+		if a != HS256 {
+			material = pemOf(t, a)
+		}
+		key, err := ParseKey(a, material)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := New(Config{Remember: 1, Issuers: []Issuer{{Algorithms: []Algorithm{a}, Keys: Keys{key}}}})
+		for name, c := range map[string]struct {
+			header, claims map[string]any
+			want           error
+		}{
+			"nothing said":   {nil, map[string]any{"sub": "u"}, nil},
+			"an ID":          {map[string]any{"kid": "any"}, map[string]any{"iss": "any", "aud": "any"}, nil},
+			"issued later":   {nil, map[string]any{"iat": time.Now().Add(time.Hour).Unix()}, nil},
+			"expired":        {nil, map[string]any{"exp": time.Now().Add(-time.Second).Unix()}, ErrExpired},
+			"not yet":        {nil, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, ErrEarly},
+			"a critical one": {map[string]any{"crit": []string{"x"}, "x": 1}, nil, ErrHeader},
+		} {
+			token := sign(t, a, private(a), c.header, c.claims)
+			for range 2 { // the second time it is remembered
+				if _, err := v.Verify(t.Context(), token); !errors.Is(err, c.want) {
+					t.Errorf("%s: %s: %v, want %v", a, name, err, c.want)
+				}
+			}
+		}
+	}
+	for a, material := range map[Algorithm][]byte{HS256: secret[1:], RS256: pemOf(t, ES256), ES256: pemOf(t, RS256), EdDSA: nil, "HS512": secret} {
+		if k, err := ParseKey(a, material); err == nil {
+			t.Errorf("%s: %+v", a, k)
+		}
+	}
+}
