@@ -6,8 +6,8 @@
 #   bench/compare-noise.sh | tee bench/compare-noise.txt
 #
 # Settings, by environment: TRIES="8%:0.3:10 0%:0.3:20 6%:0:2", each a difference, the share of a CPU that the other
-# program takes, and how often; DYNO=…/dyno; LOCK=FILE (held for each try, where others measure on the same machine);
-# EARLIER=FILE, whose tries count, so that the rest can be made later. Needs jq, python3 and two CPUs.
+# program takes, and how often; DYNO=…/dyno; ALONE=COMMAND (runs each try, where others measure on the same machine, as in
+# "flock FILE"); EARLIER=FILE, whose tries count, so that the rest can be made later. Needs jq, python3 and two CPUs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d)
@@ -47,7 +47,7 @@ touch "$dir/tries"
 for of in ${TRIES:-8%:0.3:10 0%:0.3:20 6%:0:2}; do
 	IFS=: read -r slow hog wanted <<<"$of"
 	for _ in $(seq $((wanted - $(grep -cP "^$slow\t$hog\t" "$dir/tries" || true)))); do
-		flock "${LOCK:-$dir/lock}" bash -euo pipefail -c "try $slow $hog" | tee -a "$dir/tries" >&2
+		${ALONE:-} bash -euo pipefail -c "try $slow $hog" | tee -a "$dir/tries" >&2
 	done
 done
 echo "nproc $(nproc), kernel $(uname -r)"

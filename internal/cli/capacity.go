@@ -84,6 +84,7 @@ func (a *app) findRange(ctx context.Context, q *quick.Load, e *plan.Experiment, 
 		if _, err := q.LastEnough(e, e.Capacity.From); err != nil {
 			return err
 		}
+		defer a.meanwhile(quiet, "trying whether the server answers")()
 		_, err := a.tryOut(ctx, q, e, leastWindow)
 		return err
 	}

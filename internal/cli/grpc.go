@@ -17,7 +17,9 @@ import (
 // call loads a server with calls of a method; or it shows services, if no method is named.
 func (a *app) call(ctx context.Context, q *quick.Load, args []string, out outputFlags) error {
 	where := q.Locate(args)
+	end := a.meanwhile(out.quiet, "asking "+where+" for its methods")
 	schema, err := q.FindMethod(ctx, where)
+	end()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,5 +31,35 @@ func TestPilotIsInProportion(t *testing.T) {
 		if l := &p.Variants[0].Load; l.Window != want || l.Warmup != 0 || len(p.Variants) != 2 || p.Design.QuietWait != briefQuiet || p.Design.Rounds != 1 {
 			t.Errorf("window %v: a pilot of %v after %v, %d variants, %d rounds, waits %v", window, l.Window, l.Warmup, len(p.Variants), p.Design.Rounds, p.Design.QuietWait)
 		}
+	}
+}
+
+// While dyno asks a server that does not answer, it says so.
+func TestAskingIsSaid(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for command, want := range map[string]string{
+		"grpc " + l.Addr().String():                                   "asking " + l.Addr().String() + " for its methods\n",
+		"llm http://" + l.Addr().String() + "/v1":                     "asking http://" + l.Addr().String() + "/v1 for its models\n",
+		"capacity --slo p99<1s --from 10 http://" + l.Addr().String(): "trying whether the server answers\n",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		r, w := io.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Main(ctx, strings.Fields(command), nil, io.Discard, w)
+			_ = w.Close()
+		}()
+		said := bufio.NewReader(r)
+		if got, err := said.ReadString('\n'); got != want {
+			t.Errorf("%s: %q, %v, want %q", command, got, err, want)
+		}
+		cancel()
+		_, _ = io.Copy(io.Discard, said)
+		<-done
 	}
 }

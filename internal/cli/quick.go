@@ -107,7 +107,9 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 				return a.call(cmd.Context(), &q, args, out)
 			}
 			if c.protocol == plan.LLM {
-				if err := q.ChooseModel(cmd.Context(), args[0]); err != nil {
+				end := a.meanwhile(out.quiet, "asking "+args[0]+" for its models")
+				err := q.ChooseModel(cmd.Context(), args[0])
+				if end(); err != nil {
 					return err
 				}
 			}

@@ -366,6 +366,24 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 	return live.NewRows(a.stderr), func() {}
 }
 
+// meanwhile says what dyno does before there is anything to show of a load, if it takes longer than a moment. end must be
+// called once that is done.
+func (a *app) meanwhile(quiet bool, what string) (end func()) {
+	if quiet {
+		return func() {}
+	}
+	said := make(chan struct{})
+	t := time.AfterFunc(50*time.Millisecond, func() {
+		defer close(said)
+		fmt.Fprintln(a.stderr, figure.Printable(mask.Text("", what)))
+	})
+	return func() {
+		if !t.Stop() {
+			<-said
+		}
+	}
+}
+
 // send returns the watchers that send a run elsewhere, and a function that ends them: one for dyno ui,
 // which follows a folder that is kept, and one for the receivers of live figures.
 func (a *app) send(name, dir string, keep bool, receivers []push.Config) (w live.Watchers, end func(), err error) {

@@ -179,7 +179,7 @@ func (l call) stream(c *grpc.Call) error {
 
 // describe finds the method, in .proto files, in a descriptor set, or by asking the server.
 func (l call) describe(v *plan.Variant, end http1.Endpoint) (rpc.Method, error) {
-	s, err := readSchema(v, end)
+	s, err := readSchema(context.Background(), v, end)
 	if err != nil {
 		return rpc.Method{}, fmt.Errorf("load.call: %w", err)
 	}
@@ -196,16 +196,16 @@ const askTime = 30 * time.Second
 
 // Schema reads, or asks for, the description of the services of a target that speaks gRPC. The
 // run-time variables are filled in.
-func Schema(v *plan.Variant) (*rpc.Schema, error) {
+func Schema(ctx context.Context, v *plan.Variant) (*rpc.Schema, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return nil, err
 	}
-	return readSchema(v, end)
+	return readSchema(ctx, v, end)
 }
 
-func readSchema(v *plan.Variant, end http1.Endpoint) (*rpc.Schema, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+func readSchema(ctx context.Context, v *plan.Variant, end http1.Endpoint) (*rpc.Schema, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	l := v.Load.Call
 	switch {

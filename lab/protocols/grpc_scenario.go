@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,7 +65,7 @@ func describeCalls(v *plan.Variant, end http1.Endpoint, offline bool) (p *stepCa
 	if offline && len(l.Protos) == 0 && l.Protoset == "" {
 		return p, nil
 	}
-	if p.schema, err = readSchema(v, end); err != nil {
+	if p.schema, err = readSchema(context.Background(), v, end); err != nil {
 		return nil, fmt.Errorf("load.call: %w", err)
 	}
 	return p, nil

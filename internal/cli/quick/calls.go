@@ -154,7 +154,7 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 		return nil, nil
 	}
 	asked := len(v.Load.Call.Protos) == 0 && v.Load.Call.Protoset == ""
-	schema, err := protocols.Schema(v)
+	schema, err := protocols.Schema(ctx, v)
 	if err != nil && asked {
 		return nil, notDescribed(ctx, &v.Target, err)
 	}
