@@ -36,7 +36,7 @@ var arrows = []arrow{
 	{"internal/cli/quick", []string{"internal/contentcoding", "internal/errno", "internal/cli/command", "internal/cli/planflags", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
 	{"internal/cli/serve", []string{"internal/cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
-	{"load/engine", []string{"load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine", []string{"internal/descriptors", "load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
 	{"load/engine/messages", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/wire"}, "messages are timed, whatever carries them"},
 	{"load/engine/redirects", []string{"load/engine/record", "load/wire"}, "where redirects lead does not depend on what carries the requests"},
@@ -67,8 +67,9 @@ var arrows = []arrow{
 	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"internal/errno", "lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
-	{"lab/generator", []string{"lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
-	{"lab/remote", []string{"lab/generator", "lab/observation", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
+	{"lab/exchange", nil, "two processes exchange lines, whatever these say"},
+	{"lab/generator", []string{"lab/exchange", "lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
+	{"lab/remote", []string{"lab/exchange", "lab/generator", "lab/observation", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
 	{"lab/fleet", []string{"internal/errno", "lab/fleet", "lab/generator", "lab/remote"}, "agents carry a load's parts and its target: it knows neither plans nor run folders"},
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields", "internal/secretfile"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "it compares numbers, and others exchange them"},
@@ -129,7 +130,7 @@ var arrows = []arrow{
 	{"selftest/calibrate", []string{
 		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir",
 	}, "calibration holds all that measures against servers with a known answer"},
-	{"selftest/oracle", nil, "a reference that shares code with what it checks would share its faults"},
+	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},
 	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},
 	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
@@ -184,7 +185,7 @@ var arrows = []arrow{
 	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"internal/fields", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
-	{"services/internal", []string{"internal/buildinfo", "internal/fields", "internal/hangup", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
+	{"services/internal", []string{"internal/buildinfo", "internal/descriptors", "internal/fields", "internal/hangup", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
 	{"services/internal/flood", nil, "connections are guarded, whoever serves them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
@@ -193,6 +194,7 @@ var arrows = []arrow{
 	{"internal/contentcoding", nil, "it decodes bodies, and knows none of its callers"},
 	{"internal/errno", nil, "errors have the same numbers in all packages"},
 	{"internal/textfile", nil, "it knows text, and nothing of what it says"},
+	{"internal/descriptors", nil, "room is made, whatever the descriptors are of"},
 	{"internal/filelock", nil, "a file is locked, whatever it holds"},
 	{"internal/garbage", nil, "garbage is collected by what is alive, whatever that is"},
 	{"internal/hangup", nil, "what a signal means depends on the process, whatever that does"},

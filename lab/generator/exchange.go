@@ -1,9 +1,6 @@
 package generator
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
 	"time"
 
 	"dyno/lab/plan"
@@ -72,22 +69,5 @@ type startSignal struct {
 }
 
 type publications struct{ Sources []wire.Source }
-
-// readLine reads a line of the exchange.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		line = append(line, piece...)
-		switch {
-		case err == nil:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		case len(line) > maxPartLine:
-			return nil, fmt.Errorf("a line longer than %d bytes", maxPartLine)
-		}
-	}
-}
 
 var _ engine.Barrier = (*participant)(nil)

@@ -3,7 +3,6 @@ package generator
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dyno/lab/exchange"
 	"dyno/load/engine"
 	"dyno/selftest/oracle"
 )
@@ -83,13 +83,13 @@ func TestSilence(t *testing.T) {
 func TestDynoIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, orders := io.Pipe()
-		m := &participant{output: json.NewEncoder(io.Discard), start: make(chan startSignal, 1)}
+		m := &participant{line: exchange.New(r, io.Discard, maxPartLine), start: make(chan startSignal, 1)}
 		begin := time.Now()
 		var after time.Duration
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			m.follow(bufio.NewReader(r), 15*time.Second, func() {}, sync.OnceFunc(func() {
+			m.follow(15*time.Second, func() {}, sync.OnceFunc(func() {
 				after = time.Since(begin)
 				_ = orders.Close()
 			}))

@@ -1,10 +1,8 @@
 package generator
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/lab/exchange"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -22,23 +21,15 @@ import (
 type part struct {
 	process Process
 	name    string // in errors
-	reports *bufio.Reader
-
-	mu     sync.Mutex // guards orders
-	orders *json.Encoder
+	line    *exchange.Line
 
 	// said has the part's messages, except for its intervals. It has room for all of
-	// them, and is closed after the last one; from then on its receiver may read reports.
+	// them, and is closed after the last one; from then on its receiver may read the line.
 	said    chan partReport
 	lost    error // why there were no more messages; to be read when said is closed
 	counted tally
 
-	silence time.Duration // after which it is lost; 0: never
-	watch   *time.Timer   // ends the process then; nil: silence is 0
-	silent  atomic.Bool   // it was ended so
-
 	waited bool
-	over   chan struct{} // closed when it was waited for
 	// To be read once it has joined the others.
 	workers int       // threads
 	start   time.Time // when the warm-up begins, by this process's clock
@@ -65,57 +56,21 @@ func startPart(ctx context.Context, by Carrier, plan partPlan) (*part, error) {
 		return nil, &LostError{err}
 	}
 	p := &part{
-		process: process, name: process.String(), orders: json.NewEncoder(process), said: make(chan partReport, maxSaid),
-		silence: process.Silence(), over: make(chan struct{}),
+		process: process, name: process.String(), line: exchange.New(process, process, maxPartLine), said: make(chan partReport, maxSaid),
 	}
-	p.reports = bufio.NewReader(hearer{p})
-	if p.silence > 0 {
-		p.watch = time.AfterFunc(p.silence, func() {
-			p.silent.Store(true)
-			process.Kill()
-		})
+	plan.Silence = process.Silence()
+	if plan.Silence > 0 {
+		p.line.Watch(plan.Silence, process.Kill)
 	}
 	go p.listen()
-	plan.Silence = p.silence
 	if err := p.tell(partOrder{Plan: &plan}); err != nil {
 		_ = p.kill() // it is lost already
 		return nil, err
 	}
-	if p.silence > 0 {
-		go p.beat()
+	if plan.Silence > 0 {
+		p.line.Beat(plan.Silence/beats, partOrder{})
 	}
 	return p, nil
-}
-
-// beat says again and again that dyno is there.
-func (p *part) beat() {
-	t := time.NewTicker(p.silence / beats)
-	defer t.Stop()
-	for {
-		select {
-		case <-p.over:
-			return
-		case <-t.C:
-			if p.tell(partOrder{}) != nil {
-				return // its reports end, too
-			}
-		}
-	}
-}
-
-// A hearer reads what a part says, which must not be silent for too long.
-type hearer struct{ *part }
-
-func (h hearer) Read(b []byte) (int, error) {
-	n, err := h.process.Read(b)
-	switch {
-	case h.watch == nil:
-	case err == nil:
-		h.watch.Reset(h.silence)
-	case h.silent.Load():
-		err = fmt.Errorf("it was silent for %v", h.silence)
-	}
-	return n, err
 }
 
 // gone returns the error of a part that is lost.
@@ -126,16 +81,11 @@ func (p *part) gone(err error) error {
 // letGo ends the watch over a part that is waited for.
 func (p *part) letGo() {
 	p.waited = true
-	close(p.over)
-	if p.watch != nil {
-		p.watch.Stop()
-	}
+	p.line.Close()
 }
 
 func (p *part) tell(o partOrder) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.orders.Encode(o); err != nil {
+	if err := p.line.Send(o); err != nil {
 		return p.gone(err)
 	}
 	return nil
@@ -163,11 +113,7 @@ func (p *part) listen() {
 func (p *part) next() (partReport, error) {
 	for {
 		var r partReport
-		line, err := readLine(p.reports)
-		if err == nil {
-			err = json.Unmarshal(line, &r)
-		}
-		switch {
+		switch err := p.line.Receive(&r); {
 		case err != nil:
 			return r, err
 		case r == (partReport{}):
@@ -246,7 +192,7 @@ func (p *part) result(ctx context.Context, published chan<- []wire.Source) (*rec
 	}
 	// The log is read to its end, and not to that of the reports: a connection that breaks
 	// would make it shorter, and what is left would look whole.
-	log := io.LimitedReader{R: p.reports, N: r.Log}
+	log := io.LimitedReader{R: p.line, N: r.Log}
 	_, intervals, failed := hist.ReadLog(&log)
 	if failed == nil && log.N > 0 {
 		failed = io.ErrUnexpectedEOF

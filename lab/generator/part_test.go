@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"dyno/lab/exchange"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -89,11 +89,11 @@ func TestParts(t *testing.T) {
 
 // Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
-	p := &part{said: make(chan partReport, maxSaid), reports: bufio.NewReader(strings.NewReader(`{"party":{}}
+	p := &part{said: make(chan partReport, maxSaid), line: exchange.New(strings.NewReader(`{"party":{}}
 {"interval":{"Measured":{"OK":1,"Timeouts":2,"ByKind":[0,0,0,0,0,2]},"Status":{"200":1},"Delivered":3,"Connections":4}}
 {"interval":{"Measured":{"OK":10},"Status":{"200":10},"Delivered":30,"Connections":5}}
 {"published":{}}
-`))}
+`), nil, maxPartLine)}
 	p.listen()
 	if r, err := p.hear(); err != nil || r.Party == nil {
 		t.Fatalf("%+v, %v", r, err)

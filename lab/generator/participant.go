@@ -1,20 +1,18 @@
 package generator
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
+	"dyno/lab/exchange"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -29,28 +27,23 @@ func runPart(args []string, stdin io.Reader, stdout io.Writer, watch func(*plan.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	m := &participant{watch: watch, output: json.NewEncoder(stdout), start: make(chan startSignal, 1), published: make(chan publications, 1)}
-	orders := bufio.NewReader(stdin)
+	m := &participant{watch: watch, line: exchange.New(stdin, stdout, maxPartLine), start: make(chan startSignal, 1), published: make(chan publications, 1)}
 	var plan partOrder
-	var line []byte
 	limits, err := limitsOf(args)
 	if err == nil {
-		line, err = readLine(orders)
-	}
-	if err == nil {
-		err = json.Unmarshal(line, &plan)
+		err = m.line.Receive(&plan)
 	}
 	if err == nil && (plan.Plan == nil || plan.Plan.Variant == nil) {
 		err = errors.New("no plan")
 	}
 	if err == nil {
-		go m.follow(orders, plan.Plan.Silence, cancel, func() { os.Exit(1) })
-		err = m.carry(ctx, plan.Plan, limits, stdout)
+		go m.follow(plan.Plan.Silence, cancel, func() { os.Exit(1) })
+		err = m.carry(ctx, plan.Plan, limits)
 	}
 	if err != nil {
 		var r partReport
 		r.fail(err)
-		_ = m.say(r) // if this fails, nobody is left to read it
+		_ = m.line.Send(r) // if this fails, nobody is left to read it
 		return 1
 	}
 	return 0
@@ -61,39 +54,23 @@ type participant struct {
 	watch   func(*plan.Variant) Watch // nil: nothing is observed
 	threads []int                     // the part's own, once it has joined
 
-	mu     sync.Mutex // guards output
-	output *json.Encoder
+	line *exchange.Line
 
 	start     chan startSignal  // one
 	published chan publications // one
 }
 
-func (m *participant) say(r partReport) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.output.Encode(r)
-}
-
 // follow reads orders until they end, which means that dyno is dead. If none comes in time, dyno cannot
 // be reached, and may measure with others: this part must not send any longer. Then it exits, too.
-func (m *participant) follow(orders *bufio.Reader, silence time.Duration, cancel, exit func()) {
-	heard := func() {}
+func (m *participant) follow(silence time.Duration, cancel, exit func()) {
+	defer m.line.Close()
 	if silence > 0 {
-		lost := time.AfterFunc(silence, exit)
-		defer lost.Stop()
-		heard = func() { lost.Reset(silence) }
-		ended := make(chan struct{})
-		defer close(ended)
-		go m.beat(silence/beats, ended)
+		m.line.Watch(silence, exit)
+		m.line.Beat(silence/beats, partReport{})
 	}
 	for {
 		var o partOrder
-		line, err := readLine(orders)
-		if err == nil {
-			err = json.Unmarshal(line, &o)
-		}
-		heard()
-		switch {
+		switch err := m.line.Receive(&o); {
 		case err != nil:
 			exit()
 			return
@@ -107,21 +84,7 @@ func (m *participant) follow(orders *bufio.Reader, silence time.Duration, cancel
 	}
 }
 
-// beat says again and again that this part is there, until the orders have ended.
-func (m *participant) beat(period time.Duration, ended <-chan struct{}) {
-	t := time.NewTicker(period)
-	defer t.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-t.C:
-			_ = m.say(partReport{}) // if this fails, the orders end, too
-		}
-	}
-}
-
-func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits, stdout io.Writer) (err error) {
+func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits) (err error) {
 	if limits != nil {
 		var release func()
 		ctx, release = limits.Bound(ctx)
@@ -148,7 +111,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i record.Interval) {
 		i.Latency = [record.Tags]*hist.Histogram{}
-		_ = m.say(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
+		_ = m.line.Send(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
 	}
 	var watch Watch
 	if plan.Observe && m.watch != nil {
@@ -189,13 +152,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits,
 		r.Observed = watch.Stop(len(m.threads))
 	}
 	r.fail(err)
-	m.mu.Lock()
-	defer m.mu.Unlock() // the log follows its result at once
-	if err := m.output.Encode(r); err != nil {
-		return err
-	}
-	_, err = log.WriteTo(stdout)
-	return err
+	return m.line.Send(r, log.Bytes()...)
 }
 
 // fail reports an error, unless it is nil, or the part has a result and tried no connection: then
@@ -224,7 +181,7 @@ func rampOf(c engine.Config) time.Duration {
 // Join reports this part's share and waits for the start.
 func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
 	m.threads = self.Threads
-	if err := m.say(partReport{Party: &self}); err != nil {
+	if err := m.line.Send(partReport{Party: &self}); err != nil {
 		return all, start, err
 	}
 	select {
@@ -237,7 +194,7 @@ func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.P
 
 // WaitPublished reports what this part has published and waits for what all have published.
 func (m *participant) WaitPublished(ctx context.Context, published []wire.Source) ([]wire.Source, error) {
-	if err := m.say(partReport{Published: &publications{published}}); err != nil {
+	if err := m.line.Send(partReport{Published: &publications{published}}); err != nil {
 		return nil, err
 	}
 	select {

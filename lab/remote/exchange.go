@@ -9,7 +9,6 @@
 package remote
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -172,21 +171,4 @@ func monotonicAt(t time.Time) int64 { return generator.Monotonic() + int64(time.
 // timeAt returns when CLOCK_MONOTONIC had a value.
 func timeAt(monotonic int64) time.Time {
 	return time.Now().Add(time.Duration(monotonic - generator.Monotonic()))
-}
-
-// readLine reads a line of the exchange into a value.
-func readLine(r *bufio.Reader, into any) error {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		line = append(line, piece...)
-		switch {
-		case err == nil:
-			return json.Unmarshal(line, into)
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		case len(line) > maxLine:
-			return fmt.Errorf("a line longer than %d bytes", maxLine)
-		}
-	}
 }

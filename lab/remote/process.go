@@ -1,10 +1,8 @@
 package remote
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/lab/exchange"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 	"dyno/observe"
@@ -46,6 +45,7 @@ type Channel interface {
 type Process struct {
 	machine string
 	channel Channel
+	line    *exchange.Line
 	done    chan struct{} // closed when the process has ended, or is lost
 	ended   chan struct{} // closed when there are no more reports
 
@@ -53,9 +53,6 @@ type Process struct {
 	number  int         // of the last order; guarded by asking
 	late    int         // of an order that was not answered in time; 0: none; guarded by asking
 	answers chan report // at most two: a late one and the one that is waited for
-
-	sending sync.Mutex    // guards orders
-	orders  *json.Encoder // asking may be locked before sending, and not after it
 
 	mu       sync.Mutex // guards the fields below
 	output   io.Writer  // what the process writes goes there; nil: nowhere
@@ -73,11 +70,12 @@ func Open(ctx context.Context, m Machine) (*Process, error) {
 		return nil, &generator.LostError{Err: err}
 	}
 	p := &Process{
-		machine: m.String(), channel: c, orders: json.NewEncoder(c),
+		machine: m.String(), channel: c, line: exchange.New(c, c, maxLine),
 		done: make(chan struct{}), ended: make(chan struct{}), answers: make(chan report, 2),
 	}
+	p.line.Watch(c.Silence(), c.Kill)
+	p.line.Beat(min(Silence, c.Silence())/beats, order{}) // which the agent's side answers
 	go p.listen()
-	go p.beat()
 	return p, nil
 }
 
@@ -86,41 +84,15 @@ func (p *Process) lost(err error) error {
 	return &generator.LostError{Err: fmt.Errorf("%s: the connection ended: %w", p.machine, err)}
 }
 
-// beat says again and again that dyno is there, which the agent's side answers.
-func (p *Process) beat() {
-	t := time.NewTicker(min(Silence, p.channel.Silence()) / beats)
-	defer t.Stop()
-	for {
-		select {
-		case <-p.ended:
-			return
-		case <-t.C:
-			if p.send(order{}) != nil {
-				return // the reports end, too
-			}
-		}
-	}
-}
-
-func (p *Process) send(o order) error {
-	p.sending.Lock()
-	defer p.sending.Unlock()
-	return p.orders.Encode(o)
-}
-
 // listen reads reports until they end, or there are none for too long.
 func (p *Process) listen() {
 	defer close(p.ended)
-	silence := p.channel.Silence()
-	silent := time.AfterFunc(silence, p.channel.Kill)
+	defer p.line.Close()
 	var err error
-	for reports := bufio.NewReader(p.channel); err == nil; {
+	for err == nil {
 		var r report
-		if err = readLine(reports, &r); err != nil {
-			break
-		}
-		silent.Reset(silence)
-		switch {
+		switch err = p.line.Receive(&r); {
+		case err != nil:
 		case r.Output != nil:
 			if err = p.write(r.Output); err != nil {
 				p.end(fmt.Errorf("%s: output lost: %w", p.machine, err))
@@ -134,9 +106,6 @@ func (p *Process) listen() {
 				err = errors.New("an answer that nobody has asked for")
 			}
 		}
-	}
-	if !silent.Stop() {
-		err = fmt.Errorf("it was silent for %v", silence)
 	}
 	p.end(p.lost(err))
 	p.channel.Kill()
@@ -184,7 +153,7 @@ func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report
 	}
 	p.number++
 	o.Number = p.number
-	if err := p.send(o); err != nil {
+	if err := p.line.Send(o); err != nil {
 		return report{}, cmp.Or(p.Err(), p.lost(err))
 	}
 	for {

@@ -23,6 +23,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/freeport"
 	"dyno/internal/roles"
+	"dyno/lab/exchange"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 	"dyno/observe"
@@ -440,7 +441,7 @@ func TestObserveControlGroup(t *testing.T) {
 
 // A reading of an agent that does not answer is not known, and holds nothing up for long.
 func TestSilentAgent(t *testing.T) {
-	p := &Process{machine: "agent a", orders: json.NewEncoder(new(bytes.Buffer)), ended: make(chan struct{}), done: make(chan struct{}), answers: make(chan report, 2)}
+	p := &Process{machine: "agent a", line: exchange.New(nil, io.Discard, maxLine), ended: make(chan struct{}), done: make(chan struct{}), answers: make(chan report, 2)}
 	ask := func() (report, error) { return p.ask(t.Context(), time.Millisecond, order{Read: true}) }
 	for range 2 { // the second time, it does not even ask
 		if _, err := ask(); err == nil {

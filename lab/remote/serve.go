@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,14 +10,13 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"dyno/host/child"
 	"dyno/host/target"
 	"dyno/internal/texts"
+	"dyno/lab/exchange"
 	"dyno/lab/generator"
 	"dyno/lab/observation"
 )
@@ -45,7 +43,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 	// Ctrl-C in a terminal reaches every process, but dyno decides when to stop. Signals are caught and dropped rather
 	// than ignored, because the target would inherit that they are ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM)
-	h := &host{output: json.NewEncoder(stdout)}
+	h := &host{line: exchange.New(stdin, stdout, maxLine)}
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &h.limits) != nil {
 		return 1
 	}
@@ -56,14 +54,14 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 	go func() {
 		defer close(orders)
 		defer cancel() // also what is being started
-		silent := time.AfterFunc(h.limits.Silence, cancel)
-		defer silent.Stop()
-		for r := bufio.NewReader(stdin); ; {
+		h.line.Watch(h.limits.Silence, cancel)
+		defer h.line.Close()
+		for {
 			var o order
-			if readLine(r, &o) != nil {
+			if h.line.Receive(&o) != nil {
 				return
 			}
-			if silent.Reset(h.limits.Silence); o == (order{}) {
+			if o == (order{}) {
 				h.say(report{})
 				continue
 			}
@@ -98,17 +96,11 @@ type host struct {
 	process *target.Process // nil until one is started
 	stopped atomic.Bool     // by an order, or at the end
 	seen    *observation.Observed
-
-	mu     sync.Mutex // guards output
-	output *json.Encoder
+	line    *exchange.Line
 }
 
 // say sends a report. If this fails, nobody is left to read it: the orders end, and so does this process.
-func (h *host) say(r report) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_ = h.output.Encode(r)
-}
+func (h *host) say(r report) { _ = h.line.Send(r) }
 
 // Write reports what the process writes.
 func (h *host) Write(b []byte) (int, error) {

@@ -68,6 +68,7 @@ import (
 	"syscall"
 	"time"
 
+	"dyno/internal/descriptors"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
@@ -153,6 +154,10 @@ func (e *engine) unreachable() error {
 	return u
 }
 
+// spareDescriptors are those that the process needs in addition to its connections, with room: observers, files, and
+// connections that are closed while others are opened.
+const spareDescriptors = 1024
+
 // Run carries out one measurement: it connects, warms up, measures and drains.
 // It returns a result whenever load was sent, even together with an error. When ctx
 // ends, the window ends with it and the result says that it was interrupted. Run
@@ -166,8 +171,8 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
-	if err := thread.EnlargeDescriptorTable(c.carried()); err != nil {
-		return nil, err
+	if err := descriptors.Enlarge(c.carried() + spareDescriptors); err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
 	e := newEngine(c)
 	e.to = to

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/internal/descriptors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -150,7 +152,7 @@ func listen(config Config) (_ *Server, err error) {
 			err = fmt.Errorf("oracle: listen on %s: %w", s.config.Addr, err)
 		}
 	}()
-	if err = enlargeDescriptorTable(); err != nil {
+	if err = descriptors.Enlarge(descriptors.Many); err != nil {
 		return nil, err
 	}
 	s.buf = make([]byte, maxHead)

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"dyno/internal/descriptors"
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
 )
@@ -103,7 +104,7 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := enlargeDescriptorTable(); err != nil {
+	if err := descriptors.Enlarge(descriptors.Many); err != nil {
 		return nil, err
 	}
 	if cfg.Logger == nil {
