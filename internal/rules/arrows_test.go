@@ -128,7 +128,7 @@ var arrows = []arrow{
 	{"hub", []string{"internal/filelock", "hub", "internal/jwt", "internal/loop", "internal/fields"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/calibrate", []string{
-		"selftest", "lab", "load", "host", "observe", "judge", "results/rundir",
+		"selftest", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},
 	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},

@@ -9,53 +9,52 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"dyno/report/layout"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
 
-// A table is what Text and Markdown both write.
+// A table is a part of the result.
 type table struct {
-	title  string
-	intro  []string
-	head   []string
-	rows   [][]string
+	title string
+	intro []string
+	layout.Table
 	footer []string
+}
+
+// document sets the result out: its tables, and what there is to know.
+func (r *Result) document() (d layout.Document) {
+	for _, t := range r.tables() {
+		d.Section(t.title)
+		for _, line := range t.intro {
+			d.Line("%s", line)
+		}
+		t.Left = append(t.Left, len(t.Head)-1) // the outcomes
+		d.Table(t.Table)
+		for _, line := range t.footer {
+			d.Line("%s", line)
+		}
+	}
+	if len(r.Notes) > 0 {
+		d.Section("What was not possible, and what to know")
+		for _, n := range r.Notes {
+			d.Line("%s", n)
+		}
+	}
+	return d
 }
 
 // Text writes the result for a terminal.
 func Text(w io.Writer, r *Result) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", machine(r))
-	for _, t := range r.tables() {
-		fmt.Fprintf(&b, "\n%s\n", t.title)
-		for _, line := range t.intro {
-			fmt.Fprintf(&b, "  %s\n", line)
-		}
-		var aligned strings.Builder
-		tw := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
-		for _, row := range append([][]string{t.head}, t.rows...) {
-			fmt.Fprintf(tw, "  %s\n", strings.Join(row, "\t"))
-		}
-		if err := tw.Flush(); err != nil {
-			return err
-		}
-		for line := range strings.Lines(aligned.String()) {
-			b.WriteString(strings.TrimRight(line, " \n") + "\n")
-		}
-		for _, line := range t.footer {
-			fmt.Fprintf(&b, "  %s\n", line)
-		}
+	b.WriteString(machine(r) + "\n")
+	for _, part := range r.document().Parts {
+		b.WriteString("\n")
+		part.WriteText(&b)
 	}
-	if len(r.Notes) > 0 {
-		b.WriteString("\nnotes\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(&b, "  %s\n", n)
-		}
-	}
-	fmt.Fprintf(&b, "\n%s\n", summary(r))
+	b.WriteString("\n" + summary(r) + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -71,39 +70,8 @@ func Markdown(w io.Writer, r *Result, folder string) error {
 	fmt.Fprintf(&b, "- measured: %s, in %v, by dyno %s, %s: `%s`\n", r.Started.UTC().Format(time.DateOnly),
 		r.Finished.Sub(r.Started).Round(time.Second), r.Config.Version, r.Environment.GoVersion, strings.Join(r.Config.Command, " "))
 	fmt.Fprintf(&b, "\n%s\n", summary(r))
-	for _, t := range r.tables() {
-		fmt.Fprintf(&b, "\n## %s\n\n", t.title)
-		for _, line := range t.intro {
-			fmt.Fprintf(&b, "%s\n", line)
-		}
-		if len(t.intro) > 0 {
-			b.WriteString("\n")
-		}
-		marks := make([]string, len(t.head))
-		for i := range marks {
-			marks[i] = "---"
-		}
-		for _, row := range append([][]string{t.head, marks}, t.rows...) {
-			cells := make([]string, len(t.head))
-			for i := range cells {
-				if i < len(row) {
-					cells[i] = strings.ReplaceAll(row[i], "|", `\|`)
-				}
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
-		}
-		if len(t.footer) > 0 {
-			b.WriteString("\n")
-		}
-		for _, line := range t.footer {
-			fmt.Fprintf(&b, "- %s\n", line)
-		}
-	}
-	if len(r.Notes) > 0 {
-		b.WriteString("\n## What was not possible, and what to know\n\n")
-		for _, n := range r.Notes {
-			fmt.Fprintf(&b, "- %s\n", n)
-		}
+	for _, part := range r.document().Parts {
+		part.WriteMarkdown(&b, 2)
 	}
 	if len(r.Files) > 0 {
 		b.WriteString("\n## Raw data\n\n")
@@ -148,16 +116,15 @@ func (r *Result) tables() []table {
 	var list []table
 	for _, t := range []table{
 		readingTable("Servers with a known answer", []string{
-			"The kernel's clock is that of its own time stamps on the packets, the referee. The server's leaves out",
-			"the way there and back and both wake-ups, and is not judged. Stalls are of the generator's CPU: what it",
-			"then reads late ends when it arrived.",
+			"The kernel's clock is that of its own time stamps on the packets, the referee. The server's leaves out the way there and back and both wake-ups, and is not judged.",
+			"Stalls are of the generator's CPU: what it then reads late ends when it arrived.",
 		}, r.Oracles),
 		r.noiseTable(),
 		r.comparisonTable(),
 		r.flagTable(),
 		r.explainTable(),
 	} {
-		if len(t.rows) > 0 {
+		if len(t.Rows) > 0 {
 			list = append(list, t)
 		}
 	}
@@ -165,7 +132,7 @@ func (r *Result) tables() []table {
 }
 
 func readingTable(title string, intro []string, readings []Reading) table {
-	t := table{title: title, intro: intro, head: []string{"of", "quantity", "expected", "measured", "deviation", "limit", ""}}
+	t := table{title: title, intro: intro, Table: layout.Table{Head: []string{"of", "quantity", "expected", "measured", "deviation", "limit", ""}, Left: []int{1}}}
 	last := ""
 	for i := range readings {
 		r := &readings[i]
@@ -186,7 +153,7 @@ func readingTable(title string, intro []string, readings []Reading) table {
 				row[5] = "± " + quantity(*r.Limit, r.Unit)
 			}
 		}
-		t.rows = append(t.rows, row)
+		t.Add(row...)
 		if line := r.Oracle + ": " + r.Note; r.Note != "" && !slices.Contains(t.footer, line) {
 			t.footer = append(t.footer, line)
 		}
@@ -208,10 +175,10 @@ func (r *Result) comparisonTable() table {
 			"Detectable: the median of what the runs declare they find in four of five; where declared: it was no more than what is planted.",
 			"Spread: standard deviation of a round's log ratio. Bias: mean log ratio less that of the truth. Both without rounds that one of the two lost. Width: the median of high/low − 1.",
 		},
-		head: []string{
+		Table: layout.Table{Head: []string{
 			"planted", "true ratio", "runs", "found", "truth covered", "wrong sign",
 			"detectable", "found where declared", "spread", "bias", "width", "seconds a run", "",
-		},
+		}},
 	}
 	if len(c.Noises) > 0 {
 		t.intro = append(t.intro, fmt.Sprintf("With noise, a kind for each run in turn: %s; stalls of %v to %v at real-time priority, %s times a second on each CPU, or %s busy.",
@@ -219,11 +186,11 @@ func (r *Result) comparisonTable() table {
 	}
 	for _, tally := range r.Tallies() {
 		name := tally.name()
-		t.rows = append(t.rows, []string{
+		t.Add(
 			name, strconv.FormatFloat(oracle.SlowRatio(tally.Slow), 'f', 4, 64), strconv.Itoa(tally.Found.Of),
 			hits(tally.Found), hits(tally.Covered), hits(tally.WrongSign), percent(tally.Detectable), hits(tally.FoundDeclared),
 			percent(tally.Spread), percent(tally.Bias), percent(tally.Width), count(tally.Took), worst(tally.judged()),
-		})
+		)
 		for _, j := range tally.judged() {
 			t.footer = append(t.footer, fmt.Sprintf("%s, %s: want %s to %s: %s", name, j.name, percent(j.low), percent(j.high), j.outcome))
 		}
@@ -278,22 +245,21 @@ func (r *Result) flagTable() table {
 	t := table{
 		title: "Generators in trouble",
 		intro: []string{
-			"Runs of one trial, in brackets the 95 % interval of the chance, in percent. Flagged: a flag is beyond its limit, or throughput, p50 or p99 is",
-			"not said to be as it is. Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %. The target, which",
-			"did nothing wrong, may be blamed in 5 %.",
+			"Runs of one trial, in brackets the 95 % interval of the chance, in percent. Flagged: a flag is beyond its limit, or throughput, p50 or p99 is not said to be as it is.",
+			"Of starved generators 95 % must be flagged; of healthy ones each figure may be not identified in 5 %. The target, which did nothing wrong, may be blamed in 5 %.",
 		},
-		head: []string{"generator", "loop", "runs", "flagged", "target blamed", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""},
+		Table: layout.Table{Head: []string{"generator, loop", "runs", "flagged", "target blamed", "throughput not identified", "p50 not identified", "p99 not identified", "beyond their limits", ""}},
 	}
 	for _, f := range r.FlagShares() {
 		var kinds []string
 		for _, kind := range slices.Sorted(maps.Keys(f.Kinds)) {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, f.Kinds[kind]))
 		}
-		row := []string{f.Trouble, f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged), hits(f.Blamed)}
+		row := []string{f.Trouble + ", " + f.Loop, strconv.Itoa(f.Flagged.Of), hits(f.Flagged), hits(f.Blamed)}
 		for _, figure := range troubledFigures() {
 			row = append(row, hits(f.Unidentified[figure]))
 		}
-		t.rows = append(t.rows, append(row, strings.Join(kinds, ", "), string(f.Outcome())))
+		t.Add(append(row, strings.Join(kinds, ", "), string(f.Outcome()))...)
 	}
 	return t
 }
@@ -302,13 +268,13 @@ func (r *Result) noiseTable() table {
 	t := table{
 		title: "With noise",
 		intro: []string{
-			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time", r.Config.NoiseWindow),
-			fmt.Sprintf("priority for %v to %v, %s times a second, or kept %s busy at ordinary priority. The truth is that of the calmest undisturbed runs, which", shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
-			"offer the same arrivals. Right: what is said to be ok lies within the tolerance (throughput 5 %, p50 max(50 µs, 10 %), p99 max(100 µs, 10 %),",
-			"CPU time per request 5 %, or what those calm runs differ by) of it, and bounds hold it with the same slack; that must be so in 95 of",
-			"100. Width: the median of high/low − 1. Off: the farthest that the truth was beyond what was printed.",
+			fmt.Sprintf("Single trials of %v, of which each figure is said to be as it is (ok), bounded, or not identified, while CPUs are stalled at real-time priority for %v to %v, %s times a second, or kept %s busy at ordinary priority.",
+				r.Config.NoiseWindow, shortestStall, longestStall, rates(r.Config.NoiseRates), percent(busyShare)),
+			"The truth is that of the calmest undisturbed runs, which offer the same arrivals.",
+			"Right: what is said to be ok lies within the tolerance (throughput 5 %, p50 max(50 µs, 10 %), p99 max(100 µs, 10 %), CPU time per request 5 %, or what those calm runs differ by) of it, and bounds hold it with the same slack; that must be so in 95 of 100.",
+			"Width: the median of high/low − 1. Off: the farthest that the truth was beyond what was printed.",
 		},
-		head: []string{"figure", "noise", "runs", "ok", "bounded", "relative only", "not identified", "right", "right of ok", "right of bounded", "width", "off", ""},
+		Table: layout.Table{Head: []string{"figure, noise", "runs", "ok", "bounded", "relative only", "not identified", "right", "right of ok", "right of bounded", "width", "off", ""}},
 	}
 	for _, s := range r.NoiseShares() {
 		name, runs := s.Noise, 0
@@ -318,11 +284,11 @@ func (r *Result) noiseTable() table {
 		for _, n := range s.States {
 			runs += n
 		}
-		t.rows = append(t.rows, []string{
-			s.Figure, name, strconv.Itoa(runs),
+		t.Add(
+			s.Figure+", "+name, strconv.Itoa(runs),
 			strconv.Itoa(s.States[rundir.StateOK]), strconv.Itoa(s.States[rundir.StateBounded]), strconv.Itoa(s.States[rundir.StateRelative]), strconv.Itoa(s.States[rundir.StateNotIdentified]),
 			hits(s.Holds), hits(s.Of[rundir.StateOK]), hits(s.Of[rundir.StateBounded]), percent(s.Width), percent(s.Off), string(s.Outcome()),
-		})
+		)
 	}
 	truly := truths(r.Noisy)
 	for _, s := range knownServers(0) {
@@ -363,10 +329,10 @@ func (r *Result) explainTable() table {
 			fmt.Sprintf("Of %d rounds with profiled trials of %v: a server against itself, and against one in which a planted function takes %s of the CPU time.", r.Config.Rounds, r.Config.ProfileWindow, percent(r.Config.Hot)),
 			"Both should come out in 95 of 100.",
 		},
-		head: []string{"", "runs", "as it must be", ""},
+		Table: layout.Table{Head: []string{"", "runs", "as it must be", ""}},
 	}
 	for _, j := range r.explanations() {
-		t.rows = append(t.rows, []string{j.name, strconv.Itoa(j.share.Of), hits(j.share), string(j.outcome)})
+		t.Add(j.name, strconv.Itoa(j.share.Of), hits(j.share), string(j.outcome))
 	}
 	return t
 }
