@@ -2,7 +2,8 @@
 # Which figures of plain quick loads bear a mark, and how far they are from what other load generators print: ten
 # servers, each loaded by dyno, wrk and whichever others are installed, in turns. First on the machine as it is, then
 # next to a program that takes a fifth of a CPU. Where another tool's latency differs by more than a tenth, dyno's own
-# screens are searched for the reason.
+# screens are searched for the reason. "Its rate" means that the other tool sent fewer requests, so that each connection took
+# longer; "its pause" that it does not count the time between an answer and its next request, which c/X has.
 #
 #   bench/marks.sh | tee bench/marks.txt
 #
@@ -145,9 +146,8 @@ for line in open(kept + "/figures"):
     load, name, subject, *values = line.split()
     figures[load, name, subject].append([float(v) for v in values])
 loads, names, subjects = ([*dict.fromkeys(k[i] for k in figures)] for i in (0, 1, 2))
-others = [s for s in subjects if s != "dyno"]
 for load in loads:
-    marked = shown = quiet = screens = alike = explained = 0
+    marked = shown = quiet = screens = alike = explained = slower = 0
     unexplained = []
     print("\n" + ("idle" if load == "0" else f"next to a program that takes {load} % of a CPU"))
     print(f"{'server':8} {'':>4} " + "".join(f"{s:>10}" for s in subjects) + "   dyno's marks; where others differ, and what dyno's screen says of it")
@@ -178,16 +178,19 @@ for load in loads:
                 if abs(of / x - 1) <= 0.1 or s == "hey" and abs(of - x) <= 0.1:  # hey prints tenths of a millisecond
                     alike += 1
                     continue
-                why = "until read" if 2 * says["until read"] > count and x > of else "coordinated omission" if s == "wrk" and x > of and 2 * says["coordinated omission"] > count else ""
-                explained += why != ""
+                mine, its = (1e3 * connections / middle(of, 0) for of in ("dyno", s))
+                why = "its rate" if x > of and its > 1.1 * mine else "its pause" if x < of and x < 0.95 * its else "until read" if 2 * says["until read"] > count and x > of else "coordinated omission" if s == "wrk" and x > of and 2 * says["coordinated omission"] > count else ""
+                explained += why in ("until read", "coordinated omission")
+                slower += why in ("its rate", "its pause")
                 notes.append(f"{s}: {why or '?'}")
                 if not why:
                     unexplained.append(f"{name} {what} {s}")
             print(f"{name if i == 0 else '':8} {what:>4} " + "".join(f"{x:>10.4g}" for x in row) + ("   " + ", ".join(notes) if notes else ""))
-    where = "idle" if load == "0" else f"{load} %"
-    print(f"result: unmarked.{load} {quiet} of {screens} loads without a mark, {where}")
-    print(f"result: marked.{load} {marked} of {shown} figures marked, {where}")
-    print(f"result: alike.{load} {alike} of {alike + explained + len(unexplained)} latencies within a tenth of another tool's, {explained} more with the reason on the screen; others: {', '.join(unexplained) or 'none'}")
+    print(f"result: unmarked.{load} {quiet} of {screens} loads without a mark")
+    print(f"result: marked.{load} {marked} of {shown} figures with one")
+    if compared := alike + explained + slower + len(unexplained):
+        print(f"result: alike.{load} {alike} of {compared} latencies within a tenth")
+        print(f"  {explained} more have the reason on the screen, {slower} are due to the other tool's rate or pauses; others: {', '.join(unexplained) or 'none'}")
     for s in subjects:
         runs = figures[load, "delay", s]
         for i, what in ((0, "requests_per_second"), (1, "p50_ms"), (3, "p99_ms")) if runs else ():

@@ -394,9 +394,12 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 // lateRead is by how much longer, as a share, a time until the read is that says something of its own.
 const lateRead = 0.1
 
-// untilRead is the service time as load generators without the kernel's time stamps see it, where that is another: answers
-// waited until dyno read them.
+// untilRead is a closed loop's latency as load generators without the kernel's time stamps see it, where that is another:
+// answers waited until dyno read them.
 func (p *page) untilRead(v *rundir.Variant) []string {
+	if p.Run.Plan.Variant(v.Name).Latency() != rundir.TagService {
+		return nil
+	}
 	read := v.Times(rundir.TagServiceRead)
 	for _, s := range p.shown(v, rundir.TagService) {
 		arrived, until := s.Of(v.Times(rundir.TagService)), s.Of(read)

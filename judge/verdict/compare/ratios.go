@@ -36,7 +36,7 @@ func (s Comparer) RatioValidity(p Pair, m dataset.Metric) rundir.Validity {
 	v := rundir.Validity{Figure: m.Name, Variant: p.Variant, Base: p.Base, State: rundir.StateOK}
 	bad := func(why *rundir.Message, causes ...string) rundir.Validity {
 		v.State, v.Causes = rundir.StateNotIdentified, causes
-		validity.Explain(&v, why)
+		v.Why = why
 		return v
 	}
 	if why := s.duetFault(p, m); why != nil {

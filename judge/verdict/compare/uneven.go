@@ -1,9 +1,7 @@
 package compare
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
@@ -71,7 +69,6 @@ func (s Comparer) unequal(p Pair, measure func(*disturbance.Disturbance) float64
 	case stat.AllEqual(differences): // there is no spread to test it by
 		return differences[0]
 	}
-	slices.SortFunc(differences, cmp.Compare[float64])
 	m, err := stat.PairedMean(differences, 1-unlikeLevel)
 	if err != nil || m.P > unlikeLevel {
 		return 0
@@ -129,7 +126,7 @@ func (s Comparer) unevenValidity(v rundir.Validity, p Pair, m dataset.Metric, wh
 	if len(e.logs) > 1 && added <= allowed {
 		return v
 	}
-	validity.Explain(&v, why)
+	v.Why = why
 	v.State, v.Causes = rundir.StateBounded, causes
 	r := wide.ratio()
 	if v.Low, v.High = r.Low, r.High; v.Low == nil || v.High == nil {

@@ -50,9 +50,9 @@ type Disturbance struct {
 // A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that was delayed with it.
 type delay struct{ time, share float64 }
 
-// Noticeable is the delay, in seconds, that is assumed to affect a latency.
-func Noticeable(latency float64) float64 {
-	return max(leastDelay.Seconds(), noticeableShare*latency)
+// Noticeable is the delay, in seconds, that is assumed to affect a latency that is known no better than to a resolution.
+func Noticeable(resolution, latency float64) float64 {
+	return max(resolution, noticeableShare*latency)
 }
 
 // A detector looks for what disturbed a trial.
@@ -80,7 +80,7 @@ func Find(of recording.Recording) *Disturbance {
 		}
 	}
 	d.lose(s, stood)
-	d.Moved, _ = d.Delayed(Noticeable(d.inside))
+	d.Moved, _ = d.Delayed(Noticeable(leastDelay.Seconds(), d.inside))
 	return d
 }
 

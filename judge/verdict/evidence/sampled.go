@@ -28,7 +28,8 @@ func (s Sampled) Value(variant, metric string) (expr.Quantity, error) {
 	if err != nil {
 		f.Estimate = x.Measured()
 	}
-	f.Low, f.High, _ = s.Widened(variant, m, x.Range(dataset.Doubt))
+	b := s.Widened(variant, m, x.Range(dataset.Doubt))
+	f.Low, f.High = b.Low, b.High
 	if f.Bounded = true; f.Low <= 0 { // which is no bound of a time
 		f.Low = math.Inf(-1)
 	}
@@ -44,7 +45,7 @@ func (s Sampled) Doubtful(figures []expr.Ref) *rundir.Message {
 	for _, at := range figures {
 		m, _ := dataset.Lookup(at.Metric)
 		if x := s.SampleOf(at.Variant, m); x != nil && at.Base == "" {
-			if _, _, why := s.Widened(at.Variant, m, dataset.Range{Low: x.Measured(), High: x.Measured(), UpToLow: m.Quantile.Q}); why != nil {
+			if why := s.Widened(at.Variant, m, dataset.Range{Low: x.Measured(), High: x.Measured(), UpToLow: m.Quantile.Q}).Why; why != nil {
 				return new(s.SayUnidentified(at, &rundir.Validity{Why: why}))
 			}
 		}

@@ -18,7 +18,6 @@ import (
 	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/evidence"
 	"dyno/judge/verdict/expr"
-	"dyno/judge/verdict/validity"
 	"dyno/results/rundir"
 )
 
@@ -414,7 +413,7 @@ func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity)
 			case slices.ContainsFunc(v.Causes, checks.LimitsGenerator):
 				why = new(texts.New("why.generator"))
 			}
-			validity.Explain(&v, why)
+			v.Why = why
 		}
 		if v.Why == nil {
 			continue

@@ -3,37 +3,42 @@ package validity
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/dataset"
 	"dyno/judge/verdict/disturbance"
-	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
 
-// A Bounds is the range of a figure's true value. An infinite end is open.
+// A Bounds is the range of a figure's true value. An infinite end is open. Why says why it is not the figure alone.
 type Bounds struct {
 	Low, High float64
-	why       *rundir.Message
+	Why       *rundir.Message
 	causes    []string
 }
 
 // exact is a figure that nothing disturbed.
 func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 
-// Bounds returns the range of a variant's true figure.
+// Bounds returns the range of a variant's true figure. The longest time is a fact of the run.
 func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
-	f, trials := s.Whole[variant], s.InOrder(variant)
-	estimate := *f.Intervals[m.Name].Estimate
-	if kinds := Biasing(trials, checks.BiasAll); len(kinds) > 0 {
-		return Bounds{math.Inf(-1), math.Inf(1), WhyBiased(trials, kinds[0]), kinds}
-	}
-	switch tag := LatencyTag(m); {
-	case tag != "":
-		return s.latencyBounds(variant, m, tag).withClocks(s.ClockError(variant, m))
+	estimate := *s.Whole[variant].Intervals[m.Name].Estimate
+	trials := s.InOrder(variant)
+	switch kinds := Biasing(trials, checks.BiasAll); {
+	case len(kinds) > 0:
+		return open(WhyBiased(trials, kinds[0]), kinds...)
+	case m.Quantile != nil:
+		return s.Widened(variant, m, dataset.Range{Low: estimate, High: estimate, UpToLow: m.Quantile.Q})
+	case LatencyTag(m) != "":
+		b := exact(estimate)
+		if d := s.delayed(variant, m, estimate); d.share > 0 && !m.IsMaximum() {
+			b = Bounds{min(leastMean(d.all, d.share), estimate), estimate, d.why(), d.causes}
+		}
+		return b.withClocks(s.ClockError(variant, m))
 	case m.IsThroughput():
 		b := s.throughputBounds(variant, estimate)
 		if m.Kind() == rundir.MetricGoodput {
@@ -46,44 +51,28 @@ func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	return exact(estimate)
 }
 
-// latencyBounds bounds a latency. Disturbances make responses late, so the recorded figure is the upper end.
-func (s Assessor) latencyBounds(variant string, m dataset.Metric, tag string) Bounds {
-	estimate := *s.Whole[variant].Intervals[m.Name].Estimate
-	d := s.delayed(variant, m, tag, estimate)
-	if d.share == 0 {
-		return exact(estimate)
-	}
-	var low float64
-	switch {
-	case m.Quantile != nil:
-		low = d.quantile(m.Quantile.Q - d.share)
-	case m.IsMaximum():
-		low = d.quantile(1 - max(d.share, 1/float64(d.all.Count())))
-	default:
-		low = d.leastMean()
-	}
-	return Bounds{min(low, estimate), estimate, d.why(), d.causes}
+// open is what is known of a figure that something disturbed in an unknown way.
+func open(why *rundir.Message, causes ...string) Bounds {
+	return Bounds{math.Inf(-1), math.Inf(1), why, causes}
 }
 
 // Widened lowers the low end of a quantile's range by what disturbances may have done to the
 // requests there, and says what that is.
-func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) (low, high float64, why *rundir.Message) {
+func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) Bounds {
 	if kinds := Biasing(s.InOrder(variant), checks.BiasAll); len(kinds) > 0 {
-		return math.Inf(-1), math.Inf(1), WhyBiased(s.InOrder(variant), kinds[0])
-	}
-	tag := LatencyTag(m)
-	switch {
-	case s.Plan.Duet != nil:
-		return math.Inf(-1), math.Inf(1), new(texts.New("why.duet"))
-	case tag == "":
-		return r.Low, r.High, nil
+		return open(WhyBiased(s.InOrder(variant), kinds[0]), kinds...)
 	}
 	b := Bounds{Low: r.Low, High: r.High}
-	if d := s.delayed(variant, m, tag, r.Low); d.share > 0 && r.Low > 0 {
-		b.Low, b.why = min(r.Low, d.quantile(r.UpToLow-d.share)), d.why()
+	switch {
+	case LatencyTag(m) == "":
+		return b
+	case s.Plan.Duet != nil:
+		return open(new(texts.New("why.duet")))
 	}
-	b = b.withClocks(s.ClockError(variant, m))
-	return b.Low, b.High, b.why
+	if d := s.delayed(variant, m, r.Low); d.share > 0 && r.Low > 0 {
+		b.Low, b.Why, b.causes = min(r.Low, leastQuantile(d.all, r.UpToLow, d.share)), d.why(), d.causes
+	}
+	return b.withClocks(s.ClockError(variant, m))
 }
 
 // A delayed is the share of a variant's values of a clock that may have been delayed. Which they are is not known: they
@@ -96,7 +85,8 @@ type delayed struct {
 
 // delayed finds the share of the values that may have been delayed by so much that a latency notices it. Of a step
 // nobody knows which were: they count as if they had all been this step's.
-func (s Assessor) delayed(variant string, m dataset.Metric, tag string, latency float64) (d delayed) {
+func (s Assessor) delayed(variant string, m dataset.Metric, latency float64) (d delayed) {
+	tag := LatencyTag(m)
 	d.all = s.Whole[variant].Histograms[tag]
 	if m.Step != "" {
 		d.all = s.Whole[variant].Histograms[rundir.StepTag(tag, m.Step)]
@@ -104,43 +94,24 @@ func (s Assessor) delayed(variant string, m dataset.Metric, tag string, latency 
 	if d.all == nil || d.all.Count() == 0 {
 		return d
 	}
-	moved, causes := s.moved(variant, tag, latency)
-	d.share, d.causes = min(moved/float64(d.all.Count()), 1), causes
+	by := map[string]float64{}
+	for _, t := range s.InOrder(variant) {
+		if h := t.Histograms[tag]; t.Disturbance != nil && h != nil {
+			share, kinds := t.Disturbance.Delayed(disturbance.Noticeable(resolution(m), latency))
+			share *= float64(h.Count()) / float64(d.all.Count())
+			d.share += share
+			for i, kind := range kinds {
+				by[kind] += share / float64(i+1)
+			}
+		}
+	}
+	d.share, d.causes = min(d.share, 1), checks.MostFirst(by)
 	return d
 }
 
 // why says what disturbed the values.
 func (d *delayed) why() *rundir.Message {
 	return new(texts.New("why.disturbed", "share", units.Percent(d.share)))
-}
-
-// quantile is a quantile of all values, in seconds: the smallest for q below 0.
-func (d *delayed) quantile(q float64) float64 {
-	return recording.Seconds(float64(d.all.Quantile(max(q, 0))))
-}
-
-// leastMean is the mean of the values if those that were delayed were the largest, and as small as the smallest.
-func (d *delayed) leastMean() (mean float64) {
-	const parts = 200
-	for i := range parts {
-		mean += (1 - d.share) * d.quantile((1-d.share)*float64(i)/parts) / parts // the lower end of each part
-	}
-	return mean + d.share*d.quantile(0)
-}
-
-// moved is how many values of a clock may have been delayed by so much that a latency notices it.
-func (s Assessor) moved(variant, tag string, latency float64) (n float64, causes []string) {
-	by := map[string]float64{}
-	for _, t := range s.InOrder(variant) {
-		if h := t.Histograms[tag]; t.Disturbance != nil && h != nil {
-			share, kinds := t.Disturbance.Delayed(disturbance.Noticeable(latency))
-			n += share * float64(h.Count())
-			for i, kind := range kinds {
-				by[kind] += share / float64(i+1)
-			}
-		}
-	}
-	return n, checks.MostFirst(by)
 }
 
 // ClockError is by how much a figure of a variant may be wrong, either way, because the clocks of several machines
@@ -164,10 +135,10 @@ func (b Bounds) withClocks(seconds float64) Bounds {
 	}
 	b.Low, b.High = max(0, b.Low-seconds), b.High+seconds
 	why := []rundir.Message{WhyClocks(seconds)}
-	if b.why != nil {
-		why = append(why, *b.why)
+	if b.Why != nil {
+		why = append(why, *b.Why)
 	}
-	b.why, b.causes = texts.Joint(why), append([]string{rundir.CauseAgentClocks}, b.causes...)
+	b.Why, b.causes = texts.Joint(why), append([]string{rundir.CauseAgentClocks}, b.causes...)
 	return b
 }
 
@@ -207,28 +178,23 @@ func (s Assessor) throughputBounds(variant string, estimate float64) Bounds {
 	if sum == 0 {
 		return exact(estimate)
 	}
-	return Bounds{estimate, estimate * math.Exp(sum/float64(len(trials))), new(texts.New("why.lost", "share", units.Percent(most))), checks.MostFirst(causes)}
+	return Bounds{estimate, mostThroughput(estimate, -math.Expm1(-sum/float64(len(trials)))), new(texts.New("why.lost", "share", units.Percent(most))), checks.MostFirst(causes)}
 }
 
-// goodputBounds widens the bounds that hold for a goodput as a throughput. A disturbance
-// only lengthens times: it may have moved good answers beyond the goal, and moved none within it.
-// For a step, all answers that it may have moved count as this step's.
+// goodputBounds widens the bounds that hold for a goodput as a throughput: a disturbance may have moved good answers beyond
+// the goal, and moved none within it. For a step, all answers that it may have moved count as this step's.
 func (s Assessor) goodputBounds(b Bounds, variant string, m dataset.Metric, estimate float64) Bounds {
-	f := s.Whole[variant]
-	answers, throughput := f.Tokens, f.Throughput.Estimate
-	if m.Step != "" {
-		answers = nil
-		if i := slices.IndexFunc(f.Steps, func(of rundir.ScenarioStep) bool { return of.Name == m.Step }); i >= 0 {
-			answers, throughput = f.Steps[i].Tokens, f.Steps[i].Throughput
-		}
+	other := func(metric string) (dataset.Metric, *float64) {
+		of, _ := dataset.Lookup(strings.Replace(m.Name, rundir.MetricGoodput, metric, 1))
+		return of, of.Get(s.Whole[variant])
 	}
-	if answers == nil || throughput == nil || answers.FirstToken.P50 == nil {
+	_, all := other(rundir.MetricThroughput)
+	first, latency := other(rundir.TagFirstToken + ".p50")
+	if all == nil || latency == nil {
 		return b
 	}
-	if moved, causes := s.moved(variant, rundir.TagFirstToken, *answers.FirstToken.P50); moved > 0 {
-		share := min(moved/float64(answers.FirstToken.Count), 1)
-		b.High = max(b.High, min(estimate+share**throughput, max(estimate, *throughput)))
-		b.why, b.causes = new(texts.New("why.disturbed", "share", units.Percent(share))), causes
+	if d := s.delayed(variant, first, *latency); d.share > 0 {
+		b.High, b.Why, b.causes = max(b.High, mostGoodput(estimate, *all, d.share)), d.why(), d.causes
 	}
 	return b
 }
@@ -249,12 +215,13 @@ func (s Assessor) cpuBounds(variant string, estimate float64) Bounds {
 	}
 	b := exact(estimate)
 	if foreign > 0 {
-		b.Low /= 1 + refill*foreign
-		b.why, b.causes = new(texts.New("why.shared")), append(b.causes, checks.FlagForeignCPU)
+		b.Why, b.causes = new(texts.New("why.shared")), append(b.causes, checks.FlagForeignCPU)
 	}
+	inBusy := 0.0 // share of the account that may have been stolen
 	if busy > 0 && stolen > 0 {
-		b.Low *= max(0, 1-stolen/busy)
-		b.why, b.causes = new(texts.New("why.stolen", "share", units.Percent(stolen/busy))), append(b.causes, checks.FlagSteal)
+		inBusy = stolen / busy
+		b.Why, b.causes = new(texts.New("why.stolen", "share", units.Percent(inBusy))), append(b.causes, checks.FlagSteal)
 	}
+	b.Low = leastCPU(estimate, inBusy, foreign)
 	return b
 }

@@ -28,22 +28,21 @@ const (
 	WithinMargin = 0.25
 )
 
-// refill is how much longer a target's own work takes, as a share of the time that
-// others used on its CPUs: it finds caches and branch predictors filled by them.
-// Next to a neighbour that used 30 %, it took up to 10 % longer.
-const refill = 0.33
-
-// tolerated is by how much disturbances may move a figure that is printed as it is. The longest
-// time is a fact of the run, and no estimate.
+// tolerated is by how much disturbances may move a figure that is printed as it is.
 func tolerated(figure string, estimate float64) float64 {
-	m, _ := dataset.Lookup(figure)
-	switch _, isLatency := rundir.ClockOf(figure); {
-	case m.IsMaximum():
-		return math.Inf(1)
-	case isLatency:
-		return WithinLatency * math.Abs(estimate)
+	if _, isLatency := rundir.ClockOf(figure); isLatency {
+		m, _ := dataset.Lookup(figure)
+		return max(resolution(m), WithinLatency*math.Abs(estimate))
 	}
 	return WithinFigure * math.Abs(estimate)
+}
+
+// resolution is what a latency is known to at best, in seconds: also on an idle machine threads wake so late.
+func resolution(m dataset.Metric) float64 {
+	if m.Quantile != nil && m.Quantile.Q > 0.5 {
+		return 100e-6
+	}
+	return 50e-6
 }
 
 // An Assessor says how far the figures of a dataset can be relied on.
@@ -62,11 +61,6 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 		return new(texts.New(own))
 	}
 	return new(texts.New("why.beyond_limit", "check", kind))
-}
-
-// Explain says why a figure is not as it is printed.
-func Explain(v *rundir.Validity, why *rundir.Message) {
-	v.Why = why
 }
 
 // OfVariant says what may be said of a variant's figures.
@@ -103,10 +97,9 @@ func (s Assessor) validity(variant string, m dataset.Metric) rundir.Validity {
 		return v
 	}
 	if s.Plan.Duet != nil && m.Kind() != rundir.MetricErrorRatio { // a failure remains one, whatever the neighbour does
-		return state(v, e, Bounds{math.Inf(-1), math.Inf(1), new(texts.New("why.duet")), nil})
+		return state(v, e, open(new(texts.New("why.duet"))))
 	}
-	b := s.Bounds(variant, m)
-	return state(v, e, b)
+	return state(v, e, s.Bounds(variant, m))
 }
 
 // state decides what may be said of an estimate with its bounds.
@@ -124,7 +117,7 @@ func state(v rundir.Validity, e rundir.Estimate, b Bounds) rundir.Validity {
 	}
 	if v.Low == nil || v.High == nil {
 		v.State = rundir.StateNotIdentified
-		Explain(&v, b.why)
+		v.Why = b.Why
 		return v
 	}
 	allowed := tolerated(v.Figure, estimate)
@@ -139,7 +132,7 @@ func state(v rundir.Validity, e rundir.Estimate, b Bounds) rundir.Validity {
 		return v
 	}
 	v.State = rundir.StateBounded
-	Explain(&v, b.why)
+	v.Why = b.Why
 	return v
 }
 
