@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -149,17 +150,9 @@ func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 
 // keyed returns the number after a label that begins a line.
 func keyed(b []byte, label string) (uint64, bool) {
-	for len(b) > 0 {
-		line := b
-		b = nil
-		for i, c := range line {
-			if c == '\n' {
-				line, b = line[:i], line[i+1:]
-				break
-			}
-		}
-		if len(line) > len(label) && string(line[:len(label)]) == label && line[len(label)] == ' ' {
-			n, _, ok := number(line[len(label):])
+	for line := range bytes.Lines(b) {
+		if rest, found := bytes.CutPrefix(line, []byte(label)); found && len(rest) > 0 && rest[0] == ' ' {
+			n, _, ok := number(rest)
 			return n, ok
 		}
 	}

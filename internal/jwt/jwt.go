@@ -38,8 +38,8 @@ var (
 
 // Bounds of a token.
 const (
-	maxToken  = 8 << 10 // bytes
-	maxHeader = 1 << 10 // bytes, encoded
+	maxToken  = 32 << 10 // bytes: a hub's may name many topics
+	maxHeader = 1 << 10  // bytes, encoded
 )
 
 // A Source has an issuer's keys. Keys is one that never changes, Remote one that does.

@@ -274,7 +274,7 @@ func TestAttacks(t *testing.T) {
 		"oversized":                {hs(nil, map[string]any{"x": strings.Repeat("x", maxToken)}), ErrMalformed},
 		"oversized header":         {hs(map[string]any{"x": strings.Repeat("x", maxHeader)}, nil), ErrMalformed},
 		"a million dots":           {strings.Repeat(".", 1<<20), ErrMalformed},
-		"8 KiB of dots":            {strings.Repeat(".", maxToken), ErrMalformed},
+		"many dots":                {strings.Repeat(".", maxToken), ErrMalformed},
 		"deep":                     {signText(t, HS256, secret, segment(`{"alg":"HS256"}`)+"."+segment(strings.Repeat(`[`, 5000))), ErrMalformed},
 		"deep header":              {raw(`{"alg":"HS256","x":` + strings.Repeat("[", 700) + "}"), ErrMalformed},
 		"expired":                  {hs(nil, map[string]any{"iat": now.Add(-time.Hour).Unix(), "exp": now.Add(-time.Second).Unix()}), ErrExpired},

@@ -1289,9 +1289,6 @@ func (s *ScenarioStep) Failed() (n int64) {
 // of the whole window, in one interval.
 func StepTag(clock, step string) string { return clock + "/" + step }
 
-// IsStepTag tells whether a tag is that of a step's times.
-func IsStepTag(tag string) bool { return strings.Contains(tag, "/") }
-
 // StepMetric is the name of a metric of one step's requests, such as
 // response.p99{step=login}.
 func StepMetric(metric, step string) string { return metric + "{step=" + step + "}" }
