@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 dyno=${DYNO:-dyno} port=27400 url=http://127.0.0.1:27400/
 scratch=$(mktemp -d) server=
+chmod 755 "$scratch" # nginx's workers read there
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$scratch"' EXIT
 
 start() { # COMMAND…: a server on the port
@@ -14,14 +15,15 @@ start() { # COMMAND…: a server on the port
 	for _ in $(seq 100); do (: </dev/tcp/127.0.0.1/$port) 2>/dev/null && return; sleep 0.05; done
 	cat "$scratch/log"; exit 1
 }
-nginx() { # LIMIT: one worker on CPU 0
+nginx() { # DIRECTIVES of the only location: one worker on CPU 0
+	echo ok >"$scratch/index.html"
 	cat >"$scratch/nginx.conf" <<-END
 		worker_processes 1; worker_cpu_affinity 1; daemon off; pid $scratch/pid; error_log $scratch/error;
 		events { worker_connections 10000; }
 		http { access_log off; limit_req_zone \$server_name zone=z:1m rate=500r/s;
-		server { listen 127.0.0.1:$port backlog=65535; keepalive_requests 1000000000; location / { ${1:-} return 200 ok; } } }
+		server { listen 127.0.0.1:$port backlog=65535; keepalive_requests 1000000000; root $scratch; location / { $1 } } }
 	END
-	start "$(PATH=$PATH:/usr/sbin command -v nginx)" -p "$scratch" -c "$scratch/nginx.conf"
+	start "$(PATH=$PATH:/usr/sbin type -P nginx)" -p "$scratch" -c "$scratch/nginx.conf"
 }
 saturated() { wrk -t1 -c50 -d3s $url | awk '/Requests.sec/ { printf "%.0f", $2 }'; }
 row() { # TRUTH WANT FLAG…: searches the server that was started; WANT is what must limit the search
@@ -53,7 +55,7 @@ for which in "${@:-${all[@]}}"; do
 	pauses) name='1 ms each, 100 ms pause a second' && start node capacity.js pauses $port && slo='p75 < 100ms' row 900 '' ;;
 	closes) name='5 workers of 5 ms, no keep-alive' && start node capacity.js closes $port && row 1000 '' ;;
 	streams) name='HTTP/2, 4 streams of 20 ms; -c 2' && start node capacity.js streams $port && row 400 limit.connections --http2 -c 2 --streams 16 ;;
-	nginx) name='nginx on CPU 0' && nginx && row "$(saturated)" limit.cpu ;;
+	nginx) name='nginx on CPU 0' && nginx 'return 200 ok;' && row "$(saturated)" limit.cpu ;;
 	limited) name='nginx, limit_req 500/s' && nginx 'limit_req zone=z burst=20 nodelay;' && row 500 '' ;;
 	esac
 done

@@ -27,7 +27,8 @@
 // A load generator has limits of its own. A bad trial that used all of its connections says
 // nothing about the server by itself: the rate is tried again with more of them. If the server
 // answers no faster with more, or as fast with fewer, it is the limit. If no more connections
-// can be had, the rate is bad, and the search says that the generator was the limit.
+// can be had, the rate is bad, and the search says that the generator was the limit. A server that answers on some of its
+// connections only is tried with as many.
 //
 // One search is one observation. How sure its result is, only several of them
 // tell.
@@ -62,6 +63,8 @@ type Goal struct {
 	// Connections and MostConnections are with how many a search begins, and how many it may have;
 	// 0: nobody counts them.
 	Connections, MostConnections int
+	serves                       bool // the server answers on no more than MostConnections
+	few                          bool // MostConnections were the limit at some rate: the server is not at any
 }
 
 // Validate reports all faults, joined.
@@ -106,6 +109,9 @@ type Trial struct {
 	Waited      bool
 	Connections int
 	Reached     float64
+	// Served is how many of the Connections the server answered on, of a trial that is bad because it answered on some
+	// only; 0: it is not.
+	Served int
 }
 
 // A State describes the progress of a search. Rates are in requests per second.
@@ -139,6 +145,16 @@ type State struct {
 func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
 		return State{}, fmt.Errorf("capacity: %w", err)
+	}
+	served := 0
+	for _, t := range done {
+		served = max(served, t.Served)
+	}
+	if served > 0 {
+		g.MostConnections, g.serves = min(g.MostConnections, served), true
+	}
+	for _, trials := range byRate(done) {
+		g.few = g.few || slices.ContainsFunc(trials, func(t Trial) bool { return t.Waited && !t.Disturbed && g.causeOf(t, trials) == generator })
 	}
 	rates := g.classify(done)
 	s := bracket(rates, func(f found) class { return f.leaning })
@@ -322,14 +338,23 @@ const (
 	generator
 )
 
-// noGain is by how much twice the connections may raise the rate of responses of a server that is at its limit.
-const noGain = 1.1
+// With more connections, a server that is at its limit gives at most noGain times the responses, and no more than this
+// power of what the connections grew by. Trials differ enough if one has leastMore times the connections of the other.
+const (
+	noGain    = 1.1
+	gainPower = 0.18
+	leastMore = 1.25
+)
 
 // causeOf tells what made a bad trial bad, by all trials of its rate.
 func (g Goal) causeOf(t Trial, trials []Trial) cause {
 	switch {
 	case t.Own:
 		return generator
+	case t.Served > 0 && t.Connections > g.MostConnections:
+		return unknown // it is tried with as many
+	case g.serves && t.Connections >= g.MostConnections:
+		return server
 	case !t.Waited:
 		return server
 	}
@@ -342,15 +367,16 @@ func (g Goal) causeOf(t Trial, trials []Trial) cause {
 		if o.Connections < t.Connections {
 			fewer, more = o, t
 		}
-		if more.Connections < 2*fewer.Connections {
+		times := float64(more.Connections) / float64(fewer.Connections)
+		if times < leastMore {
 			continue
 		}
 		compared = compared || more.Connections == t.Connections
-		if (o.Waited || o.Connections < t.Connections) && more.Reached <= noGain*fewer.Reached {
+		if (o.Waited || o.Connections < t.Connections) && more.Reached <= min(noGain, math.Pow(times, gainPower))*fewer.Reached {
 			return server
 		}
 	}
-	if t.Connections >= g.MostConnections && (compared || t.Connections < 2) {
+	if t.Connections >= g.MostConnections && (compared || g.few || t.Connections < 2) {
 		return generator
 	}
 	return unknown
@@ -360,13 +386,13 @@ func (g Goal) causeOf(t Trial, trials []Trial) cause {
 const growth = 4
 
 // connections returns with how many a rate is to be tried: by Little's law, those that were too few at one rate are too
-// few in proportion at others. With the most that there may be, half of them show whether the server or they are
+// few in proportion at others. With the most that there may be, a part of them shows whether the server or they are
 // the limit.
 func (g Goal) connections(rate float64, done []Trial) int {
 	if g.MostConnections == 0 {
 		return 0
 	}
-	need := float64(g.Connections)
+	need := float64(min(g.Connections, g.MostConnections))
 	for at, trials := range byRate(done) {
 		for _, t := range trials {
 			cause := g.causeOf(t, trials)
@@ -374,7 +400,7 @@ func (g Goal) connections(rate float64, done []Trial) int {
 				continue
 			}
 			if at == rate && cause == unknown && t.Connections >= g.MostConnections {
-				return t.Connections / 2
+				return max(1, int(float64(t.Connections)/leastMore))
 			}
 			need = max(need, growth*float64(t.Connections)*rate/at)
 		}

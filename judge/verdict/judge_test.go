@@ -1214,6 +1214,10 @@ func TestJudgeProbe(t *testing.T) {
 			"response.p99 of a is not known: not observed, or too few values"},
 		"waited for a connection":       {func(s *dataset.Trial) { allUsed(s, 0.009) }, "response.p99 < 10ms"},
 		"too slow with all connections": {func(s *dataset.Trial) { allUsed(s, 0.0105) }, "response.p99 < 10ms"},
+		"answered on some connections": {func(s *dataset.Trial) {
+			s.Connections.Served = 20
+			s.AllFlags = []rundir.Flag{{Kind: checks.FlagConnections, Breaks: true}}
+		}, checks.FlagConnections},
 		"hung": {func(s *dataset.Trial) {
 			allUsed(s, 0.009)
 			s.AllFlags = []rundir.Flag{{Kind: checks.FlagStalled, Breaks: true}}
@@ -1228,7 +1232,7 @@ func TestJudgeProbe(t *testing.T) {
 			s.Trial = &trial
 			c.change(s)
 			p := search.JudgeProbe(plan, s)
-			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed || p.Result.Waited != (name == "waited for a connection") {
+			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed || p.Result.Waited != (name == "waited for a connection") || (p.Result.Served == 20) != (name == "answered on some connections") {
 				t.Errorf("%+v: %q, want %q", p.Result, p.Why, c.want)
 			}
 		})

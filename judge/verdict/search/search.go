@@ -175,6 +175,9 @@ func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 	if s.WindowSeconds > 0 {
 		p.Result.Reached = float64(s.Counts.CompletedInWindow) / s.WindowSeconds
 	}
+	if slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Kind == checks.FlagConnections && f.Breaks }) {
+		p.Result.Served = int(c.Served)
+	}
 	allUsed := plan.Variant(s.Variant).MostConnections > 0 && c.Peak >= c.Requested
 	if !p.Result.Good && !p.Result.Disturbed && allUsed && (kind == "" || kind == checks.FlagDrops) {
 		p.Result.Waited = !p.slowService(plan)
