@@ -169,7 +169,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 		}
 		of.Fence = fences[of.Info.Name]
 		of.Locate = a.locate(of.Info.Name)
-		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors})
+		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors, Connections: of.Info.Connections})
 	}
 	if a.choice.wanted() {
 		a.chosen, a.hosts = load, hosts

@@ -22,6 +22,7 @@ type Agent struct {
 	Name        string
 	Address     string
 	Descriptors int // that a process there may have
+	Connections int // that the machine's owner allows a part of a load; 0: nobody knows
 }
 
 // A Carrier is one that can be lost.

@@ -34,7 +34,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 	for i := range e.Variants {
 		if e.Capacity != nil {
 			v := &run.Plan.Variants[i]
-			v.MostConnections, v.ConnectionsLimit = r.mostConnections(&e.Variants[i].Load, e.Variants[i].Target.Address)
+			v.MostConnections, v.ConnectionsLimit = r.mostConnections(&e.Variants[i].Load, e.Variants[i].Target.Address, observe.ReadEnvironment().Limits)
 			v.Connections = min(v.Connections, v.MostConnections)
 		}
 	}

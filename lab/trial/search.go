@@ -66,7 +66,7 @@ const mostTried = 1 << 16
 const portsShare = 0.8
 
 // mostConnections returns how many connections the probes of a load may have, and why no more.
-func (r *runner) mostConnections(l *plan.Load, address string) (most int, why *rundir.Message) {
+func (r *runner) mostConnections(l *plan.Load, address string, here observe.Limits) (most int, why *rundir.Message) {
 	atMost := func(n int, limit string) {
 		if why == nil || n < most {
 			most, why = max(1, n), new(texts.New(limit, "n", strconv.Itoa(max(1, n))))
@@ -83,16 +83,19 @@ func (r *runner) mostConnections(l *plan.Load, address string) (most int, why *r
 	}
 	for _, a := range r.agents {
 		atMost(generator.Room(a.Descriptors)*machines-subscribers, "limit.descriptors")
+		if a.Connections > 0 {
+			atMost(a.Connections*machines-subscribers, "limit.owner")
+		}
 	}
 	if len(r.agents) == 0 {
-		if limit, err := generator.DescriptorLimit(); err == nil {
-			atMost(generator.Room(int(min(limit, mostTried*2)))-subscribers, "limit.descriptors") //nolint:gosec // bounded
+		if here.Descriptors > 0 {
+			atMost(generator.Room(int(min(here.Descriptors, mostTried*2)))-subscribers, "limit.descriptors") //nolint:gosec // bounded
 		}
 		if r.options.Limits != nil {
 			atMost(r.options.Limits.Loads.Connections-subscribers, "limit.owner")
 		}
 	}
-	if here := observe.ReadEnvironment().Limits; here.EphemeralHigh > 0 && !strings.HasPrefix(address, "unix:") {
+	if here.EphemeralHigh > 0 && !strings.HasPrefix(address, "unix:") {
 		atMost(int(portsShare*float64(machines*(here.EphemeralHigh-here.EphemeralLow+1)))-subscribers, "limit.ports")
 	}
 	return most, why

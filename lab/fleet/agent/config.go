@@ -168,6 +168,7 @@ type Info struct {
 	Version     string            `json:"version"`
 	CPUs        int               `json:"cpus"`
 	Descriptors int               `json:"descriptors"`       // that a process may have
+	Connections int               `json:"connections"`       // that its owner allows a load, or a part of one
 	Parts       int               `json:"parts"`             // that it carries now
 	Refuses     string            `json:"refuses,omitempty"` // why it takes no parts of who asks
 }
@@ -188,6 +189,7 @@ func (c *Config) info(cpus int, m *identity.Member) (Info, error) {
 	return Info{
 		Name: cmp.Or(c.Name, name), Labels: c.Labels, Version: c.Version, CPUs: cpus,
 		Descriptors: int(min(limit, maxDescriptors)), //nolint:gosec // bounded
+		Connections: c.MaxConnections,
 	}, nil
 }
 

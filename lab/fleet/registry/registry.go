@@ -53,6 +53,7 @@ const (
 	versionKey  = "version"
 	cpusKey     = "cpus"
 	openKey     = "descriptors"
+	mostKey     = "connections"
 	observesKey = "observes"
 )
 
@@ -278,15 +279,12 @@ func instanceID(name, session string) string { return name + ":" + session }
 // agentOf reads an instance.
 func agentOf(name string, i *resource.Instance) (Agent, error) {
 	a := Agent{Info: agent.Info{Name: name, Version: i.Metadata[versionKey]}, Address: addressOf(i), Observes: i.Metadata[observesKey]}
-	var cpus, open error
-	a.CPUs, cpus = strconv.Atoi(i.Metadata[cpusKey])
-	a.Descriptors, open = strconv.Atoi(i.Metadata[openKey])
-	err := errors.Join(cpus, open)
-	if err == nil && (a.CPUs < 0 || a.Descriptors < 0) {
-		err = fmt.Errorf("%d CPUs, %d descriptors", a.CPUs, a.Descriptors)
-	}
-	if err != nil {
-		return a, fmt.Errorf("%s: %w", i.Ref(), err)
+	for key, n := range map[string]*int{cpusKey: &a.CPUs, openKey: &a.Descriptors, mostKey: &a.Connections} {
+		number, err := strconv.ParseUint(i.Metadata[key], 10, 31)
+		if err != nil {
+			return a, fmt.Errorf("%s: %s: %w", i.Ref(), key, err)
+		}
+		*n = int(number) //nolint:gosec // has 31 bits
 	}
 	for key, value := range i.Metadata {
 		if label, ok := strings.CutPrefix(key, labelPrefix); ok {
@@ -353,7 +351,7 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	m := &Membership{registry: r, name: info.Name, session: rand.Text(), address: address, apply: apply}
 	i := resource.Instance{
 		Namespace: r.namespace, Service: agents, ID: instanceID(info.Name, m.session), Address: host, Port: port, TTL: lease.Seconds(),
-		Metadata: map[string]string{versionKey: info.Version, cpusKey: strconv.Itoa(info.CPUs), openKey: strconv.Itoa(info.Descriptors), observesKey: observes},
+		Metadata: map[string]string{versionKey: info.Version, cpusKey: strconv.Itoa(info.CPUs), openKey: strconv.Itoa(info.Descriptors), mostKey: strconv.Itoa(info.Connections), observesKey: observes},
 	}
 	for label, value := range info.Labels {
 		i.Metadata[labelPrefix+label] = value
