@@ -316,6 +316,32 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 	}
 }
 
+// Requests that waited for a connection of dyno's say little about the target: its throughput is at least what was
+// measured, response times and failures are at most that, and the times from the write on are as they are.
+func TestTooFewConnections(t *testing.T) {
+	for _, n := range []int{12, 4000} {
+		b := openBench(1, "v")
+		b.run.Plan.Base, b.run.Plan.Metric = "", ""
+		b.run.Plan.Thresholds = []string{"response.p90 < 1us", "errors.ratio < 1%", "service.p90 < 1us", "response.p90 < 1s"}
+		x := b.measure(1, "v", 1000)
+		b.record(slices.Repeat([]time.Duration{time.Millisecond}, n)...)
+		x.Connections.Requested, x.Connections.Unqueued, x.Service.Mean = 1, 0.002, new(0.002)
+		x.Counts.Dropped, x.Counts.Sent, x.Counts.OK = 3000, x.Counts.Sent-3000, x.Counts.OK-3000
+		run := b.judge(t)
+		if run.Valid || len(Breaking(run)) != 0 {
+			t.Errorf("valid %v, %+v", run.Valid, Breaking(run))
+		}
+		if v := figureOfRun(t, run, "throughput", "v", ""); v.Low == nil || v.High != nil || v.Why.Kind != "found.few_connections" {
+			t.Errorf("%+v", v)
+		}
+		for i, want := range []string{rundir.Undecided, rundir.Undecided, rundir.Broken, rundir.Kept} {
+			if got := run.Thresholds[i]; got.Outcome != want && (n > 12 || i < 2) {
+				t.Errorf("%d responses, %s: %s, want %s", n, got.Text, got.Outcome, want)
+			}
+		}
+	}
+}
+
 // A run none of whose figures is identified is not valid, even if what it asks for, here a p99,
 // has too few values to be one.
 func TestNothingIdentified(t *testing.T) {

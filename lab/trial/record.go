@@ -52,6 +52,9 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 		ReusedRequests: signed(r.Connections.Reused),
 		Peak:           int64(r.Connections.Peak),
 	}
+	if n := r.Connections.Unqueued; n > 0 {
+		t.Connections.Unqueued = r.Connections.UnqueuedTime.Seconds() / float64(n)
+	}
 	t.Connections.Generator = signed(r.Connections.Generator)
 	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
 	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()

@@ -71,6 +71,7 @@ type connections struct {
 	again    []place      // those that had more to do than one turn allows
 	pings    queue.Timers // keepalive: when to look at those that carry many exchanges
 
+	shortSince int64 // open loop: when the first request had to wait because all were in use; never before that
 	open       int
 	addresses  []record.Address // by the numbers of their endpoints
 	tally      record.Connections
@@ -148,10 +149,16 @@ func (w *worker) nextIdle() int32 {
 // openOneMore begins one more pooled connection, if one more is wanted and
 // allowed: no more of them are under way than it takes to carry the requests that wait.
 func (w *worker) openOneMore() {
-	if (w.conns.opening+w.conns.connectQueue.Len())*int(w.conns.streams) >= w.exchanges.waiting.Len() || len(w.conns.vacant) == 0 {
+	n := len(w.conns.vacant)
+	switch {
+	case (w.conns.opening+w.conns.connectQueue.Len())*int(w.conns.streams) >= w.exchanges.waiting.Len():
+		return
+	case n == 0:
+		if w.conns.shortSince == never {
+			w.conns.shortSince = w.sockets.Clock.Now()
+		}
 		return
 	}
-	n := len(w.conns.vacant)
 	if w.spreads() { // or those that close again after each request would all have the same address
 		k := w.rng.IntN(n)
 		w.conns.vacant[k], w.conns.vacant[n-1] = w.conns.vacant[n-1], w.conns.vacant[k]

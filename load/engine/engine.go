@@ -276,6 +276,9 @@ func (w *worker) equip(c *Config) error {
 	if w.pooled {
 		w.conns.idles = make([]int32, 0, count)
 		w.conns.vacant = make([]int32, 0, count)
+		if w.arrivals.cursor != nil {
+			w.conns.shortSince = never
+		}
 	} else {
 		w.closed.pauses = queue.NewTimers(n)
 	}

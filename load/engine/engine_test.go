@@ -185,6 +185,28 @@ func TestOpenLoopDrops(t *testing.T) {
 	}
 }
 
+// What a target takes while connections are free is known apart from what it takes when all are in use: a queue in it makes
+// the difference. In a closed loop all are.
+func TestServiceBeforeRequestsWait(t *testing.T) {
+	s, err := oracle.StartQueue(t.Context(), oracle.Config{}, 1, oracle.Fixed(10*time.Millisecond), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := engine.Config{
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 8, Window: 400 * time.Millisecond, Drain: time.Millisecond,
+	}
+	r := run(t, c)
+	first, all := r.Connections.Unqueued, r.Latency[record.Service].Mean()
+	if mean := float64(r.Connections.UnqueuedTime) / float64(first); first == 0 || first >= r.Counts.OK || mean < 10e6 || mean > 0.9*all {
+		t.Errorf("%d of %d responses before requests waited, of %v; of all %v", first, r.Counts.OK, mean, all)
+	}
+	c.Schedule = nil
+	if r = run(t, c); r.Connections.Unqueued != 0 {
+		t.Errorf("a closed loop: %+v", r.Connections)
+	}
+}
+
 // The window has its length, whenever the last request is due: a pause at its end, or a ramp
 // to nothing, is a part of the load. Only without a length does the schedule end it.
 func TestScheduleEnds(t *testing.T) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"math/rand/v2"
+	"time"
 
 	"dyno/load/engine/clock"
 	"dyno/load/engine/queue"
@@ -270,7 +271,12 @@ func (w *worker) firstWritten(x *exchange) int64 {
 
 // succeed records a good response.
 func (w *worker) succeed(x *exchange, c *connection, r clock.Reading) {
-	w.rec.Succeed(&x.Request, w.firstWritten(x), w.step(x), r, w.exchanges.othersUnanswered())
+	written := w.firstWritten(x)
+	w.rec.Succeed(&x.Request, written, w.step(x), r, w.exchanges.othersUnanswered())
+	if written < w.conns.shortSince {
+		w.conns.tally.Unqueued++
+		w.conns.tally.UnqueuedTime += time.Duration(r.Arrived - written)
+	}
 	if x.Part != record.Outside {
 		c.answered = true
 		c.good++

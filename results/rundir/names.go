@@ -312,6 +312,7 @@ func CheckUnits() map[string]Unit {
 		"deviations":          Count,
 		"generator_lag":       Seconds,
 		"connection_limit":    Seconds,
+		"few_connections":     PerSecond,
 		"generator_lag_tail":  Seconds,
 		"drops":               Count,
 		"achieved_rate":       Share,

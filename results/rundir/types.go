@@ -1240,7 +1240,9 @@ type Connections struct {
 	// Omitted is how long users of a closed loop waited in vain within the window,
 	// summed. The requests that they would have sent are in no count (coordinated
 	// omission).
-	Omitted        float64 `json:"omitted_seconds,omitempty"`
+	Omitted float64 `json:"omitted_seconds,omitempty"`
+	// Unqueued is the mean service time of an open loop's requests before the first one waited for a connection.
+	Unqueued       float64 `json:"unqueued_service_seconds,omitempty"`
 	PeerClosed     int64   `json:"peer_closed"`     // closed by the peer while idle
 	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
 	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before

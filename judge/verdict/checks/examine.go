@@ -21,9 +21,10 @@ const chance = 3
 // examination collects what is found about one trial.
 type examination struct {
 	recording.Recording
-	checks       []rundir.Check
-	flags        []rundir.Flag
-	unattributed []string // kinds of findings about the target that the generator may have caused
+	checks         []rundir.Check
+	flags          []rundir.Flag
+	fewConnections bool     // were the limit
+	unattributed   []string // kinds of findings about the target that the generator may have caused
 }
 
 // Examine checks a trial. The checks come in the order of the kinds. Checks that do not
@@ -45,6 +46,9 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 	}
 	x.checkSilence()
 	x.remarks()
+	if x.Open() {
+		x.connectionsNeeded()
+	}
 	if !x.OnlySubscribers() && !x.SharesCPUs() {
 		x.lag()
 	}
@@ -247,16 +251,40 @@ func (x *examination) lagBody(generator string) {
 		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.send_lags")))
 	case *p99 > limit:
 		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.generator_late")))
-	default:
+	case !x.fewConnections:
 		x.compare(FlagConnectionLimit, *send, limit, rundir.CheckWarning,
 			new(texts.New("found.connection_limit", "lag", units.ShortTime(*send), "own", units.ShortTime(*p99))))
 	}
 }
 
+// connectionsNeeded judges whether dyno had too few connections: by Little's law, for the time that the target took while
+// some were free, and if it took no longer when none were. In a target that is at its limit itself, requests wait, too,
+// and the longer the more there are. In a search, probes with fewer connections tell.
+func (x *examination) connectionsNeeded() {
+	t := x.Trial
+	c, mean := &t.Connections, t.Service.Mean
+	if t.Purpose == rundir.PurposeProbe || mean == nil || !(c.Unqueued > 0 && t.WindowSeconds > 0) || *mean > Queued*c.Unqueued || IsSaturated(t) {
+		return
+	}
+	atOnce := c.Users()
+	if l := t.Loaded; l != nil && l.Allowed > 0 {
+		atOnce = min(atOnce, c.Requested*l.Allowed)
+	}
+	time := min(c.Unqueued, *mean)
+	due, most := float64(t.Counts.Scheduled)/t.WindowSeconds, float64(atOnce)/time
+	x.fewConnections = due > most
+	x.compare(FlagFewConnections, due, most, rundir.CheckDisturbed, new(texts.New("found.few_connections", "n", units.Digits(c.Requested),
+		"at_once", units.Digits(atOnce), "time", units.ShortTime(time), "most", units.FourDigits(most), "due", units.FourDigits(due))))
+}
+
+// drops judges whether requests were dropped. It is the target's doing unless dyno had too few connections.
 func (x *examination) drops() {
 	c := x.Trial.Counts
-	dropped := c.Dropped - c.Unsent // those are the generator's own
-	x.compare(FlagDrops, float64(dropped), 0, rundir.CheckBroken,
+	dropped, outcome := c.Dropped-c.Unsent, rundir.CheckBroken // those are the generator's own
+	if x.fewConnections {
+		outcome = rundir.CheckOK
+	}
+	x.compare(FlagDrops, float64(dropped), 0, outcome,
 		new(texts.New("found.drops", "n", units.Digits(dropped), "of", units.Digits(c.Scheduled))))
 }
 

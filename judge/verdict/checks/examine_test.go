@@ -140,6 +140,22 @@ func TestChecks(t *testing.T) {
 		}, "", FlagGeneratorLagTail, measured{ok, 600e-6, 1e-3}},
 		{"lag tail in a closed loop", closed, func(s *recording.Recording) { slow(s, rundir.TagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
 		{"connections short", open, func(s *recording.Recording) { slow(s, rundir.TagSendLag, 20, time.Millisecond) }, "connection_limit", FlagConnectionLimit, measured{warning, 1e-3, 100e-6}},
+		{"too few connections", open, func(s *recording.Recording) {
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 1, 0.002, new(0.00201)
+			slow(s, rundir.TagSendLag, 20, time.Millisecond)
+			s.Trial.Counts.Sent, s.Trial.Counts.Dropped = 9950, 50
+		}, "few_connections!", FlagFewConnections, measured{invalid, 1000, 500}},
+		{"enough connections", open, func(s *recording.Recording) {
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 3, 0.002, new(0.00201)
+		}, "", FlagFewConnections, measured{ok, 1000, 1500}},
+		{"too few streams that the peer allows", open, func(s *recording.Recording) {
+			s.Trial.Connections.Requested, s.Trial.Connections.Streams, s.Trial.Loaded = 1, 16, &rundir.Loaded{Allowed: 1}
+			s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 0.002, new(0.002)
+		}, "few_connections!", FlagFewConnections, measured{invalid, 1000, 500}},
+		{"a queue in the target", open, func(s *recording.Recording) {
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 1, 0.002, new(0.003)
+			s.Trial.Counts.Sent, s.Trial.Counts.Dropped = 9950, 50
+		}, "drops", FlagDrops, measured{broken, 50, 0}},
 		{"late and short of connections", open, func(s *recording.Recording) {
 			slow(s, rundir.TagSendLag, 20, time.Millisecond)
 			slow(s, rundir.TagGeneratorLag, 20, 150*µs)

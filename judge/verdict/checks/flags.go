@@ -27,9 +27,10 @@ const (
 	FlagNoAnswers          = "no_answers"         // it breaks
 	FlagStalled            = "stalled"            // it breaks
 	FlagConnections        = "connections"        // it breaks
+	FlagFewConnections     = "few_connections"    // open loops: dyno's connections were the limit
 	FlagGeneratorLag       = "generator_lag"      // open loops
 	FlagLagNotChecked      = "lag_not_checked"    // open loops
-	FlagConnectionLimit    = "connection_limit"   // open loops: connections were the limit
+	FlagConnectionLimit    = "connection_limit"   // open loops: requests waited for a connection
 	FlagGeneratorLagTail   = "generator_lag_tail" // loops that send
 	FlagUnopened           = "unopened"           // a warning: the load began without some of the connections
 	FlagRedirects          = "redirects"          // a warning: redirections count as good, and were not followed
@@ -91,6 +92,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagUnopened:           {rundir.AboutTarget, nil, "some connections were not open when the load began"},
 	FlagRedirects:          {rundir.AboutTarget, nil, "responses were redirections, which count as good and are not followed"},
 	FlagDeviations:         {rundir.AboutTarget, nil, "responses depart from HTTP/1.1, and were read all the same"},
+	FlagFewConnections:     {rundir.AboutGenerator, []string{BiasThroughput, rundir.TagResponse}, "dyno had too few connections for the rate"},
 	FlagDrops:              {rundir.AboutTarget, nil, "too many requests waited, so that dyno dropped some"},
 	FlagAchievedRate:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno did not send at the rate that was asked for"},
 	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}, "requests had no response at the end"},
@@ -145,7 +147,7 @@ func DisturbsRound(kind string) bool { return kindsOfFlags[kind].about == rundir
 // LimitsGenerator tells whether a flag that disturbs says that the generator was at its
 // limit: then the target's figures have no upper end.
 func LimitsGenerator(kind string) bool {
-	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagPlateau}, kind)
+	return slices.Contains([]string{FlagGeneratorCPU, FlagGeneratorLimit, FlagAchievedRate, FlagFewConnections, FlagPlateau}, kind)
 }
 
 // MostFirst lists what came at all, the most frequent or largest first.

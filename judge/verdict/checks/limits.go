@@ -23,6 +23,9 @@ const (
 	// The generator may use BusyGenerator of its CPUs in an open loop: a single server's
 	// queue grows with 1/(1-utilization), here to four times its length.
 	BusyGenerator = 0.75
+	// Requests wait in the target if their mean service time is more than Queued times that of those that were sent before
+	// the first one waited for a connection.
+	Queued = 1.15
 	// A worker of the generator may be ready to run without a CPU for RunQueueLimit of
 	// the window, and for WakeupCost each time it is given one. An idle CPU takes that
 	// long too, until the kernel has switched to the thread. It delays no request by

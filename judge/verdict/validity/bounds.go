@@ -28,9 +28,11 @@ func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	estimate := *s.Whole[variant].Intervals[m.Name].Estimate
 	trials := s.InOrder(variant)
-	switch kinds := Biasing(trials, checks.BiasAll); {
+	switch kinds, held := Biasing(trials, checks.BiasAll), held(trials, m); {
 	case len(kinds) > 0:
 		return open(WhyBiased(trials, kinds[0]), kinds...)
+	case len(held) > 0:
+		return Bounds{math.Inf(-1), estimate, WhyBiased(trials, held[0]), held}
 	case m.Quantile != nil:
 		return s.Widened(variant, m, dataset.Range{Low: estimate, High: estimate, UpToLow: m.Quantile.Q})
 	case LatencyTag(m) != "":
@@ -68,6 +70,9 @@ func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) Bou
 		return b
 	case s.Plan.Duet != nil:
 		return open(new(texts.New("why.duet")))
+	}
+	if held := held(s.InOrder(variant), m); len(held) > 0 {
+		return Bounds{math.Inf(-1), r.High, WhyBiased(s.InOrder(variant), held[0]), held}
 	}
 	if d := s.delayed(variant, m, r.Low); d.share > 0 && r.Low > 0 {
 		b.Low, b.Why, b.causes = min(r.Low, leastQuantile(d.all, r.UpToLow, d.share)), d.why(), d.causes
@@ -155,6 +160,15 @@ func Biasing(trials []*dataset.Stats, bias string) (kinds []string) {
 	return kinds
 }
 
+// held lists the kinds of flags that say that a limit of dyno's own held requests back, if that can have made a figure
+// larger: a response time, or the share of those that failed.
+func held(trials []*dataset.Stats, m dataset.Metric) []string {
+	if LatencyTag(m) != rundir.TagResponse && m.Kind() != rundir.MetricErrorRatio {
+		return nil
+	}
+	return Biasing(trials, rundir.TagResponse)
+}
+
 // throughputBounds bounds a throughput. In a closed loop, time in which the generator or
 // the target had no CPU is lost. In an open loop the rate is given.
 func (s Assessor) throughputBounds(variant string, estimate float64) Bounds {
@@ -164,7 +178,11 @@ func (s Assessor) throughputBounds(variant string, estimate float64) Bounds {
 		kinds = append(kinds, checks.FlagPlateau)
 	}
 	if len(kinds) > 0 {
-		return Bounds{estimate, math.Inf(1), new(texts.New("why.generator")), kinds}
+		why := new(texts.New("why.generator"))
+		if slices.Contains(kinds, checks.FlagFewConnections) {
+			why = WhyBiased(trials, checks.FlagFewConnections)
+		}
+		return Bounds{estimate, math.Inf(1), why, kinds}
 	}
 	sum, most, causes := 0.0, 0.0, map[string]float64{}
 	for _, t := range trials {

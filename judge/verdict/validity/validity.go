@@ -52,7 +52,7 @@ type Assessor struct{ *dataset.Dataset }
 func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 	for _, t := range trials {
 		for _, f := range t.Flags {
-			if f.Kind == kind && kind == checks.FlagOwnLimit { // which says how to raise it
+			if f.Kind == kind && f.Disturbs && (kind == checks.FlagOwnLimit || kind == checks.FlagFewConnections) { // which say how to raise it
 				return f.Detail
 			}
 		}
@@ -66,7 +66,7 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 // OfVariant says what may be said of a variant's figures.
 func (s Assessor) OfVariant(variant string) (list []rundir.Validity) {
 	for _, m := range s.Metrics() {
-		if CanBeDisturbed(m) && s.Whole[variant].Intervals[m.Name].Estimate != nil {
+		if CanBeDisturbed(m) && (s.Whole[variant].Intervals[m.Name].Estimate != nil || len(held(s.InOrder(variant), m)) > 0) {
 			list = append(list, s.validity(variant, m))
 		}
 	}
@@ -94,6 +94,9 @@ func (s Assessor) validity(variant string, m dataset.Metric) rundir.Validity {
 	e := f.Intervals[m.Name]
 	v := rundir.Validity{Figure: m.Name, Variant: variant, State: rundir.StateOK}
 	if e.Estimate == nil {
+		if kinds := held(s.InOrder(variant), m); len(kinds) > 0 {
+			v.State, v.Causes, v.Why = rundir.StateNotIdentified, kinds, WhyBiased(s.InOrder(variant), kinds[0])
+		}
 		return v
 	}
 	if s.Plan.Duet != nil && m.Kind() != rundir.MetricErrorRatio { // a failure remains one, whatever the neighbour does

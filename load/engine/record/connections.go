@@ -31,8 +31,12 @@ type Connections struct {
 	Unsolicited uint64 // were closed here because bytes came that nobody asked for
 	Multiplexed uint64 // of Opened: speak a protocol that carries many exchanges at once
 	Peak        int    // the most that were open at once, summed over the workers
-	Reused      uint64 // exchanges on a connection that had carried one before
-	Exchanges   uint64 // all exchanges that were begun
+	// Unqueued are good responses of an open loop to requests that were written before the first one had to wait because
+	// all connections were in use. UnqueuedTime is the sum of their service times.
+	Unqueued     uint64
+	UnqueuedTime time.Duration
+	Reused       uint64 // exchanges on a connection that had carried one before
+	Exchanges    uint64 // all exchanges that were begun
 
 	// The same of the requests of the window. A request that is sent once more is counted
 	// again, and one that no connection could be opened for is not.
@@ -64,6 +68,8 @@ func (c *Connections) Add(o *Connections) {
 	c.PeerClosed += o.PeerClosed
 	c.Unsolicited += o.Unsolicited
 	c.Peak += o.Peak
+	c.Unqueued += o.Unqueued
+	c.UnqueuedTime += o.UnqueuedTime
 	c.Reused += o.Reused
 	c.Exchanges += o.Exchanges
 	c.WindowReused += o.WindowReused
