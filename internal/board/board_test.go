@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/internal/leak"
-	"dyno/internal/screen"
 	"dyno/lab/trial"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
@@ -137,7 +136,7 @@ func TestBoardOnATerminal(t *testing.T) {
 				if name == "run" {
 					want = Row(trial.Planned{Number: 6, Of: 24, Variant: "thread", Width: 9}, &finished, nil) + "\n" + want
 				}
-				screen.Start(t, columns, rows, []string{"DRAW_BOARD=" + name}, os.Args[0]).Until(func(picture string) bool { return picture == want })
+				expectScreen(t, columns, rows, "DRAW_BOARD="+name, want, os.Args[0])
 			})
 		}
 	}

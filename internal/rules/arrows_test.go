@@ -216,7 +216,6 @@ var arrows = []arrow{
 	{"internal/freeport", nil, "it finds addresses, and nothing of who will listen there"},
 	{"internal/pipes", nil, "bytes are passed on, whoever reads them"},
 	{"internal/script", []string{"internal/freeport", "internal/leak"}, "it runs programs, whatever they do"},
-	{"internal/screen", nil, "a terminal shows what it is given"},
 	{"internal/race", nil, "it knows how this program was built, and nothing of what it does"},
 	{"internal/manual", nil, "commands on pages are run from outside, by the programs that users have"},
 	{"internal/rules", nil, "rules look at the code from outside"},
@@ -243,7 +242,6 @@ var testsMay = []string{
 	"internal/freeport", // where their servers may listen
 	"internal/pipes",    // how clients reach a server in a bubble
 	"internal/script",   // how users run programs
-	"internal/screen",   // what a person would see
 	"internal/race",     // whether they are slow, and memory is not theirs alone
 
 	"internal/contentcoding/codingtest", // bodies as servers encode them
