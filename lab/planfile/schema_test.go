@@ -18,11 +18,11 @@ import (
 
 // Generated files match the tags.
 func TestGeneratedIsFresh(t *testing.T) {
-	schema, err := JSONSchema()
+	schema, err := jsonSchema()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, got := range map[string][]byte{"schema.json": schema, "../../docs/reference/experiment.md": Reference()} {
+	for path, got := range map[string][]byte{"schema.json": schema, "../../docs/reference/experiment.md": reference()} {
 		if *update {
 			if err := os.WriteFile(path, got, 0o644); err != nil {
 				t.Fatal(err)
@@ -40,7 +40,7 @@ func TestGeneratedIsFresh(t *testing.T) {
 
 func compileSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	src, err := JSONSchema()
+	src, err := jsonSchema()
 	if err != nil {
 		t.Fatal(err)
 	}

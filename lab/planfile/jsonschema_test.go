@@ -6,10 +6,10 @@ import (
 	"dyno/lab/plan"
 )
 
-// JSONSchema returns the JSON Schema of the experiment file (draft 2020-12), as
+// jsonSchema returns the JSON Schema of the experiment file (draft 2020-12), as
 // published in schema.json: made from the tags that the reader uses. The
 // reader refuses whatever the schema refuses, and more.
-func JSONSchema() ([]byte, error) {
+func jsonSchema() ([]byte, error) {
 	file, _ := plan.Declared()
 	out := file.Schema(false)
 	out["$schema"] = "https://json-schema.org/draft/2020-12/schema"

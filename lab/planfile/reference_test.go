@@ -9,9 +9,9 @@ import (
 	"dyno/lab/plan"
 )
 
-// Reference returns the reference of the experiment file in Markdown, as published in
+// reference returns the reference of the experiment file in Markdown, as published in
 // docs/reference/experiment.md: made from the tags that the reader uses.
-func Reference() []byte {
+func reference() []byte {
 	var b strings.Builder
 	b.WriteString(`# The experiment file
 
