@@ -5,6 +5,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,14 +64,11 @@ func New[V Value](t Table[V], age time.Duration) *Cache[V] {
 	return c
 }
 
-// fnv1a returns a key's hash (RFC 9923).
-func fnv1a(key string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(key) {
-		h = (h ^ uint32(key[i])) * 16777619
-	}
-	return h
-}
+// seed makes the shards of keys different in each process: nobody can choose keys of one shard.
+var seed = maphash.MakeSeed()
+
+// shardOf is the number of a key's shard.
+func shardOf(key string) uint64 { return maphash.String(seed, key) % shards }
 
 // How a value came.
 type How int
@@ -104,7 +102,7 @@ func (s *flights[V]) forget(key string, f *flight[V]) {
 // caller who waits for another goes. The context that produce is given has the values of ctx, and ends
 // when nobody waits for the value any more.
 func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context.Context) (V, error)) (v V, how How, err error) {
-	s := &c.flights[fnv1a(key)%shards]
+	s := &c.flights[shardOf(key)]
 	if v, ok := c.table.Get(key, time.Now()); ok {
 		s.hits.Add(1)
 		return v, Kept, nil

@@ -36,7 +36,7 @@ func NewSharded[V Value](bytes int64) *Sharded[V] {
 
 // Get is Table's.
 func (t *Sharded[V]) Get(key string, now time.Time) (v V, ok bool) {
-	s := &t.shards[fnv1a(key)%shards]
+	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.values[key]
@@ -54,7 +54,7 @@ func (t *Sharded[V]) Get(key string, now time.Time) (v V, ok bool) {
 
 // Keep is Table's. A value that is too large for its shard is not kept.
 func (t *Sharded[V]) Keep(key string, v V, ends time.Time) {
-	s := &t.shards[fnv1a(key)%shards]
+	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.values[key]; e != nil {
@@ -72,7 +72,7 @@ func (t *Sharded[V]) Keep(key string, v V, ends time.Time) {
 
 // Remove removes a value, if it is there.
 func (t *Sharded[V]) Remove(key string) {
-	s := &t.shards[fnv1a(key)%shards]
+	s := &t.shards[shardOf(key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.values[key]; e != nil {
