@@ -6,12 +6,12 @@
 #   bench/http1-vs-wrk.sh | tee bench/http1-vs-wrk.txt
 #
 # Settings, by environment:
-#   ROUNDS=5 SECONDS_EACH=5 CONNECTIONS=64 SERVER_CPU=0 LOAD_CPU=1 PORT=18080
+#   ROUNDS=9 SECONDS_EACH=3 CONNECTIONS=64 SERVER_CPU=0 LOAD_CPU=1 PORT=18080
 #   DYNO="…/bin/dyno"  empty: leave dyno out, which tries the rest
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-5} seconds=${SECONDS_EACH:-5} connections=${CONNECTIONS:-64}
+rounds=${ROUNDS:-9} seconds=${SECONDS_EACH:-3} connections=${CONNECTIONS:-64}
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18080}
 dyno=${DYNO-$PWD/bin/dyno}
 

@@ -8,12 +8,12 @@
 #                                     default: both
 #
 # Settings, by environment:
-#   ROUNDS=9 SECONDS_EACH=5 LOADS="64x1 8x16" (connections x streams)
+#   ROUNDS=9 SECONDS_EACH=3 LOADS="64x1 8x16" (connections x streams)
 #   SERVER_CPU=0 LOAD_CPU=1 PORT=18100 (and the next one) DYNO=…/bin/dyno
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rounds=${ROUNDS:-9} seconds=${SECONDS_EACH:-5}
+rounds=${ROUNDS:-9} seconds=${SECONDS_EACH:-3}
 server_cpu=${SERVER_CPU:-0} load_cpu=${LOAD_CPU:-1} port=${PORT:-18100}
 dyno=${DYNO:-$PWD/bin/dyno}
 read -ra loads <<<"${LOADS:-64x1 8x16}"
