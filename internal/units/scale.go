@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A Step is a unit of a Scale.
@@ -91,10 +90,10 @@ func (s Scale) Base() string {
 // Figure writes a value with three significant digits, without an exponent from 0.001 to 10
 // million.
 func Figure(v float64) string {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
-	if err != nil || v == 0 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
+	if v == 0 {
+		return "0"
 	}
+	rounded := significant(v, 3)
 	magnitude := int(math.Floor(math.Log10(math.Abs(rounded)) + 1e-9))
 	if magnitude < -3 || magnitude > 7 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
@@ -123,23 +122,46 @@ func (d Dimension) Write(v float64) string {
 			in = step
 		}
 	}
-	return fmt.Sprintf("%.4g%s", v/in.From, strings.TrimSpace(in.Name))
+	form := byte('g')
+	rounded := significant(v/in.From, 4)
+	if isLarge(rounded) {
+		form = 'f'
+	}
+	return strconv.FormatFloat(rounded, form, -1, 64) + strings.TrimSpace(in.Name)
 }
 
 // Percent writes a share in percent, with three digits.
 func Percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
-// FourDigits writes a value with four digits.
-func FourDigits(v float64) string { return fmt.Sprintf("%.4g", v) }
-
-// ShortTime writes a time, given in seconds, with three digits at most.
-func ShortTime(seconds float64) string {
-	d := time.Duration(seconds * 1e9)
-	unit := time.Duration(1)
-	for d/unit >= 1000 {
-		unit *= 10
+// FourDigits writes a value with four significant digits. From 10,000 on it is a whole number, its digits in groups of
+// three.
+func FourDigits(v float64) string {
+	rounded := significant(v, 4)
+	if isLarge(rounded) {
+		return Whole(int64(rounded))
 	}
-	return d.Round(unit).String()
+	return strconv.FormatFloat(rounded, 'g', -1, 64)
+}
+
+// ShortTime writes a time, given in seconds, with three significant digits and no zeros after them.
+func ShortTime(seconds float64) string {
+	if seconds == 0 {
+		return Times().zero
+	}
+	step := Times().Step(seconds)
+	return strconv.FormatFloat(significant(seconds/step.From, 3), 'f', -1, 64) + step.Name
+}
+
+// isLarge says that a value is a whole number if rounded to four digits, and short enough to write without an exponent.
+func isLarge(v float64) bool { return math.Abs(v) >= 1e4 && math.Abs(v) < 1e15 }
+
+// significant rounds a value to a number of significant digits.
+func significant(v float64, digits int) float64 {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
+	if err != nil {
+		return v
+	}
+	return rounded
 }
 
 // Digits writes a count in plain digits.

@@ -235,7 +235,8 @@ func TestShortFigures(t *testing.T) {
 	for got, want := range map[string]string{
 		Percent(0.12345): "12.3 %", Percent(0): "0 %", Percent(1): "100 %",
 		FourDigits(1234.56): "1235", FourDigits(0.00123456): "0.001235",
-		ShortTime(0.0123456): "12.3ms", ShortTime(1e-6): "1µs", ShortTime(90): "1m30s", ShortTime(0): "0s",
+		FourDigits(2e6): "2,000,000", FourDigits(348612): "348,600",
+		ShortTime(0.0123456): "12.3 ms", ShortTime(1e-6): "1 µs", ShortTime(90): "90 s", ShortTime(0.05): "50 ms", ShortTime(0): "0 s",
 		Digits(1234567): "1234567",
 	} {
 		if got != want {

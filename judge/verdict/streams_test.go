@@ -123,7 +123,7 @@ func TestDeliveryBetweenMachines(t *testing.T) {
 		v := run.Validity[at]
 		near := func(got *float64, want float64) bool { return got != nil && math.Abs(*got-want) <= 0.02*want }
 		switch {
-		case v.State != c.state, c.state == rundir.StateBounded && (!near(v.Low, c.low) || !near(v.High, c.high) || !slices.Contains(v.Causes, rundir.CauseAgentClocks) || !strings.Contains(v.Why.English(), "may be off by 400µs together")):
+		case v.State != c.state, c.state == rundir.StateBounded && (!near(v.Low, c.low) || !near(v.High, c.high) || !slices.Contains(v.Causes, rundir.CauseAgentClocks) || !strings.Contains(v.Why.English(), "may be off by 400 µs together")):
 			t.Errorf("%+v", v)
 		}
 	}

@@ -81,7 +81,7 @@ func (x *examination) startSkew() {
 		}
 	}
 	c := compared(FlagStartSkew, *skew+*within, StartSkewLimit.Seconds(), rundir.CheckWarning,
-		new(texts.New("found.start_skew", "skew", units.ShortTime(*skew), "error", units.ShortTime(*within), "limit", StartSkewLimit.String(),
+		new(texts.New("found.start_skew", "skew", units.ShortTime(*skew), "error", units.ShortTime(*within), "limit", units.ShortTime(StartSkewLimit.Seconds()),
 			"agent", farthest.Name, "deviation", units.ShortTime(farthest.StartDeviation), "within", units.ShortTime(farthest.ClockError))))
 	c.Agent = farthest.Name
 	x.add(c)

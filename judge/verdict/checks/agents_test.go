@@ -41,11 +41,11 @@ func TestWorstAgent(t *testing.T) {
 		{"begins late", func(t *rundir.Trial) {
 			t.Agents[2].StartDeviation, t.StartSkew = 1e-3, new(950e-6)
 		}, "start_skew", "start_skew",
-			"the agents began 950µs ± 200µs apart, which may be more than 1ms: agent c began 1ms ± 100µs after the common start"},
+			"the agents began 950 µs ± 200 µs apart, which may be more than 1 ms: agent c began 1 ms ± 100 µs after the common start"},
 		{"has a clock that nobody knows", func(t *rundir.Trial) {
 			t.Agents[2].ClockError, t.StartSkewError = 2e-3, new(2e-3)
 		}, "start_skew", "start_skew",
-			"the agents began 0s ± 2ms apart, which may be more than 1ms: agent c began 50µs ± 2ms after the common start"},
+			"the agents began 0 s ± 2 ms apart, which may be more than 1 ms: agent c began 50 µs ± 2 ms after the common start"},
 	} {
 		for loop, want := range map[string]string{"open": c.open, "closed": c.closed} {
 			s := soundOpen()

@@ -230,7 +230,7 @@ func (x *examination) lag() {
 		return
 	}
 	x.compare(FlagGeneratorLagTail, *tail, max(TailLagFloor.Seconds(), TailLagShare**of), rundir.CheckWarning,
-		new(texts.New("found.generator_lag_tail", "lag", units.ShortTime(*tail), "floor", TailLagFloor.String(), "share", units.Percent(TailLagShare), "of", units.ShortTime(*of))))
+		new(texts.New("found.generator_lag_tail", "lag", units.ShortTime(*tail), "floor", units.ShortTime(TailLagFloor.Seconds()), "share", units.Percent(TailLagShare), "of", units.ShortTime(*of))))
 }
 
 // lagBody judges the p99 of the generator's lag, and also whether requests waited for a
@@ -245,7 +245,7 @@ func (x *examination) lagBody(generator string) {
 	}
 	limit := max(LagFloor.Seconds(), LagShare**p50)
 	x.compare(FlagGeneratorLag, *p99, limit, rundir.CheckWarning,
-		new(texts.New("found.generator_lag", "lag", units.ShortTime(*p99), "most", units.ShortTime(limit), "floor", LagFloor.String(), "share", units.Percent(LagShare))))
+		new(texts.New("found.generator_lag", "lag", units.ShortTime(*p99), "most", units.ShortTime(limit), "floor", units.ShortTime(LagFloor.Seconds()), "share", units.Percent(LagShare))))
 	switch send := x.Times.Quantile(rundir.TagSendLag, 100); {
 	case send == nil:
 		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.send_lags")))

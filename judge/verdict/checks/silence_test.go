@@ -32,15 +32,15 @@ func TestDeadTargets(t *testing.T) {
 	}{
 		{"sound", soundClosed, func(*recording.Recording) {}, "", 0, 1, ""},
 		{"dead before the window", soundClosed, dead, "no_answers stalled connections", 1, 0,
-			"the target answered nothing in the window of 10s, in which requests were due: 16; its last good response came 1s before"},
+			"the target answered nothing in the window of 10 s, in which requests were due: 16; its last good response came 1 s before"},
 		{"silent in the end", soundClosed, func(s *recording.Recording) {
 			s.Trial.Counts.Scheduled, s.Trial.Counts.Sent, s.Trial.Counts.Unfinished = 10_016, 10_016, 16
 			s.Trial.Silence = rundir.Silence{Longest: 2.1, From: 9.9, Last: new(9.9), Ending: 4.1}
 			s.Trial.Connections = rundir.Connections{Requested: 40, Opened: 40, Peak: 40, Served: 20, Unanswered: 20}
-		}, "stalled connections", 16. / 10_016, 10_000. / 10_016, "the target answered nothing for the last 2.1s of the window, and for 2s after it"},
+		}, "stalled connections", 16. / 10_016, 10_000. / 10_016, "the target answered nothing for the last 2.1 s of the window, and for 2 s after it"},
 		{"a stall", soundClosed, func(s *recording.Recording) {
 			s.Trial.Silence = rundir.Silence{Longest: 1.1, From: 5, Last: new(12.)}
-		}, "stalled", 0, 1, "the target answered nothing for 1.1s, from 3s into the window on"},
+		}, "stalled", 0, 1, "the target answered nothing for 1.1 s, from 3 s into the window on"},
 		{"a pause", soundClosed, func(s *recording.Recording) { s.Trial.Silence = rundir.Silence{Longest: 0.9, From: 5, Last: new(12.)} }, "", 0, 1, ""},
 		{"a pause of a slow target", soundClosed, func(s *recording.Recording) {
 			slow(s, rundir.TagService, 20, 30e6)
