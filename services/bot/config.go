@@ -13,6 +13,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/jwt"
 	"dyno/internal/secretfile"
+	"dyno/internal/settings"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/outward"
@@ -256,6 +257,16 @@ func (c *Config) Complete() {
 	set(&c.Token.Previous, c.TokenPrevious)
 	c.Postgres = cmp.Or(string(c.PostgresFile), c.Postgres)
 	c.Redis = cmp.Or(c.Redis, string(c.RedisFile))
+}
+
+// ReadConfig reads a configuration in YAML over Defaults. The error lists every fault.
+func ReadConfig(path string) (Config, error) {
+	c := Defaults()
+	s := settings.New(&c)
+	s.File = path
+	s.Read()
+	c.Complete()
+	return c, s.Validate(c.Check)
 }
 
 // Validate reports every fault at once. It reads the files of the rules and of the admin listener's

@@ -26,7 +26,6 @@ import (
 
 	"dyno/internal/jwt"
 	"dyno/internal/pipes"
-	"dyno/internal/settings"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/relay"
 	"dyno/services/bot/reply"
@@ -1369,7 +1368,7 @@ func TestConfigFile(t *testing.T) {
 	write("up.key", "key\n")
 	write("admin", strings.Repeat("a", 20)+"\n")
 	write("empty", "\n")
-	c, err := readConfig(write("bot.yaml", `
+	c, err := ReadConfig(write("bot.yaml", `
 listen: 127.0.0.1:0
 admin_token_file: admin
 token_secret_file: secret
@@ -1405,11 +1404,11 @@ plugins: [{name: clock, builtin: clock, timeout: 100ms}]
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, max_concurrent: 0}]`: "upstreams[0].max_concurrent: 0 is too little",
 		`upstreams: [{name: a, url: "https://example.org/v1", models: {m: m}, bound: other}]`:      `upstreams[0].bound: "other" is not possible`,
 	} {
-		if _, err := readConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ReadConfig(write("wrong.yaml", text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if c, _ := readConfig(write("redis.yaml", "redis_file: up.key")); c.Redis != "key" {
+	if c, _ := ReadConfig(write("redis.yaml", "redis_file: up.key")); c.Redis != "key" {
 		t.Errorf("%q", c.Redis)
 	}
 }
@@ -1546,14 +1545,4 @@ func TestLibrariesLog(t *testing.T) {
 	if g.server.ErrorLog.Print("http: Accept error: on purpose"); !strings.Contains(logged.String(), `"msg":"http: Accept error: on purpose"`) {
 		t.Errorf("%s", &logged)
 	}
-}
-
-// readConfig reads a configuration in YAML over Defaults. The error lists every fault.
-func readConfig(path string) (Config, error) {
-	c := Defaults()
-	s := settings.New(&c)
-	s.File = path
-	s.Read()
-	c.Complete()
-	return c, s.Validate(c.Check)
 }
