@@ -49,7 +49,8 @@ func EffectiveSize(parts, wholes []float64, alpha float64) float64 {
 		n, sum = n+whole, sum+parts[i]
 	}
 	for i, whole := range wholes {
-		squares += math.Pow(parts[i]-sum/n*whole, 2)
+		off := parts[i] - sum/n*whole
+		squares += off * off
 	}
 	k := float64(len(wholes))
 	if k < 2 || squares < 1e-9*n {
