@@ -374,7 +374,7 @@ describe("the report", { concurrency: 2 }, () => {
     await unfold();
     const text = await page.locator("main").innerText();
     for (const words of [
-      "虚拟机管理程序占去了 30 % 的 CPU 时间", "请求数不守恒：sent 9 is not ok 8", "试验 3（变体 goroutine）失败：target goroutine: ended by itself: exit status 9", "被测程序在 10s 的窗口中没有任何应答",
+      "虚拟机管理程序占去了 30 % 的 CPU 时间", "请求数不守恒：sent 9 is not ok 8", "试验 3（变体 goroutine）失败：target goroutine: ended by itself: exit status 9", "被测程序在 10 s 的窗口中没有任何应答",
       "10 个连接中有 3 个从未应答；建立了 8 个", "goroutine 与 pool 的吞吐量：3 轮后半宽为 0.005，要求 0.0099", "goroutine 的单请求系统调用数未知：未观测，或数值太少",
       "未观测： 观测器 kernel 在此无法工作：eBPF：operation not permitted（以 root 运行，或具有 CAP_BPF 和 CAP_PERFMON；Linux 5.11 之前还需提高 ulimit -l）",
     ]) assert.ok(text.includes(words), `${words}\n${text}`);

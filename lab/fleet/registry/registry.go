@@ -279,12 +279,15 @@ func instanceID(name, session string) string { return name + ":" + session }
 // agentOf reads an instance.
 func agentOf(name string, i *resource.Instance) (Agent, error) {
 	a := Agent{Info: agent.Info{Name: name, Version: i.Metadata[versionKey]}, Address: addressOf(i), Observes: i.Metadata[observesKey]}
-	for key, n := range map[string]*int{cpusKey: &a.CPUs, openKey: &a.Descriptors, mostKey: &a.Connections} {
-		number, err := strconv.ParseUint(i.Metadata[key], 10, 31)
+	for _, field := range []struct {
+		key string
+		to  *int
+	}{{cpusKey, &a.CPUs}, {openKey, &a.Descriptors}, {mostKey, &a.Connections}} {
+		number, err := strconv.ParseUint(i.Metadata[field.key], 10, 31)
 		if err != nil {
-			return a, fmt.Errorf("%s: %s: %w", i.Ref(), key, err)
+			return a, fmt.Errorf("%s: %s: %w", i.Ref(), field.key, err)
 		}
-		*n = int(number) //nolint:gosec // has 31 bits
+		*field.to = int(number) //nolint:gosec // has 31 bits
 	}
 	for key, value := range i.Metadata {
 		if label, ok := strings.CutPrefix(key, labelPrefix); ok {
