@@ -208,7 +208,7 @@ var arrows = []arrow{
 	{"internal/jwt", []string{"internal/strict"}, "tokens are verified without knowing what for"},
 	{"internal/rate", nil, "it counts, and knows no callers"},
 	{"internal/secretfile", []string{"internal/textfile"}, "a secret is kept from others, whatever it opens"},
-	{"internal/strict", nil, "it checks texts, whoever reads them"},
+	{"internal/strict", nil, "it checks the texts of several readers"},
 	{"internal/units", nil, "it knows figures, and nothing of what they measure"},
 	{"internal/loop", nil, "what event loops are built of knows nothing of who is served; the engine has its own, as what measures shares no code with what is measured"},
 	{"internal/leak", nil, "it knows goroutines, and nothing of whose they are"},
