@@ -14,7 +14,7 @@ ip link set lo up
 dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
 go build -o "$dir" ./bench/requestlog ./cmd/dyno ./services/echo/rpc/go/connect
-data=internal/cli/imports/testdata
+data=cli/imports/testdata
 address=127.0.0.1:8080
 failed=0
 declare -A tools=([postman]=newman) # of formats that have another name

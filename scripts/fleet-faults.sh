@@ -19,5 +19,5 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "made by: scripts/fleet-faults.sh ${1:-50} ${2:-1}"
 echo "nproc $(nproc), kernel $(uname -r)"
-FAULTS=${1:-50} SEED=${2:-1} go test ./internal/cli/fleet -vet=off -run '^TestFaults$' -count 1 -v -timeout 1h >"$log" || { cat "$log"; exit 1; }
+FAULTS=${1:-50} SEED=${2:-1} go test ./cli/fleet -vet=off -run '^TestFaults$' -count 1 -v -timeout 1h >"$log" || { cat "$log"; exit 1; }
 sed -n 's/^ *faults_test.go:[0-9]*: //p' "$log"

@@ -39,7 +39,7 @@ imports() {
 		npm install --prefix "$folder" --no-audit --no-fund --ignore-scripts --silent newman@6.2.2 && scripts/jmeter.sh "$folder/bin" || code=1
 	unset GOBIN
 	export PYTHONPATH=$folder/python
-	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH go test -count=1 ./internal/cli/imports/differential || code=1
+	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH go test -count=1 ./cli/imports/differential || code=1
 	PATH=$folder/bin:$folder/python/bin:$folder/node_modules/.bin:$PATH bench/imports.sh || code=1
 	unset PYTHONPATH
 	rm -rf "$folder"
@@ -96,7 +96,7 @@ package() {
 collector() {
 	local folder code=0
 	folder=$(mktemp -d)
-	scripts/collector.sh "$folder" && PATH=$folder:$PATH go test ./internal/cli -run Collector || code=1
+	scripts/collector.sh "$folder" && PATH=$folder:$PATH go test ./cli -run Collector || code=1
 	rm -rf "$folder"
 	return $code
 }

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 # Packages that the race detector has nothing to find in although their tests may start goroutines:
 # clients of programs that are built without it; loads of one user; readers of sources.
-excused='services/echo/rpc internal/cli/imports/differential internal/rules'
+excused='services/echo/rpc cli/imports/differential internal/rules'
 starts='^[^/"`]*\bgo (func\(|[A-Za-z_]+[A-Za-z0-9_.]*\()|\.(Go|AfterFunc|Parallel|RunParallel)\b'
 calling='^(import\s)?\s*([A-Za-z_.]+\s+)?"(net|net/http|net/http/httptest|net/http/httputil|net/rpc|os/exec|os/signal|testing/synctest|golang.org/x/sync/errgroup|google.golang.org/grpc)"(\s|$)'
 folders() { grep -rlE --include='*.go' "$@" . | xargs -r dirname | sort -u; }

@@ -6,7 +6,7 @@ import (
 	"context"
 	"os"
 
-	"dyno/internal/cli"
+	"dyno/cli"
 )
 
 func main() {

@@ -17,24 +17,25 @@ type arrow struct {
 
 // arrows is the design. The most specific tree holds for a package.
 var arrows = []arrow{
-	{"cmd/dyno", []string{"internal/cli"}, "main maps an error to an exit code and does nothing else"},
+	{"cmd/dyno", []string{"cli"}, "main maps an error to an exit code and does nothing else"},
 	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
-	{"internal/cli", []string{
-		"internal/cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/buildinfo", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
-		"lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui", "internal/board", "internal/errno", "internal/fields", "internal/filelock", "internal/garbage", "internal/hangup", "internal/secretfile", "internal/settings", "internal/terminal", "internal/texts", "internal/nearest", "internal/nesting", "internal/units",
+	{"cli", []string{
+		"cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui",
+		"internal/buildinfo", "internal/errno", "internal/fields", "internal/filelock", "internal/garbage", "internal/hangup", "internal/nearest", "internal/nesting", "internal/secretfile", "internal/settings", "internal/terminal", "internal/texts", "internal/units",
 	}, "the command line joins all stages"},
-	{"internal/cli/command", nil, "commands share how they refuse and end, whatever they do"},
-	{"internal/cli/doctor", []string{"internal/cli/command", "internal/cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
-	{"internal/cli/planflags", []string{"internal/textfile", "lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
-	{"internal/cli/foreign", []string{"results/mask", "internal/cli/command", "internal/cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
-	{"internal/cli/imports", []string{"internal/textfile", "host/child", "internal/cli/foreign", "internal/fields", "internal/lazyregexp", "lab/plan", "lab/planfile", "load/pace", "load/rpc", "load/scenario", "load/wire/http1", "results/mask"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
-	{"internal/cli/imports/differential", []string{"host/child", "internal/cli/imports", "lab/generator", "lab/plan", "load/pace", "load/scenario"}, "its tests run what was imported next to the tool itself"},
-	{"internal/cli/live", []string{"internal/filelock", "results/mask", "internal/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
-	{"internal/cli/help", []string{"internal/cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
-	{"internal/cli/output", []string{"internal/terminal", "results/rundir", "internal/errno", "internal/cli/command", "report"}, "results are written, whatever they are of"},
-	{"internal/cli/quick", []string{"internal/contentcoding", "internal/errno", "internal/cli/command", "internal/cli/planflags", "internal/cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
-	{"internal/cli/serve", []string{"internal/cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
+	{"cli/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"cli/command", nil, "commands share how they refuse and end, whatever they do"},
+	{"cli/doctor", []string{"cli/command", "cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
+	{"cli/planflags", []string{"internal/textfile", "lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
+	{"cli/foreign", []string{"results/mask", "cli/command", "cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
+	{"cli/imports", []string{"internal/textfile", "host/child", "cli/foreign", "internal/fields", "internal/lazyregexp", "lab/plan", "lab/planfile", "load/pace", "load/rpc", "load/scenario", "load/wire/http1", "results/mask"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
+	{"cli/imports/differential", []string{"host/child", "cli/imports", "lab/generator", "lab/plan", "load/pace", "load/scenario"}, "its tests run what was imported next to the tool itself"},
+	{"cli/live", []string{"internal/filelock", "results/mask", "cli/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
+	{"cli/help", []string{"cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
+	{"cli/output", []string{"internal/terminal", "results/rundir", "internal/errno", "cli/command", "report"}, "results are written, whatever they are of"},
+	{"cli/quick", []string{"internal/contentcoding", "internal/errno", "cli/command", "cli/planflags", "cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
+	{"cli/serve", []string{"cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"internal/descriptors", "load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
@@ -189,7 +190,6 @@ var arrows = []arrow{
 	{"services/internal/flood", nil, "connections are guarded, whoever serves them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
-	{"internal/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"internal/fields", []string{"internal/textfile", "internal/lazyregexp", "internal/nearest", "internal/nesting", "internal/terminal", "internal/units"}, "it reads what tags declare, and nothing of what it is for"},
 	{"internal/contentcoding", nil, "it decodes bodies, and knows none of its callers"},
 	{"internal/errno", nil, "errors have the same numbers in all packages"},
@@ -228,7 +228,7 @@ var arrows = []arrow{
 	{"bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
-	{"scripts/manpages", []string{"internal/buildinfo", "internal/cli"}, "it writes down what the command line declares"},
+	{"scripts/manpages", []string{"internal/buildinfo", "cli"}, "it writes down what the command line declares"},
 	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures are called"},
 }
 

@@ -31,9 +31,9 @@ var checked = []string{".go", ".ts", ".sh", ".yaml", ".yml", ".md", ".mod", ".cf
 // allowed lets a file break a rule, with the reason.
 var allowed = map[string]map[string]string{
 	"sleep": {
-		"internal/cli/fleet/script_test.go":       "pauses between attempts to reach a real process, which no fake clock moves",
-		"internal/cli/script_test.go":             "pauses between attempts to reach a real process, which no fake clock moves",
-		"internal/cli/stop_test.go":               "pauses between looks at real processes, which no fake clock moves",
+		"cli/fleet/script_test.go":                "pauses between attempts to reach a real process, which no fake clock moves",
+		"cli/script_test.go":                      "pauses between attempts to reach a real process, which no fake clock moves",
+		"cli/stop_test.go":                        "pauses between looks at real processes, which no fake clock moves",
 		"services/relay/bed_test.go":              "pauses between looks at a loop on real sockets, which no fake clock moves",
 		"services/channels/chaos_test.go":         "pauses between looks at real sockets and files, and while nobody listens, which no fake clock moves",
 		"services/relay/conformance_test.go":      "looks twice to see that real sockets stand still, which is no event to wait for",
@@ -58,9 +58,9 @@ var allowed = map[string]map[string]string{
 		"experiments/subjects":         "programs of benchmarks print figures of their own",
 		"cmd":                          "what it passes on is cleaned there",
 		"internal/terminal":            "the one place",
-		"internal/cli/output":          "it asks what is behind the writer, and draws colours over lines that are clean",
-		"internal/cli/run.go":          "it draws the board, whose texts are clean",
-		"internal/cli/serve":           "records of a channel stand for themselves",
+		"cli/output":                   "it asks what is behind the writer, and draws colours over lines that are clean",
+		"cli/run.go":                   "it draws the board, whose texts are clean",
+		"cli/serve":                    "records of a channel stand for themselves",
 		"services/control/ctl":         "a backup stands for itself",
 		"services/echo/rpc/go":         "programs that are measured, which print what they are given as flags",
 		"services/bot/store/storetest": "it is a test's main",

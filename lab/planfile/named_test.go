@@ -38,7 +38,7 @@ func TestNamedFieldsExist(t *testing.T) {
 	for pattern, named := range map[string]*regexp.Regexp{
 		"../../README*.md": some, "../../docs/*.md": some, "../../docs/*/*.md": some, "../../internal/texts/*.json": some,
 		"../../report/*.go": some, "../../judge/*/*.go": some,
-		"../trial/*.go": some, "../generator/*.go": some, "../../internal/cli/*.go": most, "../../internal/cli/*/*.go": most, "../plan/*.go": most, "../protocols/*.go": most, "*.go": most,
+		"../trial/*.go": some, "../generator/*.go": some, "../../cli/*.go": most, "../../cli/*/*.go": most, "../plan/*.go": most, "../protocols/*.go": most, "*.go": most,
 	} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"dyno/cli"
 	"dyno/internal/buildinfo"
-	"dyno/internal/cli"
 )
 
 func main() {

@@ -1,0 +1,40 @@
+//go:build !linux
+
+package cli
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"dyno/cli/command"
+	"dyno/cli/imports"
+	"dyno/host/child"
+)
+
+// linuxCommands returns commands that say what is missing here.
+func (a *app) linuxCommands() []*cobra.Command {
+	var all []*cobra.Command
+	for _, c := range [][2]string{
+		{"agent", "Carry parts of loads for dyno on another machine, or their target"},
+		{"doctor", "Say what can be measured on this machine, and how well"},
+		{"serve", "Run a service to measure"},
+	} {
+		all = append(all, &cobra.Command{
+			Use: c[0], Short: c[1] + " (needs Linux)", DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error {
+				return command.Usage("run it on Linux, for example in a container", "dyno %s needs Linux, and this is %s: here dyno has quick loads, runs of servers that run already, and all that reads results", c[0], runtime.GOOS)
+			},
+		})
+	}
+	return all
+}
+
+// startControl starts none: dyno-control needs Linux.
+func (a *app) startControl(context.Context, *controlPlane) (started bool, err error) {
+	return false, nil
+}
+
+// roles are those of processes that dyno starts of itself.
+func roles() []child.Role { return []child.Role{imports.Role()} }

@@ -1,0 +1,368 @@
+package imports
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dyno/cli/foreign"
+	"dyno/lab/plan"
+	"dyno/load/scenario"
+)
+
+// A curl is a command that is being read.
+type curl struct {
+	request
+	d       *draft
+	input   *string // what its standard input has; nil: that is not known
+	urls    []string
+	data    string // the body
+	hasData bool
+	form    []foreign.FormField
+	inQuery []string // what is added to the query
+	cookies []string
+	upload  string   // the file that is the body
+	without []string // header fields of curl's own that are not sent, in small letters
+	user    string
+	query   bool // data stands in the query
+	head    bool
+	json    bool
+	globs   bool // brackets and braces in URLs stand for several
+	asIs    bool // dots in paths stay
+	connect []string
+	resolve []string
+	configs int // files of options that were read
+	failed  bool
+}
+
+func newCurl(d *draft, line int, input *string) *curl {
+	return &curl{request: request{line: line, exact: true}, d: d, input: input, globs: true}
+}
+
+// A curlOption is one of curl's.
+type curlOption struct {
+	names string // without dashes; the short one first, where there is one
+	bare  bool   // it takes no value
+	take  func(c *curl, value string)
+}
+
+// sends is an option that adds a header field.
+func sends(name string) func(c *curl, value string) {
+	return func(c *curl, value string) { c.headers = append(c.headers, scenario.Header{Name: name, Value: value}) }
+}
+
+// differs is an option that the experiment has no equivalent for.
+func differs(why, hint string) func(c *curl, value string) {
+	return func(c *curl, value string) { c.d.leave(c.line, c.name, why, hint) }
+}
+
+// curlOptions are the options that change what is sent. Others are about curl's output, or are listed.
+func curlOptions() []curlOption {
+	none := func(*curl, string) {}
+	return []curlOption{
+		{"X request", false, func(c *curl, v string) { c.method = v }},
+		{"url", false, func(c *curl, v string) { c.urls = append(c.urls, v) }},
+		{"H header", false, (*curl).header},
+		{"d data data-ascii", false, func(c *curl, v string) { c.add(c.fromFile("-d", v, true), "&") }},
+		{"data-binary", false, func(c *curl, v string) { c.add(c.fromFile("--data-binary", v, false), "&") }},
+		{"data-raw", false, func(c *curl, v string) { c.add(v, "&") }},
+		{"data-urlencode", false, func(c *curl, v string) { c.add(c.encode(v), "&") }},
+		{"url-query", false, func(c *curl, v string) {
+			if raw, is := strings.CutPrefix(v, "+"); is {
+				c.inQuery = append(c.inQuery, raw)
+				return
+			}
+			c.inQuery = append(c.inQuery, c.encode(v))
+		}},
+		{"json", false, func(c *curl, v string) {
+			c.add(c.fromFile("--json", v, false), "")
+			c.json = true
+		}},
+		{"F form", false, func(c *curl, v string) { c.form = append(c.form, foreign.FormField{Text: v}) }},
+		{"form-string", false, func(c *curl, v string) { c.form = append(c.form, foreign.FormField{Text: v, Literal: true}) }},
+		{"G get", true, func(c *curl, _ string) { c.query = true }},
+		{"I head", true, func(c *curl, _ string) { c.head = true }},
+		{"T upload-file", false, func(c *curl, v string) { c.upload = v }},
+		{"A user-agent", false, sends("User-Agent")},
+		{"e referer", false, func(c *curl, v string) {
+			if v = strings.TrimSuffix(v, ";auto"); v != "" {
+				sends("Referer")(c, v)
+			}
+		}},
+		{"r range", false, func(c *curl, v string) { sends("Range")(c, "bytes="+v) }},
+		{"b cookie", false, func(c *curl, v string) {
+			if strings.Contains(v, "=") {
+				c.cookies = append(c.cookies, v)
+				return
+			}
+			if c.d.scenario.Cookies = true; v != "" {
+				c.d.leave(c.line, c.name, "cookies of a file are not sent; a user keeps those that the server sets", "give the step a header field Cookie")
+			}
+		}},
+		{"c cookie-jar", false, func(c *curl, _ string) { c.d.scenario.Cookies = true }},
+		{"u user", false, func(c *curl, v string) { c.user = v }}, {"basic", true, none},
+		{"oauth2-bearer", false, func(c *curl, v string) { sends("Authorization")(c, "Bearer "+v) }},
+		{"compressed", true, func(c *curl, _ string) { sends("Accept-Encoding")(c, "deflate, gzip") }},
+		{"k insecure", true, func(c *curl, _ string) { c.d.tls().Insecure = true }},
+		{"cacert", false, func(c *curl, v string) { c.d.tls().CA = c.d.relative(c.line, v) }},
+		{"E cert", false, func(c *curl, v string) { c.d.tls().Certificate = c.d.relative(c.line, v) }},
+		{"key", false, func(c *curl, v string) { c.d.tls().Key = c.d.relative(c.line, v) }},
+		{"x proxy", false, func(c *curl, v string) {
+			if !strings.Contains(v, "://") {
+				v = "http://" + v
+			}
+			c.d.target().Proxy = plan.Quote(v)
+		}},
+		{"m max-time", false, func(c *curl, v string) { c.duration(v, &c.d.load().Timeout) }},
+		{"connect-timeout", false, func(c *curl, v string) { c.duration(v, &c.d.load().ConnectTimeout) }},
+		{"connect-to", false, func(c *curl, v string) { c.connect = append(c.connect, v) }},
+		{"resolve", false, func(c *curl, v string) { c.resolve = append(c.resolve, v) }},
+		{"unix-socket", false, func(c *curl, v string) { c.d.target().Address = plan.Quote("unix:" + v) }},
+		{"http2", true, none}, {"0 http1.0", true, differs("dyno has no HTTP/1.0", "")}, {"http1.1", true, func(c *curl, _ string) { c.d.load().HTTP2.Use = plan.HTTP2Never }},
+		{"http2-prior-knowledge", true, func(c *curl, _ string) { c.d.load().HTTP2.Use = plan.HTTP2Always }},
+		{"L location", true, differs("users of a scenario follow no redirects", "request the last address, or extract the field Location and request it by a step of its own")},
+		{"retry", false, differs("a failed request is counted, and not sent again", "")},
+		{"K config", false, (*curl).config},
+		{"request-target", false, differs("the target is that of the URL", "give the step the path")},
+		{"limit-rate", false, differs("dyno reads as fast as it can", "")},
+		{"parallel", true, none}, {"Z", true, none}, {"f fail fail-with-body", true, none},
+		{"s silent", true, none}, {"S show-error", true, none}, {"v verbose", true, none}, {"i include show-headers", true, none},
+		{"# progress-bar", true, none}, {"N no-buffer", true, none}, {"g globoff", true, func(c *curl, _ string) { c.globs = false }}, {"q disable", true, none}, {"4 ipv4", true, none}, {"6 ipv6", true, none},
+		{"o output", false, none}, {"O remote-name", true, none}, {"J remote-header-name", true, none}, {"w write-out", false, none}, {"D dump-header", false, none},
+		{"stderr", false, none}, {"trace", false, none}, {"trace-ascii", false, none}, {"no-progress-meter", true, none}, {"tcp-nodelay", true, none}, {"path-as-is", true, func(c *curl, _ string) { c.asIs = true }}, {"fail-early", true, none}, {"create-dirs", true, none}, {"no-clobber", true, none}, {"no-keepalive", true, none},
+	}
+}
+
+func (c *curl) header(v string) {
+	if file, is := strings.CutPrefix(v, "@"); is {
+		text, err := c.read(file)
+		if err != nil {
+			c.d.leave(c.line, "-H "+v, err.Error(), "")
+			return
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\r\n"); line != "" {
+				c.header(line)
+			}
+		}
+		return
+	}
+	name, value, found := strings.Cut(v, ":")
+	if name, isEmpty := strings.CutSuffix(strings.TrimSpace(v), ";"); isEmpty && !found {
+		c.headers = append(c.headers, scenario.Header{Name: name})
+		return
+	}
+	switch name = strings.TrimSpace(name); {
+	case !found:
+		return // curl sends no such field, either
+	case strings.TrimSpace(value) == "":
+		c.without = append(c.without, strings.ToLower(name))
+	default:
+		c.headers = append(c.headers, scenario.Header{Name: name, Value: strings.TrimSpace(value)})
+	}
+}
+
+// add adds a part of the body.
+func (c *curl) add(content, separator string) {
+	if c.hasData {
+		c.data += separator
+	}
+	c.data, c.hasData = c.data+content, true
+}
+
+// fromFile returns a text, or what the file holds that it names: without line breaks if it is text.
+func (c *curl) fromFile(option, v string, isText bool) string {
+	file, isFile := strings.CutPrefix(v, "@")
+	if !isFile {
+		return v
+	}
+	content, err := c.read(file)
+	if err != nil {
+		c.lose(option+" "+v, err.Error(), "run dyno import in the folder that the script runs in")
+	}
+	if isText {
+		content = strings.NewReplacer("\r", "", "\n", "", "\x00", "").Replace(content)
+	}
+	return content
+}
+
+// encode returns a text of --data-urlencode: content, =content, name=content, @file or name@file.
+func (c *curl) encode(v string) string {
+	at := strings.IndexAny(v, "=@")
+	if at < 0 {
+		return url.QueryEscape(v)
+	}
+	name, content := v[:at], v[at+1:]
+	if v[at] == '@' {
+		content = c.fromFile("--data-urlencode", v[at:], false)
+	}
+	if name != "" {
+		name += "="
+	}
+	return name + url.QueryEscape(content)
+}
+
+// read returns what a file holds, or the standard input.
+func (c *curl) read(name string) (string, error) {
+	switch {
+	case name == "-" && c.input != nil:
+		return *c.input, nil
+	case name == "-" || name == ".":
+		return "", errors.New("what the standard input has is not known")
+	}
+	return c.d.read(name)
+}
+
+// maxConfigs bounds how many files of options a command reads: one may name itself.
+const maxConfigs = 16
+
+// config reads a file of options.
+func (c *curl) config(file string) {
+	if c.configs++; c.configs > maxConfigs {
+		c.lose("-K "+file, "there are too many files of options", "")
+		return
+	}
+	text, err := c.read(file)
+	if err != nil {
+		c.lose("-K "+file, err.Error(), "")
+		return
+	}
+	var args []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		option, value := line, ""
+		if at := strings.IndexAny(line, " \t=:"); at >= 0 && !strings.HasPrefix(line, "-") || at > 0 {
+			option, value = line[:at], strings.TrimLeft(strings.TrimLeft(strings.TrimLeft(line[at:], " \t"), "=:"), " \t")
+		}
+		if strings.HasPrefix(value, `"`) {
+			value = unquoteConfig(value)
+		} else if at := strings.IndexAny(value, " \t"); at >= 0 {
+			value = value[:at]
+		}
+		if !strings.HasPrefix(option, "-") {
+			option = "--" + option
+		}
+		if args = append(args, option); value != "" {
+			args = append(args, value)
+		}
+	}
+	c.arguments(args)
+}
+
+// unquoteConfig returns a value of a file of options that is in quotes.
+func unquoteConfig(value string) string {
+	var b strings.Builder
+	for i := 1; i < len(value) && value[i] != '"'; i++ {
+		if value[i] == '\\' && i+1 < len(value) {
+			i++
+			switch value[i] {
+			case 't':
+				b.WriteByte('\t')
+				continue
+			case 'n':
+				b.WriteByte('\n')
+				continue
+			case 'r':
+				b.WriteByte('\r')
+				continue
+			case 'v':
+				b.WriteByte('\v')
+				continue
+			}
+		}
+		b.WriteByte(value[i])
+	}
+	return b.String()
+}
+
+// lose says that the request cannot be sent.
+func (c *curl) lose(what, why, hint string) {
+	c.d.leave(c.line, what, why, hint)
+	c.failed = true
+}
+
+func (c *curl) duration(v string, to *time.Duration) {
+	seconds, err := strconv.ParseFloat(v, 64)
+	if err != nil || seconds < 0.001 || seconds > 3600 {
+		c.d.leave(c.line, c.name, "the time is not one from a millisecond to an hour", "load.timeout and load.connect_timeout have such times")
+		return
+	}
+	*to = time.Duration(seconds * float64(time.Second))
+}
+
+// curlCommand carries over one command.
+func (d *draft) curlCommand(line int, args []string, input *string) {
+	c := newCurl(d, line, input)
+	c.arguments(args)
+	d.curlRequests(c)
+}
+
+// arguments takes the arguments of a command.
+func (c *curl) arguments(args []string) {
+	options := curlOptions()
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		long, isLong := strings.CutPrefix(arg, "--")
+		switch {
+		case long == "next" && isLong, arg == "-:":
+			c.d.curlRequests(c)
+			*c = *newCurl(c.d, c.line, c.input)
+		case isLong:
+			args = c.option(options, arg, long, "", args)
+		case len(arg) > 1 && arg[0] == '-':
+			for letters := arg[1:]; letters != ""; {
+				i := slices.IndexFunc(options, func(o curlOption) bool { return strings.HasPrefix(o.names, letters[:1]+" ") || o.names == letters[:1] })
+				if i >= 0 && options[i].bare {
+					c.option(options, "-"+letters[:1], letters[:1], "", nil)
+					letters = letters[1:]
+					continue
+				}
+				args = c.option(options, "-"+letters[:1], letters[:1], letters[1:], args)
+				break
+			}
+		default:
+			c.urls = append(c.urls, arg)
+		}
+	}
+}
+
+// option takes an option, whose value may be the next argument, and returns the arguments after it.
+func (c *curl) option(options []curlOption, typed, name, value string, args []string) []string {
+	i := slices.IndexFunc(options, func(o curlOption) bool { return slices.Contains(strings.Fields(o.names), name) })
+	if positive, is := strings.CutPrefix(name, "no-"); i < 0 && is && slices.ContainsFunc(options, func(o curlOption) bool { return o.bare && slices.Contains(strings.Fields(o.names), positive) }) {
+		return args // it is so anyway
+	}
+	if i < 0 {
+		c.d.leave(c.line, typed, "dyno does not know this option", cmp.Or(remark(name), "its value, if it has one, was taken for a URL"))
+		return args
+	}
+	o := options[i]
+	if !o.bare && value == "" {
+		if len(args) == 0 {
+			c.lose(typed, "its value is missing", "")
+			return nil
+		}
+		value, args = args[0], args[1:]
+	}
+	c.name = strings.TrimSpace(typed + " " + value)
+	o.take(c, value)
+	return args
+}
+
+// remark is what the table of other tools' flags says of one of curl's that dyno has nothing for.
+func remark(name string) string {
+	for _, f := range foreign.Flags() {
+		if slices.Contains(strings.Fields(f.Names), name) && slices.Contains(strings.Fields(f.Tools), "curl") {
+			return f.Remark
+		}
+	}
+	return ""
+}

@@ -1,0 +1,330 @@
+package imports
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"dyno/cli/foreign"
+	"dyno/internal/lazyregexp"
+	"dyno/lab/plan"
+	"dyno/load/scenario"
+	"dyno/results/mask"
+)
+
+// A ghzConfig is a file of settings of ghz. Names of its settings are those of its flags, in which case does not matter.
+type ghzConfig struct {
+	Host          string
+	Proto         string
+	Protoset      string
+	Call          string
+	ImportPaths   []string        `json:"import-paths"`
+	Data          json.RawMessage // a message, several, or either as text
+	DataFile      string          `json:"data-file"`
+	BinaryFile    string          `json:"binary-file"`
+	Metadata      json.RawMessage
+	MetadataFile  string `json:"metadata-file"`
+	Total         float64
+	Concurrency   float64
+	Connections   float64
+	RPS           float64
+	Duration      ghzTime
+	MaxDuration   ghzTime `json:"max-duration"`
+	Timeout       ghzTime
+	Insecure      bool
+	SkipTLS       bool `json:"skipTLS"`
+	CACert        string
+	Cert          string
+	Key           string
+	CName         string
+	Authority     string
+	Compression   bool    `json:"enable-compression"`
+	Messages      float64 `json:"stream-call-count"`
+	Interval      ghzTime `json:"stream-interval"`
+	MaxMessage    float64 `json:"max-recv-message-size"`
+	LoadSchedule  string  `json:"load-schedule"`
+	LoadStart     float64 `json:"load-start"`
+	LoadEnd       float64 `json:"load-end"`
+	LoadStep      float64 `json:"load-step"`
+	LoadStepTime  ghzTime `json:"load-step-duration"`
+	LoadTime      ghzTime `json:"load-max-duration"`
+	KeepaliveTime ghzTime `json:"keepalive"`
+}
+
+// A ghzTime is a duration of ghz: as text, or a number of nanoseconds.
+type ghzTime time.Duration
+
+// UnmarshalJSON reads either form.
+func (t *ghzTime) UnmarshalJSON(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*t = ghzTime(n)
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil || s == "" {
+		return err
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%q is no duration", s)
+	}
+	*t = ghzTime(d)
+	return nil
+}
+
+// ghzCarried are the settings that are carried over. What the others mean, the table of other tools' flags says.
+const ghzCarried = ` host proto protoset call import-paths data data-file binary-file metadata metadata-file total concurrency connections
+	rps duration max-duration timeout insecure skiptls cacert cert key cname authority enable-compression stream-call-count
+	stream-interval max-recv-message-size load-schedule load-start load-end load-step load-step-duration load-max-duration
+	keepalive name `
+
+// ghzCall matches what a call is named.
+var ghzCall = lazyregexp.New(`^\w+(?:\.\w+)*[./]\w+$`)
+
+// readGHZ reads a file of settings of ghz, in JSON or TOML.
+func readGHZ(d *draft, src []byte) error {
+	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) {
+		var all map[string]any
+		if err := toml.Unmarshal(src, &all); err != nil {
+			line := 0
+			if at := (*toml.DecodeError)(nil); errors.As(err, &at) {
+				line, _ = at.Position()
+			}
+			return fmt.Errorf("line %d: this is neither a file of settings in JSON nor in TOML: %w", line, err)
+		}
+		text, err := json.Marshal(all)
+		if err != nil {
+			return err
+		}
+		return d.ghz(text, src)
+	}
+	return d.ghz(src, src)
+}
+
+// ghz carries settings over. Src is the file, for the lines.
+func (d *draft) ghz(settings, src []byte) error {
+	var (
+		c   ghzConfig
+		all map[string]json.RawMessage
+	)
+	c.Total, c.Concurrency, c.Connections = 200, 50, 1
+	if err := parseJSON(settings, &all, "a file of settings"); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(settings, &c); err != nil {
+		return err
+	}
+	if !ghzCall().MatchString(c.Call) {
+		return fmt.Errorf("line %d: %q is no call; such as package.Service/Method", max(1, lineOfKey(src, "call", 0)), c.Call)
+	}
+	line := func(name string) int { return lineOfKey(src, name, 0) }
+	for _, name := range sortedNames(all) {
+		if slices.Contains(strings.Fields(ghzCarried), strings.ToLower(name)) || len(d.items) == maxItems {
+			continue
+		}
+		why, hint := "the experiment has no such setting", ""
+		for _, f := range foreign.Flags() {
+			if slices.Contains(strings.Fields(f.Tools), "ghz") && slices.Contains(strings.Fields(f.Names), name) {
+				hint = f.Remark
+			}
+		}
+		d.leave(line(name), name, why, hint)
+	}
+	if d.base == "" && c.Host != "" {
+		d.base = "https://" + c.Host
+		if c.Insecure {
+			d.base = "http://" + c.Host
+		}
+	}
+	d.useGRPC()
+	l, t := d.load(), d.target()
+	call := l.Call
+	if call.Method = c.Call; strings.Count(c.Call, "/") == 0 {
+		if at := strings.LastIndexByte(c.Call, '.'); at > 0 {
+			call.Method = c.Call[:at] + "/" + c.Call[at+1:]
+		}
+	}
+	if c.Proto != "" {
+		call.Protos = []string{d.relative(line("proto"), c.Proto)}
+		for _, p := range c.ImportPaths {
+			call.ImportPaths = append(call.ImportPaths, d.relative(line("import-paths"), p))
+		}
+	}
+	if c.Protoset != "" {
+		call.Protoset = d.relative(line("protoset"), c.Protoset)
+	}
+	if err := d.ghzMessage(&c, line); err != nil {
+		return err
+	}
+	if strings.HasPrefix(d.base, "https://") && (c.SkipTLS || c.CACert != "" || c.Cert != "" || c.CName != "") {
+		s := d.tls()
+		s.Insecure, s.ServerName = c.SkipTLS, c.CName
+		for _, file := range []struct {
+			name, from string
+			to         *string
+		}{{"cacert", c.CACert, &s.CA}, {"cert", c.Cert, &s.Certificate}, {"key", c.Key, &s.Key}} {
+			if file.from != "" {
+				*file.to = d.relative(line(file.name), file.from)
+			}
+		}
+	}
+	t.TLS, call.Authority = d.target().TLS, c.Authority
+	if c.Compression {
+		call.Compression = plan.CompressionGzip
+	}
+	call.Messages, call.Interval = int(c.Messages), time.Duration(c.Interval)
+	if c.MaxMessage > 0 {
+		call.MaxMessage = int(c.MaxMessage)
+	}
+	if c.KeepaliveTime > 0 {
+		l.Keepalive = &plan.Keepalive{Time: time.Duration(c.KeepaliveTime), Timeout: 20 * time.Second}
+	}
+	if c.Timeout > 0 {
+		l.Timeout = time.Duration(c.Timeout)
+	}
+	d.ghzLoad(&c, line)
+	return nil
+}
+
+// ghzMessage takes the message and the metadata over.
+func (d *draft) ghzMessage(c *ghzConfig, line func(string) int) error {
+	call := d.load().Call
+	switch {
+	case c.BinaryFile != "":
+		call.BinaryFile = d.relative(line("binary-file"), c.BinaryFile)
+	case c.DataFile != "":
+		call.MessageFile = d.relative(line("data-file"), c.DataFile)
+		if text, err := d.read(c.DataFile); err == nil && strings.Contains(text, "{{") {
+			call.MessageFile, call.Message = "", d.ghzTemplates(line("data-file"), text)
+		}
+	default:
+		text := string(c.Data)
+		var quoted string
+		if json.Unmarshal(c.Data, &quoted) == nil {
+			text = quoted
+		}
+		call.Message = d.ghzTemplates(line("data"), text)
+	}
+	metadata := string(c.Metadata)
+	if c.MetadataFile != "" {
+		text, err := d.read(c.MetadataFile)
+		if err != nil {
+			problem, hint, _ := strings.Cut(err.Error(), "; ")
+			d.leave(line("metadata-file"), c.MetadataFile, problem, hint)
+		}
+		metadata = text
+	}
+	if metadata == "" || metadata == "null" {
+		return nil
+	}
+	var quoted string
+	if json.Unmarshal([]byte(metadata), &quoted) == nil {
+		metadata = quoted
+	}
+	headers, err := foreign.ReadMetadata(metadata)
+	if err != nil {
+		return err
+	}
+	for _, h := range headers {
+		if strings.Contains(h.Value, "{{") {
+			d.leave(line("metadata"), h.Name, "metadata of a repeated call does not vary", "a scenario has metadata with templates")
+		}
+		if strings.HasSuffix(strings.ToLower(h.Name), "-bin") { // ghz takes bytes, and dyno their base64
+			h.Value = base64.RawStdEncoding.EncodeToString([]byte(h.Value))
+		}
+		call.Metadata = append(call.Metadata, scenario.Header{Name: h.Name, Value: plan.Quote(h.Value)})
+	}
+	d.ghzCredentials(line("metadata"), call)
+	return nil
+}
+
+// ghzCredentials makes the call a step of a scenario if its metadata has credentials: only there may variables stand.
+func (d *draft) ghzCredentials(line int, call *plan.Call) {
+	isCredential := func(h scenario.Header) bool { return mask.IsCredential(h.Name) }
+	if !slices.ContainsFunc(call.Metadata, isCredential) {
+		return
+	}
+	if call.BinaryFile != "" {
+		for _, h := range call.Metadata {
+			if isCredential(h) {
+				d.leave(line, h.Name, "this is a credential, which a call with a binary message cannot take from a file", "give load.call.metadata its value")
+			}
+		}
+		call.Metadata = slices.DeleteFunc(call.Metadata, isCredential)
+		return
+	}
+	step := d.step(line, call.Method)
+	step.Method, step.Message, step.MessageFile, step.Metadata = call.Method, call.Message, call.MessageFile, call.Metadata
+	call.Method, call.Message, call.MessageFile, call.Metadata = "", "", "", nil
+}
+
+// ghzTemplates puts templates in the place of ghz's. Messages are made before the load, from rows; what varies by call
+// cannot be carried over.
+func (d *draft) ghzTemplates(line int, text string) string {
+	if strings.Contains(text, "{{") {
+		d.leave(line, "data", "its templates are text here: messages are made before the load, and vary only with rows", "load.call.data has rows, and a scenario templates: see dyno help templates")
+	}
+	return strings.ReplaceAll(text, "{{", `{\u007b`) // which JSON has in texts only; a stream of messages is no template
+}
+
+// ghzLoad makes the load: its connections are shared by the calls that are under way.
+func (d *draft) ghzLoad(c *ghzConfig, line func(string) int) {
+	l := d.load()
+	connections := max(1, int(c.Connections))
+	streams := max(1, int(math.Ceil(c.Concurrency/float64(connections))))
+	l.HTTP2.Streams = streams
+	open := func() {
+		l.Open = plan.DefaultOpen()
+		l.Open.MaxConnections = connections
+	}
+	switch {
+	case strings.EqualFold(c.LoadSchedule, "step") && c.LoadStep != 0 && c.LoadStepTime > 0,
+		strings.EqualFold(c.LoadSchedule, "line") && c.LoadStep != 0:
+		open()
+		l.Window = 0
+		step := cmp.Or(time.Duration(c.LoadStepTime), time.Second)
+		for rate := c.LoadStart; len(l.Open.Stages) < 1000; rate += c.LoadStep {
+			ended := c.LoadEnd != 0 && (c.LoadStep > 0 && rate >= c.LoadEnd || c.LoadStep < 0 && rate <= c.LoadEnd)
+			if ended {
+				rate = c.LoadEnd
+			}
+			stage := plan.Stage{Duration: step, From: rate, To: rate}
+			if strings.EqualFold(c.LoadSchedule, "line") && !ended {
+				stage.To = rate + c.LoadStep
+			}
+			l.Open.Stages = append(l.Open.Stages, stage)
+			l.Window += step
+			if ended || rate <= 0 && c.LoadStep < 0 || c.LoadTime > 0 && l.Window >= time.Duration(c.LoadTime) {
+				break
+			}
+		}
+	case c.RPS > 0:
+		open()
+		l.Open.Rate = c.RPS
+	default:
+		l.Closed = &plan.Closed{Connections: connections}
+		if calls := streams * connections; calls != int(c.Concurrency) {
+			d.leave(line("concurrency"), "concurrency", fmt.Sprintf("%g calls under way cannot be shared equally by %d connections: there are %d", c.Concurrency, connections, calls), "load.http2.streams is the number for each connection")
+		}
+	}
+	switch {
+	case c.Duration > 0 && l.Open != nil && l.Open.Stages != nil:
+		d.leave(line("duration"), "duration", "the stages say how long the load lasts", "")
+	case c.Duration > 0:
+		l.Window = time.Duration(c.Duration)
+	default:
+		if l.Requests = uint64(max(1, c.Total)); l.Open == nil || l.Open.Stages == nil {
+			l.Window = time.Duration(c.MaxDuration)
+		}
+	}
+}

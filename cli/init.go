@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"dyno/cli/command"
+	"dyno/lab/plan"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "init URL|HOST:PORT",
+		Short: "Write an experiment file to begin with",
+		Long: `Init writes an experiment for a server, with comments on what one would change first,
+to standard output or to a new file. The scheme of the URL names the protocol: http and
+https, grpc, tcp; without one it is http.`,
+		Example: `  dyno init http://127.0.0.1:8080/ > server.yaml
+  dyno init -o server.yaml tcp://127.0.0.1:7000`,
+		Args: command.ExactArgs(1, "a URL or an address"),
+		RunE: func(_ *cobra.Command, args []string) (err error) {
+			text, err := beginning(args[0])
+			if err != nil {
+				return command.Fail(command.ExitUsage, err, "as in: dyno init http://127.0.0.1:8080/")
+			}
+			if file == "" {
+				_, err = fmt.Fprint(a.stdout, text)
+				return err
+			}
+			return create(file, []byte(text), anyone)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "out", "o", "", "the `FILE` to create (default: standard output)")
+	return cmd
+}
+
+// A beginningOf is what an experiment of a protocol begins with.
+type beginningOf struct {
+	field   string // where the server is
+	load    string // what is sent
+	example string // the command that starts a server
+	where   string // the server that it starts
+}
+
+var beginnings = map[string]beginningOf{
+	plan.HTTP: {"url", `  # What is sent; without it, GET of the URL:
+  # request: {method: POST, body: '{"a": 1}', headers: {Content-Type: application/json}}
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}/`},
+	plan.GRPC: {"url", `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
+  call: {method: pkg.Service/Method, message: '{}'}
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}`},
+	plan.TCP: {"address", `  # What is sent, and comes back:
+  payload: 1KiB
+`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `127.0.0.1:{{port}}`},
+}
+
+var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
+
+// beginning returns an experiment for a server.
+func beginning(where string) (string, error) {
+	protocol, rest := plan.HTTP, where
+	scheme, address, found := strings.Cut(where, "://")
+	switch {
+	case !found:
+		rest = command.WithScheme(where)
+	case scheme == plan.TCP:
+		protocol, rest = plan.TCP, address
+	case scheme == plan.GRPC:
+		protocol, rest = plan.GRPC, "http://"+address
+	case !command.IsURL(where):
+		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
+	}
+	host := address
+	if protocol != plan.TCP {
+		parsed, err := url.Parse(rest)
+		if err != nil || parsed.Host == "" {
+			return "", fmt.Errorf("%q is no URL", where)
+		}
+		host = parsed.Host
+	}
+	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
+	b := beginnings[protocol]
+	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
+# All fields are in docs/reference/experiment.md; an editor completes them by lab/planfile/schema.json.
+name: %[1]s
+question: How fast does it answer, and what does that cost?
+
+target:
+  protocol: %[2]s
+  %[3]s: %[4]s
+  # With start, each trial has a server of its own, and its CPU time, memory and output are recorded:
+  # start: %[5]s
+  # %[3]s: %[6]q
+  # cpus: "0" # those of the server, and load.cpus those of dyno
+
+load:
+%[7]s  # As many requests at once as there are connections; or on a schedule, whatever the server does:
+  # open: {rate: 1000/s, arrivals: poisson}
+  closed: {connections: 50}
+  warmup: 2s
+  window: 10s
+
+design: {rounds: 3} # 8 or more to compare variants
+
+# dyno run exits with 99 if one of these does not hold; dyno help metrics lists what they may name.
+thresholds:
+  - errors.ratio < 1%%
+  - response.p99 < 1s
+
+# Variants that are compared, by variables that stand in braces above, as in "{{connections}}":
+# compare:
+#   base: few
+#   variants:
+#     few: {connections: 10}
+#     many: {connections: 100}
+`, cmp.Or(name, "experiment"), protocol, b.field, strconv.Quote(plan.Quote(rest)), b.example, b.where, b.load), nil
+}

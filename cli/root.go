@@ -1,0 +1,273 @@
+// Package cli is dyno's command line: one file per command. A command is a
+// function of the streams it was given; Main maps its error to an exit code and
+// prints it, once.
+//
+// To read the source: package quick makes experiments from flags, by package planflags; run.go measures,
+// judges and prints. Package foreign has the one table of other tools' flags, and reads their command
+// lines. Package help groups flags; serve, doctor and live have the jobs that are not a run's.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/cli/command"
+	"dyno/cli/foreign"
+	"dyno/cli/help"
+	"dyno/cli/live"
+	"dyno/cli/output"
+	"dyno/host/child"
+	"dyno/internal/buildinfo"
+	"dyno/internal/garbage"
+	"dyno/internal/hangup"
+	"dyno/internal/terminal"
+	"dyno/internal/texts"
+	"dyno/lab/trial"
+)
+
+// An app is what the commands share.
+type app struct {
+	args           []string      // as given, to show how to repeat a run
+	bare           bool          // no command was given: the server is asked what it speaks
+	redirected     bool          // by its answer
+	agents         []string      // the addresses of those that carry loads
+	recalled       bool          // they are those of the command that began a run
+	choice         choice        // of such agents
+	release        func() error  // gives back what the command holds: see atEnd
+	chosen         []trial.Agent // by the choice
+	identity       string        // the folder of the certificate for them
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	feed           *live.Feed // the events of a run; nil: nobody gets them
+
+	limits *trial.Limits // of the plans that it runs; nil: none
+
+	hosts map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
+}
+
+// room is by how many bytes the heap grows at least before garbage is collected. A short load needs less.
+const room = 64 << 20
+
+// Main runs dyno and returns its exit code.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if code, ran := child.Run(args, roles()...); ran {
+		return code
+	}
+	if len(args) == 0 || args[0] != "serve" { // a service that others measure is as Go makes it
+		garbage.Pace(garbage.Room(room))
+	}
+	ctx, stop := withSignals(ctx)
+	defer stop()
+	output.SurviveBrokenPipes()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	gone := func() { end(signalled{syscall.SIGPIPE}) }
+	out, errs := terminal.Cleaned(output.Piped(stdout, gone)), terminal.Cleaned(output.Piped(stderr, gone))
+	defer func() { _, _ = out.Flush(), errs.Flush() }() // the end of a text that was cut
+	stdout, stderr = out, errs
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }}
+	if live.Followed(args) {
+		args = args[1:]
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		// If nobody reads any more, the run ends: it was started to be followed.
+		a.feed = live.OpenFeed(func(error) { cancel(texts.NewError("reason.deserted")) })
+		defer a.feed.Close()
+		live.OnInterrupt(func() { cancel(signalled{syscall.SIGINT}) })
+	}
+	a.args = a.withCommand(args)
+	a.bare = len(a.args) > len(args) && a.args[0] == "http"
+	err := a.execute(ctx)
+	if other := (*anotherCommand)(nil); errors.As(err, &other) {
+		fmt.Fprintf(stderr, "dyno: %v\n", other)
+		a.args, a.bare, a.redirected = append(strings.Fields(other.command), a.args[1:]...), false, true
+		err = a.execute(ctx)
+	}
+	if failed := a.release(); err == nil {
+		err = failed
+	}
+	return exitCode(ctx, err, stderr)
+}
+
+// atEnd adds a function that runs when the command ends. The one added last runs first.
+func (a *app) atEnd(release func() error) {
+	rest := a.release
+	a.release = func() error { return errors.Join(release(), rest()) }
+}
+
+// execute runs the command that the arguments name.
+func (a *app) execute(ctx context.Context) error {
+	root := a.root()
+	root.SetArgs(a.args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	return root.ExecuteContext(ctx)
+}
+
+// Root returns the command dyno with all commands below it, for what describes them.
+func Root() *cobra.Command { return (&app{args: []string{}}).root() }
+
+func (a *app) root() *cobra.Command {
+	root := command.Group(&cobra.Command{
+		Use: "dyno",
+		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/
+  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
+  dyno compare --a './old -port {{port}}' --b './new -port {{port}}' 'http://127.0.0.1:{{port}}/'
+  dyno run experiment.yaml`,
+		Short: "A dynamometer for network services",
+		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
+the results and how certain they are.
+
+dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, a stream of events
+(dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
+or with -n, none is sent.`,
+		Version:           buildinfo.Text(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	})
+	root.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return command.UnknownCommand(root, args[0])
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s\n\nExamples:\n%s\n\ndyno --help lists the commands.\n", root.Long, root.Example)
+		return err
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return foreign.Refuse(cmd, err, a.args) })
+	root.SetHelpCommand(&cobra.Command{
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "Describe a command or a topic",
+		RunE: func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return command.UnknownCommand(about, rest[0])
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	})
+	for _, c := range quickCommands() {
+		cmd := a.quickCommand(c)
+		root.AddCommand(cmd)
+		if len(a.args) > 0 && a.args[0] == cmd.Name() {
+			return root // without the others, which it takes milliseconds to make
+		}
+	}
+	root.AddCommand(help.Topics()...)
+	root.AddCommand(foreign.Commands()...)
+	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
+		a.historyCommand(), a.uiCommand(), a.ctlCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(),
+		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
+	root.AddCommand(a.linuxCommands()...)
+	return root
+}
+
+// withCommand returns the arguments with the command that is meant where they begin with a flag, a
+// URL or an address: a quick load of what answers there. Flags of a load without either are one that lacks its URL.
+func (a *app) withCommand(args []string) []string {
+	for i, arg := range args {
+		address, isTCP := strings.CutPrefix(arg, "tcp://")
+		switch {
+		case isTCP:
+			args = slices.Clone(args)
+			args[i] = address
+			return append([]string{"tcp"}, args...)
+		case command.IsURL(arg) || command.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
+			return append([]string{"http"}, args...)
+		case i == 0 && !strings.HasPrefix(arg, "-"):
+			return args
+		}
+	}
+	named := func(c *cobra.Command) bool { return slices.Contains(args, c.Name()) }
+	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "-v", "--version"}, args[0]) || slices.ContainsFunc(a.root().Commands(), named) {
+		return args
+	}
+	return append([]string{"http"}, args...)
+}
+
+// A signalled error is the cause of a context that a signal ended.
+type signalled struct{ signal syscall.Signal }
+
+func (s signalled) Error() string { return s.Said().String() }
+
+// Said returns the error as a message.
+func (s signalled) Said() texts.Message {
+	return texts.New("reason.interrupted", "signal", signalName(s.signal))
+}
+
+func signalName(s syscall.Signal) string {
+	switch s {
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	case syscall.SIGINT:
+		return "SIGINT"
+	case syscall.SIGPIPE:
+		return "SIGPIPE"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	}
+	return s.String()
+}
+
+// repeatTime is how long a second signal counts as the first: a program that runs dyno often
+// passes on what the terminal or the system has sent to both, as timeout and npm do.
+const repeatTime = time.Second
+
+// withSignals ends the context at the first SIGINT or SIGTERM, or SIGHUP as package hangup has it. One that comes later
+// than repeatTime after that ends the process, in case stopping takes too long.
+func withSignals(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case s := <-signals:
+			time.AfterFunc(repeatTime, func() { signal.Stop(signals) })
+			cancel(signalled{s.(syscall.Signal)})
+		case <-ctx.Done():
+			signal.Stop(signals)
+		}
+	}()
+	return hangup.Watch(ctx, func() { cancel(signalled{syscall.SIGHUP}) }), func() { cancel(nil) }
+}
+
+// outliveHangup has a command that serves others go on at SIGHUP, which asks for what none of these commands does.
+func outliveHangup(ctx context.Context, log *slog.Logger) {
+	hangup.Outlive(ctx)
+	requests := hangup.Requests(ctx)
+	go func() {
+		for {
+			select {
+			case <-requests:
+				log.Info("SIGHUP: this command reads nothing again; restart it to change its flags")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// signalOf returns the signal that ended a context, or 0.
+func signalOf(ctx context.Context) syscall.Signal {
+	var s signalled
+	if errors.As(context.Cause(ctx), &s) {
+		return s.signal
+	}
+	return 0
+}

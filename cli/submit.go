@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dyno/cli/command"
+	"dyno/lab/fleet/queue"
+	"dyno/lab/fleet/registry"
+	"dyno/lab/planfile"
+)
+
+// defaultRetries let a task outlive workers that end, and targets that are down for a while.
+const defaultRetries = 2
+
+func (a *app) submitCommand() *cobra.Command {
+	var (
+		t         queue.Task
+		agents    choice
+		at, every string
+		o         = fileOptions()
+	)
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Put an experiment into the queue of a fleet",
+		Long: `Put an experiment into the queue of a fleet: dyno queue work takes it and runs it as dyno run
+does. Its ID goes to standard output.
+
+Files that the experiment reads, and programs that it starts, must be on the worker's machine
+at the same paths. The control plane keeps the experiment as a secret.`,
+		Example: `  dyno submit relay.yaml
+  dyno submit --every 02:30 --retries 3 nightly.yaml
+  dyno submit --priority 10 --fleet zone=1 --agents 4 --exclusive checkout.yaml`,
+		Args: command.ExactArgs(1, "an experiment file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			now := time.Now()
+			if err := fill(&t, &agents, at, every, now); err != nil {
+				return err
+			}
+			p, err := readPlan(args[0], o, &t)
+			if err != nil {
+				return command.Fail(command.ExitUsage, err, "")
+			}
+			r, err := agents.control.existingIn(registry.Queue)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			q := queue.Queue{Registry: r}
+			if err := q.Submit(cmd.Context(), &t, p); err != nil {
+				return explainQueue(err)
+			}
+			if t.Due.After(now) {
+				fmt.Fprintf(a.stderr, "%s is due at %s\n", t.Name, t.Due.Local().Format(time.DateTime))
+			}
+			_, err = fmt.Fprintln(a.stdout, t.ID)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	fileFlags(f, &o)
+	agents.flags(f)
+	f.IntVar(&t.Priority, "priority", 0, "tasks of a higher priority are taken first, then those that were submitted first")
+	f.StringVar(&at, "at", "", "not before `TIME`: of a day, as 02:30, or as 2026-01-02T02:30:00Z")
+	f.StringVar(&every, "every", "", "again and again at `TIMES`: a time of day, as 02:30, or five fields of cron, as '30 2 * * 1-5'")
+	f.IntVar(&t.Retries, "retries", defaultRetries, "how often it is tried again if it could not be measured, or its worker was lost")
+	return cmd
+}
+
+// fill sets of a task what flags say.
+func fill(t *queue.Task, agents *choice, at, every string, now time.Time) (err error) {
+	switch {
+	case t.Retries < 0 || t.Retries > queue.MaxRetries:
+		return command.Usage(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
+	case t.Priority < -queue.MaxPriority || t.Priority > queue.MaxPriority:
+		return command.Usage(fmt.Sprintf("from %d to %d", -queue.MaxPriority, queue.MaxPriority), "--priority: %d", t.Priority)
+	case at != "" && every != "":
+		return command.Usage("leave out one of the two", "--at: --every says when the task is due already")
+	case at != "":
+		if t.Due, err = queue.ParseAt(at, now); err != nil {
+			return command.Usage("as in: --at 02:30", "--at: %q: %v", at, err)
+		}
+	case every != "":
+		schedule, err := queue.ParseEvery(every)
+		if err != nil {
+			return command.Usage("as in: --every 02:30, or --every '30 2 * * 1-5'", "--every: %v", err)
+		}
+		t.Every, t.Due = every, schedule.Next(now)
+	}
+	if !agents.wanted() {
+		return nil
+	}
+	t.Agents = &queue.Agents{Selector: agents.selector, Count: agents.count, Exclusive: agents.exclusive}
+	_, err = agents.parse()
+	return err
+}
+
+// readPlan reads an experiment as dyno run does, and names the task after it.
+func readPlan(file string, o planfile.Options, t *queue.Task) (p queue.Plan, err error) {
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return p, err
+	}
+	e, err := planfile.ReadFile(file, o)
+	if err != nil {
+		return p, err
+	}
+	t.Name, t.Planned = e.Name, e.LoadTime().Seconds()
+	p = queue.Plan{File: path, Source: string(e.Source), Short: o.Short, Set: o.Set}
+	p.Folder, err = os.Getwd()
+	return p, err
+}
+
+// explainQueue gives an error of the queue its exit code and a hint.
+func explainQueue(err error) error {
+	var (
+		full  *queue.FullError
+		large *queue.LargeError
+		ended *queue.EndedError
+		runs  *queue.RunningError
+		wrong *registry.BrokenError
+	)
+	switch {
+	case errors.Is(err, queue.ErrUnknown):
+		return command.Fail(command.ExitUsage, err, "dyno queue list shows the tasks")
+	case errors.As(err, &full):
+		return command.Fail(command.ExitUsage, err, "dyno queue cancel takes one off; dyno queue work runs them")
+	case errors.As(err, &large):
+		return command.Fail(command.ExitUsage, err, "move bodies and data into files, which the experiment names")
+	case errors.As(err, &wrong):
+		return command.Fail(command.ExitUsage, err, "dyno queue remove ID removes what cannot be read")
+	case errors.As(err, &runs):
+		return command.Fail(command.ExitUsage, err, "dyno queue cancel ends it")
+	case errors.As(err, &ended):
+		return command.Fail(command.ExitUsage, err, "dyno queue show says how it ended")
+	}
+	return explainControl(err)
+}

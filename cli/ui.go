@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"dyno/cli/command"
+	"dyno/cli/live"
+	"dyno/lab/fleet/queue"
+	"dyno/lab/fleet/registry"
+	"dyno/report/answer"
+	"dyno/report/html"
+	"dyno/results/rundir"
+	"dyno/ui"
+)
+
+func (a *app) uiCommand() *cobra.Command {
+	c := ui.Defaults()
+	var control controlPlane
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Show runs, live and past, in a browser",
+		Long: `ui serves pages on loopback: the runs below a folder, two runs side by side,
+the history of an experiment, and the current run. With --experiments it starts
+and stops runs of the experiments in that folder, each in a process of its own. With
+--control-plane it shows the agents of a fleet and its queue.
+
+The URL that it prints holds a token. Anybody who has it can start programs here.`,
+		Example: `  dyno ui
+  dyno ui --runs nightly --experiments experiments --listen 127.0.0.1:7071`,
+		Args: command.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			c.Runner, c.Report = live.Launcher{Program: program}, html.Write
+			c.Answer = func(run *rundir.Run) any { return answer.Make(&rundir.Folder{Run: *run}) }
+			if err := c.Validate(); err != nil {
+				return command.Fail(command.ExitUsage, err, "")
+			}
+			if !cmd.Flags().Changed("runs") { // a folder that the user named must exist
+				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
+					return err
+				}
+			}
+			if addresses := control.addresses(); len(addresses) > 0 {
+				r, err := control.open(registry.Fleet, addresses, nil)
+				if err != nil {
+					return err
+				}
+				defer r.Close()
+				tasks, err := control.open(registry.Queue, addresses, nil)
+				if err != nil {
+					return err
+				}
+				defer tasks.Close()
+				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r, &queue.Queue{Registry: tasks}) }
+			}
+			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
+			outliveHangup(cmd.Context(), c.Logger)
+			s, err := ui.New(c)
+			if err != nil {
+				return command.Fail(command.ExitUsage, err, "")
+			}
+			if err := s.Listen(); err != nil {
+				return errors.Join(err, s.Close())
+			}
+			fmt.Fprintf(a.stderr, "open in a browser: %s\n", s.URL())
+			return s.Serve(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	control.flags(f)
+	f.StringVar(&c.Runs, "runs", c.Runs, "the folder of run folders; runs started here go there")
+	f.StringVar(&c.Experiments, "experiments", c.Experiments, "the folder whose experiments may be started (default none)")
+	f.StringVar(&c.Listen, "listen", c.Listen, "where browsers connect: a loopback address and a port")
+	return cmd
+}
+
+// A fleetView is a fleet as the page shows it.
+type fleetView struct {
+	Named  bool        `json:"named"`
+	Agents []agentView `json:"agents"`
+	Tasks  []taskView  `json:"tasks"`
+}
+
+type agentView struct {
+	Name    string            `json:"name"`
+	Address string            `json:"address"`
+	Labels  map[string]string `json:"labels"`
+	CPUs    int               `json:"cpus"`
+	Version string            `json:"version"`
+	State   string            `json:"state"`
+}
+
+type taskView struct {
+	queue.Task
+	Predicted float64 `json:"predicted_seconds,omitempty"`
+}
+
+func viewFleet(ctx context.Context, r *registry.Registry, q *queue.Queue) (fleetView, error) {
+	v := fleetView{Named: true, Agents: []agentView{}, Tasks: []taskView{}}
+	agents, broken, err := r.Agents(ctx)
+	if err != nil {
+		return v, err
+	}
+	for i := range agents {
+		of := &agents[i]
+		v.Agents = append(v.Agents, agentView{of.Name, of.Address, of.Labels, of.CPUs, of.Version, stateOf(of)})
+	}
+	for _, b := range broken {
+		v.Agents = append(v.Agents, agentView{Name: b.Name, Address: b.Reason, State: "broken"})
+	}
+	tasks, broken, err := q.Tasks(ctx)
+	for i := range tasks {
+		v.Tasks = append(v.Tasks, taskView{tasks[i], queue.Predict(&tasks[i], tasks)})
+	}
+	for _, b := range broken {
+		v.Tasks = append(v.Tasks, taskView{queue.Task{ID: b.Name, Name: b.Reason, State: queue.Broken}, 0})
+	}
+	return v, err
+}
