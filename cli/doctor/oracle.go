@@ -177,7 +177,7 @@ func streamServer() *cobra.Command {
 	return cmd
 }
 
-// oracleBreaking relays to a healthy server until it breaks.
+// breakingServer relays to a healthy server until it breaks.
 func breakingServer() *cobra.Command {
 	var (
 		c     oracle.BreakingConfig
@@ -214,7 +214,7 @@ func breakingServer() *cobra.Command {
 // crashed is the exit code of a server that crashes on purpose.
 const crashed = 7
 
-// oracleBurn is not a server but a noisy neighbour.
+// burnCommand is not a server but a noisy neighbour.
 func burnCommand() *cobra.Command {
 	var threads int
 	cmd := &cobra.Command{

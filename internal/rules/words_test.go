@@ -3,9 +3,12 @@ package rules
 import (
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
+	"path"
 	"regexp"
 	"strings"
+	"testing"
 )
 
 // A phrase is one that readers stumble over, and what to write instead.
@@ -25,6 +28,7 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\blikewis[e]\b`), "say it again"},
 	{regexp.MustCompile(`(?i)\bas\s+abov[e]\b`), "say it again"},
 	{regexp.MustCompile(`(?i)\btold\s+apar[t]\b`), "distinguished"},
+	{regexp.MustCompile(`\b(?:an a[n]|are ar[e]|be b[e]|for fo[r]|is i[s]|it i[t]|of o[f]|the th[e]|to t[o]|with wit[h])\b`), "the word once"},
 	{regexp.MustCompile(`(?i)spoi[l]`), "disturbed, malformed, changed"},
 }
 
@@ -36,6 +40,68 @@ func findPhrases(text string) (said []string) {
 		}
 	}
 	return said
+}
+
+// camelCase finds names as only code has them.
+var camelCase = regexp.MustCompile(`\b[a-z]+[A-Z]\w*\b`)
+
+// elsewhere are names in comments that others have declared.
+var elsewhere = []string{"closeWriteAndWait", "lowerCamelCase", "readFromUntil", "unmarshalMap", "vCPUs"}
+
+// findUndeclared returns the names in comments that no code has: what they were given to has been
+// renamed or is gone.
+func findUndeclared(files []file) (faults []string, err error) {
+	word := regexp.MustCompile(`\w+`)
+	known := map[string]bool{}
+	for _, name := range elsewhere {
+		known[name] = true
+	}
+	var groups []*ast.CommentGroup
+	fset := token.NewFileSet()
+	for _, f := range files {
+		switch path.Ext(f.path) {
+		case ".go":
+			tree, err := parser.ParseFile(fset, f.path, f.text, parser.SkipObjectResolution|parser.ParseComments)
+			if err != nil {
+				return nil, err
+			}
+			groups = append(groups, tree.Comments...)
+			ast.Inspect(tree, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.Ident:
+					known[n.Name] = true
+				case *ast.BasicLit:
+					for _, w := range word.FindAllString(n.Value, -1) {
+						known[w] = true
+					}
+				}
+				return true
+			})
+		case ".md":
+		default:
+			for _, w := range word.FindAllString(f.text, -1) {
+				known[w] = true
+			}
+		}
+	}
+	for _, g := range groups {
+		for _, name := range camelCase.FindAllString(g.Text(), -1) {
+			if !known[name] {
+				faults = append(faults, fmt.Sprintf("%s: %s: no code has this name", fset.Position(g.Pos()), name))
+			}
+		}
+	}
+	return faults, nil
+}
+
+func TestNamesInComments(t *testing.T) {
+	faults, err := findUndeclared(readFiles(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Error(f)
+	}
 }
 
 // checkWords reports the phrases in a Go file.

@@ -59,7 +59,7 @@ func RuntimeNames(services ...string) []string {
 	return names
 }
 
-// braces are what templates begin with, and quotedBraces the template that says braces, as in a
+// braces are what templates begin with, and QuotedBraces the template that says braces, as in a
 // scenario.
 const (
 	braces       = "{{"
@@ -87,7 +87,7 @@ func Quote(s string, names ...string) string {
 // Unquote returns the text that Quote has made a template of.
 func Unquote(s string) string { return strings.ReplaceAll(s, QuotedBraces, braces) }
 
-// cutQuoted cuts what follows braces in quotedBraces, in which blanks and the kind of quotes do
+// cutQuoted cuts what follows braces in QuotedBraces, in which blanks and the kind of quotes do
 // not matter.
 func cutQuoted(rest string) (after string, found bool) {
 	rest = strings.TrimLeft(rest, " ")
@@ -205,7 +205,7 @@ func filled(of reflect.Value, replace, inScenario func(string) string) reflect.V
 }
 
 // ExpandWith replaces the names that lookup knows and drops the others. It puts quoted in the place
-// of quotedBraces: these themselves if what comes out is expanded once more.
+// of QuotedBraces: these themselves if what comes out is expanded once more.
 func ExpandWith(s, quoted string, lookup func(name string) (string, bool)) (string, error) {
 	if !fields.HasTemplate(s) {
 		return s, nil

@@ -102,7 +102,7 @@ profile: {rounds: 2, window: 300ms}
 
 // countsCalls checks that a trial has the system calls of its target, counted after the
 // window: each request is read once and answered once, on connections that stay open, and
-// now and then a read finds nothing. Counts may be wrong by a tenth (mostMisread), and by the
+// now and then a read finds nothing. Counts may be wrong by a tenth, and by the
 // requests that are under way at the window's edges.
 // It tells whether they were counted: not so where others had the CPU.
 func countsCalls(t *testing.T, x *rundir.TrialFolder) bool {

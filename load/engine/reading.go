@@ -50,7 +50,7 @@ func (w *worker) runDeferred() {
 
 // read takes what has arrived on a connection and returns the time after it.
 // Without a hang-up a read that did not fill the buffer has emptied the socket:
-// what comes later makes a new event. After maxReads others have their turn.
+// what comes later makes a new event. After MaxReads reads others have their turn.
 func (w *worker) read(i int32, c *connection) (now int64) {
 	generation, buffer := c.Generation, w.sockets.Buffer
 	for range socket.MaxReads {

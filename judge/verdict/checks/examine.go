@@ -310,7 +310,7 @@ func (x *examination) achieved() {
 		new(texts.New("found.achieved_rate.rate", "sent", units.FourDigits(sent/window), "wanted", units.FourDigits(*rate), "share", units.Percent(off))))
 }
 
-// differ is how far is is from want, as a share of want.
+// differ returns |is−want| as a share of want.
 func differ(is, want float64) float64 {
 	if want == 0 {
 		return 0

@@ -70,8 +70,8 @@ func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
 	return stat.Judge(wide, stat.Ends(c.Equivalence.Low, c.Equivalence.High), margin, good)
 }
 
-// furtherRounds returns how many more rounds would judgeFamily a comparison in a family of
-// this size, if the spread stays the same.
+// furtherRounds returns how many more rounds would settle a comparison in a family of this
+// size, if the spread stays the same.
 func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error) {
 	alpha := (1 - c.Ratio.Confidence) / float64(family)
 	m, err := stat.PairedMean(stat.Logs(c.Ratio.Values), 1-alpha)

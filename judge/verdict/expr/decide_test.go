@@ -74,7 +74,7 @@ func inEnglish(m *rundir.Message) *rundir.Message {
 	return new(texts.Verbatim(m.English()))
 }
 
-// The table of decideClaim's comment.
+// An expression of a size and one of its direction decide a claim together.
 func TestClaims(t *testing.T) {
 	const size, direction = "ratio(b, a, throughput) >= 1.36", "value(b, throughput) > 1/s"
 	figures := map[truth][2]Quantity{ // of the size and of the direction

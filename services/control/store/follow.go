@@ -32,7 +32,7 @@ type Batch struct {
 	Listed bool
 	// Epoch is that of a listing. When it is another than that of the listing before, the
 	// store was restored to an earlier state: revisions are not those of before, which
-	// Revision may be lower than, and all that there is is told.
+	// Revision may be lower than, and every key is sent.
 	Epoch string
 }
 

@@ -116,8 +116,8 @@ func (c *Conn) Init(shared *Shared, key uint64) {
 	c.encoder.limit = hpack.TableSize
 }
 
-// Feed takes input and returns how much of it it has used. The rest comes again, with more
-// behind it. It stops early while much output waits. After an error the connection is
+// Feed takes input and returns how much it has used. The rest comes again, followed by
+// more. It stops early while much output waits. After an error the connection is
 // over: Out is to be written, and the connection closed.
 func (c *Conn) Feed(in []byte) (used int, err error) {
 	if c.gone {
