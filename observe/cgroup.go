@@ -1,21 +1,14 @@
 package observe
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"syscall"
 
+	"dyno/host/cgroup"
 	"dyno/internal/texts"
 )
-
-// CgroupFolders are the folders with the figures of a control group (cgroups(7)): several
-// with version 1, one with version 2. An empty one has no figures.
-type CgroupFolders struct {
-	CPU, CPUAcct, Memory string // version 1, by controller
-	Unified              string // version 2
-}
 
 // A Cgroup observes a control group: the effects of its limits on the processes in it.
 type Cgroup struct {
@@ -47,8 +40,8 @@ const (
 )
 
 // NewCgroup observes a control group. Name is the prefix of the columns.
-func NewCgroup(name string, folders CgroupFolders) (*Cgroup, error) {
-	if folders == (CgroupFolders{}) {
+func NewCgroup(name string, folders cgroup.Folders) (*Cgroup, error) {
+	if folders == (cgroup.Folders{}) {
 		return nil, &Unavailable{Observer: name, Reason: texts.New("unavailable.cgroup"), Remedy: texts.New("help.cgroup")}
 	}
 	c := &Cgroup{name: name}
@@ -86,7 +79,7 @@ func (c *Cgroup) open(f cgroupFile) (err error) {
 // cgroupFiles returns the files with figures (Documentation/admin-guide:
 // cgroup-v1/memory.rst, cgroup-v2.rst, and scheduler/sched-bwc.rst). If both versions
 // have a figure, version 1 counts, because it has the controller.
-func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
+func cgroupFiles(f cgroup.Folders) (files []cgroupFile) {
 	add := func(folder, name string, cells func(b []byte, row []float64) error) {
 		if folder != "" {
 			files = append(files, cgroupFile{path: folder + "/" + name, cells: cells})
@@ -103,20 +96,20 @@ func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 		}
 	}
 	line := func(b []byte, label string, row []float64, cell int, unit float64) {
-		if n, ok := keyed(b, label); ok {
+		if n, ok := cgroup.Value(b, label); ok {
 			row[cell] = float64(n) * unit
 		}
 	}
-	add(f.Unified, "cpu.stat", func(b []byte, row []float64) error {
+	add(f[cgroup.Unified], "cpu.stat", func(b []byte, row []float64) error {
 		line(b, "usage_usec", row, cgroupCPU, 1e-6)
 		line(b, "nr_periods", row, cgroupPeriods, 1)
 		line(b, "nr_throttled", row, cgroupThrottledPeriods, 1)
 		line(b, "throttled_usec", row, cgroupThrottled, 1e-6)
 		return nil
 	})
-	add(f.Unified, "memory.current", whole(cgroupMemory, 1))
-	add(f.Unified, "memory.peak", whole(cgroupMemoryPeak, 1))
-	add(f.Unified, "memory.events", func(b []byte, row []float64) error {
+	add(f[cgroup.Unified], "memory.current", whole(cgroupMemory, 1))
+	add(f[cgroup.Unified], "memory.peak", whole(cgroupMemoryPeak, 1))
+	add(f[cgroup.Unified], "memory.events", func(b []byte, row []float64) error {
 		line(b, "oom_kill", row, cgroupOOMKills, 1)
 		return nil
 	})
@@ -124,7 +117,7 @@ func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 		file, line string
 		cell       int
 	}{{"cpu.pressure", "some", cgroupCPUPressure}, {"memory.pressure", "full", cgroupMemoryStall}, {"io.pressure", "full", cgroupIOStall}} {
-		add(f.Unified, p.file, func(b []byte, row []float64) error {
+		add(f[cgroup.Unified], p.file, func(b []byte, row []float64) error {
 			us, err := parsePressure(b, p.line)
 			if err == nil {
 				row[p.cell] = float64(us) * 1e-6
@@ -132,31 +125,20 @@ func cgroupFiles(f CgroupFolders) (files []cgroupFile) {
 			return err
 		})
 	}
-	add(f.CPUAcct, "cpuacct.usage", whole(cgroupCPU, 1e-9))
-	add(f.CPU, "cpu.stat", func(b []byte, row []float64) error {
+	add(f[cgroup.CPUAcct], "cpuacct.usage", whole(cgroupCPU, 1e-9))
+	add(f[cgroup.CPU], "cpu.stat", func(b []byte, row []float64) error {
 		line(b, "nr_periods", row, cgroupPeriods, 1)
 		line(b, "nr_throttled", row, cgroupThrottledPeriods, 1)
 		line(b, "throttled_time", row, cgroupThrottled, 1e-9)
 		return nil
 	})
-	add(f.Memory, "memory.usage_in_bytes", whole(cgroupMemory, 1))
-	add(f.Memory, "memory.max_usage_in_bytes", whole(cgroupMemoryPeak, 1))
-	add(f.Memory, "memory.oom_control", func(b []byte, row []float64) error {
+	add(f[cgroup.Memory], "memory.usage_in_bytes", whole(cgroupMemory, 1))
+	add(f[cgroup.Memory], "memory.max_usage_in_bytes", whole(cgroupMemoryPeak, 1))
+	add(f[cgroup.Memory], "memory.oom_control", func(b []byte, row []float64) error {
 		line(b, "oom_kill", row, cgroupOOMKills, 1)
 		return nil
 	})
 	return files
-}
-
-// keyed returns the number after a label that begins a line.
-func keyed(b []byte, label string) (uint64, bool) {
-	for line := range bytes.Lines(b) {
-		if rest, found := bytes.CutPrefix(line, []byte(label)); found && len(rest) > 0 && rest[0] == ' ' {
-			n, _, ok := number(rest)
-			return n, ok
-		}
-	}
-	return 0, false
 }
 
 // Name returns the name given.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/host/cgroup"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
@@ -44,14 +46,14 @@ func TestCgroupOfBothVersions(t *testing.T) {
 	}
 	old := folder(t, map[string]string{"cpu.stat": "usage_usec 1000000\nuser_usec 1\nsystem_usec 1\n", "memory.current": "1\n"})
 	for name, c := range map[string]struct {
-		at   CgroupFolders
+		at   cgroup.Folders
 		want []float64
 	}{
-		"version 1":             {CgroupFolders{CPU: cpu, CPUAcct: acct, Memory: memory}, []float64{1.5, 20, 7, 0.35, 4096, 8192, 2, nan, nan, nan}},
-		"version 2":             {CgroupFolders{Unified: folder(t, unified)}, []float64{2.5, 10, 3, 0.04, 1024, 2048, 1, 1, 2, 3}},
-		"both":                  {CgroupFolders{CPU: cpu, Unified: folder(t, unified)}, []float64{2.5, 20, 7, 0.35, 1024, 2048, 1, 1, 2, 3}},
-		"without limits, older": {CgroupFolders{Unified: old}, []float64{1, nan, nan, nan, 1, nan, nan, nan, nan, nan}},
-		"memory only":           {CgroupFolders{Memory: memory}, []float64{nan, nan, nan, nan, 4096, 8192, 2, nan, nan, nan}},
+		"version 1":             {cgroup.Folders{cgroup.CPU: cpu, cgroup.CPUAcct: acct, cgroup.Memory: memory}, []float64{1.5, 20, 7, 0.35, 4096, 8192, 2, nan, nan, nan}},
+		"version 2":             {cgroup.Folders{cgroup.Unified: folder(t, unified)}, []float64{2.5, 10, 3, 0.04, 1024, 2048, 1, 1, 2, 3}},
+		"both":                  {cgroup.Folders{cgroup.CPU: cpu, cgroup.Unified: folder(t, unified)}, []float64{2.5, 20, 7, 0.35, 1024, 2048, 1, 1, 2, 3}},
+		"without limits, older": {cgroup.Folders{cgroup.Unified: old}, []float64{1, nan, nan, nan, 1, nan, nan, nan, nan, nan}},
+		"memory only":           {cgroup.Folders{cgroup.Memory: memory}, []float64{nan, nan, nan, nan, 4096, 8192, 2, nan, nan, nan}},
 	} {
 		o, err := NewCgroup("target_cgroup", c.at)
 		if err != nil {
@@ -70,12 +72,12 @@ func TestCgroupOfBothVersions(t *testing.T) {
 
 func TestCgroupUnavailable(t *testing.T) {
 	for _, c := range []struct {
-		at   CgroupFolders
+		at   cgroup.Folders
 		says string
 	}{
-		{CgroupFolders{}, "the target has no cgroup of its own"},
-		{CgroupFolders{Unified: "/nonexistent"}, "no such file"},
-		{CgroupFolders{CPUAcct: folder(t, map[string]string{"cpuacct.usage": "many\n"})}, errFormat.Error()},
+		{cgroup.Folders{}, "the target has no cgroup of its own"},
+		{cgroup.Folders{cgroup.Unified: "/nonexistent"}, "no such file"},
+		{cgroup.Folders{cgroup.CPUAcct: folder(t, map[string]string{"cpuacct.usage": "many\n"})}, errFormat.Error()},
 	} {
 		_, err := NewCgroup("target_cgroup", c.at)
 		var u *Unavailable
@@ -88,7 +90,7 @@ func TestCgroupUnavailable(t *testing.T) {
 // A file that becomes unreadable says so, and leaves the other cells alone.
 func TestCgroupFault(t *testing.T) {
 	dir := folder(t, map[string]string{"memory.current": "1\n", "memory.peak": "2\n"})
-	o, err := NewCgroup("target_cgroup", CgroupFolders{Unified: dir})
+	o, err := NewCgroup("target_cgroup", cgroup.Folders{cgroup.Unified: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

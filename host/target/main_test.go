@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/host/cgroup"
 	"dyno/host/child"
 	"dyno/host/proc"
 	"dyno/internal/leak"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		case "host":
 			os.Exit(host(nil, os.Args[2:]))
 		case "limited-host":
-			os.Exit(host(&Cgroup{CPUMax: 0.5, MemoryMax: 256 << 20}, os.Args[2:]))
+			os.Exit(host(&cgroup.Limits{CPUMax: 0.5, MemoryMax: 256 << 20}, os.Args[2:]))
 		case "unprivileged":
 			os.Exit(unprivileged())
 		case "hog":
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 }
 
 // host is a dyno: it starts a target, prints its processes, and waits to be killed.
-func host(limits *Cgroup, args []string) int {
+func host(limits *cgroup.Limits, args []string) int {
 	p, err := Start(context.Background(), Spec{Args: args, Cgroup: limits, Ready: Probe{Output: "^up$"}})
 	if err != nil {
 		fmt.Println("error:", err)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"dyno/host/cgroup"
 )
 
 // dyno starts and places programs on Linux only: what holds on to all that a program starts, and ends it, is there.
@@ -36,7 +38,7 @@ func Start(_ context.Context, s Spec) (*Process, error) {
 
 func (*Process) PID() int                   { return 0 }
 func (*Process) Supervisor() int            { return 0 }
-func (*Process) Cgroup() (f CgroupFolders)  { return f }
+func (*Process) Cgroup() (f cgroup.Folders) { return f }
 func (*Process) Done() <-chan struct{}      { return nil }
 func (*Process) Err() error                 { return errNeedsLinux }
 func (*Process) Wait(context.Context) error { return errNeedsLinux }

@@ -9,11 +9,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"dyno/host/cgroup"
 	"dyno/host/proc"
 )
 
@@ -78,21 +78,13 @@ func ancestor(list []proc.Process) int {
 }
 
 // FirstIn returns the process in a control group, and in the groups below it, that has started the others.
-func FirstIn(f CgroupFolders) (Listener, error) {
+func FirstIn(f cgroup.Folders) (Listener, error) {
 	var members []proc.Process
-	walkGroups(f.Processes(), func(folder string) (more bool) {
-		pids, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
-		for _, text := range pids {
-			pid, err := strconv.Atoi(text)
-			if err != nil {
-				continue
-			}
-			if p, err := proc.Read(pid); err == nil {
-				members = append(members, p)
-			}
+	for _, pid := range cgroup.PIDs(f.Processes()) {
+		if p, err := proc.Read(pid); err == nil {
+			members = append(members, p)
 		}
-		return true
-	})
+	}
 	if len(members) == 0 {
 		return Listener{}, fmt.Errorf("no process that can be seen here is in the control group %s", f.Processes())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/host/cgroup"
 	"dyno/host/proc"
 	"dyno/internal/roles"
 )
@@ -27,7 +28,7 @@ func TestValidateReportsEverything(t *testing.T) {
 		Ready:        Probe{TCP: "nowhere", HTTP: "ftp://x", Output: "(", Unix: strings.Repeat("x", 200)},
 		ReadyTimeout: -1,
 		StopTimeout:  -1,
-		Cgroup:       &Cgroup{CPUMax: 0.001, CPUWeight: -1, MemoryMax: -1},
+		Cgroup:       &cgroup.Limits{CPUMax: 0.001, CPUWeight: -1, MemoryMax: -1},
 		Nice:         bad(20),
 		NUMA:         bad(-1),
 	}.Validate()

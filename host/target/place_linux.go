@@ -56,7 +56,7 @@ func setNice(nice int) error {
 	}
 	end := time.Now().Add(autogroupWait)
 	for {
-		err := write("/proc/self/autogroup", strconv.Itoa(nice))
+		err := os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(nice)), 0)
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist): // this kernel has no autogroups
 			return nil

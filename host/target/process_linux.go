@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/cgroup"
 	"dyno/host/proc"
 )
 
@@ -39,7 +40,7 @@ type Process struct {
 	supervisor *exec.Cmd
 	control    *os.File // dyno's end of the socket pair
 	out        *output
-	cgroup     CgroupFolders // empty without a control group
+	cgroup     cgroup.Folders // empty without a control group
 	done       chan struct{}
 
 	mu       sync.Mutex // guards writing to control and the fields below
@@ -271,7 +272,7 @@ func (p *Process) follow(lines *bufio.Scanner, r *os.File, drained <-chan struct
 	}
 	remaining := ""
 	if unsupervised {
-		if err := killGroups(p.cgroup.all()); err != nil {
+		if err := killGroups(p.cgroup.All()); err != nil {
 			remaining = err.Error()
 		}
 	}
@@ -410,24 +411,16 @@ func (p *Process) Supervisor() int { return p.supervisor.Process.Pid }
 // limits, these are the groups made for them, which are removed when the target is gone.
 // Otherwise they are the groups that the target is in but dyno is not, except for the
 // roots of hierarchies.
-func (p *Process) Cgroup() CgroupFolders {
-	target, err := readMembership(strconv.Itoa(p.pid))
+func (p *Process) Cgroup() cgroup.Folders {
+	target, err := cgroup.ReadMembership(strconv.Itoa(p.pid))
 	if err != nil {
 		return p.cgroup // a daemon's first process is gone
 	}
-	own, err := readMembership("self")
+	own, err := cgroup.ReadMembership("self")
 	if err != nil {
 		return p.cgroup
 	}
-	f := target.apartFrom(own)
-	for _, c := range []struct{ made, found *string }{
-		{&p.cgroup.CPU, &f.CPU}, {&p.cgroup.CPUAcct, &f.CPUAcct}, {&p.cgroup.Memory, &f.Memory}, {&p.cgroup.Unified, &f.Unified},
-	} {
-		if *c.made != "" {
-			*c.found = *c.made
-		}
-	}
-	return f
+	return p.cgroup.Or(target.ApartFrom(own))
 }
 
 // PIDs returns the live processes of the target, parents before children.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"dyno/host/cgroup"
 	"dyno/internal/units"
 )
 
@@ -39,7 +40,7 @@ type Spec struct {
 	// Cgroup limits the process and all it starts, in a control group that is a child or a
 	// sibling of dyno's own. The group is removed when the last of these processes is gone.
 	// Nil: no limits.
-	Cgroup *Cgroup
+	Cgroup *cgroup.Limits
 	// Nice is the priority of the process, from -20, the highest, to 19, and of its
 	// session (autogroup(7) in sched(7)). Nil: dyno's own.
 	Nice *int
@@ -110,7 +111,7 @@ func (s Spec) Validate() error {
 		}
 	}
 	if s.Cgroup != nil {
-		s.Cgroup.validate(fault)
+		s.Cgroup.Validate(fault)
 	}
 	if s.Nice != nil && (*s.Nice < -20 || *s.Nice > 19) {
 		fault("nice", "%d; want -20 to 19", *s.Nice)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/cgroup"
 	"dyno/host/child"
 	"dyno/host/proc"
 )
@@ -42,19 +44,19 @@ type launch struct {
 	Dir  []byte
 
 	CPUs   []int
-	Cgroup *Cgroup
+	Cgroup *cgroup.Limits
 	Nice   *int
 	NUMA   *int
 }
 
 type report struct {
-	Cgroup    *CgroupFolders `json:"cgroup,omitempty"`    // the folders, sent before the target is started
-	Started   int            `json:"started,omitempty"`   // the target's process id
-	Failed    string         `json:"failed,omitempty"`    // why it could not be started
-	Placement bool           `json:"placement,omitempty"` // with Failed: the target could not be placed
-	Errno     syscall.Errno  `json:"errno,omitempty"`     // with Failed: the error of execve
-	Exited    *exit          `json:"exited,omitempty"`    // how the started process ended; its tree may still live
-	Gone      *ending        `json:"gone,omitempty"`      // nothing of the tree is left
+	Cgroup    *cgroup.Folders `json:"cgroup,omitempty"`    // the folders, sent before the target is started
+	Started   int             `json:"started,omitempty"`   // the target's process id
+	Failed    string          `json:"failed,omitempty"`    // why it could not be started
+	Placement bool            `json:"placement,omitempty"` // with Failed: the target could not be placed
+	Errno     syscall.Errno   `json:"errno,omitempty"`     // with Failed: the error of execve
+	Exited    *exit           `json:"exited,omitempty"`    // how the started process ended; its tree may still live
+	Gone      *ending         `json:"gone,omitempty"`      // nothing of the tree is left
 }
 
 // An ending is what is known about a tree once it is gone.
@@ -94,10 +96,10 @@ const (
 // A supervisor is the state of the process between dyno and the target.
 type supervisor struct {
 	control    *os.File
-	root       int          // the target's process id
-	reaped     bool         // root was waited for, so another process may have its number now
-	terminated map[int]bool // children that SIGTERM was sent to
-	group      *group       // the target's control group; nil without one
+	root       int           // the target's process id
+	reaped     bool          // root was waited for, so another process may have its number now
+	terminated map[int]bool  // children that SIGTERM was sent to
+	group      *cgroup.Group // the target's control group; nil without one
 }
 
 // runSupervisor is the main function of the supervisor; control is its standard input. It
@@ -135,8 +137,8 @@ func runSupervisor(control *os.File) int {
 
 	var end ending
 	if s.group != nil {
-		end.OOMKills = s.group.folders.oomKills()
-		if err := s.group.remove(); err != nil {
+		end.OOMKills = s.group.Folders.OOMKills()
+		if err := s.group.Remove(); err != nil {
 			end.Remaining = err.Error()
 		}
 	}
@@ -209,7 +211,7 @@ func (s *supervisor) start(l *launch) (err error) {
 // group is removed.
 func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error) {
 	unplaced := func(err error) error { return fmt.Errorf("%w: %w", ErrPlacement, withRemedy(err)) }
-	own, err := readMembership("self")
+	own, err := cgroup.ReadMembership("self")
 	if err != nil {
 		return unplaced(err)
 	}
@@ -218,24 +220,22 @@ func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error)
 		return unplaced(err)
 	}
 	name := fmt.Sprintf("dyno-%d-%d", self.PID, self.Start) // no other supervisor since boot has the same name
-	g, err := makeGroup(*l.Cgroup, own, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
+	g, err := cgroup.Make(*l.Cgroup, own, name)
 	if err != nil {
 		return unplaced(err)
 	}
 	// Report the folders before any process runs in them: if this supervisor is killed,
 	// dyno cleans up.
-	s.report(report{Cgroup: &g.folders})
-	if err := g.enter(); err != nil {
-		return unplaced(errors.Join(err, g.leave(), g.remove()))
+	s.report(report{Cgroup: &g.Folders})
+	if err := g.Enter(); err != nil {
+		return unplaced(errors.Join(err, g.Leave(), g.Remove()))
 	}
-	if g.v2 != nil {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(g.v2.Fd())
-	}
+	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = g.FD()
 	s.root, err = syscall.ForkExec(string(l.Path), texts(l.Args), attr)
-	left := g.leave()
+	left := g.Leave()
 	switch {
 	case err != nil:
-		if rest := errors.Join(left, g.remove()); rest != nil {
+		if rest := errors.Join(left, g.Remove()); rest != nil {
 			return unplaced(errors.Join(err, rest))
 		}
 		return err
@@ -246,6 +246,17 @@ func (s *supervisor) startInGroup(l *launch, attr *syscall.ProcAttr) (err error)
 	}
 	s.group = g
 	return nil
+}
+
+// withRemedy adds a hint to an error of a control group.
+func withRemedy(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("cgroup: %w (run as root or, with cgroup v2, as: systemd-run --user --scope dyno …)", err)
+	case errors.Is(err, syscall.EBUSY):
+		return fmt.Errorf("cgroup: %w (run as: systemd-run --scope dyno …)", err)
+	}
+	return fmt.Errorf("cgroup: %w (mount the controller, as version 1 or in cgroup v2, or remove the limit)", err)
 }
 
 // run returns when no descendant is left.

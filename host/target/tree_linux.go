@@ -2,13 +2,11 @@ package target
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/cgroup"
 	"dyno/host/proc"
 )
 
@@ -46,36 +44,18 @@ func killGroups(folders []string) error {
 	for range 100 { // the next pass finds what forks during this one
 		left := false
 		for _, f := range folders {
-			// Version 2 since Linux 5.14 kills all below by itself. Elsewhere there is no such file.
-			_ = write(filepath.Join(f, "cgroup.kill"), "1")
-			left = killBelow(f) || left
+			cgroup.Kill(f)
+			for _, pid := range cgroup.PIDs(f) {
+				if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
+					left = true
+					_ = kill(p)
+				}
+			}
 		}
 		if !left {
 			break
 		}
 		time.Sleep(firstRetry)
 	}
-	return removeGroups(folders)
-}
-
-// killBelow kills the processes in a group and below it. It reports whether there were any.
-func killBelow(folder string) (found bool) {
-	pids, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
-	for _, s := range pids {
-		pid, err := strconv.Atoi(s)
-		if err != nil {
-			continue
-		}
-		if p, err := proc.Read(pid); err == nil && p.State != 'Z' {
-			found = true
-			_ = kill(p)
-		}
-	}
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
-		if e.IsDir() {
-			found = killBelow(filepath.Join(folder, e.Name())) || found
-		}
-	}
-	return found
+	return cgroup.Remove(folders)
 }

@@ -65,12 +65,12 @@ var arrows = []arrow{
 		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/lazyregexp", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
-	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
+	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/cgroup", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"internal/errno", "lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/exchange", nil, "two processes exchange lines, whatever these say"},
 	{"lab/generator", []string{"lab/exchange", "lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
-	{"lab/remote", []string{"lab/exchange", "lab/generator", "lab/observation", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
+	{"lab/remote", []string{"lab/exchange", "lab/generator", "lab/observation", "host/cgroup", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
 	{"lab/fleet", []string{"internal/errno", "lab/fleet", "lab/generator", "lab/remote"}, "agents carry a load's parts and its target: it knows neither plans nor run folders"},
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields", "internal/secretfile"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "it compares numbers, and others exchange them"},
@@ -83,14 +83,15 @@ var arrows = []arrow{
 	{"lab/pods", nil, "pods are found by asking an API server, whatever is done with them"},
 	{"lab/plan", []string{"internal/fields", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 
-	{"host/target", []string{"host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
+	{"host/target", []string{"host/cgroup", "host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives whoever wants settings changed, and knows nothing of why"},
+	{"host/cgroup", []string{"internal/units"}, "groups are found and made, whatever runs in them"},
 	{"host/child", nil, "it starts dyno's own program again, for whoever needs a process"},
 	{"host/proc", nil, "it reads what the kernel shows, for whoever wants to know"},
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
 	{"host/awake", nil, "it runs during a measurement and knows nothing of it"},
 
-	{"observe", []string{"observe", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
+	{"observe", []string{"observe", "host/cgroup", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "internal/lazyregexp", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},

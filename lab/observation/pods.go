@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/host/target"
+	"dyno/host/cgroup"
 	"dyno/internal/texts"
 	"dyno/lab/pods"
 	"dyno/observe"
@@ -35,9 +35,9 @@ func podColumns(p pods.Pod) string {
 }
 
 // groupsOf returns the control groups of pods on this machine: of all, or none.
-func groupsOf(all []pods.Pod) (groups []target.CgroupFolders, err error) {
+func groupsOf(all []pods.Pod) (groups []cgroup.Folders, err error) {
 	for _, p := range all {
-		f, err := target.FindPod(p.UID)
+		f, err := cgroup.FindPod(p.UID)
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", p.Name, err)
 		}

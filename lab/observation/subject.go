@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"dyno/host/cgroup"
 	"dyno/host/proc"
 	"dyno/host/target"
 	"dyno/lab/pods"
@@ -126,9 +127,9 @@ func (itself) CPUSeconds() float64 {
 // A located target is one whose processes are known, as far as they can be.
 type located struct {
 	Subject
-	server target.Listener        // 0: not known
-	group  target.CgroupFolders   // that was named
-	pods   []target.CgroupFolders // of all pods; none: not all are known
+	server target.Listener  // 0: not known
+	group  cgroup.Folders   // that was named
+	pods   []cgroup.Folders // of all pods; none: not all are known
 }
 
 // locate finds out which processes the target has.
@@ -141,7 +142,7 @@ func (s Subject) locate() (l located, err error) {
 			err = observe.NeedsLinux("target")
 		}
 	case s.Cgroup != "":
-		if l.group, err = target.FindCgroup(s.Cgroup); err == nil {
+		if l.group, err = cgroup.Find(s.Cgroup); err == nil {
 			l.server, err = target.FirstIn(l.group)
 		}
 	case len(s.Pods) > 0:
@@ -152,7 +153,7 @@ func (s Subject) locate() (l located, err error) {
 		l.server, _ = target.ListenerAt(s.Address)
 	}
 	if isAncestor(l.server.PID) {
-		l.server, l.group = target.Listener{}, target.CgroupFolders{}
+		l.server, l.group = target.Listener{}, cgroup.Folders{}
 	}
 	return l, err
 }
@@ -182,7 +183,7 @@ func (l *located) tree() (*observe.Tree, error) {
 	switch {
 	case l.Process != nil:
 		return observe.NewTreeBelow(name, l.Process.Supervisor())
-	case l.group != (target.CgroupFolders{}):
+	case l.group != (cgroup.Folders{}):
 		return observe.NewTreeIn(name, l.group.Processes())
 	case len(l.pods) > 0:
 		var folders []string
@@ -201,7 +202,7 @@ func (l *located) tree() (*observe.Tree, error) {
 func (l *located) around(ctx context.Context, o *Observed) {
 	if len(l.Pods) > 0 {
 		for i, f := range l.pods {
-			c, err := observe.NewCgroup(podColumns(l.Pods[i]), observe.CgroupFolders(f))
+			c, err := observe.NewCgroup(podColumns(l.Pods[i]), f)
 			o.add(c, err)
 		}
 		return
@@ -221,8 +222,8 @@ func (l *located) around(ctx context.Context, o *Observed) {
 	n, err := sockets.NewCounters(networkColumns, pid)
 	o.add(n, err)
 	// Most targets have no group of their own, so its absence is not recorded.
-	if f := observe.CgroupFolders(group); f != (observe.CgroupFolders{}) {
-		c, err := observe.NewCgroup(cgroupColumns, f)
+	if group != (cgroup.Folders{}) {
+		c, err := observe.NewCgroup(cgroupColumns, group)
 		o.add(c, err)
 	}
 }

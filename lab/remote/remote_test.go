@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/host/cgroup"
 	"dyno/host/target"
 	"dyno/internal/freeport"
 	"dyno/internal/roles"
@@ -405,7 +406,7 @@ func TestObserveWhatRuns(t *testing.T) {
 // What runs in a control group is found by its name, and the group is observed, too.
 func TestObserveControlGroup(t *testing.T) {
 	limited, err := target.Start(t.Context(), target.Spec{
-		Args: []string{os.Args[0], "serve", freeport.Address(t)}, Cgroup: &target.Cgroup{CPUMax: 1},
+		Args: []string{os.Args[0], "serve", freeport.Address(t)}, Cgroup: &cgroup.Limits{CPUMax: 1},
 	})
 	if errors.Is(err, target.ErrPlacement) {
 		t.Skip(err)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/cgroup"
 	"dyno/host/target"
 	"dyno/lab/plan"
 )
@@ -55,7 +56,7 @@ func TestSpecHasThePlacement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *spec.Cgroup != (target.Cgroup{CPUMax: 0.5, CPUWeight: 20, MemoryMax: 1 << 30}) || *spec.Nice != -3 || *spec.NUMA != 1 {
+	if *spec.Cgroup != (cgroup.Limits{CPUMax: 0.5, CPUWeight: 20, MemoryMax: 1 << 30}) || *spec.Nice != -3 || *spec.NUMA != 1 {
 		t.Errorf("%+v", spec)
 	}
 	if strings.Join(spec.Env, " ") != "A=b GOMAXPROCS=4" {

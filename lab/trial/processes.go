@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dyno/host/cgroup"
 	"dyno/host/target"
 	"dyno/lab/observation"
 	"dyno/lab/plan"
@@ -211,7 +212,7 @@ func (r *runner) spec(name string, p plan.Process, vars map[string]string, addre
 		NUMA:         p.NUMA,
 	}
 	if c := p.Cgroup; c != nil {
-		spec.Cgroup = &target.Cgroup{CPUMax: c.CPUMax, CPUWeight: c.CPUWeight, MemoryMax: int64(c.MemoryMax)}
+		spec.Cgroup = &cgroup.Limits{CPUMax: c.CPUMax, CPUWeight: c.CPUWeight, MemoryMax: int64(c.MemoryMax)}
 	}
 	if name == targetName {
 		spec.Name = "" // default: the program's name; messages begin with "target" anyway

@@ -1,6 +1,8 @@
-package target
+// Package cgroup finds, makes and removes control groups of both versions (cgroups(7)).
+package cgroup
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,11 +16,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"dyno/internal/units"
 )
 
-// A Cgroup limits what all processes of a target use together. The target has a control
-// group of its own for this (cgroups(7)). A field that is zero sets no limit.
-type Cgroup struct {
+// Limits limit what all processes of a group use together. A field that is zero sets no limit.
+type Limits struct {
 	// CPUMax is how many CPUs the processes may use, such as 0.5. It limits their CPU
 	// time in each 100 ms; after that they wait for the next (cpu.max, cpu.cfs_quota_us).
 	CPUMax float64
@@ -30,33 +33,36 @@ type Cgroup struct {
 	MemoryMax int64
 }
 
-// CgroupFolders are the folders that hold the figures of a target's control groups. A
-// field is empty if the target has no group of its own there. In version 1, controllers
-// that are mounted together have the same folder.
-type CgroupFolders struct {
-	CPU, CPUAcct, Memory string // version 1
-	Unified              string // version 2
-}
-
-// The controllers of version 1 that are used here.
+// The controllers that are used here.
 const (
-	cpuController     = "cpu"
-	cpuAcctController = "cpuacct"
-	memoryController  = "memory"
+	CPU     = iota // of version 1
+	CPUAcct        // of version 1
+	Memory         // of version 1
+	Unified        // all of version 2
+	controllers
 )
+
+// names are those of the controllers in /proc/PID/cgroup.
+var names = [controllers]string{"cpu", "cpuacct", "memory", ""}
+
+// Folders are the folders of a control group by controller. One is empty if the group is not in that hierarchy.
+// Controllers that are mounted together have the same folder.
+type Folders [controllers]string
 
 const (
 	cpuPeriod = 100_000 // µs, the kernel's default
-	// LeastCPUMax is the smallest limit that the kernel takes: 1 ms in a period.
-	LeastCPUMax = 0.01
+	// leastCPUMax is the smallest limit that the kernel takes: 1 ms in a period.
+	leastCPUMax = 0.01
+	maxCPUs     = units.MaxCPU + 1
 	// removeWait bounds how long the removal of a group is tried. The kernel may count a
 	// dead process in its group for a moment after its parent has waited for it.
 	removeWait = 2 * time.Second
 )
 
-func (c *Cgroup) validate(fault func(field, format string, args ...any)) {
-	if c.CPUMax != 0 && !(c.CPUMax >= LeastCPUMax && c.CPUMax <= maxCPU) {
-		fault("cgroup.cpu_max", "%v CPUs; want %v to %d, or 0 for no limit", c.CPUMax, LeastCPUMax, maxCPU)
+// Validate calls a function for each field that the kernel would refuse.
+func (c *Limits) Validate(fault func(field, format string, args ...any)) {
+	if c.CPUMax != 0 && !(c.CPUMax >= leastCPUMax && c.CPUMax <= maxCPUs) {
+		fault("cgroup.cpu_max", "%v CPUs; want %v to %d, or 0 for no limit", c.CPUMax, leastCPUMax, maxCPUs)
 	}
 	if c.CPUWeight != 0 && (c.CPUWeight < 1 || c.CPUWeight > 10_000) {
 		fault("cgroup.cpu_weight", "%d; want 1 to 10000, or 0 for the default", c.CPUWeight)
@@ -67,27 +73,27 @@ func (c *Cgroup) validate(fault func(field, format string, args ...any)) {
 }
 
 // needs returns the controllers that the limits ask for.
-func (c *Cgroup) needs() (controllers []string) {
+func (c *Limits) needs() (needed []int) {
 	if c.CPUMax > 0 || c.CPUWeight > 0 {
-		controllers = append(controllers, cpuController)
+		needed = append(needed, CPU)
 	}
 	if c.MemoryMax > 0 {
-		controllers = append(controllers, memoryController)
+		needed = append(needed, Memory)
 	}
-	return controllers
+	return needed
 }
 
 // A setting is a value for a file of a group.
 type setting struct{ file, value string }
 
 // settings returns what to write for the limits of one controller.
-func (c *Cgroup) settings(controller string, v2 bool) (all []setting) {
+func (c *Limits) settings(controller int, v2 bool) (all []setting) {
 	quota := strconv.Itoa(int(math.Round(c.CPUMax * cpuPeriod)))
 	memory := strconv.FormatInt(c.MemoryMax, 10)
 	switch {
-	case controller == memoryController && v2:
+	case controller == Memory && v2:
 		return []setting{{"memory.max", memory}}
-	case controller == memoryController:
+	case controller == Memory:
 		return []setting{{"memory.limit_in_bytes", memory}}
 	case v2:
 		if c.CPUMax > 0 {
@@ -110,6 +116,16 @@ func (c *Cgroup) settings(controller string, v2 bool) (all []setting) {
 // shares returns a weight in the form of version 1, by the kernel's own conversion: a
 // weight of 100 is 1,024 shares, and 2 shares is the minimum.
 func shares(weight int) int { return max(2, (weight*1024+50)/100) }
+
+// set writes values to the files of a group.
+func set(folder string, all []setting) error {
+	for _, s := range all {
+		if err := s.set(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // set writes the value and reads it back. The kernel rounds memory to pages.
 func (s setting) set(folder string) error {
@@ -144,27 +160,23 @@ func write(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A membership is the set of groups that a process is in, as folders that are mounted and
-// visible to this process. Groups of version 1 are listed by controller, the group of
-// version 2 under unified.
-type membership struct {
-	folder map[string]string
-	top    map[string]string // where each hierarchy is mounted
+// A Membership is the set of groups that a process is in, as folders that are mounted and
+// visible to this process.
+type Membership struct {
+	Folders Folders
+	top     Folders // where each hierarchy is mounted
 }
 
-// unified names version 2 among the controllers of version 1, as in /proc/PID/cgroup.
-const unified = ""
-
-// readMembership reads the membership of a process, given by its id or as self.
-func readMembership(process string) (membership, error) {
+// ReadMembership reads the membership of a process, given by its id or as self.
+func ReadMembership(process string) (Membership, error) {
 	// The mounts are those of this process, because this process opens the folders.
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return membership{}, err
+		return Membership{}, err
 	}
 	groups, err := os.ReadFile("/proc/" + process + "/cgroup")
 	if err != nil {
-		return membership{}, err
+		return Membership{}, err
 	}
 	return parseMembership(string(mountinfo), string(groups)), nil
 }
@@ -172,8 +184,7 @@ func readMembership(process string) (membership, error) {
 // parseMembership reads the texts of /proc/PID/mountinfo and /proc/PID/cgroup
 // (proc_pid_mountinfo(5), cgroups(7)). It leaves out a group outside of the mounted part,
 // as in a container.
-func parseMembership(mountinfo, groups string) membership {
-	m := membership{make(map[string]string), make(map[string]string)}
+func parseMembership(mountinfo, groups string) (m Membership) {
 	paths := make(map[string]string)
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -184,10 +195,9 @@ func parseMembership(mountinfo, groups string) membership {
 		}
 	}
 	for _, h := range hierarchies(mountinfo) {
-		for _, c := range h.controllers {
-			path, in := paths[c]
-			if folder, ok := visible(h.root, h.point, path); in && ok && m.folder[c] == "" {
-				m.folder[c], m.top[c] = folder, h.point
+		for c, name := range names {
+			if folder, ok := visible(h.root, h.point, paths[name]); ok && m.Folders[c] == "" && slices.Contains(h.controllers, name) {
+				m.Folders[c], m.top[c] = folder, h.point
 			}
 		}
 	}
@@ -211,9 +221,9 @@ func hierarchies(mountinfo string) (all []hierarchy) {
 		h := hierarchy{root: unescape(b[3]), point: unescape(b[4])}
 		switch a[0] {
 		case "cgroup":
-			h.controllers = slices.DeleteFunc(strings.Split(a[2], ","), func(c string) bool { return c == unified })
+			h.controllers = slices.DeleteFunc(strings.Split(a[2], ","), func(c string) bool { return c == names[Unified] })
 		case "cgroup2":
-			h.controllers = []string{unified}
+			h.controllers = []string{names[Unified]}
 		}
 		all = append(all, h)
 	}
@@ -223,16 +233,16 @@ func hierarchies(mountinfo string) (all []hierarchy) {
 // maxGroups bounds the search for a group by its own name.
 const maxGroups = 100_000
 
-// FindCgroup returns the folders of a control group that is visible here: by its path in the hierarchies,
+// Find returns the folders of a control group that is visible here: by its path in the hierarchies,
 // such as /system.slice/nginx.service, or by its own name alone, such as nginx.service.
-func FindCgroup(name string) (CgroupFolders, error) {
+func Find(name string) (Folders, error) {
 	return findVisible(name, func(own string) bool { return own == name })
 }
 
 // FindPod returns the folders of the control group of a pod of Kubernetes, by the pod's UID.
-func FindPod(uid string) (CgroupFolders, error) {
+func FindPod(uid string) (Folders, error) {
 	if !isPodUID.MatchString(uid) {
-		return CgroupFolders{}, fmt.Errorf("%.40q is no UID of a pod", uid)
+		return Folders{}, fmt.Errorf("%.40q is no UID of a pod", uid)
 	}
 	return findVisible("of pod "+uid, ofPod(uid))
 }
@@ -248,49 +258,44 @@ func ofPod(uid string) func(own string) bool {
 }
 
 // findVisible returns the folders of a control group in the hierarchies that are mounted here.
-func findVisible(name string, is func(own string) bool) (CgroupFolders, error) {
+func findVisible(name string, is func(own string) bool) (Folders, error) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return CgroupFolders{}, err
+		return Folders{}, err
 	}
 	return findCgroup(hierarchies(string(mountinfo)), name, is)
 }
 
 // findCgroup finds a group by its path, or without one by its own name.
-func findCgroup(mounted []hierarchy, name string, is func(own string) bool) (CgroupFolders, error) {
+func findCgroup(mounted []hierarchy, name string, is func(own string) bool) (Folders, error) {
 	mounted = slices.DeleteFunc(mounted, func(h hierarchy) bool {
-		return !slices.ContainsFunc(h.controllers, func(c string) bool {
-			return slices.Contains([]string{cpuController, cpuAcctController, memoryController, unified}, c)
-		})
+		return !slices.ContainsFunc(h.controllers, func(c string) bool { return slices.Contains(names[:], c) })
 	})
 	path := filepath.Clean("/" + name) // never above the mount
 	if path == "/" {
-		return CgroupFolders{}, errors.New("the root of all control groups is the whole machine: name one below it")
+		return Folders{}, errors.New("the root of all control groups is the whole machine: name one below it")
 	}
-	var f CgroupFolders
+	var f Folders
 	for _, h := range mounted {
 		folder := filepath.Join(h.point, path)
 		if !strings.Contains(name, "/") {
 			// Each hierarchy may have the group in another place.
 			found := h.find(is)
 			if len(found) > 1 {
-				return CgroupFolders{}, fmt.Errorf("%d control groups are called %s, such as %s and %s: name one with its path", len(found), name, found[0], found[1])
+				return Folders{}, fmt.Errorf("%d control groups are called %s, such as %s and %s: name one with its path", len(found), name, found[0], found[1])
 			}
 			folder = filepath.Join(append([]string{h.point}, found...)...)
 		}
 		if _, err := os.Stat(filepath.Join(folder, "cgroup.procs")); err != nil || folder == h.point {
 			continue
 		}
-		for _, of := range []struct {
-			controller string
-			folder     *string
-		}{{cpuController, &f.CPU}, {cpuAcctController, &f.CPUAcct}, {memoryController, &f.Memory}, {unified, &f.Unified}} {
-			if *of.folder == "" && slices.Contains(h.controllers, of.controller) {
-				*of.folder = folder
+		for c, name := range names {
+			if f[c] == "" && slices.Contains(h.controllers, name) {
+				f[c] = folder
 			}
 		}
 	}
-	if f == (CgroupFolders{}) {
+	if f == (Folders{}) {
 		return f, fmt.Errorf("no control group %s is visible here", name)
 	}
 	return f, nil
@@ -299,7 +304,7 @@ func findCgroup(mounted []hierarchy, name string, is func(own string) bool) (Cgr
 // find returns the paths of the groups with some names.
 func (h hierarchy) find(is func(own string) bool) (found []string) {
 	left := maxGroups
-	walkGroups(h.point, func(folder string) (more bool) {
+	walk(h.point, func(folder string) (more bool) {
 		if is(filepath.Base(folder)) && folder != h.point {
 			found = append(found, strings.TrimPrefix(folder, h.point))
 		}
@@ -309,35 +314,55 @@ func (h hierarchy) find(is func(own string) bool) (found []string) {
 	return found
 }
 
-// walkGroups calls a function with the folder of a group and of each one below it, for as long as it returns true.
+// walk calls a function with the folder of a group and of each one below it, for as long as it returns true.
 // There is nothing below what cannot be read.
-func walkGroups(folder string, each func(folder string) (more bool)) (more bool) {
+func walk(folder string, each func(folder string) (more bool)) (more bool) {
 	if !each(folder) {
 		return false
 	}
 	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
-		if e.IsDir() && !walkGroups(filepath.Join(folder, e.Name()), each) {
+		if e.IsDir() && !walk(filepath.Join(folder, e.Name()), each) {
 			return false
 		}
 	}
 	return true
 }
 
-// Processes returns a folder that lists the group's processes.
-func (f CgroupFolders) Processes() string { return cmp.Or(f.Unified, f.CPUAcct, f.CPU, f.Memory) }
-
-// apartFrom returns the groups that are neither a hierarchy's root nor those of
-// another process.
-func (m membership) apartFrom(other membership) CgroupFolders {
-	own := func(controller string) string {
-		f := m.folder[controller]
-		if f == m.top[controller] || f == other.folder[controller] {
-			return ""
+// PIDs returns the processes in a group and in those below it.
+func PIDs(folder string) (pids []int) {
+	walk(folder, func(folder string) (more bool) {
+		all, _ := words(filepath.Join(folder, "cgroup.procs")) // a group that has gone has none
+		for _, text := range all {
+			if pid, err := strconv.Atoi(text); err == nil {
+				pids = append(pids, pid)
+			}
 		}
-		return f
+		return true
+	})
+	return pids
+}
+
+// Processes returns a folder that lists the group's processes.
+func (f Folders) Processes() string { return cmp.Or(f[Unified], f[CPUAcct], f[CPU], f[Memory]) }
+
+// Or returns the folders, with those of another group where there are none.
+func (f Folders) Or(other Folders) Folders {
+	for c := range f {
+		f[c] = cmp.Or(f[c], other[c])
 	}
-	return CgroupFolders{CPU: own(cpuController), CPUAcct: own(cpuAcctController), Memory: own(memoryController), Unified: own(unified)}
+	return f
+}
+
+// ApartFrom returns the groups that are neither a hierarchy's root nor those of
+// another process.
+func (m Membership) ApartFrom(other Membership) Folders {
+	for c, f := range m.Folders {
+		if f == m.top[c] || f == other.Folders[c] {
+			m.Folders[c] = ""
+		}
+	}
+	return m.Folders
 }
 
 // visible returns the folder of a group if the part of the hierarchy below root is
@@ -359,79 +384,67 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// A group is a target's control group, in one or several hierarchies.
-type group struct {
-	folders CgroupFolders
+// A Group is a control group that was made, in one or several hierarchies.
+type Group struct {
+	Folders Folders
 	made    []string // all folders, without repetition
 	v1      []string // those of them that are of version 1
 	home    []string // for each of v1, the group of this process
 	v2      *os.File // the folder of version 2; nil without one
 }
 
-// makeGroup makes a group with this name and these limits. It is a child of this process's
+// Make makes a group with this name and these limits. It is a child of this process's
 // own group, or a sibling where version 2 does not let a group with processes pass on its
-// controllers. Either all limits are in force or nothing is left. The function that makes a
-// folder, in which the kernel then creates the files, is a parameter.
-func makeGroup(c Cgroup, m membership, name string, mkdir func(string) error) (_ *group, err error) {
-	g := &group{}
+// controllers. Either all limits are in force or nothing is left.
+func Make(c Limits, m Membership, name string) (*Group, error) {
+	return makeGroup(c, m, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
+}
+
+// makeGroup makes a group. The function that makes a folder, in which the kernel then creates the files, is a parameter.
+func makeGroup(c Limits, m Membership, name string, mkdir func(string) error) (_ *Group, err error) {
+	g := &Group{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.remove())
+			err = errors.Join(err, g.Remove())
 		}
 	}()
-	var inV2 []string
+	var inV2 []string // the names of controllers
+	var settings []setting
 	for _, controller := range c.needs() {
-		if m.folder[controller] == "" {
-			inV2 = append(inV2, controller)
+		if m.Folders[controller] == "" {
+			inV2, settings = append(inV2, names[controller]), append(settings, c.settings(controller, true)...)
 			continue
 		}
 		if err := g.makeV1(m, controller, name, mkdir); err != nil {
 			return nil, err
 		}
-		for _, s := range c.settings(controller, false) {
-			if err := s.set(g.folder(controller)); err != nil {
-				return nil, err
-			}
+		if err := set(g.Folders[controller], c.settings(controller, false)); err != nil {
+			return nil, err
 		}
 	}
 	if len(inV2) > 0 {
-		if m.folder[unified] == "" {
+		if m.Folders[Unified] == "" {
 			return nil, fmt.Errorf("no hierarchy with the controller %s is mounted and visible here", strings.Join(inV2, " or "))
 		}
 		if err := g.makeV2(m, inV2, name, mkdir); err != nil {
 			return nil, err
 		}
-		for _, controller := range inV2 {
-			for _, s := range c.settings(controller, true) {
-				if err := s.set(g.folders.Unified); err != nil {
-					return nil, err
-				}
-			}
+		if err := set(g.Folders[Unified], settings); err != nil {
+			return nil, err
 		}
 	}
 	// These controllers only count. If one is missing, its figures are not observed, but
 	// no limit is missing.
-	for _, controller := range []string{cpuAcctController, memoryController} {
-		if m.folder[controller] != "" {
+	for _, controller := range []int{CPUAcct, Memory} {
+		if m.Folders[controller] != "" {
 			_ = g.makeV1(m, controller, name, mkdir)
 		}
 	}
 	return g, nil
 }
 
-// folder returns the field of a controller of version 1.
-func (g *group) folder(controller string) string {
-	switch controller {
-	case cpuController:
-		return g.folders.CPU
-	case cpuAcctController:
-		return g.folders.CPUAcct
-	}
-	return g.folders.Memory
-}
-
-func (g *group) makeV1(m membership, controller, name string, mkdir func(string) error) error {
-	home := m.folder[controller]
+func (g *Group) makeV1(m Membership, controller int, name string, mkdir func(string) error) error {
+	home := m.Folders[controller]
 	folder := filepath.Join(home, name)
 	if !slices.Contains(g.made, folder) {
 		if err := mkdir(folder); err != nil {
@@ -439,21 +452,14 @@ func (g *group) makeV1(m membership, controller, name string, mkdir func(string)
 		}
 		g.made, g.v1, g.home = append(g.made, folder), append(g.v1, folder), append(g.home, home)
 	}
-	switch controller {
-	case cpuController:
-		g.folders.CPU = folder
-	case cpuAcctController:
-		g.folders.CPUAcct = folder
-	default:
-		g.folders.Memory = folder
-	}
+	g.Folders[controller] = folder
 	return nil
 }
 
-func (g *group) makeV2(m membership, controllers []string, name string, mkdir func(string) error) error {
-	own := m.folder[unified]
+func (g *Group) makeV2(m Membership, controllers []string, name string, mkdir func(string) error) error {
+	own := m.Folders[Unified]
 	parents := []string{own}
-	if own != m.top[unified] {
+	if own != m.top[Unified] {
 		parents = append(parents, filepath.Dir(own))
 	}
 	var faults []error
@@ -467,7 +473,7 @@ func (g *group) makeV2(m membership, controllers []string, name string, mkdir fu
 			faults = append(faults, err)
 			continue
 		}
-		g.made, g.folders.Unified = append(g.made, folder), folder
+		g.made, g.Folders[Unified] = append(g.made, folder), folder
 		g.v2, err = os.Open(folder)
 		return err
 	}
@@ -509,12 +515,20 @@ func words(path string) ([]string, error) {
 	return strings.Fields(string(b)), err
 }
 
-// enter moves the calling thread into the group's hierarchies of version 1. Processes
+// Enter moves the calling thread into the group's hierarchies of version 1. Processes
 // that it forks are in the group from their first moment.
-func (g *group) enter() error { return moveThread(g.v1) }
+func (g *Group) Enter() error { return moveThread(g.v1) }
 
-// leave moves the thread back.
-func (g *group) leave() error { return moveThread(g.home) }
+// Leave moves the thread back.
+func (g *Group) Leave() error { return moveThread(g.home) }
+
+// FD returns a descriptor of the group in version 2, if it is there: clone3 starts a process in it.
+func (g *Group) FD() (fd int, ok bool) {
+	if g.v2 == nil {
+		return 0, false
+	}
+	return int(g.v2.Fd()), true
+}
 
 func moveThread(folders []string) error {
 	for _, f := range folders {
@@ -525,40 +539,38 @@ func moveThread(folders []string) error {
 	return nil
 }
 
-// oomKills returns how many processes of the group the kernel has killed because memory
+// OOMKills returns how many processes of the group the kernel has killed because memory
 // ran out.
-func (f CgroupFolders) oomKills() int {
-	path := filepath.Join(f.Memory, "memory.oom_control")
+func (f Folders) OOMKills() int {
+	path := filepath.Join(f[Memory], "memory.oom_control")
 	switch {
-	case f.Unified != "" && f.Memory == "":
-		path = filepath.Join(f.Unified, "memory.events")
-	case f.Memory == "":
+	case f[Unified] != "" && f[Memory] == "":
+		path = filepath.Join(f[Unified], "memory.events")
+	case f[Memory] == "":
 		return 0
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return 0 // not known; the exit status then tells
 	}
-	return keyed(string(b), "oom_kill")
+	n, _ := Value(b, "oom_kill")
+	return int(n)
 }
 
-// keyed returns the number after a word at the beginning of a line, or 0.
-func keyed(text, word string) int {
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) == 2 && f[0] == word {
-			n, err := strconv.Atoi(f[1])
-			if err == nil {
-				return n
-			}
+// Value returns the number after a word that begins a line of a group's file. It does not allocate.
+func Value(text []byte, word string) (n uint64, ok bool) {
+	for line := range bytes.Lines(text) {
+		if rest, found := bytes.CutPrefix(line, []byte(word)); found && len(rest) > 0 && rest[0] == ' ' {
+			n, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 10, 64)
+			return n, err == nil
 		}
 	}
-	return 0
+	return 0, false
 }
 
-// all returns the folders without repetition.
-func (f CgroupFolders) all() (folders []string) {
-	for _, folder := range []string{f.CPU, f.CPUAcct, f.Memory, f.Unified} {
+// All returns the folders without repetition.
+func (f Folders) All() (folders []string) {
+	for _, folder := range f {
 		if folder != "" && !slices.Contains(folders, folder) {
 			folders = append(folders, folder)
 		}
@@ -566,19 +578,22 @@ func (f CgroupFolders) all() (folders []string) {
 	return folders
 }
 
-// remove removes a group whose processes are gone.
-func (g *group) remove() error {
+// Remove removes a group whose processes are gone.
+func (g *Group) Remove() error {
 	if g == nil {
 		return nil
 	}
 	if g.v2 != nil {
 		_ = g.v2.Close() // nothing was written
 	}
-	return removeGroups(g.made)
+	return Remove(g.made)
 }
 
-// removeGroups removes groups, including those that a target has made below them.
-func removeGroups(folders []string) error {
+// Kill kills all processes of a group and of those below it, where the kernel does that: in version 2 since Linux 5.14.
+func Kill(folder string) { _ = write(filepath.Join(folder, "cgroup.kill"), "1") }
+
+// Remove removes groups, including those that others have made below them.
+func Remove(folders []string) error {
 	end := time.Now().Add(removeWait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		var faults []error
@@ -612,15 +627,4 @@ func removeBelow(folder string) error {
 		return &fs.PathError{Op: "remove", Path: folder, Err: err}
 	}
 	return nil
-}
-
-// withRemedy adds a hint to an error of a control group.
-func withRemedy(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("cgroup: %w (run as root or, with cgroup v2, as: systemd-run --user --scope dyno …)", err)
-	case errors.Is(err, syscall.EBUSY):
-		return fmt.Errorf("cgroup: %w (run as: systemd-run --scope dyno …)", err)
-	}
-	return fmt.Errorf("cgroup: %w (mount the controller, as version 1 or in cgroup v2, or remove the limit)", err)
 }
