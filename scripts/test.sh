@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 # Each package is compiled twice: without C, as for the images, and for the race detector.
 # With -trimpath, all clones of this repository share what is compiled.
 export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0
+export DYNO_QUIET_WAIT=0 # what runs next to the tests is the other tests
 
 failed=()
 step() {

@@ -323,7 +323,7 @@ func TestAction(t *testing.T) {
 	}
 	stranger := `{"id":1,"user":{"type":"User"},"body":"<!-- dyno compare: dyno -->"}`
 	write(t, comments, "["+stranger+"]")
-	m := &machine{t: t, dir: dir, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "COMMENTS=" + comments, "GITHUB_STEP_SUMMARY=" + summary, "GITHUB_REPOSITORY=owner/name"},
+	m := &machine{t: t, dir: dir, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "COMMENTS=" + comments, "GITHUB_STEP_SUMMARY=" + summary, "GITHUB_REPOSITORY=owner/name", "DYNO_QUIET_WAIT=0"},
 		values: map[string]string{
 			"runner.temp": temp, "github.action_path": here, "github.sha": head, "github.event.pull_request.base.sha": base,
 			"github.event.pull_request.number": "7", "github.token": "token",
