@@ -84,9 +84,8 @@ func (m *model) end(k uint64, announced, connected bool) {
 	}
 }
 
-// Whatever happened, each publication that is due to a subscriber was delivered, or is
-// announced, uncertain, pending or lost, and nothing else: the account is that of somebody
-// who remembers everything.
+// Each publication due to a subscriber was delivered, or is announced, uncertain, pending or lost: a
+// model that remembers everything has the same counts.
 func TestEveryPublicationIsAccountedFor(t *testing.T) {
 	const topics, subscribers = 2, 2
 	rapid.Check(t, func(t *rapid.T) {

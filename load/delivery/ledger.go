@@ -13,8 +13,8 @@ type Account struct {
 	Pending   uint64 // the subscriber was without a connection at the end
 	Lost      uint64 // none of these
 
-	// Untracked counts events of more than MaxSources sources of one subscriber. Nobody can
-	// say whether others of theirs are missing.
+	// Untracked counts events of more than MaxSources sources of one subscriber. Their missing events
+	// are unknown.
 	Untracked uint64
 }
 
@@ -29,9 +29,9 @@ func (a *Account) Add(o *Account) {
 	a.Untracked += o.Untracked
 }
 
-// A Ledger is what subscribers have found to be missing. It is bounded: what is missing when it is
-// full counts as announced or lost even if it arrives later or is uncertain. The zero value has no room, and its subscribers expect
-// nothing before the first number that they see of a source.
+// A Ledger is what subscribers have found to be missing. It is bounded: what is missing when it is full
+// counts as announced or lost even if it arrives later or is uncertain. The zero value has no room. Its
+// subscribers expect nothing before the first number that they see of a source.
 type Ledger struct {
 	expected map[uint32]struct{}
 	room     int
@@ -50,8 +50,8 @@ type entry struct {
 // maxEntries bounds the entries of a ledger: 3 MiB.
 const maxEntries = 1 << 16
 
-// NewLedger returns an empty ledger. Of the expected sources, a subscriber that was there
-// early is to see everything. They must be known when the first event is seen.
+// NewLedger returns an empty ledger. A subscriber from the beginning is to see everything from the
+// expected sources. They must be known when the first event is seen.
 func NewLedger(expected map[uint32]struct{}) *Ledger {
 	return &Ledger{expected: expected, room: maxEntries}
 }

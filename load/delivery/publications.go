@@ -18,7 +18,7 @@ type Publications struct {
 	all  Published
 }
 
-// NewPublications returns those of n publishers, none of which has finished.
+// NewPublications returns the publications of n publishers, none of which has finished.
 func NewPublications(publishers int) *Publications {
 	return &Publications{left: publishers, all: Published{}}
 }

@@ -26,7 +26,7 @@ const window = 64
 // none is no entry of a ledger.
 const none int32 = -1
 
-// newSequence returns a sequence of which everything is expected.
+// newSequence returns a sequence that expects everything.
 func newSequence(source uint32) sequence {
 	return sequence{source: source, seen: ^uint64(0), last: none}
 }

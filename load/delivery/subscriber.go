@@ -10,9 +10,9 @@
 // A missing event counts as lost only if three things hold: its publication was acknowledged,
 // its subscriber was connected, and no gap event announced the gap.
 //
-// The package knows neither connections nor clocks. A Subscriber and its Ledger belong to one
-// goroutine at a time; Publications may be used by several. A property test compares the
-// counts with those of a model that remembers every event.
+// The package knows neither connections nor clocks. A Subscriber and its Ledger belong to one goroutine
+// at a time; Publications may be used by several. A property test compares the counts with a model that
+// remembers every event.
 //
 // To read the source: sequence.go has the numbers of one source at one subscriber. For each
 // source it keeps the highest number, and which of the 64 numbers before it were seen.
@@ -100,8 +100,8 @@ func (s *Subscriber) Awaits(all Published, f Follower) bool {
 	return false
 }
 
-// Close ends the account. What the subscriber has not seen of all that was published is
-// pending if it is not connected, and missing if it is.
+// Close ends the account. Publications that the subscriber has not seen are pending if it is not
+// connected, and missing if it is.
 func (s *Subscriber) Close(l *Ledger, all Published, f Follower, connected bool) {
 	for k := range s.sequences {
 		s.sequences[k].finish(l)

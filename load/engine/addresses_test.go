@@ -79,8 +79,8 @@ func answer(query []byte, addrs []string) []byte {
 	return reply
 }
 
-// Connections are spread over all addresses of a name that accept one, in each loop and by each worker, and what each
-// got adds up to the whole. One that refuses is named.
+// Each loop and each worker spreads connections over all addresses of a name that accept one. The
+// counts of the addresses add up to the whole. One that refuses is named.
 func TestSeveralAddresses(t *testing.T) {
 	hosts := []string{"127.0.0.1", "127.0.0.2", "127.0.0.3"}
 	var served [3]atomic.Int64

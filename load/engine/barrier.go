@@ -8,12 +8,11 @@ import (
 	"dyno/load/wire"
 )
 
-// A Barrier connects the engines of several processes that carry one load together, when
-// one process has too few descriptors for its connections. They begin together, and where
-// there are subscribers each learns what the others have published, so that its subscribers
-// know what is missing. Its methods block until the others have come as far, or fail. They
-// are called once each, in this order, and not at all by an engine that fails before;
-// WaitPublished only with subscribers.
+// A Barrier connects engines of several processes that carry one load together. One process may have
+// too few descriptors for the connections. They begin together. Where there are subscribers, each
+// engine learns what the others have published, so that its subscribers know what is missing. Its
+// methods block until the others have come as far, or fail. They are called once each, in this order,
+// and not at all by an engine that fails before; WaitPublished only with subscribers.
 type Barrier interface {
 	// Join tells the others of this engine, all of whose connections have been tried, and
 	// waits for theirs. It returns what all of them are together, and when the warm-up
@@ -29,8 +28,8 @@ type Barrier interface {
 type Party struct {
 	Threads []int         // that carry it: ids as of gettid(2)
 	Sources []wire.Source // that may publish
-	// Epoch, of all together, is when the warm-up begins as Unix time in nanoseconds, by a clock that they agree
-	// on: what they publish is stamped by it. 0: each has its machine's.
+	// Epoch is when the warm-up begins for all, as Unix time in nanoseconds by their agreed clock: what
+	// they publish is stamped by it. 0: each has its machine's.
 	Epoch int64
 }
 

@@ -61,9 +61,8 @@ func (w *worker) endPauses(now int64) {
 	}
 }
 
-// backoff returns how long a user pauses after failures in a row: not at all
-// after the first, then from 1 ms doubling to the limit, with jitter over half
-// of it so that users do not return in step.
+// backoff returns how long a user pauses after failures in a row: none after the first, then from 1 ms
+// doubling to the limit. Jitter over half of it keeps users from returning in step.
 func (w *worker) backoff(failures uint8) time.Duration {
 	if failures <= 1 {
 		return 0

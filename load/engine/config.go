@@ -16,7 +16,7 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// Bounds of what one engine may be asked for.
+// Bounds of one engine.
 const (
 	MaxConnections = 1_000_000
 	MaxStreams     = 10_000
@@ -37,19 +37,18 @@ type Config struct {
 	// Default: they are spread over all that do.
 	OneAddress bool
 
-	// NewClients is called once per worker and returns the maker of that
-	// worker's clients. What one maker's clients share is used by one thread. With Users,
-	// the clients are wire.Composers.
+	// NewClients is called once per worker and returns the maker of that worker's clients. One thread
+	// uses what one maker's clients share. With Users, the clients are wire.Composers.
 	NewClients func(worker int) func() wire.Client
 
-	// NewMuxes takes the place of NewClients for protocols whose connections carry many
-	// exchanges at once. Request 0 of what a mux was prepared with is sent, and nothing in
-	// it may vary, but with Users. With TLS there may be both: then the server chooses
-	// (ALPN), and a server that does not know of the choice gets what NewClients makes.
+	// NewMuxes takes the place of NewClients for protocols whose connections carry many exchanges at
+	// once. Each mux sends its prepared request 0. Parts vary only with Users. With TLS there may be
+	// both: then the server chooses (ALPN), and a server that does not know of the choice gets what
+	// NewClients makes.
 	NewMuxes func(worker int) func() wire.Mux
 
-	// NewTunnels is called once per worker and returns the maker of what asks a forward proxy for
-	// a tunnel. The Address is the proxy's then. Each new connection begins with one exchange,
+	// NewTunnels is called once per worker. It returns the maker of clients that ask a forward proxy
+	// for a tunnel. The Address is the proxy's then. Each new connection begins with one exchange,
 	// after whose good response everything goes to and comes from the target. Default none.
 	NewTunnels func(worker int) func() wire.Client
 
@@ -68,27 +67,25 @@ type Config struct {
 	// Messages has the messages that exchanges consist of timed. Default none.
 	Messages *messages.Config
 
-	// Keepalive has peers pinged from which nothing comes. Default: nobody is.
+	// Keepalive has peers pinged from which nothing comes. Default: no pings.
 	Keepalive *Keepalive
 
-	// Schedule makes the loop open: requests start when it says, whatever the
-	// server does. Nil is the closed loop: on each connection there are Streams users, each
-	// of whom sends, awaits the response, thinks, and sends again.
+	// Schedule makes the loop open: requests start when it says, whatever the server does. Nil is the
+	// closed loop: each connection has Streams users. A user sends, awaits the response, thinks, and
+	// sends again.
 	Schedule *pace.Schedule
 	Think    pace.Think // closed loop only; default none
 	Seed     uint64     // of think times, of back-off jitter and of all that users draw
 
-	// With Users, the requests are those of users, who carry out a scenario.
-	// Its outlines are, in their order, what clients and muxes must have been prepared
-	// with; they must accept every status, keep the fields of its HeaderNames, and muxes
-	// deliver the content if a step wants it. With a Schedule, an arrival is an iteration.
-	// Default none: the same request is repeated.
+	// Users make the requests, by a scenario. Its outlines are, in their order, what clients and muxes
+	// must have been prepared with; they must accept every status and keep the fields of its
+	// HeaderNames. Muxes must deliver the content if a step wants it. With a Schedule, an arrival is an
+	// iteration. Default none: the same request is repeated.
 	Users *users.Config
 
-	// NewFollower is called once per worker and returns what tells where redirects lead. An
-	// exchange that is redirected goes on with the request that follows, on the same connection
-	// or on the one that takes its place. It has ended when a response redirects no more. Default
-	// none: a redirect is a response like any other.
+	// NewFollower is called once per worker and returns what tells where redirects lead. A redirected
+	// exchange goes on with the request that follows, on the same connection or its successor. It has
+	// ended when a response redirects no more. Default none: a redirect is a response like any other.
 	NewFollower func(worker int) wire.Follower
 
 	// Traces gives each request a field traceparent. It has, by the number of the prepared
@@ -122,9 +119,9 @@ type Config struct {
 	// Timeout. Default one that says so.
 	TimedOut *wire.Error
 
-	// Deadline says that the peer knows the Timeout. A request without a response is then
-	// no sign that its connection, which may carry many, is of no use, and one that the peer
-	// resets once the Timeout is over has timed out.
+	// Deadline says that the peer knows the Timeout. Then a request without a response does not show
+	// that its connection, which may carry many, is dead. A reset by the peer after the Timeout counts
+	// as timed out.
 	Deadline bool
 
 	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
@@ -154,8 +151,8 @@ type Config struct {
 	OnPhase func(Phase)
 }
 
-// A Start says when the warm-up begins, which is zero of the time line, and which
-// threads will carry the load.
+// A Start says when the warm-up begins, which is zero on the time line, and which threads carry the
+// load.
 type Start struct {
 	Time    time.Time
 	Threads []int // ids as of gettid(2), by worker
@@ -235,7 +232,7 @@ func (c *Config) shard(n int) pace.Shard {
 	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
 }
 
-// firstPlace is the number of worker n's first place for a connection, among those of all engines.
+// firstPlace is the number of worker n's first place for a connection, counted over all engines.
 func (c *Config) firstPlace(n int) int {
 	subscribers := 0
 	if c.Subscribers != nil {
@@ -271,7 +268,7 @@ func (c Config) Validate() error {
 	return errors.Join(f...)
 }
 
-// faults are those of a configuration.
+// faults are what is wrong with a configuration.
 type faults []error
 
 func (f *faults) add(format string, args ...any) {

@@ -10,8 +10,8 @@ import (
 	"dyno/load/wire"
 )
 
-// A connection is a place for one, and what it is used for. What each exchange of HTTP/1.1
-// touches comes first.
+// A connection is a place for one, and what it is used for. Fields that each exchange of HTTP/1.1
+// touches come first.
 type connection struct {
 	socket.Socket
 	current       int32  // without a mux: the exchange under way, or the last one
@@ -29,7 +29,7 @@ type connection struct {
 	goAwayError bool  // mux: the peer has ended the connection by GOAWAY for an error
 	again       bool  // in the list of that name
 
-	// Of the place, whatever connection it has.
+	// State of the place, whatever connection it has.
 	asked    bool   // had a request of the window, or carried into it
 	answered bool   // one of those was answered, well or badly
 	hung     bool   // one of those had waited for hangTime or more at the end

@@ -71,8 +71,9 @@ func refusing2(stays bool, header []byte) func(net.Conn) {
 // status413 is a header of HTTP/2.
 var status413 = []byte{0x08, 3, '4', '1', '3'}
 
-// A status that comes while the request's content is still being sent is the outcome, also where the
-// peer closes the connection with the rest unread (RFC 9112, section 9.5; RFC 9113, section 8.1).
+// A status that arrives while the request's content is still being sent is the outcome. This holds also
+// if the peer closes the connection without reading the rest (RFC 9112, section 9.5; RFC 9113, section
+// 8.1).
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	const requests = 30
 	secure := func(do func(net.Conn)) func(net.Conn) {

@@ -12,17 +12,17 @@ type Clock uint8
 
 // The clocks.
 const (
-	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop
-	// each worker reads for the first three quarters of the warm-up, or of the window for
-	// 100 ms if there is no warm-up. If it had no use for a quarter of its CPU's time, it
-	// goes on by arrival, and else by reading, which costs less.
+	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop each worker reads
+	// for the first three quarters of the warm-up. Without a warm-up it reads for 100 ms of the window.
+	// If a quarter of its CPU's time was idle, it goes on by arrival. Otherwise it stays with reading,
+	// which costs less.
 	ClockAuto Clock = iota
 	ClockArrival
 	ClockRead
 )
 
-// idleEnough is the share of its CPU's time that a worker of a closed loop may use in
-// the warm-up and still take stamps: above it, what they cost is in the throughput.
+// A worker of a closed loop takes stamps if the warm-up used at most this share of its CPU's time:
+// above it, what they cost is in the throughput.
 const idleEnough = 0.75
 
 // trialRun is how long a worker reads before it decides, without a warm-up.

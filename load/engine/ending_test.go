@@ -51,7 +51,7 @@ func (s slowpoke) Request() []byte {
 	return s.Client.Request()
 }
 
-// What a worker reads late, because it was held up, has not taken longer.
+// A response that a held up worker reads late has not taken longer.
 func TestHeldUpWorker(t *testing.T) {
 	server, err := oracle.StartNull(t.Context(), oracle.Config{Protocol: oracle.TCP})
 	if err != nil {

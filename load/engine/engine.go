@@ -5,9 +5,9 @@
 //
 // # Components
 //
-// A worker is one locked operating-system thread with one epoll instance. It owns a share of
-// the connections and of the schedule. There is no goroutine per connection, and no channel,
-// lock or allocation per request. What a worker has is in components, each of which owns its state:
+// A worker is one locked operating-system thread with one epoll instance. It owns a share of the
+// connections and of the schedule. There is no goroutine per connection, and no channel, lock or
+// allocation per request. A worker consists of components, each of which owns its state:
 //
 //	who sends         arrivals (open loop) · closedLoop · users (scenarios) · subscribe
 //	requests          exchanges · redirects · messages        codecs: load/wire
@@ -43,12 +43,12 @@
 //
 // # Times
 //
-// Three clocks run for each request: response time from the intended start, service time from
-// the write, and the send lag between the two (Tene, "How NOT to Measure Latency"; Schroeder
-// et al., "Open Versus Closed: A Cautionary Tale", NSDI 2006). Send lag includes the wait for
-// a connection, which the target often causes. Generator lag starts when the request was due
-// and a connection was available, so it judges the generator. A response ends by the kernel's
-// stamp of its last segment: see package clock.
+// Three clocks run for each request: Response time runs from the intended start, and service time from
+// the write. Send lag is between the two (Tene, "How NOT to Measure Latency"; Schroeder et al., "Open
+// Versus Closed: A Cautionary Tale", NSDI 2006). Send lag includes the wait for a connection, which the
+// target often causes. Generator lag starts when the request was due and a connection was available, so
+// it judges the generator. A response ends by the kernel's stamp of its last segment: see package
+// clock.
 //
 // A request belongs to the window if it was due in it, however late it ends. Throughput counts
 // good responses that end inside the window, whenever they were due.
@@ -85,7 +85,7 @@ import (
 type Unreachable struct {
 	Address string
 	Err     error // the last refusal
-	Proxied bool  // by the proxy at the address, and not by the target behind it
+	Proxied bool  // by the proxy at the address, not by the target beyond it
 }
 
 func (e *Unreachable) Error() string {
@@ -379,7 +379,7 @@ func share(total, n, count int) int {
 // are in place when it begins. They need one on an idle machine.
 const lead = 5 * time.Millisecond
 
-// threads are those of the workers. They outlive the work until the last phase was announced: the
+// threads are the workers' threads. They outlive the work until the last phase was announced: the
 // observer reads their CPU time, which ends with them.
 type threads struct {
 	running, loading sync.WaitGroup // threads; workers that are not done
@@ -426,7 +426,7 @@ func (e *engine) run(ctx context.Context) (*record.Result, error) {
 		e.interrupt()
 	})
 	defer func() {
-		// Whoever interrupts writes to the pollers, so they are closed afterwards.
+		// Interruption writes to the pollers, so they are closed afterwards.
 		if !cancel() {
 			<-woken
 		}
@@ -525,9 +525,9 @@ func (e *engine) opened() (n uint64) {
 	return n
 }
 
-// AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. A phase
-// that had begun by then is reported even if the work ended in the meantime, as in a closed loop it does
-// at once. Run calls it; who runs no engine, because others carry the load, calls it itself.
+// AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. If the
+// work ended early, a phase that had begun is still reported. A closed loop ends at once. Run calls it;
+// who runs no engine, because others carry the load, calls it itself.
 func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
 	if c.OnPhase == nil {
 		return
@@ -543,13 +543,13 @@ func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
 		at := start.Add(edge.at)
 		due := time.After(time.Until(at))
 		if edge.phase == Draining && c.Window == 0 {
-			due = nil // nobody knows when that will be
+			due = nil // the time is unknown
 		}
 		select {
 		case <-due:
 		case <-done:
-			// The end of the work is that of the window, however short that made it:
-			// the last request of an open loop may be answered before the clock says so.
+			// An early end of the work ends the window too: the last request of an open loop may be
+			// answered before the clock says so.
 			if edge.phase != Draining && time.Now().Before(at) {
 				return
 			}

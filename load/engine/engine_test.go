@@ -38,8 +38,8 @@ func null(t testing.TB, c oracle.Config) *oracle.Server {
 	return s
 }
 
-// A limited number of requests is sent exactly, over exactly as many connections
-// as asked for, and the server has seen as many.
+// A limited number of requests is sent exactly, over exactly the requested number of connections. The
+// server has seen the same numbers.
 func TestRequests(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		s := null(t, oracle.Config{})
@@ -124,8 +124,8 @@ func TestLocalhost(t *testing.T) {
 	}
 }
 
-// An open loop keeps to its schedule: requests that are due in the window are sent,
-// whatever the server does, and a wait for a connection counts from the intended start.
+// An open loop keeps to its schedule: requests due in the window are sent, whatever the server does. A
+// wait for a connection counts from the intended start.
 func TestOpenLoopWaits(t *testing.T) {
 	t.Parallel()
 	const delay, window = 10 * time.Millisecond, 250 * time.Millisecond
@@ -152,7 +152,7 @@ func TestOpenLoopWaits(t *testing.T) {
 	if r.Counts.Scheduled != due || r.Counts.OK != due {
 		t.Errorf("due %d, counts %+v", due, r.Counts)
 	}
-	// The last one waited for all that the connection was behind with.
+	// The last one waited for the whole backlog of the connection.
 	behind := time.Duration(due)*delay - window
 	if got := time.Duration(r.Latency[record.Response].Max()); got < behind {
 		t.Errorf("longest response %v, although the last waited at least %v", got, behind)
@@ -185,8 +185,8 @@ func TestOpenLoopDrops(t *testing.T) {
 	}
 }
 
-// What a target takes while connections are free is known apart from what it takes when all are in use: a queue in it makes
-// the difference. In a closed loop all are.
+// The target's service time while connections are free is counted apart from the time when all are in
+// use: a queue in it makes the difference. In a closed loop all are.
 func TestServiceBeforeRequestsWait(t *testing.T) {
 	s, err := oracle.StartQueue(t.Context(), oracle.Config{}, 1, oracle.Fixed(10*time.Millisecond), 1)
 	if err != nil {
@@ -359,8 +359,8 @@ func TestInterruptAtTheStart(t *testing.T) {
 	}
 }
 
-// Whatever the server does, each request ends in exactly one way, and the server
-// received no more than was sent.
+// Whatever the server does, each request ends in exactly one way. The server received no more than was
+// sent.
 func TestConservation(t *testing.T) {
 	mix := oracle.Mix{}
 	for deed := range oracle.Deeds {
@@ -432,8 +432,8 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 	}
 }
 
-// Once warm, a request allocates nothing, whether it succeeds or fails. What a run allocates on the way (its
-// intervals, for instance) does not grow with the number of requests.
+// Once warm, a request allocates nothing, whether it succeeds or fails. Allocations of a run, for its
+// intervals for instance, do not grow with the number of requests.
 func TestNoAllocations(t *testing.T) {
 	s := null(t, oracle.Config{})
 	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
@@ -446,7 +446,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Statuses and failures by text are those of the window: the warm-up's are in neither.
+// Statuses and failures by text count the window only: the warm-up's are in neither.
 func TestWarmupIsNotInTheCounts(t *testing.T) {
 	for name, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
 		s := null(t, oracle.Config{})

@@ -11,9 +11,9 @@ import (
 	"dyno/load/wire"
 )
 
-// An exchange is a place for a request and its response. In a closed loop that repeats one
-// request it is a user, who sends, awaits the response, thinks and sends again. Elsewhere it
-// is one of the requests that its connection can carry at once.
+// An exchange is a place for a request and its response. A closed loop that repeats one request has a
+// user in each place, who sends, awaits, thinks and sends again. Otherwise it is one of the requests
+// that its connection can carry at once.
 //
 // The exchanges of connection i are those from i × streams on. With one on each
 // connection, an exchange has the number of its connection.
@@ -155,8 +155,8 @@ func (w *worker) begin(x *exchange, c *connection) {
 	c.asked = c.asked || x.Part != record.Outside
 }
 
-// wasSent tells whether the request of an exchange was sent before, and is to be sent once more or
-// followed by that to which it was redirected.
+// wasSent tells whether the request of an exchange was sent before. It is now sent again, or followed
+// by the request of a redirect.
 func (x *exchange) wasSent() bool { return x.Resends > 0 || x.redirected }
 
 // send writes a request of the open loop or of a user, on a connection that is free. Ready is when that
@@ -311,9 +311,8 @@ func (w *worker) expire(now int64) {
 	w.expireConnecting(now)
 }
 
-// timeOut fails a request that has taken too long. The peer knows some of the timeouts.
-// What has come and was not read yet may be the response: it was in time if the worker was
-// not.
+// timeOut fails a request that has taken too long. The peer knows some of the timeouts. Bytes that
+// arrived and were not read may be the response: it was in time if the worker was not.
 func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
 	x := &w.exchanges.all[e]
 	c := &w.conns.all[x.conn]

@@ -40,7 +40,7 @@ func echoCall(message string) grpc.Call {
 	return grpc.Call{Path: "/p.S/Echo", Messages: [][]byte{[]byte(message)}}
 }
 
-// What a faulty server does with a call.
+// Faults of a server with a call.
 const (
 	callAnswered = iota
 	callReset
@@ -50,8 +50,8 @@ const (
 	callDeeds
 )
 
-// A faultyGRPC is a server of gRPC, frame by frame, with faults by chance and GOAWAY after a
-// number of calls on a connection.
+// A faultyGRPC is a gRPC server, frame by frame. It has faults by chance, and GOAWAY after a number of
+// calls on a connection.
 type faultyGRPC struct {
 	every   uint64 // calls on a connection until GOAWAY
 	did     [callDeeds]atomic.Uint64
@@ -71,7 +71,7 @@ func answered(out []byte, stream uint32) []byte {
 	return muxFrame(out, 0, 0, stream, 0, 0, 0, 0, 2, 'o', 'k')
 }
 
-// trailers are those of a call with a status.
+// trailers returns the trailers of a call with a status.
 func trailers(status string) []byte { return literal(nil, "grpc-status", status) }
 
 func (f *faultyGRPC) serve(c net.Conn) {
@@ -82,7 +82,7 @@ func (f *faultyGRPC) serve(c net.Conn) {
 		switch {
 		case got.kind == 4 && got.flags == 0:
 			return muxFrame(out, 4, 1, 0), true
-		case !got.ends(): // the end of a call is that of its content
+		case !got.ends(): // the call ends with its content
 			return out, true
 		case gone:
 			f.ignored.Add(1)
@@ -112,8 +112,8 @@ func (f *faultyGRPC) serve(c net.Conn) {
 	})
 }
 
-// With GOAWAY every 1,000 calls, 1 % resets, 1 % without trailers and 1 % past their deadline,
-// each call is accounted for under its status.
+// Each call is accounted for under its status. The server says GOAWAY every 1,000 calls. It resets 1 %,
+// leaves out trailers in 1 %, and exceeds the deadline in 1 %.
 func TestGRPCFaults(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		f := &faultyGRPC{every: 1000}
@@ -170,8 +170,8 @@ func TestGRPCTimedOut(t *testing.T) {
 	}
 }
 
-// serveMessages serves streams of gRPC by net/http: Echo answers each message as it comes,
-// Expand one message with 5, of which each comes a pause after the one before.
+// serveMessages serves streams of gRPC by net/http: Echo answers each message as it comes. Expand
+// answers one message with 5, each a pause after the one before.
 func serveMessages(t *testing.T, pause time.Duration) string {
 	return serve2(t, http.HTTP2Config{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
@@ -270,8 +270,8 @@ func TestGRPCPaced(t *testing.T) {
 	}
 }
 
-// A call whose messages are more than can wait to be sent goes on as they are written, although
-// the server says nothing before it has all of them.
+// A call with more messages than can wait continues as they are written, before the server says
+// anything.
 func TestGRPCLongClientStream(t *testing.T) {
 	address := listen(t, func(c net.Conn) {
 		serveFrames(c, largeWindows(), func(out []byte, f frame) ([]byte, bool) {

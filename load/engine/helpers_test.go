@@ -85,7 +85,7 @@ func conserved(t testing.TB, r *record.Result) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What was told of the intervals adds up to the whole, whichever way requests ended.
+	// The reported intervals add up to the whole, whichever way requests ended.
 	var told, measured, all record.Interval
 	for i := range r.Intervals {
 		told.AddCounts(&r.Intervals[i])
@@ -164,8 +164,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A response without an end, which comes faster than it is read, keeps nobody else waiting:
-// other connections are served, and the window and the interruption end the measurement.
+// An endless response, which comes faster than it is read, delays no others: other connections are
+// served, and the window and the interruption end the measurement.
 func TestEndlessResponse(t *testing.T) {
 	request, err := http1.Request{Method: "GET", Target: "/", Host: "h"}.Encode()
 	if err != nil {
@@ -221,9 +221,9 @@ func TestEndlessResponse(t *testing.T) {
 	}
 }
 
-// allocations returns how many allocations a request takes once warm: what many requests take
-// beyond few, at the least of three measurements, as the rest of the process may allocate, too.
-// Done tells how many of a run have ended as they should.
+// allocations returns how many allocations a request takes once warm: the difference between many
+// requests and few. It takes the least of three measurements, as the rest of the process may allocate
+// too. Done tells how many of a run have ended as they should.
 func allocations(t *testing.T, c engine.Config, done func(r *record.Result) uint64) float64 {
 	t.Helper()
 	if testing.Short() {
@@ -259,8 +259,8 @@ func allocations(t *testing.T, c engine.Config, done func(r *record.Result) uint
 // with200 returns how many requests were answered by status 200.
 func with200(r *record.Result) uint64 { return r.Status[200] }
 
-// A leisurely client takes its time over each piece of a long response, until the peer has
-// written all that the next reading can hold.
+// A leisurely client lingers over each piece of a long response. The peer can then write as much as the
+// next reading holds.
 type leisurely struct {
 	wire.Client
 	ahead *atomic.Int64 // what the peer has written and the client has not taken

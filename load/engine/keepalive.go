@@ -11,10 +11,9 @@ import (
 // Each connection that is watched has a timer. Reads do not touch it: when it is due, the worker
 // looks when bytes last came. Before it gives a connection up, it reads the socket once more.
 
-// A Keepalive has the engine ask the peers of connections that carry many exchanges whether they
-// are still there (PING of HTTP/2; gRPC's proposal A8, client-side keepalive). A connection
-// that nothing has come on for Time is pinged. If nothing at all comes for Timeout after that,
-// it is closed, and its exchanges fail with kind wire.Keepalive.
+// A Keepalive makes the engine ask peers whether they are still there (PING of HTTP/2; gRPC's proposal
+// A8, client-side keepalive). A connection that nothing has come on for Time is pinged. If nothing at
+// all comes for Timeout after that, it is closed, and its exchanges fail with kind wire.Keepalive.
 type Keepalive struct {
 	Time    time.Duration // how long nothing may come before a ping
 	Timeout time.Duration // how long the ping may stay unanswered; default 20 s
@@ -49,7 +48,7 @@ func (k *Keepalive) validate(muxes bool) error {
 	return errors.Join(f...)
 }
 
-// failure is that of the exchanges of a connection whose peer did not answer a ping.
+// failure is how exchanges fail when the connection's peer did not answer a ping.
 func (k *Keepalive) failure() *wire.Error {
 	if k == nil {
 		return nil

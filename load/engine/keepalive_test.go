@@ -75,8 +75,7 @@ func TestKeepaliveEnforced(t *testing.T) {
 	}
 }
 
-// Calls that end with a connection on which the server has said why fail for that reason, even if
-// its socket was reset.
+// Calls on a connection that the server ended with a reason fail for that reason, even after a reset.
 func TestGoAwayNamesFailures(t *testing.T) {
 	address := answering(t, 1, func(c net.Conn, stream uint32) bool {
 		_, _ = c.Write(muxFrame(nil, 7, 0, 0, append([]byte{0, 0, 0, byte(stream), 0, 0, 0, 11}, "too_many_pings"...)...))
@@ -91,14 +90,14 @@ func TestGoAwayNamesFailures(t *testing.T) {
 	}
 }
 
-// answering is a server that does something with each of the first calls of a connection, until
-// that returns false, and nothing at all from then on.
+// answering is a server that runs answer for the first calls of a connection until answer returns
+// false. Then it does nothing.
 func answering(t *testing.T, calls int, answer func(c net.Conn, stream uint32) bool) string {
 	t.Helper()
 	return listen(t, func(c net.Conn) {
 		answered := 0
 		serveFrames(c, muxFrame(nil, 4, 0, 0), func(out []byte, f frame) ([]byte, bool) {
-			if answered == calls || !f.ends() { // the end of a call is that of its content
+			if answered == calls || !f.ends() { // the call ends with its content
 				return out, true
 			}
 			answered++

@@ -5,9 +5,9 @@ import (
 	"dyno/load/wire"
 )
 
-// Connections that carry many exchanges at once. What a mux says is written once all
-// that has arrived, or has come due, was taken in: a connection with something to say is
-// in the list outgoing until then. A request counts as written when these bytes are.
+// Connections that carry many exchanges at once. A mux's output is written after everything that has
+// arrived or come due was taken in: a connection with something to say is in the list outgoing until
+// then. A request counts as written when these bytes are.
 //
 // After GOAWAY a connection ends with the exchanges that it has. A request that the peer has not
 // processed, or has refused (REFUSED_STREAM), is sent again. If it was refused each time, it fails
@@ -108,9 +108,9 @@ func (w *worker) flushOutgoing() {
 	w.conns.outgoing = w.conns.outgoing[:0]
 }
 
-// flushMux writes what the mux has to say, as far as the socket takes it. What was written may
-// have made room for more of a request, which the mux is then to go on with: the peer may say
-// nothing before it has all of it. After maxWrites times others have their turn.
+// flushMux writes what the mux has to say, as far as the socket takes it. A write may make room for
+// more of a request, which the mux then continues: the peer may say nothing before it has all of it.
+// After maxWrites times others have their turn.
 func (w *worker) flushMux(i int32, c *connection) {
 	generation := c.Generation
 	for range maxWrites {
@@ -250,8 +250,8 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 	}
 }
 
-// resend has a request sent once more that the peer says it has not processed, whatever its
-// method (RFC 9113, section 8.7), or fails it if that has been done too often.
+// resend sends a request again that the peer says it has not processed, whatever its method (RFC 9113,
+// section 8.7). After too many attempts it fails the request.
 func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.conns.tally.Refused++
 	resend := x.Resends < maxResends
@@ -278,8 +278,8 @@ func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64,
 	}
 }
 
-// refillOrClose uses a mux's free capacity once all that has arrived is taken in, and closes the
-// connection if it can carry no more.
+// refillOrClose uses a mux's free capacity after all arrived bytes are taken in. It closes a connection
+// that can carry no more.
 func (w *worker) refillOrClose(i int32, c *connection, now int64) {
 	if c.state == startingMux {
 		switch {
@@ -360,8 +360,8 @@ func (c *Config) silent() *wire.Error {
 	return &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"}
 }
 
-// expireMuxExchange gives an exchange up that has taken too long. If nothing at all has come since
-// it was written, the connection is given up with it, unless the peer knew the timeout.
+// expireMuxExchange gives an exchange up that has taken too long. If nothing has arrived since it was
+// written, the connection is given up too, unless the peer knew the timeout.
 func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, peerKnows bool) {
 	if c.lastRead < x.Written && !peerKnows {
 		w.muxLost(i, c, now, w.engine.silent)

@@ -352,8 +352,8 @@ func TestMuxOpenLoop(t *testing.T) {
 	}
 }
 
-// A request that is refused each time is given up after some attempts, and is a failure of
-// its own kind.
+// A request that is refused each time is given up after some attempts. It is a failure with a kind of
+// its own.
 func TestMuxRefused(t *testing.T) {
 	for name, always := range map[string]reaction{"reset": refuses, "goaway": goesAwayBefore} {
 		for _, open := range []bool{false, true} {
@@ -373,8 +373,8 @@ func TestMuxRefused(t *testing.T) {
 	}
 }
 
-// An exchange that takes too long is given up alone if others go on, and with its
-// connection if nothing comes any more.
+// An exchange that takes too long is given up alone if others go on. If nothing arrives, its connection
+// goes too.
 func TestMuxTimeout(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second // longer than a busy machine takes for an answer
@@ -406,8 +406,7 @@ func TestMuxTimeout(t *testing.T) {
 	}
 }
 
-// Whatever the server does, each request ends in exactly one way, and the server says the
-// same.
+// Whatever the server does, each request ends in exactly one way, and the server's counts agree.
 func TestMuxConservation(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"dyno/load/pace"
 )
 
-// arrivals are those of an open loop. Without a schedule none is ever due.
+// arrivals are the arrivals in an open loop. Without a schedule none is ever due.
 type arrivals struct {
 	cursor *pace.Cursor // nil without a schedule
 	due    int64        // the next intended start; never when there is none

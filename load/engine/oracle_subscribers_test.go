@@ -103,9 +103,9 @@ func TestStreamFaults(t *testing.T) {
 	}
 }
 
-// A stream that ends is taken up where it ended, after the pause that the server asked for, and
-// nothing is missing or repeated. With tickets, the handshake of TLS before it is short. A stream
-// without a length of its own that is cut is known to be.
+// A stream that ends is resumed where it ended, after the server's pause. Nothing is missing or
+// repeated. With tickets, the handshake of TLS before it is short. A stream without a length of its own
+// that is cut is known to be.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	const retry = 30 * time.Millisecond
@@ -123,7 +123,7 @@ func TestReconnect(t *testing.T) {
 				if s.Counts().Resumed == 20 && i.Connections == 4 {
 					since++
 				}
-				if since == 5 { // more than a worker may be behind with
+				if since == 5 { // more than the backlog of a worker
 					cancel()
 				}
 			},
@@ -244,7 +244,7 @@ func TestSlowSubscribers(t *testing.T) {
 	}
 }
 
-// Who stops reading may be cut off by the server, and that is seen without reading.
+// The server may cut off a subscriber that stops reading. The engine notices that without reading.
 func TestSlowSubscriberCutOff(t *testing.T) {
 	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 50, Size: 100_000}) // which the other subscriber reads next to any load
@@ -310,8 +310,8 @@ func TestRampInterrupted(t *testing.T) {
 	}
 }
 
-// secured stands in front of a server, speaks TLS with clients and says the same in clear
-// text to the server. It ends a stream with close_notify, or not if it is to cut it.
+// secured stands in front of a server. It speaks TLS with clients and forwards clear text to the
+// server. It ends a stream with close_notify, or not if it is to cut it.
 func secured(t *testing.T, config *tls.Config, server string, cut bool) string {
 	t.Helper()
 	return listen(t, func(c net.Conn) {
@@ -355,8 +355,8 @@ func topicStreams(t testing.TB, target string) func(int) func(int) wire.Stream {
 	}
 }
 
-// delivered checks that everything that was published has reached every subscriber of one of
-// the two topics, once and in order, and that all of it went through TLS.
+// delivered checks that every publication has reached every subscriber of its topic, once and in order.
+// There are two topics. It also checks that all of it went through TLS.
 func delivered(t *testing.T, r *record.Result, subscribers uint64) {
 	t.Helper()
 	got := r.Streams

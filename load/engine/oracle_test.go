@@ -48,8 +48,8 @@ func BenchmarkFreeze(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Close()
-			// A little more than the rate, so that the freezes do not all meet the
-			// arrivals at the same place between two of them.
+			// The rate is a little higher, so that the freezes meet the arrivals at different places
+			// between two of them.
 			schedule, err := pace.New(pace.Steady(rate+1.0/periods, 0), pace.Constant, 0)
 			if err != nil {
 				b.Fatal(err)
@@ -65,11 +65,10 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
-// report holds quantiles against those of what had to happen to each arrival,
-// given when the server truly froze, how long, and how long it took to drain: one
-// that comes u into a freeze of length H waits H − u, and then for those that
-// came before it, a share u/H of the drain. In the limit of many arrivals that is
-// oracle.FreezeQuantile, and the drain on top.
+// report compares quantiles with what each arrival had to experience, given each freeze's true begin,
+// length and drain: an arrival u into a freeze of length H waits H − u. Then it waits for those before
+// it, a share u/H of the drain. In the limit of many arrivals that is oracle.FreezeQuantile, and the
+// drain on top.
 func report(b *testing.B, s *oracle.Freeze, schedule *pace.Schedule, r *record.Result) {
 	b.Helper()
 	predicted := hist.New()
@@ -128,9 +127,9 @@ func BenchmarkSendLag(b *testing.B) {
 	}
 }
 
-// BenchmarkArrivalClock says what taking time stamps costs: the generator's CPU time per
-// request with them over that without, in pairs of short runs, each order as often as the
-// other. It reports the median of the pairs, and the ends of its interval of 95 %.
+// BenchmarkArrivalClock says what taking time stamps costs: the generator's CPU time per request with
+// them over that without. Short runs come in pairs, in both orders equally often. It reports the median
+// of the pairs, and the ends of its interval of 95 %.
 func BenchmarkArrivalClock(b *testing.B) {
 	const pairs = 60
 	for _, tt := range []struct {
@@ -220,7 +219,7 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Protocol]+r.Counts.ByKind[wire.Reset] != 10 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}
-	// Who waits for the server's word first learns it before the load begins.
+	// The engine learns the server's word before the load begins.
 	_, err = engine.Run(t.Context(), engine.Config{
 		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, ConnectTimeout: 200 * time.Millisecond,
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
@@ -231,7 +230,7 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 	}
 }
 
-// Whatever a server does, each request of each step is accounted for, in both loops and protocols.
+// Each request of each step is accounted for, in both loops and protocols, whatever a server does.
 func TestUsersConservation(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{
 		{Name: "once", Once: true, Path: "/", Extract: []scenario.Extraction{{Variable: "all"}}},

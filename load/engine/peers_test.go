@@ -150,8 +150,8 @@ func logRow(t *testing.T, protocol string, open bool, r *record.Result, answered
 		r.Counts.Sent, r.Counts.OK, strings.Join(failures, ", "), answered, n.Opened, n.GoAways, n.Resent)
 }
 
-// exercise sends requests to a peer in all ways, and holds what came back against what was
-// sent and against the peer's own count.
+// exercise sends requests to a peer in all ways. It compares the results with what was sent and with
+// the peer's own count.
 func exercise(t *testing.T, p peer) {
 	t.Helper()
 	requests := peerRequests(t)
@@ -357,8 +357,8 @@ func TestPeerJetty(t *testing.T) {
 	exercise(t, peer{plain: at[0], secure: at[1], answered: func() uint64 { return number(t, ask(t, "http://"+at[0]+"/answered")) }})
 }
 
-// An unruly server says GOAWAY at the thousandth request of a connection and resets one in
-// a hundred, in turns before its response and in the middle of it.
+// An unruly server says GOAWAY at the thousandth request of a connection. It resets one in a hundred,
+// alternately before and within its response.
 type unruly struct{ answered, reset, goAways atomic.Uint64 }
 
 // unrulyCount is the key of a connection's number of requests so far, in its context.

@@ -15,10 +15,10 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// An observer that was notified of the window's begin is notified of its end, while the workers'
-// threads, whose times it reads, still exist. The window of an open loop ends with its last request
-// when nothing is due any more, which may be before the clock has reached its edge; with a number of
-// requests it has no edge. The observer may be late, by more than the whole load takes.
+// An observer that was notified of the window's begin is notified of its end. Then the workers'
+// threads, whose times it reads, still exist. When nothing more is due, an open loop's window ends with
+// its last request, perhaps before its edge; with a number of requests it has no edge. The observer may
+// be late, by more than the whole load takes.
 func TestPhases(t *testing.T) {
 	server := null(t, oracle.Config{})
 	const window = 300 * time.Millisecond

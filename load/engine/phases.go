@@ -7,7 +7,7 @@ import (
 	"dyno/load/engine/thread"
 )
 
-// phases are those of a load, on the engine's clock. When the window begins and ends, the recorder
+// phases are a load's phases on the engine's clock. When the window begins and ends, the recorder
 // knows, which needs it for each request.
 type phases struct {
 	origin, drainEnd int64
@@ -94,10 +94,10 @@ func (w *worker) mark(now int64) {
 	w.phases.marked++
 }
 
-// closeEarly ends the window before its time: when the measurement is interrupted, nothing
-// is awaited any more; when the number of requests is reached, or all users have ended, the
-// window is as long as they took. A schedule whose last arrival is over goes on until the
-// window's end: that no request comes is a part of the load, as in a stage of 0/s.
+// closeEarly ends the window before its time: after an interruption nothing more is awaited; when the
+// number of requests is reached, or all users have ended, the window is as long as they took. A
+// schedule whose last arrival is over goes on until the window's end: that no request comes is a part
+// of the load, as in a stage of 0/s.
 func (w *worker) closeEarly(now int64) {
 	// Without a length of the window, nothing else could end it.
 	over := w.arrivals.cursor != nil && w.engine.config.Window == 0

@@ -267,7 +267,7 @@ func (w *worker) peerEnded(i int32, c *connection, now int64) {
 // firstRefusal is the first status by which HTTP refuses a request.
 const firstRefusal = 400
 
-// broken handles an error of the socket, from which nothing can be read any more.
+// broken handles an error of a socket that can no longer be read.
 func (w *worker) broken(i int32, c *connection, now int64, errno syscall.Errno) {
 	if c.Lost == nil {
 		c.Lost = w.sockets.PeerError(c.cutKind(), errno)
@@ -275,8 +275,8 @@ func (w *worker) broken(i int32, c *connection, now int64, errno syscall.Errno) 
 	w.peerEnded(i, c, now)
 }
 
-// writeFailed notes that a connection cannot be written to. What had arrived by then is read in the
-// next turn: a peer that answers and closes before it has read all of a request resets the
+// writeFailed notes that a connection cannot be written to. Bytes that had arrived by then are read in
+// the next turn: a peer may answer and close before it has read a whole request. Then it resets the
 // connection after its answer (RFC 9112, section 9.5).
 func (w *worker) writeFailed(i int32, c *connection, err error) {
 	c.Break(err)
@@ -286,8 +286,8 @@ func (w *worker) writeFailed(i int32, c *connection, err error) {
 	w.conns.deferWork(i, c)
 }
 
-// cut ends a connection for an error of the socket or of TLS, or without one because the peer
-// has closed it.
+// cut ends a connection after an error of the socket or of TLS. Without an error, the peer has closed
+// it.
 func (w *worker) cut(i int32, c *connection, now int64, err error) {
 	switch {
 	case c.state == handshaking:
@@ -303,8 +303,7 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 	}
 }
 
-// flush writes what is pending. What the socket does not take now goes when it
-// has room again.
+// flush writes what is pending. The rest goes when the socket has room again.
 func (w *worker) flush(i int32, c *connection) {
 	if err := c.Flush(w.sockets, c.cutKind()); err != nil {
 		w.writeFailed(i, c, err)

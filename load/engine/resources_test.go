@@ -20,7 +20,7 @@ func leave(t *testing.T, more int) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	// The limit is on numbers, the lowest of which that are free are given first.
+	// The limit is on numbers, and the lowest free ones are given first.
 	less := limit
 	for less.Cur = 0; more > 0; less.Cur++ {
 		if _, err := unix.FcntlInt(uintptr(less.Cur), unix.F_GETFD, 0); errors.Is(err, unix.EBADF) {
@@ -37,7 +37,7 @@ func leave(t *testing.T, more int) {
 	})
 }
 
-// What the generator lacks is a failure of its own kind, and none of the target's errors.
+// A shortage of the generator is a failure of its own kind, not an error of the target.
 func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 	c := engine.Config{
 		Address: mute(t), NewClients: echo(16), Connections: 20, Window: 100 * time.Millisecond,

@@ -21,8 +21,8 @@ func mute(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// What was due in the warm-up and is unanswered when the window begins is carried into it,
-// and what became of it is known. In a closed loop nothing else is due.
+// A request that was due in the warm-up and unanswered at the window's begin is carried into it. Its
+// outcome is known. In a closed loop nothing else is due.
 func TestCarried(t *testing.T) {
 	const warmup, window = time.Second, 200 * time.Millisecond // on a busy machine, the load begins late
 	for _, c := range []struct {

@@ -143,9 +143,8 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// Publishers and subscribers in one measurement: everything that was published to a
-// topic reaches all who follow it, the last one too, and what the server withholds is
-// counted.
+// Publishers and subscribers in one measurement: every publication reaches all followers of its topic,
+// the last one too. Events that the server withholds are counted.
 func TestPublishers(t *testing.T) {
 	t.Parallel()
 	schedule, err := pace.New(pace.Steady(400, 0), pace.Constant, 0)
@@ -223,9 +222,8 @@ func TestPublishers(t *testing.T) {
 	}
 }
 
-// A response's head that is longer than what a slow subscriber reads in one turn is read to
-// its end, though nothing more arrives that would make another event of the socket. A Unix
-// socket has all of it at once.
+// A slow subscriber reads a long response head to its end. One turn reads less, and no further event of
+// the socket comes. A Unix socket has all of it at once.
 func TestSlowSubscriberReadsLongHead(t *testing.T) {
 	t.Parallel()
 	const delivered = 3

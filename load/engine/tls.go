@@ -130,8 +130,8 @@ func (w *worker) chooseCodec(i int32, c *connection, alpn string) error {
 	return nil
 }
 
-// gatherSpare makes spare those of a pooled connection's exchanges that nothing uses. A request
-// that was redirected may have ended without a mux, where none are spare.
+// gatherSpare collects the unused exchanges of a pooled connection. A request that was redirected may
+// have ended without a mux, where none are spare.
 func (w *worker) gatherSpare(i int32, c *connection) {
 	if !w.pooled {
 		return

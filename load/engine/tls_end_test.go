@@ -32,8 +32,8 @@ func (g *gathering) Write(p []byte) (int, error) {
 // SetWriteDeadline keeps crypto/tls from forbidding all writes after the end of its side.
 func (g *gathering) SetWriteDeadline(time.Time) error { return nil }
 
-// A server that ends its side of TLS with the response is not sent another request on that
-// connection, although it does not close it.
+// A server may end its side of TLS with the response and leave the connection open. It gets no other
+// request there.
 func TestEndOfTLSComesWithResponse(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		for _, open := range []bool{false, true} {

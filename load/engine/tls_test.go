@@ -210,7 +210,7 @@ func certified(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// What fails in a handshake is of kind TLS, and says why: of requests and of subscribers.
+// Failures of a handshake have kind TLS and a reason: of requests and of subscribers.
 func TestHandshakeFails(t *testing.T) {
 	trusted, config := https(t, true, func(http.ResponseWriter, *http.Request) {})
 	other := config

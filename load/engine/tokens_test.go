@@ -24,7 +24,7 @@ import (
 const (
 	answerPieces = 5
 	answerTokens = 1009 // by the server's account
-	answerHidden = 1000 // of these: reasoning, none of which is sent
+	answerHidden = 1000 // of these: reasoning, which is not sent
 	promptTokens = 7    // of the question; it is not said of each fourth answer
 )
 
@@ -150,8 +150,8 @@ func TestFirstTokenIsFromTheSchedule(t *testing.T) {
 
 func last(h *hist.Histogram) int64 { return h.Quantile(1) }
 
-// Of users, the tokens of each step are counted and timed by themselves, and those of steps that no
-// model answers not at all. What a model has said is there for the next question.
+// Tokens of each user's step are counted and timed by step, but only for steps that a model answers.
+// The next question can use the model's words.
 func TestAnswersOfSteps(t *testing.T) {
 	var wrong atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,10 +7,10 @@ import (
 	"dyno/load/wire"
 )
 
-// A tracer gives each request the value of a field traceparent, with a trace id of its own
-// (W3C Trace Context, section 3.2). Requests that follow redirects stay in the trace of the
-// first. The first four bytes of an id are the second in which the load began, so that the ids
-// of two loads differ. The others follow from the seed, the worker and the number of the request.
+// A tracer gives each request a field traceparent with a trace id of its own (W3C Trace Context,
+// section 3.2). Requests that follow redirects stay in the trace of the first. An id's first four bytes
+// are the second in which the load began. So the ids of two loads differ. The others follow from the
+// seed, the worker and the number of the request.
 type tracer struct {
 	places    []int // by the number of the prepared request: where among its parts the value goes
 	seed      uint64

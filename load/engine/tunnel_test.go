@@ -105,7 +105,7 @@ func TestTunnels(t *testing.T) {
 	}
 }
 
-// What a proxy answers, or does not, is said. It is the connection that fails.
+// The error has the proxy's answer, or says that there was none. It is the connection that fails.
 func TestTunnelsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, want string }{
 		"407":     {"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\nContent-Length: 5\r\n\r\nlogin", "answered CONNECT by 407"},

@@ -14,8 +14,8 @@ func (w *worker) startIteration(intended int64) {
 	w.sendNext(n, intended, true)
 }
 
-// sendNext makes a user send the next request, which is due at a time: that of an arrival, or
-// when the pause after the last one is over. It is the time, too, that the user knows.
+// sendNext makes a user send the next request, which is due at a time: the arrival's, or the end of the
+// pause after the last request. It is the time, too, that the user knows.
 func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	if intended >= w.rec.Window.End || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
 		w.users.Stop()
@@ -24,7 +24,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	send, err := w.users.Next(n, intended, arrival)
 	if !send {
 		if w.arrivals.cursor != nil && w.users.Dry() {
-			w.arrivals.due = never // no flow has rows any more: the arrivals end, too
+			w.arrivals.due = never // all flows have run out of rows: the arrivals end, too
 		}
 		return
 	}
@@ -84,9 +84,9 @@ func (w *worker) failUser(n int32, now int64) {
 	w.continueUser(n, now, false)
 }
 
-// continueUser continues the user whose request has ended, with a complete response or
-// without. Users without one pause after failures in a row, as the others of a closed loop
-// do, and never go on at once: the next failure would be a deeper call.
+// continueUser continues the user whose request has ended, with a complete response or without. Without
+// one, users pause after failures in a row, as others in a closed loop do. They never go on at once:
+// the next failure would be a deeper call.
 func (w *worker) continueUser(n int32, now int64, answered bool) {
 	switch pause, goesOn := w.users.Ended(n, now, answered); {
 	case !goesOn:

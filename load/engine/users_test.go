@@ -124,8 +124,8 @@ func step(t testing.TB, r *record.Result, name string) *record.StepResult {
 	return nil
 }
 
-// A shop is a server with log-in, a list, and orders, which takes nothing that does not
-// follow from what it has said.
+// A shop is a server with log-in, a list, and orders. It accepts only what follows from its own
+// answers.
 type shop struct {
 	mu     sync.Mutex // guards users
 	users  map[string]string
@@ -415,8 +415,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	}
 }
 
-// Requests of the open loop for which too many wait are dropped, and so are those of a step
-// in the middle.
+// Open-loop requests beyond the bound on waiting ones are dropped, also in a step in the middle.
 func TestUsersOpenLoopDrops(t *testing.T) {
 	release := make(chan struct{})
 	address := plain(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -487,8 +486,8 @@ func TestUsersShards(t *testing.T) {
 	}
 }
 
-// Content that comes in many pieces, and more of it than one read brings, is put together
-// for each user, and so is what comes without a length.
+// Content in many pieces, more than one read brings, is put together for each user. So is content
+// without a length.
 func TestUsersContent(t *testing.T) {
 	filler := strings.Repeat("x", 300_000)
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -533,7 +532,7 @@ func answeredByBoth(t *testing.T, s *scenario.Scenario, answer http.HandlerFunc,
 	}
 }
 
-// What a server has encoded is looked into decoded, by both protocols. What counts is what was sent.
+// Steps read the server's encoded content decoded, in both protocols. Sizes count the bytes sent.
 func TestUsersContentEncoded(t *testing.T) {
 	filler := strings.Repeat("x", 300_000)
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -570,7 +569,7 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 }
 
 // Steps that are skipped are counted and send nothing. Users with nothing to send do not hold up the
-// others, and an arrival of an open loop may be an iteration without a request.
+// others. An arrival of an open loop may be an iteration without a request.
 func TestUsersSkipSteps(t *testing.T) {
 	t.Parallel()
 	address := plain(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"n":1}`) })
@@ -622,7 +621,7 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 	if u := r.Users; r.Counts.Sent < 4 || r.Counts.Sent > 8 || u.FailedLogins != r.Counts.Errors || u.LoggedOut != 4 {
 		t.Errorf("%+v, %+v", r.Counts, u)
 	}
-	// In an open loop the arrivals say when users log in, and nobody waits.
+	// In an open loop the arrivals say when users log in, without a wait.
 	c.Schedule, c.Users = steady(t, 500), &users.Config{Scenario: s}
 	r = carryOut(t, c)
 	if u := r.Users; u.FailedLogins != r.Counts.Errors || u.FailedLogins == 0 || u.LoggedOut != 0 {

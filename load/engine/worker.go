@@ -43,20 +43,19 @@ type worker struct {
 	tracer    *tracer           // nil unless requests are traced
 	messages  *messages.Times   // nil unless messages are timed
 
-	// Who sends requests: arrivals of an open loop, the users of a closed loop that repeat one
-	// request, or users who carry out a scenario.
+	// The source of requests: arrivals in an open loop, users of a closed loop that repeat one request,
+	// or users of a scenario.
 	arrivals arrivals
 	closed   closedLoop
 	users    *users.Pool // nil where one request is repeated
-	pooled   bool        // requests go over whichever connection is free: in an open loop, and those of users
+	pooled   bool        // requests go over whichever connection is free: in an open loop, and with users
 
 	subscribers *subscribe.Pool
 	posted      bool // what this worker published is known to all
 }
 
-// connectAll opens every connection of a closed loop and of the subscribers before the
-// load begins, so that the warm-up meets all of them. It returns when each has been
-// tried.
+// connectAll opens every connection of a closed loop and of the subscribers before the load. So the
+// warm-up includes them all. It returns when each has been tried.
 func (w *worker) connectAll() {
 	if w.arrivals.cursor == nil {
 		for i := range w.conns.all {
@@ -143,7 +142,7 @@ func (w *worker) loop() {
 		}
 		w.handle(events)
 		if !w.sockets.Poller.Full(events) && len(w.conns.again) == 0 {
-			// What came later makes an event of the next turn, or of a later one.
+			// Later bytes make an event of the next turn, or of a later one.
 			w.sockets.Emptied = now
 		}
 	}

@@ -161,8 +161,7 @@ func TestEndlessRequest(t *testing.T) {
 	}
 }
 
-// A window that is closed early may end before the last of the requests that were counted as its
-// own were due.
+// A window that is closed early may end before the last requests that it counts were due.
 func TestClosedEarlyIsConserved(t *testing.T) {
 	c := Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
 	if err := c.Validate(); err != nil {

@@ -13,7 +13,7 @@ import (
 type checker struct {
 	t       *Table
 	at      int  // in the file, of the row at hand
-	line    int  // that of the row at hand
+	line    int  // the current row's line
 	empty   int  // the first empty line after the last row; 0: none
 	started bool // the header, or without one the first row, was seen
 	fields  []field
@@ -106,7 +106,7 @@ func (c *checker) keep(n int) {
 	c.t.end = int64(c.at + n)
 }
 
-// skip passes over the rest of the line of the row's byte n, and returns how far the next line is.
+// skip passes over the rest of the line with the row's byte n, and returns the next line's beginning.
 func (c *checker) skip(n int) int {
 	rest := c.t.data[c.at:]
 	i := bytes.IndexByte(rest[n:], c.t.newline)

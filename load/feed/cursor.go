@@ -7,9 +7,8 @@ import (
 	"dyno/load/pace"
 )
 
-// A Cursor goes through one shard's share of a table's rows. It is for one goroutine at
-// a time, and once its buffers have the size of the longest row, none of its methods
-// allocates.
+// A Cursor goes through one shard's share of a table's rows. It is for one goroutine at a time. None of
+// its methods allocates once its buffers have the size of the longest row.
 type Cursor struct {
 	t     *Table
 	shard pace.Shard
@@ -29,12 +28,11 @@ type Cursor struct {
 	err  error
 }
 
-// Cursor returns a cursor on the rows of a shard. Position p of a pass belongs to the
-// shard that number p of the whole belongs to, counted on through the passes: the
-// shards together have every position once, whatever their number. The seed decides what
-// Shuffled and Random take; cursors of one table with the same order, end and seed share
-// the rows out. With Random and Stop there are as many rows as the table has, some of
-// them several times. Cursor panics if the shard is not valid.
+// Cursor returns a cursor on the rows of a shard. Positions count on through the passes. Position p
+// belongs to the shard that owns number p of the whole: the shards together have every position once,
+// whatever their number. The seed decides what Shuffled and Random take; cursors of one table with the
+// same order, end and seed share the rows out. With Random and Stop there are as many rows as the table
+// has, some of them several times. Cursor panics if the shard is not valid.
 func (t *Table) Cursor(shard pace.Shard, order Order, seed uint64, end End) *Cursor {
 	if err := shard.Validate(); err != nil {
 		panic("feed: " + err.Error())
@@ -51,8 +49,8 @@ func (c *Cursor) begin() {
 	}
 }
 
-// Next goes to the next row. It returns false when there is none, or when the file
-// cannot be read any more; Err tells which. The row is valid until the next call.
+// Next goes to the next row. It returns false when there is none, or when the file can no longer be
+// read; Err tells which. The row is valid until the next call.
 func (c *Cursor) Next() (Row, bool) {
 	if c.over {
 		return Row{}, false
@@ -83,7 +81,7 @@ func (c *Cursor) Next() (Row, bool) {
 	return Row{c}, true
 }
 
-// Err returns why the file could not be read any more; nil at the end of the rows.
+// Err returns why the file can no longer be read; nil at the end of the rows.
 func (c *Cursor) Err() error { return c.err }
 
 // load gets the row of the present number.

@@ -52,7 +52,7 @@ func readCSV(t tester, path string, columns int, delimiter byte) ([][]string, er
 	return rows, nil
 }
 
-// What encoding/csv lets pass and Open does not.
+// Faults that encoding/csv accepts and Open does not.
 var (
 	bareReturn = regexp.MustCompile(`\r([^\n]|$)`)
 	emptyLine  = regexp.MustCompile(`(^|\n)\r?\n`)

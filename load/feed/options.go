@@ -31,7 +31,7 @@ type Order uint8
 
 // The orders.
 const (
-	Sequential Order = iota // that of the file
+	Sequential Order = iota // the file's order
 	Shuffled                // each row once a pass, each pass in another random order
 	Random                  // each row drawn from all rows, whatever was drawn before
 )
@@ -39,7 +39,7 @@ const (
 // An End says what follows a pass.
 type End uint8
 
-// What may follow a pass.
+// What follows a pass.
 const (
 	Wrap End = iota // another pass
 	Stop            // nothing
@@ -54,18 +54,17 @@ type Column struct {
 // Options say how to read a file. The zero value reads CSV with a header row, and JSON
 // Lines by the names of the first object's members.
 //
-// Text is UTF-8, with or without a byte order mark. Lines end with CR LF or LF. Empty
-// lines are allowed at the end of the file only. In CSV a quote stands at the beginning
-// of a field or not at all, and all rows have as many fields as the first. In JSON
-// Lines every row has a value for each column; a string counts without its quotes and
-// escapes, any other value as it is written.
+// Text is UTF-8, with or without a byte order mark. Lines end with CR LF or LF. Empty lines are allowed
+// at the end of the file only. In CSV a quote stands at the beginning of a field or nowhere. All rows
+// have the same number of fields. In JSON Lines every row has a value for each column; a string counts
+// without its quotes and escapes, any other value as it is written.
 type Options struct {
 	Format    Format
 	Delimiter byte // CSV: one ASCII character; default the comma
 
-	// Columns names the columns of CSV, whose first row is then data, in their order, or says
-	// which values of JSON Lines there are. Default: CSV's first row has the names, and for
-	// JSON Lines they are the members of the first object.
+	// Columns names the columns of CSV, in their order; the first row is then data. For JSON Lines it
+	// says which values there are. Default: CSV's first row has the names, and for JSON Lines they are
+	// the members of the first object.
 	Columns []Column
 }
 

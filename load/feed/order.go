@@ -11,12 +11,11 @@ import (
 // a few rows need more until each of their orders is about equally likely.
 const rounds = 10
 
-// A permutation is a random order of the numbers below n, computed one by one, without
-// a table: a generalised Feistel network over pairs of digits (Black and Rogaway,
-// Ciphers with arbitrary finite domains, 2002). Each round adds to one digit what a
-// hash makes of the other, which can be undone, so that no two numbers have the same
-// result. The pairs are a few more than n; whoever comes out above goes round again,
-// which ends because a permutation consists of cycles.
+// A permutation is a random order of the numbers below n, computed one by one, without a table: a
+// generalised Feistel network over pairs of digits (Black and Rogaway, Ciphers with arbitrary finite
+// domains, 2002). Each round adds a hash of one digit to the other, which can be undone. So no two
+// numbers have the same result. The pairs are a few more than n; whoever comes out above goes round
+// again, which ends because a permutation consists of cycles.
 type permutation struct {
 	n, a, b uint64 // a·b ≥ n, the pairs (l, r) with l < a and r < b
 	keys    [rounds]uint64

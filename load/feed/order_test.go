@@ -80,8 +80,8 @@ func take(c *Cursor, most int) (numbers []int) {
 	return numbers
 }
 
-// The shards' rows, dealt out in turn, are those of the whole, pass after pass: with
-// Sequential and Shuffled each row exactly once a pass.
+// The shards' rows, dealt out in turn, make up the whole, pass after pass: with Sequential and Shuffled
+// each row exactly once a pass.
 func TestShardsShareTheRowsOut(t *testing.T) {
 	tables := map[int]*Table{}
 	for _, n := range []int{1, 2, 3, 7, 50, 97} {
@@ -151,8 +151,7 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%v: two passes in the same order", order)
 		}
 	}
-	// Of n rows drawn with replacement, about n/e are never drawn: within four standard
-	// deviations.
+	// About n/e of n rows are never drawn with replacement: within four standard deviations.
 	drawn := map[int]bool{}
 	for _, row := range first(Random, 3)[:n] {
 		drawn[row] = true

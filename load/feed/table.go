@@ -37,8 +37,8 @@ type index struct {
 	rows   int
 }
 
-// blockRows is how many rows share one base. Rows of MaxRow bytes keep their distance
-// from it below 2³², and a block takes 16 KiB, for which Go has a size.
+// blockRows is how many rows share one base. Rows of MaxRow bytes keep their distance from it below
+// 2³². A block takes 16 KiB, a size class of Go.
 const blockRows = 4094
 
 type block struct {
@@ -110,7 +110,7 @@ func (t *Table) read(f *os.File, kept int64) error {
 		return fmt.Errorf("feed: %s: the file became shorter while it was read; leave it alone until the run has ended", t.name)
 	}
 	if t.mapped && err == nil {
-		// What was looked at once is not to count as the process's memory.
+		// Pages that were read only once should not count as the process's memory.
 		err = forget(t.data)
 	}
 	return err
@@ -129,9 +129,9 @@ func (t *Table) mapFile(f *os.File, size int64) error {
 	return nil
 }
 
-// survive calls f, which reads the file's data. It returns false where the file has become
-// shorter since it was mapped: the kernel answers that with a fault (SIGBUS), which the Go
-// runtime turns into a panic of this goroutine when it is asked to.
+// survive calls f, which reads the file's data. It returns false where the file has become shorter
+// since it was mapped: the kernel answers that with a fault (SIGBUS). The Go runtime turns it into a
+// panic of this goroutine on request.
 func survive(f func()) (whole bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

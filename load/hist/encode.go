@@ -26,8 +26,8 @@ const (
 	headerSize       = 40
 )
 
-// What a log may hold. A payload has at most nine bytes a bucket. With maxCount values in an
-// interval and maxIntervals intervals, the sum of a log still fits in an int64.
+// Limits of a log. A payload has at most nine bytes a bucket. With maxCount values in an interval and
+// maxIntervals intervals, the sum of a log still fits in an int64.
 const (
 	maxPayload   = 9 * buckets
 	maxCount     = 1 << 42
@@ -91,8 +91,8 @@ func appendRun(b []byte, n int) []byte {
 	}
 }
 
-// runs yields a payload's buckets with their counts: single empty ones with 0, a
-// run of n with -n under the index of its first, and a number cut off not at all.
+// runs yields a payload's buckets with their counts: a single empty bucket with 0, a run of n empty
+// ones with -n under its first index. A number that is cut off is left out.
 func runs(payload []byte) iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for i := 0; len(payload) > 0; i++ {

@@ -56,8 +56,8 @@ func middle(i int) float64 {
 
 // A Histogram counts values. One goroutine may use it at a time.
 //
-// It takes 267 kB while it is recorded into, of which only the touched pages are
-// real. A Clone takes a few kB: a byte or two for each bucket that is not empty.
+// It takes 267 kB while it records, but only touched pages are real. A Clone takes a few kB: a byte or
+// two for each bucket that is not empty.
 type Histogram struct {
 	// The counts are in one of two forms. Counting needs the dense one, a count
 	// for each bucket; it is nil until then. Clones have the packed one, the
@@ -80,8 +80,8 @@ func New() *Histogram {
 // tell what it was. A negative one is a fault of the clock or the caller: it counts
 // as 0.
 func (h *Histogram) Record(ns int64) {
-	// One check against the slice's length serves for the dense form, for
-	// values out of range, and as the bounds check.
+	// One check against the slice's length serves the dense form, values out of range, and the bounds
+	// check.
 	i := index(ns)
 	if uint(i) >= uint(len(h.counts)) {
 		h.add(ns, 1)
@@ -110,8 +110,8 @@ func (h *Histogram) add(ns, n int64) {
 	h.max = max(h.max, ns)
 }
 
-// touched returns the first and the last bucket that is not empty. Of an empty
-// histogram, it returns an empty range.
+// touched returns the first and the last bucket that is not empty. For an empty histogram it returns an
+// empty range.
 func (h *Histogram) touched() (first, last int) {
 	if h.count == 0 {
 		return 0, -1
@@ -300,8 +300,8 @@ func (h *Histogram) CountAtOrBelow(ns int64) int64 {
 	return sum
 }
 
-// Each calls f with the bounds, both included, and the count of each bucket that
-// is not empty, in ascending order, until f returns false.
+// Each calls f for each bucket that is not empty, in ascending order, until f returns false. It passes
+// the count and both bounds, which belong to the bucket.
 func (h *Histogram) Each(f func(low, high, count int64) bool) {
 	for i, n := range h.nonzero() {
 		low, high := bounds(i)

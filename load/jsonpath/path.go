@@ -1,5 +1,5 @@
-// Package jsonpath finds one value in a JSON document (RFC 8259) by a path, without
-// building a tree and without allocating.
+// Package jsonpath finds one value in a JSON document (RFC 8259) by a path. It builds no tree and does
+// not allocate.
 //
 // A path is a singular query of RFC 9535, which selects at most one value:
 //
@@ -8,9 +8,9 @@
 //	['any name']       the same for any name; double quotes do as well
 //	[0], [-1]          the first and the last element of an array
 //
-// What selects several values is refused: wildcards, slices, filters, unions and the
-// descendants that two dots stand for. Of members with the same name the first counts.
-// (encoding/json takes the last; RFC 8259 leaves it open.)
+// Paths that select several values are refused: wildcards, slices, filters, unions and the descendants
+// that two dots stand for. The first of several members with one name counts. (encoding/json takes the
+// last; RFC 8259 leaves it open.)
 package jsonpath
 
 import (
@@ -56,7 +56,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("JSON path %q: at offset %d: %s; %s", nearest.Clip(e.Text), e.Offset, e.Problem, e.Hint)
 }
 
-// Compile reads a path. Its errors are of type *SyntaxError.
+// Compile reads a path. Its errors have type *SyntaxError.
 func Compile(text string) (*Path, error) {
 	p := parser{text: text}
 	steps := p.path()
@@ -238,7 +238,7 @@ func (p *parser) index() int {
 	return n
 }
 
-// quoted reads a name in quotes, with JSON's escapes and that of the quote itself.
+// quoted reads a name in quotes, with JSON's escapes and the escaped quote.
 func (p *parser) quoted() string {
 	start := p.at
 	quote := p.text[p.at]

@@ -136,9 +136,8 @@ func (s *scan) element(i, n int) int {
 	return s.elements(i, func(k int) bool { return k == n })
 }
 
-// members goes through the members of the object at i, up to the one that is wanted,
-// and returns the place of its value; -1 when none is wanted. Keys are as they stand in
-// the document, without the quotes.
+// members goes through the members of the object at i, up to the wanted one, and returns its value's
+// place; -1 when none is wanted. Keys are as they stand in the document, without the quotes.
 func (s *scan) members(i int, wanted func(key []byte) bool) int {
 	i = s.blanks(i + 1)
 	if s.is(i, '}') {
@@ -374,10 +373,10 @@ func (s *scan) str(i int) int {
 	}
 }
 
-// special returns a word whose lowest bit that is set is in the first of eight bytes
-// that is a quote, a backslash or below 0x20; 0 if none is. (In x - n, a byte's top bit
-// turns on where the byte was below n. A borrow can only start at such a byte, so that
-// the first one found is true, and only the first one is.)
+// special marks the first of eight bytes that is a quote, a backslash or below 0x20. Its lowest set bit
+// is in that byte; it is 0 if there is none. (In x - n, a byte's top bit turns on where the byte was
+// below n. A borrow can only start at such a byte. So the first one found is true, though later ones
+// may be false.)
 func special(eight uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^ones*'"', eight^ones*'\\'

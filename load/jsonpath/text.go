@@ -81,9 +81,8 @@ func escape(s []byte) int {
 	return long
 }
 
-// unescape returns the character that the escape at the start of s stands for, and how
-// long it is, both halves of a surrogate pair taken together. What is no escape
-// stands for U+FFFD and is one byte long.
+// unescape returns the character of the escape at the start of s, and the escape's length. It joins
+// both halves of a surrogate pair. An invalid escape means U+FFFD and is one byte long.
 func unescape(s []byte) (r rune, n int) {
 	switch n = escape(s); n {
 	case 0:

@@ -38,9 +38,8 @@ func (s *Schedule) Split(worker, workers int) *Cursor {
 // is false when there is none, and stays so. Starts never decrease. An endless
 // schedule ends where time.Duration does, after 292 years.
 //
-// Constant arrivals cost the same however many workers there are. Poisson
-// arrivals are a sum, so each worker draws those of the others as well: about
-// 30 ns each.
+// Constant arrivals cost the same however many workers there are. Poisson arrivals are a sum, so each
+// worker also draws the others' arrivals: about 30 ns each.
 func (c *Cursor) Next() (index uint64, at time.Duration, ok bool) {
 	stages := c.schedule.stages
 	if c.stage == len(stages) {

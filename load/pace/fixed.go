@@ -46,11 +46,10 @@ func (a fixed) minus(b fixed) fixed {
 // The product is exact, so it does not matter whether the sum is fused.
 func (a fixed) float() float64 { return float64(a.hi) + float64(a.lo)*0x1p-64 }
 
-// scale returns a·num/den rounded to the nearest integer, exactly; false if that
-// does not fit in an int64. The words of num are those of an integer, and den is
-// not 0.
+// scale returns a·num/den rounded to the nearest integer, exactly; false if that does not fit in an
+// int64. num has the words of an integer, and den is not 0.
 func (a fixed) scale(num fixed, den uint64) (int64, bool) {
-	// The product has four words, of which w0 is the fraction.
+	// The product has four words; w0 is the fraction.
 	h00, w0 := bits.Mul64(a.lo, num.lo)
 	h01, l01 := bits.Mul64(a.lo, num.hi)
 	h10, l10 := bits.Mul64(a.hi, num.lo)

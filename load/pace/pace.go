@@ -1,15 +1,13 @@
-// Package pace says when requests are meant to start. An open loop follows a
-// Schedule: arrival i has an intended start, counted from the start of the
-// load, that depends on nothing but the stages, the process and the seed. A
-// closed loop has think time between its requests instead: see Think.
+// Package pace says when requests are meant to start. An open loop follows a Schedule: arrival i has an
+// intended start, counted from the load's start. It depends only on the stages, the process and the
+// seed. A closed loop has think time between its requests instead: see Think.
 //
-// With rate λ(t), Λ(t) = ∫λ is the number of arrivals expected by t. Constant
-// arrivals are at Λ⁻¹(0), Λ⁻¹(1), Λ⁻¹(2) … Poisson arrivals are at Λ⁻¹ of the
-// points of a Poisson process of rate one: by the time-rescaling theorem that is
-// a Poisson process of rate λ(t), whatever the shape of λ.
+// With rate λ(t), Λ(t) = ∫λ is the number of arrivals expected by t. Constant arrivals are at Λ⁻¹(0),
+// Λ⁻¹(1), Λ⁻¹(2) and so on. Poisson arrivals apply Λ⁻¹ to the points of a Poisson process of rate one:
+// by the time-rescaling theorem that is a Poisson process of rate λ(t), whatever the shape of λ.
 //
-// Everything random comes from math/rand/v2's PCG and from integer arithmetic,
-// so the same seed gives the same schedule, bit for bit, on every machine.
+// All randomness comes from math/rand/v2's PCG and from integer arithmetic. So the same seed gives the
+// same schedule, bit for bit, on every machine.
 package pace
 
 import (
@@ -29,10 +27,9 @@ const (
 	MaxStages   = 10_000
 )
 
-// A Stage is a stretch of time in which the rate, in arrivals per second, goes
-// in a straight line from From to To. A rate of 0 throughout is a pause. The
-// last stage may have Duration 0, which means that it does not end; its rate
-// must then be constant.
+// A Stage is a stretch of time. Its rate, in arrivals per second, goes in a straight line from From to
+// To. A rate of 0 throughout is a pause. The last stage may have Duration 0, which means that it does
+// not end; its rate must then be constant.
 type Stage struct {
 	Duration time.Duration
 	From, To float64
@@ -146,8 +143,7 @@ type stage struct {
 	periodNum fixed // an integer here: hi, lo are its two words
 	periodDen uint64
 
-	// A ramp, seen from its lower end: the rate there per ns, and half of what is
-	// added to it per ns.
+	// A ramp, seen from its lower end: the rate there per ns, and half of its increase per ns.
 	low, halfSlope float64
 }
 
@@ -175,10 +171,10 @@ func newStage(in Stage, begin time.Duration, before *big.Rat) stage {
 	return s
 }
 
-// at returns when, in ns after begin, Λ reaches pos; false if that is not in this
-// stage. It never decreases as pos increases. Times are rounded to the nearest
-// nanosecond before they are compared with the stage's end, so that a rate that
-// float64 cannot hold, say 10 an hour, still has 10 arrivals in an hour.
+// at returns when, in ns after begin, Λ reaches pos; false if that is not in this stage. It never
+// decreases as pos increases. Times are rounded to the nearest nanosecond before they are compared with
+// the stage's end. So a rate that float64 cannot hold, such as 10 an hour, still has 10 arrivals in an
+// hour.
 func (s *stage) at(pos fixed) (int64, bool) {
 	if !pos.less(s.last) {
 		return 0, false
@@ -194,8 +190,8 @@ func (s *stage) at(pos fixed) (int64, bool) {
 	case s.From < s.To:
 		t = s.solve(x.float())
 	default:
-		// A falling ramp is solved from its end, where its slope makes the sum
-		// of positive terms, so that nothing cancels out.
+		// A falling ramp is solved from its end. There its slope makes a sum of positive terms, so
+		// nothing cancels out.
 		t = max(0, s.limit-s.solve(s.last.minus(pos).float()))
 	}
 	return t, t < s.limit

@@ -140,8 +140,8 @@ func rates() *rapid.Generator[float64] {
 	)
 }
 
-// TestConstantIsExact compares with arithmetic on fractions at any index within
-// 60 days, reached directly as a worker of very many reaches its first.
+// TestConstantIsExact compares with fractions at any index within 60 days. It reaches the index
+// directly, as one of many workers reaches its first.
 func TestConstantIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rates().Draw(t, "rate")

@@ -5,9 +5,8 @@ import "math/rand/v2"
 // scheduleStream is the stream of arrivals; connections have the others.
 const scheduleStream = ^uint64(0)
 
-// NewRNG returns the generator of one stream of a seed, such as that of one
-// connection or user. Seeds and streams are small numbers that differ in a few
-// bits; mixing makes their states unrelated.
+// NewRNG returns the generator for one stream of a seed, such as one connection or user. Seeds and
+// streams are small numbers that differ in a few bits; mixing makes their states unrelated.
 func NewRNG(seed, stream uint64) rand.PCG {
 	var p rand.PCG
 	p.Seed(Mix(seed), Mix(Mix(seed)+stream))
@@ -24,14 +23,12 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// exponential returns a random number of mean one by von Neumann's comparisons
-// (Various techniques used in connection with random digits, 1951). It draws 4.3
-// numbers on average and uses no logarithm, whose last bit differs between
-// machines: the result is exact to 2⁻⁶⁴.
+// exponential returns a random number with mean one, by von Neumann's comparisons. (Various techniques
+// used in connection with random digits, 1951). It draws 4.3 numbers on average and uses no logarithm,
+// whose last bit differs between machines: the result is exact to 2⁻⁶⁴.
 //
-// With u the first number, the chance that a run of falling numbers after it has
-// even length is e⁻ᵘ; so u is kept with that chance, and the whole part counts
-// the failures before, each of which has chance 1/e.
+// With u the first number, the chance that a run of falling numbers after it has even length is e⁻ᵘ; so
+// u is kept with that chance. The whole part counts the failures before, each of which has chance 1/e.
 func exponential(p *rand.PCG) fixed {
 	for whole := uint64(0); ; whole++ {
 		first := p.Uint64()

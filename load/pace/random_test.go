@@ -24,10 +24,9 @@ func TestPoissonKnownStarts(t *testing.T) {
 	}
 }
 
-// TestPoissonGaps tests, at the 1 % level with a fixed seed, that gaps are
-// exponential (Kolmogorov-Smirnov) and independent (lag-1 autocorrelation), and
-// that counts in equal windows vary as they should (index of dispersion). The
-// rate is a ramp's, so that rescaling time is tested too.
+// TestPoissonGaps tests at the 1 % level with a fixed seed. Gaps are exponential (Kolmogorov-Smirnov)
+// and independent (lag-1 autocorrelation). Counts in equal windows vary as they should (index of
+// dispersion). The rate is a ramp's, so that rescaling time is tested too.
 func TestPoissonGaps(t *testing.T) {
 	const n = 200_000
 	s := mustNew(t, []Stage{{100 * time.Second, 0, 4000}, {time.Hour, 4000, 4000}}, Poisson, 3)

@@ -2,17 +2,15 @@ package pace
 
 import "fmt"
 
-// A Shard is one of Count parts of whatever is numbered from 0: arrivals, users,
-// rows of data. Its part are the numbers Index, Index+Count, Index+2·Count and so
-// on, so that the union over all shards is the whole, each number once. Workers of
-// a process are shards, and so are processes and machines.
+// A Shard is one of Count parts of things numbered from 0: arrivals, users, rows of data. Its part is
+// the numbers Index, Index+Count, Index+2·Count and so on. So all shards together have each number
+// once. Workers of a process are shards, and so are processes and machines.
 type Shard struct {
 	Index int // 0 ≤ Index < Count
 	Count int
 }
 
-// maxShards bounds Count, so that numbers of shards of shards stay far from the end of
-// what an int holds.
+// maxShards bounds Count. So numbers in shards of shards stay far below the largest int.
 const maxShards = 1 << 24
 
 // Whole returns the only shard of one.

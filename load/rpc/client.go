@@ -42,8 +42,8 @@ func newTransport(t Target) (*http.Transport, error) {
 	}, nil
 }
 
-// newClient returns a client of both versions of the reflection service, whose answers are
-// bounded before anything is made of them.
+// newClient returns a client for both versions of the reflection service. Answers are bounded before
+// they are used.
 func newClient(t Target, transport *http.Transport, l *linker) *grpcreflect.Client {
 	base := "http://"
 	if t.TLS != nil {
@@ -69,7 +69,7 @@ func (t Target) authority() string {
 	return t.Address
 }
 
-// header returns the metadata of a call. What the protocol sets itself cannot be replaced.
+// header returns the metadata of a call. Fields that the protocol sets itself cannot be replaced.
 func (t Target) header() http.Header {
 	h := http.Header{"User-Agent": {"dyno"}}
 	for name, values := range t.Metadata {
@@ -80,8 +80,8 @@ func (t Target) header() http.Header {
 	return h
 }
 
-// A boundedCodec is that of Protocol Buffers. It counts what is in an answer before the answer
-// is decoded, because a descriptor of two bytes becomes an object of two hundred.
+// A boundedCodec is a codec for Protocol Buffers. It counts an answer's elements before decoding: a
+// descriptor of two bytes becomes an object of two hundred.
 type boundedCodec struct {
 	linker   *linker
 	seen     map[[sha256.Size]byte]bool // files, by their bytes: servers repeat them

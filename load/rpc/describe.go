@@ -21,22 +21,22 @@ const (
 	maxDescribed   = 1000    // messages, enums and services
 )
 
-// Describe returns a service, a method, a message or an enum, by its full name,
-// as the text of a .proto file for people to read: with comments where there are any, and
-// with all messages and enums that it uses below it, except those of google.protobuf.
+// Describe returns a service, method, message or enum, by its full name, as the text of a .proto file:
+// with its comments, and followed by all messages and enums that it uses, except those of
+// google.protobuf.
 func (s *Schema) Describe(name string) (string, error) {
 	name = strings.TrimPrefix(name, "/")
 	d, err := s.files.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name, "/", ".")))
 	if err != nil {
 		if _, err := s.Service(name); err != nil && s.known(name) {
-			return "", err // a service of which a server says nothing
+			return "", err // a service that the server does not describe
 		}
 		return "", &diag.Fault{Source: s.source, Problem: "there is neither a service nor a message " + diag.Quote(name), Hint: diag.Suggest(name, s.names())}
 	}
 	p := &describer{seen: map[protoreflect.FullName]bool{}}
 	p.want(d)
 	for n := 0; len(p.open) > 0; n++ {
-		// What is in one file is written together.
+		// Elements of one file are written together.
 		i := max(0, slices.IndexFunc(p.open, func(d protoreflect.Descriptor) bool { return d.ParentFile() == p.file }))
 		d := p.open[i]
 		p.open = slices.Delete(p.open, i, i+1)
@@ -68,7 +68,7 @@ func (s *Schema) names() (names []string) {
 // A describer writes declarations as .proto files have them.
 type describer struct {
 	text strings.Builder
-	file protoreflect.FileDescriptor // of what was written last
+	file protoreflect.FileDescriptor // the file of the last written element
 	seen map[protoreflect.FullName]bool
 	open []protoreflect.Descriptor // to be written
 }

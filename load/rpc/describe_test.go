@@ -32,7 +32,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What stands in another is described with it.
+// Nested elements are described with their parent.
 func TestDescribeInner(t *testing.T) {
 	s := shop(t)
 	inner, err := s.Describe("shop.v1.Order.Card")

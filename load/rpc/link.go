@@ -30,8 +30,8 @@ const (
 	maxPublic    = 100_000   // paths of public imports that lead from a file
 )
 
-// A linker makes descriptors of what compilers, or servers, say is in files. Each file is
-// examined when it is added, and linked on demand.
+// A linker makes descriptors of the files that compilers or servers return. Each file is examined when
+// it is added, and linked on demand.
 type linker struct {
 	source string
 	protos map[string]*descriptorpb.FileDescriptorProto
@@ -64,7 +64,7 @@ func newLinker(source string) *linker {
 	}
 }
 
-// fault is one of a file; path may be empty.
+// fault returns a fault in a file; path may be empty.
 func (l *linker) fault(path, format string, args ...any) *diag.Fault {
 	return &diag.Fault{Source: l.source, Path: diag.Plain(path), Problem: fmt.Sprintf(format, args...)}
 }
@@ -150,8 +150,8 @@ func (l *linker) add(fd *descriptorpb.FileDescriptorProto) error {
 	return nil
 }
 
-// measure adds up the bytes of all full names that a file declares. A full name has those
-// of all it is in, so that nested names could grow with the square of a file's size.
+// measure adds up the bytes of all full names that a file declares. A full name includes its parents'
+// names, so nested names could grow with the square of a file's size.
 func (l *linker) measure(fd *descriptorpb.FileDescriptorProto) (err error) {
 	declare := func(scope int, name string) (full int) {
 		full = scope + 1 + len(name)
@@ -262,8 +262,8 @@ func (l *linker) linkChain(path string, above []string) *link {
 			done.public += 1 + inner.public
 		}
 	}
-	// Chains of files that are linked already are as long as others, and the module
-	// follows each path of public imports: there can be 2ⁿ of them through n files.
+	// Chains of linked files are as long as others, and the module follows each path of public imports:
+	// there can be 2ⁿ of them through n files.
 	switch {
 	case done.depth > maxImports:
 		done.err = l.fault(path, "files import each other in a chain of more than %d", maxImports)
@@ -355,9 +355,8 @@ func chain(paths []string) string {
 	return strings.Join(names, " → ")
 }
 
-// checkWellKnown returns what is wrong with messages that have the names of well-known
-// ones, or "". JSON is made of these by what they are known to have, and not by what a
-// schema says of them.
+// checkWellKnown returns what is wrong with messages that have the names of well-known ones, or "".
+// JSON is made from their known fields, not from what a schema says of them.
 func checkWellKnown(messages protoreflect.MessageDescriptors) string {
 	for i := range messages.Len() {
 		m := messages.Get(i)

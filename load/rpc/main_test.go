@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// golden compares text with that of a file.
+// golden compares text with a file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

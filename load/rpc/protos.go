@@ -31,8 +31,8 @@ func FromProtos(ctx context.Context, files, importPaths []string) (*Schema, erro
 		return nil, &diag.Fault{Problem: "no .proto file is given"}
 	}
 	names, paths := protoNames(files, importPaths)
-	// The compiler calls its reporter from one goroutine at a time, and may do so still when
-	// it has returned (of a cycle, each file that is in it reports).
+	// The compiler calls its reporter from one goroutine at a time. It may still do so after it has
+	// returned: in a cycle, each file reports.
 	var (
 		mu    sync.Mutex
 		found []*diag.Fault

@@ -101,7 +101,7 @@ func TestFaultsAreInOrder(t *testing.T) {
 	for _, err := range list {
 		var f *diag.Fault
 		if !errors.As(err, &f) {
-			continue // how many more there are
+			continue // the number of further faults
 		}
 		if f.Line < last {
 			t.Errorf("line %d after line %d", f.Line, last)

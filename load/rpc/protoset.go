@@ -14,9 +14,9 @@ import (
 // maxProtoset bounds the size of a file.
 const maxProtoset = maxSource
 
-// FromProtoset reads a file with a FileDescriptorSet, as protoc --descriptor_set_out and
-// buf build write it, of up to 64 MiB. It must have all imported files (protoc:
-// --include_imports), except those of google/protobuf, which dyno has.
+// FromProtoset reads a file with a FileDescriptorSet, as protoc --descriptor_set_out and buf build
+// write it, of up to 64 MiB. It must have all imported files (protoc: --include_imports), except the
+// files of google/protobuf, which dyno has.
 func FromProtoset(path string) (*Schema, error) {
 	b, err := readFile(path, maxProtoset)
 	if err != nil {

@@ -207,7 +207,7 @@ func FuzzProtoset(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Whatever links can be used for everything.
+		// Everything that links can be used everywhere.
 		for _, service := range s.Services() {
 			_, _ = s.Describe(service.Name) // names in JSON need not be UTF-8
 			for _, m := range service.Methods {

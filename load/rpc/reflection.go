@@ -24,8 +24,7 @@ const (
 	maxReceived = 256 << 20 // bytes of all answers: the same file may be in many
 	maxMetadata = 64 << 10  // bytes of header fields
 
-	// A part becomes up to 1.8 kB. Those of a server's own services are fewer than those of a
-	// collection of files, which somebody has chosen to read.
+	// A part becomes up to 1.8 kB. A server's own services are fewer than a chosen collection of files.
 	maxServedElements  = 80_000
 	maxServedNameBytes = 32 << 20
 )
@@ -49,10 +48,9 @@ type Target struct {
 	Timeout time.Duration
 }
 
-// FromReflection asks a server for its services by gRPC Server Reflection, version v1, or
-// v1alpha if the server does not implement that. A service that the server lists and does
-// not describe, or not so that it makes sense, is in the Schema with its error. Any other
-// fault is an error of the whole.
+// FromReflection asks a server for its services by gRPC Server Reflection v1. If the server does not
+// implement that, it uses v1alpha. A service that the server lists without a usable description is in
+// the Schema with its error. Any other fault is an error of the whole.
 func FromReflection(ctx context.Context, t Target) (*Schema, error) {
 	transport, err := newTransport(t)
 	if err != nil {

@@ -428,7 +428,7 @@ func TestServersThatAreSilent(t *testing.T) {
 	}
 }
 
-// What is no gRPC server says so.
+// The error says that the server is not a gRPC server.
 func TestServersOfSomethingElse(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -113,7 +113,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// What cannot be encoded, or be metadata, fails with kind generator; the user goes on.
+// Values that cannot be encoded, or be metadata, fail with kind generator; the user goes on.
 func TestCallsThatCannotBeSent(t *testing.T) {
 	s := called(t)
 	for token, want := range map[string]string{`[`: "its message cannot be made", "é": "the metadata authorization begins or ends with a blank, or holds what is no visible ASCII"} {
@@ -133,7 +133,7 @@ func TestCallsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// What is wrong with calls is located.
+// Faults of calls are located.
 func TestFaultsOfCalls(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"steps[0].message: a bracket":                         func(s *Spec) { s.Steps[0].Message = "bad" },

@@ -1,7 +1,7 @@
 package scenario
 
-// Which bytes can stand in a path, by HTTP/1.1's rule, which is also the other versions',
-// in the value of a header field, and in metadata.
+// The bytes allowed in a path, in the value of a header field, and in metadata. HTTP/1.1's rule for
+// paths is also the other versions'.
 var pathByte, valueByte, metadataByte = func() (path, value, metadata [256]bool) {
 	for b := range 256 {
 		path[b] = b > ' ' && b < 0x7f && b != '#'

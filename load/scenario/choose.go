@@ -25,7 +25,7 @@ func (c choice) pick(random uint64) int {
 	return i
 }
 
-// without is the choice among those that are not taken out; of none if all are.
+// without is the choice among those that are not taken out; empty if all are.
 func (c choice) without(out []bool) (rest choice) {
 	var before, sum uint64
 	some := false
@@ -46,8 +46,8 @@ func (c choice) without(out []bool) (rest choice) {
 // golden is 2⁶⁴ divided by the golden ratio, and odd.
 const golden = 0x9e3779b97f4a7c15
 
-// spread returns place n of a sequence that covers the numbers evenly from its
-// beginning, wherever it begins: so that of a few users each flow has about its share,
-// as random numbers would not see to. (The multiples of the golden ratio, modulo one, have
-// the lowest discrepancy of all such sequences.)
+// spread returns place n of a sequence that covers the numbers evenly from its beginning, wherever it
+// begins: so even a few users spread over the flows by their shares, which random numbers would not
+// ensure. (The multiples of the golden ratio, modulo one, have the lowest discrepancy of all such
+// sequences.)
 func spread(start, n uint64) uint64 { return start + n*golden }

@@ -60,7 +60,7 @@ type step struct {
 	assertions  []assertion
 	extractions []extraction
 
-	// Of a body.
+	// Of a request's body.
 	tooLarge      *wire.Error
 	notDecoded    *wire.Error // it is not what its Content-Encoding says
 	unknownCoding *wire.Error
@@ -85,7 +85,7 @@ type flow struct {
 type source struct {
 	table   *feed.Table
 	order   feed.Order
-	end     feed.End // with feed.Stop, a user for whom there is no row left has come to its end
+	end     feed.End // with feed.Stop, a user without a further row ends
 	columns []column // that are used
 }
 
@@ -99,17 +99,16 @@ type Info struct {
 	Once   bool
 	Method string
 
-	// WantsBody says that Response looks at the body, of which it wants the first MaxBody
-	// bytes.
+	// WantsBody says that Response looks at the first MaxBody bytes of the body.
 	WantsBody bool
 	MaxBody   int
 
 	Timeout time.Duration // how long the response may take; 0: as long as any
 }
 
-// An Outline is what is the same each time of a request, so that a codec can encode it once.
-// What varies is given with each request, as its parts: the path first, then the header
-// fields that vary in the order of Header, then the body.
+// An Outline is what is the same each time of a request, so that a codec can encode it once. Varying
+// parts are given with each request: the path first, then the header fields that vary in the order of
+// Header, then the body.
 type Outline struct {
 	Step   int    // that sends it
 	Method string // "" of protocols that have none; of calls as the Step has it
@@ -145,8 +144,8 @@ func (s *Scenario) Outlines() (outlines []Outline) {
 // step looks at. A name's place in the list is its number in a Response.
 func (s *Scenario) HeaderNames() []string { return slices.Clone(s.names) }
 
-// TrailerNames returns the same of trailing metadata. Their numbers go on behind those of
-// HeaderNames: fields of both are in a Response's Header.
+// TrailerNames returns the same of trailing metadata. Their numbers follow those of HeaderNames: fields
+// of both are in a Response's Header.
 func (s *Scenario) TrailerNames() []string { return slices.Clone(s.trailers) }
 
 // Steps describes all steps. A step's place in the list is its number in requests and
@@ -159,8 +158,8 @@ func (s *Scenario) Steps() []Info {
 	return infos
 }
 
-// Compile makes a scenario of what an experiment declares and a protocol adds, or returns up to a
-// hundred faults of the Spec, each of type *Fault.
+// Compile makes a scenario from an experiment's declaration and a protocol's additions. Or it returns
+// up to a hundred faults of the Spec, each with type *Fault.
 func Compile(spec *Spec, by Protocol) (*Scenario, error) {
 	c := compiler{
 		Protocol: by, spec: spec, names: map[string]*variableInfo{}, counters: map[string]int{},
@@ -316,8 +315,7 @@ func (c *compiler) timeouts(flows []numbered) {
 	}
 }
 
-// numberTrailers gives the names of trailing metadata their numbers, now that those of the
-// header have theirs.
+// numberTrailers numbers the names of trailing metadata, after those of the header.
 func (c *compiler) numberTrailers() {
 	for i := range c.s.steps {
 		st := &c.s.steps[i]
@@ -386,7 +384,7 @@ type numbered struct {
 // at returns the path of a step.
 func (f *numbered) at(step int) string { return fmt.Sprintf("%ssteps[%d]", f.path, step) }
 
-// flows returns the flows, of which Steps make one.
+// flows returns the flows; Steps make one.
 func (c *compiler) flows() (flows []numbered) {
 	switch {
 	case len(c.spec.Steps) > 0:

@@ -226,7 +226,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestFaultsAreBounded(t *testing.T) {
-	_, err := Compile(&Spec{Steps: make([]Step, 300)}, Protocol{}) // of which each has no name of its own, and no path
+	_, err := Compile(&Spec{Steps: make([]Step, 300)}, Protocol{}) // steps without a name or path of their own
 	got := strings.Split(err.Error(), "\n")
 	if len(got) != maxFaults+1 || got[maxFaults] != "and 499 more" {
 		t.Errorf("%d lines, the last %q", len(got), got[len(got)-1])

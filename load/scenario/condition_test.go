@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a step sets that may be skipped has a value only behind a condition that asks for it.
+// A value set by a step that may be skipped exists only under a condition that asks for it.
 func TestConditionsAndValues(t *testing.T) {
 	spec := func(second, third string) Spec {
 		return Spec{Variables: map[string]string{"kind": "a"}, Steps: []Step{

@@ -9,12 +9,11 @@ import (
 
 // A Protocol is what a Spec does not say: how requests are sent, and where rows come from.
 type Protocol struct {
-	// BodyOnly says that requests and responses consist of bodies alone, as in protocols
-	// that have no methods, paths, headers and statuses.
+	// BodyOnly says that requests and responses are bodies alone, in protocols without methods, paths,
+	// headers and statuses.
 	BodyOnly bool
 
-	// Calls says that requests are calls of remote procedures; nil: they are of HTTP, unless
-	// they are BodyOnly.
+	// Calls says that requests are calls of remote procedures; nil: HTTP requests, unless BodyOnly.
 	Calls *Calls
 
 	// Host and Secure are for Cookies: the host of the requests, without the port, and whether
@@ -45,9 +44,9 @@ type StepRequest struct {
 	Status  []StatusRange // accepted; default below 400
 }
 
-// Calls says what calls of remote procedures have in common. A call has a path that never
-// varies, metadata in place of a header, and a message in place of a body. The response's
-// Body is whatever form of its messages the engine is given, such as JSON.
+// Calls says what calls of remote procedures have in common. A call has a path that never varies.
+// Metadata takes the place of a header, and a message that of a body. The response's Body is whatever
+// form of its messages the engine is given, such as JSON.
 type Calls struct {
 	// Statuses are the names of statuses, which are numbers from 0. Status 0 alone is accepted
 	// unless a step says otherwise.
@@ -58,9 +57,8 @@ type Calls struct {
 	Error func(status int) *wire.Error
 }
 
-// An Encoder makes what is sent of a body of which some places vary: with the texts that
-// stand in them, in their order. It may be used by several goroutines. It appends to dst; after
-// an error dst is as it was.
+// An Encoder encodes a body with varying places: with the texts that stand in them, in their order. It
+// may be used by several goroutines. It appends to dst; after an error dst is as it was.
 type Encoder interface {
 	Append(dst []byte, parts [][]byte) ([]byte, error)
 }

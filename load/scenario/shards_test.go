@@ -47,8 +47,8 @@ func compileFor(tb testing.TB, spec Spec, by Protocol) (*Scenario, error) {
 	return Compile(&spec, by)
 }
 
-// However many shards there are, and however many users in each, no two get one number,
-// and shards that are equally far have left no gap.
+// No two users get one number, whatever the number of shards and users. Shards that are equally far
+// have left no gap.
 func TestCountersAreUniqueAcrossShards(t *testing.T) {
 	s := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}}, Protocol{BodyOnly: true})
 	rapid.Check(t, func(t *rapid.T) {

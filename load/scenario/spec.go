@@ -21,9 +21,9 @@ const (
 // otherwise.
 const DefaultMaxBody = 1 << 20
 
-// A Spec is a scenario as an experiment declares it: what users do instead of repeating one
-// request, call or message. They go step after step, with data of their own, with what earlier
-// responses said, with pauses. The tags are those of package fields.
+// A Spec is a scenario as an experiment declares it: what users do instead of repeating one request,
+// call or message. They go step after step, with data of their own, with what earlier responses said,
+// with pauses. The tags belong to package fields.
 type Spec struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
@@ -65,7 +65,7 @@ type Header struct {
 	Value string `yaml:",short" kind:"word"`
 }
 
-// A Step is one request, call or message of a user, what is expected of the response, and the pause after it.
+// A Step is a user's request, call or message, the expected response, and the pause after it.
 type Step struct {
 	Name     string   `yaml:"name,required" like:"name" doc:"its name in results, which no other step has"`
 	Once     bool     `yaml:"once" doc:"each user carries it out once, before the steps that are repeated; if it fails, a user of a closed load waits 100 ms, doubling up to 5 s, and begins again with the first such step"`
@@ -100,9 +100,9 @@ type ModelTurn struct {
 	Content string `yaml:"content,required" kind:"word" doc:"what is said; a template, whose texts are escaped as JSON needs it"`
 }
 
-// An Assertion is something that must be true of a response: of a value in its body, of a
-// header field or metadata, or of the body. The body of a call's response is its message in JSON,
-// or an array of the messages that the server streams.
+// An Assertion is something that must be true of a response: of a value in its body, of a header field
+// or metadata, or of the body. The body of a call's response is its message in JSON, or an array of
+// streamed messages.
 type Assertion struct {
 	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
 	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`

@@ -248,8 +248,8 @@ type locatedHeader struct {
 	path string
 }
 
-// fieldsOf returns the header fields of a step, or its metadata: those of all steps that it has
-// no other value for, its own, and those that its protocol adds.
+// fieldsOf returns the header fields of a step, or its metadata: those of all steps for which it has no
+// other value, its own, and those that its protocol adds.
 func (c *compiler) fieldsOf(path string, st *Step, sent *StepRequest) (all []locatedHeader) {
 	own := slices.Concat(st.Headers, st.Metadata)
 	field := "headers"
@@ -307,7 +307,7 @@ func (c *compiler) literalPath(path string, t *template.Template) {
 	}
 }
 
-// checkEncoding refuses to ask for bodies that nobody here can decode.
+// checkEncoding refuses to ask for bodies that no decoder knows.
 func (c *compiler) checkEncoding(path, offers string) {
 	for offer := range strings.SplitSeq(offers, ",") {
 		coding, _, _ := strings.Cut(offer, ";")
@@ -318,7 +318,7 @@ func (c *compiler) checkEncoding(path, offers string) {
 	}
 }
 
-// wants notes which part of the response is looked at: that of the first place, or the body.
+// wants notes which part of the response is looked at: the field of the first place, or the body.
 func (c *compiler) wants(path string, places []Place, st *Step, out *step) (of Place, f finder) {
 	if f.header = -1; len(places) > 0 {
 		of = places[0]

@@ -73,8 +73,8 @@ func (w *Worker) Users() uint64 { return w.users }
 // go on, and no new one can begin.
 func (w *Worker) Dry() bool { return len(w.left.sums) == 0 }
 
-// end notes that a flow has ended for want of a row: the worker's next users are of the
-// other ones, by their weights.
+// end notes that a flow has ended for want of a row: the worker's next users take the other ones, by
+// their weights.
 func (w *Worker) end(flow int32) {
 	if w.err != nil { // no flow goes on with a file that has changed
 		w.left = choice{}
@@ -86,8 +86,8 @@ func (w *Worker) end(flow int32) {
 	}
 }
 
-// Err returns why data could not be read any more; nil as long as it can. Users who need
-// it come to their end.
+// Err returns why data can no longer be read; nil as long as it can. Users that need it come to their
+// end.
 func (w *Worker) Err() error { return w.err }
 
 // A Miss says how often an extraction found nothing.
@@ -118,14 +118,14 @@ type User struct {
 
 	step  *step // whose response is awaited; nil: none is
 	at    int   // in the list of the flow
-	loops bool  // that of the loop
+	loops bool  // the loop's
 	over  bool
 
 	failures uint8         // of the log-in, in a row
 	retry    time.Duration // the pause before the log-in is tried again; 0: the last one has not failed
 
 	state  template.State
-	rows   uint32 // bit i: the values are those of a row of feed i
+	rows   uint32 // bit i: its values come from a row of feed i
 	chosen int32  // the flow's number
 	jar    cookie.Jar
 	path   []byte // of the request under way, for its cookies
@@ -138,9 +138,8 @@ func (w *Worker) User() *User {
 	return u
 }
 
-// Restart makes of u the worker's next user, at its beginning, as if it were new: its
-// number, its flow, its data and its cookies are. It is of a flow that is not dry, unless all
-// are.
+// Restart makes of u the worker's next user, at its beginning, as if it were new: its number, its flow,
+// its data and its cookies are. It takes a flow that is not dry, unless all are.
 func (u *User) Restart() {
 	w := u.w
 	u.number = w.template.Shard.At(w.users)
@@ -160,14 +159,14 @@ func (u *User) Restart() {
 	u.jar.Clear()
 }
 
-// A Request is what a user sends next. The caller owns it, and the zero value is ready to
-// use: Next fills it in and uses its memory again. Until then its bytes stay as they are,
-// so that a request can be sent again that the server has refused unseen.
+// A Request is what a user sends next. The caller owns it, and the zero value is ready to use: Next
+// fills it in and uses its memory again. Its bytes stay until then, so that a request can be sent again
+// if the server refused it unseen.
 type Request struct {
 	Step    int           // its number, as in Scenario.Steps
 	Outline int           // its number, as in Scenario.Outlines
 	Parts   [][]byte      // what varies, in the order that Outline says
-	Think   time.Duration // the step's pause, of which Pause makes the user's
+	Think   time.Duration // the step's pause; Pause makes the user's from it
 	Skipped []int         // the numbers of the steps that were skipped before this one
 	Idle    bool          // there is nothing to send: the last steps of the iteration were skipped
 
@@ -189,11 +188,10 @@ type Response struct {
 // Scenario.HeaderNames.
 type HeaderField = wire.MuxField
 
-// Next makes the user's next request, at the Unix time now in nanoseconds. It returns false
-// when the user has come to its end: there is no step left, or no row of data that it
-// needs (see Worker.Err). An error, of kind generator, means that the request cannot be
-// sent: it counts as one that failed, and Failed must be called as after any other. A request
-// that is Idle is none: the iteration is over.
+// Next makes the user's next request, at the Unix time now in nanoseconds. It returns false when the
+// user has ended: there is no step left, or no row of data that it needs (see Worker.Err). An error, of
+// kind generator, means that the request cannot be sent: it counts as one that failed, and Failed must
+// be called as after any other. A request that is Idle is none: the iteration is over.
 func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	if u.step != nil {
 		u.Failed()
@@ -231,13 +229,13 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	return true, err
 }
 
-// Dry tells whether the user has come to its end for want of a row of data. No user of its
-// flow and worker finds that row then.
+// Dry tells whether the user has ended for lack of a row of data. No user of its flow and worker finds
+// that row then.
 func (u *User) Dry() bool { return u.over }
 
-// Between tells whether the user is between two iterations, of which the steps that are
-// carried out once are a part of the first. Who pays for an arrival with an iteration has
-// then paid.
+// Between tells whether the user is between two iterations. Steps that are carried out once belong to
+// the first iteration. For an engine that starts one iteration per arrival, the arrival is then
+// complete.
 func (u *User) Between() bool { return u.step == nil && u.at == 0 }
 
 // choose returns the number of the next step, or -1 if there is none.
@@ -255,8 +253,8 @@ func (u *User) choose() int {
 	case f.mix != nil:
 		return f.loop[f.mix.pick(u.state.RNG.Uint64())]
 	case f.inTurn:
-		// Each worker goes through all steps, from one of its own on, so that a slow worker
-		// leaves none behind.
+		// Each worker goes through all steps, starting from its own, so that a slow worker leaves none
+		// out.
 		turn := uint64(u.w.template.Shard.Index) + u.w.turns[u.chosen] //nolint:gosec // a few
 		u.w.turns[u.chosen]++
 		return f.loop[turn%uint64(len(f.loop))]
@@ -265,8 +263,7 @@ func (u *User) choose() int {
 	}
 }
 
-// take sees to it that there are rows of the feeds whose bits are set. Without one the user has come
-// to its end.
+// take sees to it that there are rows of the feeds whose bits are set. Without one the user ends.
 func (u *User) take(feeds uint32) bool {
 	if u.fill(feeds &^ u.rows) {
 		return true
@@ -363,10 +360,9 @@ func (u *User) encode(dst []byte, st *step) ([]byte, error) {
 // a request under way it does nothing.
 func (u *User) Failed() { u.leave(true) }
 
-// Response takes in the response to the last request, at the Unix time now in nanoseconds,
-// and returns what is wrong with it: nil if it is what the step expects, else an error of
-// kind status or assertion. It keeps nothing of r. Without a request under way it does
-// nothing.
+// Response takes in the response to the last request, at the Unix time now in nanoseconds, and judges
+// it: nil if it is what the step expects, else an error of kind status or assertion. It keeps nothing
+// of r. Without a request under way it does nothing.
 func (u *User) Response(now int64, r *Response) *wire.Error {
 	st := u.step
 	if st == nil {
@@ -401,7 +397,7 @@ func (u *User) leave(failed bool) {
 	u.advance(failed && st.ends)
 }
 
-// advance goes on behind a step, and tells whether the iteration is over.
+// advance goes on to the next step, and tells whether the iteration is over.
 func (u *User) advance(ends bool) bool {
 	u.at++
 	switch {
@@ -432,8 +428,8 @@ func (u *User) backOff() {
 	u.retry = d/2 + time.Duration(u.state.Below(uint64(d/2)+1))
 }
 
-// Pause returns how long the user pauses between the end of an exchange, which is that of r, and
-// its next request: as the step says, and longer after a log-in that failed.
+// Pause returns the user's pause between the end of the exchange r and its next request: as the step
+// says, and longer after a log-in that failed.
 func (u *User) Pause(r *Request) time.Duration { return max(r.Think, u.retry) }
 
 // LoggedOut tells whether the user's last log-in has failed, and the next one has not begun.
@@ -520,11 +516,11 @@ func accepted(ranges []StatusRange, status int) bool {
 type finder struct {
 	path      *jsonpath.Path // of a value in the body, or nil
 	header    int            // the number of a field's name, or -1; without either: the body
-	trailing  bool           // it is in the metadata behind the messages
+	trailing  bool           // it is in the metadata after the messages
 	malformed *wire.Error    // the body is no JSON
 }
 
-// number gives the name of an entry in trailing metadata its number, behind those of headers.
+// number gives an entry's name in trailing metadata its number, after those of headers.
 func (f *finder) number(behind int) {
 	if f.trailing {
 		f.header += behind

@@ -183,8 +183,8 @@ func TestOnceIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A user whose log-in fails waits longer each time, up to a bound, and begins again with the
-// shortest pause when it was in. Pauses are drawn with the seed.
+// A user whose log-in fails waits longer each time, up to a bound. After a good log-in it begins again
+// with the shortest pause. Pauses are drawn with the seed.
 func TestFailedLoginsBackOff(t *testing.T) {
 	s := mustCompile(t, Spec{Steps: []Step{
 		{Name: "login", Once: true, Path: "/"}, {Name: "role", Once: true, Path: "/", Think: pace.Think{Constant: 300 * time.Millisecond}}, get("loop", "/"),
@@ -326,7 +326,7 @@ func TestExtractions(t *testing.T) {
 	}
 }
 
-// Of several extractions all are tried, and the first failure is told.
+// All of several extractions are tried, and the first failure is reported.
 func TestSeveralExtractions(t *testing.T) {
 	w := mustCompile(t, Spec{Steps: []Step{
 		{Name: "a", Path: "/"},
@@ -434,7 +434,7 @@ func TestDecodedBodies(t *testing.T) {
 	}
 }
 
-// Nobody asks for the coding of a body that is not looked into.
+// A coding is requested only for bodies that are read.
 func TestBodiesThatNobodyLooksInto(t *testing.T) {
 	s := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Headers: []Header{{"Accept-Encoding", "compress"}}, Assert: []Assertion{{Header: "Etag", Exists: true}}}}})
 	if got := s.HeaderNames(); !slices.Equal(got, []string{"etag"}) {
@@ -456,7 +456,7 @@ func TestBodyOnly(t *testing.T) {
 	check(t, script(t, u, answer(0, "pong"), answer(0, "x")), []string{"  ping", `  ping !assertion: step "s": its body does not equal "pong"`})
 }
 
-// What would break a request is not sent.
+// A request that its values would break is not sent.
 func TestUnsendableRequests(t *testing.T) {
 	u := mustCompile(t, Spec{Variables: map[string]string{"v": ""}, Steps: []Step{
 		{Name: "set", Path: "/", Extract: extract("v", "$")},
@@ -638,7 +638,7 @@ func TestStepsInTurn(t *testing.T) {
 	check(t, steps(s.Worker(pace.Shard{Index: 1, Count: 3}, 1).User(), 5), []string{"once", "b", "c", "a", "b"})
 }
 
-// Of any number of users each flow has about its share, whatever the seed and the shards.
+// Each flow has about its share of any number of users, whatever the seed and the shards.
 func TestMixOfFlows(t *testing.T) {
 	spec := Spec{Flows: []Flow{
 		{Name: "a", Weight: 6, Steps: []Step{get("a", "/")}}, {Name: "b", Weight: 3, Steps: []Step{get("b", "/")}}, {Name: "c", Steps: []Step{get("c", "/")}},
@@ -701,7 +701,7 @@ func TestFeeds(t *testing.T) {
 		}
 	}
 
-	// At the end of the rows users who need one come to theirs.
+	// When the rows end, users that need one end too.
 	w := mustCompile(t, Spec{Data: []Data{{Name: "f", File: numbers, End: "stop"}}, Steps: append([]Step{get("first", "/first")}, loop[0])}).Worker(pace.Shard{Index: 1, Count: 4}, 1)
 	u := w.User()
 	check(t, script(t, u, ok, ok, ok, ok, ok, ok, ok), []string{"GET /first", "GET /a/1", "GET /first", "GET /a/5", "GET /first", "end"})
@@ -764,8 +764,7 @@ func TestOutOfTurn(t *testing.T) {
 	}
 }
 
-// A feed that has ended ends the flows that need it. Further users of the worker are of the
-// others.
+// A feed that has ended ends the flows that need it. Further users of the worker take the others.
 func TestFlowsWithoutRows(t *testing.T) {
 	numbers := rows(t, "n.csv", "n\n0\n1\n2\n")
 	w := mustCompile(t, Spec{

@@ -4,8 +4,8 @@ package wire
 // The zero value is ready for use.
 type Buffers struct{ spare [][]byte }
 
-// maxSpare is the largest buffer of which any number is kept for later, and maxLarge the
-// number of larger ones: many connections may have needed them once.
+// Buffers of up to maxSpare bytes are kept in any number. Of larger ones at most maxLarge are kept:
+// many connections may have needed them once.
 const (
 	maxSpare = 4 << 10
 	maxLarge = 64
@@ -21,7 +21,7 @@ func (b *Buffers) Borrow() []byte {
 	return make([]byte, 0, 512)
 }
 
-// GiveBack takes a buffer back that nobody needs any more, grown or not.
+// GiveBack takes a buffer back that is no longer used, grown or not.
 func (b *Buffers) GiveBack(buffer []byte) {
 	if n := cap(buffer); n > 0 && (n <= maxSpare || len(b.spare) < maxLarge) {
 		b.spare = append(b.spare, buffer[:0])

@@ -13,13 +13,13 @@ import (
 // applied: four bits each, the first in the lowest. So a header takes none of the memory of its texts.
 type Codings uint16
 
-// unknownCodings are a coding that nobody here can decode, or more than four.
+// unknownCodings says that no decoder knows a coding, or that there are more than four.
 const unknownCodings = ^Codings(0)
 
 // codingNames are the known codings, by their four bits.
 var codingNames = [...]string{1: "gzip", 2: "deflate", 3: "br", 4: "zstd", 5: "x-gzip"}
 
-// Add adds those of a field's value. It does not allocate.
+// Add adds the codings that a field's value names. It does not allocate.
 func (c Codings) Add(value []byte) Codings {
 	for len(value) > 0 {
 		var name []byte
@@ -55,7 +55,7 @@ func (c Codings) String() (list string) {
 	return list
 }
 
-// What may be wrong with content that is decoded to be looked into.
+// Faults of content that is decoded to be read.
 var (
 	ErrCoding         = &Error{Kind: Assertion, Text: "the content is not what its Content-Encoding says, or is cut off"}
 	ErrUnknownCoding  = &Error{Kind: Assertion, Text: "the content has a Content-Encoding that is none of gzip, deflate, br and zstd"}
@@ -87,8 +87,8 @@ func (d *Decoder) Begin(c Codings, most int64) *Error {
 // Decodes tells whether there is something to decode.
 func (d *Decoder) Decodes() bool { return d.codings != 0 }
 
-// Piece decodes the beginning of a piece of content, and returns how much of it that was, and what is
-// known by then. That is valid until the next call.
+// Piece decodes the beginning of a piece of content. It returns how many bytes that was, and the plain
+// bytes so far. That is valid until the next call.
 func (d *Decoder) Piece(p []byte) (used int, plain []byte, err *Error) {
 	p = p[:min(len(p), decodedAtOnce)]
 	var failed error

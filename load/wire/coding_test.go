@@ -85,7 +85,7 @@ func TestDecoder(t *testing.T) {
 	}
 }
 
-// The beginning of what a server says about a failure tells why, encoded or not.
+// An error has the beginning of the server's explanation, encoded or not.
 func TestEncodedRefusals(t *testing.T) {
 	whole := []byte(`{"error":{"message":"no tokens"}}`)
 	plain := StatusError(429)

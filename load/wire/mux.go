@@ -1,9 +1,8 @@
 package wire
 
-// A Mux is one connection's side of a protocol that carries many exchanges at once
-// (HTTP/2). What it can send is prepared when it is made: requests with numbers from 0,
-// of which some parts may vary from exchange to exchange. The engine calls it from one
-// thread at a time:
+// A Mux is one connection's side of a protocol that carries many exchanges at once (HTTP/2). Its
+// requests are prepared when it is made: they have numbers from 0, and some of their parts may vary
+// from exchange to exchange. The engine calls it from one thread at a time:
 //
 //	Reset                     a connection was opened
 //	Free, Begin, Cancel       exchanges are begun and given up
@@ -11,9 +10,9 @@ package wire
 //	Input, Input, …           bytes arrived, or it has an event without
 //	End, End, …               the peer closed its side, or Input returned an error
 //
-// An exchange goes by a number of the caller's, from 0 to one below the number of
-// exchanges that were configured for a connection. The number is taken from Begin until
-// the exchange's last event (Ended, Failed, Refused) or Cancel.
+// The caller numbers an exchange, from 0 to one below the number of exchanges configured for a
+// connection. The number is taken from Begin until the exchange's last event (Ended, Failed, Refused)
+// or Cancel.
 //
 // None of the methods may block or, once warm, allocate. A Mux holds nothing without a
 // bound: a peer that does not read, or that sends much without saying anything, is an
@@ -34,25 +33,23 @@ type Mux interface {
 	// Input. After MuxGoAway, and after an error, it is 0 for good.
 	Free() int
 
-	// Begin begins an exchange under a number that is free: the prepared request with
-	// that number, with parts in place of what varies, in the order in which the
-	// request has them. The parts are not kept. An error means that nothing was begun;
-	// it is the caller's doing.
+	// Begin begins an exchange under a number that is free: the prepared request with that number. The
+	// parts take the varying places, in the order of the request. The parts are not kept. An error
+	// means that nothing was begun; it is the caller's doing.
 	Begin(id uint32, request int, parts [][]byte) error
 
 	// Cancel gives an exchange up. There will be no event of it.
 	Cancel(id uint32)
 
-	// Input consumes bytes that arrived, up to one event, and says in e what it was, whatever
-	// e was before. Without an event (MuxNothing) and without an error all of p is used; until
-	// then it is to be called again, with what it left of p, be it nothing.
-	// An error is one of the connection: after the rest of Output it must be closed. The
-	// errors are of type *Error.
+	// Input consumes bytes that arrived, up to one event, and says in e what it was, whatever e was
+	// before. Without an event (MuxNothing) and without an error all of p is used; until then it is to
+	// be called again, with what it left of p, be it nothing. An error concerns the connection: after
+	// the rest of Output it must be closed. Errors have type *Error.
 	Input(p []byte, e *MuxEvent) (n int, err error)
 
-	// Waiting tells whether Input may have an event without more bytes. Output can bring
-	// one about (MuxRoom), which calls of Input with nothing collect. What they cause to be
-	// said is in Output only then.
+	// Waiting tells whether Input may have an event without more bytes. Output can bring one about
+	// (MuxRoom), which calls of Input with nothing collect. Bytes that they cause are in Output only
+	// then.
 	Waiting() bool
 
 	// Fields returns the fields that were asked for by name, of the section that came
@@ -70,7 +67,7 @@ type Mux interface {
 // A MuxEvent is what a Mux's Input or End found.
 type MuxEvent struct {
 	Kind     MuxEventKind
-	Trailers bool   // MuxEnded: a trailer section ended the exchange, and Fields are of it
+	Trailers bool   // MuxEnded: a trailer section ended the exchange; Fields are its fields
 	Status   int16  // of the final response; 0 while there is none
 	ID       uint32 // the exchange; 0 with MuxGoAway
 	Bytes    int64  // content of the response so far, in bytes
@@ -110,8 +107,8 @@ const (
 
 	MuxRoom // there is room again for more of a request, for a protocol on top that sends it bit by bit
 
-	// MuxMessage is the end of a message, of protocols whose responses consist of such. Data
-	// is the message, if it was asked for, or its part of what content is made of messages.
+	// MuxMessage is the end of a message, in protocols whose responses consist of messages. Data is the
+	// message, if it was asked for, or its share of content made from messages.
 	MuxMessage
 )
 
@@ -120,8 +117,8 @@ const (
 type Pacer interface {
 	Mux
 
-	// Next sends the next message of an exchange, if it is under way and has one, and tells
-	// whether there is another after it.
+	// Next sends the next message of an exchange under way, if it has one, and tells whether another
+	// follows.
 	Next(id uint32) (more bool)
 }
 

@@ -5,9 +5,9 @@ package wire
 // the others the target varies and nothing else. The only field that they deliver is the one that
 // names where a response redirects to. A Follower is one worker's, for one goroutine at a time.
 type Follower interface {
-	// Follow judges a complete response with a status, to the request that the trail says. It
-	// tells whether another request follows, which the trail says then. An error means that none
-	// can, and that the exchange has failed. The errors are of type *Error.
+	// Follow judges a complete response with a status, to the request that the trail says. It tells
+	// whether another request follows, which the trail says then. An error means that none can, and
+	// that the exchange has failed. Errors have type *Error.
 	Follow(t *Trail, status int) (follows bool, err error)
 }
 

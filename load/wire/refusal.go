@@ -11,7 +11,7 @@ import (
 // MaxText is how many bytes of a server's text an error has, "…" not counted.
 const MaxText = 200
 
-// MaxRefusal is how many bytes of the content of a response are of use to Refusals.
+// MaxRefusal is the number of bytes of a response's content that Refusals reads.
 const MaxRefusal = 4 << 10
 
 const (
@@ -78,8 +78,8 @@ func (r *Refusals) errorOf(plain *Error, text string) *Error {
 }
 
 // refusalText returns what the content of a response says about a failure: the message of a JSON
-// object, as the APIs of many have it, the title of a page, or a short text. It is empty where
-// nothing is to be read.
+// object, as in many APIs, the title of a page, or a short text. It is empty where nothing is to be
+// read.
 func refusalText(content []byte) string {
 	content = bytes.TrimSpace(content)
 	if event, ok := bytes.CutPrefix(content, []byte("data:")); ok { // of a stream of events
@@ -128,7 +128,7 @@ func messageOf(object []byte) string {
 	return ""
 }
 
-// OneLine makes one line of what a server said: without control characters, and of at most MaxText bytes.
+// OneLine makes one line of a server's text: without control characters, and of at most MaxText bytes.
 func OneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -8,7 +8,7 @@ import (
 	"dyno/load/wire"
 )
 
-// What a response says about its failure is part of its error, as far as it is a text to be read.
+// An error includes the response's explanation, as far as it is readable text.
 func TestRefusals(t *testing.T) {
 	long := strings.Repeat("ä", 150)
 	for _, c := range []struct{ content, want string }{
@@ -43,7 +43,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What a server says is one line of a report.
+// A server's text is one line of a report.
 func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\nb\x00c": "a b c", "\xff\xfe x": "x", strings.Repeat("ä", 101): strings.Repeat("ä", 100) + "…", "x" + strings.Repeat("ä", 100): "x" + strings.Repeat("ä", 99) + "…",

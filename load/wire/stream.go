@@ -10,9 +10,9 @@ import "time"
 //	Request, Resumes         bytes to write; once they are on their way:
 //	Next, Next, … | End      until an error, or until the stream is exhausted
 //
-// What was learned on one connection and matters on the next, such as the last
-// event's ID and the pause that the server asked for, outlives Reset. None of the
-// methods may block or, once warm, allocate; Request may allocate.
+// State that matters on the next connection outlives Reset, such as the last event's ID and the
+// server's reconnection pause. None of the methods may block or, once warm, allocate; Request may
+// allocate.
 type Stream interface {
 	// Reset forgets everything about an earlier connection, but for what is meant
 	// for the next.
@@ -22,15 +22,14 @@ type Stream interface {
 	// seen. They stay valid and unchanged until the Event of kind Opened.
 	Request() []byte
 
-	// Resumes tells whether the last Request named the last event seen, so that the
-	// server is to go on after it. Without, it begins wherever it likes.
+	// Resumes tells whether the last Request named the last event seen, so that the server continues
+	// after it. Without, it begins wherever it likes.
 	Resumes() bool
 
-	// Next consumes bytes that arrived, up to the end of one event, and says what it
-	// was. Without an event (kind Nothing) and without an error all of p is used; until
-	// then it is to be called again, with what it left of p, be it nothing.
-	// An error means that the subscription has failed and that the connection must
-	// be closed. The errors are of type *Error.
+	// Next consumes bytes that arrived, up to the end of one event, and says what it was. Without an
+	// event (kind Nothing) and without an error all of p is used; until then it is to be called again,
+	// with what it left of p, be it nothing. An error means that the subscription has failed and that
+	// the connection must be closed. Errors have type *Error.
 	Next(p []byte) (n int, e Event, err error)
 
 	// End tells that the peer closed its side. It returns nil where that is the
@@ -85,8 +84,7 @@ type Stamper interface {
 	Sources(yield func(Source) bool)
 }
 
-// A Source is one numbered sequence of publications: those of one publisher to one
-// topic.
+// A Source is one numbered sequence of publications: one publisher's to one topic.
 type Source struct {
 	ID        uint32
 	Topic     int    // its number among the publishers' topics
@@ -96,7 +94,7 @@ type Source struct {
 	// acknowledged: they may have been published or not.
 	Uncertain []Span
 
-	// Unlisted is how many more were not acknowledged than Uncertain has room for.
+	// Unlisted is the number of further unacknowledged ones, for which Uncertain has no room.
 	Unlisted uint64
 }
 

@@ -28,12 +28,10 @@ type Client interface {
 	// They stay valid and unchanged until the exchange has ended.
 	Request() []byte
 
-	// Response consumes bytes that arrived. It returns how many of p it used,
-	// which is fewer than len(p) only when done or when err is not nil, and
-	// whether the response is complete. A complete response that counts as a
-	// failure (status, assertion) is done with an error; an error without done
-	// means that the connection's framing is lost and that it must be closed.
-	// The errors are of type *Error.
+	// Response consumes bytes that arrived. It returns the number of bytes of p it used, and whether
+	// the response is complete. It uses all of p unless done or err is set. A complete response that
+	// counts as a failure (status, assertion) is done with an error; an error without done means that
+	// the connection's framing is lost and that it must be closed. Errors have type *Error.
 	Response(p []byte) (n int, done bool, err error)
 
 	// End tells that the peer closed its side while a response was awaited. Where
@@ -46,21 +44,20 @@ type Client interface {
 	Reusable() bool
 }
 
-// A Composer is a Client that sends different requests. They were prepared when it was
-// made, with numbers from 0, and some of their parts may vary, as with a Mux. It delivers
-// of responses what it was asked for.
+// A Composer is a Client that sends different requests. They were prepared when it was made, with
+// numbers from 0. Some of their parts may vary, as with a Mux. It delivers the requested fields and
+// content.
 type Composer interface {
 	Client
 
-	// Compose takes the place of Request. It puts together the prepared request with that
-	// number, with parts in place of what varies, in the order in which the request has
-	// them. The parts are not kept.
+	// Compose takes the place of Request. It puts together the prepared request with that number. The
+	// parts take the varying places, in the order of the request. The parts are not kept.
 	Compose(request int, parts [][]byte) []byte
 
-	// Content takes the place of Response for those who want the content of the response:
-	// it stops before each stretch of it. The first size bytes of p[n:] are content, which
-	// the caller uses up by Take, in one go or several, before it calls Content again.
-	// Without content in p, size is 0, and n, done and err are as of Response.
+	// Content takes the place of Response for those who want the content of the response: it stops
+	// before each stretch of it. The first size bytes of p[n:] are content. The caller uses them up by
+	// Take, in one go or several, before the next Content. Without content in p, size is 0, and n, done
+	// and err are as of Response.
 	Content(p []byte) (n, size int, done bool, err error)
 	Take(n int)
 
@@ -69,13 +66,13 @@ type Composer interface {
 	Fields() []MuxField
 }
 
-// A Collector is a Composer that makes the content of a response itself, of what has arrived, so
-// that Content announces none.
+// A Collector is a Composer that builds the content of a response itself from what arrives. So Content
+// announces none.
 type Collector interface {
 	Composer
 
-	// Collected returns the content of the response that is complete, as far as it was kept, and
-	// its whole size in bytes. It is valid until the next call of Compose or Reset.
+	// Collected returns the kept beginning of the complete response's content, and its whole size in
+	// bytes. It is valid until the next call of Compose or Reset.
 	Collected() (beginning []byte, size int64)
 }
 
@@ -100,10 +97,10 @@ type MessageCounter interface {
 type TokenCounter interface {
 	MessageCounter
 
-	// Tokens returns of how many tokens the answer is, once it is complete.
+	// Tokens returns the complete answer's token count.
 	Tokens() uint32
 
-	// Prompt returns of how many tokens the question was; 0 where the server does not say.
+	// Prompt returns the prompt's token count; 0 where the server does not say.
 	Prompt() uint32
 
 	// Shown returns how many of these have come in messages. Some servers keep the model's

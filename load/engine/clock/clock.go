@@ -1,15 +1,14 @@
 // Package clock tells the time of an engine, and when bytes arrived.
 //
-// The kernel stamps a segment when the network's driver hands it
-// over (SO_TIMESTAMPING, software), long before this process may get round to reading
-// it. What ends a response is that stamp: a generator that wakes up late lengthens no
-// service time.
+// The kernel stamps a segment when the network's driver hands it over (SO_TIMESTAMPING, software). This
+// process may read it much later. A response ends at that stamp: a generator that wakes up late
+// lengthens no service time.
 //
-// The stamp belongs to the read, not to a protocol: recvmsg(2) returns it together with the
-// bytes. It is that of the last segment of which bytes were copied. The kernel joins small
-// segments that wait in a socket, and what it has joined bears the latest stamp. So a
-// response that is the last thing in its read ends by its own stamp, and what was followed
-// by more in the same read ends by a later one, but never later than the read.
+// The stamp belongs to the read, not to a protocol: recvmsg(2) returns it together with the bytes. It
+// is the stamp of the last segment whose bytes were copied. The kernel joins small segments that wait
+// in a socket, and what it has joined bears the latest stamp. So a response that is last in its read
+// ends by its own stamp. If more followed in the same read, it ends by a later stamp, but never later
+// than the read.
 package clock
 
 import "time"
@@ -25,7 +24,7 @@ type Reading struct {
 // A Stamp says what became of a reading's time stamp.
 type Stamp uint8
 
-// What may become of it.
+// Outcomes of a stamp.
 const (
 	Unstamped Stamp = iota // none was asked for, or none came
 	Stamped
@@ -34,7 +33,7 @@ const (
 	Stale // refused: the socket has been empty since
 )
 
-// At is the reading of what bears no stamp.
+// At returns the reading of bytes without a stamp.
 func At(now int64) Reading { return Reading{Read: now, Arrived: now} }
 
 // refused is the reading without its stamp, for a reason.
@@ -50,7 +49,7 @@ func (r Reading) After(t int64) Reading {
 	return r
 }
 
-// A Clock is the time of an engine as one thread reads it, and that of what arrives.
+// A Clock is an engine's time as one thread reads it, and the time of arrivals.
 type Clock struct {
 	base time.Time // its zero
 	stamps

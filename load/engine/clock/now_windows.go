@@ -30,7 +30,7 @@ type anchor struct {
 	frequency uint64 // counts a second
 }
 
-// anchored reads both clocks when that of Go has just advanced.
+// anchored reads both clocks just after Go's has advanced.
 var anchored = sync.OnceValue(func() anchor {
 	a := anchor{frequency: query(procFrequency)}
 	for first := time.Now(); !a.time.After(first); {

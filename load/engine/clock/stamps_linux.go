@@ -15,10 +15,9 @@ import (
 	"dyno/load/engine/poll"
 )
 
-// held is how long the kernel may take from the stamp until the bytes can be read, without
-// a second look. A segment that follows a lost one waits for that to be sent again, and
-// its stamp says nothing of when the response was whole. One that waited because the
-// kernel was busy has arrived all the same.
+// held is the time that the kernel may take from stamp to readable bytes without a second look. A
+// segment after a lost one waits until that is sent again. Then its stamp does not say when the
+// response was whole. One that waited because the kernel was busy has arrived all the same.
 const held = int64(50 * time.Microsecond)
 
 // stamps are the arrival stamps of a clock.
@@ -79,8 +78,8 @@ const (
 	// socket might add.
 	controlSize = 128
 	headSize    = unix.SizeofCmsghdr
-	// stampSize is that of struct scm_timestamping: three times seconds and nanoseconds,
-	// of which the first is the software's.
+	// stampSize is the size of struct scm_timestamping: three times seconds and nanoseconds; the first
+	// is the software's.
 	stampSize = 3 * 16
 )
 
@@ -139,10 +138,10 @@ func arrivalStamp(control []byte) int64 {
 // holds: in the year 2262.
 const maxSeconds = int64(1<<63-1)/int64(time.Second) - 1
 
-// An offset is how far the real-time clock is ahead of the engine's: somewhere from low
-// to high. Linux slews both clocks alike (adjtimex(2)) and steps only the former, so that
-// the offset stays what it is until a step. Each look at both clocks, the engine's
-// before and after the other, bounds it; what no look excludes is what is left.
+// An offset is how far the real-time clock is ahead of the engine's: somewhere from low to high. Linux
+// slews both clocks alike (adjtimex(2)) and steps only the former. So the offset stays the same until a
+// step. Each look at both clocks, the engine's before and after the other, bounds it; what no look
+// excludes is what is left.
 type offset struct {
 	low, high int64
 	next      int64 // when to look again, on the engine's clock
@@ -154,8 +153,7 @@ const (
 	// lookEvery is how long a step of the real-time clock may stay unnoticed. Until then
 	// stamps are off by it, and refused where that makes them impossible.
 	lookEvery = int64(100 * time.Millisecond)
-	// looks is how often to look at once, when nothing is known yet or any more: one of
-	// the looks is not interrupted.
+	// looks is the number of looks at once while nothing is known: one of the looks is not interrupted.
 	looks = 16
 )
 
@@ -202,9 +200,9 @@ func (o *offset) look(c clocks) (stepped bool) {
 
 func (o *offset) middle() int64 { return o.low + (o.high-o.low)/2 }
 
-// StartStamping asks the kernel for stamps from now on, of sockets of a family. A socket of its own keeps
-// them coming: the kernel stamps segments as long as anybody wants it, and begins and ceases
-// with a change of its own code, which is nothing to do for each connection.
+// StartStamping asks the kernel for stamps from now on, of sockets of a family. A socket of its own
+// keeps them coming: the kernel stamps segments while any socket wants it. It begins and ceases by
+// changing its own code, which is too slow to do for each connection.
 func (s *stamps) StartStamping(family int) error {
 	if family == unix.AF_UNIX {
 		return errors.New("there are no arrival stamps on Unix sockets")

@@ -54,7 +54,7 @@ func TestArrivalStamp(t *testing.T) {
 	}
 }
 
-// faked are clocks of which each Reading takes the next of some delays.
+// faked are clocks; each Reading takes the next of some delays.
 type faked struct {
 	at, ahead int64
 	delays    []int64
@@ -68,8 +68,8 @@ func (f *faked) tick() int64 {
 func (f *faked) Now() int64  { return f.tick() }
 func (f *faked) real() int64 { return f.tick() + f.ahead }
 
-// The true offset is always within what the looks leave, an interrupted look does not
-// widen it, and a step is seen at the next look.
+// The true offset is always within the bounds. An interrupted look does not widen them, and the next
+// look detects a step.
 func TestOffset(t *testing.T) {
 	f := &faked{ahead: 1_700_000_000_000_000_000, delays: []int64{20, 31, 5_000_000, 25, 40, 23, 37}}
 	var o offset
@@ -209,7 +209,7 @@ func (p *pipe) pass(d time.Duration) {
 	}
 }
 
-// What is read late arrived when it did.
+// Late reads keep the time of arrival.
 func TestRead(t *testing.T) {
 	p := newPipe(t)
 	const wait = 2 * time.Millisecond

@@ -1,5 +1,5 @@
-// Package messages times the messages of which requests and responses consist, and says when the
-// next message of a request is due.
+// Package messages times the messages of requests and responses. It says when a request's next message
+// is due.
 package messages
 
 import (
@@ -13,10 +13,10 @@ import (
 	"dyno/load/wire"
 )
 
-// A Config says that exchanges consist of messages, each of which is timed, and how those of
-// requests are sent. There is a time of each message of a response (event MuxMessage of a
-// mux; what Messages of a client counts): FirstMessage of the first, MessageGap of the others,
-// and Message of all if they are answers.
+// A Config says that exchanges consist of messages, each of which is timed. It says how the messages of
+// requests are sent. There is a time of each message of a response (event MuxMessage of a mux; what
+// Messages of a client counts): FirstMessage of the first, MessageGap of the others, and Message of all
+// if they are answers.
 type Config struct {
 	// Answered tells that each message of a request is answered by one of the response, in
 	// their order.
@@ -43,8 +43,8 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Times are those of the messages of a worker's exchanges, by the exchanges' numbers. The worker's
-// thread alone uses them.
+// Times are the messages' times in a worker's exchanges, by the exchanges' numbers. The worker's thread
+// alone uses them.
 type Times struct {
 	config *Config
 	rec    *record.Recorder
@@ -88,7 +88,7 @@ func (t *Times) Due(now int64) (e int32, at int64) {
 	return t.timers.Pop()
 }
 
-// Sent notes that a message of an exchange was sent which was due at a time, and is not the last.
+// Sent notes that an exchange sent a message, not its last, that was due at a time.
 func (t *Times) Sent(e int32, at int64) { t.timers.Set(e, at+int64(t.config.Interval)) }
 
 // Received takes the time of a message of a response.
@@ -120,8 +120,8 @@ func (t *Times) Received(e int32, x *record.Request, r clock.Reading) {
 	}
 }
 
-// Count takes the times of the messages that one reading has completed, of a connection
-// that carries one exchange at a time.
+// Count notes the times of messages that one reading has completed, on a connection with one exchange
+// at a time.
 func (t *Times) Count(e int32, x *record.Request, client wire.Client, r clock.Reading) {
 	counter, ok := client.(wire.MessageCounter)
 	if !ok {

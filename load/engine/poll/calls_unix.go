@@ -16,7 +16,7 @@ type (
 	handle     = int32
 )
 
-// What may happen to a socket.
+// Events of a socket.
 const (
 	In      = unix.POLLIN
 	Out     = unix.POLLOUT

@@ -18,7 +18,7 @@ type descriptor struct {
 
 type handle = uintptr
 
-// What may happen to a socket: see winsock2.h.
+// Events of a socket: see winsock2.h.
 const (
 	In      = 0x300 // POLLRDNORM and POLLRDBAND
 	Out     = 0x10  // POLLWRNORM
@@ -94,8 +94,7 @@ func ConnectResult(fd int32) error {
 
 const soError = 0x1007 // SO_ERROR
 
-// Common returns an error of Windows' sockets as the other systems name it, if it is one that they
-// have too.
+// Common returns an error of Windows' sockets by the name that other systems use, if they have it.
 func Common(err error) error {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

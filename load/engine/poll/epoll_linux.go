@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has arrived on a socket. Read and Write go by recv and send rather than read and
-// write, which spares the kernel the way through the file system's layer: about a tenth of a
-// microsecond each.
+// Read reads what has arrived on a socket. Read and Write use recv and send instead of read and write.
+// The kernel then skips the file system's layer: about a tenth of a microsecond each.
 func Read(fd int32, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), 0, 0, 0)
@@ -28,7 +27,7 @@ func Write(fd int32, p []byte) (int, syscall.Errno) {
 // An Event says what happened to a socket: Fd is its token, and Pad its generation.
 type Event = unix.EpollEvent
 
-// What may happen to a socket.
+// Events of a socket.
 const (
 	In        = unix.EPOLLIN
 	Out       = unix.EPOLLOUT
@@ -68,17 +67,16 @@ func New() (*Poller, error) {
 	return p, nil
 }
 
-// Close closes the poller, which nobody wakes any more.
+// Close closes the poller. Wakes must have ended.
 func (p *Poller) Close() {
 	for _, fd := range []int{p.timer, p.event, p.fd} {
 		unix.Close(fd)
 	}
 }
 
-// Add registers a socket once and for good: edge-triggered in both directions,
-// so that no later request costs an epoll_ctl. The token and the generation come
-// back with its events; the generation tells events of a closed socket from
-// those of its successor.
+// Add registers a socket once and for good: edge-triggered in both directions, so that no later request
+// costs an epoll_ctl. The token and the generation come back with its events; the generation
+// distinguishes events of a closed socket from those of its successor.
 func (p *Poller) Add(fd int, token int32, generation uint32) error {
 	ev := Event{
 		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET,
@@ -94,8 +92,8 @@ func (p *Poller) Remove(int32) {}
 // AwaitOut asks for an event when a socket that took no more has room again. Epoll needs no asking.
 func (p *Poller) AwaitOut(int32) {}
 
-// IgnoreIn ends the events of what arrives on a socket whose reader has a pace of its own. By epoll
-// there are few as it is: one for each segment.
+// IgnoreIn ends the arrival events of a socket whose reader has its own pace. By epoll there are few as
+// it is: one for each segment.
 func (p *Poller) IgnoreIn(int32) {}
 
 // Wake ends a wait, from any thread.
@@ -113,8 +111,8 @@ func (p *Poller) Full(events []Event) bool { return len(events) == cap(p.events)
 // Wait returns the next events. From now until a time it waits for some, and then ends with an event of WakeToken.
 // A wait may end early without what it waits for: when a signal comes, or when the timer of an earlier wait is due.
 //
-// That timer is why a wait that ends by an event costs little. A timeout of epoll's own is a timer that starts and ends
-// with each wait, for which the CPU's clock is set twice.
+// That timer is why a wait that ends by an event costs little. A timeout of epoll is a timer that
+// starts and ends with each wait. For it the CPU's clock is set twice.
 func (p *Poller) Wait(now, until int64) []Event {
 	if until <= now {
 		return p.wait(0)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A wait ends by itself: by its own timer, or early by that of an earlier wait, and then by another one.
+// A wait ends by itself: first by its own timer, then early by that of an earlier wait.
 func TestWaitEnds(t *testing.T) {
 	p, err := New()
 	if err != nil {

@@ -1,19 +1,18 @@
-// Package poll waits for sockets and reads and writes them, by system calls that a worker of the
-// engine makes without the scheduler of Go.
+// Package poll waits for sockets, and reads and writes them. A worker of the engine makes these system
+// calls without the scheduler of Go.
 //
-// On Linux it waits by epoll, elsewhere by poll(2) or WSAPoll, which is made for quick loads: its
-// cost grows with the number of connections. Windows before version 10 2004 does not report that
-// a connection was refused, which then takes as long as a connection may.
-// The build tag portable chooses poll(2) on Linux.
+// On Linux it waits by epoll, elsewhere by poll(2) or WSAPoll, which is made for quick loads: its cost
+// grows with the number of connections. Windows before version 10 2004 does not report a refused
+// connection, which then takes until the connection times out. The build tag portable chooses poll(2)
+// on Linux.
 //
-// On Linux all calls go to the kernel directly (RawSyscall): the calls on non-blocking descriptors because
-// they never block, and the wait for events although it does. By Syscall, the
-// runtime's monitor thread would take the worker's processor away in every wait
-// that it happens to see, and look again every 20 µs as long as it finds one to
-// take: 4,000 wake-ups a second on the worker's own CPU, which then waits for it in
-// a tenth of the time. So a worker keeps its processor while it sleeps; whoever
-// runs n workers sets GOMAXPROCS to more than n. The signal with which the runtime
-// preempts, to collect garbage for instance, ends a wait with EINTR.
+// On Linux all calls go to the kernel directly (RawSyscall): the calls on non-blocking descriptors
+// because they never block, and the wait for events although it does. By Syscall, the runtime's monitor
+// thread would take the worker's processor away in every wait that it sees. It looks again every 20 µs
+// as long as it finds one to take: 4,000 wake-ups a second on the worker's own CPU, which then waits
+// for it in a tenth of the time. So a worker keeps its processor while it sleeps; whoever runs n
+// workers sets GOMAXPROCS to more than n. The signal with which the runtime preempts, to collect
+// garbage for instance, ends a wait with EINTR.
 package poll
 
 import "syscall"

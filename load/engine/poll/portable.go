@@ -10,8 +10,8 @@ type Event struct {
 	Fd, Pad int32
 }
 
-// A Poller is an array of descriptors, all of which the system examines in each wait. One thread
-// uses it, except for Wake.
+// A Poller is an array of descriptors; the system examines all of them in each wait. One thread uses
+// it, except for Wake.
 //
 // A wait reports what can be read until it was read. It reports that a socket can be
 // written to once for each AwaitOut.
@@ -34,11 +34,11 @@ func New() (*Poller, error) {
 	return p, nil
 }
 
-// Close closes the poller, which nobody wakes any more.
+// Close closes the poller. Wakes must have ended.
 func (p *Poller) Close() { closeWake(p.wakeable, p.wake) }
 
-// Add registers a socket that connects. The token and the generation come back with its events;
-// the generation tells events of a closed socket from those of its successor.
+// Add registers a socket that connects. The token and the generation come back with its events; the
+// generation distinguishes events of a closed socket from those of its successor.
 func (p *Poller) Add(fd int, token int32, generation uint32) error {
 	p.add(int32(fd), Event{Fd: token, Pad: int32(generation)}, In|Out|PeerEnded) //nolint:gosec // carried, not computed with
 	return nil
@@ -70,7 +70,7 @@ func (p *Poller) AwaitOut(fd int32) {
 	}
 }
 
-// IgnoreIn ends the events of what arrives on a socket whose reader has a pace of its own.
+// IgnoreIn ends the arrival events of a socket whose reader has its own pace.
 func (p *Poller) IgnoreIn(fd int32) {
 	if i, known := p.places[fd]; known {
 		p.fds[i].Events &^= In

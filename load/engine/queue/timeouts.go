@@ -8,7 +8,7 @@ import (
 // Timeouts finds what takes longer than a time of its kind. There is one list for each time, whose
 // head is the next to expire.
 type Timeouts struct {
-	ofKind  []uint8 // its list, from 1; 0: its time is that of all
+	ofKind  []uint8 // its list, from 1; 0: its time is the longest
 	lists   []timeoutList
 	started []int64 // by place
 }
@@ -19,8 +19,8 @@ type timeoutList struct {
 	timeout int64
 }
 
-// NewTimeouts returns those of the places of a slice of a length, with the time of each kind. Kinds
-// whose time is 0, or not shorter than the longest, have none of their own.
+// NewTimeouts returns timeouts for length places, with the time of each kind. Kinds whose time is 0, or
+// not shorter than the longest, have none of their own.
 func NewTimeouts(ofKind []time.Duration, longest time.Duration, length int) Timeouts {
 	t := Timeouts{ofKind: make([]uint8, len(ofKind))}
 	for i, timeout := range ofKind {
@@ -40,7 +40,7 @@ func NewTimeouts(ofKind []time.Duration, longest time.Duration, length int) Time
 	return t
 }
 
-// Start adds a place, which is of a kind and starts at a time. It returns the list to remove it from.
+// Start adds a place of the given kind that starts at a time. It returns the list to remove it from.
 func (t *Timeouts) Start(i int32, kind int, at int64) (list uint8) {
 	if len(t.lists) == 0 {
 		return 0

@@ -13,38 +13,38 @@ type Connections struct {
 	Requested int // as configured
 	Unopened  int // of a closed loop: those that were not open when the load began
 	Streams   int // exchanges that each carries at once at most, as configured
-	// Allowed is the least number of exchanges at once that the peer allowed on a connection, as it last said there; 0 where
+	// Allowed is the smallest last limit of exchanges at once that a peer set on a connection; 0 where
 	// it set no limit.
 	Allowed    int
 	Opened     uint64        // were established
 	Failed     uint64        // were not
 	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
 	Served     int           // places for a connection with a good response to a request of the window or carried into it
-	Unanswered int           // places with such requests, none of which was answered at all, well or badly
+	Unanswered int           // places with such requests and no answer, good or bad
 	Hung       int           // places whose last such request had waited for an answer for hangTime or more when the measurement ended
 	HungFor    time.Duration // how long those had waited, summed
-	// Omitted is how long users of a closed loop waited in vain within the window, summed: on a
-	// place that hung, or for a target that answered nothing any more. What they would
-	// have sent is in no count of requests.
+	// Omitted is how long users of a closed loop waited in vain within the window, summed: on a place
+	// that hung, or for a target that had stopped answering. The requests that they would have sent are
+	// in no count.
 	Omitted     time.Duration
 	PeerClosed  uint64 // were closed by the peer while no exchange was under way
-	Unsolicited uint64 // were closed here because bytes came that nobody asked for
+	Unsolicited uint64 // were closed here because of unrequested bytes
 	Multiplexed uint64 // of Opened: speak a protocol that carries many exchanges at once
 	Peak        int    // the most that were open at once, summed over the workers
-	// Unqueued are good responses of an open loop to requests that were written before the first one had to wait because
-	// all connections were in use. UnqueuedTime is the sum of their service times.
+	// Unqueued are good responses of an open loop before all connections were in use. Their requests
+	// were written before the first one had to wait. UnqueuedTime is the sum of their service times.
 	Unqueued     uint64
 	UnqueuedTime time.Duration
 	Reused       uint64 // exchanges on a connection that had carried one before
 	Exchanges    uint64 // all exchanges that were begun
 
-	// The same of the requests of the window. A request that is sent once more is counted
-	// again, and one that no connection could be opened for is not.
+	// The same of the requests of the window. A request that is sent again counts again; one without a
+	// connection does not count.
 	WindowReused, WindowExchanges uint64
 
-	// Of protocols whose connections carry many exchanges at once. An exchange is refused
-	// that the peer says it has not processed: because its connection takes no more, or for
-	// reasons of its own.
+	// Counts for protocols whose connections carry many exchanges at once. An exchange is refused that
+	// the peer says it has not processed: because its connection takes no more, or for reasons of its
+	// own.
 	GoAways uint64 // connections on which the peer said that it takes no more exchanges
 	Refused uint64 // exchanges that were refused
 	Resent  uint64 // of those, the ones whose requests were sent once more; the others failed
@@ -89,8 +89,8 @@ func (c *Connections) Allow(n int) {
 	}
 }
 
-// An Address is what an address of the target was loaded with. Connections are those from the beginning to the end,
-// subscriptions included; requests are those of the window, and those carried into it.
+// An Address is what an address of the target was loaded with. Connections are those from the beginning
+// to the end, subscriptions included; requests are the window's, and those carried into it.
 type Address struct {
 	Name   string // host:port, with the number of the host, or the path
 	Opened uint64 // connections

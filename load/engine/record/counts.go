@@ -116,14 +116,14 @@ type Ends struct {
 	ByArrival uint64 // when the kernel stamped their last segment
 	ByRead    uint64 // when they were read: no stamp was asked for, or none came
 
-	// Those of ByRead whose stamp was refused. Late ones were after the read, early ones
-	// before the request's write; both are the real-time clock's doing. Stale ones are of
-	// segments that the kernel held back for one that was lost or overtaken: the worker
-	// has found the socket empty since, and segments had come out of order.
+	// Those of ByRead whose stamp was refused. Late ones were after the read, early ones before the
+	// request's write; both are the real-time clock's doing. Stale ones belong to segments that the
+	// kernel held back for a lost or overtaken one: the worker has found the socket empty since, and
+	// segments had come out of order.
 	Late, Early, Stale uint64
 
-	// Shared are those of ByArrival that were followed by more in the same read. Their
-	// stamp may be too late, by no more than the tag SharedStamp holds.
+	// Shared are those of ByArrival followed by more in the same read. Their stamp may be too late, by
+	// no more than the tag SharedStamp holds.
 	Shared uint64
 
 	Steps       uint64        // of the real-time clock, as far as workers saw them

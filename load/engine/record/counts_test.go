@@ -6,7 +6,7 @@ import (
 	"dyno/load/engine/clock"
 )
 
-// What ends a response is counted by what became of its stamp.
+// The ends of responses are counted by the outcomes of their stamps.
 func TestEndsCount(t *testing.T) {
 	var e Ends
 	for _, s := range []clock.Stamp{clock.Unstamped, clock.Stamped, clock.Late, clock.Early, clock.Stale} {

@@ -18,8 +18,8 @@ func TestAddCountsToACopy(t *testing.T) {
 	}
 }
 
-// Counts of two engines add up. Connections are those of both: an interval into which
-// several of the other's fall has them once.
+// Counts of two engines add up. Connections are added, too: an interval into which several of the
+// other's fall has them once.
 func TestMergeIntervals(t *testing.T) {
 	of := func(start, length, completed, connections int) Interval {
 		return Interval{

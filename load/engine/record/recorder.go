@@ -1,6 +1,6 @@
 // Package record holds what an engine records: counts and times of requests, connections and events.
 // Each worker writes to a Recorder of its own. A Collector merges the intervals of all workers while
-// the load runs, and a Result is the sum at the end.
+// the load runs. A Result is the sum at the end.
 package record
 
 import (
@@ -88,7 +88,7 @@ type Recorder struct {
 	rotate    int64 // when the interval's buffer is due to be handed over
 }
 
-// NewRecorder returns the recorder of a worker. Its window is to be of a length.
+// NewRecorder returns the recorder of a worker. The window has the given length.
 func NewRecorder(c *Collector, worker int, window time.Duration) *Recorder {
 	for range buffers - 1 {
 		c.free[worker] <- newBuffer(worker)
@@ -121,7 +121,7 @@ func (r *Recorder) Schedule(due int64) Part {
 // Sent counts a request that is given to a connection, or to the attempt to open one.
 func (r *Recorder) Sent(part Part) { r.counts[part].Sent++ }
 
-// Drop counts a request that is not sent, and whether a connection could not be opened for want of
+// Drop counts a request that is not sent. Starved says that no connection could be opened for lack of
 // descriptors, ports or memory.
 func (r *Recorder) Drop(part Part, starved bool) {
 	c := &r.counts[part]
@@ -294,7 +294,7 @@ func (r *Recorder) recordTimes(x *Request, written int64, step int, at clock.Rea
 	}
 }
 
-// noteSlow keeps the trace id of a request that ended, if it is one of the slowest.
+// noteSlow keeps the trace id of an ended request that is among the slowest.
 func (r *Recorder) noteSlow(x *Request, written, end int64) {
 	slow := Slow{Written: written, Response: time.Duration(end - x.Intended), Service: time.Duration(end - written), Status: x.Status}
 	copy(slow.Trace[:], r.traces[:])
@@ -394,7 +394,7 @@ func (r *Recorder) Rotate(now int64, open int) {
 
 // End hands over the last buffer.
 func (r *Recorder) End(now int64, open int) {
-	// Who is interrupted before the first request was due ends before the first interval begins.
+	// An interruption before the first request is due comes before the first interval.
 	r.handOver(max(now, r.interval.start), open)
 }
 

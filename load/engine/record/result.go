@@ -46,8 +46,8 @@ type Result struct {
 	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
 	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
 
-	// Deviations counts the responses to requests of the window, and all those that opened a
-	// subscription, that departed from their protocol and could be read, by wire.Deviations' names.
+	// Deviations counts responses that departed from their protocol and could be read, by
+	// wire.Deviations' names. They answer requests of the window, or open a subscription at any time.
 	Deviations map[string]uint64
 
 	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, bounded in the same way, warm-up included
@@ -82,8 +82,8 @@ func (r *Result) perSecond(n uint64) float64 {
 	return float64(n) / r.Window.Seconds()
 }
 
-// Merge adds what another engine saw of the same load to the result. Both have the same
-// time line. What is of the other's process, such as CPU time, is added up, too.
+// Merge adds what another engine saw of the same load to the result. Both have the same time line.
+// Figures of the other's process, such as CPU time, are added up, too.
 func (r *Result) Merge(o *Result) error {
 	if !r.Start.Equal(o.Start) {
 		return errors.New("engine: two results with different beginnings")

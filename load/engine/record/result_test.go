@@ -8,8 +8,8 @@ import (
 	"dyno/load/scenario"
 )
 
-// What two engines saw of one load of requests is one result: the window is the longer one,
-// and the target was silent no longer than for either.
+// Results of two engines for one load of requests merge: the window is the longer one, and the target
+// was silent no longer than for either.
 func TestJoinOfRequests(t *testing.T) {
 	start := time.Unix(1, 0)
 	of := func(window, silent time.Duration, good uint64, took time.Duration) *Result {

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// Silence is how long the target said nothing while load was live: requests were due and
-// unanswered, or had failed since the last good response. It is of all workers together. With
-// subscribers, whatever reached one of them counts as a response, and subscribers
-// that have a stream as live load.
+// Silence is how long the target said nothing while load was live: requests were due and unanswered, or
+// had failed since the last good response. It covers all workers together. With subscribers, whatever
+// reached one of them counts as a response, and subscribers that have a stream as live load.
 type Silence struct {
-	// Longest is the longest stretch of it that lies within the window, and From when that
-	// began, on the time line. Stretches shorter than Resolution cannot be detected.
+	// Longest is the longest stretch of it within the window. From is when that began, on the time
+	// line. Stretches shorter than Resolution cannot be detected.
 	Longest    time.Duration
 	From       time.Duration
 	Resolution time.Duration
@@ -33,9 +32,9 @@ type Silence struct {
 // from a time on.
 type silence struct{ from, live, to int64 }
 
-// What a worker remembers. When there is no room, the shorter stretches are forgotten, and
-// no such short one is noted again. At the beginning those count that last for the
-// window's leastSilence-th part: without a floor, every response would be noted.
+// Bounds of a worker's memory. When there is no room, the shorter stretches are forgotten, and no such
+// short one is noted again. At the beginning those count that last for the window's leastSilence-th
+// part: without a floor, every response would be noted.
 const (
 	maxSilences  = 512
 	leastSilence = 2048
@@ -51,7 +50,7 @@ type Silences struct {
 	noted   []silence
 }
 
-// NewSilences returns those of a worker whose window is to be of a length.
+// NewSilences returns the silences of a worker whose window has the given length.
 func NewSilences(window time.Duration) Silences {
 	least := max(window/leastSilence, time.Millisecond)
 	return Silences{live: math.MaxInt64, least: int64(least), noted: make([]silence, 0, maxSilences)}
@@ -96,7 +95,7 @@ func (h *Silences) Note(now int64, window *Window) {
 	h.noted = append(h.noted, s)
 }
 
-// forget makes room: the longer half of what was noted stays.
+// forget makes room: it keeps the longer half.
 func (h *Silences) forget() {
 	byTime := func(a, b silence) int { return cmp.Compare(a.from, b.from) }
 	slices.SortFunc(h.noted, func(a, b silence) int { return cmp.Compare(b.to-b.from, a.to-a.from) })
@@ -171,12 +170,11 @@ func (s *Silence) merge(o *Silence) {
 	s.Failing += o.Failing
 }
 
-// failingRow is how many requests in a row must have failed that a target may be said to
-// answer nothing any more.
+// failingRow is the number of consecutive failures after which a target may count as no longer
+// answering.
 const failingRow = 10
 
-// Omit adds how long the users of a closed loop waited in vain, if the target has answered nothing
-// any more.
+// Omit adds the time that users of a closed loop waited in vain for a silent target.
 func (r *Result) Omit(users int) {
 	if s := &r.Silence; s.Answered && s.Failing >= failingRow {
 		vain := r.WindowStart + r.Window - max(s.Last, r.WindowStart)

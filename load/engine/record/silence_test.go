@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// silent returns the silences of a worker that had good responses at some times, all of them
-// with another request unanswered, in a window.
+// silent returns the silences of a worker with good responses at some times in a window. At each of
+// them another request is unanswered.
 func silent(window *Window, good ...int64) *Silences {
 	h := NewSilences(0)
 	h.least = 1

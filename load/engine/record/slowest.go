@@ -9,7 +9,7 @@ import (
 // MostSlow is how many of the slowest requests are kept.
 const MostSlow = 10
 
-// A Slow is one of the slowest requests of the window that carried a trace id.
+// A Slow is a request that carried a trace id and is among the window's slowest.
 type Slow struct {
 	Trace    [16]byte      // its trace id (W3C Trace Context)
 	Written  int64         // on the engine's clock; in a Result on the time line
@@ -21,7 +21,7 @@ type Slow struct {
 // Slowest are the slowest requests so far, the slowest first.
 type Slowest []Slow
 
-// add adds a request if it is one of the slowest. Once there are MostSlow, it allocates nothing.
+// add keeps a request that is among the slowest. Once there are MostSlow, it allocates nothing.
 func (s *Slowest) add(x Slow) {
 	list := *s
 	if len(list) == MostSlow && x.Response <= list[MostSlow-1].Response {

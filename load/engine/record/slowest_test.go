@@ -9,7 +9,7 @@ import (
 	"dyno/load/engine/clock"
 )
 
-// Of many requests the slowest are kept, the slowest first, and of each interval one.
+// The slowest of many requests are kept, the slowest first, and one of each interval.
 func TestSlowest(t *testing.T) {
 	c := NewCollector(1, time.Hour, nil)
 	r := NewRecorder(c, 0, time.Hour)

@@ -17,7 +17,7 @@ type StepResult struct {
 	Response  *hist.Histogram // as Latency has it of all steps
 	Service   *hist.Histogram
 
-	// Of answers of language models; nil of other responses.
+	// Tokens of language models' answers; nil of other responses.
 	Tokens     *Tokens
 	FirstToken *hist.Histogram
 	TokenTime  *hist.Histogram
@@ -32,7 +32,7 @@ type UsersResult struct {
 	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
 	Iterations   uint64          // that ended in the window, well or not
 	Arrivals     uint64          // of the window, of an open loop
-	TurnedAway   uint64          // those of them that found no user, and were dropped
+	TurnedAway   uint64          // arrivals dropped for lack of a user
 	Misses       []scenario.Miss // of the whole load, the warm-up included
 }
 

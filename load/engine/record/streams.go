@@ -6,9 +6,9 @@ import (
 	"dyno/load/delivery"
 )
 
-// Streams is what became of the subscribers. Times and counts are from the beginning
-// of the ramp to the end of the drain, but for those said to be of the window. Slow
-// subscribers are in Slow and in the counts of connections, and in nothing else.
+// Streams is what became of the subscribers. Times and counts run from the ramp's beginning to the
+// drain's end, unless they name the window. Slow subscribers are in Slow and in the counts of
+// connections, and in nothing else.
 type Streams struct {
 	Requested  int    // subscribers, as configured
 	Untried    int    // of those, the ones whose first attempt had not ended when the load began
@@ -23,7 +23,7 @@ type Streams struct {
 
 	Served     int           // subscribers whom something reached in the window: an event, or a comment that keeps a stream alive
 	Silent     int           // subscribers who have had a stream, and whom nothing reached in the window
-	Quiet      int           // of those served, subscribers with a stream on which nothing came any more when the window ended
+	Quiet      int           // served subscribers whose stream had gone silent when the window ended
 	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
 	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
 	Silence    Silence       // of all subscribers together

@@ -3,12 +3,11 @@ package record
 // A Tag names one of the times recorded per request.
 type Tag uint8
 
-// What is recorded, each for the requests of the window.
+// Recorded times, each for the window's requests.
 const (
-	// Response runs from the intended start to the last byte's arrival, or its being
-	// read where that is not known (see Clock). It holds the good
-	// responses and, at the time they had taken when they were given up, the
-	// requests that timed out or were unfinished: they took at least that long.
+	// Response runs from the intended start to the last byte's arrival. If the arrival is unknown it
+	// runs to the read (see Clock). It holds good responses. It also holds timed-out and unfinished
+	// requests, with the time they had taken when they were given up: they took at least that long.
 	Response Tag = iota
 	// Service runs from the write to the last byte's arrival, of the same requests.
 	Service
@@ -23,8 +22,8 @@ const (
 	// Failed is the response time of requests that failed at once: errors of
 	// every kind but timeouts and unfinished ones.
 	Failed
-	// ConnectTime is the time to open a connection, with a proxy's tunnel and without TLS. Connections belong to no
-	// request, so those of the warm-up are recorded too.
+	// ConnectTime is the time to open a connection, with a proxy's tunnel and without TLS. Connections
+	// belong to no request, so the warm-up's are recorded too.
 	ConnectTime
 	// Opening runs from the beginning of a subscriber's connecting to the end of the
 	// response's head, TLS included. Subscriptions are opened before the window too, so that all
@@ -36,42 +35,39 @@ const (
 	// EventGap runs from one event of a subscriber to the next, which arrived in the
 	// window.
 	EventGap
-	// Delivery runs from an event's stamp, which is when its publication was due,
-	// until its last byte arrived. It holds the events that arrived in the window.
-	// Where the stamp is of another machine, it is off by the clocks' difference.
+	// Delivery runs from an event's stamp, which is when its publication was due, until its last byte
+	// arrived. It holds the events that arrived in the window. If the stamp comes from another machine,
+	// it is off by the clocks' difference.
 	Delivery
-	// ReadDelay runs from a response's or an event's arrival until it was read, of those
-	// of the window that ended by arrival: how far behind the generator was.
+	// ReadDelay runs from the arrival of a response or event of the window until it was read. It holds
+	// those that ended by arrival: the generator's backlog.
 	ReadDelay
 	// ServiceRead runs from the write until the last byte was read, of the same requests
 	// as Service. Where reading ends all responses, it is the same.
 	ServiceRead
-	// SharedStamp holds, of each event of the window that was followed by more in the
-	// same read, by how much its arrival may be too late: its stamp is that of what came
-	// last, and it came after the socket had last been empty.
+	// SharedStamp bounds the error of an arrival, for each event of the window followed by more in the
+	// same read: its stamp belongs to the last bytes, and it came after the socket had last been empty.
 	SharedStamp
-	// HandshakeTime runs from the beginning of a TLS handshake, on a connection that is open,
-	// until the arrival of what completed it. Those of the warm-up are recorded too.
+	// HandshakeTime runs from the beginning of a TLS handshake, on an open connection, until its
+	// completing bytes arrive. Those of the warm-up are recorded too.
 	HandshakeTime
-	// FirstMessage runs from the write of a request until the arrival of the first message of
-	// its response, where responses consist of messages. It and the next two are of the
-	// requests of the window, whenever the message arrived.
+	// FirstMessage runs from a request's write until the first message of its response arrives, where
+	// responses consist of messages. It and the next two count requests of the window, whenever the
+	// message arrived.
 	FirstMessage
 	// MessageGap runs from one message of a response to the next, where they answer nothing.
 	MessageGap
-	// Message runs from when a message of a request was due to be sent until the arrival of the
-	// one that answers it. Without an interval between messages, it is due when the answer to
-	// the one before has been read.
+	// Message runs from when a request's message was due until the arrival of its answer. Without an
+	// interval between messages, it is due when the answer to the one before has been read.
 	Message
-	// FirstToken runs from the intended start of a request to a language model until the
-	// arrival of the first piece of the answer. It and the next are of good answers to
-	// requests of the window.
+	// FirstToken runs from the intended start of a request to a language model until the answer's first
+	// piece arrives. It and the next count good answers to requests of the window.
 	FirstToken
 	// TokenTime is the time per token of an answer after the first: from the first piece of
 	// the answer until the last, divided by the tokens but one. An answer in one piece has none.
 	TokenTime
-	// GivenUp is the part of Response of the requests that timed out or were unfinished, and GivenUpService that of
-	// Service: what is left are good responses.
+	// GivenUp is the part of Response that timed out or was unfinished, and GivenUpService the same
+	// part of Service: what is left are good responses.
 	GivenUp
 	GivenUpService
 	Tags // the number of tags

@@ -55,9 +55,9 @@ const patience = 3 * time.Second
 // mostTried bounds the addresses of one name that are tried at once.
 const mostTried = 64
 
-// Resolve looks the address up. Of several, it uses all that accept a connection, so that a name like localhost means the
-// families the target listens on; or, with one, the first of these. If none does, it uses the first there is.
-// The same addresses are always in the same order.
+// Resolve looks the address up. It uses all addresses that accept a connection. So a name like
+// localhost means the families that the target listens on; or, with one, the first of these. If none
+// does, it uses the first there is. The same addresses are always in the same order.
 func Resolve(ctx context.Context, network, address string, one bool) (Endpoints, error) {
 	if network == "unix" {
 		return Endpoints{Used: []Endpoint{{address, syscall.AF_UNIX, &syscall.SockaddrUnix{Name: address}}}}, nil

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxConnecting bounds a thread's connections under way, so that a large number
-	// of them does not overrun the target's accept queue. The others wait their turn.
+	// MaxConnecting bounds a thread's connections under way, so that they do not overrun the target's
+	// accept queue. The others wait their turn.
 	MaxConnecting = 128
 	// MaxReads bounds the reads from one connection before others have their turn.
 	MaxReads = 16
@@ -61,7 +61,7 @@ func NewThread(to []Endpoint, first int, secure *tlslayer.Config, base time.Time
 // Endpoints returns how many the sockets have.
 func (t *Thread) Endpoints() int { return len(t.to) }
 
-// StartStamping asks the kernel for stamps of what arrives from now on.
+// StartStamping asks the kernel to stamp all further arrivals.
 func (t *Thread) StartStamping() error { return t.Clock.StartStamping(t.to[0].family) }
 
 // Secure tells whether the sockets speak TLS.
@@ -76,8 +76,8 @@ type errnoKind struct {
 	errno syscall.Errno
 }
 
-// Error returns the one error there is for a system error of that kind, so
-// that failing in the same way again allocates nothing.
+// Error returns the one error for a system error of that kind, so that repeated failures allocate
+// nothing.
 func (t *Thread) Error(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	key := errnoKind{kind, errno}
 	e := t.errnos[key]
@@ -95,8 +95,8 @@ func (t *Thread) Error(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	return e
 }
 
-// PeerError returns the error for a system error of a connection: of a kind, unless it says that
-// the generator lacked descriptors, ports or memory, or that this machine forbids the connection.
+// PeerError returns the error for a system error of a connection: it has the given kind, unless the
+// generator lacked descriptors, ports or memory, or this machine forbids the connection.
 func (t *Thread) PeerError(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	return t.Error(kindOf(errno, kind), errno)
 }
@@ -134,8 +134,7 @@ func (t *Thread) ConnectError(err error) *wire.Error {
 	return &wire.Error{Kind: wire.Connect, Text: err.Error()}
 }
 
-// A Socket is a place for one connection. What it does not take at once of what is written waits,
-// and goes when there is room again.
+// A Socket is a place for one connection. Bytes that it does not take at once wait until there is room.
 type Socket struct {
 	FD         int32 // none without a connection
 	To         int32 // the number of its endpoint
@@ -147,7 +146,7 @@ type Socket struct {
 	Lost       error    // reading or writing failed for this; what had arrived by then may still be unread
 }
 
-// A secured is the TLS of a socket, and the memory of what is pending.
+// A secured is the TLS of a socket, and the memory of pending bytes.
 type secured struct {
 	*tlslayer.Conn
 	kept []byte
@@ -166,10 +165,10 @@ func (t *Thread) New() Socket {
 	return s
 }
 
-// Open begins to open a connection whose events bear the token and the new generation.
-// With receive it asks for a receive buffer of that many bytes. This must happen before the
-// connection exists to bound its window. What the generator itself lacks is an error of
-// kind Generator; all else the system said of the peer.
+// Open begins to open a connection whose events bear the token and the new generation. With receive it
+// asks for a receive buffer of that many bytes. This must happen before the connection exists to bound
+// its window. A shortage of the generator is an error of kind Generator; all else the system said of
+// the peer.
 func (s *Socket) Open(t *Thread, token int32, receive int) error {
 	to := &t.to[s.To]
 	fd, err := t.socket(to.family)
@@ -246,7 +245,7 @@ func (s *Socket) Read(t *Thread, p []byte, empty int64) (n int, r clock.Reading,
 	return t.Clock.Read(s.FD, p, s.stamping, empty)
 }
 
-// IgnoreIn ends the events of what arrives. From now on the reader reads at a pace of its own.
+// IgnoreIn ends arrival events. From now on the reader reads at a pace of its own.
 func (s *Socket) IgnoreIn(t *Thread) { t.Poller.IgnoreIn(s.FD) }
 
 // Pending tells whether there is something that the socket has not taken yet.
@@ -256,7 +255,7 @@ func (s *Socket) Pending() bool { return len(s.pending) > 0 }
 // the socket has no TLS or does not use it yet.
 func (s *Socket) Put(p []byte) { s.pending = p }
 
-// Flush writes what is pending, and then what TLS has to say. An error is of a kind.
+// Flush writes what is pending, and then what TLS has to say. Errors have the given kind.
 func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
 	rest, errno := poll.WriteAll(s.FD, s.pending)
 	s.pending = rest
@@ -269,8 +268,8 @@ func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
 	return s.FlushTLS(t, kind)
 }
 
-// Break notes that the connection cannot be written to. Whoever has caused it to be written reads
-// next, until the end: a peer may have answered before it closed.
+// Break notes that the connection cannot be written to. The caller then reads until the end: a peer may
+// have answered before it closed.
 func (s *Socket) Break(err error) { s.Lost, s.pending, s.HungUp = err, nil, true }
 
 // WriteOutput writes what a mux has to say. It returns whether the socket takes no more for now.

@@ -81,7 +81,7 @@ func connectedPair(t *testing.T) connected {
 	return connected{&s, thread, peer.(*net.TCPConn)}
 }
 
-// What a socket does not take at once goes when there is room, of which one event tells.
+// Bytes that a socket does not take at once go when there is room. One event says so.
 func TestWriteWaitsForRoom(t *testing.T) {
 	s := connectedPair(t)
 	silent(t, s.thread, "a socket that was connected")
@@ -110,7 +110,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 	}
 }
 
-// What arrives makes events until a reader has its own pace.
+// Arrivals make events until a reader has its own pace.
 func TestReadAndEnd(t *testing.T) {
 	s := connectedPair(t)
 	if _, err := s.peer.Write([]byte("abc")); err != nil {

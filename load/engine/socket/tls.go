@@ -6,9 +6,9 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// TLS is a layer of bytes between a socket and its codec: see package tlslayer. A handshake runs on
-// the worker's thread. Sealed bytes that the socket does not take are pending, before all that
-// comes later. What TLS says by itself waits in its layer meanwhile, which bounds it.
+// TLS is a layer of bytes between a socket and its codec: see package tlslayer. A handshake runs on the
+// worker's thread. Sealed bytes that the socket does not take are pending, before all that comes later.
+// Further output of TLS waits in its layer meanwhile, which bounds it.
 
 // ErrHandshakeTimeout is the failure of a connection whose handshake takes too long.
 var ErrHandshakeTimeout = &wire.Error{Kind: wire.TLS, Text: "no complete handshake in time"}
@@ -28,8 +28,8 @@ func (s *Socket) Partial() bool { return s.tls.Partial() }
 // EndTLS tells that the peer has closed the connection. It returns why that comes too early, or nil.
 func (s *Socket) EndTLS() error { return s.tls.End() }
 
-// StartTLS begins the handshake. If it cannot begin, started is false; an error is then its own, and
-// else that of the write.
+// StartTLS begins the handshake. If it cannot begin, started is false; an error then means that, and
+// otherwise that the write failed.
 func (s *Socket) StartTLS(t *Thread) (started bool, err error) {
 	out, err := s.tls.Start(t.sealed[:0])
 	t.sealed = out[:0]
@@ -52,7 +52,7 @@ func (s *Socket) WriteSealed(t *Thread, sealed []byte) error { return s.write(t,
 // Unseal returns the data in bytes that have arrived. They are valid until the next call.
 func (s *Socket) Unseal(p []byte) ([]byte, error) { return s.tls.Open(p) }
 
-// FlushTLS writes what TLS has to say by itself, if nothing is pending. An error is of a kind.
+// FlushTLS writes what TLS has to say by itself, if nothing is pending. Errors have the given kind.
 func (s *Socket) FlushTLS(t *Thread, kind wire.Kind) error {
 	if s.tls == nil || len(s.pending) > 0 || !s.tls.Pending() {
 		return nil
@@ -62,7 +62,7 @@ func (s *Socket) FlushTLS(t *Thread, kind wire.Kind) error {
 	return s.write(t, out, kind)
 }
 
-// write writes sealed bytes. What the socket does not take is pending.
+// write writes sealed bytes. The rest is pending.
 func (s *Socket) write(t *Thread, p []byte, kind wire.Kind) error {
 	if len(s.pending) == 0 {
 		rest, errno := poll.WriteAll(s.FD, p)

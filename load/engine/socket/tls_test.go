@@ -13,8 +13,8 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// What TLS says by itself waits in its layer, which bounds it, while the socket takes nothing, and
-// goes when there is room again.
+// While the socket takes nothing, TLS's own output waits in its layer, which bounds it. It goes when
+// there is room again.
 func TestTLSWaitsForRoom(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"dyno/load/wire"
 )
 
-// Bounds of what one engine may be asked for in subscribers.
+// Bounds of one engine's subscribers.
 const (
 	Max              = 1_000_000
 	MaxReceiveBuffer = 64 << 20
@@ -25,25 +25,23 @@ const (
 type Config struct {
 	Count int // subscribers over all workers
 
-	// NewStreams is called once per worker and returns the maker of that worker's
-	// streams, which is given the subscriber's number, from 0, among all.
+	// NewStreams is called once per worker. It returns the maker of that worker's streams, which gets
+	// the subscriber's number, from 0, among all.
 	NewStreams func(worker int) func(subscriber int) wire.Stream
 
 	// Ramp is how many subscribers begin to connect per second, before the warm-up.
 	// 0 is as fast as the bound on connections under way allows.
 	Ramp float64
 
-	// MinBackoff is the pause before reconnecting when the server has not named
-	// one. Either doubles with each failure in a row, up to MaxBackoff. A pause of
-	// our own is drawn from its upper half. One that the server asked for is never
-	// cut short, but for MaxBackoff, and drawn from up to half as much again, so
+	// MinBackoff is the pause before reconnecting when the server has not named one. Either doubles
+	// with each failure in a row, up to MaxBackoff. A pause of our own is drawn from its upper half.
+	// The server's pause is only shortened by MaxBackoff. It is drawn from up to half as much again, so
 	// that subscribers do not return in step. Defaults 1 s and 64 s.
 	MinBackoff, MaxBackoff time.Duration
 
-	// Slow of the subscribers, those with the lowest numbers, read no more than
-	// SlowRate bytes per second; with 0 they read nothing once their stream is open.
-	// Their socket has the smallest receive buffer. What they receive is counted
-	// apart from the others' and is in no latency.
+	// Slow of the subscribers, those with the lowest numbers, read no more than SlowRate bytes per
+	// second; with 0 they read nothing once their stream is open. Their socket has the smallest receive
+	// buffer. Their events are counted apart from the others', and are in no latency.
 	Slow     int
 	SlowRate int
 
@@ -52,7 +50,7 @@ type Config struct {
 	ReceiveBuffer int
 }
 
-// WithDefaults returns the configuration with the defaults of what it leaves open.
+// WithDefaults returns the configuration with defaults for unset fields.
 func (c Config) WithDefaults() Config {
 	if c.MinBackoff == 0 {
 		c.MinBackoff = time.Second

@@ -161,9 +161,8 @@ func (p *Pool) addSubscribed(s *subscriber, until int64, window *record.Window) 
 	}
 }
 
-// A subscriber receives nothing any more when the window ends if that has lasted for
-// quietFloor, or for quietFactor times the longest time between two events of any subscriber
-// of the worker, if that is more.
+// A subscriber is silent at the end of the window if no event came for quietFloor. If it is more, the
+// bound is quietFactor times the longest gap between two events of the worker's subscribers.
 const (
 	quietFloor  = int64(250 * time.Millisecond)
 	quietFactor = 3
@@ -204,8 +203,8 @@ func AnyConnected(pools []*Pool) bool {
 	return false
 }
 
-// AllArrived tells, once the worker's requests have ended, whether its subscribers have
-// all that is due to them, as far as they are connected.
+// AllArrived tells, after the end of the worker's requests, whether its connected subscribers have
+// everything that is due to them.
 func (p *Pool) AllArrived(now int64) bool {
 	if now < p.look {
 		return false

@@ -7,8 +7,8 @@ import (
 	"dyno/load/wire"
 )
 
-// Publications is what the publishers of an engine publish, and those of the engines it is joined
-// to. All its workers use it: its sources are set before the load begins.
+// Publications holds what the publishers of an engine, and of engines joined to it, publish. All its
+// workers use it: its sources are set before the load begins.
 type Publications struct {
 	sources   map[uint32]struct{} // that may publish
 	published *delivery.Publications

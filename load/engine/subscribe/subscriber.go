@@ -1,5 +1,5 @@
-// Package subscribe carries subscribers, on whose connections events arrive without end, and accounts
-// for every event that is due to each of them. A Pool is one worker's share, on the worker's thread.
+// Package subscribe carries subscribers: events arrive on their connections without end. It accounts
+// for every event due to each of them. A Pool is one worker's share, on the worker's thread.
 package subscribe
 
 import (
@@ -16,8 +16,8 @@ import (
 	"dyno/load/wire"
 )
 
-// A Pool is a worker's share of the subscribers. Their tokens distinguish their
-// events from those of requests' connections. The worker's thread alone uses it.
+// A Pool is a worker's share of the subscribers. Their tokens distinguish subscribers' events from
+// events of requests' connections. The worker's thread alone uses it.
 type Pool struct {
 	config                  *Config
 	timeout, connectTimeout time.Duration
@@ -89,8 +89,8 @@ const (
 	// slowReads is how often per second a slow subscriber reads, if it can read so
 	// slowly.
 	slowReads = 10
-	// slowHead is how much of the response's head a slow subscriber reads at once, so
-	// that little of what follows is read with it.
+	// slowHead is how much of the response's head a slow subscriber reads at once. So it reads little
+	// beyond the head.
 	slowHead = 256
 	// lookAgain is how long to wait between looks whether all events have arrived.
 	lookAgain = int64(5 * time.Millisecond)
@@ -373,8 +373,8 @@ func (p *Pool) setSlowRead(i int32, s *subscriber, now int64) {
 	p.timers.Set(i, now+int64(time.Second)/int64(min(rate, slowReads)))
 }
 
-// subscriptionFailed ends a subscription, or the attempt at one, for a fault of the peer's
-// or because it took too long.
+// subscriptionFailed ends a subscription, or an attempt, because of the peer or because it took too
+// long.
 func (p *Pool) subscriptionFailed(i int32, s *subscriber, now int64, err error) {
 	p.failures.Count(err)
 	switch {
@@ -462,9 +462,8 @@ func (p *Pool) attempted(s *subscriber) {
 	}
 }
 
-// reconnectDelay returns how long a subscriber stays away: what the server asked for or
-// else MinBackoff, doubled with each failure in a row after the first, MaxBackoff at most,
-// and jittered.
+// reconnectDelay returns how long a subscriber stays away: the server's pause or else MinBackoff,
+// doubled with each failure in a row after the first. MaxBackoff bounds it, and it is jittered.
 func (p *Pool) reconnectDelay(s *subscriber) time.Duration {
 	c := p.config
 	asked := s.stream.Retry()

@@ -24,8 +24,7 @@ import (
 	"dyno/load/wire/sse"
 )
 
-// newPool returns a pool of count subscribers, of whom the first has a stream on which nothing has
-// arrived yet.
+// newPool returns a pool of count subscribers. The first has a stream on which nothing has arrived yet.
 func newPool(tb testing.TB, count int) (*Pool, *record.Collector) { return newPoolOver(tb, count, nil) }
 
 // newPoolOver returns one whose connections have TLS, if there is a configuration of it.
@@ -110,8 +109,8 @@ func TestTakeEventsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// The times of events are of the window, to the nanosecond: from the stamp on the wall
-// clock, from the subscription, and from one to the next.
+// Times of events are exact to the nanosecond: from the stamp on the wall clock, from the subscription,
+// and from one to the next.
 func TestEventTimes(t *testing.T) {
 	p, collector := newPool(t, 2)
 	p.epoch = 1_000_000
@@ -145,8 +144,8 @@ func TestEventTimes(t *testing.T) {
 	}
 }
 
-// Of several events in one read, all but the last have a stamp that may be too late,
-// by no more than the time since the socket was empty.
+// All but the last of several events in one read have a stamp that may be too late. The error is at
+// most the time since the socket was empty.
 func TestSharedStamps(t *testing.T) {
 	p, collector := newPool(t, 1)
 	p.rec.Window = record.Window{End: 10_000}
@@ -170,8 +169,8 @@ func TestSharedStamps(t *testing.T) {
 	}
 }
 
-// The pause before reconnecting: what the server asks for is kept, our own is jittered
-// downwards, both double with each failure in a row, and neither grows beyond its bound.
+// The pause before reconnecting: the server's pause is kept, our own is jittered downwards. Both double
+// with each failure in a row, up to a bound.
 func TestReconnectDelay(t *testing.T) {
 	p, _ := newPool(t, 1)
 	s := &p.all[0]
@@ -208,9 +207,9 @@ func TestReconnectDelay(t *testing.T) {
 	}
 }
 
-// What is still due at the end depends on where a subscriber stands: with a stream it is
-// missing, without one it is pending, and so it is when the measurement was interrupted. Of
-// a slow one it may be on its way.
+// The outcome of events still due depends on the subscriber: with a stream it is missing, without one
+// it is pending, and so it is when the measurement was interrupted. For a slow one it may be on its
+// way.
 func TestSum(t *testing.T) {
 	type found struct{ lost, announced, pending, slowMissing, slowAnnounced uint64 }
 	for _, tt := range []struct {

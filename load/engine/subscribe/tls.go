@@ -9,10 +9,10 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// Subscribers over TLS. The layer lies between a subscriber's socket and its stream. An event
-// has arrived with the segment that completed its last record: nobody can read it sooner.
-// Slow subscribers are slow at the socket, where the peer feels it. They take a record at once,
-// as soon as they have read all of it.
+// Subscribers over TLS. The layer lies between a subscriber's socket and its stream. An event has
+// arrived with the segment that completed its last record: it cannot be read sooner. Slow subscribers
+// are slow at the socket, where the peer feels it. They take a record at once, as soon as they have
+// read all of it.
 
 // startHandshake begins the TLS handshake on a subscriber's connection that was
 // opened. It has what is left of the time for connecting.

@@ -134,8 +134,8 @@ func TestUnsealEventsAllocates(t *testing.T) {
 	}
 }
 
-// An event over TLS has arrived with the segment that completed its record. If the reading went
-// on with a part of the next record, the stamp may be of that.
+// An event over TLS has arrived with the segment that completed its record. If the read contained a
+// part of the next record, the stamp may belong to that.
 func TestSealedEventTimes(t *testing.T) {
 	p, seal := newSealedPool(t, "1.3")
 	s := &p.all[0]

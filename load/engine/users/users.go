@@ -32,13 +32,13 @@ const Max = 1_000_000
 type Config struct {
 	Scenario *scenario.Scenario
 
-	// Count is how many there are in a closed loop, and the most there may be in an open
-	// one, where an arrival for which there is none is dropped. Default: one for each exchange
-	// that the connections carry at once, and 10,000 in an open loop.
+	// Count is the number of users in a closed loop. In an open loop it is the most users; an arrival
+	// without a free one is dropped. Default: one for each exchange that the connections carry at once,
+	// and 10,000 in an open loop.
 	Count int
 
-	// Answers says of which steps, by their number, the responses are answers of language
-	// models. Their tokens are counted for each of them. Nil: of none.
+	// Answers says, by step number, which responses are answers of language models. Their tokens are
+	// counted for each of them. Nil: none.
 	Answers []bool
 
 	// Restart replaces users of a closed loop who have ended with new ones. In
@@ -86,21 +86,21 @@ type Pool struct {
 	pauses   queue.Timers      // of those who pause
 	response scenario.Response
 
-	// Of the window.
+	// Counts of the window.
 	iterations uint64
 	arrivals   uint64 // of an open loop
-	turnedAway uint64 // those of them that found no user
+	turnedAway uint64 // arrivals dropped for lack of a user
 	ended      uint64 // in the whole load: users who have ended
 }
 
-// A user is one of the users, and the response to its request.
+// A user is one of the scenario's users, and the response to its request.
 type user struct {
 	script   *scenario.User
 	request  scenario.Request // the last one; its memory is used again
 	failures uint8            // in a row, without a complete response
 	over     bool             // it has ended
 
-	// Of the response.
+	// State of the response.
 	wants    bool // its content
 	borrowed bool // the body stands in memory of somebody else's
 	headed   bool // mux: the header has come
@@ -119,7 +119,7 @@ type Share struct {
 	Count    int    // how many there are, or may be in an open loop
 	Open     bool   // an arrival is an iteration
 	Restart  bool   // in a closed loop, new users replace those who have ended
-	Answers  []bool // of which steps the responses are answers of language models; nil: of none
+	Answers  []bool // says by step which responses are answers of language models; nil: none
 	Epoch    int64  // the clock's zero, in Unix time
 	Clock    *clock.Clock
 	Recorder *record.Recorder
@@ -168,7 +168,7 @@ func (p *Pool) Request(n int32) *scenario.Request { return &p.all[n].request }
 // Active tells whether a user has a request, or a pause before one.
 func (p *Pool) Active() bool { return p.active > 0 }
 
-// Dry tells whether no flow has rows any more.
+// Dry tells whether all flows have run out of rows.
 func (p *Pool) Dry() bool { return p.worker.Dry() }
 
 // Err returns what was wrong with the users' data; nil if nothing was.
@@ -212,9 +212,9 @@ const (
 	idlePause = 10 * time.Millisecond
 )
 
-// Next makes a user prepare the next request, which is due at a time. It returns false if there is
-// none for now: the user has ended, the iteration of an arrival is over because its last steps were
-// skipped, or the user pauses after many such iterations.
+// Next makes a user prepare the next request, which is due at a time. It returns false if there is none
+// for now: the user has ended, remaining steps of an arrival's iteration were skipped, or the user
+// pauses after many such iterations.
 func (p *Pool) Next(n int32, intended int64, arrival bool) (send bool, failed *wire.Error) {
 	u := &p.all[n]
 	for range mostIdle {
@@ -311,7 +311,7 @@ func (p *Pool) Failures(n int32) uint8 { return p.all[n].failures }
 // Pause makes a user pause until a time.
 func (p *Pool) Pause(n int32, until int64) { p.pauses.Set(n, until) }
 
-// NextPause returns when the first pause is over: later than any time if nobody pauses.
+// NextPause returns when the first pause is over: the end of time if there is none.
 func (p *Pool) NextPause() int64 { return p.pauses.Next() }
 
 // EndPause ends the first pause, and returns whose it was and until when. Somebody must pause.
@@ -394,7 +394,7 @@ func (p *Pool) giveBack(u *user) {
 	u.body, u.borrowed = nil, false
 }
 
-// head keeps the fields of a header, or of what is after the content.
+// head keeps the fields of a header or trailer section.
 func (u *user) head(fields []wire.MuxField) {
 	u.headed = true
 	for _, f := range fields {

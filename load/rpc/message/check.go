@@ -39,7 +39,7 @@ type checker struct {
 
 // fail notes a fault where the rest of the response begins.
 func (c *checker) fail(rest []byte, f *fieldShape, problem string) bool {
-	// All parts are of one array, so that their capacity says where they begin.
+	// All parts share one array, so their capacity says where they begin.
 	c.left = len(c.all) - (cap(c.all) - cap(rest))
 	c.problem = problem
 	if f != nil {

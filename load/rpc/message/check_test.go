@@ -117,8 +117,7 @@ func clean(m protoreflect.Message) bool {
 	return ok
 }
 
-// What Check accepts can be decoded; what can be decoded, with every field understood,
-// Check accepts.
+// Accepted messages can be decoded; what can be decoded, with every field understood, Check accepts.
 func FuzzCheck(f *testing.F) {
 	methods := exampled(f)
 	f.Add([]byte{0x0a, 0, 0x53, 0x08, 1, 0x54}, uint8(1))

@@ -4,12 +4,12 @@
 // A Codec translates the messages of one method. It does not change, and neither do its
 // Encoders: several goroutines may use them.
 //
-// The path of a request has only Codec.Check, Encoder.Append and Codec.AppendJSON, which do
-// not allocate. Messages that are known ahead are encoded ahead: a small one takes some
-// microseconds and two dozen allocations. Codec.Prepare makes an Encoder for messages of
-// which only some texts are not known ahead.
+// The path of a request has only Codec.Check, Encoder.Append and Codec.AppendJSON, which do not
+// allocate. Messages that are known ahead are encoded ahead: a small one takes some microseconds and
+// two dozen allocations. Codec.Prepare makes an Encoder for messages with some texts that are not known
+// ahead.
 //
-// JSON is that of Protocol Buffers (https://protobuf.dev/programming-guides/json): a field
+// JSON follows the mapping of Protocol Buffers (https://protobuf.dev/programming-guides/json): a field
 // has its name in lowerCamelCase, and the name of the .proto file is understood too.
 //
 // To read the source: encode.go makes and reads whole messages. prepare.go encodes messages

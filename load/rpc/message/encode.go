@@ -82,8 +82,8 @@ func (c *Codec) isList() bool {
 	return false
 }
 
-// split calls each with where the values of a text are, which are one after another or,
-// if arrays have to be opened, in one array.
+// split calls each with the bounds of a text's values. They follow one another or, if arrays are
+// opened, are in one array.
 func split(text []byte, open bool, each func(from, to int) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	trimmed := bytes.TrimLeft(text, " \t\r\n")

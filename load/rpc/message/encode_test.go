@@ -241,7 +241,7 @@ func TestMessagesAreOfBoundedSize(t *testing.T) {
 	expect(t, err, "a message of 67108865 bytes is too large: it may have 64 MiB")
 }
 
-// What is appended to stays as it is.
+// The existing bytes of the destination stay the same.
 func TestAppendEncode(t *testing.T) {
 	m := find(t, shop(t), "shop.v1.Shop/Fill")
 	b, err := m.AppendEncode([]byte("before"), []byte(`{"count": 1}`))

@@ -12,10 +12,9 @@ import (
 // more than anybody has room for.
 const maxExample = 1000
 
-// Example returns a request in JSON with the default values of all fields, indented, for
-// somebody to fill in: one element in each list and map, and the first field of each
-// oneof. A message within itself is left out, and so are those with which there would be
-// more than a thousand fields.
+// Example returns a request in JSON with the default values of all fields, indented, for somebody to
+// fill in: one element in each list and map, and the first field of each oneof. A message within itself
+// is left out. So are messages that would make more than a thousand fields.
 func (c *Codec) Example() []byte {
 	message := c.in.New()
 	e := exampler{within: map[protoreflect.FullName]bool{}}

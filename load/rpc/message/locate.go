@@ -28,8 +28,8 @@ func locatedAt(text []byte, offset int, path, problem, hint string) *diag.Fault 
 	return &diag.Fault{Line: line, Column: column, Path: path, Problem: problem, Hint: hint}
 }
 
-// locate says where the JSON between two offsets of a text is wrong, which could not be
-// encoded. What it does not find has the words of the error.
+// locate says where the JSON between two offsets of a text is wrong, which could not be encoded. For
+// faults that it does not find, it returns the error's own words.
 func (c *Codec) locate(text []byte, from, to int, failed error) error {
 	message := text[from:to]
 	if len(bytes.TrimSpace(message)) == 0 {

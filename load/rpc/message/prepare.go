@@ -31,12 +31,12 @@ type Encoder struct {
 	ops    []op // what to write; nil: each request is made of its JSON
 }
 
-// Prepare prepares requests of one kind: JSON that is cut into pieces, between each two of
-// which a part will be put. Append gives the same as AppendEncode of the pieces and parts joined,
-// except that fields may be in another order on the wire.
+// Prepare prepares requests of one kind: JSON cut into pieces, with a part between each two. Append
+// gives what AppendEncode makes of the joined pieces and parts. Only the order of fields on the wire
+// may differ.
 //
-// When each part is within a string, or is the whole of a number, a truth value or a
-// string, Append does not allocate. Prepare then finds the faults of the pieces.
+// Append does not allocate when each part is within a string, or is a whole number, truth value or
+// string. Prepare then finds the faults of the pieces.
 func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 	e := &Encoder{codec: c, pieces: make([][]byte, len(pieces))}
 	for i, p := range pieces {
@@ -85,9 +85,8 @@ func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 	return e, nil
 }
 
-// Append appends a request to a buffer: with the parts, of which there must be one less
-// than pieces. An error is that of AppendEncode; its place is in the pieces and parts joined.
-// The buffer is then as it was.
+// Append appends a request to a buffer: with the parts, one fewer than the pieces. An error is
+// AppendEncode's; its place is in the pieces and parts joined. The buffer is then as it was.
 func (e *Encoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
 	if e.ops != nil {
 		if b, ok := e.write(dst, parts); ok {
@@ -119,15 +118,15 @@ type opKind int8
 
 const (
 	opLiteral opKind = iota
-	opBegin          // of what has its length before it, after a tag
-	opEnd            // of what was begun last
+	opBegin          // of bytes after a tag and their length
+	opEnd            // of the last begun part
 	opText           // a part within a string
 	opBase64         // a part that is a string in base64
 	opScalar         // a part that is a number, a truth value or the name of an enum's value
 )
 
-// write writes what is planned. It returns false, and dst as it was, when a part is
-// written in a way that is not the usual one, or is wrong.
+// write writes what is planned. It returns false, and dst as it was, when a part is wrong or unusually
+// written.
 func (e *Encoder) write(dst []byte, parts [][]byte) (b []byte, ok bool) {
 	var starts [maxOpen]int
 	open := 0
@@ -163,8 +162,8 @@ func (e *Encoder) write(dst []byte, parts [][]byte) (b []byte, ok bool) {
 	return b, true
 }
 
-// insertLength writes the length of what begins at start into the byte before it, and
-// makes room for more bytes if the length needs them.
+// insertLength writes the length of the bytes from start into the byte before them. It makes room for a
+// longer one.
 func insertLength(b []byte, start int) []byte {
 	n := len(b) - start
 	if more := protowire.SizeVarint(uint64(n)) - 1; more > 0 {
@@ -389,7 +388,7 @@ func (p *planner) members(t protoreflect.MessageType, from, to int) {
 	})
 }
 
-// encode encodes one member. What is wrong with it is found later.
+// encode encodes one member. Its faults are found later.
 func (p *planner) encode(t protoreflect.MessageType, name string, value []byte) []byte {
 	message := t.New().Interface()
 	text := slices.Concat([]byte("{"+quoteJSON(name)+":"), value, []byte("}"))

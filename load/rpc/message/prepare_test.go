@@ -29,8 +29,8 @@ func partsOf(texts ...string) (parts [][]byte) {
 	return parts
 }
 
-// sameRequest fails unless an encoder makes the same request as AppendEncode makes of the text
-// with the parts in it, or the same error. It returns the error.
+// sameRequest fails unless an encoder and AppendEncode make the same request, or the same error.
+// AppendEncode gets the text with the parts in it. It returns the error.
 func sameRequest(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -143,7 +143,7 @@ func TestPrepareFindsFaults(t *testing.T) {
 	}
 }
 
-// Whatever comes in, an encoder says what AppendEncode says.
+// Encoder and AppendEncode agree on all input.
 func TestEncoderIsEncode(t *testing.T) {
 	m := find(t, shop(t), "shop.v1.Shop/Buy")
 	e, err := m.Prepare(cut(`{"id": "‹›ä", "items": [{"count": ‹›, "size": ‹›, "codes": ["‹›"], "rating": ‹›, "weights": [‹›], "serial": "‹›", "shelf": ‹›, "color": "‹›", "fragile": ‹›}], "card": {"secret": "‹›"}, "floor": ‹›}`)...)

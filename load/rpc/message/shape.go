@@ -30,9 +30,9 @@ type fieldShape struct {
 	implicit bool             // a zero on the wire is as good as none
 	text     bool             // must be UTF-8
 	bit      uint64           // its own in the message
-	rivals   uint64           // with those of the others of its oneof: none may be there yet
+	rivals   uint64           // with the bits of its oneof's other fields: none may be there yet
 	enum     map[int32][]byte // the names of values, quoted
-	inner    *shape           // of a message; of a map, that of its entries
+	inner    *shape           // of a message; of a map, the shape of its entries
 }
 
 // The fields of a map's entry.

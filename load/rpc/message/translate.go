@@ -10,11 +10,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// AppendJSON appends a response in JSON: what Decode makes of it, but for the order of members,
-// which is that on the wire. It does not allocate as long as a response is written as programs
-// write it: each field once, the values of a list or a map one behind another, and none of the
-// well-known messages that have a JSON of their own. Of others it makes a message first. After an
-// error dst is as it was.
+// AppendJSON appends a response in JSON: what Decode makes of it, but for the order of members, which
+// is that on the wire. It does not allocate as long as a response is written as programs write it: each
+// field once, values of a list or map in sequence, and no well-known messages with their own JSON.
+// Other responses are decoded to a message first. After an error dst is as it was.
 func (c *Codec) AppendJSON(dst, response []byte) ([]byte, error) {
 	w := jsonWriter{b: dst}
 	if w.message(c.shape(), response, maxOpen) {
@@ -83,8 +82,8 @@ func (w *jsonWriter) message(s *shape, b []byte, depth int) bool {
 	return true
 }
 
-// elements writes a list, whose values come one behind another, each in a field of its own or
-// several in one. It returns how long all of them are, and whether there are any.
+// elements writes a list, whose values follow one another, each in its own field or several in one. It
+// returns how long all of them are, and whether there are any.
 func (w *jsonWriter) elements(f *fieldShape, number protowire.Number, b []byte, depth int) (size int, written, ok bool) {
 	w.b = append(w.b, '[')
 	add := func() {
@@ -171,8 +170,8 @@ func (w *jsonWriter) entries(f *fieldShape, number protowire.Number, b []byte, d
 	return size, count > 0, true
 }
 
-// entry writes an entry of a map, which is its key and its value, each of which may be missing or
-// zero. It returns where its key ends.
+// entry writes an entry of a map, which has a key and a value. Each may be missing or zero. It returns
+// where its key ends.
 func (w *jsonWriter) entry(f *fieldShape, b []byte, depth int) (keyEnd int, ok bool) {
 	key, value := f.inner.field(entryKey), f.inner.field(entryValue)
 	number, wire, n := protowire.ConsumeTag(b)
@@ -227,7 +226,7 @@ func (w *jsonWriter) value(f *fieldShape, wire protowire.Type, b []byte, depth i
 func isZero(wire protowire.Type, b []byte) bool {
 	if wire == protowire.BytesType {
 		_, n := protowire.ConsumeVarint(b)
-		return n == len(b) // nothing is behind the length
+		return n == len(b) // no bytes follow the length
 	}
 	for _, c := range b {
 		if c&0x7f != 0 || c != 0 && wire != protowire.VarintType {

@@ -95,7 +95,7 @@ func TestMapKeyOfTwoTypes(t *testing.T) {
 	}
 }
 
-// Whatever a server answers is in JSON what Decode makes of it.
+// The JSON of any response is what Decode makes of it.
 func FuzzAppendJSON(f *testing.F) {
 	methods := exampled(f)
 	f.Add([]byte{0x22, 2, 0x08, 1, 0x22, 2, 0x08, 1}, uint8(0))

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Types finds the types of messages within google.protobuf.Any, and extensions. What
-// a schema does not have is found among the well-known types.
+// Types finds the types of messages within google.protobuf.Any, and extensions. Types that a schema
+// lacks are found among the well-known types.
 type Types struct {
 	files *protoregistry.Files
 	own   *dynamicpb.Types // of files
@@ -83,9 +83,9 @@ func (t *Types) Names() (names []string) {
 	return names
 }
 
-// unmarshal decodes a message. Its module panics at an entry of a map with a key, and then a
-// field of the key's number and another type (google.golang.org/protobuf v1.36.12,
-// unmarshalMap). Such an answer of a server must not end dyno.
+// unmarshal decodes a message. Its module panics at a map entry whose key is followed by a field with
+// that number and another type. That is unmarshalMap in google.golang.org/protobuf v1.36.12. Such an
+// answer of a server must not end dyno.
 func (t *Types) unmarshal(b []byte, into proto.Message) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

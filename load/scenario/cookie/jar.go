@@ -17,11 +17,10 @@ const (
 	maxCookieBytes = 4096 // of name, value and path together
 )
 
-// A Jar holds one user's cookies as RFC 6265 says, in so far as they concern a user who
-// talks to one host: name, value, Path, Domain (of the host itself or a domain around it;
-// lists of public suffixes are not consulted), Expires, Max-Age and Secure. HttpOnly and
-// what came after that RFC, such as SameSite, change nothing. Cookies stand in the order
-// in which they are sent: longer paths first, then older cookies.
+// A Jar holds one user's cookies by RFC 6265, for a user who talks to one host: name, value, Path,
+// Domain (of the host itself or a domain around it; lists of public suffixes are not consulted),
+// Expires, Max-Age and Secure. HttpOnly and what came after that RFC, such as SameSite, change nothing.
+// Cookies stand in the order in which they are sent: longer paths first, then older cookies.
 type Jar struct {
 	cookies []cookie
 	created uint64 // cookies so far
@@ -84,8 +83,8 @@ func defaultPath(request []byte) []byte {
 	return []byte("/")
 }
 
-// Set takes in a Set-Cookie field of the response to a request to a path, without its
-// query (RFC 6265, sections 5.2 and 5.3).
+// Set takes in a Set-Cookie field of a response. The path is the request's, without its query (RFC
+// 6265, sections 5.2 and 5.3).
 func (j *Jar) Set(field, path []byte, s *Site, now int64) {
 	pair, rest, _ := bytes.Cut(field, []byte(";"))
 	name, value, found := bytes.Cut(pair, []byte("="))
@@ -136,8 +135,8 @@ func (j *Jar) Set(field, path []byte, s *Site, now int64) {
 	}
 }
 
-// put keeps a cookie in place of one with the same name, domain and path, or lets that one
-// go if the new one has expired already.
+// put replaces the cookie with the same name, domain and path. It removes that cookie if the new one
+// has expired already.
 func (j *Jar) put(c cookie, name, value, path []byte, now int64) {
 	c.created = j.created
 	if i := j.find(name, path, c.domain); i >= 0 {
@@ -157,7 +156,7 @@ func (j *Jar) put(c cookie, name, value, path []byte, now int64) {
 	j.cookies = slices.Grow(j.cookies, 1)[:n+1]
 	c.text = append(append(append(j.cookies[n].text[:0], name...), value...), path...)
 	c.name, c.path = len(name), len(name)+len(value)
-	// Those behind it move up by one.
+	// Those after it move up by one.
 	at := n
 	for ; at > 0 && c.before(&j.cookies[at-1]); at-- {
 		j.cookies[at] = j.cookies[at-1]
@@ -183,7 +182,7 @@ func (j *Jar) find(name, path []byte, domain int) int {
 	return -1
 }
 
-// remove takes a cookie out. Its memory stays, behind the last.
+// remove takes a cookie out. Its memory stays after the last cookie.
 func (j *Jar) remove(i int) {
 	text := j.cookies[i].text
 	last := len(j.cookies) - 1
@@ -235,7 +234,7 @@ func deadline(now, age int64) int64 {
 	return now + age*int64(time.Second)
 }
 
-// parseAge reads Max-Age. What 64 bits do not hold is the nearest number that they do.
+// parseAge reads Max-Age. Beyond 64 bits it returns the nearest number.
 func parseAge(text []byte) (age int64, ok bool) {
 	age, err := strconv.ParseInt(string(text), 10, 64)
 	return age, err == nil || errors.Is(err, strconv.ErrRange)

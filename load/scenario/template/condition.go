@@ -95,8 +95,8 @@ func (c *Condition) Holds(s *State) bool {
 // maxNumber is the length of the longest number.
 const maxNumber = 32
 
-// parseNumber reads a decimal number as JSON writes it. What strconv would refuse is found before,
-// because its errors take memory.
+// parseNumber reads a decimal number as JSON writes it. Texts that strconv would refuse are found
+// before, because its errors take memory.
 func parseNumber(text []byte) (float64, bool) {
 	digits := func(at int) int {
 		for at < len(text) && isDigit(text[at]) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// asked returns the variables that conditions ask for, of which x varies.
+// asked returns the variables of conditions; x varies.
 func asked(x string) *names {
 	return &names{varies: "x", texts: map[string]string{
 		"n": "10", "status": "vip", "empty": "", "half": "0.5", "big": "1e100", "x": x, "not-a": "b",
@@ -95,7 +95,7 @@ func TestConditionFaults(t *testing.T) {
 	}
 }
 
-// Whatever stands in a condition, it is refused with a place in it, or can be asked.
+// Any text of a condition is refused with a position in it, or can be evaluated.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{`x == "vip" and not (n > 3 or defined(x))`, `1e5<=-3.5`, `status != x`, `not`, `((`, `defined(column("x"))`, `base64(x, n) == 'é'`} {
 		f.Add(text)

@@ -7,9 +7,9 @@
 //
 // # Templates
 //
-// A template is text in which {{ }} holds one expression. An expression is a variable, a
-// string in single or double quotes (a backslash stands before a quote or a backslash), or a
-// function of expressions:
+// A template is text in which {{ }} holds one expression. An expression is a variable, a string, or a
+// function of expressions. A string has single or double quotes, and a backslash escapes quotes and
+// backslashes:
 //
 //	"{{"                        these braces themselves
 //	name                        a variable: given from the start, extracted, or a column of data
@@ -20,11 +20,11 @@
 //
 // # Conditions
 //
-// A condition compares what templates have in braces, as texts or as numbers, or asks whether a
-// variable has a text that is not empty. Comparisons are joined by and, or, not and parentheses:
+// A condition compares expressions as texts or as numbers, or asks whether a variable's text is not
+// empty. Comparisons are joined by and, or, not and parentheses:
 //
 //	status == "vip" and not (count > 3 or defined(token))
 //
-// == and != compare texts, unless one side is a number; the others compare numbers. What is no
-// number is unequal to each, and neither smaller nor larger.
+// == and != compare texts, unless one side is a number; the others compare numbers. A text that is no
+// number is unequal to each number, and neither smaller nor larger.
 package template

@@ -62,7 +62,7 @@ type part struct {
 	width  uint64     // how many numbers random_int has; 0: 2⁶⁴
 	from   []string   // the characters of random_string
 	unit   timeUnit   // of timestamp
-	choice []Template // of random_choice; of what is encoded, one after the other
+	choice []Template // of random_choice; for encoding, one after the other
 }
 
 type op uint8

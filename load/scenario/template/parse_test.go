@@ -85,7 +85,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// What a template of a text in JSON says is what the text itself says, between quotes.
+// A template of a text in JSON renders what the text itself renders, between quotes.
 func TestInJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                      "",

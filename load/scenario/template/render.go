@@ -30,8 +30,8 @@ type State struct {
 	Values [][]byte // of the variables that vary
 }
 
-// Append appends what the template says for a user, with the values that the user's
-// variables have, and draws what is random.
+// Append appends the template's text for a user, with the values of the user's variables, and draws the
+// random ones.
 func (t *Template) Append(dst []byte, s *State) []byte {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -119,8 +119,8 @@ func (s *State) Below(n uint64) uint64 {
 	return hi
 }
 
-// appendUUID appends a UUID of RFC 9562 whose bits are those of high and low but for the
-// version and the variant.
+// appendUUID appends a UUID of RFC 9562 with the bits of high and low, except the version and the
+// variant.
 func appendUUID(dst []byte, version byte, high, low uint64) []byte {
 	var b [16]byte
 	for i := range 8 {

@@ -41,7 +41,7 @@ func (n *names) Counter(name string) int {
 	return len(n.counters) - 1
 }
 
-// state returns the state of a user whose one value is that of the variable that varies.
+// state returns the state of a user with one value, for the variable that varies.
 func (n *names) state() *State {
 	return &State{
 		Worker: &Worker{Shard: pace.Whole(), Counters: make([]uint64, len(n.counters))},
@@ -121,8 +121,8 @@ func TestUUIDs(t *testing.T) {
 	}
 }
 
-// What is random stays within its bounds and reaches all of them about equally often:
-// chi-squared at the 0.1 % level, with a fixed seed.
+// Random values stay within their bounds and reach all of them about equally often: chi-squared at the
+// 0.1 % level, with a fixed seed.
 func TestRandomValues(t *testing.T) {
 	const n = 20_000
 	for _, tt := range []struct {
@@ -156,7 +156,7 @@ func TestRandomValues(t *testing.T) {
 	}
 }
 
-// What is encoded is decoded by others to what it was.
+// Other decoders return the encoded text.
 func TestEncodersAgreeWithOthers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\x00\x1f\x7f\"\\/\n\r\t &=%+é😀\u2028")))).Draw(t, "text")
@@ -173,7 +173,7 @@ func TestEncodersAgreeWithOthers(t *testing.T) {
 	})
 }
 
-// What is said of functions is what they do: their examples can be used as they stand.
+// The descriptions of functions are true: their examples can be used as they stand.
 func TestFunctionsAreDescribed(t *testing.T) {
 	vars := map[string]string{"name": "n", "user": "u", "password": "p"}
 	for i, f := range Functions() {

@@ -13,8 +13,8 @@ type Client struct {
 	below *http2.Client
 	calls []call // by the caller's number
 
-	// pending is an event of the protocol below whose content holds further messages, or
-	// whose end is still to be reported.
+	// pending is an event of the protocol below: its content holds further messages, or its end is
+	// still to be reported.
 	pending wire.MuxEvent
 	content content
 	atOnce  bool // the header came with the end that is pending
@@ -185,8 +185,8 @@ func (c *Client) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 	}
 }
 
-// Waiting tells whether Input may have an event without more bytes, or messages to hand over
-// for which there is room; see wire.Mux.
+// Waiting tells whether Input may have an event without more bytes, or may hand over a message; see
+// wire.Mux.
 func (c *Client) Waiting() bool { return c.pending.Kind != wire.MuxNothing || c.below.Waiting() }
 
 // take takes an event of the protocol below, and tells whether it has become one for the

@@ -44,8 +44,8 @@ type Call struct {
 	Timeout   time.Duration // the deadline that the server receives; 0: none
 	UserAgent string        // default DefaultUserAgent
 
-	// Subtype is what content-type says of the messages after a plus sign (HTTP2,
-	// "Content-Type"), such as "flatbuffers". By default they are of Protocol Buffers.
+	// Subtype is what content-type says of the messages after a plus sign (HTTP2, "Content-Type"), such
+	// as "flatbuffers". The default means Protocol Buffers.
 	Subtype string
 
 	// ClientStream and ServerStream say how many messages there are in each direction: one,
@@ -74,8 +74,8 @@ type Call struct {
 	// messages delivered as Config.Content says.
 	Translate func(dst, message []byte) ([]byte, error)
 
-	// Keep is how many bytes of what Translate makes are kept by a WebClient, which delivers them
-	// after the end. Default DefaultKeep.
+	// Keep is the number of bytes made by Translate that a WebClient keeps and delivers after the end.
+	// Default DefaultKeep.
 	Keep int
 }
 
@@ -89,8 +89,8 @@ type Config struct {
 	Optimistic bool
 	Settings   http2.Settings
 
-	// First is which of the Messages of a call without ClientStream is sent first, and Step how
-	// many further on is the next, so that templates can share them out. Default 0 and 1.
+	// First is the index of the message that a call without ClientStream sends first; Step leads to the
+	// next. So templates can share the Messages. Default 0 and 1.
 	First, Step int
 
 	// MaxMessage bounds each message of a response, decompressed too, in bytes. Default 4 MiB,
@@ -113,9 +113,9 @@ type Config struct {
 	// there is this event for calls with ServerStream only, and it has no message.
 	Content bool
 
-	// Fields are the names, in lower case, of the response header's fields to be delivered, and
-	// Trailers those of trailing metadata. The numbers of these go on after those of Fields. A
-	// response without messages may have all its metadata in one section, which is both then.
+	// Fields are names of fields of the response header, in lower case. Trailers are names of fields of
+	// trailing metadata. Both are delivered. Numbers of Trailers follow those of Fields. A response
+	// without messages may have all its metadata in one section, which is both then.
 	Fields, Trailers []string
 
 	// Judged makes calls succeed whatever their status: somebody else judges it.
@@ -126,7 +126,7 @@ const (
 	// DefaultMaxMessage is the largest message of a response by default, in bytes.
 	DefaultMaxMessage = 4 << 20
 
-	// DefaultKeep is how much of what Translate makes a WebClient keeps by default, in bytes.
+	// DefaultKeep is the default of Keep, in bytes.
 	DefaultKeep = 1 << 20
 
 	maxMaxMessage = 1 << 30
@@ -311,8 +311,8 @@ func (c Call) header(config *Config) (fields []http1.Field) {
 	return fields
 }
 
-// contentTypes are by form, of calls without a Subtype. Messages are of Protocol Buffers; servers
-// take the type without a suffix to mean that.
+// contentTypes are by form, of calls without a Subtype. They mean Protocol Buffers; servers take the
+// type without a suffix to mean that.
 var contentTypes = [...]string{
 	Native: "application/grpc",
 	Binary: "application/grpc-web+proto",

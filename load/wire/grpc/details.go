@@ -30,8 +30,8 @@ func suffix(separator, text string) string {
 	return separator + text
 }
 
-// unescape decodes the percent-encoding of grpc-message (HTTP2, "Responses"). What is not
-// encoded as it should be stays as it is: the document has recipients never discard it.
+// unescape decodes the percent-encoding of grpc-message (HTTP2, "Responses"). Malformed escapes stay as
+// they are: the document has recipients never discard it.
 func unescape(s []byte) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -61,8 +61,8 @@ func unhex(b byte) byte {
 const maxKinds = 8
 
 // detailKinds returns the names of the kinds of messages in grpc-status-details-bin: it is a
-// google.rpc.Status in base64, with or without padding, whose third field holds messages of
-// type google.protobuf.Any. What cannot be read names nothing.
+// google.rpc.Status in base64, with or without padding, whose third field holds messages of type
+// google.protobuf.Any. Unreadable details name nothing.
 func detailKinds(field []byte) (kinds []string) {
 	text := strings.TrimRight(string(field), "=")
 	status, err := base64.RawStdEncoding.DecodeString(text)

@@ -10,11 +10,10 @@
 //
 // # Sources
 //
-// The rules are those of four documents of the gRPC project: "gRPC over HTTP2"
-// (PROTOCOL-HTTP2.md), "gRPC Web" (PROTOCOL-WEB.md), "HTTP to gRPC Status Code Mapping"
-// (http-grpc-status-mapping.md) and "Status codes and their use in gRPC" (statuscodes.md).
-// Comments name them as HTTP2, Web, Mapping and Codes. Those of compression are in "gRPC
-// Compression" (compression.md).
+// The rules are those of the gRPC project's documents: "gRPC over HTTP2" (PROTOCOL-HTTP2.md), "gRPC
+// Web" (PROTOCOL-WEB.md); "HTTP to gRPC Status Code Mapping" (http-grpc-status-mapping.md); "Status
+// codes and their use in gRPC" (statuscodes.md). Comments name them as HTTP2, Web, Mapping and Codes.
+// Those of compression are in "gRPC Compression" (compression.md).
 //
 // # How calls end
 //
@@ -35,6 +34,6 @@
 //	not one message where there must be one                 Protocol   UNIMPLEMENTED (Codes)
 //	message that Check or Translate refuses                 Assertion  INTERNAL
 //
-// What gRPC's libraries would say after a local deadline, DEADLINE_EXCEEDED, is the business
-// of whoever has a clock.
+// A local deadline (DEADLINE_EXCEEDED in gRPC's libraries) is the business of the caller, which has a
+// clock.
 package grpc

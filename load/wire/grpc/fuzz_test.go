@@ -48,8 +48,7 @@ func takeAll(web Web, limit int, offered bool, p, cut []byte) (all taken) {
 	return all
 }
 
-// FuzzMessages holds that content has one meaning, however it is cut into pieces, and that no
-// message is larger than the limit.
+// FuzzMessages holds that content has one meaning, wherever it is cut. No message exceeds the limit.
 func FuzzMessages(f *testing.F) {
 	good := AppendMessage(AppendMessage(nil, []byte("a"), false), bytes.Repeat([]byte("b"), 300), false)
 	web := append(bytes.Clone(good), trailersFrame("grpc-status: 0\r\ngrpc-message: x\r\n")...)

@@ -10,8 +10,8 @@ import (
 	"dyno/load/wire"
 )
 
-// What stands before each message (HTTP2, "Length-Prefixed-Message"): a byte of flags, and
-// the message's length.
+// The prefix of each message (HTTP2, "Length-Prefixed-Message"): a byte of flags, and the message's
+// length.
 const (
 	prefixSize     = 5
 	flagCompressed = 0x01
@@ -34,12 +34,12 @@ type call struct {
 	state   callState
 	status  int16 // of HTTP
 
-	// Of the messages that are sent bit by bit.
+	// Messages sent in pieces.
 	sent   uint32 // messages that were handed over whole
 	due    uint32 // messages that may have been sent by now
 	offset int    // bytes of the next one that were handed over
 
-	// Of the messages that are received.
+	// Messages received.
 	messages uint32 // that are complete
 	head     [prefixSize]byte
 	got      uint8  // bytes of head
@@ -75,13 +75,13 @@ const (
 	whole                          // the message is put together
 	trailed                        // gRPC-Web: the trailers have come
 	garbled                        // what follows is not base64
-	rejected                       // the status is not OK, and nobody else judges it
+	rejected                       // the status is not OK, and no check judges it
 )
 
-// A content is a piece of a response's content, of which messages are taken one by one.
+// A content is a piece of a response's content. Messages are taken from it one by one.
 type content struct {
 	raw   []byte // what is left of the piece
-	plain []byte // base64: what is left of what was decoded of it
+	plain []byte // base64: decoded bytes that are left
 	space []byte // base64: where that stands
 }
 
@@ -327,7 +327,7 @@ func (k *call) decode(to, p []byte) (n int, out []byte) {
 	return n, to
 }
 
-// base64Values are of the standard alphabet (RFC 4648, section 4); 64 is none.
+// base64Values maps the standard alphabet (RFC 4648, section 4); 64 is none.
 var base64Values = func() (all [256]byte) {
 	for i := range all {
 		all[i] = 64
@@ -351,8 +351,8 @@ func compress(message []byte) []byte {
 	return b.Bytes()
 }
 
-// expand decompresses a message, and stops one byte past the limit. What it returns is valid
-// until it is called again.
+// expand decompresses a message, and stops one byte past the limit. Its result is valid until the next
+// call.
 func (t *Template) expand(p []byte) ([]byte, bool) {
 	t.source.Reset(p)
 	var err error

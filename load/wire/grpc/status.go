@@ -125,7 +125,7 @@ var statuses = func() (all [Codes]failure) {
 	return all
 }()
 
-// What may be wrong with a response, apart from its status.
+// Faults of a response, apart from its status.
 var (
 	errNoStatus    = newFailure(wire.Protocol, Unknown, "response without grpc-status")
 	errContentType = newFailure(wire.Protocol, Unknown, "response whose content-type is not gRPC's")
@@ -138,7 +138,7 @@ var (
 	errUncoded     = newFailure(wire.Protocol, Internal, "compressed message without grpc-encoding")
 	errCompressed  = newFailure(wire.Protocol, Internal, "message whose compression is damaged")
 	errBehindEnd   = newFailure(wire.Protocol, Internal, "content after the trailers")
-	// errTrailersTooLarge is of those of gRPC-Web, within the content.
+	// errTrailersTooLarge concerns trailers of gRPC-Web, within the content.
 	errTrailersTooLarge = newFailure(wire.Limit, ResourceExhausted, "trailers larger than 64 KiB")
 	errTrailers         = newFailure(wire.Protocol, Internal, "malformed trailers in the content")
 	errBase64           = newFailure(wire.Protocol, Internal, "content that is not base64")
@@ -191,8 +191,8 @@ func (t *Template) below(err *wire.Error) failure {
 	return f
 }
 
-// tooLarge returns the failure of a message of a size beyond the limit. Past a number of
-// different sizes it is that of an unknown one, which is 0.
+// tooLarge returns the failure of a message of a size beyond the limit. After a number of different
+// sizes it returns one failure for unknown sizes, with size 0.
 func (t *Template) tooLarge(size int64) failure {
 	if _, known := t.oversize[size]; !known && len(t.oversize) >= maxInterned {
 		size = 0
@@ -262,9 +262,9 @@ const (
 	maxSaid     = 8192 // bytes of message and details that are looked into
 )
 
-// intern returns the one failure there is for a status with a message. Past a number of
-// different ones it is that of the status alone: messages may name what differs from call
-// to call.
+// intern returns the one failure there is for a status with a message. After a number of different
+// messages it returns the failure of the status alone: messages may name what differs from call to
+// call.
 func (t *Template) intern(number int, s said) failure {
 	code := Code(min(number, int(Codes)))
 	if code == Codes {

@@ -13,7 +13,7 @@ import (
 	"dyno/load/wire"
 )
 
-// TestCodes holds the codes to those of gRPC's own library.
+// TestCodes compares the codes with gRPC's own library.
 func TestCodes(t *testing.T) {
 	for c := range Codes {
 		var theirs codes.Code

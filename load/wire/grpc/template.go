@@ -37,7 +37,7 @@ type Template struct {
 	oversize map[int64]failure // of messages beyond the limit, by their size
 	key      []byte
 
-	// What one message leaves for the next.
+	// State between messages.
 	shown  []byte // the last message that was put together, or expanded
 	said   []byte // what was made of it
 	source bytes.Reader
@@ -227,8 +227,8 @@ func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
 	}
 }
 
-// isType tells whether a content-type is that of the form of gRPC that is spoken, whatever
-// its messages are made of.
+// isType tells whether a content-type belongs to the form of gRPC in use, whatever encodes its
+// messages.
 func (t *Template) isType(value []byte) bool {
 	want := contentTypes[t.web]
 	if string(value) == want {
@@ -245,7 +245,7 @@ func (t *Template) isType(value []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == '+' || rest[0] == ';')
 }
 
-// A section says what fields are of.
+// A section says where fields stand.
 type section uint8
 
 const (
@@ -254,7 +254,7 @@ const (
 	only                    // the one section that a response has, which is both
 )
 
-// list returns those of the fields that were asked for.
+// list returns the requested fields.
 func (t *Template) list(fields []wire.MuxField, of section) []wire.MuxField {
 	t.fields = t.fields[:0]
 	for _, f := range fields {
@@ -334,8 +334,8 @@ func (t *Template) refuse(err error) failure {
 
 var errRefusedMessage = newFailure(wire.Assertion, Internal, "message refused")
 
-// conclude says how a response ended that is complete, as far as the protocol below can tell.
-// A failure of kind Status is one of a complete response.
+// conclude says how a response ended that is complete, as far as the protocol below can tell. A failure
+// of kind Status belongs to a complete response.
 func (t *Template) conclude(k *call) (f failure) {
 	k.judge(false)
 	switch {

@@ -29,8 +29,7 @@ func fieldsOf(c interface{ Fields() []wire.MuxField }) (text string) {
 	return text
 }
 
-// Messages are delivered as what is made of them, those of a stream as one array, and metadata by
-// where it was.
+// Delivered are translated messages (an array for a stream) and metadata by section.
 func TestTranslate(t *testing.T) {
 	stream := quoting(unary("q"))
 	stream.ServerStream = true

@@ -182,5 +182,5 @@ func (c *WebClient) Content(p []byte) (n, size int, done bool, err error) {
 	return n, 0, done, err
 }
 
-// Take is of no use, as Content announces nothing.
+// Take does nothing, as Content announces nothing.
 func (c *WebClient) Take(int) {}

@@ -101,10 +101,9 @@ func textLen(s []byte) int {
 	return i
 }
 
-// controls returns a word whose lowest bit that is set is in the first of eight
-// bytes that is below 0x20 or is 0x7f; 0 if none is. (In x - n, a byte's top bit
-// turns on where the byte was below n. A borrow can only start at such a byte, so
-// that the first one found is true, and only the first one is.)
+// controls marks the first of eight bytes below 0x20 or equal to 0x7f by its lowest set bit; it is 0 if
+// there is none. (In x - n, a byte's top bit turns on where the byte was below n. A borrow can only
+// start at such a byte. So the first one found is true, though later ones may be false.)
 func controls(eight uint64) uint64 {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	del := eight ^ ones*0x7f

@@ -2,18 +2,16 @@
 // I/O: it makes the bytes of a request and understands the bytes of the
 // responses, however they are cut into pieces. The engine carries the bytes.
 //
-// A Request is encoded once; a Template holds the encoded request and what the
-// connections of one worker share; each connection has a Client. A client reads
-// responses to find where they end, whether they are sound, whether their status
-// says success, and whether the connection may be used again. It does not keep
-// or decode bodies, but for the beginning of those that may say why a status is a failure; it delivers the fields that were asked for by name, and stops
-// before content for those who want that.
+// A Request is encoded once; a Template holds the encoded request and what the connections of one
+// worker share; each connection has a Client. A client reads responses to find where they end, and
+// whether they are sound. It also learns whether their status says success, and whether the connection
+// may be used again. It keeps and decodes only the beginning of bodies that may explain a failure; it
+// delivers the fields that were asked for by name, and stops before content for those who want that.
 //
-// It is strict. A load generator that guesses what a malformed response might
-// mean can lose its place in the stream and measure nonsense from then on; so
-// every doubt is a protocol error of its own, and the connection is closed. Where
-// there is no doubt, deviations are read as other clients read them, and Deviations
-// reports them.
+// It is strict. A load generator that guesses the meaning of a malformed response can lose its place in
+// the stream. From then on it measures nonsense; so every doubt is a protocol error of its own, and the
+// connection is closed. Where there is no doubt, deviations are read as other clients read them, and
+// Deviations reports them.
 package http1
 
 import (
@@ -61,7 +59,7 @@ type state uint8
 
 const (
 	idle        state = iota // no request
-	awaiting                 // a header block, of which nothing has arrived
+	awaiting                 // a header block before its first byte
 	inStatus                 // the status line
 	inHeader                 // a field line
 	inBody                   // a body of known length
@@ -127,9 +125,9 @@ func (c *Client) Deviations() wire.Deviations { return c.departs | c.head.depart
 // or the last one did: without chunk framing, without decoding.
 func (c *Client) BodyBytes() int64 { return c.body }
 
-// End tells that the peer has closed its side. It returns nil if that completes
-// a response with an accepted status, the status error if it completes another,
-// and an error of kind Reset if it cuts a response short.
+// End tells that the peer has closed its side. It returns nil if that completes a response with an
+// accepted status, and the status error for another status. It returns an error of kind Reset if that
+// cuts a response short.
 func (c *Client) End() error {
 	state := c.state
 	c.forgetPart()
@@ -163,10 +161,9 @@ func (c *Client) Response(p []byte) (n int, done bool, err error) {
 	return c.advance(p, false)
 }
 
-// Content is Response for those who want the content: it stops before each stretch
-// of it. The first size bytes of p[n:] are content, which the caller uses up by Take
-// in one go or several before it calls Content again. Without content in p, size is 0
-// and n, done and err are as of Response.
+// Content is Response for those who want the content: it stops before each stretch of it. The first
+// size bytes of p[n:] are content. The caller uses them up by Take, in one go or several, before the
+// next Content. Without content in p, size is 0 and n, done and err are as of Response.
 func (c *Client) Content(p []byte) (n, size int, done bool, err error) {
 	n, done, err = c.advance(p, true)
 	if !done && err == nil && n < len(p) {
@@ -275,7 +272,7 @@ func (c *Client) recall(p []byte) (used int) {
 
 // readStatusLine reads the status line.
 func (c *Client) readStatusLine(p []byte, n int) (next int, ready bool, err *wire.Error) {
-	if fit, err := misfit(p[n:], len(c.part)); err != nil {
+	if fit, err := matchStatusPrefix(p[n:], len(c.part)); err != nil {
 		return n + fit + 1, false, err
 	}
 	line, used, err := c.line(p[n:])
@@ -290,8 +287,8 @@ func (c *Client) readStatusLine(p []byte, n int) (next int, ready bool, err *wir
 	return n, true, nil
 }
 
-// readFields reads field lines up to one that is cut or folded, or the end of the header block, which
-// began at p[begin] or, if begin is negative, earlier.
+// readFields reads field lines up to one that is cut or folded, or to the end of the header block. The
+// block began at p[begin], or earlier if begin is negative.
 func (c *Client) readFields(p []byte, n, begin int) (next int, ready bool, err *wire.Error) {
 	if c.part == nil {
 		used, err := c.head.fields(p[n:min(int64(len(p)), int64(n)+c.room)])

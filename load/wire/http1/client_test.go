@@ -96,7 +96,7 @@ var responseTests = []responseTest{
 	{name: "1.0 keep-alive", input: "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true)},
 	{name: "1.0 keep-alive, close", input: "HTTP/1.0 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, false)},
 
-	// What departs from the protocol and leaves no doubt.
+	// Deviations that leave no doubt.
 	{name: "folded field", input: "HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true).but(wire.FoldedLines)},
 	{name: "folded by a tab, what looks like a field", input: "HTTP/1.1 200 OK\r\nA: b\r\n\tContent-Length: 7\r\nContent-Length: 2\r\n\r\nhi", want: ok(200, 2, true).but(wire.FoldedLines)},
 	{name: "folded last field", input: "HTTP/1.1 204 No\r\nA: b\r\n c\r\n\td\r\n\r\n", want: ok(204, 0, true).but(wire.FoldedLines)},

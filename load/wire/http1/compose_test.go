@@ -13,7 +13,7 @@ import (
 	"dyno/load/wire/wiretest"
 )
 
-// What is put together from parts is what Encode makes of the request with the same values.
+// A composed request equals what Encode makes with the same values.
 func TestComposeIsEncode(t *testing.T) {
 	text := rapid.StringMatching(`[a-z0-9]{0,5}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +86,7 @@ func wanting(tb wiretest.TB) *Template {
 	})
 }
 
-// A delivery is all that a client delivers of a response.
+// A delivery is everything that a client delivers for a response.
 func delivery(tb wiretest.TB, c *Client, request int, input []byte, cuts ...int) string {
 	tb.Helper()
 	c.Compose(request, nil)
@@ -168,8 +168,8 @@ func TestFoldIsASpace(t *testing.T) {
 	}
 }
 
-// The fields of a response are its own while others' come in between, and those of the last
-// one are forgotten.
+// A response keeps its own fields while others' arrive in between. Fields of the response before are
+// forgotten.
 func TestFieldsAreTheClients(t *testing.T) {
 	template := wanting(t)
 	a, b := template.Client(), template.Client()

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whoever takes the content sees all of it and nothing else, and the same outcome as
-// who does not.
+// A reader of the content sees all of it and nothing else. The outcome is that of reading without
+// content.
 func TestContentAgreesWithResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn, _ := drawValid(t, "GET")

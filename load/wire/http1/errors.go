@@ -2,8 +2,7 @@ package http1
 
 import "dyno/load/wire"
 
-// What may be wrong with the bytes of a response. Each is returned as it is, so
-// that == and errors.Is both find it.
+// Faults of a response's bytes. Each is returned as it is, so that == and errors.Is both find it.
 var (
 	ErrNotHTTP          = protocol("the answer does not start with HTTP/")
 	ErrVersion          = protocol("the answer's version is neither HTTP/1.0 nor HTTP/1.1")
@@ -31,7 +30,7 @@ var (
 	ErrUnsolicited      = protocol("bytes that belong to no request")
 )
 
-// What the peer cut short by closing the connection.
+// Faults of a response that the peer cut short by closing the connection.
 var (
 	// ErrClosedEarly is the usual fate of a request that crossed with the server's
 	// closing of an idle connection.

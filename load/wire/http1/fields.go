@@ -6,7 +6,7 @@ import (
 	"dyno/load/wire"
 )
 
-// fields are those of a header that were asked for, in their order.
+// fields are the requested fields of a header, in their order.
 type fields struct {
 	values []byte // one after the other
 	ends   []fieldEnd
@@ -21,7 +21,7 @@ func (f *fields) add(name int, value []byte) {
 	f.ends = append(f.ends, fieldEnd{name, len(f.values)})
 }
 
-// copy makes the fields those of another header.
+// copy takes over the fields of another header.
 func (f *fields) copy(o *fields) {
 	f.values = append(f.values[:0], o.values...)
 	f.ends = append(f.ends[:0], o.ends...)
@@ -58,8 +58,8 @@ func (c *Client) keepLines(lines []byte) {
 	}
 }
 
-// keepLine notes a field if it was asked for, of a sound line without its end. Of a header
-// there is no more than its limit, so that what is kept has a bound.
+// keepLine notes a field if it was asked for, of a sound line without its end. The header's limit
+// bounds what is kept.
 func (c *Client) keepLine(line []byte) {
 	colon := bytes.IndexByte(line, ':')
 	for i, name := range c.t.wanted {

@@ -17,7 +17,7 @@ type head struct {
 	codings wire.Codings // of the content
 	framing framing
 	seen    seen
-	departs wire.Deviations // with those of what follows the header
+	departs wire.Deviations // including deviations after the header
 }
 
 // A framing says where the body ends.
@@ -46,10 +46,9 @@ const (
 
 const versionPrefix = "HTTP/1."
 
-// misfit returns how many bytes of p do fit a status line's first bytes, of which
-// the first arrived ones are already known to fit, and what is wrong with the
-// next one, if it does not.
-func misfit(p []byte, arrived int) (int, *wire.Error) {
+// matchStatusPrefix returns the number of bytes of p that continue a valid status line. The line's
+// first arrived bytes have matched before. The error says what is wrong with the next byte.
+func matchStatusPrefix(p []byte, arrived int) (int, *wire.Error) {
 	for i := 0; i < len(p) && arrived+i < len(versionPrefix); i++ {
 		if p[i] != versionPrefix[arrived+i] {
 			if arrived+i < len("HTTP/") {
@@ -90,10 +89,10 @@ func (h *head) statusLine(line []byte) *wire.Error {
 	return nil
 }
 
-// fields reads the field lines that stand whole and sound at the start of p, and
-// returns how many bytes they are. Whatever else there is, an empty line, half a
-// line, a folded one, a malformed one, it leaves to be read by field:
-// this is the same in one pass, and it is where most time is spent.
+// fields reads the field lines that stand whole and sound at the start of p. It returns their length.
+// It leaves everything else to field: an empty line, half a line, a folded one, a malformed one. One
+// pass over all lines saves most of the time that reading takes; this is the same in one pass, and it
+// is where most time is spent.
 func (h *head) fields(p []byte) (used int, err *wire.Error) {
 	for {
 		colon := used + tokenLen(p[used:])
@@ -121,8 +120,7 @@ func (h *head) field(line []byte) *wire.Error {
 	return h.meaning(name, value)
 }
 
-// meaning takes note of the three fields that frame, of how the content is encoded, and of the media
-// type that makes a response a stream of events.
+// meaning notes the three fields that frame, the content's coding, and the media type of event streams.
 func (h *head) meaning(name, value []byte) *wire.Error {
 	switch len(name) {
 	case len("connection"):
@@ -192,8 +190,8 @@ func connection(list []byte) (s seen) {
 	return s
 }
 
-// isEventStream tells whether a Content-Type's value has the media type of an event
-// stream, whatever its parameters (RFC 9110, section 8.3.1).
+// isEventStream tells whether a Content-Type names the media type of event streams, with any parameters
+// (RFC 9110, section 8.3.1).
 func isEventStream(value []byte) bool {
 	essence, _, _ := bytes.Cut(value, []byte(";"))
 	return equalFold(trimSpace(essence), "text/event-stream")
@@ -232,8 +230,8 @@ func decimal(digits []byte) (n int64, err *wire.Error) {
 	return n, nil
 }
 
-// transferEncoding accepts any codings, chunked being the last and only the last.
-// What other codings did to the body does not matter here: it is not decoded.
+// transferEncoding accepts any codings, chunked being the last and only the last. Other codings of the
+// body do not matter here: it is not decoded.
 func (h *head) transferEncoding(list []byte) *wire.Error {
 	h.seen |= sawCoding
 	for len(list) > 0 {

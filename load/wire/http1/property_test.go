@@ -51,8 +51,8 @@ func (d *drawing) fold(t *rapid.T, end func(*rapid.T)) {
 // endWell ends a line by CR LF.
 func (d *drawing) endWell(*rapid.T) { d.WriteString("\r\n") }
 
-// drawValid draws a response that is in order, or departs from that without doubt, with its
-// informational responses before it, and tells whether only the end of the connection ends it.
+// drawValid draws a response that is in order or deviates without doubt, preceded by informational
+// responses. It tells whether only the end of the connection ends it.
 func drawValid(t *rapid.T, method string) (d *drawing, toEnd bool) {
 	b := &drawing{}
 	for range rapid.IntRange(0, 2).Draw(t, "informational") {
@@ -134,9 +134,8 @@ func drawChunks(t *rapid.T, b *drawing, body []byte) {
 	b.endWell(t)
 }
 
-// On responses that are in order, and on those that depart from that without doubt, the codec
-// agrees with net/http about the status, the length of the body, where the response ends and
-// whether the connection lives on.
+// Codec and net/http agree about responses that are in order, or deviate without doubt. They agree
+// about status, length of the body, end, and whether the connection lives on.
 func TestAgreesWithNetHTTP(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		method := rapid.SampledFrom([]string{"GET", "HEAD", "POST"}).Draw(t, "method")
@@ -195,8 +194,7 @@ func drawAny(t *rapid.T) []byte {
 	return input
 }
 
-// Any bytes, in order or not, mean the same with and without the memo, whatever
-// it holds, and however they are cut.
+// The memo never changes the meaning of bytes, in order or not, wherever they are cut.
 func TestMemoChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := testConfig()
@@ -220,8 +218,8 @@ func TestMemoChangesNothing(t *testing.T) {
 	})
 }
 
-// FuzzResponse: no bytes make the codec panic, take more than there is, or depend
-// on how they were cut or on what came before.
+// FuzzResponse: no bytes make the codec panic or take more than there is. Neither cuts nor earlier
+// bytes change the outcome.
 func FuzzResponse(f *testing.F) {
 	for i, tt := range responseTests {
 		if len(tt.input) < 1000 {

@@ -42,8 +42,8 @@ func (p Proxy) Through(r Request, end Endpoint) Request {
 	return r
 }
 
-// Tunnel returns what clients are configured with that ask for a tunnel to an address, host:port
-// (RFC 9110, section 9.3.6). What follows a good response is the target's.
+// Tunnel returns what clients are configured with that ask for a tunnel to an address, host:port (RFC
+// 9110, section 9.3.6). All bytes after a good response are the target's.
 func (p Proxy) Tunnel(address string) Config {
 	request := tunnelMethod + " " + address + " HTTP/1.1\r\nHost: " + address + "\r\nUser-Agent: " + userAgent + "\r\n"
 	if p.authorization != "" {

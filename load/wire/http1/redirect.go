@@ -14,7 +14,7 @@ const MaxRedirects = 10
 // maxKnown bounds the redirects that are remembered.
 const maxKnown = 1024
 
-// What is said of redirects that are not followed, before their address.
+// The beginnings of errors about redirects that are not followed.
 const (
 	toOtherHost   = "redirect to another host or port: "
 	toOtherScheme = "redirect to another scheme: "

@@ -66,7 +66,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Each address is relative to the one before. What has become a GET remains one.
+// Each address is relative to the one before. A request that became a GET remains one.
 func TestFollowInARow(t *testing.T) {
 	end, err := ParseURL("http://h/a/b")
 	if err != nil {

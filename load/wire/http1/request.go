@@ -27,8 +27,8 @@ type Request struct {
 	Body   []byte
 	Origin string // what stands before the target: http://host for forward proxies, else nothing
 
-	// What varies is a part that is given with each exchange: the target first, then the
-	// fields that vary in the order of Header, then the body. Nobody checks them.
+	// Varying parts are given with each exchange: the target first, then the fields that vary in the
+	// order of Header, then the body. They are not checked.
 	VariesTarget, VariesBody bool
 }
 

@@ -91,7 +91,7 @@ header 7 "content-length": want it once`
 	}
 }
 
-// Whatever Encode lets through, a server reads as one request, the one meant.
+// A server reads whatever Encode accepts as one request, the intended one.
 func TestEncodeIsReadAsMeant(t *testing.T) {
 	any := rapid.StringMatching(`[\x00-\x7fé]{0,6}`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -63,9 +63,8 @@ func (c Config) Validate() error {
 // maxWanted is the number of names that can be asked for.
 const maxWanted = 64
 
-// A Template makes clients that send the same requests, and holds what they can
-// share, so that each of them stays small: one template per worker. It and its
-// clients are for one goroutine at a time.
+// A Template makes clients that send the same requests, and holds what they share, which keeps them
+// small: one template per worker. It and its clients are for one goroutine at a time.
 type Template struct {
 	request   []byte
 	closes    bool // the request says Connection: close
@@ -85,12 +84,10 @@ type Template struct {
 	spare wire.Buffers
 }
 
-// A memo is the last header block that arrived in one piece, and its meaning. A
-// server repeats itself until its Date changes, and comparing bytes takes a
-// fraction of the time of parsing them. It cannot change an outcome: a block ends
-// at its first empty line, so that bytes that start with the memo's block hold
-// that very block; and its meaning follows from its bytes and from whether the
-// method was HEAD.
+// A memo is the last header block that arrived in one piece, and its meaning. A server repeats itself
+// until its Date changes, and comparing bytes takes a fraction of the time of parsing them. It cannot
+// change an outcome: a block ends at its first empty line, so bytes that start with the memo's block
+// hold that very block; and its meaning follows from its bytes and from whether the method was HEAD.
 type memo struct {
 	off      bool // for tests, which compare with and without
 	block    []byte

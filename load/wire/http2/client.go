@@ -7,10 +7,9 @@
 // of bytes; what varies from exchange to exchange is given as parts. Content is
 // counted or delivered; of headers, the fields that were asked for are delivered.
 //
-// It is strict. Where RFC 9113 lets an endpoint choose between an error and being
-// forgiving, a doubt is an error of its own: of the exchange where the connection is
-// unharmed, of the connection otherwise. Nothing that a peer sends, or does not read,
-// makes a client grow beyond its limits.
+// It is strict. Where RFC 9113 allows an error or leniency, each doubt is an error of its own: of the
+// exchange where the connection is unharmed, of the connection otherwise. Nothing that a peer sends, or
+// does not read, makes a client grow beyond its limits.
 package http2
 
 import (
@@ -26,8 +25,7 @@ type Client struct {
 	encoder encoder
 	decoder decoder
 
-	// What is to be written. The first sent bytes of out are; the connection wrote
-	// written bytes before them.
+	// Output. The first sent bytes of out are; the connection wrote written bytes before them.
 	out     []byte
 	sent    int
 	written uint64
@@ -217,10 +215,10 @@ func (c *Client) Begin(id uint32, request int, parts [][]byte) error {
 	return nil
 }
 
-// Send sends more of a request that is sent bit by bit. With end it is complete. It takes as much
-// of data as it has room for, and returns how much; it ends the request only if that is all. When
-// it took less, the event MuxRoom says when there is room again. Data is not kept. What the windows
-// allow goes into Output, and the rest, up to maxUnsent, waits here.
+// Send sends more of a request that is sent bit by bit. With end it is complete. It takes as much of
+// data as it has room for, and returns how much; it ends the request only if that is all. When it took
+// less, the event MuxRoom says when there is room again. Data is not kept. Bytes that the windows allow
+// go into Output; the rest, up to maxUnsent, waits here.
 func (c *Client) Send(id uint32, data []byte, end bool) (n int, err error) {
 	s := c.stream(id)
 	switch {
@@ -267,8 +265,8 @@ func (s *stream) keep(t *Template, data []byte) {
 	s.body = append(s.body, data...)
 }
 
-// Cancel gives an exchange up. What the peer still sends of it is passed over, and its
-// part of the connection's window returned.
+// Cancel gives an exchange up. Later bytes of it are passed over, and returned to the connection's
+// window.
 func (c *Client) Cancel(id uint32) {
 	s := c.stream(id)
 	if s == nil {
@@ -340,9 +338,9 @@ func (c *Client) growStreams(id int) {
 	c.streams = larger
 }
 
-// forget takes note of a stream that was given up, so that its late frames are no error.
-// The stream that is forgotten in turn, and those before it, are from now on trusted to
-// have been given up.
+// forget takes note of a stream that was given up, so that its late frames are no error. Forgetting one
+// stream pushes out the oldest. From then on it, and those before it, are trusted to have been given
+// up.
 func (c *Client) forget(number uint32) {
 	if len(c.forgotten) < maxRemembered {
 		c.forgotten = append(c.forgotten, number)
@@ -375,8 +373,8 @@ func (c *Client) Waiting() bool { return c.waiting }
 // notice has Input look for events that need no more bytes.
 func (c *Client) notice() { c.waiting, c.scan = true, 0 }
 
-// End tells that the peer has closed its side, or that the connection is to be given up
-// after an error; see wire.Mux.
+// End tells that the peer has closed its side, or that the connection is given up after an error; see
+// wire.Mux.
 func (c *Client) End() (e wire.MuxEvent) {
 	c.t.fields = nil
 	if !c.ended {
@@ -440,9 +438,9 @@ func (c *Client) hear(s *stream, content []byte) {
 	c.t.said[of] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }
 
-// A streamTable finds the open streams by their numbers on the wire. As streams are
-// numbered one after another, nearly every one has a place of its own. One whose place is
-// taken, by an exchange that has lasted long, is looked for among all.
+// A streamTable finds the open streams by their numbers on the wire. As streams are numbered one after
+// another, nearly every one has a place of its own. An exchange that lasted long may find its place
+// taken. Then all streams are searched for it.
 type streamTable struct {
 	places    []uint16 // the callers' numbers plus 1
 	displaced int      // streams that have no place
@@ -498,8 +496,8 @@ const nobody = -1
 
 var emptyQueue = queue{nobody, nobody}
 
-// enqueue puts a stream that has content to send at the end of the queue, if it has a
-// window for it and is not there yet.
+// enqueue puts a stream with content to send at the end of the queue. The stream must have a window,
+// and must not be queued yet.
 func (c *Client) enqueue(id uint32, s *stream) {
 	if s.state&queued != 0 || len(s.body) == 0 || c.peerWindow+s.sendWindow <= 0 {
 		return

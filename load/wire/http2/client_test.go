@@ -23,7 +23,7 @@ func expect(tb wiretest.TB, got []string, want ...string) {
 	}
 }
 
-// What a connection begins with, byte by byte.
+// The first bytes of a connection, one by one.
 func TestFirstBytes(t *testing.T) {
 	const magic = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	for _, tt := range []struct {
@@ -206,8 +206,8 @@ func TestCancel(t *testing.T) {
 	expect(t, l.lines, "head 0 200", "head 2 200 a=b", `end 2 200 ""`)
 }
 
-// More streams are given up than are remembered: late frames of none of them are an
-// error, but those of streams that ended are.
+// More streams are given up than are remembered: late frames are no error for streams that were given
+// up, but for streams that ended.
 func TestCancelMany(t *testing.T) {
 	c := newClient(t, testConfig())
 	l := listen(t, c)
@@ -305,7 +305,7 @@ func TestSend(t *testing.T) {
 	send("one", false, 3, nil)
 	send("two", false, 3, nil)
 	expect(t, said(t, wiretest.Take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
-	l.hear(settings(settingInitialWindowSize, 10)) // of which 6 are used up
+	l.hear(settings(settingInitialWindowSize, 10)) // 6 of them are used up
 	expect(t, said(t, wiretest.Take(c)), "SETTINGS ACK")
 	send("three", false, 5, nil)
 	expect(t, said(t, wiretest.Take(c)), `DATA 5 "thre"`)
@@ -346,7 +346,7 @@ func TestSend(t *testing.T) {
 	expect(t, said(t, wiretest.Take(c)), `DATA 5 "" end`)
 }
 
-// What waits to be sent keeps its order while its buffer is used again.
+// Waiting bytes keep their order while their buffer is used again.
 func TestSendKeepsOrder(t *testing.T) {
 	c := ready(t, testConfig())
 	l := listen(t, c)
@@ -417,7 +417,7 @@ func TestBodiesWait(t *testing.T) {
 	expect(t, said(t, wiretest.Take(c)))
 }
 
-// What waits goes with its exchange, wherever in the queue it is.
+// Waiting bytes go with their exchange, wherever it is in the queue.
 func TestWaitingBodiesGo(t *testing.T) {
 	config := testConfig()
 	config.Requests[post].Body = make([]byte, 100_000)

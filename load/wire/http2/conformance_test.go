@@ -43,7 +43,7 @@ func fine(name string, body string, input ...[]byte) testCase {
 	return testCase{name, join(input...), []string{"head 0 200", `end 0 200 "` + body + `"`}, nil}
 }
 
-// ignored is the outcome of what means nothing.
+// ignored expects no outcome.
 func ignored(name string, input ...[]byte) testCase {
 	return testCase{name: name, input: join(input...)}
 }

@@ -9,8 +9,8 @@ type decoder struct {
 	oldest  int     // where in the ring the oldest entry is
 	count   int
 
-	// data holds the entries' names and values in the order in which they came. What
-	// is before the oldest entry's is free; it is moved together when data is full.
+	// data holds the entries' names and values in the order in which they came. Space before the oldest
+	// entry's is free; it is moved together when data is full.
 	data []byte
 
 	size int // of all entries, as RFC 7541, section 4.1 counts them
@@ -37,8 +37,8 @@ func (d *decoder) reset() {
 	*d = decoder{entries: d.entries, data: d.data[:0], max: defaultTableSize}
 }
 
-// decode reads a whole header block into s. An error means that the table is out of
-// step from now on. What is wrong with a field, on the other hand, is s's.
+// decode reads a whole header block into s. An error means that the table is out of step from now on.
+// Faults of one field are s's.
 func (d *decoder) decode(b []byte, s *section) *wire.Error {
 	i := 0
 	for i < len(b) && b[i]&0xe0 == 0x20 {
@@ -234,8 +234,8 @@ func integer(b []byte, i int, mask byte) (n, next int, err *wire.Error) {
 	}
 }
 
-// text reads the string literal at b[i] (RFC 7541, section 5.2). What it returns is in
-// b or, when it was encoded, in scratch.
+// text reads the string literal at b[i] (RFC 7541, section 5.2). Its result is in b or, when it was
+// encoded, in scratch.
 func text(b []byte, i int, scratch *[]byte) (s []byte, next int, err *wire.Error) {
 	if i == len(b) {
 		return nil, i, ErrTruncated

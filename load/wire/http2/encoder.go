@@ -9,14 +9,13 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// Header blocks are encoded in two steps. Once, each request becomes a prepared one: a
-// list of pieces, encoded as far as they can be before a connection is known. The
-// fields that repeat themselves are entries of a dictionary, which all requests share.
-// Then, on each connection, an entry is sent whole the first time, which puts it into
-// the peer's dynamic table, and by its index from then on.
+// Header blocks are encoded in two steps. Once, each request becomes a prepared one: a list of pieces,
+// encoded as far as they can be before a connection is known. The fields that repeat themselves are
+// entries of a dictionary, which all requests share. Then each connection sends an entry whole the
+// first time, which puts it into the peer's dynamic table. From then on it sends the entry's index.
 //
-// What is in the peer's table is never thrown out: an entry that would not fit in addition
-// to the others is sent whole each time. So an entry's place follows from one number.
+// Entries are never evicted from the peer's table: an entry that would not fit in addition to the
+// others is sent whole each time. So an entry's place follows from one number.
 
 // maxEncoderTable is how much of the peer's table is used at most, even if it offers
 // more. All entries of a table of this size have indexes of at most two bytes.
@@ -144,8 +143,8 @@ type encoder struct {
 	max      int
 	changed  bool // the peer must still learn max
 
-	// same is the header block of the last request that had no parts, with the number of
-	// insertions into the table then: if nothing has entered it since, the block is valid
+	// same is the header block of the last request without parts. Next to it is the number of
+	// insertions into the table at that time: if nothing has entered it since, the block is valid
 	// again.
 	same   []byte
 	sameOf *prepared
@@ -238,8 +237,7 @@ func (e *encoder) appendIndex(b []byte, place uint8, mask, first byte) []byte {
 	return appendInteger(b, index, mask, first)
 }
 
-// appendInteger appends n in the bits of mask after those of first (RFC 7541, section
-// 5.1).
+// appendInteger appends n in the bits of mask that follow first (RFC 7541, section 5.1).
 func appendInteger(b []byte, n int, mask, first byte) []byte {
 	if n < int(mask) {
 		return append(b, first|byte(n))
@@ -294,12 +292,11 @@ func (p *prepared) check(parts [][]byte) *wire.Error {
 	return nil
 }
 
-// maxRequestHeader bounds what the fields of a request may take, so that a mistake in a
-// plan is found before it is sent.
+// maxRequestHeader bounds the fields of a request. So a mistake in a plan is found before it is sent.
 const maxRequestHeader = 256 << 10
 
-// maxInteger is how many bytes an integer takes at most, such as an index, the length of
-// a string or a table's size.
+// maxInteger is the largest encoded length of an integer: an index, the length of a string or a table's
+// size.
 const maxInteger = 6
 
 // measure finds out how large the header block can get.

@@ -2,9 +2,8 @@ package http2
 
 import "dyno/load/wire"
 
-// What may be wrong with a connection. Each is returned as it is, so that == and
-// errors.Is both find it. Those of flow control, frames and states are of RFC 9113;
-// those of header blocks are of RFC 7541.
+// Faults of a connection. Each is returned as it is, so that == and errors.Is both find it. Those of
+// flow control, frames and states follow RFC 9113; those of header blocks follow RFC 7541.
 var (
 	ErrHTTP1   = protocol("the peer answers in HTTP/1: it does not speak HTTP/2 here")
 	ErrPreface = protocol("the peer's first frame is not SETTINGS")
@@ -51,7 +50,7 @@ var (
 	ErrTableSize      = protocol("hpack: table size update beyond SETTINGS_HEADER_TABLE_SIZE")
 )
 
-// What may be wrong with one response. The exchange fails and the connection goes on.
+// Faults of one response. The exchange fails and the connection goes on.
 var (
 	ErrHeaderListTooLarge = limit("header list larger than the limit, which is 64 KiB unless --max-header raises it")
 	ErrInformational      = protocol("more informational (1xx) responses than the limit")
@@ -79,7 +78,7 @@ var (
 	ErrPrioritySize       = protocol("PRIORITY frame that is not 5 bytes")
 )
 
-// What the peer cut short by closing the connection.
+// Faults of a response that the peer cut short by closing the connection.
 var (
 	// ErrClosedEarly is the usual fate of a request that crossed with the server's
 	// closing of an idle connection without GOAWAY.
@@ -94,7 +93,7 @@ var (
 	ErrRefusedLast = refused("stream above the last one that GOAWAY accepts")
 )
 
-// What the caller did that cannot be done. Nothing was sent.
+// Faults of the caller. Nothing was sent.
 var (
 	ErrNotFree     = ours("no exchange can begin now: Free is 0")
 	ErrNumber      = ours("exchange number taken, or not below the number of streams")
@@ -149,7 +148,7 @@ func (c ErrorCode) String() string {
 	return "unknown error code"
 }
 
-// resetErrors and goAwayErrors have one more each for the codes that nobody knows.
+// resetErrors and goAwayErrors have one more entry each, for unknown codes.
 var (
 	resetErrors  = codeErrors("stream reset by the peer: ")
 	goAwayErrors = codeErrors("connection ended by the peer (GOAWAY): ")

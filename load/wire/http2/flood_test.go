@@ -9,8 +9,8 @@ import (
 	"dyno/load/wire/wiretest"
 )
 
-// Each flood ends the connection with the error that names it, after as many frames as
-// the limit says and not one before, although the peer reads every reply.
+// Each flood ends the connection with the error that names it, exactly at the limit. It does so
+// although the peer reads every reply.
 func TestFloods(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -64,7 +64,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// What brings something begins a new row.
+// A useful frame resets the count.
 func TestUsefulFramesAreNoFlood(t *testing.T) {
 	config := testConfig()
 	config.Content = false
@@ -126,8 +126,7 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 	}
 }
 
-// A header block cannot be made to grow without end, be it in large pieces, in small
-// ones or in none.
+// A header block cannot grow without bound, whether in large, small or empty pieces.
 func TestHeaderBlocksAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -186,7 +185,7 @@ func TestSettingsAreBounded(t *testing.T) {
 	}
 }
 
-// Frames that nobody needs are passed over without being held.
+// Unneeded frames are passed over without being held.
 func TestNothingIsHeldOfWhatIsSkipped(t *testing.T) {
 	config := testConfig()
 	config.Content = false

@@ -48,8 +48,7 @@ func TestHuffmanAgrees(t *testing.T) {
 	})
 }
 
-// FuzzHuffman: whatever the bytes, the decoder and that of x/net either both decode them,
-// alike, or both do not.
+// FuzzHuffman: our decoder and that of x/net both decode the bytes, to the same text, or both do not.
 func FuzzHuffman(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0xff})
@@ -70,8 +69,8 @@ func FuzzHuffman(f *testing.F) {
 	})
 }
 
-// A collector is a template whose fields are all those of the static table and some
-// more, so that tests see what the decoder sees.
+// A collector is a template that asks for all fields of the static table and some more. So tests see
+// what the decoder sees.
 func collector(tb wiretest.TB) *Template {
 	tb.Helper()
 	config := testConfig()
@@ -139,8 +138,8 @@ func drawField(t *rapid.T) hpack.HeaderField {
 	return hpack.HeaderField{Name: name, Value: value, Sensitive: rapid.Float64Range(0, 1).Draw(t, "sensitive") < 0.1}
 }
 
-// The decoder reads what x/net's encoder writes, over many blocks, with any change of the
-// table's size, with and without memos.
+// The decoder reads what x/net's encoder writes: many blocks, any change of the table's size, with and
+// without memos.
 func TestDecodesTheirBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		template := collector(t)
@@ -176,8 +175,9 @@ func TestDecodesTheirBlocks(t *testing.T) {
 	})
 }
 
-// A few blocks that come again and again, on two connections of one template, mean what they mean to x/net's decoder:
-// with fields that enter the table or throw others out, with references to these, and with changes of the table's size.
+// A few blocks come repeatedly, on two connections of one template. They mean what they mean to x/net's
+// decoder: with fields that enter the table or evict others, with references to these, and with changes
+// of the table's size.
 func TestDecodesRepeatedBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		template := collector(t)
@@ -219,9 +219,9 @@ func TestDecodesRepeatedBlocks(t *testing.T) {
 	})
 }
 
-// FuzzDecoder: whatever the blocks, the decoder reads them as that of x/net does, but
-// for three things: integers end at 2^28; a table size update may not stand after a
-// field, even while the table is empty; and there may be several at the start.
+// FuzzDecoder: the decoder reads any blocks as that of x/net does, with three exceptions: integers end
+// at 2^28; a table size update may not stand after a field, even while the table is empty; and there
+// may be several at the start.
 func FuzzDecoder(f *testing.F) {
 	for _, c := range cases {
 		if len(c.input) > frameHeader && c.input[3] == frameHeaders && len(c.input) < 1000 {

@@ -6,9 +6,9 @@ import (
 	"dyno/load/wire"
 )
 
-// huffmanLengths holds the length of each byte's code, in bits (RFC 7541, appendix B).
-// The codes follow from the lengths: shorter ones come first, and those of one length
-// are counted up in the order of their bytes.
+// huffmanLengths holds the length of each byte's code, in bits (RFC 7541, appendix B). The codes follow
+// from the lengths: shorter ones come first, and codes of one length count up in the order of their
+// bytes.
 var huffmanLengths = [256]uint8{
 	13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
 	28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -48,9 +48,9 @@ type huffman struct {
 	// length: byte<<4 | length. It is 0 where the code is longer.
 	fast [1 << fastBits]uint16
 
-	// For the longer codes: ends[n] is the first code beyond those of n bits or fewer,
-	// as the first bits of a word of 32; bytes holds all bytes in the order of their
-	// codes, and firsts[n] is where those of n bits begin, less their first code.
+	// For the longer codes: ends[n] is the first code beyond those of at most n bits, as the first bits
+	// of a 32-bit word; bytes holds all bytes in the order of their codes. firsts[n] is where codes of
+	// n bits begin, less their first code.
 	ends   [maxCode + 1]uint32
 	firsts [maxCode + 1]int32
 	bytes  [256]uint8
@@ -93,8 +93,8 @@ func huffmanLen[T string | []byte](s T) int {
 	return (bits + 7) / 8
 }
 
-// appendHuffman appends s encoded. What is left of the last byte is ones, as the start
-// of EOS (RFC 7541, section 5.2).
+// appendHuffman appends s encoded. The rest of the last byte is ones, the start of EOS (RFC 7541,
+// section 5.2).
 func appendHuffman[T string | []byte](b []byte, s T) []byte {
 	var word uint64 // the lowest bits of it are to be appended
 	bits := 0       // how many; below 32 between bytes of s

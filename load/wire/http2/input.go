@@ -12,14 +12,14 @@ type reader struct {
 	phase phase
 	frame frame
 
-	// head is a frame's header that arrives in pieces. Of a padded DATA frame it has
-	// the padding's length, too.
+	// head is a frame's header that arrives in pieces. With it comes the padding's length of a padded
+	// DATA frame.
 	head    [frameHeader + 1]byte
 	headLen int
 
 	left    int    // bytes of the frame that have not arrived
 	padding int    // of them, at the end of DATA
-	want    int    // gathering: how much of the payload is of interest
+	want    int    // gathering: bytes of the payload that are of interest
 	part    []byte // what has arrived of it
 	block   block
 }
@@ -31,7 +31,7 @@ const (
 	betweenFrames phase = iota // a frame's header
 	gathering                  // a payload that is needed whole
 	inData                     // DATA
-	skipping                   // a payload that nobody needs
+	skipping                   // a payload that is not needed
 )
 
 // A frame is a frame's header.
@@ -58,9 +58,8 @@ type block struct {
 	bytes  []byte
 }
 
-// Input consumes bytes that arrived, up to one event; see wire.Mux. Cut at any place,
-// the same bytes give the same events, but for how the content is cut and for whether
-// MuxHead stands alone.
+// Input consumes bytes that arrived, up to one event; see wire.Mux. Cut at any place, the same bytes
+// give the same events. Only the pieces of content, and whether MuxHead stands alone, depend on cuts.
 func (c *Client) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 	c.t.fields = nil
 	*e = wire.MuxEvent{}
@@ -114,8 +113,8 @@ func (c *Client) complete() bool {
 	}
 }
 
-// endFollows tells whether the response whose header e is ends in the frame that comes
-// next, is there whole, and cannot break the connection: then there is one event for both.
+// endFollows tells whether the next frame is whole, ends the response whose header is e, and cannot
+// break the connection: then there is one event for both.
 func (c *Client) endFollows(e *wire.MuxEvent, f *frame, p []byte) bool {
 	if e.Kind != wire.MuxHead || len(p) < frameHeader {
 		return false
@@ -433,7 +432,7 @@ func (c *Client) data(f *frame, content int, e *wire.MuxEvent) (uint32, *stream,
 		if s.left >= 0 {
 			s.left -= int64(content)
 		}
-		// More window than there is content to come would be of no use.
+		// More window than remaining content would be useless.
 		if !end && (s.left < 0 || s.left > s.receiveWindow) {
 			c.restore(s.number, &s.receiveWindow, int64(c.t.settings.StreamWindow), c.t.threshold[0])
 		}
@@ -468,8 +467,8 @@ func (c *Client) finish(id uint32, s *stream, e *wire.MuxEvent) {
 	}
 	*e = wire.MuxEvent{Kind: wire.MuxEnded, ID: id, Status: s.status, Bytes: s.got, Err: c.failure(s)}
 	if s.state&localEnd == 0 {
-		// The response came before the request was sent whole; the rest is of no use
-		// to the peer (RFC 9113, section 8.1).
+		// The response came before the request was sent whole; the peer no longer needs the rest (RFC
+		// 9113, section 8.1).
 		c.appendReset(s.number, NoError)
 	}
 	c.release(id, s)

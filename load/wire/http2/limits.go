@@ -1,10 +1,9 @@
 package http2
 
-// What a peer may do that brings nothing, before the connection is ended with
-// ENHANCE_YOUR_CALM.
+// Limits for useless frames of a peer. Beyond them the connection ends with ENHANCE_YOUR_CALM.
 const (
-	// maxPings is the number of our own pings that may be unanswered: a peer that sends but
-	// does not read is not pinged any more.
+	// maxPings is the number of our own pings that may be unanswered: a peer that sends without reading
+	// gets no more of them.
 	maxPings = 8
 
 	// maxUseless is the number of frames in a row that bring nothing: SETTINGS, PING,
@@ -13,8 +12,8 @@ const (
 	// begins a new row.
 	maxUseless = 10_000
 
-	// maxReplies is the number of replies (to PING and SETTINGS, and RST_STREAM) that
-	// may wait for the peer to read them. They take at most 17 bytes each.
+	// maxReplies is the number of replies (to PING and SETTINGS, and RST_STREAM) that may wait until
+	// the peer reads. They take at most 17 bytes each.
 	maxReplies = 4096
 
 	// maxContinuations is the number of CONTINUATION frames in one header block.
@@ -29,14 +28,14 @@ const (
 	// DATA frames.
 	outputTarget = 64 << 10
 
-	// maxDataFrame is the longest DATA frame that is sent, even if the peer takes longer
-	// ones, so that exchanges take turns.
+	// maxDataFrame is the longest DATA frame sent, even if the peer takes longer ones. So exchanges
+	// take turns.
 	maxDataFrame = 16 << 10
 
 	// maxUnsent is how many bytes Send takes of an exchange before they have gone out.
 	maxUnsent = 64 << 10
 
-	// maxRemembered is the number of streams that were given up whose late frames are
-	// distinguished from those that should not come. Those before them are trusted.
+	// maxRemembered is the number of given up streams whose late frames are distinguished from
+	// unexpected ones. Those before them are trusted.
 	maxRemembered = 64
 )

@@ -48,8 +48,8 @@ func (c *Client) makeRoom(n int) {
 	c.sent = 0
 }
 
-// pump turns content that waits into DATA frames, in turns, until the output is full
-// enough or a window is used up.
+// pump turns waiting content into DATA frames, in turns. It ends when the output is full enough or a
+// window is used up.
 func (c *Client) pump() {
 	for c.queue.head != nobody && c.sendWindow > 0 && len(c.out)-c.sent < outputTarget {
 		id := uint32(c.queue.head)
@@ -141,8 +141,7 @@ func (c *Client) appendReset(number uint32, code ErrorCode) {
 	c.appendWord(frameReset, number, uint32(code))
 }
 
-// restore tells the peer that it may send more, once as much of a window is used up as
-// the threshold says.
+// restore lets the peer send more, once the used part of a window reaches the threshold.
 func (c *Client) restore(number uint32, window *int64, full, threshold int64) {
 	if used := full - *window; used >= threshold {
 		c.appendWord(frameWindowUpdate, number, uint32(used))

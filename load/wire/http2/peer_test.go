@@ -60,7 +60,7 @@ func begin(tb wiretest.TB, c *Client, id uint32, request int, parts ...string) {
 	}
 }
 
-// What peers send.
+// Bytes that peers send.
 
 func appendFrame(b []byte, kind, flags uint8, number uint32, payload []byte) []byte {
 	return append(appendFrameHeader(b, len(payload), kind, flags, number), payload...)
@@ -179,9 +179,8 @@ func describe(f frame, payload []byte) string {
 	}
 }
 
-// A listener writes down what a client makes of the bytes it is given, in a way that
-// does not depend on how they are cut: the content of an exchange as a whole, and its
-// header also when it came with the end.
+// A listener writes down a client's events in a form that does not depend on cuts: the content of an
+// exchange as a whole, and its header also when it came with the end.
 type listener struct {
 	tb     wiretest.TB
 	c      *Client

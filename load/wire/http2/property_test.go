@@ -17,8 +17,8 @@ func drawCuts(t *rapid.T, n int) []int {
 	return cuts
 }
 
-// checkCuts compares what a client makes of bytes in one piece and in several, and that
-// it holds no more than it may.
+// checkCuts compares a client's events for bytes in one piece and in several. It checks that the client
+// holds no more than it may.
 func checkCuts(tb wiretest.TB, input []byte, cuts []int) {
 	tb.Helper()
 	config := testConfig()
@@ -60,8 +60,8 @@ func TestCutsChangeNothing(t *testing.T) {
 	})
 }
 
-// FuzzInput: no bytes make a client panic, take more than there is, stand still, hold
-// more than it may, or depend on how they were cut.
+// FuzzInput: no bytes make a client panic, take more than there is, stand still, or hold more than it
+// may. Events do not depend on cuts.
 func FuzzInput(f *testing.F) {
 	for i, c := range cases {
 		if len(c.input) < 1000 {

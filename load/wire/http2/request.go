@@ -9,10 +9,10 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// A Request is what is sent: to its Host as the authority, for its Target as the path. A field that
-// repeats itself is sent once on a connection and then by its number in the dynamic table (RFC 7541,
-// section 6.2), whatever it is: credentials in a load tool are the tool's own, and to send them whole
-// each time would measure something else than what browsers and gRPC's libraries do.
+// A Request is what is sent: to its Host as the authority, for its Target as the path. A connection
+// sends any repeated field once, then by its number in the dynamic table (RFC 7541, section 6.2). This
+// includes credentials, which in a load tool are its own. Browsers and gRPC's libraries do so, and
+// sending them whole each time would measure something else.
 type Request struct {
 	http1.Request        // without an Origin
 	Scheme        string // "http" or "https"

@@ -12,7 +12,7 @@ import (
 	"dyno/load/wire/wiretest"
 )
 
-// What HTTP/1.1 asks for as well is tested with package http1.
+// Faults that HTTP/1.1 has as well are tested with package http1.
 func TestRequestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -77,8 +77,7 @@ func decodeRequest(tb wiretest.TB, d *hpack.Decoder, block []byte) (lines []stri
 	return lines
 }
 
-// Whatever the requests, their parts, and what the peer allows its table to be, the peer
-// reads what was meant.
+// The peer reads the intended requests, with any parts and any table size it allows.
 func TestEncoderAgrees(t *testing.T) {
 	value := rapid.OneOf(rapid.StringMatching(`[!-~]{0,30}`), rapid.SampledFrom([]string{"", "x", "gzip, deflate"}),
 		rapid.Map(rapid.IntRange(0, 2000), func(n int) string { return strings.Repeat("v", n) }))

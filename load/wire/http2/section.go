@@ -45,7 +45,7 @@ type nameInfo struct {
 // maxWanted is the number of names that can be asked for.
 const maxWanted = 64
 
-// names knows what names mean, those of the static table beforehand.
+// names maps names to their meaning, starting with the static table's.
 type names struct {
 	wanted []string
 	static [len(staticTable) + 1]nameInfo
@@ -221,7 +221,7 @@ func (s *section) malformed(on *stream, end bool) *wire.Error {
 	}
 }
 
-// reject takes note of what makes the response malformed, if nothing has yet.
+// reject notes the first fault that makes the response malformed.
 func (s *section) reject(fault *wire.Error) {
 	if s.fault == nil {
 		s.fault = fault

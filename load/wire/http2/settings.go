@@ -6,9 +6,9 @@ import (
 
 // Settings are what this side announces to its peers.
 type Settings struct {
-	// StreamWindow and ConnectionWindow are how many bytes of content a peer may have
-	// under way, for one exchange and for all. A connection's is at least 65,535. All content
-	// is taken as it arrives. A WINDOW_UPDATE says so when half of a window is used up.
+	// StreamWindow and ConnectionWindow are bytes of content that a peer may have under way, for one
+	// exchange and for all. A connection's is at least 65,535. All content is taken as it arrives. A
+	// WINDOW_UPDATE says so when half of a window is used up.
 	StreamWindow, ConnectionWindow int
 }
 
@@ -19,8 +19,8 @@ const (
 	maxMaxFrameSize = 1<<24 - 1
 )
 
-// DefaultSettings returns windows of 4 MiB and 16 MiB, much as browsers have, so that
-// they are not what is measured.
+// DefaultSettings returns windows of 4 MiB and 16 MiB, about those of browsers. So windows are not what
+// is measured.
 func DefaultSettings() Settings { return Settings{StreamWindow: 4 << 20, ConnectionWindow: 16 << 20} }
 
 // A setting's number (RFC 9113, section 6.5.2).

@@ -91,8 +91,8 @@ func staticIndex(name, value string) (index int, whole bool) {
 	return index, false
 }
 
-// entryOverhead is what an entry of a table counts beyond its name and value (RFC 7541,
-// section 4.1), and what a field of a section does (RFC 9113, section 6.5.2).
+// entryOverhead is an entry's size beyond its name and value in a table (RFC 7541, section 4.1). A
+// section counts its fields alike (RFC 9113, section 6.5.2).
 const entryOverhead = 32
 
 // defaultTableSize is the dynamic table's size until something else is agreed on

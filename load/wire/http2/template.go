@@ -35,10 +35,9 @@ type Config struct {
 
 	Settings Settings // default DefaultSettings
 
-	// MaxHeader bounds a header or trailer section twice, in bytes: its encoded block, beyond
-	// which the connection is lost, and the list of its fields as RFC 9113, section 6.5.2
-	// counts it, beyond which the exchange is. The peer learns it from the settings. Default
-	// wire.DefaultMaxHeader.
+	// MaxHeader bounds a header or trailer section twice, in bytes: a larger encoded block loses the
+	// connection; a larger list of fields, as RFC 9113, section 6.5.2 counts it, loses the exchange.
+	// The peer learns it from the settings. Default wire.DefaultMaxHeader.
 	MaxHeader int64
 }
 
@@ -70,9 +69,8 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// A Template makes clients that send the same requests, and holds what they can share,
-// so that each of them stays small: one template per worker. It and its clients are for
-// one goroutine at a time.
+// A Template makes clients that send the same requests, and holds what they share, which keeps them
+// small: one template per worker. It and its clients are for one goroutine at a time.
 type Template struct {
 	requests  []prepared
 	dict      dictionary
@@ -88,7 +86,7 @@ type Template struct {
 	optimistic bool
 	preface    []byte
 
-	// What one header section leaves for the next.
+	// State between header sections.
 	memos     [memos]*memo
 	memoOff   bool // for tests, which compare with and without
 	section   section
@@ -102,9 +100,8 @@ type Template struct {
 	refusals wire.Refusals
 	said     map[response][]byte // the content, as far as it has come, of responses with statuses that were not accepted
 
-	// spare are the buffers that no client needs at present: for output, for content
-	// that waits to be sent, for a frame or block in pieces, for what a response says of
-	// its failure.
+	// spare are the buffers that no client needs at present: for output, for waiting content, for a
+	// frame or block in pieces, for a response's explanation of its failure.
 	spare wire.Buffers
 }
 

@@ -20,8 +20,8 @@ type Config struct {
 	// nothing of the answers is kept.
 	Expects []Expect
 
-	// Fields and Accept are those of http1.Config. With Accept, a response whose status is
-	// no success is no answer, whatever was asked: whoever accepts it judges it.
+	// See Fields and Accept of http1.Config. With Accept, a response whose status is no success is no
+	// answer, whatever was asked: whoever accepts it judges it.
 	Fields []string
 	Accept func(status int) bool
 
@@ -35,7 +35,7 @@ type Config struct {
 // An Expect says what a request is answered with.
 type Expect struct {
 	Plain bool // any content, rather than an answer of a model
-	Keep  int  // bytes that Collected returns of the content, or of what it makes of an answer
+	Keep  int  // bytes of the content, or of what it makes of an answer, that Collected returns
 }
 
 // Template makes clients that take turns in the same requests: one template per worker. It
@@ -71,8 +71,8 @@ func (t *Template) Client() *Client {
 	return &Client{t: t, below: t.one.Client(), parser: sse.NewParser()}
 }
 
-// What may be wrong with a complete response. Each is returned as it is; what is wrong with
-// its framing are the errors of the packages http1 and sse.
+// Faults of a complete response. Each is returned as it is; what is wrong with its framing are the
+// errors of the packages http1 and sse.
 var (
 	ErrNoStream = assertion("the answer is no stream of events")
 	ErrChunk    = assertion("a piece of the answer is no JSON object")
@@ -95,12 +95,12 @@ type Client struct {
 
 	expect    Expect // of the current request
 	said      []byte // what is kept
-	size      int64  // of all of which said is the beginning
+	size      int64  // its beginning is in said
 	number    []byte // is written here
 	pieces    uint32 // that hold something of the answer
 	usage     uint32 // tokens, as the server says; 0 while it has not
 	reasoning uint32 // of these, the model's reasoning
-	prompt    uint32 // tokens of what was asked, as the server says; 0 while it has not
+	prompt    uint32 // tokens of the prompt, as the server says; 0 while it has not
 	reasons   bool   // some piece holds text of that
 	ended     bool
 	failure   *wire.Error // the first
@@ -262,7 +262,7 @@ func (c *Client) take(m sse.Message) {
 	c.ended = c.ended || v.ended
 }
 
-// What is made of an answer for those who look into it: {"text":"…","tokens":12}.
+// The form in which Collected delivers an answer: {"text":"…","tokens":12}.
 const (
 	answerBegins = `{"text":"`
 	answerMiddle = `","tokens":`
@@ -310,7 +310,8 @@ func (c *Client) conclude() error {
 // emptyLine ends an event.
 var emptyLine = []byte("\n\n")
 
-// last takes an event at the end of the content that lacks its empty line. One of which a part is missing is none.
+// last takes an event at the end of the content that lacks its empty line. A field whose end is missing
+// is none.
 func (c *Client) last() {
 	if !c.below.EventStream() {
 		return
@@ -357,8 +358,8 @@ func (c *Client) Deviations() wire.Deviations { return c.below.Deviations() }
 // of it.
 func (c *Client) Messages() uint32 { return c.pieces }
 
-// Tokens returns of how many tokens the last answer is: as the server says, or as many as
-// there were pieces.
+// Tokens returns the number of tokens of the last answer: as the server says, or as many as there were
+// pieces.
 func (c *Client) Tokens() uint32 {
 	if c.usage > 0 {
 		return c.usage
@@ -366,12 +367,12 @@ func (c *Client) Tokens() uint32 {
 	return c.pieces
 }
 
-// Prompt returns of how many tokens what was asked is, as the server says; 0 where it does not.
+// Prompt returns the number of tokens of the prompt, as the server says; 0 where it does not.
 func (c *Client) Prompt() uint32 { return c.prompt }
 
-// Shown returns of how many tokens the pieces of the last answer are: all, but for the model's
-// reasoning where the server counts that and sends none of it. Some servers count it in
-// addition to the answer rather than within, which shows where it is not less.
+// Shown returns the number of tokens in the pieces of the last answer: all, but for the model's
+// reasoning where the server counts that and sends none of it. Some servers count it in addition to the
+// answer rather than within, which shows where it is not less.
 func (c *Client) Shown() uint32 {
 	if c.reasons || c.reasoning >= c.usage {
 		return c.Tokens()
@@ -392,5 +393,5 @@ func (c *Client) Content(p []byte) (n, size int, done bool, err error) {
 	return n, 0, done, err
 }
 
-// Take is of no use, as Content announces nothing.
+// Take does nothing, as Content announces nothing.
 func (c *Client) Take(int) {}

@@ -86,7 +86,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// Reasoning that the server keeps to itself is of no piece.
+// Reasoning that the server withholds counts as no piece.
 func TestShown(t *testing.T) {
 	const (
 		reasoned = `{"choices":[],"usage":{"completion_tokens":100,"completion_tokens_details":{"reasoning_tokens":90}}}`
@@ -174,8 +174,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// Of different requests, those to be looked into have what they need kept: the text of an answer as
-// JSON, and any other content as it is.
+// Each kind of request keeps what its reader needs: the text of an answer as JSON, and any other
+// content as it is.
 func TestCollected(t *testing.T) {
 	any := func(int) bool { return true }
 	c := config("{}", "{}", "{}")

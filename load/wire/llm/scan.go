@@ -14,7 +14,7 @@ type piece struct {
 	failed    bool   // it says that something went wrong
 	tokens    uint32 // of the answer so far, by the server's account; 0 where it says nothing
 	reasoning uint32 // of these, the reasoning
-	prompt    uint32 // of what was asked, by the same account
+	prompt    uint32 // tokens of the prompt, by the same account
 }
 
 // A place is where in the data a value stands.
@@ -27,8 +27,8 @@ const (
 	choice        // one of them
 	delta         // what a chat's choice adds
 	answerText    // something of the answer: a text, or a list of parts
-	answerSays    // the same, of what the model says to the user
-	answerReasons // the same, of its reasoning
+	answerSays    // something of the answer: what the model says to the user
+	answerReasons // something of the answer: its reasoning
 	deltaOrText   // "delta" at the top: of an event of the API "responses", the text itself
 	finish        // why a choice has ended
 	usage
@@ -108,8 +108,8 @@ func within(p place, key []byte) place {
 // maxDepth bounds how deep values may be nested.
 const maxDepth = 64
 
-// A scanner goes once through a JSON value. What is not JSON it finds as far as the form of
-// values goes; it leaves escapes and the digits of numbers unchecked.
+// A scanner goes once through a JSON value. It checks only the form of values; it leaves escapes and
+// the digits of numbers unchecked.
 type scanner struct {
 	b     []byte
 	at    int
@@ -118,13 +118,13 @@ type scanner struct {
 	found     piece
 	says      []byte // what the model says to the user, as it stands between the quotes
 	delta     []byte // at the top, "delta" is this text
-	deltaType bool   // at the top, "type" is that of a piece
-	outputs   bool   // and of what the model says
-	reasons   bool   // or of its reasoning
+	deltaType bool   // "type" at the top is the piece's
+	outputs   bool   // "type" at the top is that of the model's words to the user
+	reasons   bool   // "type" at the top is that of its reasoning
 }
 
-// scan reads an event's data, which is to be one JSON object. It returns also what the model
-// says in it to the user, as it stands between the quotes of a JSON string.
+// scan reads an event's data, which is to be one JSON object. It also returns the model's words to the
+// user, as they stand between the quotes of a JSON string.
 func scan(data []byte) (found piece, says []byte, ok bool) {
 	s := scanner{b: data}
 	s.blanks()

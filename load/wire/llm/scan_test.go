@@ -75,7 +75,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// Whatever the standard library reads, this does; nothing makes it go beyond its input.
+// It reads whatever the standard library reads; nothing makes it go beyond its input.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{
 		`{"choices":[{"delta":{"content":"a"}}]}`, `{"type":"response.completed","response":{"usage":{"output_tokens":2}}}`,

@@ -2,8 +2,8 @@ package sse
 
 import "dyno/load/wire"
 
-// What may be wrong with an event stream. Each is returned as it is. What may be
-// wrong with the response around it are the errors of package http1.
+// Faults of an event stream. Each is returned as it is. Faults of the response around it are the errors
+// of package http1.
 var (
 	ErrMediaType = protocol("content type other than text/event-stream")
 	ErrLine      = limit("line longer than the limit, which is 1 MiB")

@@ -16,8 +16,8 @@ const (
 	MaxRetry = 24 * time.Hour
 )
 
-// A Message is an event as it is dispatched. Its fields are valid until the parser's
-// next call, and that of the others of its pool. Bytes that are not UTF-8 are left as they are.
+// A Message is an event as it is dispatched. Its fields are valid until the next call of the parser, or
+// of another parser in its pool. Bytes that are not UTF-8 are left as they are.
 type Message struct {
 	Type []byte // empty means "message"
 	Data []byte // the lines of data joined by LF
@@ -28,7 +28,7 @@ type Message struct {
 // which is between two events, it holds no buffer.
 type Parser struct {
 	pool  *pool
-	open  *event // the event of which a part has arrived; nil at rest
+	open  *event // the event that has arrived in part; nil at rest
 	id    []byte // the last event ID
 	retry time.Duration
 	bom   uint8 // how many bytes of a byte order mark have arrived, or bomDone
@@ -44,9 +44,8 @@ const (
 // NewParser returns a parser at the beginning of a stream.
 func NewParser() *Parser { return &Parser{pool: &pool{}} }
 
-// An event is what is known of an event whose end has not arrived. The values of its
-// fields are copied into buffers of its own where they have to outlive the bytes that
-// they came in.
+// An event is what is known of an event whose end has not arrived. Values of its fields are copied into
+// its own buffers where they must outlive the bytes that brought them.
 type event struct {
 	line  value // the beginning of a line whose end has not arrived; always its own
 	data  value // the lines so far, joined by LF
@@ -122,11 +121,10 @@ func (p *pool) giveBack(e *event) {
 	p.spare = append(p.spare, e)
 }
 
-// Reset goes to the beginning of another stream of the same source, and discards the
-// event whose end has not arrived. The last event ID and the pause to reconnect
-// after are the source's, and stay. By the letter of the standard the stream's ID
-// buffer would begin empty, so that a first event without an ID would erase the last
-// event ID; browsers begin with that, and so does this.
+// Reset goes to the beginning of another stream of the same source, and discards an unfinished event.
+// The last event ID and the pause to reconnect after are the source's, and stay. By the letter of the
+// standard the stream's ID buffer would begin empty. Then a first event without an ID would erase the
+// last event ID; browsers begin with that, and so does this.
 func (p *Parser) Reset() {
 	p.rest()
 	p.bom, p.cr = 0, false
@@ -146,13 +144,13 @@ func (p *Parser) LastEventID() []byte { return p.id }
 // Retry returns the reconnection time that the server asked for; 0 if none.
 func (p *Parser) Retry() time.Duration { return p.retry }
 
-// Next consumes b up to the end of the first event in it that is dispatched, and
-// returns how many bytes that were. Without an event, all of b is consumed. Cut at
-// any place, the same bytes give the same events at the same places. The errors are
-// ErrLine, ErrEvent and ErrID; after one the stream is of no more use until Reset.
+// Next consumes b up to the end of the first dispatched event, and returns the number of bytes
+// consumed. Without an event, all of b is consumed. Cut at any place, the same bytes give the same
+// events at the same places. The errors are ErrLine, ErrEvent and ErrID; after one the stream cannot be
+// used until Reset.
 //
-// The end of an event is the first byte of its empty line's end: the LF of a CR LF
-// counts as the next event's, since nobody can wait for a byte that may not come.
+// The end of an event is the first byte of its empty line's end: the LF of a CR LF counts as the next
+// event's, since it may never come.
 func (p *Parser) Next(b []byte) (n int, m Message, found bool, err error) {
 	if p.bom != bomDone {
 		n = p.mark(b)
@@ -234,8 +232,8 @@ func (p *Parser) hold(b []byte) error {
 	return nil
 }
 
-// keep ends a piece: line is the beginning of the next line, and all that is known of
-// the open event has to outlive the piece.
+// keep ends a piece: line is the beginning of the next line, and the open event's data has to outlive
+// the piece.
 func (p *Parser) keep(line []byte) error {
 	if len(line) > 0 {
 		if err := p.hold(line); err != nil {
@@ -325,9 +323,8 @@ func milliseconds(digits []byte) (time.Duration, bool) {
 
 // lineEnd returns the place of the first CR or LF; -1 if there is none.
 func lineEnd(b []byte) int {
-	// Both are searched for in one stretch after the other: a search for the one
-	// through all that follows, for every line ended by the other, would take time
-	// that grows with the square of the piece.
+	// Both are searched for in one stretch after the other: a search for one of them to the end, for
+	// every line ended by the other, would take quadratic time.
 	const stretch = 512
 	for from := 0; from < len(b); from += stretch {
 		s := b[from:min(from+stretch, len(b))]

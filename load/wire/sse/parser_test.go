@@ -118,7 +118,7 @@ func standard(stream string) (r reading) {
 	}
 }
 
-// What the standard's examples and the web platform's tests of the format ask for.
+// Examples of the standard, and the web platform's tests of the format.
 func TestParse(t *testing.T) {
 	event := func(kind, data, id string) dispatched { return dispatched{kind: kind, data: data, id: id} }
 	for _, tt := range []struct {
@@ -185,7 +185,7 @@ func drawCuts(t *rapid.T, n int) []int {
 	return cuts
 }
 
-// Whatever the stream and wherever it is cut, it says what the standard says it does.
+// Any stream, cut anywhere, means what the standard says.
 func TestAgreesWithTheStandard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stream := drawStream(t)
@@ -194,8 +194,8 @@ func TestAgreesWithTheStandard(t *testing.T) {
 		if !got.equal(want) {
 			t.Fatalf("%q:\n got %+v\nwant %+v", stream, got, want)
 		}
-		// At rest it holds no buffer, and after Reset neither; and none of what went
-		// before comes back but for the ID.
+		// At rest it holds no buffer, and after Reset neither; and of earlier bytes only the ID comes
+		// back.
 		p.Reset()
 		if p.open != nil {
 			t.Fatalf("holds a buffer after Reset")

@@ -13,7 +13,7 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// What a PublisherConfig's request may contain.
+// Limits of a PublisherConfig's request.
 const (
 	topicMark = "{topic}"
 	dataMark  = "{data}"
@@ -29,21 +29,20 @@ type PublisherConfig struct {
 	// data. Method and body default to POST and {data}.
 	Request http1.Request
 
-	// Form says that the body is of type application/x-www-form-urlencoded, which is
-	// added as Content-Type unless the request has one: the topic is percent-encoded
-	// and spaces of the stamp are written as +.
+	// Form sends the body as application/x-www-form-urlencoded, added as Content-Type unless the
+	// request has one: the topic is percent-encoded and spaces of the stamp are written as +.
 	Form bool
 
 	// Topics are published to in turn. Default: one without a name.
 	Topics []string
 
-	// Size is the length of an event's data in bytes, of which the stamp takes the
-	// first StampBytes and x the others. Default StampBytes.
+	// Size is the length of an event's data in bytes. The stamp takes the first StampBytes, and x fills
+	// the others. Default StampBytes.
 	Size int
 
-	// Publisher k of this template, from 0, has the number First + k·Step, default
-	// step 1, and the sources number·len(Topics) + topic. They must be unique among all
-	// that publish to the same subscribers.
+	// Publisher k of this template, from 0, has the number First + k·Step (default step 1). Its sources
+	// are number·len(Topics) + topic. They must be unique among all that publish to the same
+	// subscribers.
 	First, Step uint32
 
 	MaxHeader int64 // bytes of a response's header; default wire.DefaultMaxHeader
@@ -113,8 +112,8 @@ func (c PublisherConfig) encode(topic string) (r http1.Request, at int) {
 	return r, len(before)
 }
 
-// ExpandTopic returns target with the topic, percent-encoded, in place of {topic}, as
-// publishers do, so that subscribers' targets are expanded alike.
+// ExpandTopic returns target with the topic, percent-encoded, in place of {topic}. Publishers and
+// subscribers share it.
 func ExpandTopic(target, topic string) string {
 	return strings.ReplaceAll(target, topicMark, escapeTopic(topic))
 }
@@ -179,9 +178,9 @@ func (t *PublisherTemplate) Publisher() *Publisher {
 	return p
 }
 
-// A Publisher publishes stamped events to its topics in turn, by one POST request
-// each, whose response with a 2xx status is the acknowledgement. It is for one
-// goroutine at a time, together with the others of its template.
+// A Publisher publishes stamped events to its topics in turn, by one POST request each. A response with
+// a 2xx status is the acknowledgement. It is for one goroutine at a time, together with the others of
+// its template.
 type Publisher struct {
 	*http1.Client
 	t           *PublisherTemplate

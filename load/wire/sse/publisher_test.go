@@ -90,7 +90,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// What was not acknowledged by a 2xx is uncertain, however it failed.
+// A publication without a 2xx is uncertain, whatever failed.
 func TestAcknowledgement(t *testing.T) {
 	p := newPublishers(t, PublisherConfig{Request: http1.Request{Target: "/", Host: "h"}}).Publisher()
 	for n, fate := range []string{

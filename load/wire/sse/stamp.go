@@ -2,14 +2,14 @@ package sse
 
 import "math"
 
-// A Stamp is the beginning of an event's data by which a subscriber recognises the
-// event, whatever server passed it on:
+// A Stamp is the beginning of an event's data. By it a subscriber recognises the event, whatever server
+// passed it on:
 //
 //	dyno1 SOURCE SEQUENCE TIME ␠
 //
-// with one space after each field, decimal numbers of 10, 12 and 19 digits with
-// leading zeros, and anything after them. The width is fixed, so that a publisher
-// writes the numbers where they belong in the encoded request.
+// One space follows each field. The decimal numbers have 10, 12 and 19 digits with leading zeros;
+// anything may follow them. The width is fixed, so that a publisher writes the numbers where they
+// belong in the encoded request.
 type Stamp struct {
 	Source   uint32 // who publishes
 	Sequence uint64 // from 1 to MaxSequence

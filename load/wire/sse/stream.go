@@ -74,9 +74,8 @@ func (c StreamConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// A StreamTemplate makes streams that send the same request, and holds what they can
-// share, so that each of them stays small: one template per worker and request. It
-// and its streams are for one goroutine at a time.
+// A StreamTemplate makes streams that send the same request, and holds what they share, which keeps
+// them small: one template per worker and request. It and its streams are for one goroutine at a time.
 type StreamTemplate struct {
 	config StreamConfig
 	http   *http1.Template
@@ -112,11 +111,10 @@ func (t *StreamTemplate) Stream() *Stream {
 	return &Stream{t: t, http: t.http.Client(), parser: Parser{pool: &t.pool}}
 }
 
-// A Stream is one subscription by HTTP/1.1 (HTML standard, section 9.2.3). Status 200
-// with the media type text/event-stream opens it; 204 says that it shall not come
-// back; any other status is an error of kind Status, and redirections are not
-// followed. It is for one goroutine at a time, together with the others of its
-// template, and takes less than 500 bytes between two events.
+// A Stream is one subscription by HTTP/1.1 (HTML standard, section 9.2.3). Status 200 with the media
+// type text/event-stream opens it; 204 says that it shall not come back; any other status is an error
+// of kind Status, and redirections are not followed. It is for one goroutine at a time, together with
+// the others of its template. Between two events it takes less than 500 bytes.
 type Stream struct {
 	t       *StreamTemplate
 	http    *http1.Client
@@ -133,8 +131,8 @@ type Stream struct {
 
 var _ wire.Stream = (*Stream)(nil)
 
-// Reset forgets everything about an earlier connection, but for the last event ID,
-// the reconnection time and whether the server asked not to come back.
+// Reset forgets the earlier connection. The last event ID, the reconnection time and a request not to
+// come back stay.
 func (s *Stream) Reset() {
 	s.forgetRequest()
 	s.http.Reset()

@@ -24,12 +24,11 @@ type EchoConfig struct {
 //	message 0: ^^^^^^^^^ Size bytes ^^^^^^^^
 //	message 1:                   ^^^^^^^^^ Size bytes ^^^^^^^^
 //
-// Word i is the number i, 8 bytes, big-endian, so that a message starts with its
-// sequence number, and goes on with bytes that no other message has in the same
-// place. Messages are thus distinguishable, and lie still while they are under way,
-// without a copy for each connection, be they 16 MiB and the connections 20,000.
-// After 32,768 messages the sequence starts again; no worker has as many
-// connections. (Messages of fewer than 8 bytes have the last bytes of the number.)
+// Word i is the number i, 8 bytes, big-endian. So a message starts with its sequence number. Its
+// bytes differ from those in the same place of any other message. Thus messages are distinguishable, and lie still while
+// under way. Connections need no copies, even 20,000 of them with messages of 16 MiB. After 32,768
+// messages the sequence starts again; no worker has as many connections. (Messages of fewer than 8
+// bytes have the last bytes of the number.)
 type EchoTemplate struct {
 	size  int
 	block []byte

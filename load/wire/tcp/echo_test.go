@@ -62,8 +62,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Messages carry their number, differ from one another in every 16 bytes, repeat
-// with the seed, and stay as they are while others are sent.
+// Messages carry their number, and differ in every 16 bytes. They repeat with the seed, and stay as
+// they are while others are sent.
 func TestEchoMessages(t *testing.T) {
 	const size = 100
 	a, b := newEcho(t, size), newEcho(t, size)

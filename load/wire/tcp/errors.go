@@ -2,8 +2,7 @@ package tcp
 
 import "dyno/load/wire"
 
-// What may be wrong with the bytes of a response. Each is returned as it is, so
-// that == and errors.Is both find it.
+// Faults of a response's bytes. Each is returned as it is, so that == and errors.Is both find it.
 var (
 	ErrEcho        = &wire.Error{Kind: wire.Assertion, Text: "the echo differs from what was sent"}
 	ErrLineTooLong = &wire.Error{Kind: wire.Limit, Text: "line longer than the limit, which is 16 MiB"}

@@ -1,12 +1,10 @@
-// Package tcp is request and response over a bare byte stream, in the three ways
-// in which such services commonly tell where a message ends: it is as long
-// as the request, it ends with a line feed, or its length stands before it. Messages speaks all
-// of them. An Echo makes up messages of a size that can be distinguished.
-// The clients do no I/O; the engine carries the bytes.
+// Package tcp is request and response over a bare byte stream. It knows the three common ways to find a
+// message's end: it is as long as the request, it ends with a line feed, or its length stands before
+// it. Messages speaks all of them. An Echo makes up messages of a size that can be distinguished. The
+// clients do no I/O; the engine carries the bytes.
 //
-// Either has a configuration, a template made from it, which holds what all
-// clients of one worker share, and clients, one per connection. A template and
-// its clients are for one goroutine at a time.
+// Both have a configuration, and a template made from it that clients of one worker share. Each
+// connection has one client. A template and its clients are for one goroutine at a time.
 package tcp
 
 import "dyno/load/wire"

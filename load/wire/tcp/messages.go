@@ -22,7 +22,7 @@ const (
 // MaxPayload is the largest message to send, and the largest answer: 16 MiB.
 const MaxPayload = 16 << 20
 
-// A Message is one that is sent.
+// A Message is sent as it is.
 type Message struct {
 	Text   []byte // without what the framing adds; not copied; none if it varies
 	Varies bool   // it is a part that is given each time
@@ -52,7 +52,7 @@ func (c MessagesConfig) Validate() error {
 	return errors.Join(faults...)
 }
 
-// What is wrong with messages.
+// Faults of messages.
 var (
 	errEmpty    = errors.New("it is empty: want at least one byte, as many are awaited as were sent")
 	errLineFeed = errors.New("it has a line feed inside: want none, as one ends the message")
@@ -109,9 +109,9 @@ func NewMessages(c MessagesConfig) (*MessagesTemplate, error) {
 // Client returns a new client, ready for a connection.
 func (t *MessagesTemplate) Client() *Messages { return &Messages{t: t} }
 
-// Messages is one connection's side of an exchange of different messages, whose answers are
-// delivered: of Lines without the line feed, of Length without what stands before them. What
-// varies must pass Framing.Check.
+// Messages is one connection's side of an exchange of different messages, whose answers are delivered:
+// of Lines without the line feed, of Length without what stands before them. Varying parts must pass
+// Framing.Check.
 type Messages struct {
 	exchange
 	t       *MessagesTemplate

@@ -14,9 +14,9 @@ import (
 // Config is what all connections of one context have in common. The zero value of each
 // field but ServerName is a good default.
 type Config struct {
-	// ServerName is the name that is asked for (server name indication, RFC 6066) and
-	// that the server's certificate must be for. An IP address is not asked for, but
-	// must be in the certificate. It may be empty with Insecure.
+	// ServerName is the name that is requested (server name indication, RFC 6066). The server's
+	// certificate must be for it. An IP address is not asked for, but must be in the certificate. It
+	// may be empty with Insecure.
 	ServerName string
 
 	// ALPN are the application protocols offered, the preferred one first, such as
@@ -39,9 +39,8 @@ type Config struct {
 	// the defaults.
 	MinVersion, MaxVersion string
 
-	// CipherSuites are those offered for TLS 1.2, by IANA's names or OpenSSL's. Their
-	// order does not matter. Without any they are crypto/tls's own choice, as those of
-	// TLS 1.3 always are.
+	// CipherSuites are offered for TLS 1.2, by IANA's names or OpenSSL's. Their order does not matter.
+	// By default crypto/tls chooses, as it always does for TLS 1.3.
 	CipherSuites []string
 
 	// Groups are the key exchange groups offered, by IANA's names. Their order does not
@@ -152,9 +151,8 @@ func (c Config) read(now time.Time) (*tls.Config, error) {
 		if err != nil {
 			faults = append(faults, err)
 		}
-		// Asked for by a function, as crypto/tls would otherwise send none where the
-		// server names authorities that did not sign it, and the server could not say why
-		// it refuses it.
+		// A function returns the certificate, as crypto/tls otherwise sends none to servers that name
+		// authorities that did not sign it. Then the server could not say why it refuses it.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	case c.Certificate.given():
 		fault("key", "is missing: the certificate, %s, needs its private key", c.Certificate.Name)
@@ -196,8 +194,7 @@ func (c Config) Standard(now time.Time) (*tls.Config, error) {
 // maxFile bounds a file's size: the system's authorities together take 250 KB.
 const maxFile = 4 << 20
 
-// blocks returns the PEM blocks of a file, and a fault if there is none or if one is cut
-// short.
+// blocks returns the PEM blocks of a file, or a fault if there is none or one is cut short.
 func blocks(f File) (found []*pem.Block, err error) {
 	if len(f.Data) > maxFile {
 		return nil, fmt.Errorf("%s: has %d bytes: want at most %d", f.Name, len(f.Data), maxFile)

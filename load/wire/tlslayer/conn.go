@@ -32,10 +32,10 @@ const (
 	Failed                   // it cannot go on, and must be closed
 )
 
-// A Conn is one connection's TLS, client's side. It is for one goroutine at a time,
-// together with the other connections of its Context. From Start until the state is no
-// longer Handshaking, and for a Reset in between, it is for one and the same goroutine,
-// which must not lock or unlock its thread meanwhile (runtime.LockOSThread).
+// A Conn is one connection's TLS, client's side. It is for one goroutine at a time, together with the
+// other connections of its Context. Between Start and the end of Handshaking, only one goroutine may
+// use it, also for a Reset. That goroutine must not lock or unlock its thread meanwhile
+// (runtime.LockOSThread).
 type Conn struct {
 	context   *Context
 	transport transport
@@ -117,11 +117,10 @@ func (c *Conn) shake() error {
 	return nil
 }
 
-// Open takes bytes that arrived and returns the data in the records that are complete
-// with them. Cut at any place, the same bytes give the same data. The data is valid until
-// the next call of any of the context's connections; nothing of ciphertext is kept or
-// changed. An error comes with the data that precedes it, and means that the
-// connection must be closed. The errors are of type *wire.Error.
+// Open takes bytes that arrived and returns the data in the records that are complete with them. Cut at
+// any place, the same bytes give the same data. The data is valid until the next call of any of the
+// context's connections; nothing of ciphertext is kept or changed. An error comes with the data that
+// precedes it, and means that the connection must be closed. Errors have type *wire.Error.
 //
 // In a handshake Open goes on with that, and the state afterwards tells whether it is
 // complete. Either way there may be bytes to send: see Pending.
@@ -148,10 +147,10 @@ func (c *Conn) Open(ciphertext []byte) (plaintext []byte, err error) {
 	return c.decrypt(ciphertext)
 }
 
-// decrypt hands ciphertext to crypto/tls, and returns the data. It asks once for each
-// record that ends in it, as crypto/tls returns the data of one at a time, and once more
-// when bytes are left over, so that crypto/tls takes and keeps them. Records without
-// data make it ask in vain, which does no harm.
+// decrypt hands ciphertext to crypto/tls, and returns the data. crypto/tls returns the data of one
+// record at a time, so it asks once for each record that ends there. It asks once more when bytes are
+// left over, so that crypto/tls takes and keeps them. Records without data make it ask in vain, which
+// does no harm.
 func (c *Conn) decrypt(ciphertext []byte) ([]byte, error) {
 	t := &c.transport
 	t.in = ciphertext
@@ -179,8 +178,8 @@ func (c *Conn) decrypt(ciphertext []byte) ([]byte, error) {
 	return data, nil
 }
 
-// Seal encrypts data and appends the records to dst, after whatever was pending, so
-// that the order of the records is that of the sequence numbers in them.
+// Seal encrypts data and appends the records to dst, after pending bytes. So records keep the order of
+// their sequence numbers.
 func (c *Conn) Seal(dst, plaintext []byte) ([]byte, error) {
 	switch {
 	case c.state == Failed:
@@ -201,8 +200,8 @@ func (c *Conn) Seal(dst, plaintext []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Pending tells whether there are bytes to send that nobody asked for by Seal: of the
-// handshake, of an alert that says why it failed, of the answer to a key update.
+// Pending tells whether there are bytes to send that Seal did not make: of the handshake, of an alert
+// that says why it failed, of the answer to a key update.
 func (c *Conn) Pending() bool { return len(c.transport.out) > 0 }
 
 // Flush appends the pending bytes to dst, after which none are pending.
@@ -212,11 +211,11 @@ func (c *Conn) Flush(dst []byte) []byte {
 	return dst
 }
 
-// CloseNotify appends pending bytes and the orderly end of what this side sends to dst,
-// after which Seal fails. There is nothing to append unless the handshake was completed.
+// CloseNotify appends pending bytes and the orderly end of this side to dst. Afterwards Seal fails.
+// There is nothing to append unless the handshake was completed.
 func (c *Conn) CloseNotify(dst []byte) []byte {
 	if c.state == Established || c.state == Ended {
-		_ = c.tls.CloseWrite() // fails only where nothing can be sent any more
+		_ = c.tls.CloseWrite() // fails only where nothing can be sent
 		c.closed = true
 	}
 	return c.Flush(dst)

@@ -16,8 +16,8 @@ import (
 	"dyno/load/wire"
 )
 
-// apart is how far apart the next place is at which a stream is cut. With the race detector all
-// places would take half a minute, and it has nothing more to find in them than in a tenth.
+// apart is how far apart the next place is at which a stream is cut. With the race detector, all places
+// would take half a minute, and a tenth of them finds as much.
 func apart() int {
 	if race.Enabled {
 		return 1 + rand.IntN(20)
@@ -161,7 +161,7 @@ func TestEveryTruncation(t *testing.T) {
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {
 			first := s.first(s.run(t, newScriptContext(t, s), link{}))
-			end := 0 // which is before that of the stream, where that goes on after close_notify
+			end := 0 // before the stream's end, if the stream goes on after close_notify
 			for limit := first; ; limit += apart() {
 				l := s.run(t, newScriptContext(t, s), link{limit: limit})
 				if l.client.State() == Ended {
@@ -475,8 +475,8 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// coroutines counts the handshakes that a goroutine is carrying out. Other goroutines, such as those of a
-// test before, may still be ending.
+// coroutines counts the handshakes that a goroutine is carrying out. Goroutines of an earlier test may
+// still be ending.
 func coroutines() int {
 	stacks := make([]byte, 1<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("tlslayer.(*Conn).begin.func1("))

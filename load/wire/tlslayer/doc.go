@@ -1,7 +1,7 @@
-// Package tlslayer is the client's side of TLS 1.2 and 1.3 (RFC 5246, RFC 8446) as a
-// layer of bytes ↔ bytes, without I/O. It goes between a socket and a codec such as
-// http1: Open turns what arrived into data, Seal turns data into what to send. crypto/tls
-// does the cryptography, on the caller's thread.
+// Package tlslayer is the client's side of TLS 1.2 and 1.3 (RFC 5246, RFC 8446). It is a layer of bytes
+// ↔ bytes, without I/O. It goes between a socket and a codec such as http1: Open turns what arrived
+// into data, Seal turns data into what to send. crypto/tls does the cryptography, on the caller's
+// thread.
 //
 // A Context holds what the connections of one worker share; each connection has a Conn.
 //
@@ -9,15 +9,14 @@
 //
 // Below each tls.Conn is a net.Conn that is memory.
 //
-// An established tls.Conn needs no goroutine. If a read below it returns a net.Error
-// whose Temporary is true, tls.Conn.Read returns that error and keeps its state: the part
-// of a record that it has, and the part of a handshake message that came in earlier
-// records. The next Read goes on from there. This holds for data, for the messages after
-// a TLS 1.3 handshake (tickets, key updates), for alerts and for close_notify. A Read may
-// also return data and that error at once, when the start of a TLS 1.2 alert follows the
-// data. All other errors are final. A write below never fails, since it appends to
-// memory, so that the writing side is never broken by one. The tests hold crypto/tls to
-// this at each place where the bytes can be cut.
+// An established tls.Conn needs no goroutine. If a read below it returns a net.Error whose Temporary is
+// true, tls.Conn.Read returns that error and keeps its state: the part of a record that it has, and the
+// part of a handshake message that came in earlier records. The next Read goes on from there. This
+// holds for data, for the messages after a TLS 1.3 handshake (tickets, key updates), for alerts and for
+// close_notify. A Read may return data and that error together, when the start of a TLS 1.2 alert
+// follows the data. All other errors are final. A write below never fails, since it appends to memory,
+// so that the writing side is never broken by one. The tests hold crypto/tls to this at each place
+// where the bytes can be cut.
 //
 // A handshake cannot be resumed: whatever error ends tls.Conn.Handshake, it returns that
 // one from then on. So a handshake runs in a coroutine (iter.Pull) until it is complete:
@@ -34,27 +33,26 @@
 //     the record layer to be written, insists on ALPN, and on an extension that servers
 //     over TCP do not send.
 //
-// The price is that a handshake's CPU time holds up the other connections of its worker,
-// for one call at a time: 50 to 250 µs here, and longer by what it takes to sign with the
-// client's key (a few milliseconds with RSA of 4096 bits).
+// The price: a handshake's CPU time holds up the other connections of its worker, for one call at a
+// time: 50 to 250 µs here, plus the time to sign with the client's key. With RSA of 4096 bits that is a
+// few milliseconds.
 //
 // # What it costs
 //
-// Opening a record, crypto/tls copies twice (the ciphertext in, the data out) and
-// allocates 24 bytes (the reader in its readFromUntil). Sealing, it copies twice and
-// allocates nothing. An established connection keeps about 6 KB, most of it
-// crypto/tls's buffers and keys. A handshake allocates 40 to 130 KB.
+// To open a record, crypto/tls copies twice (the ciphertext in, the data out). It allocates 24 bytes
+// (the reader in its readFromUntil). Sealing, it copies twice and allocates nothing. An established
+// connection keeps about 6 KB, most of it crypto/tls's buffers and keys. A handshake allocates 40 to
+// 130 KB.
 //
-// Whatever a peer sends, a connection keeps no more than one record of 18 KB and one
-// message of the handshake (64 KiB, certificates 256 KiB), and passes over no more than 16
-// records without data in a row. How long it may take is the caller's business.
+// Whatever a peer sends, a connection keeps at most one record of 18 KB and one message of the
+// handshake. That is 64 KiB, or 256 KiB for certificates. It passes over at most 16 records without
+// data in a row. How long it may take is the caller's business.
 //
 // # Kernel TLS
 //
-// It is not used. crypto/tls gives traffic secrets to a key log only, and tickets and key
-// updates that come later would have to be understood here. What the kernel could save
-// is the copying of large bodies from files; a load generator sends small requests and
-// throws bodies away.
+// It is not used. crypto/tls gives traffic secrets to a key log only. Later tickets and key updates
+// would have to be understood here. The kernel could save the copying of large bodies from files; a
+// load generator sends small requests and throws bodies away.
 //
 // # In an event loop
 //
@@ -79,7 +77,7 @@
 //     End here must return nil, too, or the message may be cut short.
 //   - Timeout, or no more use: CloseNotify if the peer should know, Reset, close.
 //
-// Data is complete when its record is. So its arrival is that of the segment which
-// completed the record: the time stamp of the read whose bytes Open was given. Data of
-// several records in one read bears the last one's stamp, as without TLS.
+// Data is complete when its record is. So its arrival is that of the segment that completed the record:
+// the time stamp of the read whose bytes Open was given. Data of several records in one read bears the
+// last one's stamp, as without TLS.
 package tlslayer

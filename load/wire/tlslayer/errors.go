@@ -15,8 +15,7 @@ import (
 	"dyno/load/wire"
 )
 
-// What may end a connection, as far as it takes no more words. The others' texts depend
-// on what the server sent.
+// Ends of a connection with fixed texts. The others' texts depend on what the server sent.
 var (
 	ErrIdle   = &wire.Error{Kind: wire.TLS, Text: "no handshake was begun or completed"}
 	ErrClosed = &wire.Error{Kind: wire.Reset, Text: "the TLS session was closed (close_notify)"}
@@ -51,8 +50,8 @@ const (
 	recordHandshake = 22
 )
 
-// explain makes an error of crypto/tls one that tells what to do. Before the handshake
-// is complete it is of kind TLS.
+// explain makes an error of crypto/tls one that tells what to do. Before the handshake is complete, it
+// has kind TLS.
 func (c *Conn) explain(err error) *wire.Error {
 	kind := wire.Protocol
 	if c.state == Handshaking {
@@ -212,7 +211,7 @@ type alert struct {
 	hint        string
 }
 
-// alerts are those of RFC 8446, section 6, RFC 5246, section 7.2, and RFC 7301.
+// alerts come from RFC 8446, section 6, RFC 5246, section 7.2, and RFC 7301.
 var alerts = map[uint8]alert{
 	10:                    {name: "unexpected_message"},
 	badRecordMAC:          {name: "bad_record_mac"},

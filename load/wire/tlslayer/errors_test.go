@@ -75,7 +75,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// What a certificate may lack, and what to do about it.
+// Faults of a certificate, and their remedies.
 func TestUntrusted(t *testing.T) {
 	stranger := issue("a stranger", nil, asAuthority)
 	self := issue(serverName, nil, nil)
@@ -158,7 +158,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// What a server refuses, and what to do about it.
+// Refusals of a server, and their remedies.
 func TestRefused(t *testing.T) {
 	strict := func(c *tls.Config) {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
@@ -224,7 +224,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What a server may do wrong once the handshake is complete.
+// Faults of a server after the handshake.
 func TestFaultsOfTheSession(t *testing.T) {
 	repeat := func(n int, record func() []byte) (all []byte) {
 		for range n {

@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// A forger makes records as a server would that has completed a handshake: those that
-// crypto/tls's server would never send. It speaks AES-128-GCM with SHA-256, by RFC 8446,
-// sections 5.2 and 7, and by RFC 5246, section 6.3, with RFC 5288.
+// A forger makes records as a server would that has completed a handshake: those that crypto/tls's
+// server would never send. It speaks AES-128-GCM with SHA-256, by RFC 8446, sections 5.2 and 7, and RFC
+// 5246, section 6.3, with RFC 5288.
 type forger struct {
 	aead     cipher.AEAD
 	iv       []byte

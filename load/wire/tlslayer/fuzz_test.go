@@ -38,7 +38,7 @@ func (l *link) check(tb testing.TB) {
 	c.Reset()
 }
 
-// outcome is what a client made of what it was given, in words.
+// outcome describes the client's state, data and error.
 func (l *link) outcome() string { return fmt.Sprintf("%v, %q, %v", l.client.State(), l.data, l.err) }
 
 // FuzzAnswer answers a client hello with any bytes. Cut at any place, they have the same

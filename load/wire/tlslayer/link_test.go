@@ -41,16 +41,16 @@ func newServer(config *tls.Config) *Conn {
 	return c
 }
 
-// A link carries bytes between a client and a server, and may cut what goes to the
-// client into pieces, or off.
+// A link carries bytes between a client and a server. It may cut the bytes to the client into pieces,
+// or off.
 type link struct {
 	client, server *Conn
 
 	cut   int // the place at which to cut; 0: none
 	piece int // the size of all pieces; 0: whole
-	limit int // of what the client gets; 0: none
+	limit int // bytes that the client gets; 0: none
 
-	offset int    // of what the client got
+	offset int    // bytes that the client got
 	data   []byte // that it returned
 	err    error  // the client's first
 }

@@ -6,5 +6,5 @@ import (
 	"dyno/internal/leak"
 )
 
-// A handshake's coroutine is a goroutine: one that nobody ended fails the tests.
+// A handshake's coroutine is a goroutine: one that was not ended fails the tests.
 func TestMain(m *testing.M) { leak.Main(m) }

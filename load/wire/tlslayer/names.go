@@ -60,8 +60,8 @@ func groupNames() (names []string) {
 	return names
 }
 
-// cipherSuiteNames returns the names of the suites that Config.CipherSuites may hold:
-// those of TLS 1.2, safe ones first.
+// cipherSuiteNames returns the names of the suites that Config.CipherSuites may hold: TLS 1.2 suites,
+// safe ones first.
 func cipherSuiteNames() (names []string) {
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
 		if slices.Contains(s.SupportedVersions, tls.VersionTLS12) {

@@ -88,7 +88,7 @@ type socket struct {
 	conn  net.Conn
 	layer *Conn
 	in    []byte
-	data  []byte // that nobody has read
+	data  []byte // not read yet
 }
 
 // dial connects, and runs the handshake.

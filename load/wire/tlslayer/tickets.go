@@ -5,11 +5,10 @@ import "crypto/tls"
 // maxTickets bounds the session tickets that a context keeps.
 const maxTickets = 64
 
-// tickets are the session tickets of one context, all for the same server, whatever
-// their key. The newest is used first, and once only as long as there are others: a
-// ticket that is used twice lets an observer link connections (RFC 8446, appendix C.4),
-// and a server that keeps sessions instead of encrypting them may refuse it. When there
-// are more than maxTickets, the oldest is forgotten.
+// tickets are the session tickets of one context, all for the same server, whatever their key. The
+// newest is used first, and once only as long as there are others: a ticket that is used twice lets an
+// observer link connections (RFC 8446, appendix C.4). A server that keeps sessions instead of
+// encrypting them may also refuse it. When there are more than maxTickets, the oldest is forgotten.
 type tickets struct{ states []*tls.ClientSessionState }
 
 var _ tls.ClientSessionCache = (*tickets)(nil)

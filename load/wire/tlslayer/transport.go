@@ -26,8 +26,8 @@ type transport struct {
 
 var _ net.Conn = (*transport)(nil)
 
-// Read hands out what there is. In a handshake it stops at the end of a record, so that
-// crypto/tls has taken nothing that comes after the handshake when that is complete.
+// Read hands out what there is. In a handshake it stops at the end of a record. So at its end
+// crypto/tls has taken nothing that comes after it.
 func (t *transport) Read(p []byte) (int, error) {
 	if t.suspend == nil {
 		if len(t.in) == 0 {
@@ -92,7 +92,7 @@ func (empty) Error() string   { return "no bytes at hand" }
 func (empty) Timeout() bool   { return true }
 func (empty) Temporary() bool { return true }
 
-// errAbandoned ends a handshake that nobody waits for any longer.
+// errAbandoned ends a handshake that was given up.
 var errAbandoned net.Error = abandoned{}
 
 type abandoned struct{}

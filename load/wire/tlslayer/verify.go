@@ -26,7 +26,7 @@ type verifier struct {
 // verify is crypto/tls's VerifyConnection.
 func (v *verifier) verify(s tls.ConnectionState) error {
 	if s.DidResume {
-		return nil // the session is of a connection of the same context
+		return nil // the session is from a connection of the same context
 	}
 	now := time.Now()
 	if now.Before(v.until) && slices.EqualFunc(s.PeerCertificates, v.chain, (*x509.Certificate).Equal) {
