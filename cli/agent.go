@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/fleet/registry"
@@ -60,10 +60,10 @@ func (a *app) coordinator() (*identity.Member, error) {
 	}
 	m, err := identity.Load(filepath.Join(a.identity, identity.MemberFile))
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", err), hint)
+		return nil, exit.With(exit.Usage, fmt.Errorf("--identity: %w", err), hint)
 	}
 	if m.Peer().Role != identity.Coordinator {
-		return nil, command.Usage(hint, "--identity: %s has the certificate of an agent: only coordinators connect to agents", a.identity)
+		return nil, exit.Misused(hint, "--identity: %s has the certificate of an agent: only coordinators connect to agents", a.identity)
 	}
 	return m, nil
 }
@@ -94,7 +94,7 @@ func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *co
 		err = context.Cause(ctx)
 	}
 	if errors.Is(err, identity.ErrRevoked) {
-		err = command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", err), "the fleet's manager revoked it; dyno fleet authority makes another one")
+		err = exit.With(exit.Usage, fmt.Errorf("--identity: %w", err), "the fleet's manager revoked it; dyno fleet authority makes another one")
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 		return nil, nil, err
 	}
 	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() && len(placed) == 0 {
-		return nil, nil, command.Usage("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
+		return nil, nil, exit.Misused("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
 	}
 	distinct := map[string]registry.Agent{} // of those placed, by name
 	for _, of := range placed {
@@ -180,16 +180,16 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 // connectNamed connects to the agents that --agent names.
 func (a *app) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Agent, error) {
 	if a.choice.wanted() && len(a.agents) > 0 {
-		return nil, command.Usage("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
+		return nil, exit.Misused("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
 	}
 	for _, address := range a.agents {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			return nil, command.Usage("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
+			return nil, exit.Misused("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
 		}
 	}
 	connected, err := connectTo(ctx, m, a.agents...)
 	if err != nil && a.recalled {
-		err = command.Fail(command.ExitUsage, err, "the run began with this agent: start it again, or name others with --agent or --fleet")
+		err = exit.With(exit.Usage, err, "the run began with this agent: start it again, or name others with --agent or --fleet")
 	}
 	return connected, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/internal/buildinfo"
+	"dyno/internal/exit"
 	"dyno/internal/settings"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/registry"
@@ -72,7 +73,7 @@ labels. If no control plane answers, the agent tries again every second.`,
 			outliveHangup(cmd.Context(), c.Logger)
 			server, err := agent.New(cmd.Context(), c)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "dyno fleet authority lets machines join, and prints how")
+				return exit.With(exit.Usage, err, "dyno fleet authority lets machines join, and prints how")
 			}
 			if addresses := control.addresses(); len(addresses) > 0 {
 				return serveRegistered(cmd.Context(), server, c.Logger, &control, addresses)
@@ -119,7 +120,7 @@ func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger
 		defer func() {
 			stop()
 			if revoked := <-trusted; revoked != nil {
-				ended = command.Fail(command.ExitUsage, fmt.Errorf("--identity: %w", revoked), "the fleet's manager revoked it; with an empty folder and a token, the agent can join again")
+				ended = exit.With(exit.Usage, fmt.Errorf("--identity: %w", revoked), "the fleet's manager revoked it; with an empty folder and a token, the agent can join again")
 			}
 		}()
 		for {

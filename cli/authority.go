@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
 	"dyno/internal/settings"
@@ -137,7 +138,7 @@ func (c *authorityConfig) joining(authority *identity.Authority, address string)
 		}
 	}
 	if err != nil {
-		return "", command.Fail(command.ExitUsage, fmt.Errorf("--token-file: %w", err), "the file that --token-file made earlier, for the authority in --folder")
+		return "", exit.With(exit.Usage, fmt.Errorf("--token-file: %w", err), "the file that --token-file made earlier, for the authority in --folder")
 	}
 	return fmt.Sprintf("dyno agent --join %s --join-token-file %s", address, c.TokenFile), nil
 }
@@ -146,7 +147,7 @@ func (c *authorityConfig) joining(authority *identity.Authority, address string)
 func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, control *controlPlane, log *slog.Logger) error {
 	authority, err := identity.Open(c.Folder)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "--folder names the folder of the fleet's keys")
+		return exit.With(exit.Usage, err, "--folder names the folder of the fleet's keys")
 	}
 	coordinator, err := authority.Member("authority", identity.Coordinator)
 	if err != nil {
@@ -158,7 +159,7 @@ func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, control *c
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "--listen says where machines join")
+		return exit.With(exit.Usage, err, "--listen says where machines join")
 	}
 	join, err := c.joining(authority, cmp.Or(c.Address, l.Addr().String()))
 	if err != nil {

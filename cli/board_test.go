@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/selftest/oracle"
 )
 
@@ -75,7 +75,7 @@ func TestBoardOnATerminal(t *testing.T) {
 			screen, written := openTerminal(t, 100, 30)
 			code := Main(t.Context(), append([]string{"http", "-c", "2", "-z", "1.2", "--no-server"}, append(c.args, "http://"+server.Addr().String()+"/")...), nil, screen, screen)
 			got := written()
-			if code != command.ExitDone && code != command.ExitInvalid {
+			if code != exit.Done && code != exit.Invalid {
 				t.Errorf("exit code %d", code)
 			}
 			if drawn := strings.Contains(got, "█░"); drawn != c.board || !strings.Contains(got, " · closed loop · ") {

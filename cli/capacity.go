@@ -12,6 +12,7 @@ import (
 	"dyno/cli/command"
 	"dyno/cli/help"
 	"dyno/cli/quick"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
@@ -49,11 +50,11 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		Args: command.ExactArgs(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !q.IsSearch() {
-				return command.Usage("as in: dyno capacity --slo 'p99 < 20ms' "+args[0], "dyno capacity: there is no condition; give it with --slo")
+				return exit.Misused("as in: dyno capacity --slo 'p99 < 20ms' "+args[0], "dyno capacity: there is no condition; give it with --slo")
 			}
 			protocol, where, faults := q.Spoken(args[0])
 			if len(faults) > 0 {
-				return command.Fail(command.ExitUsage, errors.Join(faults...), "")
+				return exit.With(exit.Usage, errors.Join(faults...), "")
 			}
 			if protocol == plan.GRPC {
 				return a.call(cmd.Context(), &q, []string{where}, out)
@@ -109,7 +110,7 @@ func (a *app) reached(ctx context.Context, q *quick.Load, e *plan.Experiment, qu
 		if err := unanswered(&run.Run, gate{}); err != nil {
 			return 0, err
 		}
-		return 0, command.Fail(command.ExitInvalid, fmt.Errorf("a closed loop of %d connections got only %d good responses in %v, too few to tell where a search should begin", q.ClosedConnections(e), t.Counts.OK, reachWindow),
+		return 0, exit.With(exit.Invalid, fmt.Errorf("a closed loop of %d connections got only %d good responses in %v, too few to tell where a search should begin", q.ClosedConnections(e), t.Counts.OK, reachWindow),
 			"say it with --from and --to")
 	}
 	return float64(t.Counts.OK) / t.WindowSeconds, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -31,7 +31,7 @@ and how long they load the target, without starts and stops.`,
   dyno check --short --set rounds=3 experiments/reports/*.yaml`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.Usage("as in: dyno check experiment.yaml", "dyno check: want at least one file")
+				return exit.Misused("as in: dyno check experiment.yaml", "dyno check: want at least one file")
 			}
 			return nil
 		},
@@ -51,7 +51,7 @@ and how long they load the target, without starts and stops.`,
 				}
 			}
 			if err := errors.Join(faults...); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			return nil
 		},

@@ -24,7 +24,7 @@ import (
 	otlp "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/freeport"
 )
 
@@ -213,7 +213,7 @@ func TestCollectorGetsFigures(t *testing.T) {
 	}))
 	defer server.Close()
 	l := load(t, "", "http", "-q", "-n", strconv.Itoa(requests), "-c", "4", "--warmup", "0", "--traceparent", "--push", "otlp="+to, "--push", "otlp="+tap.URL, server.URL)
-	if l.code != command.ExitDone && l.code != command.ExitInvalid || strings.Contains(l.stderr, "lost") {
+	if l.code != exit.Done && l.code != exit.Invalid || strings.Contains(l.stderr, "lost") {
 		t.Fatalf("exit code %d, %s", l.code, l.stderr)
 	}
 	got := received(read())

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
 	"dyno/cli/imports"
 	"dyno/host/child"
+	"dyno/internal/exit"
 )
 
 // linuxCommands returns commands that say what is missing here.
@@ -24,7 +24,7 @@ func (a *app) linuxCommands() []*cobra.Command {
 		all = append(all, &cobra.Command{
 			Use: c[0], Short: c[1] + " (needs Linux)", DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error {
-				return command.Usage("run it on Linux, for example in a container", "dyno %s needs Linux, and this is %s: here dyno has quick loads, runs of servers that run already, and all that reads results", c[0], runtime.GOOS)
+				return exit.Misused("run it on Linux, for example in a container", "dyno %s needs Linux, and this is %s: here dyno has quick loads, runs of servers that run already, and all that reads results", c[0], runtime.GOOS)
 			},
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"dyno/cli/command"
 	"dyno/cli/help"
 	"dyno/cli/quick"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
 )
@@ -47,18 +48,18 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 			commands := cmd.Flags().Changed("a") || cmd.Flags().Changed("b")
 			switch {
 			case commands && cmd.Flags().Changed("set"):
-				return command.Usage("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
+				return exit.Misused("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
 			case commands:
 				e, err = c.Experiment(args[0])
 			case strings.Contains(args[0], "://") || command.IsAddress(args[0]):
-				return command.Usage("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
+				return exit.Misused("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
 				if e, err = planfile.ReadFile(args[0], c.Settings(o)); err == nil && e.Base == "" {
-					return command.Usage("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
+					return exit.Misused("add a compare section or a ladder, or use dyno run", "%s: there is nothing to compare", args[0])
 				}
 			}
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			j := job{experiment: e, output: out, gate: g}
 			if commands {

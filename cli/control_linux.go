@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"dyno/cli/command"
 	"dyno/cli/serve"
 	"dyno/host/target"
+	"dyno/internal/exit"
 )
 
 // startControl starts a control plane at the default address until this command ends. It starts none if a flag names the
@@ -24,7 +24,7 @@ func (a *app) startControl(ctx context.Context, control *controlPlane) (started 
 	}
 	data, err := stateFolder("fleet")
 	if err != nil {
-		return false, command.Fail(command.ExitUsage, err, "set HOME or XDG_STATE_HOME, or name a control plane with --control-plane")
+		return false, exit.With(exit.Usage, err, "set HOME or XDG_STATE_HOME, or name a control plane with --control-plane")
 	}
 	p, err := target.Start(ctx, target.Spec{
 		Args:  []string{program, "--listen", strings.TrimPrefix(defaultControl, "http://"), "--data", data, "--drain-timeout", "1s"},
@@ -34,7 +34,7 @@ func (a *app) startControl(ctx context.Context, control *controlPlane) (started 
 		return false, nil
 	}
 	if err != nil {
-		return false, command.Fail(command.ExitTarget, fmt.Errorf("--control-plane: none is at %s, and one could not be started: %w", defaultControl, err), controlsHint)
+		return false, exit.With(exit.Target, fmt.Errorf("--control-plane: none is at %s, and one could not be started: %w", defaultControl, err), controlsHint)
 	}
 	a.atEnd(func() error { return p.Stop(context.WithoutCancel(ctx)) })
 	fmt.Fprintf(a.stderr, "no control plane was at %s: one runs until this command ends, with its data in %s\n", defaultControl, data)

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
@@ -18,13 +16,4 @@ func (a *app) ctlCommand() *cobra.Command {
 		}
 	}
 	return cmd
-}
-
-// ofCtl is the exit code and the hint of an error of that command line's.
-func ofCtl(err error) (code int, hint string, ok bool) {
-	var f *ctl.Failure
-	if !errors.As(err, &f) {
-		return 0, "", false
-	}
-	return f.Code, f.Hint, true
 }

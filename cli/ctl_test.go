@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 )
 
 // aWatchedPlane is a control plane with one policy, and a change of it for each watcher when
@@ -75,7 +75,7 @@ func TestCtlWatchInterrupted(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if code := end(t, cmd); code != command.ExitDone || stderr.Len() > 0 {
+	if code := end(t, cmd); code != exit.Done || stderr.Len() > 0 {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }
@@ -90,7 +90,7 @@ func TestCtlWatchUnread(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if code := end(t, cmd); code != command.ExitUnread || stderr.Len() > 0 {
+	if code := end(t, cmd); code != exit.Unread || stderr.Len() > 0 {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
@@ -39,19 +39,19 @@ func unanswered(run *rundir.Run, g gate) error {
 		}
 	}
 	if c := run.Plan.Capacity; c != nil && run.Plan.Source == "" && len(broken) > 0 {
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s, at %g requests a second, the lowest rate of the search", strings.Join(broken, "; "), c.From), "a lower --from")
+		return exit.With(exit.Threshold, fmt.Errorf("threshold broken: %s, at %g requests a second, the lowest rate of the search", strings.Join(broken, "; "), c.From), "a lower --from")
 	}
 	if open := thresholds(run, rundir.Undecided); len(broken) == 0 && len(open) > 0 {
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not measured: %s; %s", strings.Join(open, "; "), seen(findings)), "")
+		return exit.With(exit.Threshold, fmt.Errorf("threshold not measured: %s; %s", strings.Join(open, "; "), seen(findings)), "")
 	}
 	if len(broken) > 0 {
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), "")
+		return exit.With(exit.Threshold, fmt.Errorf("threshold broken: %s; %s", strings.Join(broken, "; "), seen(findings)), "")
 	}
 	hint := ""
 	if slices.ContainsFunc(findings, func(f rundir.Flag) bool { return run.Plan.Variant(f.Variant).Started }) {
 		hint = "the log of the target is in the trial's folder"
 	}
-	return command.Fail(command.ExitTarget, errors.New(seen(findings)), hint)
+	return exit.With(exit.Target, errors.New(seen(findings)), hint)
 }
 
 // seen says in one sentence what was found, beginning with the first trial that has a
@@ -93,7 +93,7 @@ func (a *app) remark(run *rundir.Run, g gate, err error) {
 	if m := verdict.MostlyDisturbed(run); m != nil && g.isClosed() {
 		a.warn(m.In(texts.English))
 	}
-	if code, _ := classify(err); g.isClosed() && code != command.ExitRegression {
+	if code, _ := classify(err); g.isClosed() && code != exit.Regression {
 		for _, text := range inconclusive(run) {
 			a.warn(text)
 		}

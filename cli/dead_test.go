@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
@@ -21,25 +21,25 @@ func TestUnansweredComesFirst(t *testing.T) {
 		regression bool
 		code       int
 	}{
-		{"nothing found", rundir.Run{Valid: true, Plan: plan}, true, command.ExitDone},
-		{"dead", rundir.Run{Valid: true, Plan: plan, Flags: []rundir.Flag{dead}}, false, command.ExitTarget},
-		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, command.ExitTarget},
-		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, command.ExitInvalid},
-		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, command.ExitThreshold},
-		{"a threshold that was not measured", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, command.ExitThreshold},
-		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, command.ExitTarget},
+		{"nothing found", rundir.Run{Valid: true, Plan: plan}, true, exit.Done},
+		{"dead", rundir.Run{Valid: true, Plan: plan, Flags: []rundir.Flag{dead}}, false, exit.Target},
+		{"dead on a noisy machine", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise, dead}}, false, exit.Target},
+		{"noisy only", rundir.Run{Plan: plan, Flags: []rundir.Flag{noise}}, false, exit.Invalid},
+		{"a threshold broken by it", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Broken}}}, false, exit.Threshold},
+		{"a threshold that was not measured", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Undecided}}}, false, exit.Threshold},
+		{"a threshold kept", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Thresholds: []rundir.Threshold{{Outcome: rundir.Kept, OK: true}}}, false, exit.Target},
 		{"a round lost", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
 			{Round: 1, Variant: "a"}, {Round: 1, Variant: "b", Lost: true},
-		}}, true, command.ExitRegression},
+		}}, true, exit.Regression},
 		{"a round lost by both", rundir.Run{Plan: plan, Flags: []rundir.Flag{dead}, Trials: []rundir.Examined{
 			{Round: 1, Variant: "a", Lost: true}, {Round: 1, Variant: "b", Lost: true},
-		}}, true, command.ExitTarget},
+		}}, true, exit.Target},
 		{"no rate of the range is good, by a threshold", rundir.Run{
 			Plan:  rundir.Plan{Thresholds: []string{"response.p99 < 1s"}, Capacity: &rundir.PlanCapacity{}},
 			Flags: []rundir.Flag{{Kind: checks.FlagBelowRange, Variant: "a", Breaks: true}}, Capacities: []rundir.Capacity{{Variant: "a", Limit: "response.p99 < 1s"}},
-		}, false, command.ExitThreshold},
+		}, false, exit.Threshold},
 	} {
-		code := command.ExitDone
+		code := exit.Done
 		if err := judged(&c.run, gate{regression: c.regression}); err != nil {
 			code, _ = classify(err)
 		}

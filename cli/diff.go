@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/judge/diff"
 	"dyno/judge/verdict"
@@ -33,7 +33,7 @@ next to NEW (dyno history pin).`,
   dyno diff runs/relay-20260102-030000`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return command.Usage("as in: "+cmd.UseLine(), "%s: want one or two run folders, got %d arguments", cmd.CommandPath(), len(args))
+				return exit.Misused("as in: "+cmd.UseLine(), "%s: want one or two run folders, got %d arguments", cmd.CommandPath(), len(args))
 			}
 			return nil
 		},
@@ -45,13 +45,13 @@ next to NEW (dyno history pin).`,
 			if margin != "" {
 				m, err := units.ParseShare(margin)
 				if err != nil || m <= 0 || m > 1 {
-					return command.Usage("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
+					return exit.Misused("as in: --margin 2%", "--margin %q: want a share above 0 and at most 100%%", margin)
 				}
 				runs[1].Plan.Margin = m
 			}
 			d, err := diff.Runs(runs[0], runs[1])
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			err = output.Write(a.stdout, asJSON, &d, func(w io.Writer) error { return changes.Diff(w, &d) })
 			if err != nil || !g.isClosed() {
@@ -62,7 +62,7 @@ next to NEW (dyno history pin).`,
 				return g.pass([]string{seen(findings)}, nil)
 			}
 			if !d.Old.Valid || !d.New.Valid {
-				return command.Fail(command.ExitInvalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why")
+				return exit.With(exit.Invalid, errors.New("one of the runs is invalid: they cannot be compared"), "dyno report says why")
 			}
 			var worse []string
 			for _, c := range d.Regressions() {
@@ -96,7 +96,7 @@ func runsToCompare(args []string) (runs [2]*rundir.Run, err error) {
 		}
 		var run *rundir.Run
 		if run, err = verdict.ReadRun(dir); err != nil {
-			err = command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+			err = exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 		}
 		return run
 	}

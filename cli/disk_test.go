@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/selftest/oracle"
 )
 
@@ -45,8 +45,8 @@ design: {rounds: 100}
 `)
 	out := filepath.Join(disk, "out")
 	d := begin(t, dir, "run", "--full", "-o", out, "many.yaml")
-	if code := d.wait(t); code != command.ExitFailed {
-		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
+	if code := d.wait(t); code != exit.Failed {
+		t.Errorf("exit code %d, want %d", code, exit.Failed)
 	}
 	for _, want := range []string{out, "no space left on device", "hint: make room on the disk"} {
 		if !strings.Contains(d.stderr.String(), want) {
@@ -81,8 +81,8 @@ func TestDiskFullAtOnce(t *testing.T) {
 	disk := smallDisk(t, "4k")
 	write(t, filepath.Join(disk, "full"), strings.Repeat("x", os.Getpagesize()))
 	d := begin(t, t.TempDir(), "http", "-n", "1", "-c", "1", "-o", filepath.Join(disk, "out"), "http://127.0.0.1:9/")
-	if code := d.wait(t); code != command.ExitFailed {
-		t.Errorf("exit code %d, want %d", code, command.ExitFailed)
+	if code := d.wait(t); code != exit.Failed {
+		t.Errorf("exit code %d, want %d", code, exit.Failed)
 	}
 	if text := d.stderr.String(); !strings.Contains(text, "no space left on device") || strings.Contains(text, "no such file") {
 		t.Errorf("unclear error:\n%s", text)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"dyno/cli/command"
 	"dyno/host/target"
 	"dyno/internal/errno"
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -23,14 +23,14 @@ import (
 // through here exactly once. For a closed pipe it prints nothing.
 func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 	if signalOf(ctx) == syscall.SIGPIPE {
-		return command.ExitUnread
+		return exit.Unread
 	}
 	if err == nil {
-		return command.ExitDone
+		return exit.Done
 	}
 	code, hint := classify(err)
-	if sig := signalOf(ctx); sig != 0 && code != command.ExitUsage {
-		code = command.ExitSignalled + int(sig)
+	if sig := signalOf(ctx); sig != 0 && code != exit.Usage {
+		code = exit.Signalled + int(sig)
 	}
 	fmt.Fprintf(stderr, "dyno: %v\n", err)
 	if hint != "" {
@@ -41,7 +41,7 @@ func exitCode(ctx context.Context, err error, stderr io.Writer) int {
 
 func classify(err error) (code int, hint string) {
 	var (
-		f           *command.Failure
+		f           *exit.Failure
 		faults      *fields.Faults
 		unreachable *engine.Unreachable
 		exhausted   *engine.Exhausted
@@ -51,43 +51,40 @@ func classify(err error) (code int, hint string) {
 		plan        *trial.PlanError
 		agents      *trial.AgentsError
 	)
-	if code, hint, ok := ofCtl(err); ok {
-		return code, hint
-	}
 	switch {
 	case errors.As(err, &f):
 		return f.Code, f.Hint
 	case errors.As(err, &faults):
-		return command.ExitUsage, ""
+		return exit.Usage, ""
 	case errno.Is(err, syscall.ENOSPC):
-		return command.ExitFailed, "make room on the disk, or name a folder on another one with --out"
+		return exit.Failed, "make room on the disk, or name a folder on another one with --out"
 	case errors.As(err, &agents):
-		return command.ExitTarget, "start the agents again; a run of a file goes on with dyno run --resume FOLDER, a quick load begins again with other agents (--agent, --fleet)"
+		return exit.Target, "start the agents again; a run of a file goes on with dyno run --resume FOLDER, a quick load begins again with other agents (--agent, --fleet)"
 	case errors.Is(err, rundir.ErrFinished):
-		return command.ExitUsage, "dyno report prints it"
+		return exit.Usage, "dyno report prints it"
 	case errors.Is(err, rundir.ErrBusy):
-		return command.ExitUsage, ""
+		return exit.Usage, ""
 	case errors.As(err, &folder):
-		return command.ExitUsage, "name another folder with --out"
+		return exit.Usage, "name another folder with --out"
 	case errors.As(err, &plan):
-		return command.ExitUsage, ""
+		return exit.Usage, ""
 	case errors.As(err, &failed): // before a refused connection, which a dead target causes
-		return command.ExitTarget, ""
+		return exit.Target, ""
 	case errors.As(err, &fault):
-		return command.ExitTarget, ""
+		return exit.Target, ""
 	case errors.As(err, &exhausted):
-		return command.ExitInvalid, "the generator lacks descriptors (ulimit -n), local ports (net.ipv4.ip_local_port_range) or memory"
+		return exit.Invalid, "the generator lacks descriptors (ulimit -n), local ports (net.ipv4.ip_local_port_range) or memory"
 	case errors.As(err, &unreachable) && wire.KindOf(unreachable.Err) == wire.TLS:
-		return command.ExitTarget, "" // it says itself what would help
+		return exit.Target, "" // it says itself what would help
 	case errors.As(err, &unreachable):
 		if unreachable.Proxied {
-			return command.ExitTarget, "check --proxy (target.proxy), its user and password, and whether it may reach the target"
+			return exit.Target, "check --proxy (target.proxy), its user and password, and whether it may reach the target"
 		}
-		return command.ExitTarget, "is a server listening there?"
+		return exit.Target, "is a server listening there?"
 	case errno.Is(err, syscall.EADDRINUSE):
-		return command.ExitTarget, "another process listens there"
+		return exit.Target, "another process listens there"
 	case errors.Is(err, os.ErrNotExist):
-		return command.ExitUsage, ""
+		return exit.Usage, ""
 	}
-	return command.ExitFailed, ""
+	return exit.Failed, ""
 }

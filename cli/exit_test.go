@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"dyno/cli/command"
 	"dyno/host/target"
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/lab/trial"
 	"dyno/load/engine"
@@ -26,28 +26,28 @@ func TestExitCode(t *testing.T) {
 		signal syscall.Signal
 		want   int
 	}{
-		{"nothing", nil, 0, command.ExitDone},
-		{"usage", command.Usage("so", "wrong"), 0, command.ExitUsage},
-		{"usage and a signal", command.Usage("so", "wrong"), syscall.SIGINT, command.ExitUsage},
-		{"faults of a file", errors.Join(&fields.Faults{}, errors.New("x")), 0, command.ExitUsage},
-		{"no such file", fmt.Errorf("experiment: %w", os.ErrNotExist), 0, command.ExitUsage},
-		{"folder in use", &trial.FolderError{Err: rundir.ErrNotEmpty}, 0, command.ExitUsage},
-		{"folder without room", &trial.FolderError{Err: syscall.ENOSPC}, 0, command.ExitFailed},
-		{"plan that cannot be", fmt.Errorf("trial 1: %w", &trial.PlanError{Err: errors.New("no such CPU")}), 0, command.ExitUsage},
-		{"dead target", fmt.Errorf("trial 1: %w", died), 0, command.ExitTarget},
-		{"target not permitted", &target.Failure{Target: "x", Reason: syscall.EACCES}, 0, command.ExitTarget},
-		{"target not found", &target.Failure{Target: "x", Reason: target.ErrNotFound}, 0, command.ExitTarget},
-		{"refused", refused, 0, command.ExitTarget},
-		{"dead and refused", errors.Join(refused, died), 0, command.ExitTarget},
-		{"not ended", &trial.Fault{Err: errors.New("has not ended")}, 0, command.ExitTarget},
-		{"no agent", &trial.AgentsError{Err: errors.Join(&trial.PlanError{Err: refused}, syscall.ECONNREFUSED)}, 0, command.ExitTarget},
-		{"no descriptors", &engine.Exhausted{Err: errors.New("too many open files")}, 0, command.ExitInvalid},
-		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, command.ExitTarget},
-		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, command.ExitFailed},
-		{"anything", errors.New("x"), 0, command.ExitFailed},
-		{"SIGINT", signalled{syscall.SIGINT}, syscall.SIGINT, command.ExitInterrupted},
-		{"SIGTERM", fmt.Errorf("trial 1: %w", signalled{syscall.SIGTERM}), syscall.SIGTERM, command.ExitTerminated},
-		{"SIGTERM and what came of it", died, syscall.SIGTERM, command.ExitTerminated},
+		{"nothing", nil, 0, exit.Done},
+		{"usage", exit.Misused("so", "wrong"), 0, exit.Usage},
+		{"usage and a signal", exit.Misused("so", "wrong"), syscall.SIGINT, exit.Usage},
+		{"faults of a file", errors.Join(&fields.Faults{}, errors.New("x")), 0, exit.Usage},
+		{"no such file", fmt.Errorf("experiment: %w", os.ErrNotExist), 0, exit.Usage},
+		{"folder in use", &trial.FolderError{Err: rundir.ErrNotEmpty}, 0, exit.Usage},
+		{"folder without room", &trial.FolderError{Err: syscall.ENOSPC}, 0, exit.Failed},
+		{"plan that cannot be", fmt.Errorf("trial 1: %w", &trial.PlanError{Err: errors.New("no such CPU")}), 0, exit.Usage},
+		{"dead target", fmt.Errorf("trial 1: %w", died), 0, exit.Target},
+		{"target not permitted", &target.Failure{Target: "x", Reason: syscall.EACCES}, 0, exit.Target},
+		{"target not found", &target.Failure{Target: "x", Reason: target.ErrNotFound}, 0, exit.Target},
+		{"refused", refused, 0, exit.Target},
+		{"dead and refused", errors.Join(refused, died), 0, exit.Target},
+		{"not ended", &trial.Fault{Err: errors.New("has not ended")}, 0, exit.Target},
+		{"no agent", &trial.AgentsError{Err: errors.Join(&trial.PlanError{Err: refused}, syscall.ECONNREFUSED)}, 0, exit.Target},
+		{"no descriptors", &engine.Exhausted{Err: errors.New("too many open files")}, 0, exit.Invalid},
+		{"address in use", fmt.Errorf("listen: %w", syscall.EADDRINUSE), 0, exit.Target},
+		{"full disk", fmt.Errorf("write: %w", syscall.ENOSPC), 0, exit.Failed},
+		{"anything", errors.New("x"), 0, exit.Failed},
+		{"SIGINT", signalled{syscall.SIGINT}, syscall.SIGINT, exit.Interrupted},
+		{"SIGTERM", fmt.Errorf("trial 1: %w", signalled{syscall.SIGTERM}), syscall.SIGTERM, exit.Terminated},
+		{"SIGTERM and what came of it", died, syscall.SIGTERM, exit.Terminated},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if c.signal != 0 {

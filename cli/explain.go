@@ -10,6 +10,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/judge/explain"
 	"dyno/judge/verdict"
 	"dyno/report"
@@ -40,11 +41,11 @@ ladder against the one before.`,
 		Args: command.ExactArgs(1, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "text" && format != "markdown" {
-				return command.Usage("text or markdown", "--format %q is not possible", format)
+				return exit.Misused("text or markdown", "--format %q is not possible", format)
 			}
 			folder, err := verdict.Open(args[0])
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+				return exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 			}
 			pairs, err := differences(&folder.Run, base, variant)
 			if err != nil {
@@ -55,7 +56,7 @@ ladder against the one before.`,
 				e, err := explain.Explain(folder, p[0], p[1])
 				var missing *explain.NotFoundError
 				if errors.As(err, &missing) {
-					return command.Usage("one of "+strings.Join(missing.Have, ", "), "%s: %v", args[0], err)
+					return exit.Misused("one of "+strings.Join(missing.Have, ", "), "%s: %v", args[0], err)
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %s over %s: %w", args[0], p[1], p[0], err)
@@ -95,7 +96,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 	}
 	switch {
 	case variant != "" && base == "":
-		return nil, command.Usage("--base NAME", "%s: the run has no base", run.Name)
+		return nil, exit.Misused("--base NAME", "%s: the run has no base", run.Name)
 	case variant != "":
 		return [][2]string{{base, variant}}, nil
 	case plan.Ladder != nil && base == "":
@@ -108,7 +109,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 		base = plan.Base
 	}
 	if base == "" {
-		return nil, command.Usage("--base NAME --variant NAME", "%s: the run compares nothing by itself", run.Name)
+		return nil, exit.Misused("--base NAME --variant NAME", "%s: the run compares nothing by itself", run.Name)
 	}
 	for _, v := range plan.Variants {
 		if v.Name != base {
@@ -116,7 +117,7 @@ func differences(run *rundir.Run, base, variant string) (pairs [][2]string, err 
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, command.Usage("", "%s: there is only one variant", run.Name)
+		return nil, exit.Misused("", "%s: there is only one variant", run.Name)
 	}
 	return pairs, nil
 }

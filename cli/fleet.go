@@ -18,6 +18,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/internal/secretfile"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
@@ -66,13 +67,13 @@ func (c *controlPlane) open(namespace string, addresses []string, log *slog.Logg
 	if name := cmp.Or(c.tokenFile, os.Getenv(controlTokenVariable)); name != "" {
 		text, err := secretfile.Read(name)
 		if err != nil {
-			return nil, command.Fail(command.ExitUsage, fmt.Errorf("--control-plane-token-file: %w", err), "")
+			return nil, exit.With(exit.Usage, fmt.Errorf("--control-plane-token-file: %w", err), "")
 		}
 		token = strings.TrimSpace(string(text))
 	}
 	r, err := registry.Open(registry.Config{Namespace: namespace, Servers: addresses, Token: token, Logger: log})
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--control-plane: %w", err), "as in: --control-plane "+defaultControl)
+		return nil, exit.With(exit.Usage, fmt.Errorf("--control-plane: %w", err), "as in: --control-plane "+defaultControl)
 	}
 	return r, nil
 }
@@ -99,15 +100,15 @@ func explainControl(err error) error {
 	)
 	switch {
 	case errors.As(err, &unreachable):
-		return command.Fail(command.ExitTarget, fmt.Errorf("--control-plane: %w", err), controlsHint)
+		return exit.With(exit.Target, fmt.Errorf("--control-plane: %w", err), controlsHint)
 	case errors.As(err, &taken):
-		return command.Fail(command.ExitUsage, err, "give this one another name with --name")
+		return exit.With(exit.Usage, err, "give this one another name with --name")
 	case errors.As(err, &held), errors.As(err, &reserved):
-		return command.Fail(command.ExitUsage, err, "wait until it has ended, or choose other agents with --fleet")
+		return exit.With(exit.Usage, err, "wait until it has ended, or choose other agents with --fleet")
 	case errors.As(err, &broken):
-		return command.Fail(command.ExitUsage, err, "dyno fleet remove NAME removes what cannot be read")
+		return exit.With(exit.Usage, err, "dyno fleet remove NAME removes what cannot be read")
 	case errors.Is(err, registry.ErrUnknown):
-		return command.Fail(command.ExitUsage, err, "dyno fleet list shows the agents")
+		return exit.With(exit.Usage, err, "dyno fleet list shows the agents")
 	}
 	return err
 }
@@ -214,7 +215,7 @@ namespace ` + registry.Trust + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := registry.Revocation{Name: append(args, "")[0], Serial: identity.NormalSerial(serial)}
 			if (v.Name == "") == (v.Serial == "") {
-				return command.Usage("as in: dyno fleet revoke a", "dyno fleet revoke: want a member's name, or --serial")
+				return exit.Misused("as in: dyno fleet revoke a", "dyno fleet revoke: want a member's name, or --serial")
 			}
 			r, err := control.existingIn(registry.Trust)
 			if err != nil {
@@ -273,7 +274,7 @@ func agentNamed(ctx context.Context, r *registry.Registry, name string) (registr
 			return of, nil
 		}
 	}
-	return registry.Agent{}, command.Usage("dyno fleet list shows the agents", "no agent called %s lives", name)
+	return registry.Agent{}, exit.Misused("dyno fleet list shows the agents", "no agent called %s lives", name)
 }
 
 func (a *app) listAgents(ctx context.Context, r *registry.Registry, m *identity.Member, _ string) error {
@@ -365,11 +366,11 @@ func (c *choice) wanted() bool { return c.given || c.count != 0 || c.exclusive }
 // parse checks what the flags say.
 func (c *choice) parse() (selector.Selector, error) {
 	if c.count < 0 {
-		return selector.Selector{}, command.Usage("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
+		return selector.Selector{}, exit.Misused("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
 	}
 	by, err := selector.Parse(c.selector)
 	if of := (*selector.Error)(nil); errors.As(err, &of) {
-		return selector.Selector{}, command.Usage(of.Hint, "--fleet: %v", err)
+		return selector.Selector{}, exit.Misused(of.Hint, "--fleet: %v", err)
 	}
 	return by, err
 }
@@ -401,7 +402,7 @@ func (c *choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 	_ = r.Forget(ctx) // if it fails, a later load does it
 	chosen, err := registry.Choose(reachable, registry.Want{Count: c.count, Alone: c.exclusive, By: c.reservation.ID()})
 	if err != nil {
-		return nil, nil, command.Fail(command.ExitUsage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")
+		return nil, nil, exit.With(exit.Usage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")
 	}
 	if !c.exclusive {
 		return chosen, nil, nil

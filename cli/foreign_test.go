@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
 	"dyno/cli/foreign"
+	"dyno/internal/exit"
 )
 
 // commandNamed returns a command of dyno's.
@@ -24,7 +24,7 @@ func commandNamed(t *testing.T, name string) *cobra.Command {
 // hintOf returns the error that a command has for that of its flags, and its hint.
 func hintOf(t *testing.T, cmd *cobra.Command, err error, args ...string) string {
 	t.Helper()
-	var f *command.Failure
+	var f *exit.Failure
 	if !errors.As(foreign.Refuse(cmd, err, args), &f) {
 		t.Fatalf("%v has no exit code", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/report"
 	"dyno/report/export"
 	"dyno/report/html"
@@ -36,7 +36,7 @@ func (o *formOptions) writer(form string) (writer, error) {
 	if write := writers[form]; write != nil {
 		return write, nil
 	}
-	return nil, command.Usage("one of "+strings.Join(slices.Sorted(maps.Keys(writers)), ", "), "--format %q is not possible", form)
+	return nil, exit.Misused("one of "+strings.Join(slices.Sorted(maps.Keys(writers)), ", "), "--format %q is not possible", form)
 }
 
 func (o *formOptions) writers() map[string]writer {
@@ -46,7 +46,7 @@ func (o *formOptions) writers() map[string]writer {
 	ofVariant := func(write func(io.Writer, *rundir.Folder) error) writer {
 		return ofOne(func(w io.Writer, f *rundir.Folder) error {
 			if err := write(w, f); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			return nil
 		})

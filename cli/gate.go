@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
@@ -48,9 +48,9 @@ func tooImprecise(metric, variant string, detectable *float64, margin float64) s
 func (g gate) pass(worse, inconclusive []string) error {
 	switch {
 	case len(worse) > 0:
-		return command.Fail(command.ExitRegression, fmt.Errorf("regression: %s", strings.Join(worse, "; ")), "")
+		return exit.With(exit.Regression, fmt.Errorf("regression: %s", strings.Join(worse, "; ")), "")
 	case g.inconclusive && len(inconclusive) > 0:
-		return command.Fail(command.ExitRegression, fmt.Errorf("inconclusive: %s", strings.Join(inconclusive, "; ")), "use more rounds, a longer window or a wider margin")
+		return exit.With(exit.Regression, fmt.Errorf("inconclusive: %s", strings.Join(inconclusive, "; ")), "use more rounds, a longer window or a wider margin")
 	}
 	return nil
 }

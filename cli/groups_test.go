@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
 	"dyno/cli/help"
+	"dyno/internal/exit"
 )
 
 // loadCommands are those with the flags of a load.
@@ -54,7 +54,7 @@ func TestHelpOfLoads(t *testing.T) {
 	for _, name := range loadCommands() {
 		printed := func(flag string) string {
 			var out strings.Builder
-			if code := Main(t.Context(), []string{name, flag}, nil, &out, &out); code != command.ExitDone {
+			if code := Main(t.Context(), []string{name, flag}, nil, &out, &out); code != exit.Done {
 				t.Errorf("dyno %s %s: exit code %d", name, flag, code)
 			}
 			return out.String()

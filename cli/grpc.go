@@ -7,9 +7,9 @@ import (
 	"io"
 	"strings"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
 	"dyno/cli/quick"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 	"dyno/load/rpc"
 )
@@ -27,7 +27,7 @@ func (a *app) call(ctx context.Context, q *quick.Load, args []string, out output
 		if err := a.describe(schema, q.Method(), out); err != nil || !a.redirected {
 			return err
 		}
-		return command.Usage(fmt.Sprintf("as in: dyno grpc %s %s", where, firstMethod(schema)), "%s serves gRPC: say which method to call", where)
+		return exit.Misused(fmt.Sprintf("as in: dyno grpc %s %s", where, firstMethod(schema)), "%s serves gRPC: say which method to call", where)
 	}
 	return a.quick(ctx, q, plan.GRPC, where, out)
 }
@@ -49,7 +49,7 @@ func (a *app) describe(schema *rpc.Schema, name string, out outputFlags) error {
 	}
 	var b bytes.Buffer
 	if err := describeGRPC(&b, schema, name, out.json != ""); err != nil {
-		return command.Fail(command.ExitUsage, err, "")
+		return exit.With(exit.Usage, err, "")
 	}
 	write := func(w io.Writer) error {
 		_, err := w.Write(b.Bytes())

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/internal/exit"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-
-	"dyno/cli/command"
 )
 
 // healthd serves gRPC's health service, with reflection, at an address until it is killed.
@@ -66,7 +66,7 @@ func TestFaultsOfStandardInput(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), []string{"grpc", "-q", "-n", "1", "-c", "1", "-d", "@", address, "grpc.health.v1.Health/Check"}, strings.NewReader(c.input), &stdout, &stderr)
-		if code == command.ExitDone || !strings.Contains(stderr.String(), c.want) {
+		if code == exit.Done || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%q: exit code %d, %s, want %q", c.input, code, stderr.String(), c.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestMetadataFromFiles(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), []string{"grpc", "-q", "-n", "1", "-c", "1", "-M", c.file, address, "grpc.health.v1.Health/Check"}, strings.NewReader(""), &stdout, &stderr)
-		if code == command.ExitDone || !strings.Contains(stderr.String(), c.want) {
+		if code == exit.Done || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit code %d, %s, want %q", c.file, code, stderr.String(), c.want)
 		}
 	}

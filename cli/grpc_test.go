@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/results/rundir"
 )
 
@@ -105,7 +105,7 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 	// Nobody has to guess that a server speaks TLS.
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"grpc", "-n", "1", secure, method}, strings.NewReader(""), &stdout, &stderr)
-	if text := stderr.String(); code != command.ExitTarget || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
+	if text := stderr.String(); code != exit.Target || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
 }
@@ -153,9 +153,9 @@ func TestGRPCLists(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", command.ExitDone, "grpc.health.v1.Health\n  grpc.health.v1.Health/Check  "},
-		{"grpc.health.v1.Health", command.ExitDone, "HealthCheckRequest"},
-		{"grpc.health.v1.Helth", command.ExitUsage, `grpc.health.v1.Health`},
+		{"", exit.Done, "grpc.health.v1.Health\n  grpc.health.v1.Health/Check  "},
+		{"grpc.health.v1.Health", exit.Done, "HealthCheckRequest"},
+		{"grpc.health.v1.Helth", exit.Usage, `grpc.health.v1.Health`},
 	} {
 		var stdout, stderr bytes.Buffer
 		args := slices.DeleteFunc([]string{"grpc", address, c.name}, func(a string) bool { return a == "" })

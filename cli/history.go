@@ -11,6 +11,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/report/changes"
 	"dyno/report/html"
 	"dyno/results/history"
@@ -45,7 +46,7 @@ Tags, notes and the baseline are kept in annotations.json in the run folder.`,
 					continue
 				}
 				if *day.into, err = history.Instant(day.text, day.end); err != nil {
-					return command.Usage("as in: "+day.flag+" 2026-01-31 or "+day.flag+" 2026-01-31T03:00:00Z", "%s %q: want a day or a time", day.flag, day.text)
+					return exit.Misused("as in: "+day.flag+" 2026-01-31 or "+day.flag+" 2026-01-31T03:00:00Z", "%s %q: want a day or a time", day.flag, day.text)
 				}
 			}
 			if len(dirs) == 0 {
@@ -53,11 +54,11 @@ Tags, notes and the baseline are kept in annotations.json in the run folder.`,
 			}
 			runs, err := history.Read(dirs...)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "name a folder that holds run folders, or a run folder")
+				return exit.With(exit.Usage, err, "name a folder that holds run folders, or a run folder")
 			}
 			h, err := history.Trace(runs, query)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "dyno history without flags shows what there is")
+				return exit.With(exit.Usage, err, "dyno history without flags shows what there is")
 			}
 			if page != "" {
 				return output.Replace(page, func(w io.Writer) error { return html.WriteHistory(w, h) })
@@ -86,7 +87,7 @@ func annotateCommands() []*cobra.Command {
 		Use: "tag RUN TAG…", Short: "Add tags to a run", Example: "  dyno history tag runs/relay-20260101-030000 release v1.2",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return command.Usage("as in: "+cmd.UseLine(), "%s: want a run folder and tags", cmd.CommandPath())
+				return exit.Misused("as in: "+cmd.UseLine(), "%s: want a run folder and tags", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -125,7 +126,7 @@ func annotate(change func(about *rundir.Annotations, args []string)) func(*cobra
 	return func(_ *cobra.Command, args []string) error {
 		err := rundir.Annotate(args[0], func(about *rundir.Annotations) { change(about, args[1:]) })
 		if err != nil {
-			return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+			return exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 		}
 		return nil
 	}
@@ -139,7 +140,7 @@ func baselineOf(dir string, run *rundir.Run) (string, error) {
 	folder := filepath.Dir(dir)
 	runs, err := history.Read(folder)
 	if err != nil {
-		return "", command.Fail(command.ExitUsage, err, "name both runs: dyno diff OLD NEW")
+		return "", exit.With(exit.Usage, err, "name both runs: dyno diff OLD NEW")
 	}
 	if base := history.Baseline(runs, run.Name); base != nil && base.Dir != dir {
 		return base.Dir, nil
@@ -149,5 +150,5 @@ func baselineOf(dir string, run *rundir.Run) (string, error) {
 			folder = rel
 		}
 	}
-	return "", command.Usage("dyno history pin RUN pins one; or name both runs: dyno diff OLD NEW", "%s: no other run of %s is pinned as the baseline", folder, run.Name)
+	return "", exit.Misused("dyno history pin RUN pins one; or name both runs: dyno diff OLD NEW", "%s: no other run of %s is pinned as the baseline", folder, run.Name)
 }

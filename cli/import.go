@@ -12,6 +12,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/imports"
+	"dyno/internal/exit"
 	"dyno/internal/nearest"
 	"dyno/internal/terminal"
 )
@@ -40,7 +41,7 @@ file, or has in another form. Formats:
 		RunE: func(_ *cobra.Command, args []string) error {
 			s.Format, s.File = args[0], args[1]
 			if !slices.Contains(names, s.Format) {
-				return command.Usage(nearest.Hint(s.Format, names), "%q is no format", s.Format)
+				return exit.Misused(nearest.Hint(s.Format, names), "%q is no format", s.Format)
 			}
 			return a.importFile(s)
 		},
@@ -60,7 +61,7 @@ func (a *app) importFile(s imports.Source) (err error) {
 		if other := (*imports.OtherFormatError)(nil); errors.As(err, &other) {
 			hint = fmt.Sprintf("the file has the form of another format: dyno import %s %s", other.Format, s.File)
 		}
-		return command.Fail(command.ExitUsage, err, hint)
+		return exit.With(exit.Usage, err, hint)
 	}
 	defer func() { // of what could not be completed nothing stays
 		if err != nil && s.Out != "" {
@@ -115,10 +116,10 @@ const anyone fs.FileMode = 0o666
 func create(name string, content []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file")
+		return exit.With(exit.Usage, fmt.Errorf("--out: %w", err), "it is not overwritten; name another file")
 	}
 	if err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--out: %w", err), "")
+		return exit.With(exit.Usage, fmt.Errorf("--out: %w", err), "")
 	}
 	_, err = f.Write(content)
 	return errors.Join(err, f.Close())

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 )
 
@@ -28,7 +29,7 @@ https, grpc, tcp; without one it is http.`,
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			text, err := beginning(args[0])
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "as in: dyno init http://127.0.0.1:8080/")
+				return exit.With(exit.Usage, err, "as in: dyno init http://127.0.0.1:8080/")
 			}
 			if file == "" {
 				_, err = fmt.Fprint(a.stdout, text)

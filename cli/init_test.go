@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 )
 
 // What dyno init writes is right, and so is what its comments propose.
@@ -25,7 +25,7 @@ func TestInit(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "x.yaml")
 		var out strings.Builder
-		if code := Main(t.Context(), []string{"init", "-o", file, c.where}, nil, &out, &out); code != command.ExitDone {
+		if code := Main(t.Context(), []string{"init", "-o", file, c.where}, nil, &out, &out); code != exit.Done {
 			t.Errorf("dyno init %s: exit code %d: %s", c.where, code, &out)
 			continue
 		}
@@ -41,7 +41,7 @@ func TestInit(t *testing.T) {
 			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if code := Main(t.Context(), []string{"check", file}, nil, &out, &out); code != command.ExitDone || !strings.Contains(out.String(), want) {
+			if code := Main(t.Context(), []string{"check", file}, nil, &out, &out); code != exit.Done || !strings.Contains(out.String(), want) {
 				t.Errorf("dyno check of dyno init %s: exit code %d, %s; want %q of:\n%s", c.where, code, &out, want, content)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
 	"dyno/selftest/calibrate"
@@ -182,7 +182,7 @@ type matrixOutcome struct {
 func (c matrixCell) settle(ctx context.Context, dir func() string) (o matrixOutcome, err error) {
 	for range matrixTries {
 		o, err = c.run(ctx, dir())
-		if err != nil || o.code != command.ExitInvalid && o.wrong(c) == "" || !o.noisy {
+		if err != nil || o.code != exit.Invalid && o.wrong(c) == "" || !o.noisy {
 			break
 		}
 	}
@@ -251,23 +251,23 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 		switch {
 		case len(o.findings) > 0:
 			return fmt.Sprintf("findings about a healthy target: %v", o.findings)
-		case o.code != command.ExitDone && o.code != command.ExitInvalid && o.code != command.ExitThreshold: // a busy machine disturbs any run
+		case o.code != exit.Done && o.code != exit.Invalid && o.code != exit.Threshold: // a busy machine disturbs any run
 			return fmt.Sprintf("exit code %d of a healthy target", o.code)
 		}
 		return ""
 	}
 	switch o.code {
-	case command.ExitTarget, command.ExitRegression:
+	case exit.Target, exit.Regression:
 		// A target that ends before there was a window leaves nothing to find. Then dyno says so in words.
 		ended := c.fault == "crashes" && strings.Contains(o.output, "target dyno: exited: exit status 7\nnothing was measured")
 		if len(o.findings) == 0 && o.verdict != rundir.Worse && !ended {
 			return "no finding says why"
 		}
-	case command.ExitThreshold:
+	case exit.Threshold:
 		if len(o.thresholds) == 0 && len(o.findings) == 0 {
 			return "no threshold is broken"
 		}
-	case command.ExitInvalid:
+	case exit.Invalid:
 		if c.fault == "slows" && o.disturbed {
 			return "" // a slow target answers everything: on such a machine nobody can distinguish the two, and dyno says so
 		}
@@ -465,7 +465,7 @@ func TestFaultPage(t *testing.T) {
 	}
 	total := 0
 	for code, n := range codes {
-		if total += n; !slices.Contains([]string{strconv.Itoa(command.ExitTarget), strconv.Itoa(command.ExitRegression), strconv.Itoa(command.ExitThreshold)}, code) {
+		if total += n; !slices.Contains([]string{strconv.Itoa(exit.Target), strconv.Itoa(exit.Regression), strconv.Itoa(exit.Threshold)}, code) {
 			t.Errorf("%d cells with exit code %s", n, code)
 		}
 	}

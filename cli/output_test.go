@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
@@ -36,14 +36,14 @@ func TestResultsReplaceTheFile(t *testing.T) {
 		if content != "" {
 			write(t, file, content)
 		}
-		if code, stderr := load(file, "-o", taken); code == command.ExitDone {
+		if code, stderr := load(file, "-o", taken); code == exit.Done {
 			t.Fatalf("a run in a folder that is a file: %s", stderr)
 		}
 		if got, err := os.ReadFile(file); string(got) != content || errors.Is(err, os.ErrNotExist) != (content == "") {
 			t.Errorf("after a run that did not begin: %q, %v; want %q", got, err, content)
 		}
 	}
-	if code, stderr := load(file); code != command.ExitDone {
+	if code, stderr := load(file); code != exit.Done {
 		t.Fatalf("%d: %s", code, stderr)
 	}
 	if got, err := os.ReadFile(file); !bytes.HasPrefix(got, []byte("{")) || err != nil {
@@ -60,7 +60,7 @@ func TestResultsReplaceTheFile(t *testing.T) {
 		"/proc/self/dyno-results":         "/proc/self/dyno-results",
 		filepath.Join(file, "..", "\x00"): "invalid argument",
 	} {
-		if code, stderr := load(to); code != command.ExitUsage || !strings.Contains(stderr, "--json: ") || !strings.Contains(stderr, want) {
+		if code, stderr := load(to); code != exit.Usage || !strings.Contains(stderr, "--json: ") || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, %s; want %q", to, code, stderr, want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestResultsNeedAnOutput(t *testing.T) {
 	}
 	defer null.Close()
 	var stderr bytes.Buffer
-	if code := Main(t.Context(), []string{"http", "-n", "1", "--json", "-", "127.0.0.1:1"}, nil, null, &stderr); code != command.ExitUsage || !strings.Contains(stderr.String(), "for reading only") {
+	if code := Main(t.Context(), []string{"http", "-n", "1", "--json", "-", "127.0.0.1:1"}, nil, null, &stderr); code != exit.Usage || !strings.Contains(stderr.String(), "for reading only") {
 		t.Errorf("exit code %d: %s", code, &stderr)
 	}
 }
@@ -95,7 +95,7 @@ func TestFailuresAreTold(t *testing.T) {
 		n.Store(0)
 		var out, errs bytes.Buffer
 		code := Main(t.Context(), []string{"http", "-q", "-n", requests, "-c", "1", server.URL}, nil, &out, &errs)
-		if code != command.ExitDone || !strings.HasPrefix(errs.String(), want) || want == "" && errs.Len() > 0 {
+		if code != exit.Done || !strings.HasPrefix(errs.String(), want) || want == "" && errs.Len() > 0 {
 			t.Errorf("exit code %d, %s; want %q", code, &errs, want)
 		}
 	}
@@ -139,16 +139,16 @@ func TestDisturbedGateIsTold(t *testing.T) {
 
 // With the flag for it, a comparison that could not have found a regression is an error.
 func TestInconclusiveGate(t *testing.T) {
-	for verdict, want := range map[string]int{rundir.Inconclusive: command.ExitRegression, rundir.Equivalent: command.ExitDone, rundir.Better: command.ExitDone} {
+	for verdict, want := range map[string]int{rundir.Inconclusive: exit.Regression, rundir.Equivalent: exit.Done, rundir.Better: exit.Done} {
 		run := rundir.Run{Valid: true, Plan: rundir.Plan{Margin: 0.02}, Comparisons: []rundir.Comparison{
 			{Metric: "throughput", Variant: "b", Base: "a", Primary: true, Verdict: verdict, Detectable: new(0.2341)},
 		}}
-		code := command.ExitDone
+		code := exit.Done
 		err := judged(&run, gate{inconclusive: true})
 		if err != nil {
 			code, _ = classify(err)
 		}
-		if code != want || want == command.ExitRegression && err.Error() != "inconclusive: throughput of b: could only have found a regression of ≥ 23.4 %, and the margin is 2 %" {
+		if code != want || want == exit.Regression && err.Error() != "inconclusive: throughput of b: could only have found a regression of ≥ 23.4 %, and the margin is 2 %" {
 			t.Errorf("%s: exit code %d, %v", verdict, code, err)
 		}
 	}

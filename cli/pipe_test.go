@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/selftest/oracle"
 )
 
@@ -63,8 +63,8 @@ func TestUnreadResults(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if code := end(t, cmd); code != command.ExitUnread || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
-			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, command.ExitUnread, c.says, &stderr)
+		if code := end(t, cmd); code != exit.Unread || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, want %d and %q: %s", name, code, exit.Unread, c.says, &stderr)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 			t.Errorf("%s: left over: %v, %v", name, left, err)
@@ -100,8 +100,8 @@ func TestUnreadProgress(t *testing.T) {
 	}
 	tree := below(t, cmd.Process.Pid)
 	r.Close()
-	if code := end(t, cmd); code != command.ExitUnread {
-		t.Errorf("exit code %d, want %d", code, command.ExitUnread)
+	if code := end(t, cmd); code != exit.Unread {
+		t.Errorf("exit code %d, want %d", code, exit.Unread)
 	}
 	if len(tree) < 3 || anyAlive(tree) {
 		t.Errorf("of %v something still runs", tree)

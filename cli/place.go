@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"dyno/cli/command"
 	"dyno/internal/buildinfo"
+	"dyno/internal/exit"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
 	"dyno/lab/fleet/registry"
@@ -41,7 +41,7 @@ func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agen
 	for _, text := range slices.Sorted(maps.Keys(paths)) {
 		by, err := selector.Parse(text)
 		if of := (*selector.Error)(nil); errors.As(err, &of) {
-			return nil, command.Usage(of.Hint, "%s: %v", paths[text], err)
+			return nil, exit.Misused(of.Hint, "%s: %v", paths[text], err)
 		}
 		matching := slices.DeleteFunc(slices.Clone(all), func(of registry.Agent) bool { return !by.Match(of.Labels) })
 		free := slices.DeleteFunc(slices.Clone(matching), func(of registry.Agent) bool {
@@ -49,16 +49,16 @@ func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agen
 		})
 		switch {
 		case len(all) == 0:
-			return nil, command.Usage("--control-plane URL names the fleet that has them, --agent HOST:PORT one of them", "%s: %s: there are no agents to choose from", paths[text], text)
+			return nil, exit.Misused("--control-plane URL names the fleet that has them, --agent HOST:PORT one of them", "%s: %s: there are no agents to choose from", paths[text], text)
 		case len(free) == 0:
-			return nil, command.Usage("dyno fleet list shows the agents; dyno agent --label gives one labels", "%s: %s: %d agents match, and %d of them are free: want 1", paths[text], text, len(matching), len(free))
+			return nil, exit.Misused("dyno fleet list shows the agents; dyno agent --label gives one labels", "%s: %s: %d agents match, and %d of them are free: want 1", paths[text], text, len(matching), len(free))
 		case len(free) > 1:
 			var names []string
 			for _, of := range free {
 				names = append(names, of.Name)
 			}
 			slices.Sort(names)
-			return nil, command.Usage("add a label that only one of them has", "%s: %s: %d agents match (%s): want exactly one", paths[text], text, len(free), strings.Join(names, ", "))
+			return nil, exit.Misused("add a label that only one of them has", "%s: %s: %d agents match (%s): want exactly one", paths[text], text, len(free), strings.Join(names, ", "))
 		}
 		placed[text] = free[0]
 	}
@@ -92,7 +92,7 @@ func (a *app) registered(ctx context.Context) ([]registry.Agent, error) {
 func connectTo(ctx context.Context, m *identity.Member, addresses ...string) ([]*fleet.Agent, error) {
 	connected, err := fleet.Connect(ctx, buildinfo.Version(), m, addresses...)
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
+		return nil, exit.With(exit.Usage, fmt.Errorf("--agent: %w", err), "dyno agent starts one")
 	}
 	return connected, nil
 }

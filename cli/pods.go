@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/lab/fleet/registry"
 	"dyno/lab/plan"
 	"dyno/lab/pods"
@@ -32,17 +32,17 @@ func (a *app) podFinder(ctx context.Context, e *plan.Experiment) (trial.PodFinde
 	}
 	client, err := pods.InCluster()
 	if err != nil {
-		return nil, command.Usage("run it as a Job, as deploy/fleet/job.yaml does, or leave out observe.pods", "observe.pods: %v", err)
+		return nil, exit.Misused("run it as a Job, as deploy/fleet/job.yaml does, or leave out observe.pods", "observe.pods: %v", err)
 	}
 	f := &podFinder{a, client}
 	for _, p := range of {
 		found, err := f.Find(ctx, p)
 		if err != nil {
-			return nil, command.Usage("in deploy/fleet, observers.namespaces lists where the Job may look for pods", "observe.pods: %v", err)
+			return nil, exit.Misused("in deploy/fleet, observers.namespaces lists where the Job may look for pods", "observe.pods: %v", err)
 		}
 		for _, one := range found {
 			if _, err := f.Observer(ctx, one.Node); err != nil {
-				return nil, command.Usage("in deploy/fleet, observers.enabled: true starts one on each node", "observe.pods: %v", err)
+				return nil, exit.Misused("in deploy/fleet, observers.enabled: true starts one on each node", "observe.pods: %v", err)
 			}
 		}
 	}

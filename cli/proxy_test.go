@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 )
 
 // A proxy counts what goes through it: requests and tunnels.
@@ -94,20 +94,20 @@ func TestProxy(t *testing.T) {
 		requests, tunnels int64 // of the proxy
 		said              string
 	}{
-		{"http", []string{"--proxy", url, plain.URL}, command.ExitDone, 20, 20, 0, "through " + address},
-		{"http, redirected", []string{"-L", "--proxy", url, plain.URL + "/first"}, command.ExitDone, 40, 40, 0, "20 followed"},
-		{"http, rows", []string{"--data-file", rows, "--proxy", url, plain.URL + "/{{id}}"}, command.ExitDone, 20, 20, 0, "through " + address},
-		{"https", []string{"--insecure", "--http1", "--proxy", url, secure.URL}, command.ExitDone, 20, 0, 2, "HTTP/1.1 · TLS 1.3"},
-		{"https, HTTP/2", []string{"--insecure", "--proxy", url, secure.URL}, command.ExitDone, 20, 0, 2, "HTTP/2 · TLS 1.3"},
-		{"http without the password", []string{"--proxy", "http://" + address, plain.URL}, command.ExitTarget, 0, 0, 0, "407 × 20"},
-		{"https without the password", []string{"--insecure", "--proxy", "http://" + address, secure.URL}, command.ExitTarget, 0, 0, 0,
+		{"http", []string{"--proxy", url, plain.URL}, exit.Done, 20, 20, 0, "through " + address},
+		{"http, redirected", []string{"-L", "--proxy", url, plain.URL + "/first"}, exit.Done, 40, 40, 0, "20 followed"},
+		{"http, rows", []string{"--data-file", rows, "--proxy", url, plain.URL + "/{{id}}"}, exit.Done, 20, 20, 0, "through " + address},
+		{"https", []string{"--insecure", "--http1", "--proxy", url, secure.URL}, exit.Done, 20, 0, 2, "HTTP/1.1 · TLS 1.3"},
+		{"https, HTTP/2", []string{"--insecure", "--proxy", url, secure.URL}, exit.Done, 20, 0, 2, "HTTP/2 · TLS 1.3"},
+		{"http without the password", []string{"--proxy", "http://" + address, plain.URL}, exit.Target, 0, 0, 0, "407 × 20"},
+		{"https without the password", []string{"--insecure", "--proxy", "http://" + address, secure.URL}, exit.Target, 0, 0, 0,
 			"dyno: the proxy " + address + " answered CONNECT by 407\nhint: check --proxy (target.proxy)"},
-		{"https, nobody there", []string{"--proxy", url, nobody}, command.ExitTarget, 0, 0, 0, "the proxy " + address + " answered CONNECT by 502"},
-		{"no proxy there", []string{"--proxy", "http://127.0.0.1:1", plain.URL}, command.ExitTarget, 0, 0, 0, "dyno: the proxy 127.0.0.1:1 refused the connection\nhint: check --proxy"},
-		{"HTTP/2 without TLS", []string{"--http2", "--proxy", url, plain.URL}, command.ExitUsage, 0, 0, 0, "HTTP/2 without TLS goes through no proxy"},
-		{"a Unix socket", []string{"--unix", "/s", "--proxy", url, plain.URL}, command.ExitUsage, 0, 0, 0, "the proxy looks for the target by its URL"},
-		{"without a scheme", []string{"--proxy", strings.TrimPrefix(url, "http://"), plain.URL}, command.ExitDone, 20, 20, 0, "through " + address},
-		{"another protocol", []string{"--proxy", "socks5://user:S3CRETVALUE123@proxy:1", plain.URL}, command.ExitUsage, 0, 0, 0, "want http://host:port or http://user:password@host:port"},
+		{"https, nobody there", []string{"--proxy", url, nobody}, exit.Target, 0, 0, 0, "the proxy " + address + " answered CONNECT by 502"},
+		{"no proxy there", []string{"--proxy", "http://127.0.0.1:1", plain.URL}, exit.Target, 0, 0, 0, "dyno: the proxy 127.0.0.1:1 refused the connection\nhint: check --proxy"},
+		{"HTTP/2 without TLS", []string{"--http2", "--proxy", url, plain.URL}, exit.Usage, 0, 0, 0, "HTTP/2 without TLS goes through no proxy"},
+		{"a Unix socket", []string{"--unix", "/s", "--proxy", url, plain.URL}, exit.Usage, 0, 0, 0, "the proxy looks for the target by its URL"},
+		{"without a scheme", []string{"--proxy", strings.TrimPrefix(url, "http://"), plain.URL}, exit.Done, 20, 20, 0, "through " + address},
+		{"another protocol", []string{"--proxy", "socks5://user:S3CRETVALUE123@proxy:1", plain.URL}, exit.Usage, 0, 0, 0, "want http://host:port or http://user:password@host:port"},
 	} {
 		asked.Store(0)
 		p.requests.Store(0)
@@ -134,7 +134,7 @@ func TestProxy(t *testing.T) {
 				t.Errorf("%s: %s holds the password", tt.name, path)
 			}
 			return err
-		}); err != nil && code == command.ExitDone {
+		}); err != nil && code == exit.Done {
 			t.Error(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/settings"
 	"dyno/internal/units"
@@ -166,7 +167,7 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 			outliveHangup(cmd.Context(), log)
 			of := queue.Worker{Queue: &q, Name: name, Has: w.has, Prepare: w.prepare, Waiting: w.keepReserved, Logger: log, Abort: func() {
 				log.Error("the lease ends, and the run does not: this process ends with all that it has started")
-				os.Exit(command.ExitFailed)
+				os.Exit(exit.Failed)
 			}}
 			return of.Work(ctx)
 		},
@@ -211,7 +212,7 @@ func (w *worker) open(ctx context.Context, results string) (err error) {
 	if strings.HasPrefix(results, upload.Scheme) {
 		w.runs = "runs"
 		if w.store, err = upload.Open(ctx, results); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("--results: %w", err), "as in: --results s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the store, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY the credentials")
+			return exit.With(exit.Usage, fmt.Errorf("--results: %w", err), "as in: --results s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the store, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY the credentials")
 		}
 	}
 	if len(w.control.addresses()) == 0 {
@@ -222,7 +223,7 @@ func (w *worker) open(ctx context.Context, results string) (err error) {
 	}
 	w.allowed = &trial.Limits{}
 	if w.allowed.Loads, w.allowed.Programs, err = w.limits.Split(); err != nil {
-		return command.Fail(command.ExitUsage, err, "as in: --files /srv/experiments")
+		return exit.With(exit.Usage, err, "as in: --files /srv/experiments")
 	}
 	for _, path := range []*string{&w.runs, &w.app.identity, &w.control.tokenFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
@@ -308,7 +309,7 @@ func (w *worker) parse(p queue.Plan) (*plan.Experiment, error) {
 	o.Short, o.Set = p.Short, p.Set
 	e, err := planfile.Parse(p.File, []byte(p.Source), o)
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	if !w.limits.Observe {
 		for i := range e.Variants {
@@ -337,20 +338,20 @@ func (w *worker) run(ctx context.Context, a *app, j job) queue.Outcome {
 		// All was measured, and the worker was lost before it could say so.
 		_, err = a.conclude(j, dir, true, nil)
 	}
-	o := queue.Outcome{Code: command.ExitDone}
+	o := queue.Outcome{Code: exit.Done}
 	if err != nil {
 		o = failed(err)
 		o.Locked = errors.Is(err, rundir.ErrBusy)
 	}
 	o.Result = dir
-	o.Done = slices.Contains([]int{command.ExitDone, command.ExitInvalid, command.ExitRegression, command.ExitThreshold}, o.Code)
+	o.Done = slices.Contains([]int{exit.Done, exit.Invalid, exit.Regression, exit.Threshold}, o.Code)
 	if o.Done && w.store != nil {
 		url, err := w.store.Upload(ctx, dir)
 		if err == nil {
 			o.Result, err = url, os.RemoveAll(dir)
 		}
 		if err != nil {
-			o.Code, o.Done, o.Keep, o.Message = command.ExitFailed, false, true, "--results: "+err.Error()
+			o.Code, o.Done, o.Keep, o.Message = exit.Failed, false, true, "--results: "+err.Error()
 		}
 	}
 	return o

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
 	"dyno/cli/help"
 	"dyno/cli/quick"
+	"dyno/internal/exit"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/report/export"
@@ -154,7 +154,7 @@ func meant(ctx context.Context, e *plan.Experiment) error {
 func (a *app) quick(ctx context.Context, q *quick.Load, protocol, where string, out outputFlags) error {
 	e, err := q.Plan(protocol, where)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "")
+		return exit.With(exit.Usage, err, "")
 	}
 	j := job{experiment: e, output: out, quick: true, flags: q}
 	if a.bare && !q.Given("requests") { // else the server gets as many as were asked for

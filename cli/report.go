@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/judge/verdict"
 	"dyno/lab/plan"
 	"dyno/report/export"
@@ -36,20 +36,20 @@ func (a *app) reportCommand() *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.Usage("as in: "+cmd.UseLine(), "dyno report: want a run folder")
+				return exit.Misused("as in: "+cmd.UseLine(), "dyno report: want a run folder")
 			}
 			write, err := o.writer(format)
 			if err != nil {
 				return err
 			}
 			if format != markdown && len(args) > 1 {
-				return command.Usage("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
+				return exit.Misused("one at a time, or --format markdown", "--format %s takes one run, and there are %d", format, len(args))
 			}
 			var folders []*rundir.Folder
 			for _, dir := range args {
 				folder, err := verdict.Open(dir)
 				if err != nil {
-					return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+					return exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 				}
 				if pairs && !folder.Run.Plan.Pairs {
 					if err := judgePairs(folder); err != nil {
@@ -92,11 +92,11 @@ func judgePairs(folder *rundir.Folder) error {
 	}
 	switch {
 	case recorded.Base == "" || recorded.Ladder != nil:
-		return command.Usage("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
+		return exit.Misused("a run of an experiment with a section compare", "the run has no variants that were compared with one base")
 	case recorded.Duet != nil:
-		return command.Usage("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
+		return exit.Misused("a run without design.duet", "each variant of a duet ran at the same time as the base, and no two others did")
 	case n > plan.MostInPairs:
-		return command.Usage(fmt.Sprintf("a run of at most %d variants", plan.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
+		return exit.Misused(fmt.Sprintf("a run of at most %d variants", plan.MostInPairs), "%d variants are %d pairs", n, n*(n-1)/2)
 	}
 	recorded.Pairs = true
 	return verdict.Judge(folder)

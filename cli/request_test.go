@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 )
 
 // Connections go elsewhere, and the name that the certificate is for, and Host, stay those of the
@@ -32,7 +32,7 @@ func TestConnectToOverTLS(t *testing.T) {
 		{"--resolve", "example.com:" + port + ":127.0.0.1", "https://example.com:" + port + "/"},
 	} {
 		var stdout, stderr strings.Builder
-		if code := Main(t.Context(), append([]string{"http", "-q", "-n", "1", "-c", "1", "--cacert", ca}, args...), strings.NewReader(""), &stdout, &stderr); code != command.ExitDone {
+		if code := Main(t.Context(), append([]string{"http", "-q", "-n", "1", "-c", "1", "--cacert", ca}, args...), strings.NewReader(""), &stdout, &stderr); code != exit.Done {
 			t.Fatalf("%v: exit code %d, %s", args, code, stderr.String())
 		}
 		if got, want := <-names, "example.com "+strings.TrimSuffix(strings.TrimPrefix(args[2], "https://"), "/"); got != want {

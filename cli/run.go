@@ -27,6 +27,7 @@ import (
 	"dyno/cli/quick"
 	"dyno/internal/buildinfo"
 	"dyno/internal/errno"
+	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
@@ -87,22 +88,22 @@ func (a *app) runCommand() *cobra.Command {
   dyno run -c 64 -z 10s http://127.0.0.1:8080/`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && resume == "" {
-				return command.Usage("as in: dyno run experiment.yaml", "dyno run: want at least one file")
+				return exit.Misused("as in: dyno run experiment.yaml", "dyno run: want at least one file")
 			}
 			if hint := command.RateInQuiet(cmd, args); hint != "" {
-				return command.Usage(hint, "dyno run: want files or URLs, got a number")
+				return exit.Misused(hint, "dyno run: want files or URLs, got a number")
 			}
 			if len(args) > 0 && resume != "" {
-				return command.Usage("the run folder holds its experiment; leave out the file", "--resume continues one run, and there is %q too", args[0])
+				return exit.Misused("the run folder holds its experiment; leave out the file", "--resume continues one run, and there is %q too", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 && out.dir != "" {
-				return command.Usage("run them one by one, or leave out --out", "--out names one run folder, and there are %d experiments", len(args))
+				return exit.Misused("run them one by one, or leave out --out", "--out names one run folder, and there are %d experiments", len(args))
 			}
 			if len(args) > 1 && out.json != "" && out.json != "-" {
-				return command.Usage("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
+				return exit.Misused("run them one by one, or use --json -", "--json names one file, and there are %d experiments", len(args))
 			}
 			if resume != "" {
 				return a.resume(cmd.Context(), resume, o.Set, out)
@@ -125,7 +126,7 @@ func (a *app) runCommand() *cobra.Command {
 				experiments = append(experiments, e)
 			}
 			if err := errors.Join(faults...); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			// The result of one experiment does not affect the next. The exit code is
 			// that of the first that failed.
@@ -147,7 +148,7 @@ func (a *app) runCommand() *cobra.Command {
 				return errors.Join(failed...)
 			}
 			code, hint := classify(failed[0])
-			return command.Fail(code, errors.Join(failed...), hint)
+			return exit.With(code, errors.Join(failed...), hint)
 		},
 	}
 	f := cmd.Flags()
@@ -194,11 +195,11 @@ func fileOptions() planfile.Options {
 // are not: the file must be at hand, and a setting that is one is given again.
 func (a *app) resume(ctx context.Context, dir string, set map[string]string, out outputFlags) error {
 	if out.dir != "" {
-		return command.Usage("leave out --out", "--resume names the run folder already")
+		return exit.Misused("leave out --out", "--resume names the run folder already")
 	}
 	before, err := rundir.ReadRun(dir)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "a run folder holds a run.json; dyno run creates one")
+		return exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 	}
 	if !before.IsJudged() {
 		// Only the verdict may be missing: then there is nothing to measure, and the experiment is not needed.
@@ -209,7 +210,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	}
 	recorded := &before.Plan
 	if recorded.Source == "" {
-		return command.Usage("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
+		return exit.Misused("run it again", "%s: the run was made from flags, and there is no file to continue from", dir)
 	}
 	o := fileOptions()
 	o.Short, o.Set = recorded.Short, maps.Clone(recorded.Set)
@@ -218,7 +219,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		switch {
 		case !strings.Contains(value, mask.Sign):
 		case !given:
-			return command.Usage(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
+			return exit.Misused(fmt.Sprintf("add --set %s=VALUE, with the value that it had", name), "%s: the value of %s is a credential, and is not kept", dir, name)
 		default:
 			o.Set[name] = again
 		}
@@ -226,11 +227,11 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 	var e *plan.Experiment
 	if recorded.Masked {
 		if e, err = planfile.ReadFile(recorded.File, o); err != nil {
-			return command.Fail(command.ExitUsage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
+			return exit.With(exit.Usage, fmt.Errorf("%s: the credentials of the experiment are not kept, so that its file is needed: %w", dir, err),
 				"begin in the folder in which the run began, with the file that it had")
 		}
 	} else if e, err = planfile.Parse(recorded.File, []byte(recorded.Source), o); err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
+		return exit.With(exit.Usage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
 	if err := a.recallAgents(before.Command); err != nil {
@@ -259,7 +260,7 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 	if j.flags != nil {
 		defer func() {
 			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {
-				err = command.Fail(command.ExitUsage, errors.New(j.flags.Renamed(err.Error())), "")
+				err = exit.With(exit.Usage, errors.New(j.flags.Renamed(err.Error())), "")
 			}
 		}()
 	}
@@ -323,7 +324,7 @@ func (a *app) checkOutput(o *outputFlags) ([]push.Config, error) {
 	}
 	receivers, err := o.push.Configs(os.LookupEnv)
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	return receivers, output.CheckJSON(a.stdout, o.json)
 }
@@ -480,7 +481,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string, keep 
 	if most := os.Getenv("DYNO_QUIET_WAIT"); most != "" {
 		d, err := units.ParseDuration(most)
 		if err != nil {
-			return trial.Options{}, command.Fail(command.ExitUsage, fmt.Errorf("DYNO_QUIET_WAIT: %w", err), "want a time such as 30s, or 0")
+			return trial.Options{}, exit.With(exit.Usage, fmt.Errorf("DYNO_QUIET_WAIT: %w", err), "want a time such as 30s, or 0")
 		}
 		e.Design.QuietWait = min(e.Design.QuietWait, d)
 	}
@@ -528,9 +529,9 @@ func (o *outputFlags) checkFormat(protocol string, isSearch bool) error {
 	switch {
 	case o.format == plainText:
 	case o.json == "-" || o.histogram:
-		return command.Usage("leave out --json - and --histogram, or --format", "--format %s: something else is to be printed, too", o.format)
+		return exit.Misused("leave out --json - and --histogram, or --format", "--format %s: something else is to be printed, too", o.format)
 	case slices.Contains(export.LoadTools(), o.format) && (protocol != plan.HTTP || isSearch):
-		return command.Usage("dyno http has it, without --capacity", "--format %s: it is the form of one load of HTTP", o.format)
+		return exit.Misused("dyno http has it, without --capacity", "--format %s: it is the form of one load of HTTP", o.format)
 	}
 	return nil
 }
@@ -538,11 +539,11 @@ func (o *outputFlags) checkFormat(protocol string, isSearch bool) error {
 // check refuses the name of a format where that of a folder or a file stands.
 func (o *outputFlags) check() error {
 	if isFormat(o.dir) {
-		return command.Usage("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
+		return exit.Misused("JSON is written by --json FILE, or by --json - to standard output, and other forms by dyno report --format; a folder of that name is ./"+o.dir,
 			"--out (-o): it names the run folder here, and %s is a form of output", o.dir)
 	}
 	if isFormat(o.json) {
-		return command.Usage("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
+		return exit.Misused("as in: --json result.json, or --json - for standard output", "--json: it names a file, and %s is a form of output", o.json)
 	}
 	return nil
 }
@@ -562,15 +563,15 @@ func judged(run *rundir.Run, g gate) error {
 	broken, open, unsure := thresholds(run, rundir.Broken), thresholds(run, rundir.Undecided), thresholds(run, rundir.KeptAsMeasured)
 	switch {
 	case len(broken) > 0:
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
+		return exit.With(exit.Threshold, fmt.Errorf("threshold broken: %s", strings.Join(broken, "; ")), "")
 	case !run.Valid && run.Plan.Capacity != nil:
-		return command.Fail(command.ExitInvalid, fmt.Errorf("no capacity was found: %s", run.Reason.English()), "")
+		return exit.With(exit.Invalid, fmt.Errorf("no capacity was found: %s", run.Reason.English()), "")
 	case !run.Valid:
-		return command.Fail(command.ExitInvalid, fmt.Errorf("the run is invalid: %s", run.Reason.English()), "the report says what would help")
+		return exit.With(exit.Invalid, fmt.Errorf("the run is invalid: %s", run.Reason.English()), "the report says what would help")
 	case len(open) > 0:
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold not measured: %s", strings.Join(open, "; ")), "")
+		return exit.With(exit.Threshold, fmt.Errorf("threshold not measured: %s", strings.Join(open, "; ")), "")
 	case g.strict && len(unsure) > 0:
-		return command.Fail(command.ExitThreshold, fmt.Errorf("threshold kept as measured, and not for sure: %s", strings.Join(unsure, "; ")),
+		return exit.With(exit.Threshold, fmt.Errorf("threshold kept as measured, and not for sure: %s", strings.Join(unsure, "; ")),
 			"more requests or rounds; without --strict this is no error")
 	}
 	return nil

@@ -21,8 +21,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"dyno/cli/command"
 	"dyno/host/target"
+	"dyno/internal/exit"
 	"dyno/internal/script"
 	"dyno/judge/verdict/checks"
 )
@@ -69,8 +69,8 @@ func TestScript(t *testing.T) {
 			}
 			// If the host took CPUs away during the run, this disturbs any run and
 			// hides any regression, and says nothing about dyno. Only --full prints the flags.
-			hidden := got == command.ExitDone && slices.Contains(want, strconv.Itoa(command.ExitRegression))
-			if (got == command.ExitInvalid && args[0] != strconv.Itoa(command.ExitTarget) || hidden) && disturbed(ts.ReadFile("stdout")) {
+			hidden := got == exit.Done && slices.Contains(want, strconv.Itoa(exit.Regression))
+			if (got == exit.Invalid && args[0] != strconv.Itoa(exit.Target) || hidden) && disturbed(ts.ReadFile("stdout")) {
 				ts.Setenv("DISTURBED", "by the machine")
 				return
 			}

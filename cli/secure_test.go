@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/results/rundir"
 )
 
@@ -71,7 +71,7 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 	// Who is not trusted is said to be that, and not to be away.
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"http", "-n", "1", "-c", "1", secure.URL}, strings.NewReader(""), &stdout, &stderr)
-	if said := stderr.String(); code != command.ExitTarget || !strings.Contains(said, "--insecure") || strings.Contains(said, "is a server listening") {
+	if said := stderr.String(); code != exit.Target || !strings.Contains(said, "--insecure") || strings.Contains(said, "is a server listening") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
@@ -108,7 +108,7 @@ func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
 
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"sse", "-q", "-c", "1", "-z", "100ms", server.URL}, strings.NewReader(""), &stdout, &stderr)
-	if said := stderr.String(); code != command.ExitTarget || !strings.Contains(said, "--insecure") {
+	if said := stderr.String(); code != exit.Target || !strings.Contains(said, "--insecure") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
 }
@@ -160,7 +160,7 @@ func TestModelsNotListed(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), []string{"llm", "-q", "-n", "1", url}, strings.NewReader(""), &stdout, &stderr)
-		if code != command.ExitTarget || !strings.Contains(stderr.String(), want) {
+		if code != exit.Target || !strings.Contains(stderr.String(), want) {
 			t.Errorf("exit code %d without %q:\n%s", code, want, stderr.String())
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/results/rundir"
 	"dyno/selftest/oracle"
 )
@@ -188,7 +188,7 @@ func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		signal unix.Signal
 		code   int
-	}{{unix.SIGINT, command.ExitInterrupted}, {unix.SIGTERM, command.ExitTerminated}, {unix.SIGHUP, 129}} {
+	}{{unix.SIGINT, exit.Interrupted}, {unix.SIGTERM, exit.Terminated}, {unix.SIGHUP, 129}} {
 		t.Run(unix.SignalName(c.signal), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -248,7 +248,7 @@ func interrupted(t *testing.T, d *dyno) *rundir.Folder {
 	if err := d.cmd.Process.Signal(unix.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if code := d.wait(t); code != command.ExitInterrupted {
+	if code := d.wait(t); code != exit.Interrupted {
 		t.Errorf("exit code %d", code)
 	}
 	_, rest, ok := strings.Cut(d.stderr.String(), "run folder: ")
@@ -318,7 +318,7 @@ load: {closed: {connections: 1}}
 	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := d.wait(t); code != command.ExitTerminated {
+	if code := d.wait(t); code != exit.Terminated {
 		t.Errorf("exit code %d\n%s", code, d.stderr.String())
 	}
 	if said := d.stderr.String(); !strings.Contains(said, "slow was not begun") || strings.Contains(said, "no such file") {
@@ -340,7 +340,7 @@ load: {closed: {connections: 1}}
 	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := d.wait(t); code != command.ExitTerminated {
+	if code := d.wait(t); code != exit.Terminated {
 		t.Errorf("exit code %d\n%s", code, d.stderr.String())
 	}
 	if anyAlive(tree) {
@@ -431,7 +431,7 @@ load: {closed: {connections: 2, think: 1ms}, warmup: 0, window: 600s}
 				t.Error("the folder reads as complete")
 			}
 			report := begin(t, dir, "report", "out")
-			if code := report.wait(t); code != command.ExitDone {
+			if code := report.wait(t); code != exit.Done {
 				t.Errorf("report: exit code %d\n%s", code, report.stderr.String())
 			}
 			for _, want := range []string{"INCOMPLETE: 0 of ", "the run did not finish"} {

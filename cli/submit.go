@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
 	"dyno/lab/planfile"
@@ -44,7 +45,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 			}
 			p, err := readPlan(args[0], o, &t)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			r, err := agents.control.existingIn(registry.Queue)
 			if err != nil {
@@ -76,19 +77,19 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 func fill(t *queue.Task, agents *choice, at, every string, now time.Time) (err error) {
 	switch {
 	case t.Retries < 0 || t.Retries > queue.MaxRetries:
-		return command.Usage(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
+		return exit.Misused(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
 	case t.Priority < -queue.MaxPriority || t.Priority > queue.MaxPriority:
-		return command.Usage(fmt.Sprintf("from %d to %d", -queue.MaxPriority, queue.MaxPriority), "--priority: %d", t.Priority)
+		return exit.Misused(fmt.Sprintf("from %d to %d", -queue.MaxPriority, queue.MaxPriority), "--priority: %d", t.Priority)
 	case at != "" && every != "":
-		return command.Usage("leave out one of the two", "--at: --every says when the task is due already")
+		return exit.Misused("leave out one of the two", "--at: --every says when the task is due already")
 	case at != "":
 		if t.Due, err = queue.ParseAt(at, now); err != nil {
-			return command.Usage("as in: --at 02:30", "--at: %q: %v", at, err)
+			return exit.Misused("as in: --at 02:30", "--at: %q: %v", at, err)
 		}
 	case every != "":
 		schedule, err := queue.ParseEvery(every)
 		if err != nil {
-			return command.Usage("as in: --every 02:30, or --every '30 2 * * 1-5'", "--every: %v", err)
+			return exit.Misused("as in: --every 02:30, or --every '30 2 * * 1-5'", "--every: %v", err)
 		}
 		t.Every, t.Due = every, schedule.Next(now)
 	}
@@ -127,17 +128,17 @@ func explainQueue(err error) error {
 	)
 	switch {
 	case errors.Is(err, queue.ErrUnknown):
-		return command.Fail(command.ExitUsage, err, "dyno queue list shows the tasks")
+		return exit.With(exit.Usage, err, "dyno queue list shows the tasks")
 	case errors.As(err, &full):
-		return command.Fail(command.ExitUsage, err, "dyno queue cancel takes one off; dyno queue work runs them")
+		return exit.With(exit.Usage, err, "dyno queue cancel takes one off; dyno queue work runs them")
 	case errors.As(err, &large):
-		return command.Fail(command.ExitUsage, err, "move bodies and data into files, which the experiment names")
+		return exit.With(exit.Usage, err, "move bodies and data into files, which the experiment names")
 	case errors.As(err, &wrong):
-		return command.Fail(command.ExitUsage, err, "dyno queue remove ID removes what cannot be read")
+		return exit.With(exit.Usage, err, "dyno queue remove ID removes what cannot be read")
 	case errors.As(err, &runs):
-		return command.Fail(command.ExitUsage, err, "dyno queue cancel ends it")
+		return exit.With(exit.Usage, err, "dyno queue cancel ends it")
 	case errors.As(err, &ended):
-		return command.Fail(command.ExitUsage, err, "dyno queue show says how it ended")
+		return exit.With(exit.Usage, err, "dyno queue show says how it ended")
 	}
 	return explainControl(err)
 }

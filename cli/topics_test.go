@@ -6,8 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"dyno/cli/command"
 	"dyno/cli/help"
+	"dyno/internal/exit"
 	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/expr"
 	"dyno/load/scenario/template"
@@ -18,7 +18,7 @@ import (
 func pageOf(t *testing.T, name string) string {
 	t.Helper()
 	var out strings.Builder
-	if code := Main(t.Context(), []string{"help", name}, nil, &out, &out); code != command.ExitDone {
+	if code := Main(t.Context(), []string{"help", name}, nil, &out, &out); code != exit.Done {
 		t.Fatalf("dyno help %s: exit code %d", name, code)
 	}
 	return out.String()
@@ -45,7 +45,7 @@ func TestTopics(t *testing.T) {
 	for _, c := range checks.All() {
 		declared["trust"] = append(declared["trust"], entry{c.Kind, c.Means})
 	}
-	for _, c := range command.ExitCodes() {
+	for _, c := range exit.Codes() {
 		declared["exit-codes"] = append(declared["exit-codes"], entry{strconv.Itoa(c.Code), c.Means})
 	}
 	for _, topic := range help.Topics() {

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"testing"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/freeport"
 	"dyno/results/rundir"
 )
@@ -76,7 +76,7 @@ func TestTraceparent(t *testing.T) {
 				args = append(args, strings.NewReplacer("URL", server.URL, "HOST", server.Listener.Addr().String()).Replace(arg))
 			}
 			var stdout, stderr strings.Builder
-			if code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != command.ExitDone && code != command.ExitInvalid {
+			if code := Main(t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != exit.Done && code != exit.Invalid {
 				t.Fatalf("exit code %d, %s", code, stderr.String())
 			}
 			mu.Lock()
@@ -198,7 +198,7 @@ func TestTraceFaults(t *testing.T) {
 	} {
 		var stdout, stderr strings.Builder
 		code := Main(t.Context(), append([]string{"http", "-q", "-n", "1", "http://127.0.0.1:1/"}, args...), strings.NewReader(""), &stdout, &stderr)
-		if code != command.ExitUsage || !strings.Contains(stderr.String(), want) {
+		if code != exit.Usage || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr.String())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/live"
+	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
 	"dyno/report/answer"
@@ -42,7 +43,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 			c.Runner, c.Report = live.Launcher{Program: program}, html.Write
 			c.Answer = func(run *rundir.Run) any { return answer.Make(&rundir.Folder{Run: *run}) }
 			if err := c.Validate(); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			if !cmd.Flags().Changed("runs") { // a folder that the user named must exist
 				if err := os.MkdirAll(c.Runs, 0o755); err != nil {
@@ -66,7 +67,7 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 			outliveHangup(cmd.Context(), c.Logger)
 			s, err := ui.New(c)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			if err := s.Listen(); err != nil {
 				return errors.Join(err, s.Close())

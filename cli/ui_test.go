@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/ui"
 )
 
@@ -127,7 +127,7 @@ func TestUI(t *testing.T) {
 	if err := json.Unmarshal([]byte(all[len(all)-1]), &ended); err != nil {
 		t.Fatal(err)
 	}
-	if ended.Outcome == nil || ended.Outcome.Code != command.ExitDone && ended.Outcome.Code != command.ExitInvalid {
+	if ended.Outcome == nil || ended.Outcome.Code != exit.Done && ended.Outcome.Code != exit.Invalid {
 		t.Fatalf("%+v", ended.Outcome)
 	}
 	count := map[string]int{}
@@ -170,7 +170,7 @@ func TestUI(t *testing.T) {
 	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := d.wait(t); code != command.ExitDone {
+	if code := d.wait(t); code != exit.Done {
 		t.Errorf("exit code %d\n%s", code, d.stderr.String())
 	}
 	if len(tree) < 3 || anyAlive(tree) {

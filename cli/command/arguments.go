@@ -1,9 +1,12 @@
+// Package command has what the commands of dyno share: checks of arguments, and groups.
 package command
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"dyno/internal/exit"
 
 	"github.com/spf13/cobra"
 )
@@ -34,14 +37,14 @@ func UnknownCommand(parent *cobra.Command, name string) error {
 		}
 		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(found, " or "), hint)
 	}
-	return Usage(hint, "unknown %s %q", what, name)
+	return exit.Misused(hint, "unknown %s %q", what, name)
 }
 
 // ExactArgs demands n arguments; what describes them.
 func ExactArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return Usage(cmp.Or(RateInQuiet(cmd, args), urlInJSON(cmd), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+			return exit.Misused(cmp.Or(RateInQuiet(cmd, args), urlInJSON(cmd), "as in: "+cmd.UseLine()), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}
@@ -50,7 +53,7 @@ func ExactArgs(n int, what string) cobra.PositionalArgs {
 // NoArgs demands that there are no arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Usage("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
+		return exit.Misused("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 )
@@ -136,7 +136,7 @@ func (c *calibration) run(cmd *cobra.Command, args []string, version string) err
 		err = k.Validate()
 	}
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "dyno doctor --help lists the flags")
+		return exit.With(exit.Usage, err, "dyno doctor --help lists the flags")
 	}
 	if !c.quiet {
 		k.Progress = cmd.ErrOrStderr()
@@ -153,7 +153,7 @@ func (c *calibration) run(cmd *cobra.Command, args []string, version string) err
 		return err
 	}
 	if n := result.Missed(); n > 0 && c.strict {
-		return command.Fail(command.ExitInvalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again")
+		return exit.With(exit.Invalid, fmt.Errorf("%d figures missed their limits", n), "a busy machine is the usual cause: see steal and foreign CPU time, and try again")
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"dyno/cli/command"
 	"dyno/cli/output"
 	"dyno/host/target"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
@@ -87,14 +88,14 @@ with --strict.`,
 			c.given = cmd.Flags().Changed
 			if isCalibration {
 				if c.given("json") || c.given("duration") {
-					return command.Usage("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
+					return exit.Misused("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
 				}
 				return c.run(cmd, args, version)
 			}
 			var needless error
 			ofCalibration.VisitAll(func(f *pflag.Flag) {
 				if f.Changed {
-					needless = command.Usage("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", f.Name)
+					needless = exit.Misused("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", f.Name)
 				}
 			})
 			if needless != nil {
@@ -102,7 +103,7 @@ with --strict.`,
 			}
 			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {
-				return command.Usage("such as 2s", "--duration %q: want a duration", length)
+				return exit.Misused("such as 2s", "--duration %q: want a duration", length)
 			}
 			result := diagnosis{Survey: observe.Look()}
 			if result.SelfTest, err = runSelfTest(cmd.Context(), d); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/selftest/calibrate"
 	"dyno/selftest/oracle"
@@ -37,14 +38,14 @@ func serveOracle(kind, short string, start func(context.Context, oracle.Config) 
 			if cpus != "" {
 				var err error
 				if c.CPUs, err = units.ParseCPUs(cpus); err != nil {
-					return command.Usage("such as 0", "--cpus: %w", err)
+					return exit.Misused("such as 0", "--cpus: %w", err)
 				}
 			}
 			// The server is closed here and not by the context, so that its counts can be
 			// read.
 			server, err := start(context.WithoutCancel(cmd.Context()), c)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s on %s\n", kind, server.Addr())
 			<-cmd.Context().Done()
@@ -190,12 +191,12 @@ func breakingServer() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Break, err = oracle.ParseBreak(fault); err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			c.Crash = func() { os.Exit(crashed) }
 			server, err := oracle.StartBreaking(cmd.Context(), c)
 			if err != nil {
-				return command.Fail(command.ExitUsage, err, "")
+				return exit.With(exit.Usage, err, "")
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "breaking on %s\n", server.Addr())
 			<-cmd.Context().Done()
@@ -223,7 +224,7 @@ func burnCommand() *cobra.Command {
 		Args:  command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if threads < 1 || threads > 1024 {
-				return command.Usage("such as 1", "--threads %d: want 1 to 1024", threads)
+				return exit.Misused("such as 1", "--threads %d: want 1 to 1024", threads)
 			}
 			oracle.Burn(cmd.Context(), threads)
 			return nil

@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/pipes"
 	"dyno/lab/generator"
 	"dyno/lab/remote"
@@ -227,7 +227,7 @@ func (s *soak) run(kind string) {
 	restore := sync.OnceValue(s.harm(kind, a, coordinator))
 	s.faults++
 	err := <-ended
-	if err != nil && (kind == "coordinator" || a.role == roleTarget && coordinator.ProcessState.ExitCode() == command.ExitTarget) {
+	if err != nil && (kind == "coordinator" || a.role == roleTarget && coordinator.ProcessState.ExitCode() == exit.Target) {
 		if err := restore(); err != nil {
 			s.t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func (s *soak) run(kind string) {
 		resumed.Stderr = &said
 		err = resumed.Run()
 	}
-	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != command.ExitInvalid) {
+	if ended := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &ended) || ended.ExitCode() != exit.Invalid) {
 		s.failed++
 		s.t.Logf("%s of %s in trial %d: %v: %s", kind, a.name, number, err, said.String())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/nearest"
 	"dyno/internal/units"
 )
@@ -24,7 +25,7 @@ func Refuse(cmd *cobra.Command, err error, args []string) error {
 		flag := invalid.GetFlag()
 		err = fmt.Errorf("%s: %w", spelled(flag), units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
 	}
-	return command.Fail(command.ExitUsage, err, hint)
+	return exit.With(exit.Usage, err, hint)
 }
 
 // flagHint suggests the flag of a command that was meant by an unknown one, or by a value

@@ -14,6 +14,7 @@ import (
 
 	"dyno/cli/command"
 	"dyno/cli/planflags"
+	"dyno/internal/exit"
 	"dyno/lab/plan"
 	"dyno/report/figure"
 	"dyno/results/mask"
@@ -82,7 +83,7 @@ func newCommand(from Tool) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from.verb != "" && len(args) > 0 {
 				if args[0] != from.verb {
-					return command.Usage("as in: dyno "+from.Name+" "+from.verb+" …", "%s %s makes no load", from.Name, args[0])
+					return exit.Misused("as in: dyno "+from.Name+" "+from.verb+" …", "%s %s makes no load", from.Name, args[0])
 				}
 				args = args[1:]
 			}
@@ -95,7 +96,7 @@ func newCommand(from Tool) *cobra.Command {
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), t.line()); err != nil {
 				return err
 			}
-			return command.Usage(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.Name)
+			return exit.Misused(strings.Join(t.remarks, "\n"), "a command line of %s is translated and not run", from.Name)
 		},
 	}
 }

@@ -54,20 +54,20 @@ func ByGroup(cmd *cobra.Command, most string) {
 		return cmd.Flags().Set("help", "true")
 	})
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		p := &page{w: cmd.OutOrStdout()}
+		p := terminal{cmd.OutOrStdout()}
 		about := cmd.Long
 		if about == "" {
 			about = cmd.Short
 		}
-		fmt.Fprintf(p.w, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n", about, cmd.UseLine(), cmd.Example)
+		fmt.Fprintf(p, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n", about, cmd.UseLine(), cmd.Example)
 		if all {
 			for _, g := range Groups() {
-				p.flags(g.name, lookUp(cmd, g.Flags))
+				writeFlags(p, g.name, lookUp(cmd, g.Flags))
 			}
 			return
 		}
 		first := lookUp(cmd, most)
-		p.flags("most used", first)
+		writeFlags(p, "most used", first)
 		var rows [][]string
 		for _, g := range Groups() {
 			var names []string
@@ -85,8 +85,8 @@ func ByGroup(cmd *cobra.Command, most string) {
 	})
 }
 
-// flags writes what a group of flags is, unless it is empty. A group may have no name.
-func (p *page) flags(group string, flags []*pflag.Flag) {
+// writeFlags writes what a group of flags is, unless it is empty. A group may have no name.
+func writeFlags(p page, group string, flags []*pflag.Flag) {
 	var rows [][]string
 	for _, f := range flags {
 		rows = append(rows, describe(f))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict/checks"
@@ -27,7 +28,7 @@ const Width = 100
 // it lists.
 type topic struct {
 	name, short string
-	write       func(p *page)
+	write       func(p page)
 }
 
 func topics() []topic {
@@ -44,34 +45,25 @@ func topics() []topic {
 func Topics() (all []*cobra.Command) {
 	for _, t := range topics() {
 		cmd := &cobra.Command{Use: t.name, Short: t.short}
-		cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { t.write(&page{w: cmd.OutOrStdout()}) })
+		cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { t.write(terminal{cmd.OutOrStdout()}) })
 		all = append(all, cmd)
 	}
 	return all
 }
 
-// A page is written to the end whatever becomes of it, as help of commands is.
-type page struct {
-	w        io.Writer
-	markdown bool // for documents, and not for a terminal
+// A page is what help is written to.
+type page interface {
+	text(text string)       // a paragraph
+	table(rows ...[]string) // the last cells are sentences
 }
 
-// text writes a paragraph.
-func (p *page) text(text string) {
-	if p.markdown {
-		text = escape(text)
-	} else {
-		text = wrapText(text, Width, "")
-	}
-	fmt.Fprintf(p.w, "%s\n\n", text)
-}
+// A terminal is a page that is written to the end whatever becomes of it, as help of commands is.
+type terminal struct{ io.Writer }
+
+func (p terminal) text(text string) { fmt.Fprintf(p, "%s\n\n", wrapText(text, Width, "")) }
 
 // table writes rows of which the last cell is wrapped.
-func (p *page) table(rows ...[]string) {
-	if p.markdown {
-		p.rows(rows)
-		return
-	}
+func (p terminal) table(rows ...[]string) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row[:len(row)-1] {
@@ -87,9 +79,9 @@ func (p *page) table(rows ...[]string) {
 			line += " " + cell + strings.Repeat(" ", 1+widths[i]-utf8.RuneCountInString(cell))
 		}
 		indent := strings.Repeat(" ", utf8.RuneCountInString(line)+1)
-		fmt.Fprintln(p.w, strings.TrimRight(line+" "+strings.TrimLeft(wrapText(row[len(row)-1], Width, indent), " "), " "))
+		fmt.Fprintln(p, strings.TrimRight(line+" "+strings.TrimLeft(wrapText(row[len(row)-1], Width, indent), " "), " "))
 	}
-	fmt.Fprintln(p.w)
+	fmt.Fprintln(p)
 }
 
 // wrapText breaks a text into lines of at most a width, each with an indent.
@@ -108,7 +100,7 @@ func wrapText(text string, width int, indent string) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-func metricsTopic(p *page) {
+func metricsTopic(p page) {
 	p.text("Metrics stand in --threshold, in thresholds and claims of experiment files, in design.metric and in reports. More is better of those with +.")
 	p.text("Times, each with .p50 .p75 .p90 .p95 .p99 .p999 .p9999 .max .mean and any other quantile, such as response.p995 for the 99.5th percentile:")
 	var rows [][]string
@@ -136,7 +128,7 @@ func metricsTopic(p *page) {
 	)
 }
 
-func expressionsTopic(p *page) {
+func expressionsTopic(p page) {
 	p.text("A threshold is a condition on metrics, which dyno help metrics lists. A claim is one that may name variants.")
 	p.table(
 		[]string{"response.p99 < 80ms and errors.ratio < 0.1%"},
@@ -156,7 +148,7 @@ func expressionsTopic(p *page) {
 	p.text("Every figure is an interval. A condition holds if all of the interval keeps it, and is broken if none of it does. Between them the measured value decides a threshold, and a claim is not settled. The interval of a quantile or of errors.ratio in a threshold comes from the number of requests. Other figures of a single trial have none: the value decides a threshold, and no claim.")
 }
 
-func templatesTopic(p *page) {
+func templatesTopic(p page) {
 	p.text("In the steps of a scenario, and with --data-file or --rows in what the flags send, {{ }} holds one expression:")
 	rows := [][]string{
 		{"name", "a variable: given, extracted from a response, or a column of the rows"},
@@ -173,15 +165,15 @@ func templatesTopic(p *page) {
 	p.text("Nothing is encoded unless a function says so. What is random depends on --seed: two runs with one seed use the same values.")
 }
 
-func exitCodesTopic(p *page) {
+func exitCodesTopic(p page) {
 	var rows [][]string
-	for _, c := range command.ExitCodes() {
+	for _, c := range exit.Codes() {
 		rows = append(rows, []string{strconv.Itoa(c.Code), c.Means})
 	}
 	p.table(rows...)
 }
 
-func trustTopic(p *page) {
+func trustTopic(p page) {
 	p.text("A figure is printed as it was measured, with at most one mark:")
 	p.table(
 		[]string{"12.3 ms", "disturbances did not move it by what matters"},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 )
 
 // Write writes a value as JSON to a file or, as -, to standard output, if that is requested. It
@@ -44,7 +44,7 @@ func CheckJSON(stdout io.Writer, asJSON string) error {
 		err = replaceable(asJSON)
 	}
 	if err != nil {
-		return command.Fail(command.ExitUsage, fmt.Errorf("--json: %w", err), "")
+		return exit.With(exit.Usage, fmt.Errorf("--json: %w", err), "")
 	}
 	return nil
 }

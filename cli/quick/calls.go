@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
 	"dyno/cli/foreign"
 	"dyno/cli/planflags"
 	"dyno/internal/errno"
+	"dyno/internal/exit"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -135,19 +135,19 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 	name := q.calls.method
 	e, faults := q.unjudged(plan.GRPC, where)
 	if err := errors.Join(faults...); err != nil {
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	if q.scenario != "" {
 		return nil, nil
 	}
 	v := &e.Variants[0]
 	if err := v.Fill(nil); err != nil {
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	if strings.Contains(name, "/") {
 		// Faults of the flags are reported before the server is asked for anything.
 		if _, err := q.Plan(plan.GRPC, where); err != nil {
-			return nil, command.Fail(command.ExitUsage, err, "")
+			return nil, exit.With(exit.Usage, err, "")
 		}
 	}
 	if v.Load.Call.Kind != plan.KindAuto {
@@ -159,16 +159,16 @@ func (q *Load) FindMethod(ctx context.Context, where string) (*rpc.Schema, error
 		return nil, notDescribed(ctx, &v.Target, err)
 	}
 	if err != nil {
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	method, err := schema.Method(name)
 	switch {
 	case err == nil:
 		q.calls.method = method.Path
 	case asked && misdescribed(schema, name):
-		return nil, command.Fail(command.ExitTarget, err, "")
+		return nil, exit.With(exit.Target, err, "")
 	case strings.Contains(name, "/"):
-		return nil, command.Fail(command.ExitUsage, err, "")
+		return nil, exit.With(exit.Usage, err, "")
 	default:
 		return schema, nil
 	}
@@ -181,9 +181,9 @@ func notDescribed(ctx context.Context, t *plan.Target, err error) error {
 	case errno.Is(err, syscall.ECONNREFUSED):
 		return &engine.Unreachable{Address: t.Address, Err: err}
 	case strings.HasPrefix(t.URL, "http://") && detect.SpeaksTLS(ctx, "tcp", t.Address):
-		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls")
+		return exit.With(exit.Target, fmt.Errorf("%s speaks TLS, and was spoken to in plain text: %w", t.Address, err), "give --tls")
 	}
-	return command.Fail(command.ExitTarget, err, "")
+	return exit.With(exit.Target, err, "")
 }
 
 // misdescribed tells whether a name is that of a service, or of a method of one, of which the

@@ -16,6 +16,7 @@ import (
 	"dyno/cli/command"
 	"dyno/internal/contentcoding"
 	"dyno/internal/errno"
+	"dyno/internal/exit"
 	"dyno/lab/detect"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
@@ -46,7 +47,7 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 	}
 	secure, err := protocols.ModelsTLS(&e.Variants[0].Target)
 	if err != nil {
-		return command.Fail(command.ExitUsage, err, "")
+		return exit.With(exit.Usage, err, "")
 	}
 	headers, err := q.fields.Value("header")
 	if err != nil {
@@ -58,10 +59,10 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 		return &engine.Unreachable{Address: address, Err: err}
 	}
 	if err != nil && secure == nil && detect.SpeaksTLS(ctx, "tcp", address) {
-		return command.Fail(command.ExitTarget, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://")
+		return exit.With(exit.Target, fmt.Errorf("%s speaks TLS, and was asked for its models in plain text: %w", address, err), "begin the URL with https://")
 	}
 	if err != nil {
-		return command.Fail(command.ExitTarget, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model")
+		return exit.With(exit.Target, fmt.Errorf("--model is not given, and the server does not say which it has: %w", err), "give it with --model")
 	}
 	return q.set("model", name)
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/plan"
@@ -132,7 +132,7 @@ func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err 
 		return 0, nil
 	}
 	if sent := rate * window.Seconds(); sent < enough {
-		return 0, command.Usage("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
+		return 0, exit.Misused("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
 			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), window, units.Figure(sent))
 	}
 	return enough / window.Seconds(), nil

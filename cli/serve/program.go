@@ -8,9 +8,9 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/spf13/cobra"
+	"dyno/internal/exit"
 
-	"dyno/cli/command"
+	"github.com/spf13/cobra"
 )
 
 // A serviceProgram is a service that is a program of its own, because dyno is not to link
@@ -62,6 +62,6 @@ func FindProgram(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", command.Usage("in the folder of dyno's source: go build -o "+folder+"/ ./cmd/"+name,
+	return "", exit.Misused("in the folder of dyno's source: go build -o "+folder+"/ ./cmd/"+name,
 		"%s is neither next to %s nor on PATH", name, self)
 }

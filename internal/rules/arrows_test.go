@@ -22,20 +22,20 @@ var arrows = []arrow{
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"cli", []string{
 		"cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui",
-		"internal/buildinfo", "internal/errno", "internal/fields", "internal/filelock", "internal/garbage", "internal/hangup", "internal/nearest", "internal/nesting", "internal/secretfile", "internal/settings", "internal/terminal", "internal/texts", "internal/units",
+		"internal/buildinfo", "internal/errno", "internal/exit", "internal/fields", "internal/filelock", "internal/garbage", "internal/hangup", "internal/nearest", "internal/nesting", "internal/secretfile", "internal/settings", "internal/terminal", "internal/texts", "internal/units",
 	}, "the command line joins all stages"},
 	{"cli/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
-	{"cli/command", nil, "commands share how they refuse and end, whatever they do"},
-	{"cli/doctor", []string{"cli/command", "cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
+	{"cli/command", []string{"internal/exit"}, "commands share how they refuse and end, whatever they do"},
+	{"cli/doctor", []string{"internal/exit", "cli/command", "cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
 	{"cli/planflags", []string{"internal/textfile", "lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},
-	{"cli/foreign", []string{"results/mask", "cli/command", "cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
+	{"cli/foreign", []string{"internal/exit", "results/mask", "cli/command", "cli/planflags", "internal/nearest", "internal/units", "load/scenario", "load/wire/http1", "report", "results/rundir", "lab/plan"}, "words come in, and dyno's own or a located fault go out"},
 	{"cli/imports", []string{"internal/textfile", "host/child", "cli/foreign", "internal/fields", "internal/lazyregexp", "lab/plan", "lab/planfile", "load/pace", "load/rpc", "load/scenario", "load/wire/http1", "results/mask"}, "files of other tools come in, and an experiment and a list go out; nothing is sent to make it"},
 	{"cli/imports/differential", []string{"host/child", "cli/imports", "lab/generator", "lab/plan", "load/pace", "load/scenario"}, "its tests run what was imported next to the tool itself"},
 	{"cli/live", []string{"internal/filelock", "results/mask", "cli/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
-	{"cli/help", []string{"cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
-	{"cli/output", []string{"internal/terminal", "results/rundir", "internal/errno", "cli/command", "report"}, "results are written, whatever they are of"},
-	{"cli/quick", []string{"internal/contentcoding", "internal/errno", "cli/command", "cli/planflags", "cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
-	{"cli/serve", []string{"cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
+	{"cli/help", []string{"internal/exit", "cli/command", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
+	{"cli/output", []string{"internal/exit", "internal/terminal", "results/rundir", "internal/errno", "cli/command", "report"}, "results are written, whatever they are of"},
+	{"cli/quick", []string{"internal/exit", "internal/contentcoding", "internal/errno", "cli/command", "cli/planflags", "cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
+	{"cli/serve", []string{"internal/exit", "cli/command", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"internal/descriptors", "load/engine", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
@@ -152,18 +152,18 @@ var arrows = []arrow{
 	{"services/relay", []string{"internal/fields", "services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/channels", []string{"internal/fields", "internal/lazyregexp", "internal/settings", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/events", []string{"internal/fields", "internal/secretfile", "services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
-	{"services/control", []string{"internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/settings", "services/internal", "services/control"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
+	{"services/control", []string{"internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/settings", "services/internal", "services/control"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource"}, "whoever uses the control plane links nothing of the server"},
 	{"services/control/audit", []string{"services/control/resource", "services/control/store"}, "what a journal says depends on no protocol"},
 	{"services/control/backup", nil, "a file is written and read, whatever keeps the keys"},
-	{"services/control/ctl", []string{"internal/textfile", "internal/terminal", "services/control/backup", "services/control/client", "services/control/resource", "internal/secretfile", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server"},
+	{"services/control/ctl", []string{"internal/exit", "internal/textfile", "internal/terminal", "services/control/backup", "services/control/client", "services/control/resource", "internal/secretfile", "internal/nesting"}, "the command line is part of dyno, which links nothing of the server"},
 	{"services/control/console", nil, "files for a browser, which ask the API as anybody does"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses, whoever has them; accepting goes on as in every service"},
 	{"services/control/format", []string{"services/control/resource", "services/control/rpc/controlpb"}, "a format does no I/O, and knows nothing of who asks"},
 	{"services/control/resource", []string{"internal/fields"}, "what resources are, and when one is gone, is pure"},
 	{"services/control/access", nil, "who may do what is pure"},
 	{"services/control/store", []string{"internal/fields", "internal/secretfile"}, "the store keeps keys, and knows nothing of what they mean"},
-	{"services/bot", []string{"internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/jwt", "internal/settings", "internal/strict", "services/internal", "services/bot"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
+	{"services/bot", []string{"internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/jwt", "internal/settings", "internal/strict", "services/internal", "services/bot"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/bot/intent", []string{"internal/textfile"}, "intents are found in text alone"},
 	{"services/bot/mask", nil, "secrets are found in text alone"},
 	{"services/bot/openai", []string{"internal/strict"}, "a codec does no I/O"},
@@ -187,12 +187,13 @@ var arrows = []arrow{
 	{"services/bot/upstream", []string{"internal/contentcoding", "internal/fields", "internal/secretfile", "services/bot/breaker", "services/bot/outward", "services/bot/openai", "services/bot/trace", "services/bot/budget"}, "models are asked without knowing on whose behalf"},
 	{"services/bot/store", []string{"services/bot/store"}, "what is kept is data"},
 	{"services/llm", []string{"internal/fields", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
-	{"services/internal", []string{"internal/buildinfo", "internal/descriptors", "internal/fields", "internal/hangup", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
+	{"services/internal", []string{"internal/exit", "internal/buildinfo", "internal/descriptors", "internal/fields", "internal/hangup", "internal/secretfile", "services/internal", "internal/units"}, "what services share knows none of them"},
 	{"services/internal/flood", nil, "connections are guarded, whoever serves them"},
 	{"services/internal/sockets", []string{"services/internal/serve", "internal/loop"}, "it opens sockets for event loops by the addresses of services"},
 
 	{"internal/fields", []string{"internal/textfile", "internal/lazyregexp", "internal/nearest", "internal/nesting", "internal/terminal", "internal/units"}, "it reads what tags declare, and nothing of what it is for"},
 	{"internal/contentcoding", nil, "it decodes bodies, and knows none of its callers"},
+	{"internal/exit", nil, "what failed is said by all commands alike, whatever they do"},
 	{"internal/errno", nil, "errors have the same numbers in all packages"},
 	{"internal/textfile", nil, "it knows text, and nothing of what it says"},
 	{"internal/descriptors", nil, "room is made, whatever the descriptors are of"},
@@ -243,6 +244,7 @@ var testsMay = []string{
 	"internal/freeport", // where their servers may listen
 	"internal/pipes",    // how clients reach a server in a bubble
 	"internal/script",   // how users run programs
+	"cli",               // its commands, for documents of them
 	"internal/race",     // whether they are slow, and memory is not theirs alone
 
 	"internal/contentcoding/codingtest", // bodies as servers encode them

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/textfile"
 	"dyno/services/bot/intent"
 	"dyno/services/internal/command"
@@ -27,10 +28,10 @@ harmonic mean. Behind them is each mistake.`,
 		Args:    command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			wrong := func(err error) error {
-				return &command.Failure{Code: command.Usage, Err: err, Hint: Name + " intents --help says what the files have"}
+				return exit.With(exit.Usage, err, Name+" intents --help says what the files have")
 			}
 			if rules == "" || examples == "" {
-				return command.Misused(Name+" intents --help shows an example", "--rules and --examples must be given")
+				return exit.Misused(Name+" intents --help shows an example", "--rules and --examples must be given")
 			}
 			text, err := textfile.Read(rules, textfile.MaxBytes)
 			if err != nil {

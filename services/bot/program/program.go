@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/garbage"
 	"dyno/internal/hangup"
@@ -126,7 +127,7 @@ of a key is what  printf %s KEY | sha256sum  says.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hangup.Outlive(cmd.Context())
 			if err := read(s, &c); err != nil {
-				return command.Misused(cmd.Name()+" --help lists the flags, docs/services/bot-configuration.md what a file of --config may have", "%w", err)
+				return exit.Misused(cmd.Name()+" --help lists the flags, docs/services/bot-configuration.md what a file of --config may have", "%w", err)
 			}
 			if s.File != "" {
 				c.Reread = func() (bot.Config, error) {

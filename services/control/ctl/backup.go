@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/services/control/backup"
 	"dyno/services/control/client"
@@ -38,7 +39,7 @@ An empty store has it by: dyno serve control --restore FILE`,
 		}
 		f, err := os.CreateTemp(filepath.Dir(args[0]), filepath.Base(args[0])+".*") // for its owner only
 		if err != nil {
-			return &Failure{codeUsage, err, ""}
+			return exit.With(exit.Usage, err, "")
 		}
 		keys, err := whole(answer.Body, f)
 		if err == nil {

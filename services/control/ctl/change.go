@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
@@ -89,10 +90,10 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
   dyno ctl get configs -o yaml | dyno ctl apply -f -`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return misused("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
+				return exit.Misused("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
 			}
 			if len(files) == 0 {
-				return misused("such as -f policies.yaml, or -f - for standard input", "--filename: must be given")
+				return exit.Misused("such as -f policies.yaml, or -f - for standard input", "--filename: must be given")
 			}
 			return nil
 		},
@@ -103,7 +104,7 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 		for _, name := range files {
 			text, err := readFile(name, cmd.InOrStdin(), maxFile)
 			if err != nil {
-				return &Failure{codeUsage, err, ""}
+				return exit.With(exit.Usage, err, "")
 			}
 			if name == "-" {
 				name = "standard input"
@@ -120,7 +121,7 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 			err = errors.New("there is no document in " + strings.Join(files, ", "))
 		}
 		if err != nil {
-			return &Failure{codeUsage, err, ""}
+			return exit.With(exit.Usage, err, "")
 		}
 		return apply(cmd, c, list, dry)
 	})
@@ -158,7 +159,7 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 		}
 	}
 	if len(faults) > 0 {
-		return &Failure{codeUsage, errors.Join(faults...), "nothing was changed"}
+		return exit.With(exit.Usage, errors.Join(faults...), "nothing was changed")
 	}
 	var failed []error
 	for _, st := range steps {
@@ -255,7 +256,7 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		r := resource.Ref{Kind: resource.Configs, Namespace: s.space(), Name: args[1]}
 		text, err := readFile(args[2], cmd.InOrStdin(), maxFile)
 		if err != nil {
-			return &Failure{codeUsage, err, ""}
+			return exit.With(exit.Usage, err, "")
 		}
 		ctx := cmd.Context()
 		one := resource.Config{}

@@ -28,33 +28,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/secretfile"
 	"dyno/internal/textfile"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
-
-// The exit codes, as dyno has them.
-const (
-	codeFailed      = 1 // the control plane refuses, for example
-	codeUsage       = 2 // of the command line or of a file
-	codeUnreachable = 3
-)
-
-// A Failure is an error with its exit code and, if there is something the user can do, a
-// hint.
-type Failure struct {
-	Code int
-	Err  error
-	Hint string // empty: none
-}
-
-func (f *Failure) Error() string { return f.Err.Error() }
-func (f *Failure) Unwrap() error { return f.Err }
-
-func misused(hint, format string, args ...any) error {
-	return &Failure{codeUsage, fmt.Errorf(format, args...), hint}
-}
 
 // Environment variables that stand for flags.
 const (
@@ -76,7 +55,7 @@ type session struct {
 }
 
 // Command returns the command with those below it. They read and write the streams that
-// cobra has for them. Errors are *Failure where the exit code is not 1.
+// cobra has for them. Errors are *exit.Failure where the exit code is not 1.
 func Command() *cobra.Command {
 	s := &session{}
 	cmd := &cobra.Command{
@@ -150,7 +129,7 @@ func (s *session) connect(change func(*client.Config)) (*client.Client, error) {
 	}
 	c, err := client.New(cfg)
 	if err != nil {
-		return nil, &Failure{codeUsage, err, ""}
+		return nil, exit.With(exit.Usage, err, "")
 	}
 	return c, nil
 }
@@ -198,11 +177,11 @@ func (s *session) token() (string, error) {
 	}
 	text, err := secretfile.Read(name)
 	if err != nil {
-		return "", &Failure{codeUsage, fmt.Errorf("%s: %w", flag, err), ""}
+		return "", exit.With(exit.Usage, fmt.Errorf("%s: %w", flag, err), "")
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", misused("it should hold the token and nothing else", "%s: %s holds no token", flag, name)
+		return "", exit.Misused("it should hold the token and nothing else", "%s: %s holds no token", flag, name)
 	}
 	return token, nil
 }
@@ -213,23 +192,23 @@ func (s *session) tls() (*tls.Config, error) {
 		return nil, nil
 	}
 	if (s.cert == "") != (s.key == "") {
-		return nil, misused("such as --cert me.pem --key me-key.pem", "--cert and --key go together")
+		return nil, exit.Misused("such as --cert me.pem --key me-key.pem", "--cert and --key go together")
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if s.ca != "" {
 		pem, err := os.ReadFile(s.ca)
 		if err != nil {
-			return nil, &Failure{codeUsage, fmt.Errorf("--ca: %w", err), ""}
+			return nil, exit.With(exit.Usage, fmt.Errorf("--ca: %w", err), "")
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, misused("", "--ca: %s has no certificate in PEM", s.ca)
+			return nil, exit.Misused("", "--ca: %s has no certificate in PEM", s.ca)
 		}
 	}
 	if s.cert != "" {
 		pair, err := secretfile.LoadKeyPair(s.cert, s.key)
 		if err != nil {
-			return nil, &Failure{codeUsage, fmt.Errorf("--cert: %w", err), ""}
+			return nil, exit.With(exit.Usage, fmt.Errorf("--cert: %w", err), "")
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -264,7 +243,7 @@ func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 // text.
 func explain(err error) error {
 	var (
-		known   *Failure
+		known   *exit.Failure
 		nobody  *client.Unreachable
 		refused *client.Problem
 	)
@@ -272,11 +251,11 @@ func explain(err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.Is(err, client.ErrText):
-		return &Failure{codeUsage, err, ""}
+		return exit.With(exit.Usage, err, "")
 	case errors.As(err, &nobody):
-		return &Failure{codeUnreachable, err, "is the control plane running, and is the address right? --server or " + serverVariable + " says another"}
+		return exit.With(exit.Target, err, "is the control plane running, and is the address right? --server or "+serverVariable+" says another")
 	case errors.As(err, &refused):
-		return &Failure{codeFailed, err, hintFor(refused)}
+		return exit.With(exit.Failed, err, hintFor(refused))
 	}
 	return err
 }
@@ -347,7 +326,7 @@ func missing(err error) bool {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+			return exit.Misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}
@@ -357,7 +336,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func atLeast(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
-			return misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
+			return exit.Misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}

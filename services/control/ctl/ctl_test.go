@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"pgregory.net/rapid"
 
+	"dyno/internal/exit"
 	"dyno/internal/leak"
 	"dyno/services/control/resource"
 )
@@ -41,14 +42,14 @@ func run(t *testing.T, stdin string, args ...string) (stdout, stderr string, err
 
 // code is the exit code of an error.
 func code(err error) int {
-	var f *Failure
+	var f *exit.Failure
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &f):
 		return f.Code
 	}
-	return codeFailed
+	return exit.Failed
 }
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -293,7 +294,7 @@ func TestArguments(t *testing.T) {
 		"get policies --timeout -1s":         "request timeout",
 	} {
 		stdout, _, err := run(t, "", strings.Fields(line)...)
-		if err == nil || code(err) != codeUsage || !strings.Contains(err.Error(), want) || stdout != "" {
+		if err == nil || code(err) != exit.Usage || !strings.Contains(err.Error(), want) || stdout != "" {
 			t.Errorf("%s: %v (code %d), want %q; printed %q", line, err, code(err), want, stdout)
 		}
 	}
@@ -348,20 +349,20 @@ func TestRefusals(t *testing.T) {
 		code       int
 		text, hint string
 	}{
-		"get policy none":          {codeFailed, "no such resource (404): policy default/none", ""},
-		"get policy odd":           {codeFailed, "the answer is none of a control plane", ""},
-		"get policies":             {codeFailed, "the log says more", ""},
-		"rollback config/c --to 1": {codeFailed, "a condition does not hold", "somebody else has changed it meanwhile"},
-		"get policy role":          {codeFailed, "not permitted", "--principals"},
-		"get policy limit":         {codeFailed, "there may be no more", "--max"},
-		"get policy large":         {codeFailed, "too large", "--max-config"},
-		"get policy busy":          {codeFailed, "too many requests wait", "--server"},
-		"get policy full":          {codeFailed, "the database is full", "--quota"},
-		"get policy disk":          {codeFailed, "the disk is full", "--data"},
-		"register a 1 --address 127.0.0.1 --port 80": {codeFailed, "#/a: one; #/b: two", ""},
+		"get policy none":          {exit.Failed, "no such resource (404): policy default/none", ""},
+		"get policy odd":           {exit.Failed, "the answer is none of a control plane", ""},
+		"get policies":             {exit.Failed, "the log says more", ""},
+		"rollback config/c --to 1": {exit.Failed, "a condition does not hold", "somebody else has changed it meanwhile"},
+		"get policy role":          {exit.Failed, "not permitted", "--principals"},
+		"get policy limit":         {exit.Failed, "there may be no more", "--max"},
+		"get policy large":         {exit.Failed, "too large", "--max-config"},
+		"get policy busy":          {exit.Failed, "too many requests wait", "--server"},
+		"get policy full":          {exit.Failed, "the database is full", "--quota"},
+		"get policy disk":          {exit.Failed, "the disk is full", "--data"},
+		"register a 1 --address 127.0.0.1 --port 80": {exit.Failed, "#/a: one; #/b: two", ""},
 	} {
 		_, _, err := run(t, "", append(strings.Fields(line), "--server", address, "--token-file", token)...)
-		var f *Failure
+		var f *exit.Failure
 		hint := ""
 		if errors.As(err, &f) {
 			hint = f.Hint

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
@@ -51,7 +52,7 @@ JSON a document a line.`,
 			return err
 		}
 		if limit < 1 {
-			return misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
+			return exit.Misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
 		}
 		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd}
 		k, names, err := wanted(args, all)
@@ -59,11 +60,11 @@ JSON a document a line.`,
 			return err
 		}
 		if version != 0 && (k != policies && k != configs || len(names) != 1) {
-			return misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
+			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
 		}
 		switch {
 		case watch && (k == audits || k == rollouts):
-			return misused("", "--watch is not for the %s", k)
+			return exit.Misused("", "--watch is not for the %s", k)
 		case watch:
 			return g.watch(k, names)
 		case k == rollouts:
@@ -97,7 +98,7 @@ func wanted(args []string, all []kind) (kind, []string, error) {
 	var names []string
 	for _, r := range refs {
 		if r.Kind != refs[0].Kind {
-			return "", nil, misused("", "%s and %s are of two kinds: get them one by one", args[0], r.Kind)
+			return "", nil, exit.Misused("", "%s and %s are of two kinds: get them one by one", args[0], r.Kind)
 		}
 		names = append(names, r.Name)
 	}
@@ -229,7 +230,7 @@ func (s *session) fetch(ctx context.Context, c *client.Client, k kind, place str
 // instances are those of all services, of one, or one of these.
 func (g *getter) instances(names []string) error {
 	if len(names) > 2 {
-		return misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
+		return exit.Misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
 	}
 	if len(names) == 2 {
 		e, _, err := g.fetch(g.ctx(), g.client, instances, instancePath(names[0], names[1]))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/services/control/resource"
 )
 
@@ -44,7 +45,7 @@ func kindOf(word string, wanted ...kind) (kind, error) {
 			return s.kind, nil
 		}
 	}
-	return "", misused("one of "+strings.Join(words(wanted), ", "), "unknown kind %q", word)
+	return "", exit.Misused("one of "+strings.Join(words(wanted), ", "), "unknown kind %q", word)
 }
 
 // words are how kinds are offered.
@@ -73,7 +74,7 @@ func named(args []string, wanted ...kind) ([]resource.Ref, error) {
 		for _, arg := range args {
 			word, name, ok := strings.Cut(arg, "/")
 			if !ok {
-				return nil, misused("such as policy/a", "%q: want KIND/NAME as before it", arg)
+				return nil, exit.Misused("such as policy/a", "%q: want KIND/NAME as before it", arg)
 			}
 			k, err := kindOf(word, wanted...)
 			if err != nil {
@@ -83,11 +84,11 @@ func named(args []string, wanted ...kind) ([]resource.Ref, error) {
 		}
 	}
 	if len(refs) == 0 {
-		return nil, misused("such as "+args[0]+"/a", "%s: a name is missing", args[0])
+		return nil, exit.Misused("such as "+args[0]+"/a", "%s: a name is missing", args[0])
 	}
 	for _, r := range refs {
 		if r.Name == "" {
-			return nil, misused("such as "+string(r.Kind)+"/a", "%s: a name is missing", r.Kind)
+			return nil, exit.Misused("such as "+string(r.Kind)+"/a", "%s: a name is missing", r.Kind)
 		}
 	}
 	return refs, nil
@@ -100,7 +101,7 @@ func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
 		return resource.Ref{}, err
 	}
 	if len(refs) > 1 {
-		return resource.Ref{}, misused("", "want one name, got %d", len(refs))
+		return resource.Ref{}, exit.Misused("", "want one name, got %d", len(refs))
 	}
 	return refs[0], nil
 }

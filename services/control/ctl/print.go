@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/services/control/resource"
 )
@@ -51,7 +52,7 @@ func must(err error) {
 
 func newPrinter(cmd *cobra.Command, form string) (*printer, error) {
 	if !slices.Contains(forms, form) {
-		return nil, misused("one of "+strings.Join(forms, ", "), "--output: unknown form %q", form)
+		return nil, exit.Misused("one of "+strings.Join(forms, ", "), "--output: unknown form %q", form)
 	}
 	return &printer{cmd.OutOrStdout(), form, time.Now}, nil
 }

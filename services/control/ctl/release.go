@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
@@ -68,7 +69,7 @@ func (s *session) rollbackCommand() *cobra.Command {
 			return err
 		}
 		if to < 1 {
-			return misused("dyno ctl history lists the versions", "--to: must be given, from 1")
+			return exit.Misused("dyno ctl history lists the versions", "--to: must be given, from 1")
 		}
 		return s.about(cmd, c, r, http.MethodPost, "rollback", map[string]int64{"version": to}, fmt.Sprintf("rolled back to version %d", to), dry)
 	})
@@ -97,13 +98,13 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		text, err := readFile(args[1], cmd.InOrStdin(), maxFile)
 		if err != nil {
-			return &Failure{codeUsage, err, ""}
+			return exit.With(exit.Usage, err, "")
 		}
 		body := resource.Release{Content: string(text), Percent: percent}
 		for _, l := range labels {
 			name, values, ok := strings.Cut(l, "=")
 			if !ok || name == "" || values == "" {
-				return misused("such as --label zone=a,b", "--label: %q: want NAME=VALUE,VALUE", l)
+				return exit.Misused("such as --label zone=a,b", "--label: %q: want NAME=VALUE,VALUE", l)
 			}
 			if body.Labels == nil {
 				body.Labels = map[string][]string{}
@@ -111,7 +112,7 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 			body.Labels[name] = append(body.Labels[name], strings.Split(values, ",")...)
 		}
 		if percent == 0 && len(labels) == 0 {
-			return misused("such as --percent 5", "--percent or --label: must be given")
+			return exit.Misused("such as --percent 5", "--percent or --label: must be given")
 		}
 		r := resource.Ref{Kind: resource.Configs, Name: args[0]}
 		return s.about(cmd, c, r, http.MethodPut, "release", body, "released to "+release(&body), dry)
@@ -163,7 +164,7 @@ With --keep, this command gives them until it is interrupted, and then takes the
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		i.Namespace, i.Service, i.ID, i.Status = s.space(), args[0], args[1], resource.Status(status)
 		if err := i.Check(resource.DefaultLimits()); err != nil {
-			return &Failure{codeUsage, err, "dyno ctl register --help lists the flags"}
+			return exit.With(exit.Usage, err, "dyno ctl register --help lists the flags")
 		}
 		r := i.Ref()
 		if !keep {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
@@ -104,7 +105,7 @@ func (s *session) rolloutOf(ctx context.Context, k kind, name string, limit int)
 // oneRollout reads the argument of get rollout.
 func oneRollout(names []string) (kind, string, error) {
 	if len(names) == 0 || !strings.Contains(names[0], "/") || len(names) > 1 {
-		return "", "", misused("such as dyno ctl get rollout config/limits", "want one configuration or policy, as KIND/NAME")
+		return "", "", exit.Misused("such as dyno ctl get rollout config/limits", "want one configuration or policy, as KIND/NAME")
 	}
 	r, err := namedOne(names, configs, policies)
 	return kind(r.Kind), r.Name, err
@@ -209,7 +210,7 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 	for {
 		now, err := s.rolloutOf(bounded, kind(r.Kind), r.Name, 10)
 		if err != nil && ctx.Err() == nil && bounded.Err() != nil && last != "" {
-			err = &Failure{codeFailed, fmt.Errorf("not all run it after %v: %s", within, last), ""}
+			err = exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
 		}
 		if err != nil {
 			return err
@@ -228,7 +229,7 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 		}
 		switch {
 		case now.Refused > 0:
-			return &Failure{codeFailed, errors.Join(append([]error{fmt.Errorf("%d clients have refused version %d", now.Refused, now.Version)}, refused...)...), "dyno ctl rollback goes back to an earlier version"}
+			return exit.With(exit.Failed, errors.Join(append([]error{fmt.Errorf("%d clients have refused version %d", now.Refused, now.Version)}, refused...)...), "dyno ctl rollback goes back to an earlier version")
 		case !wait || now.done(clients):
 			return nil
 		}
@@ -236,7 +237,7 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return &Failure{codeFailed, fmt.Errorf("not all run it after %v: %s", within, last), ""}
+			return exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
 		}
 	}
 }

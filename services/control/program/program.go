@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
@@ -110,7 +111,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 				return err
 			}
 			if err := s.Validate(c.Check); err != nil {
-				return command.Misused("", "%w", err)
+				return exit.Misused("", "%w", err)
 			}
 			if c.Scratch {
 				folder, err := os.MkdirTemp("", Name+"-")
@@ -129,7 +130,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 			}
 			server, err := control.New(c.Config)
 			if err != nil {
-				return &command.Failure{Code: command.Usage, Err: err}
+				return exit.With(exit.Usage, err, "")
 			}
 			return server.Serve(cmd.Context())
 		},
@@ -161,7 +162,7 @@ func (o *Options) complete(given func(field string) bool) error {
 func restoreControl(cmd *cobra.Command, c control.Config, file string) error {
 	backup, err := os.Open(file)
 	if err != nil {
-		return &command.Failure{Code: command.Usage, Err: fmt.Errorf("--restore: %w", err)}
+		return exit.With(exit.Usage, fmt.Errorf("--restore: %w", err), "")
 	}
 	defer backup.Close() //nolint:errcheck // it was only read
 	c.Store.Logger = c.Logger
@@ -170,7 +171,7 @@ func restoreControl(cmd *cobra.Command, c control.Config, file string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			hint = "a backup is restored into an empty store, in one go"
 		}
-		return &command.Failure{Code: command.Failed, Err: fmt.Errorf("--restore: %w", err), Hint: hint}
+		return exit.With(exit.Failed, fmt.Errorf("--restore: %w", err), hint)
 	}
 	c.Logger.Info("restored", "backup", file)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 
+	"dyno/internal/exit"
 	"dyno/internal/script"
 	"dyno/services/control/ctl"
 )
@@ -38,7 +39,7 @@ func dyno() (code int) {
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "dyno: %v\n", err)
-	var f *ctl.Failure
+	var f *exit.Failure
 	if !errors.As(err, &f) {
 		return 1
 	}

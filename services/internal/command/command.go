@@ -16,37 +16,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"dyno/internal/buildinfo"
+	"dyno/internal/exit"
 	"dyno/internal/hangup"
 	"dyno/internal/units"
 )
 
-// The exit codes, as dyno has them.
-const (
-	Done   = 0
-	Failed = 1 // errors without a code of their own, such as a full disk
-	Usage  = 2
-)
-
-// A Failure is an error with its exit code and, if there is something the user can do, a
-// hint.
-type Failure struct {
-	Code int
-	Err  error
-	Hint string // empty: none
-}
-
-func (f *Failure) Error() string { return f.Err.Error() }
-func (f *Failure) Unwrap() error { return f.Err }
-
-// Misused returns a failure of the command line. The hint says what would be right.
-func Misused(hint, format string, args ...any) error {
-	return &Failure{Usage, fmt.Errorf(format, args...), hint}
-}
-
 // NoArgs refuses arguments that are not flags.
 func NoArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Misused("it has flags only: --help lists them", "unexpected argument %q", args[0])
+		return exit.Misused("it has flags only: --help lists them", "unexpected argument %q", args[0])
 	}
 	return nil
 }
@@ -77,17 +55,17 @@ func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr
 			flag := invalid.GetFlag()
 			err = fmt.Errorf("--%s: %w", flag.Name, units.Misread(flag.Value.Type(), invalid.GetValue(), errors.Unwrap(invalid)))
 		}
-		return &Failure{Usage, err, cmd.Name() + " --help lists the flags"}
+		return exit.With(exit.Usage, err, cmd.Name()+" --help lists the flags")
 	})
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
-		return Done
+		return exit.Done
 	}
-	code, hint := Failed, ""
-	var f *Failure
+	code, hint := exit.Failed, ""
+	var f *exit.Failure
 	if errors.As(err, &f) {
 		code, hint = f.Code, f.Hint
 	}

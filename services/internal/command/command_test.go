@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/buildinfo"
+	"dyno/internal/exit"
 )
 
 func TestMainSaysWhatFailed(t *testing.T) {
@@ -25,14 +26,14 @@ func TestMainSaysWhatFailed(t *testing.T) {
 		code int
 		says string
 	}{
-		{"done", nil, func(*cobra.Command, []string) error { return nil }, Done, ""},
-		{"failed", nil, func(*cobra.Command, []string) error { return full }, Failed, "program: the disk is full\n"},
+		{"done", nil, func(*cobra.Command, []string) error { return nil }, exit.Done, ""},
+		{"failed", nil, func(*cobra.Command, []string) error { return full }, exit.Failed, "program: the disk is full\n"},
 		{"a failure of its own", nil, func(*cobra.Command, []string) error {
-			return fmt.Errorf("opening: %w", &Failure{7, full, "make room"})
+			return fmt.Errorf("opening: %w", exit.With(7, full, "make room"))
 		}, 7, "program: opening: the disk is full\nhint: make room\n"},
-		{"an argument", []string{"x"}, nil, Usage, "program: unexpected argument \"x\"\nhint: it has flags only: --help lists them\n"},
-		{"a flag", []string{"--x"}, nil, Usage, "program: unknown flag: --x\nhint: program --help lists the flags\n"},
-		{"a value", []string{"--wait", "5"}, nil, Usage, "program: --wait: \"5\" is not a duration; such as 5s or 250ms\nhint: program --help lists the flags\n"},
+		{"an argument", []string{"x"}, nil, exit.Usage, "program: unexpected argument \"x\"\nhint: it has flags only: --help lists them\n"},
+		{"a flag", []string{"--x"}, nil, exit.Usage, "program: unknown flag: --x\nhint: program --help lists the flags\n"},
+		{"a value", []string{"--wait", "5"}, nil, exit.Usage, "program: --wait: \"5\" is not a duration; such as 5s or 250ms\nhint: program --help lists the flags\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
@@ -54,7 +55,7 @@ func TestMainSaysWhatFailed(t *testing.T) {
 func TestMainShowsTheVersion(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	cmd := &cobra.Command{Use: "program", RunE: func(*cobra.Command, []string) error { return errors.New("it ran") }}
-	if code := Main(t.Context(), cmd, []string{"--version"}, &stdout, &stderr); code != Done || stdout.String() != "program version "+buildinfo.Text()+"\n" {
+	if code := Main(t.Context(), cmd, []string{"--version"}, &stdout, &stderr); code != exit.Done || stdout.String() != "program version "+buildinfo.Text()+"\n" {
 		t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
 	}
 }
@@ -71,7 +72,7 @@ func TestSignalsEndTheContext(t *testing.T) {
 			ended = cmd.Context().Err()
 			return nil
 		}}
-		if code := Main(t.Context(), cmd, []string{}, t.Output(), t.Output()); code != Done || !errors.Is(ended, context.Canceled) {
+		if code := Main(t.Context(), cmd, []string{}, t.Output(), t.Output()); code != exit.Done || !errors.Is(ended, context.Canceled) {
 			t.Errorf("%v: exit code %d, context %v", signal, code, ended)
 		}
 	}

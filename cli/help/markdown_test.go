@@ -17,17 +17,17 @@ import (
 // commands below the root with their flags.
 func Reference(root *cobra.Command) map[string]string {
 	pages := map[string]string{}
-	write := func(name, title string, body func(p *page)) {
+	write := func(name, title string, body func(p markdown)) {
 		var b strings.Builder
 		fmt.Fprintf(&b, "# %s\n\n", title)
-		body(&page{w: &b, markdown: true})
+		body(markdown{&b})
 		pages[name+".md"] = strings.TrimRight(b.String(), "\n") + "\n"
 	}
 	for _, t := range topics() {
-		write(t.name, t.short, t.write)
+		write(t.name, t.short, func(p markdown) { t.write(p) })
 	}
 	write("messages", "Messages, and what helps", messages)
-	write("flags", "Commands and flags", func(p *page) {
+	write("flags", "Commands and flags", func(p markdown) {
 		p.text("dyno COMMAND --help prints what is here. dyno URL is a quick load of what answers there.")
 		p.commands(root)
 		p.loads(root)
@@ -35,8 +35,13 @@ func Reference(root *cobra.Command) map[string]string {
 	return pages
 }
 
+// markdown is a page of a document.
+type markdown struct{ *strings.Builder }
+
+func (p markdown) text(text string) { fmt.Fprintf(p, "%s\n\n", escape(text)) }
+
 // messages writes the sentences of checks, with what they mean.
-func messages(p *page) {
+func messages(p markdown) {
 	p.text("A run prints a sentence for each check that finds something. The name of the check is in run.json, at flags and at trials[].checks. What is in braces depends on the run.")
 	about := ""
 	for _, c := range checks.All() {
@@ -57,9 +62,9 @@ func messages(p *page) {
 			entries = append(entries, [2]string{"It can change", strings.Replace(command.List(c.Biases), "all", "all figures", 1)})
 		}
 		for _, e := range entries {
-			fmt.Fprintf(p.w, "- **%s**: %s\n", e[0], escape(e[1]))
+			fmt.Fprintf(p, "- **%s**: %s\n", e[0], escape(e[1]))
 		}
-		fmt.Fprintln(p.w)
+		fmt.Fprintln(p)
 	}
 	for _, of := range []struct{ space, head string }{
 		{"fault", "How a target does not answer"},
@@ -70,14 +75,14 @@ func messages(p *page) {
 	} {
 		p.heading(2, of.head)
 		for _, kind := range texts.Kinds(of.space) {
-			fmt.Fprintf(p.w, "- %s\n", escape(texts.Say(texts.English, kind, nil)))
+			fmt.Fprintf(p, "- %s\n", escape(texts.Say(texts.English, kind, nil)))
 		}
-		fmt.Fprintln(p.w)
+		fmt.Fprintln(p)
 	}
 }
 
 // commands writes the commands below one.
-func (p *page) commands(below *cobra.Command) {
+func (p markdown) commands(below *cobra.Command) {
 	for _, cmd := range below.Commands() {
 		if !cmd.IsAvailableCommand() || cmd.Name() == "help" {
 			continue
@@ -88,7 +93,7 @@ func (p *page) commands(below *cobra.Command) {
 			about = cmd.Short + "."
 		}
 		p.text(about)
-		fmt.Fprintf(p.w, "```\n%s\n```\n\n", strings.TrimRight(cmd.UseLine()+"\n\n"+cmd.Example, "\n"))
+		fmt.Fprintf(p, "```\n%s\n```\n\n", strings.TrimRight(cmd.UseLine()+"\n\n"+cmd.Example, "\n"))
 		if cmd.Name() == "serve" { // the manual of each service has its flags
 			var rows [][]string
 			for _, service := range cmd.Commands() {
@@ -108,7 +113,7 @@ func (p *page) commands(below *cobra.Command) {
 					all = append(all, f)
 				}
 			})
-			p.flags("", all)
+			writeFlags(p, "", all)
 		}
 		p.commands(cmd)
 	}
@@ -118,7 +123,7 @@ func (p *page) commands(below *cobra.Command) {
 func hasGroups(cmd *cobra.Command) bool { return cmd.Flags().Lookup("help-all") != nil }
 
 // loads writes the flags of the commands that make load. A flag that means different things has several rows.
-func (p *page) loads(root *cobra.Command) {
+func (p markdown) loads(root *cobra.Command) {
 	p.heading(2, "Flags of loads")
 	all := slices.DeleteFunc(slices.Clone(root.Commands()), func(cmd *cobra.Command) bool { return !hasGroups(cmd) })
 	for _, g := range Groups() {
@@ -143,27 +148,27 @@ func (p *page) loads(root *cobra.Command) {
 }
 
 // heading writes the head of a section.
-func (p *page) heading(level int, text string) {
-	fmt.Fprintf(p.w, "%s %s\n\n", strings.Repeat("#", level), text)
+func (p markdown) heading(level int, text string) {
+	fmt.Fprintf(p, "%s %s\n\n", strings.Repeat("#", level), text)
 }
 
-// rows writes a table in Markdown, whose first cells are names. Rows of one cell are a list.
-func (p *page) rows(rows [][]string) {
+// table writes a table whose first cells are names. Rows of one cell are a list.
+func (p markdown) table(rows ...[]string) {
 	for i, row := range rows {
 		if len(row) == 1 {
-			fmt.Fprintf(p.w, "- `%s`\n", row[0])
+			fmt.Fprintf(p, "- `%s`\n", row[0])
 			continue
 		}
 		if i == 0 {
-			fmt.Fprintf(p.w, "|%s\n|%s\n", strings.Repeat("  |", len(row)), strings.Repeat("---|", len(row)))
+			fmt.Fprintf(p, "|%s\n|%s\n", strings.Repeat("  |", len(row)), strings.Repeat("---|", len(row)))
 		}
-		fmt.Fprintf(p.w, "| `%s` |", strings.ReplaceAll(strings.TrimSpace(row[0]), "|", `\|`))
+		fmt.Fprintf(p, "| `%s` |", strings.ReplaceAll(strings.TrimSpace(row[0]), "|", `\|`))
 		for _, cell := range row[1:] {
-			fmt.Fprintf(p.w, " %s |", escape(cell))
+			fmt.Fprintf(p, " %s |", escape(cell))
 		}
-		fmt.Fprintln(p.w)
+		fmt.Fprintln(p)
 	}
-	fmt.Fprintln(p.w)
+	fmt.Fprintln(p)
 }
 
 // escape keeps Markdown from reading a text as tags or as cells.
