@@ -50,7 +50,7 @@ bench: build ## the committed comparisons with other tools, and the Go benchmark
 	bench/relay-vs-haproxy.sh
 	bench/oracles.sh
 	bench/observers.sh
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem work
 
 fresh: ## generated files are what their generators make of them
 	@scripts/fresh.sh

@@ -38,7 +38,7 @@ echo
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 nginx_static "$dir" "$port"
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 url=http://127.0.0.1:$port/index.html
 compare() { # KEY TITLE FLAGS…

@@ -91,7 +91,7 @@ subject() { # KIND NAME PROCESS URL HEADER…
 		'{$name, $cpus, count: "tee -a \($log) | jq .ok", cpu: "jq .cpu", run: $ARGS.positional}' -- \
 		"$dir/ask" "$process" "$kind" "$url/v1/chat/completions" "$(chat false)" "$@"
 }
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 echo "made by: ROUNDS=$rounds SECONDS_EACH=$seconds CONNECTIONS=$connections bench/bot-vs-gateways.sh"
 echo "litellm $("$peers/venv/bin/pip" show litellm 2>/dev/null | sed -n 's/^Version: //p'), @portkey-ai/gateway $(jq -r .version "$peers/portkey/$portkey/package.json"), node $(node --version)"

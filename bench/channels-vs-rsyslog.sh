@@ -27,7 +27,7 @@ rsyslogd -v | sed -n '1s/ (aka.*//p'
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 # Lines of 100 bytes, all different, in the form of RFC 3164.
 each=$((records / connections))

@@ -18,7 +18,7 @@
 # Settings, by environment:
 #   PARTS="cluster push watchers instances outage" SECONDS_EACH=10 RATE=5000 SUBSCRIBERS=1000
 #   WATCHERS=10000 INSTANCES=50000 CPUS=0,1 PORT=18400 FOLDER=… DYNO=…/bin/dyno
-#   CONTROL=…/bin/dyno-control LOAD=… ETCD=… (bench/control and bench/etcd are built if not given)
+#   CONTROL=…/bin/dyno-control LOAD=… ETCD=… (experiments/bench/control and experiments/bench/etcd are built if not given)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,10 +32,10 @@ dir=$(mktemp -d ${FOLDER:+-p "$FOLDER"})
 running=()
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
 load=${LOAD:-$dir/load}
-[ -n "${LOAD-}" ] || go build -o "$load" ./bench/control
+[ -n "${LOAD-}" ] || go build -o "$load" ./experiments/bench/control
 
 etcd=${ETCD:-$dir/etcd}
-[ -n "${ETCD-}" ] || go build -o "$etcd" ./bench/etcd
+[ -n "${ETCD-}" ] || go build -o "$etcd" ./experiments/bench/etcd
 
 # server REPLICAS FLAG…: starts them from empty folders, and waits until all answer. Several are
 # members of one cluster.

@@ -20,7 +20,7 @@
 #   ROUNDS=5 SECONDS_EACH=5 AT_ONCE=128 RATE=20000 CPUS=0,1 PORT=18300 PARTS="writes rate reads"
 #   FOLDER=…  where the data is; it must be on the disk that counts
 #   DYNO=…/bin/dyno CONTROL=…/bin/dyno-control CONTROL_FLAGS="" ETCD=… (a program that
-#   takes an address and a folder; bench/etcd is built if not given)
+#   takes an address and a folder; experiments/bench/etcd is built if not given)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,10 +36,10 @@ dir=$(mktemp -d ${FOLDER:+-p "$FOLDER"})
 running=()
 trap 'kill "${running[@]}" 2>/dev/null || true; rm -rf "$dir"' EXIT
 pair=${PAIR:-$dir/pair}
-[ -n "${PAIR-}" ] || go build -o "$pair" ./bench/pair
+[ -n "${PAIR-}" ] || go build -o "$pair" ./experiments/bench/pair
 if [ -z "$etcd" ]; then
 	etcd=$dir/etcd
-	go build -o "$etcd" ./bench/etcd
+	go build -o "$etcd" ./experiments/bench/etcd
 fi
 
 address=127.0.0.1:$port url=http://127.0.0.1:$port
@@ -111,7 +111,7 @@ if [[ " $parts " = *" writes "* ]]; then
 			subjects: [
 				{name: "control", run: ([$load, "http", "-c", $at, "--scenario", "\($dir)/create.yaml"] + load + ["\($url)/"]), under: {run: $control, $cpus, $ready}},
 				{name: "etcd", run: [$etcd[1], "put", $ready, "64", $at, "\($seconds)s", "\($dir)/value"], under: {run: $etcd, $cpus, $ready}},
-				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "bench/etcd/kv.proto", "--rows", "\($dir)/put.csv", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
+				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "experiments/bench/etcd/kv.proto", "--rows", "\($dir)/put.csv", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
 			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].throughput.estimate\u0027"})
 		}' >"$dir/plan.json"
 	"$pair" <"$dir/plan.json"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Four agents on four machines against one generator, with the same plan and seed. The machines are
 # network namespaces of this one; the last has another CLOCK_MONOTONIC, 100 s ahead. The referee
-# (bench/requestlog) is an HTTP server that writes down the bytes of each request and when the kernel
+# (experiments/bench/requestlog) is an HTTP server that writes down the bytes of each request and when the kernel
 # received it, and HdrHistogram's library. It fails unless
 #
 #   schedule   both have sent the same requests, byte for byte, and the agents began within 1 ms
@@ -25,7 +25,7 @@ fi
 dir=$(mktemp -d)
 . bench/namespaces.sh
 trap 'remove; rm -rf "$dir"' EXIT
-go build -o "$dir" ./bench/requestlog ./bench/fleet
+go build -o "$dir" ./experiments/bench/requestlog ./experiments/bench/fleet
 
 for k in 0 1 2 3 4; do machine "$k"; done
 authority 4

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a fleet costs its control plane and its coordinator. 1,000 agents share one process (bench/fleet) on
+# What a fleet costs its control plane and its coordinator. 1,000 agents share one process (experiments/bench/fleet) on
 # one CPU, and are otherwise real: each registers, renews its lease, watches what is said about it, and
 # listens. The control plane, of one replica, has another CPU, as does the coordinator.
 #
@@ -25,7 +25,7 @@ required curl jq taskset "$dyno" "$control"
 dir=$(mktemp -d)
 running=()
 trap 'kill "${running[@]}" 2>/dev/null || true; wait; rm -rf "$dir"' EXIT
-go build -o "$dir" ./bench/fleet
+go build -o "$dir" ./experiments/bench/fleet
 
 echo "made by: AGENTS=$agents SECONDS_EACH=$seconds MANY=$many CONTROL_CPU=$control_cpu AGENTS_CPU=$agents_cpu bench/fleet-scale.sh"
 echo "nproc $(nproc), kernel $(uname -r), $("$dyno" --version | head -n 1)"

@@ -26,7 +26,7 @@ required h2load curl jq taskset
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 # A message with a text of 16 bytes: five bytes of gRPC, then field 1 of 16 bytes.
 printf '\0\0\0\0\022\012\0200123456789abcdef' >"$dir/message"
 method=dyno.echo.v1.Echo/Echo

@@ -30,7 +30,7 @@ required h2load jq taskset "$dyno"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 go build -o "$dir/echo" ./experiments/subjects/grpcloop
 # A message with a text of 16 bytes: five bytes of gRPC, then field 1 of 16 bytes.
 printf '\0\0\0\0\022\012\0200123456789abcdef' >"$dir/message"

@@ -43,7 +43,7 @@ nginx_file "$dir" 100 <<CONF
 		listen 127.0.0.1:$((port + 1));
 $directives
 CONF
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 subjects=()
 address=127.0.0.1:$port

@@ -55,5 +55,5 @@ printf '%s\n' "${subjects[@]}" | jq -s --argjson rounds "$rounds" --arg conf "$d
 	unit: "requests", $rounds, base: "wrk",
 	services: [{run: ["nginx", "-p", $dir, "-e", "stderr", "-c", $conf], $cpus, $ready}],
 	subjects: .}' >"$dir/plan.json"
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 "$dir/pair" <"$dir/plan.json"

@@ -41,7 +41,7 @@ nginx_file "$dir" 100 <<CONF
 		listen 127.0.0.1:$((port + 1)) ssl http2 backlog=4096;
 $tls
 CONF
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 echo "made by: ROUNDS=$rounds SECONDS_EACH=$seconds LOADS='${loads[*]}' bench/http2-vs-h2load.sh $*"
 echo "$(h2load --version), $(nginx -v 2>&1 | sed 's/.*: //'), $(openssl version | cut -d' ' -f1,2)"

@@ -13,7 +13,7 @@ ip link set lo up
 
 dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$dir"' EXIT
-go build -o "$dir" ./bench/requestlog ./cmd/dyno ./services/echo/rpc/go/connect
+go build -o "$dir" ./experiments/bench/requestlog ./cmd/dyno ./services/echo/rpc/go/connect
 data=cli/imports/testdata
 address=127.0.0.1:8080
 failed=0

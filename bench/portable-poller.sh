@@ -20,7 +20,7 @@ required nginx jq taskset
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 nginx_static "$dir" "$port"
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 CGO_ENABLED=0 go build -o "$dir/epoll" ./cmd/dyno
 CGO_ENABLED=0 go build -tags portable -o "$dir/portable" ./cmd/dyno
 

@@ -28,7 +28,7 @@ required haproxy jq taskset "$dyno"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 cat >"$dir/haproxy.cfg" <<CONF
 global
 	nbthread 1

@@ -98,7 +98,7 @@ subject() { # NAME COMMAND…
 		'{$name, $cpus, $count, $cpu, run: $ARGS.positional}' --args -- "$@"
 }
 scenario=("$dir/load" "$dyno" "$connections" $((3 * iterations)) --scenario "$dir/scenario.yaml" "$url/")
-go build -o "$dir/pair" ./bench/pair
+go build -o "$dir/pair" ./experiments/bench/pair
 
 echo "made by: ROUNDS=$rounds ITERATIONS=$iterations CONNECTIONS=$connections ROWS=$rows bench/scenario.sh"
 echo "$(nginx -v 2>&1 | sed 's/.*: //'), a CSV of $(stat -c %s "$dir/users.csv") bytes"

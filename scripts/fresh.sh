@@ -12,7 +12,7 @@ snapshot() {
 before=$(mktemp) after=$(mktemp)
 trap 'rm -f "$before" "$after"' EXIT
 snapshot >"$before"
-go generate ./...
+go generate work
 go run ./scripts/figures
 go run ./scripts/configuration
 go run ./scripts/types web/src

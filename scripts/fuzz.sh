@@ -6,7 +6,7 @@ time=${1:-60s}
 shift || true
 
 packages=("$@")
-[ ${#packages[@]} -gt 0 ] || packages=(./...)
+[ ${#packages[@]} -gt 0 ] || packages=(work)
 failed=0 count=0
 for package in $(go list "${packages[@]}"); do
 	if ! list=$(go test -list '^Fuzz' "$package" 2>&1); then

@@ -4,6 +4,7 @@
 # another folder, is nothing to wait for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- ./... ./experiments/...
 version=${GOLANGCI_VERSION:-2.15.0}
 
 # With the flags of the tests (scripts/gotest.sh), it reads what was compiled for them.
@@ -13,7 +14,7 @@ if command -v "$(go env CC)" >/dev/null; then
 fi
 for bin in golangci-lint "$(go env GOPATH)/bin/golangci-lint"; do
 	if "$bin" version 2>/dev/null | grep -qF "version $version "; then
-		exec env "${environment[@]}" "$bin" run --allow-parallel-runners "${@:-./...}"
+		exec env "${environment[@]}" "$bin" run --allow-parallel-runners "$@"
 	fi
 done
-exec go run -exec "env ${environment[*]@Q}" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run --allow-parallel-runners "${@:-./...}"
+exec go run -exec "env ${environment[*]@Q}" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version" run --allow-parallel-runners "$@"

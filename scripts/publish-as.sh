@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Give the module a path with a host, so that others can install it: go install PATH/cmd/dyno@VERSION. It changes
-# go.mod, all imports, and what else names packages. Commit that in the repository at PATH, and tag it.
+# Give the main module a path with a host, so that others can install it: go install PATH/cmd/dyno@VERSION. It changes
+# both go.mod, all imports, and what else names packages. Commit that in the repository at PATH, and tag it.
 #
 #   scripts/publish-as.sh PATH            for example: example.org/tools/dyno
 #   scripts/publish-as.sh --try PATH      in a copy, which is then installed through a proxy of files
@@ -10,12 +10,13 @@ cd "$(dirname "$0")/.."
 # rename PATH: in the current folder, a clone.
 rename() {
 	local old rooms
-	old=$(go list -m)
+	old=$(GOWORK=off go list -m)
 	rooms=$(git ls-files '*.go' | grep / | cut -d / -f 1 | sort -u | paste -sd '|')
 	go mod edit -module "$1"
+	go -C experiments mod edit -module "$1/experiments" -droprequire "$old" -dropreplace "$old" -require "$1@v0.0.0" -replace "$1=../"
 	git grep -lzIE "(^|[\"' =])$old/($rooms)\b" -- '*.go' '*.proto' '*.yml' | xargs -0 sed -Ei "s#(^|[\"' =])$old/($rooms)\b#\1$1/\2#g"
 	git ls-files -z '*.go' | xargs -0 gofmt -w # the order of imports
-	go build ./...
+	go build work
 }
 
 # try PATH: installs a version of a copy as its users would.
@@ -30,7 +31,7 @@ try() {
 	git -c user.name=dyno -c user.email=dyno@example.invalid commit -qam "Publish as $1"
 	proxy=$dir/proxy/$1/@v
 	mkdir -p "$proxy" "$dir/empty"
-	git archive --format=zip --prefix="$1@$version/" -o "$proxy/$version.zip" HEAD
+	git archive --format=zip --prefix="$1@$version/" -o "$proxy/$version.zip" HEAD . ':!experiments' # a module has one go.mod
 	cp go.mod "$proxy/$version.mod"
 	echo "{\"Version\": \"$version\", \"Time\": \"$(git log -1 --format=%cI)\"}" >"$proxy/$version.info"
 	echo "$version" >"$proxy/list"

@@ -194,7 +194,7 @@ principals:
     grants: [{namespace: default, role: editor}]
 Y
 mkdir -p "$folder/bin"
-go build -ldflags='-s -w' -o "$folder/bin/control-load" ./bench/control
+go build -ldflags='-s -w' -o "$folder/bin/control-load" ./experiments/bench/control
 in_kubernetes
 without_kubernetes
 say '| claim | in Kubernetes | without |'

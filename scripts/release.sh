@@ -16,7 +16,7 @@ tools=${TOOLS:-$HOME/.cache/dyno-release}
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 sbom=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 helm=helm.sh/helm/v3/cmd/helm@v3.18.4
-export CGO_ENABLED=0 GOFLAGS=-trimpath LC_ALL=C TZ=UTC
+export CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off LC_ALL=C TZ=UTC
 unset GOOS GOARCH GOAMD64 GOARM64 GOEXPERIMENT
 
 die() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Print the packages of this module whose tests run in a single goroutine, one a line, or with
+# Print the packages of both modules whose tests run in a single goroutine, one a line, or with
 # --not those whose tests do not. The race detector finds nothing in the former, and makes them
 # several times slower: most are statistics, checked by simulations.
 #
 # A package is sequential if its files and tests start no goroutine, run no tests in parallel
-# and import nothing that calls back from goroutines of its own, and if no package of this module
+# and import nothing that calls back from goroutines of its own, and if no package of the two
 # that they import starts one. A line that only looks like a start counts as one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,8 +17,8 @@ folders() { grep -rlE --include='*.go' "$@" . | xargs -r dirname | sort -u; }
 {
 	folders --exclude='*_test.go' "$starts" | sed 's/^/starts /'
 	folders "$starts|$calling" | sed 's/^/tested /'
-	go list -f '{{if or .TestGoFiles .XTestGoFiles}}test{{else}}none{{end}} {{.ImportPath}} {{join .Deps " "}} tests {{join .TestImports " "}} {{join .XTestImports " "}}' ./...
-} | awk -v module="$(go list -m)" -v excused="$excused" -v others="${1-}" '
+	go list -f '{{if or .TestGoFiles .XTestGoFiles}}test{{else}}none{{end}} {{.ImportPath}} {{join .Deps " "}} tests {{join .TestImports " "}} {{join .XTestImports " "}}' work
+} | awk -v module="$(GOWORK=off go list -m)" -v excused="$excused" -v others="${1-}" '
 	$1 == "starts" || $1 == "tested" { sub(/^\./, module, $2); is[$1, $2] = 1; next }
 	{
 		path[++n] = $2; has[n] = $1 == "test"

@@ -46,7 +46,9 @@ end() {
 	return $code
 }
 
-begin modules go mod download
+# modules: download what both modules are built of. In the workspace, go mod download wants all that they could need.
+modules() { GOWORK=off go mod download && GOWORK=off go -C experiments mod download; }
+begin modules modules
 step setup scripts/setup.sh
 end modules >/dev/null 2>&1 # a step that lacks a module says so itself
 begin clients scripts/clients.sh

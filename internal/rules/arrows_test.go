@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An arrow says which packages of this module one tree may import. A tree is a path below
-// the module with everything under it. Imports within a tree must be stated too.
+// An arrow says which packages of this repository one tree may import. A tree is a path below
+// its root with everything under it. Imports within a tree must be stated too.
 type arrow struct {
 	tree   string
 	may    []string // trees
@@ -226,8 +226,8 @@ var arrows = []arrow{
 	{"experiments/subjects/control/pool", nil, "connections are kept, whoever makes requests over them"},
 	{"deploy", []string{"results/push", "services", "deploy/internal", "lab/fleet"}, "its tests hold dashboards, rules and principals to what programs really do"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
-	{"bench", nil, "a referee between dyno and others uses neither"},
-	{"bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
+	{"experiments/bench", nil, "a referee between dyno and others uses neither"},
+	{"experiments/bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
 	{"scripts/manpages", []string{"internal/buildinfo", "cli"}, "it writes down what the command line declares"},

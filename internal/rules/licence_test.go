@@ -64,7 +64,7 @@ func checkLicence(name string, texts []string) (faults []string) {
 
 func TestLicences(t *testing.T) {
 	checked := 0
-	for dir, name := range listModules(t) {
+	for dir, name := range listModules(t, root(t), "-e", "work") {
 		var texts []string
 		entries, err := os.ReadDir(dir)
 		if err != nil {

@@ -24,7 +24,6 @@ var unlinked = map[string]string{
 // unlinkedByAll are modules that exist to be compared with what programs use, with the reason. No program in
 // cmd may link them; those in experiments/subjects do.
 var unlinkedByAll = map[string]string{
-	"dyno/experiments":              "variants are measured, not used",
 	"github.com/bytedance/sonic":    "report R2 compares it with the JSON library that the bot gateway uses",
 	"github.com/google/flatbuffers": "report R0 compares its format with Protocol Buffers, which the programs use",
 	"github.com/json-iterator/go":   "report R2 compares it with the JSON library that the bot gateway uses",

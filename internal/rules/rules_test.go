@@ -23,7 +23,7 @@ type goPackage struct {
 	}
 }
 
-// goRun returns the output of a go command in the repository's root.
+// goRun returns the output of a go command in a folder.
 func goRun(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -43,10 +43,10 @@ func root(t *testing.T) string {
 	return filepath.Dir(strings.TrimSpace(string(goRun(t, "", "env", "GOMOD"))))
 }
 
-// module returns the module's path.
+// module returns the main module's path. That of the other one begins with it.
 func module(t *testing.T) string {
 	t.Helper()
-	return strings.TrimSpace(string(goRun(t, root(t), "list", "-m")))
+	return strings.TrimSpace(string(goRun(t, root(t), "list", "-f={{.Module.Path}}", "./internal/rules")))
 }
 
 // decode reads go list's JSON: values one after another.
@@ -67,15 +67,15 @@ func decode(t *testing.T, out []byte) (packages []goPackage) {
 // listPackages returns the repository's packages.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	return decode(t, goRun(t, root(t), "list", "-e", "-json=ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports", "./..."))
+	return decode(t, goRun(t, root(t), "list", "-e", "-json=ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports", "work"))
 }
 
-// listModules returns the modules whose code is part of any program here, by
+// listModules returns the modules whose code is part of what go list is asked for, by
 // their folder in the module cache.
-func listModules(t *testing.T) map[string]string {
+func listModules(t *testing.T, folder string, args ...string) map[string]string {
 	t.Helper()
 	modules := map[string]string{}
-	for _, p := range decode(t, goRun(t, root(t), "list", "-e", "-deps", "-json=ImportPath,Standard,Module", "./...")) {
+	for _, p := range decode(t, goRun(t, folder, append([]string{"list", "-deps", "-json=ImportPath,Standard,Module"}, args...)...)) {
 		switch {
 		case p.Standard || p.Module == nil || p.Module.Main:
 		case p.Module.Replace != nil:

@@ -53,7 +53,7 @@ var allowed = map[string]map[string]string{
 	},
 	// Others print to the writers that main has cleaned.
 	"terminal": {
-		"bench":                        "a referee prints figures and the names of files of its own",
+		"experiments/bench":            "a referee prints figures and the names of files of its own",
 		"scripts":                      "development tools print what is in the repository",
 		"experiments/subjects":         "programs of benchmarks print figures of their own",
 		"cmd":                          "what it passes on is cleaned there",

@@ -1,5 +1,6 @@
-// Lines counts the lines of Go in this repository's files: of each room without tests and of
-// its tests, of the largest packages, and of the longest functions. Generated files do not count.
+// Lines counts the lines of Go in this repository's files: of each room of the main module without tests and of
+// its tests, of the rooms of the other module, of the largest packages, and of the longest functions. Generated files
+// do not count.
 //
 //	go run ./scripts/lines
 package main
@@ -22,6 +23,9 @@ import (
 
 // shown is how many packages and functions are listed.
 const shown = 20
+
+// other is the folder of the module with what is only measured or only measures dyno.
+const other = "experiments"
 
 // A size is that of a room or a package, in lines.
 type size struct{ code, tests int }
@@ -66,13 +70,18 @@ func run(w io.Writer) error {
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	var total size
-	fmt.Fprintln(t, "room\tcode\ttests")
-	for _, name := range slices.Sorted(maps.Keys(rooms)) {
-		total.code, total.tests = total.code+rooms[name].code, total.tests+rooms[name].tests
-		fmt.Fprintf(t, "%s\t%d\t%d\n", name, rooms[name].code, rooms[name].tests)
+	for _, module := range []string{"main module", other} {
+		var total size
+		fmt.Fprintf(t, "%s\tcode\ttests\n", module)
+		for _, name := range slices.Sorted(maps.Keys(rooms)) {
+			if strings.HasPrefix(name, other) == (module == other) {
+				total.code, total.tests = total.code+rooms[name].code, total.tests+rooms[name].tests
+				fmt.Fprintf(t, "%s\t%d\t%d\n", name, rooms[name].code, rooms[name].tests)
+			}
+		}
+		fmt.Fprintf(t, "all\t%d\t%d\n\n", total.code, total.tests)
 	}
-	fmt.Fprintf(t, "all\t%d\t%d\n\nlargest packages\tcode\ttests\n", total.code, total.tests)
+	fmt.Fprint(t, "largest packages\tcode\ttests\n")
 	names := slices.SortedFunc(maps.Keys(packages), func(a, b string) int { return cmp.Compare(packages[b].code, packages[a].code) })
 	for _, name := range names[:min(shown, len(names))] {
 		fmt.Fprintf(t, "%s\t%d\t%d\n", name, packages[name].code, packages[name].tests)
@@ -85,11 +94,11 @@ func run(w io.Writer) error {
 	return t.Flush()
 }
 
-// room returns the folder that a file is counted in: that at the top, and of services the one
-// below it.
+// room returns the folder that a file is counted in: that at the top, and of services and the other module the
+// one below it.
 func room(name string) string {
 	parts := strings.Split(path.Dir(name), "/")
-	if parts[0] == "services" && len(parts) > 1 {
+	if (parts[0] == "services" || parts[0] == other) && len(parts) > 1 {
 		return path.Join(parts[:2]...)
 	}
 	return parts[0]

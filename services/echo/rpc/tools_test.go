@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"dyno/services/echo/rpc/contract"
 )
 
 // grpcurl is the tool by which people try out services, in the version that the tests build. It is
@@ -39,7 +41,7 @@ func install(t *testing.T, tool string) (path string) {
 // says runs a tool, and returns its exit code and all that it says.
 func says(t *testing.T, command string, args ...string) (code int, said string) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	out, err := exec.CommandContext(ctx, command, args...).CombinedOutput()
 	if ended := (*exec.ExitError)(nil); err != nil && !errors.As(err, &ended) {
@@ -87,7 +89,7 @@ func TestGrpcurl(t *testing.T) {
 	failed := func(code codes.Code) int { return 64 + int(code) } // as grpcurl's exit codes are
 	for _, program := range reflective {
 		t.Run(program, func(t *testing.T) {
-			p := start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
+			address := contract.Start(t, []string{folder + program}, "--listen", "127.0.0.1:0")
 			for _, c := range []toolCase{
 				{"list", nil, "list", 0, []string{`(?m)^dyno\.echo\.v1\.Echo$`, `(?m)^grpc\.health\.v1\.Health$`}},
 				{"list methods", nil, "list dyno.echo.v1.Echo", 0, []string{`(?m)^dyno\.echo\.v1\.Echo\.Echo$`, `\.Collect`, `\.Expand`, `\.Chat`}},
@@ -106,7 +108,7 @@ func TestGrpcurl(t *testing.T) {
 				{"no such service", nil, "dyno.echo.v1.Nothing/Echo", 1, []string{`(?i)not found|does not (include|expose)`}},
 				{"no such message", nil, "describe dyno.echo.v1.Nothing", 1, []string{`(?i)not found`}},
 			} {
-				c.run(t, command, append(append([]string{"-plaintext"}, c.args...), append([]string{p.address}, strings.Fields(c.on)...)...)...)
+				c.run(t, command, append(append([]string{"-plaintext"}, c.args...), append([]string{address}, strings.Fields(c.on)...)...)...)
 			}
 		})
 	}

@@ -3,8 +3,8 @@
 // a folder. With put it is a client as programs in Go have one: it opens connections, and
 // puts many new keys at once. It prints how many a second there were, in JSON.
 //
-//	go run ./bench/etcd 127.0.0.1:2379 FOLDER
-//	go run ./bench/etcd put 127.0.0.1:2379 CONNECTIONS AT-ONCE DURATION VALUE-FILE
+//	go run ./experiments/bench/etcd 127.0.0.1:2379 FOLDER
+//	go run ./experiments/bench/etcd put 127.0.0.1:2379 CONNECTIONS AT-ONCE DURATION VALUE-FILE
 package main
 
 import (

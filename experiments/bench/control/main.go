@@ -2,10 +2,10 @@
 // what somebody writes, watchers by the thousand, and instances that give signs of life. Each
 // command ends with a line of JSON, as experiments of protocol program take it.
 //
-//	go run ./bench/control push --url http://127.0.0.1:7100 --subscribers 1000 --rate 5000 --for 10s
-//	go run ./bench/control watchers --url http://127.0.0.1:7100 --watchers 10000 --pid PID
-//	go run ./bench/control instances --url http://127.0.0.1:7100 --instances 50000 --pid PID
-//	go run ./bench/control outage --url http://127.0.0.1:7100 --instances 1000 --pid PID-OF-ETCD --for 30s
+//	go run ./experiments/bench/control push --url http://127.0.0.1:7100 --subscribers 1000 --rate 5000 --for 10s
+//	go run ./experiments/bench/control watchers --url http://127.0.0.1:7100 --watchers 10000 --pid PID
+//	go run ./experiments/bench/control instances --url http://127.0.0.1:7100 --instances 50000 --pid PID
+//	go run ./experiments/bench/control outage --url http://127.0.0.1:7100 --instances 1000 --pid PID-OF-ETCD --for 30s
 package main
 
 import (
