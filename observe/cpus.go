@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// CPUs observes some of the machine's CPUs by themselves, such as those of the target. A
-// Machine sums all CPUs up, which hides whose time was taken.
+// CPUs observes some of the machine's CPUs separately, such as the target's. A Machine sums all CPUs
+// up, which hides whose time was taken.
 type CPUs struct {
 	name string
 	cpus []int

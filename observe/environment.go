@@ -118,8 +118,7 @@ func cpuModel(b []byte) string {
 	return ""
 }
 
-// virtualisation returns the firmware's name of the machine, if the CPU or the kernel
-// says that it is a virtual one.
+// virtualisation returns the firmware's name of the machine, if the CPU or the kernel calls it virtual.
 func virtualisation() string {
 	if t := readLine("/sys/hypervisor/type"); t != "" {
 		return t

@@ -67,7 +67,7 @@ func NewMachine(known ...CPUUser) (*Machine, error) {
 // Missing says which columns are not available here, and why.
 func (m *Machine) Missing() []error { return m.missing }
 
-// A pressureFile is one of the kernel's pressure stall information
+// A pressureFile is a file of the kernel's pressure stall information
 // (Documentation/accounting/psi.rst): the total time in which tasks were held up.
 type pressureFile struct {
 	resource string
@@ -160,8 +160,8 @@ func (c cpuTimes) busy() uint64 { return c.user + c.nice + c.system + c.irq + c.
 
 func (c cpuTimes) total() uint64 { return c.busy() + c.idle + c.iowait + c.steal }
 
-// share returns the growth of part over that of whole. iowait can go backwards (proc(5)).
-// A reading directly after another finds no growth: NaN.
+// share returns the growth of part as a share of the growth of whole. iowait can go backwards
+// (proc(5)). A reading directly after another finds no growth: NaN.
 func share(part, lastPart, whole, lastWhole uint64) float64 {
 	if whole <= lastWhole || part < lastPart {
 		return math.NaN()

@@ -93,7 +93,7 @@ func TestWakeup(t *testing.T) {
 	if got["late_total"] < first["late_total"]+1 || got["overshoot_max_seconds"] < 2 {
 		t.Errorf("%v; want a late one of 2 s", got)
 	}
-	// What was read is forgotten, in one step.
+	// A read value is forgotten, in one step.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.worst >= 2*time.Second {

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	roles.Main(m, map[string]func([]string) error{"burn": burn, "careless": careless, "threads": threads, "denied": denied})
 }
 
-// burn uses CPU time in both modes, says how much the kernel counted and in which thread,
-// and waits until standard input ends.
+// burn uses CPU time in both modes. It says how much the kernel counted and in which thread, and waits
+// until standard input ends.
 func burn([]string) error {
 	runtime.LockOSThread()
 	var ru syscall.Rusage

@@ -14,10 +14,9 @@
 //	err = rec.Stop()
 //	cpu := rec.Window(from, to).Delta("target_cpu_seconds")
 //
-// Every observer is optional. A constructor that cannot work on this machine
-// returns an *Unavailable with the reason and the remedy, and the run goes on
-// without it. A value that is not known is NaN, and an empty cell in CSV: never
-// zero, never a guess.
+// Every observer is optional. A constructor that cannot work on this machine returns an *Unavailable
+// with the reason and the remedy. The run goes on without it. A value that is not known is NaN, and an
+// empty cell in CSV: never zero, never a guess.
 package observe
 
 import (
@@ -32,8 +31,8 @@ type Observer interface {
 	Name() string
 	// Columns says what Observe fills in; it never changes.
 	Columns() []Column
-	// Observe reads now. It sets every cell of row, which has one for each column, and
-	// uses NaN for values that are not known. The error says why they are not.
+	// Observe reads now. It sets every cell of row, which has one for each column. Unknown values are
+	// NaN. The error says why they are not.
 	Observe(row []float64) error
 	// Close releases what the observer holds.
 	Close() error

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// The readers of /proc's texts. They do not allocate, accept any bytes, and never panic.
-// The formats are those of proc(5).
+// The readers of /proc's texts. They do not allocate, accept any bytes, and never panic. proc(5) has
+// the formats.
 
 var errFormat = errors.New("unexpected format")
 

@@ -135,9 +135,9 @@ func checkGolden(t *testing.T, name, got string) {
 	}
 }
 
-// What a program tells of itself begins again with the program: the growth of its counters is not
-// known then, even where they are higher in the end. Other counters, of differences between
-// clocks, may fall by a grain.
+// Figures that a program publishes begin again with the program: the growth of its counters is not
+// known then, even where they are higher in the end. Other counters, of differences between clocks, may
+// fall by a grain.
 func TestCountersThatFell(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {

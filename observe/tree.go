@@ -23,18 +23,17 @@ const (
 
 // A Tree observes a process and all that it has started.
 //
-// CPU time is exact to the scheduler's own tick (1 to 10 ms) while a process
-// lives. What has exited stays counted: from its parent's account of children
-// that it waited for, or from the last reading, whichever is more. So time is
-// never lost, except what a process used after its last reading when its parent
-// never waits for it.
+// CPU time is exact to the scheduler's own tick (1 to 10 ms) while a process lives. Processes that have
+// exited stay counted: from its parent's account of children that it waited for, or from the last
+// reading, whichever is more. So time is never lost, with one exception: a process's use after its last
+// reading, when its parent never waits for it.
 //
 // Switches and run-queue wait belong to threads and end with them: a thread's last
 // reading stays counted, and one that came and went between two readings was
 // never seen.
 //
-// New processes and threads are looked for only when the machine has given out a
-// new id, which costs one small read a tick.
+// It looks for new processes and threads only when the machine has given out a new id. That costs one
+// small read a tick.
 type Tree struct {
 	name    string
 	scope   scope
@@ -100,7 +99,8 @@ func NewTree(name string, root int) (*Tree, error) { return newTree(name, root, 
 // that others are re-parented to, and that waits for them.
 func NewTreeBelow(name string, reaper int) (*Tree, error) { return newTree(name, reaper, belowRoot) }
 
-// NewTreeIn observes all processes in control groups, of each of which it gets a folder, and in the groups below them.
+// NewTreeIn observes all processes in control groups, given by one folder each, and in the groups below
+// them.
 func NewTreeIn(name string, groups ...string) (*Tree, error) {
 	t, err := openTree(name, inGroup)
 	if err != nil {
@@ -214,8 +214,8 @@ func (t *Tree) Observe(row []float64) error {
 		t.begun = true
 		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
 	}
-	// Both are lower bounds of what the dead have used: their last readings, and what their
-	// parents have accounted for. Neither shrinks.
+	// Both are lower bounds of the CPU time of the dead: their last readings, and what their parents
+	// have accounted for. Neither shrinks.
 	w, g := &t.waitedFor, &t.gone
 	w.user, w.system = max(w.user, childUser), max(w.system, childSystem)
 	t.latestCPU = cpu + max(w.user+w.system, g.cpu)
@@ -243,8 +243,8 @@ func (t *Tree) Observe(row []float64) error {
 	return nil
 }
 
-// read reads a process and its threads; false means that it is gone. What cannot
-// be read for another reason keeps its last value.
+// read reads a process and its threads; false means that it is gone. Values that cannot be read for
+// another reason stay the same.
 func (t *Tree) read(p *process) bool {
 	cpu, clockErr := clockSeconds(processClock(p.pid))
 	// After the clock: as long as this file can be read, the number has not gone
@@ -545,8 +545,8 @@ func (t *Tree) Close() error {
 	return nil
 }
 
-// A Generator observes this process, and those of its threads that make the load; or
-// several processes that make it together.
+// A Generator observes this process, and its threads that make the load; or several processes that make
+// it together.
 type Generator struct {
 	trees   []*Tree // this process first
 	workers []worker
@@ -599,7 +599,7 @@ func NewGenerator(workers ...int) (*Generator, error) {
 	return g, nil
 }
 
-// processOf returns the process that a thread is of.
+// processOf returns the process that a thread belongs to.
 func processOf(tid int) (pid int, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
 	if err != nil {
@@ -637,8 +637,7 @@ func (g *Generator) CPUSeconds() (sum float64) {
 	return sum
 }
 
-// Observe reads the processes, of which it gives the sums, and their workers. A worker that
-// has ended is NaN.
+// Observe reads the processes, whose sums it gives, and their workers. A worker that has ended is NaN.
 func (g *Generator) Observe(row []float64) error {
 	err := g.trees[0].Observe(row[:treeColumns])
 	for _, t := range g.trees[1:] {

@@ -516,7 +516,7 @@ func TestTreeInGroup(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	write(below, child.Process.Pid)
-	tree.dirty = true // nobody was forked
+	tree.dirty = true // no fork happened
 	if n := reading(t, tree)["processes"]; n != 2 {
 		t.Errorf("%v processes", n)
 	}

@@ -13,10 +13,9 @@ import (
 	"dyno/internal/texts"
 )
 
-// Wakeup measures how late this machine wakes what sleeps: a thread sleeps for 5 ms
-// again and again and records by how much each sleep was too long. Two hundred
-// wake-ups a second cost less than 1 % of a CPU, where a thousand cost 1.5 to 4 %
-// in a virtual machine.
+// Wakeup measures how late this machine wakes what sleeps: a thread sleeps for 5 ms again and again and
+// records by how much each sleep was too long. Two hundred wake-ups a second cost less than 1 % of a
+// CPU; a thousand cost 1.5 to 4 % in a virtual machine.
 type Wakeup struct {
 	name   string
 	stop   chan struct{}
@@ -38,8 +37,8 @@ type Stall struct {
 	Late time.Duration
 }
 
-// maxStalls bounds the stalls that are kept of a sleeper: three minutes in which
-// every sleep ends late. Of more, the later ones stand in the counts alone.
+// maxStalls bounds the stalls that are kept of a sleeper: three minutes in which every sleep ends late.
+// Later ones are in the counts alone.
 const maxStalls = 1 << 15
 
 const (
@@ -60,18 +59,17 @@ const (
 // share the generator's CPUs: the others may be idle while these are taken away.
 // Close ends it.
 //
-// The sleeper keeps one of the runtime's processors (GOMAXPROCS) while it sleeps. If
-// it gave it back, the runtime's monitor thread would wake every 20 µs to see to it,
-// on the CPU that is to be watched.
+// The sleeper keeps one of the runtime's processors (GOMAXPROCS) while it sleeps. Without it, the
+// runtime's monitor thread would wake every 20 µs to look after it, on the watched CPU.
 func NewWakeup(name string, cpus ...int) (*Wakeup, error) {
 	return startWakeup(name, false, cpus)
 }
 
-// NewUrgentWakeup starts a sleeper whose thread has real-time priority, where dyno may
-// give it that. Next to a program that uses up its CPUs, an ordinary thread is woken late
-// because of the program itself: 2 % of sleeps by up to 4 ms, the length of a turn. What
-// keeps an urgent one waiting is the hypervisor, the kernel, or other real-time threads;
-// other programs of ordinary priority are seen by what they use.
+// NewUrgentWakeup starts a sleeper whose thread has real-time priority, where dyno may give it that.
+// Next to a program that uses up its CPUs, an ordinary thread is woken late because of the program
+// itself: 2 % of sleeps by up to 4 ms, the length of a turn. An urgent one waits for the hypervisor,
+// the kernel, or other real-time threads; other programs of ordinary priority are seen by what they
+// use.
 func NewUrgentWakeup(name string, cpus ...int) (*Wakeup, error) {
 	return startWakeup(name, true, cpus)
 }

@@ -1,25 +1,23 @@
 // Package awake keeps CPUs from halting while something is measured.
 //
-// A CPU without work halts until an interrupt wakes it. In a virtual machine, halting
-// hands the CPU back to the host, and it returns only when the host's scheduler decides
-// so. A client and a server that wait for each other then measure the host, and the time
-// it takes shows up as stolen time. The kernel can instead poll for work in its own idle
-// loop, as idle=poll on its command line makes it do. It polls for as long as a process
-// holds /dev/cpu_dma_latency open and has requested a latency of zero there: see "PM
-// Quality Of Service Interface" in the kernel's documentation. All CPUs poll then. They
-// halt again when the file is closed, by Stop or by the end of the process.
+// A CPU without work halts until an interrupt wakes it. In a virtual machine, halting hands the CPU
+// back to the host, whose scheduler decides when it returns. A client and a server that wait for each
+// other then measure the host. The time it takes shows up as stolen time. The kernel can poll for work
+// in its own idle loop instead, as with idle=poll on its command line. It polls for as long as a
+// process holds /dev/cpu_dma_latency open and has requested a latency of zero there: see "PM Quality Of
+// Service Interface" in the kernel's documentation. All CPUs poll then. They halt again when the file
+// is closed, by Stop or by the end of the process.
 //
 // The host's CPUs are busy all that time, too. Do not use this on machines that are
 // billed, or throttled, by the CPU time they use.
 //
-// No thread of any priority does this as well. Linux shares CPUs among groups first
-// (sched_autogroup, cgroups), and kernel threads are outside of these groups. To kernel
-// threads, a group that has only one thread of SCHED_IDLE to run is a group like any
-// other. While dyno used such threads to keep the CPUs awake, the kernel's rcu_preempt
-// and ksoftirqd waited for half a second and more behind a thread that was meant to give
-// way to everybody. Whatever waited for RCU hung: for example a server that opened its
-// 257th, 513th or 1,025th connection, because the kernel enlarges a shared descriptor
-// table only when RCU lets it. The idle loop is in no group, and gives way to everything.
+// No thread of any priority does this as well. Linux shares CPUs among groups first (sched_autogroup,
+// cgroups), and kernel threads are outside of these groups. To kernel threads, a group that has only
+// one thread of SCHED_IDLE to run is a group like any other. dyno once used such threads to keep the
+// CPUs awake. The kernel's rcu_preempt and ksoftirqd then waited half a second and more for a thread of
+// the lowest priority. Everything that waited for RCU hung: for example a server that opened its 257th,
+// 513th or 1,025th connection. The kernel enlarges a shared descriptor table only when RCU lets it. The
+// idle loop is in no group, and gives way to everything.
 package awake
 
 import (
@@ -31,9 +29,8 @@ import (
 	"strings"
 )
 
-// requests is the file that takes latency requests. idle is the folder in which the
-// kernel names what each CPU does when it has nothing to do, the shallowest state first.
-// Both exist since Linux 2.6.38.
+// requests is the file that takes latency requests. idle is the folder in which the kernel names each
+// CPU's idle states, the shallowest first. Both exist since Linux 2.6.38.
 const (
 	requests = "/dev/cpu_dma_latency"
 	idle     = "/sys/devices/system/cpu/cpu%d/cpuidle/state0/name"
@@ -46,8 +43,8 @@ const polling = "POLL"
 // Its methods are for one goroutine.
 type Lock struct{ file *os.File }
 
-// Start keeps all CPUs of the machine awake. It returns an error, and changes nothing, if
-// one of these CPUs cannot poll or if this process may not request it.
+// Start keeps all CPUs of the machine awake. It returns an error, and changes nothing, if a CPU cannot
+// poll or this process may not request it.
 func Start(cpus ...int) (*Lock, error) {
 	for _, c := range cpus {
 		if err := polls(c); err != nil {

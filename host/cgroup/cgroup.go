@@ -42,7 +42,7 @@ const (
 	controllers
 )
 
-// names are those of the controllers in /proc/PID/cgroup.
+// names are the controllers' names in /proc/PID/cgroup.
 var names = [controllers]string{"cpu", "cpuacct", "memory", ""}
 
 // Folders are the folders of a control group by controller. One is empty if the group is not in that hierarchy.
@@ -160,8 +160,8 @@ func write(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A Membership is the set of groups that a process is in, as folders that are mounted and
-// visible to this process.
+// A Membership is the set of a process's groups, as folders that are mounted and visible to this
+// process.
 type Membership struct {
 	Folders Folders
 	top     Folders // where each hierarchy is mounted
@@ -169,7 +169,7 @@ type Membership struct {
 
 // ReadMembership reads the membership of a process, given by its id or as self.
 func ReadMembership(process string) (Membership, error) {
-	// The mounts are those of this process, because this process opens the folders.
+	// The mounts are this process's, because it opens the folders.
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return Membership{}, err
@@ -204,7 +204,7 @@ func parseMembership(mountinfo, groups string) (m Membership) {
 	return m
 }
 
-// A hierarchy is one that is mounted, below a root of its own.
+// A hierarchy is mounted, and has a root of its own.
 type hierarchy struct {
 	controllers []string // they stand among options such as rw
 	root, point string
@@ -314,7 +314,7 @@ func (h hierarchy) find(is func(own string) bool) (found []string) {
 	return found
 }
 
-// walk calls a function with the folder of a group and of each one below it, for as long as it returns true.
+// walk calls a function with the folders of a group and of all groups below it, while it returns true.
 // There is nothing below what cannot be read.
 func walk(folder string, each func(folder string) (more bool)) (more bool) {
 	if !each(folder) {
@@ -346,7 +346,7 @@ func PIDs(folder string) (pids []int) {
 // Processes returns a folder that lists the group's processes.
 func (f Folders) Processes() string { return cmp.Or(f[Unified], f[CPUAcct], f[CPU], f[Memory]) }
 
-// Or returns the folders, with those of another group where there are none.
+// Or returns the folders. Where there are none it takes another group's.
 func (f Folders) Or(other Folders) Folders {
 	for c := range f {
 		f[c] = cmp.Or(f[c], other[c])
@@ -354,8 +354,7 @@ func (f Folders) Or(other Folders) Folders {
 	return f
 }
 
-// ApartFrom returns the groups that are neither a hierarchy's root nor those of
-// another process.
+// ApartFrom returns the groups that are neither a hierarchy's root nor another process's.
 func (m Membership) ApartFrom(other Membership) Folders {
 	for c, f := range m.Folders {
 		if f == m.top[c] || f == other.Folders[c] {
@@ -388,14 +387,14 @@ func unescape(s string) string {
 type Group struct {
 	Folders Folders
 	made    []string // all folders, without repetition
-	v1      []string // those of them that are of version 1
+	v1      []string // folders of version 1
 	home    []string // for each of v1, the group of this process
 	v2      *os.File // the folder of version 2; nil without one
 }
 
-// Make makes a group with this name and these limits. It is a child of this process's
-// own group, or a sibling where version 2 does not let a group with processes pass on its
-// controllers. Either all limits are in force or nothing is left.
+// Make makes a group with this name and these limits. It is a child of this process's own group. Where
+// version 2 does not let a group with processes pass on its controllers, it is a sibling. Either all
+// limits are in force or nothing is left.
 func Make(c Limits, m Membership, name string) (*Group, error) {
 	return makeGroup(c, m, name, func(folder string) error { return os.Mkdir(folder, 0o755) })
 }

@@ -58,7 +58,7 @@ func TestMembership(t *testing.T) {
 	}
 }
 
-// A control group is found by its path, or by its own name if only one has it, wherever the hierarchies are mounted.
+// A control group is found by its path, or by a unique name, wherever the hierarchies are mounted.
 func TestFind(t *testing.T) {
 	top := t.TempDir()
 	for _, group := range []string{"v1/slice/web.service", "v1/slice/db.service", "v2/slice/web.service", "v2/a/twice", "v2/b/twice", "v1/only"} {

@@ -47,9 +47,9 @@ const (
 // Ask starts a program, gives it an input, and returns its output. The program first says an empty line, and then reads
 // its input: by then its limits are in force. Ask ends a process that passes one of them.
 //
-// Time and Output hold on each system. The kernel enforces CPU and Memory on Linux only: os/exec cannot start a process
-// with such limits elsewhere. There a role of this program bounds its memory by Answer, and any other program has
-// the limit of time alone.
+// Time and Output hold on each system. The kernel enforces CPU and Memory on Linux only: os/exec cannot
+// start a process with such limits elsewhere. Elsewhere a role of this program bounds its memory by
+// Answer. Any other program has the limit of time alone.
 func Ask(cmd *exec.Cmd, input []byte, l Limits) ([]byte, error) {
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()

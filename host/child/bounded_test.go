@@ -87,7 +87,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a process says on standard error is kept up to a bound, and a program that is not ready gets no input.
+// Standard error is kept up to a bound. A program that is not ready gets no input.
 func TestFailures(t *testing.T) {
 	l := Limits{time.Minute, time.Minute, 1 << 30, 1 << 20}
 	_, err := Ask(answers().Command(nil, "fail"), nil, l)

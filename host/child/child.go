@@ -57,7 +57,7 @@ type Process struct {
 	Command *exec.Cmd
 }
 
-// Start starts a command. What it says on standard error goes to this process's.
+// Start starts a command. Its standard error goes to this process's.
 func Start(command *exec.Cmd) (*Process, error) {
 	p := &Process{Command: command}
 	command.Stderr = os.Stderr

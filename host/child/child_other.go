@@ -15,7 +15,7 @@ func program() string {
 	return path
 }
 
-// SetUser changes nothing: agents run on Linux only, and nobody else names a user.
+// SetUser changes nothing: agents, which alone name a user, run on Linux only.
 func SetUser(*exec.Cmd, *User) {}
 
 // bound sets no limits: see Ask.

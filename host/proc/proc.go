@@ -1,5 +1,5 @@
-// Package proc reads processes from /proc: the list of processes, the descendants of one,
-// and threads. What it reads may have changed by the time it returns.
+// Package proc reads processes from /proc: the list of processes, the descendants of one, and threads.
+// The processes may have changed by the time it returns.
 package proc
 
 import (

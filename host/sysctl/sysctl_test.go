@@ -57,9 +57,8 @@ func host(end string) int {
 	select {} // until it is killed
 }
 
-// ownNetwork gives the test a network namespace of its own, and so settings below net
-// that nobody else sees. They belong to its thread; the goroutine keeps the thread to its
-// end.
+// ownNetwork gives the test a network namespace of its own, with settings below net that others do not
+// see. They belong to its thread; the goroutine keeps the thread to its end.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -128,7 +127,7 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// Whatever happens to the program that asked for settings, they are restored.
+// Settings are restored, whatever happens to the program that asked for them.
 func TestRestoredAfterDeath(t *testing.T) {
 	for _, end := range []string{"SIGKILL", "panic"} {
 		t.Run(end, func(t *testing.T) {
@@ -172,8 +171,7 @@ func TestRestoredAfterDeath(t *testing.T) {
 	}
 }
 
-// zombie reports whether a process is dead, on a machine whose first process waits for
-// nobody.
+// zombie reports whether a process is dead, on a machine whose first process does not reap.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || bytes.Contains(b, []byte(") Z "))

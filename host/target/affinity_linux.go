@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowedCPUs returns the CPUs that this process may run on, ascending. They are those of
-// its main thread.
+// AllowedCPUs returns the CPUs that this process may run on, ascending. They are its main thread's
+// CPUs.
 func AllowedCPUs() ([]int, error) { return affinity(os.Getpid()) }
 
 // SetAffinity places every thread of this process on cpus, and with them every thread and

@@ -32,8 +32,8 @@ func newOutput(sink io.Writer, match *regexp.Regexp) *output {
 	return &output{sink: sink, match: match, matched: make(chan struct{})}
 }
 
-// drain reads r to its end. It keeps reading after the sink has failed, so that a full
-// disk becomes an error that dyno reports and does not block the target.
+// drain reads r to its end. It keeps reading after the sink has failed. So a full disk becomes an error
+// that dyno reports, and does not block the target.
 func (o *output) drain(r io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {

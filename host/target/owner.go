@@ -26,10 +26,10 @@ type Listener struct {
 // String is as in "nginx, pid 4711".
 func (l Listener) String() string { return fmt.Sprintf("%s, pid %d", l.Name, l.PID) }
 
-// ListenerAt returns the process on this machine that listens on an address, host:port or
-// unix:/path. Of several, as of a server with workers, it is their ancestor, or else the
-// first. It returns false if the address is another machine's, or if /proc does not show the
-// process: other users' descriptors are hidden.
+// ListenerAt returns the process on this machine that listens on an address, host:port or unix:/path.
+// If several do, as in a server with workers, it returns their ancestor, or else the first. It returns
+// false if the address is another machine's, or if /proc does not show the process: other users'
+// descriptors are hidden.
 func ListenerAt(address string) (Listener, bool) {
 	inodes := make(map[string]bool)
 	add := func(name string, parse func(io.Reader) []string) {
@@ -141,10 +141,10 @@ func localAddress(address string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(at, uint16(n)), here
 }
 
-// tcpListeners returns the inodes of the sockets that listen on the port, either on ip or
-// on every address. An invalid ip matches every socket. The text is that of /proc/net/tcp
-// or tcp6 (proc_pid_net(5)). The kernel lists sockets that listen first. Reading stops after
-// them: there may be very many others, which it takes long to list.
+// tcpListeners returns the inodes of the sockets that listen on the port, either on ip or on every
+// address. An invalid ip matches every socket. The text has the format of /proc/net/tcp and tcp6
+// (proc_pid_net(5)). The kernel lists sockets that listen first. Reading stops after them: there may be
+// very many others, which it takes long to list.
 func tcpListeners(text io.Reader, ip netip.Addr, port int) (inodes []string) {
 	const listen = "0A"
 	lines := bufio.NewScanner(text)
@@ -179,8 +179,8 @@ func parseHexAddr(s string) (netip.Addr, bool) {
 	return a.Unmap(), ok
 }
 
-// unixListeners returns the inodes of the sockets that listen on path. The text
-// is that of /proc/net/unix.
+// unixListeners returns the inodes of the sockets that listen on path. The text has the format of
+// /proc/net/unix.
 func unixListeners(text io.Reader, path string) (inodes []string) {
 	const acceptsConnections = "00010000"
 	for lines := bufio.NewScanner(text); lines.Scan(); {

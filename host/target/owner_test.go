@@ -59,7 +59,7 @@ func TestTCPListeners(t *testing.T) {
 	}
 }
 
-// Of a server whose workers have its socket, too, the listener is the process that started them.
+// If workers have the server's socket too, the listener is the process that started them.
 func TestListenerWithWorkers(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestListenerWithWorkers(t *testing.T) {
 	}
 }
 
-// Process IDs wrap around: that of a worker may be lower than that of its parent.
+// Process IDs wrap around: a worker's may be lower than its parent's.
 func TestAncestor(t *testing.T) {
 	for _, c := range []struct {
 		list []proc.Process

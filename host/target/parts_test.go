@@ -91,8 +91,8 @@ func TestAffinity(t *testing.T) {
 	})
 }
 
-// printAffinity places this process on its last CPU, with existing threads and threads
-// that start later, and prints the distinct sets it then finds.
+// printAffinity places this process on its last CPU, including existing threads and later ones. It
+// prints the distinct sets that it then finds.
 func printAffinity() int {
 	allowed, err := AllowedCPUs()
 	if err == nil {
@@ -205,8 +205,8 @@ func TestPortsAreOneProcessOnly(t *testing.T) {
 	}
 }
 
-// A copy of the socket that looked for a port may live on for a moment, in a process that
-// is being started. Nobody may take it for a server.
+// A copy of the socket that looked for a port may live on briefly in a starting process. It must not
+// pass for a server.
 func TestPortIsNeverAnswered(t *testing.T) {
 	port, err := new(Ports).Free("tcp")
 	if err != nil {

@@ -68,8 +68,8 @@ func setNice(nice int) error {
 	}
 }
 
-// bindMemory binds the memory of the calling thread, and of what it executes, to one NUMA
-// node (set_mempolicy(2), MPOL_BIND).
+// bindMemory binds the memory of the calling thread, and of the program it executes, to one NUMA node
+// (set_mempolicy(2), MPOL_BIND).
 func bindMemory(node int) error {
 	nodes := memoryNodes()
 	if !slices.Contains(nodes, node) {

@@ -21,7 +21,7 @@ import (
 	"dyno/internal/roles"
 )
 
-// Of the processes in a group and below it, the one that has started the others stands for all.
+// The ancestor of all processes in a group, and below it, stands for all.
 func TestFirstIn(t *testing.T) {
 	top := t.TempDir()
 	below := filepath.Join(top, "below")
@@ -117,8 +117,8 @@ func TestCPUMax(t *testing.T) {
 			t.Errorf("the supervisor's thread %s is inside", th.Name())
 		}
 	}
-	// This is measured by the group's own account, not by the clock of a shared machine. Nobody waits
-	// for it to be throttled: on a busy machine it may not get what it is allowed.
+	// This is measured by the group's own account, not by the clock of a shared machine. The test does
+	// not wait for throttling: on a busy machine it may not get what it is allowed.
 	stat := func(word string) int {
 		b, err := os.ReadFile(at[cgroup.CPU] + "/cpu.stat")
 		if err != nil {
@@ -242,8 +242,8 @@ func TestGroupIsRemovedWhenDynoIsKilled(t *testing.T) {
 	})
 }
 
-// If the supervisor is killed, nothing of a target in a group survives, not even a process that has
-// left its session, or is in a group that the target has made within its own.
+// If the supervisor is killed, no process of a target in a group survives. This includes processes that
+// left the session, or are in a group that the target made within its own.
 func TestGroupsWithinAGroupOfAKilledSupervisor(t *testing.T) {
 	p := limited(t, Spec{Args: sh("setsid sleep 1000 & echo up; wait"), Cgroup: &cgroup.Limits{CPUMax: 0.5}, Ready: Probe{Output: "^up$"}})
 	var pids []int

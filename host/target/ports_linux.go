@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ports hands out free loopback ports, each only once, and no two processes that use Ports in
-// one network namespace the same. The zero value is ready to use, by any number of
+// Ports hands out each free loopback port only once. It never hands out a port of another process that
+// uses Ports in the same network namespace. The zero value is ready to use, by any number of
 // goroutines. A process needs only one.
 type Ports struct {
 	mu    sync.Mutex   // guards the rest
@@ -109,9 +109,9 @@ func span(low, high int) []int {
 // bindable reports whether the port is free on both loopback addresses. On a machine
 // without IPv6, binding ::1 fails for another reason; the port then counts as free.
 //
-// The socket is bound and never listens. A process that dyno starts at the same moment has a
-// copy of it until it executes its program, for as long as 20 ms on a busy machine. Start
-// would find that somebody answers on the port, and would blame the target.
+// The socket is bound and never listens. A process that dyno starts at the same moment has a copy of it
+// until it executes its program. That takes up to 20 ms on a busy machine. Start would find that
+// somebody answers on the port, and would blame the target.
 func bindable(network string, port int) bool {
 	kind := unix.SOCK_STREAM
 	if network == "udp" {

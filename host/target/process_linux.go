@@ -83,9 +83,9 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// ended waits until nothing is left of a target that was killed because of err, but no longer
-// than the time given: dyno may not kill another user's processes, and nobody those that the
-// kernel does not let go. It returns err, and which processes are left.
+// ended waits until a target that was killed because of err is gone, but no longer than the time given:
+// dyno may not kill another user's processes, and some processes are held by the kernel. It returns
+// err, and which processes are left.
 func (p *Process) ended(err error, wait time.Duration) error {
 	select {
 	case <-p.done:
@@ -309,8 +309,8 @@ func (p *Process) leftBehind(why string) error {
 	return fmt.Errorf("target %s: its control group could not be removed: %s", p.spec.Name, why)
 }
 
-// outOfMemory returns a sentence saying that the kernel has killed processes of the
-// target because memory ran out, or "" if it has not.
+// outOfMemory says that the kernel has killed processes of the target because memory ran out; "" if it
+// has not.
 func (p *Process) outOfMemory() string {
 	if p.ending == nil || p.ending.OOMKills == 0 {
 		return ""
@@ -459,10 +459,9 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Wait waits for a process that is expected to end by itself, and for all that it has
-// started. It returns nil if the process exited with status 0 and all its output was
-// written, and a *Failure if the process failed. If ctx ends first, Wait returns its
-// cause, and the process goes on running.
+// Wait waits for a process that is expected to end by itself, and for all that it has started. It
+// returns nil if the process exited with status 0 and all its output was written. It returns a *Failure
+// if the process failed. If ctx ends first, Wait returns its cause, and the process goes on running.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -496,10 +495,10 @@ func (p *Process) Usage() (u Usage, ok bool) {
 	return p.ending.Usage, true
 }
 
-// Stop ends the target. It sends SIGTERM to its process group and, after the spec's
-// StopTimeout or when ctx ends, SIGKILL to every remaining process. It returns when none
-// is left. It returns an error if the target had ended before, if its output could not be
-// written, or if processes survive SIGKILL for 10 s. Calling it again is harmless.
+// Stop ends the target. It sends SIGTERM to its process group. After the spec's StopTimeout, or when
+// ctx ends, it sends SIGKILL to every remaining process. It returns when none is left. It returns an
+// error if the target had ended before, or its output could not be written. Processes that survive
+// SIGKILL for 10 s are an error too. Calling it again is harmless.
 func (p *Process) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopping = true

@@ -555,7 +555,7 @@ func cmpOr(a, b string) string {
 
 func TestOutputLost(t *testing.T) {
 	full := errors.New("disk full")
-	// This is more output than a pipe holds: if nobody read it, the target would block.
+	// This is more output than a pipe holds: if it were not read, the target would block.
 	p := started(t, Spec{
 		Args:   sh("echo one; seq 100000; echo up; exec sleep 1000"),
 		Ready:  Probe{Output: "^up$"},

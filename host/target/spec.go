@@ -37,9 +37,8 @@ type Spec struct {
 	// CPUs are those that the process and all it starts may run on. Default: those that
 	// dyno's own threads may run on when Start is called.
 	CPUs []int
-	// Cgroup limits the process and all it starts, in a control group that is a child or a
-	// sibling of dyno's own. The group is removed when the last of these processes is gone.
-	// Nil: no limits.
+	// Cgroup limits the process and all it starts, in a control group next to dyno's own or below it.
+	// The group is removed when the last of these processes is gone. Nil: no limits.
 	Cgroup *cgroup.Limits
 	// Nice is the priority of the process, from -20, the highest, to 19, and of its
 	// session (autogroup(7) in sched(7)). Nil: dyno's own.

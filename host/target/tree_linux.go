@@ -38,8 +38,8 @@ func gone(err error) error {
 	return err
 }
 
-// killGroups kills all processes in the groups, and in those that the target has made below them,
-// and removes the groups. It does this for a supervisor that was killed itself.
+// killGroups kills all processes in the groups, and in groups that the target has made below them. Then
+// it removes the groups. It does this for a supervisor that was killed itself.
 func killGroups(folders []string) error {
 	for range 100 { // the next pass finds what forks during this one
 		left := false

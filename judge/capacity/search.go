@@ -1,6 +1,6 @@
-// Package capacity searches for the highest rate at which a server still keeps
-// its thresholds. It is pure: trials in, the next rate to try out. Whoever makes
-// the trials asks after each one what comes next:
+// Package capacity searches for the highest rate at which a server still keeps its thresholds. It is
+// pure: trials in, the next rate to try out. The caller makes the trials, and asks after each one what
+// comes next:
 //
 //	var done []capacity.Trial
 //	for {
@@ -11,23 +11,21 @@
 //		done = append(done, capacity.Trial{Rate: state.Next, Good: try(state.Next)})
 //	}
 //
-// The search follows Multiple Loss Ratio Search (MLRsearch, RFC 9971) with one
-// goal and trials of one length, where a trial is good or bad by thresholds
-// instead of lost packets. A rate is a lower bound once enough of its trials were good: the
-// share of bad ones stays within the goal's exceed ratio even if all trials that it may
-// still have are bad. It is an upper bound once the share is beyond that even if all of
-// them are good. Until then it is undecided, and tried again. The search finds the relevant
-// upper bound, which is the smallest upper bound, and the relevant lower bound, which is
-// the largest lower bound below it: a higher rate that was good by luck above a bad one
-// does not count.
+// The search follows Multiple Loss Ratio Search (MLRsearch, RFC 9971) with one goal and trials of one
+// length. Thresholds instead of lost packets say whether a trial is good. A rate is a lower bound once
+// enough of its trials were good: the share of bad ones stays within the goal's exceed ratio even if
+// all its remaining trials are bad. It is an upper bound once the share is beyond that even if all of
+// them are good. Until then it is undecided, and tried again. The search finds the relevant upper
+// bound, the smallest one. It finds the relevant lower bound, the largest one below it: a higher rate
+// that was good by luck above a bad one does not count.
 //
 // On the way, one trial of a rate says where to go on. Both ends of the bracket are tried until
 // they are bounds.
 //
-// A load generator has limits of its own. A bad trial that used all of its connections says
-// nothing about the server by itself: the rate is tried again with more of them. If the server
-// answers no faster with more, or as fast with fewer, it is the limit. If no more connections
-// can be had, the rate is bad, and the search says that the generator was the limit. A server that answers on some of its
+// A load generator has limits of its own. A bad trial that used all of its connections says nothing
+// about the server by itself: the rate is tried again with more of them. If the server answers no
+// faster with more, or as fast with fewer, it is the limit. If there are no more connections, the rate
+// is bad, and the search says that the generator was the limit. A server that answers on some of its
 // connections only is tried with as many.
 //
 // One search is one observation. How sure its result is, only several of them
@@ -60,8 +58,8 @@ type Goal struct {
 	Tolerate   float64 // the share of bad trials that a good rate may have, below 1
 	// First is the rate that a search without a hint begins at; 0: From.
 	First float64
-	// Connections and MostConnections are with how many a search begins, and how many it may have;
-	// 0: nobody counts them.
+	// Connections and MostConnections are with how many a search begins, and how many it may have; 0:
+	// not counted.
 	Connections, MostConnections int
 	serves                       bool // the server answers on no more than MostConnections
 	few                          bool // MostConnections were the limit at some rate: the server is not at any
@@ -109,8 +107,8 @@ type Trial struct {
 	Waited      bool
 	Connections int
 	Reached     float64
-	// Served is how many of the Connections the server answered on, of a trial that is bad because it answered on some
-	// only; 0: it is not.
+	// Served is on how many Connections the server answered, in a trial that is bad because some had no
+	// answer; 0: it is not.
 	Served int
 }
 
@@ -118,7 +116,7 @@ type Trial struct {
 type State struct {
 	Done bool
 	Next float64 // the rate to try, unless done
-	// Connections is with how many to try it; 0: nobody counts them.
+	// Connections is with how many to try it; 0: not counted.
 	Connections int
 	// Low is the relevant lower bound, 0 while there is none. At the end, 0 means that
 	// the edge lies below the range. High is the relevant upper bound, +Inf while there
@@ -129,9 +127,8 @@ type State struct {
 	Own bool
 }
 
-// Next returns the state of a search after the trials done, in any order. It is a pure
-// function of them, so an interrupted search continues from the same state, and a
-// finished one can be replayed.
+// Next returns the state of a search after the trials done, in any order. It is a pure function of
+// them. So an interrupted search continues from the same state, and a finished one can be replayed.
 //
 // Hint is where an earlier search found the edge, 0 for none. With a hint, the search
 // begins with a bracket of seven resolutions about it. If the edge is not inside, the
@@ -219,8 +216,7 @@ func (g Goal) outward(s State, hint float64) float64 {
 		}
 		return cmp.Or(g.First, g.From)
 	}
-	// On the scale of logarithms, each step away from the bracket's other end goes twice
-	// as far as the one before, and one width.
+	// In logarithms, each step doubles the distance from the bracket's other end and adds one width.
 	width := firstBracket * math.Log1p(g.Resolution)
 	hint = min(max(hint, g.From), g.To)
 	bottom, top := hint*math.Exp(-width/2), hint*math.Exp(width/2)
@@ -236,8 +232,7 @@ func (g Goal) outward(s State, hint float64) float64 {
 // within rounds a rate, and keeps it in the range.
 func (g Goal) within(rate float64) float64 { return min(max(g.rounded(rate), g.From), g.To) }
 
-// rounded returns a rate rounded to a power of ten, or two or five of them, that is
-// at most a tenth of the resolution.
+// rounded returns a rate in steps of 1, 2 or 5 times a power of ten, within a tenth of the resolution.
 func (g Goal) rounded(rate float64) float64 {
 	finest := rate * g.Resolution / 10
 	exponent := math.Floor(math.Log10(finest))
@@ -256,11 +251,10 @@ func (g Goal) rounded(rate float64) float64 {
 	return math.Round(rate/unit) * unit
 }
 
-// firstBracket is how many resolutions about a hint are searched first. Three halvings
-// leave one of them, with room for rounding. A bracket no wider than the resolution would
-// be faster. But where the edge is soft, such a search would find its own hint again and
-// again. Searches that take the result before them as a hint would be so alike that an
-// interval over them holds the edge in 80 % instead of 95 %.
+// firstBracket is how many resolutions about a hint are searched first. Three halvings leave one of
+// them, with room for rounding. A bracket no wider than the resolution would be faster. But where the
+// edge is soft, such a search would find its own hint again and again. Searches with the result before
+// as a hint would be very alike. An interval over them would hold the edge in 80 % instead of 95 %.
 const firstBracket = 7
 
 // A class is the outcome of a rate.
@@ -276,7 +270,7 @@ const (
 type found struct {
 	rate  float64
 	class class
-	// leaning is the side that most trials so far are on. Of as many good as bad ones, it is none.
+	// leaning is the side that most trials so far are on. With as many good as bad ones, there is none.
 	leaning class
 	own     bool // as an upper bound, by the generator's limits only
 }
@@ -338,8 +332,9 @@ const (
 	generator
 )
 
-// With more connections, a server that is at its limit gives at most noGain times the responses, and no more than this
-// power of what the connections grew by. Trials differ enough if one has leastMore times the connections of the other.
+// With more connections, a saturated server gives at most noGain times the responses. They grow by no
+// more than this power of the connections' growth. Trials differ enough if one has leastMore times the
+// connections of the other.
 const (
 	noGain    = 1.1
 	gainPower = 0.18

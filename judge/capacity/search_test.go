@@ -113,8 +113,8 @@ func TestSharpEdge(t *testing.T) {
 	})
 }
 
-// A server that does what it likes: the search ends, with bounds that the trials
-// bear out, and going on from any point of it leads to the same.
+// A server that does what it likes: the search ends with bounds that the trials confirm. It continues
+// alike from any point of it.
 func TestAnyServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGoal(t)
@@ -164,9 +164,9 @@ func TestOrderOfRates(t *testing.T) {
 	}
 }
 
-// A simulated server answers at most edge requests a second, and at most as many as connections times
-// perConnection, and may answer on some connections only. A generator has limits of its own. Whatever they are, the search
-// finds the server's edge, or it says that the generator was the limit below it.
+// A simulated server answers at most edge requests a second, and at most connections times
+// perConnection. It may answer on some connections only. A generator has limits of its own. The search
+// finds the server's edge, or says that the generator was the limit below it, for any limits.
 func TestLimitsOfTheGenerator(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		decades := func(name string, low, high float64) float64 {
@@ -253,7 +253,7 @@ func TestInversion(t *testing.T) {
 	if err != nil || s.Low != 0 || s.High != 400 || s.Next != 200 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	// What is undecided outside the bracket matters no more.
+	// Undecided rates outside the bracket no longer matter.
 	g.Trials = 2
 	s, err = g.Next([]Trial{{Rate: 200, Good: true}, {Rate: 200, Good: true}, {Rate: 210, Good: false}, {Rate: 500, Good: true}}, 0)
 	if err != nil || s != (State{Done: true, Low: 200, High: 210}) {
@@ -261,12 +261,11 @@ func TestInversion(t *testing.T) {
 	}
 }
 
-// How accurate a search is where the edge is not sharp: a trial at a rate r is good
-// with probability 1/(1 + exp((r/e − 1)/s)), the way from nine good of ten to one
-// taking 4.4·s of the edge e. What a search looks for is the rate at which one half of the
-// attempts make a lower bound. Of 4,000 simulated experiments of eight rounds, each
-// round a search of its own with the one before as its hint, with s 2 %, resolution
-// 2 % and three trials a rate:
+// How accurate a search is where the edge is not sharp: a trial at a rate r is good with probability
+// 1/(1 + exp((r/e − 1)/s)). From nine good of ten to one is a step of 4.4·s of the edge e. A search
+// looks for the rate at which one half of the attempts make a lower bound. The figures come from 4,000
+// simulated experiments of eight rounds. Each round is a search with the one before as its hint. s is 2
+// %, the resolution 2 %, and a rate has three trials:
 //
 //	one bad trial of three tolerated: mean error −0.05 %, spread of one search 1.9 %,
 //	  and Student's interval over the rounds holds the rate in 95 %, with 14 trials

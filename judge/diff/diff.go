@@ -57,8 +57,8 @@ const (
 	InPlan    = "plan"
 )
 
-// A Disparity is one thing, other than results, that differs between two runs. What is
-// dyno's word for it, or the name of a setting or a variable, verbatim.
+// A Disparity is one thing, other than results, that differs between two runs. What is dyno's word for
+// it, or a setting's or variable's name, verbatim.
 type Disparity struct {
 	Where   string         `json:"where"`             // machine or plan
 	Variant string         `json:"variant,omitempty"` // whose part of the plan
@@ -93,8 +93,8 @@ type Comparison struct {
 	Detail     *rundir.Message `json:"detail,omitempty"` // why there is no ratio
 }
 
-// Regressions returns the comparisons in the primary metric in which the new run is
-// worse, and by more than the margin.
+// Regressions returns the comparisons in the primary metric in which the new run is worse by more than
+// the margin.
 func (d *Difference) Regressions() []Comparison {
 	var worse []Comparison
 	for _, c := range d.Comparisons {
@@ -112,8 +112,8 @@ func (d *Difference) Regressions() []Comparison {
 	return worse
 }
 
-// TooImprecise returns the comparisons in the primary metric that are inconclusive, and that a
-// regression as large as the margin would most likely have left so, too.
+// TooImprecise returns inconclusive comparisons in the primary metric. They would most likely be
+// inconclusive for a regression as large as the margin, too.
 func (d *Difference) TooImprecise() []Comparison {
 	var found []Comparison
 	for _, c := range d.Comparisons {
@@ -125,13 +125,12 @@ func (d *Difference) TooImprecise() []Comparison {
 	return found
 }
 
-// Runs compares two judged runs, variant by variant of the same name: throughput,
-// p50 and p99 (of response times in an open loop, of service times in a closed one),
-// CPU per request, capacity, what programs printed, and the primary metric. The values
-// of the trials are compared by Welch's t on logarithms at 95 %, and a verdict of better
-// or worse must hold after Holm's adjustment over all of it. Controls are left out:
-// they are their base once more. Where a figure is not identified in one of the runs, the
-// verdict is invalid.
+// Runs compares two judged runs, variant by variant of the same name: throughput, p50 and p99, CPU per
+// request, capacity, what programs printed, and the primary metric. Quantiles are of response times in
+// an open loop, and of service times in a closed one. Welch's t on logarithms at 95 % compares the
+// values of the trials. A verdict of better or worse must hold after Holm's adjustment over all of it.
+// Controls are left out: they are their base once more. Where a figure is not identified in one of the
+// runs, the verdict is invalid.
 //
 // It fails when one of the runs is not judged, or when they have no variant in common.
 func Runs(older, newer *rundir.Run) (Difference, error) {
@@ -184,7 +183,7 @@ func Runs(older, newer *rundir.Run) (Difference, error) {
 	return d, nil
 }
 
-// judgedRun refuses a run without the trials' values behind its figures.
+// judgedRun refuses a run that lacks the trials' values.
 func judgedRun(which string, run *rundir.Run) error {
 	if slices.ContainsFunc(run.Variants, func(v rundir.Variant) bool { return len(v.Intervals) > 0 }) {
 		return nil
@@ -317,9 +316,8 @@ func (c *Comparison) widen(slack float64) {
 	}
 }
 
-// bracketWidth returns the mean width of the brackets that a run's searches for a
-// variant's capacity ended with, on the scale of logarithms. Rounds that end at the same
-// two rates agree only because the rates are coarse.
+// bracketWidth returns the mean width, in logarithms, of the final brackets of a run's searches for a
+// variant's capacity. Rounds that end at the same two rates agree only because the rates are coarse.
 func bracketWidth(run *rundir.Run, variant string) float64 {
 	sum, n := 0.0, 0
 	for _, c := range run.Capacities {
@@ -387,7 +385,7 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	return list
 }
 
-// stepsOf lists the steps of scenarios, those of the newer run first.
+// stepsOf lists the steps of scenarios, the newer run's first.
 func stepsOf(older, newer *rundir.Variant) (names []string) {
 	for _, s := range slices.Concat(newer.Steps, older.Steps) {
 		if !slices.Contains(names, s.Name) {

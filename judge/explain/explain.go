@@ -189,7 +189,7 @@ func difference(c *rundir.Comparison) rundir.Estimate {
 	return e
 }
 
-// account compares the profiled change with the measured one, which is that of the first resource.
+// account compares the profiled change with the measured one, which is the first resource's.
 func account(ordinary, profiled []pair, t *Table, covered map[string]float64, resources []Resource) (*Account, error) {
 	if len(resources) == 0 || resources[0].metric != rundir.MetricCPU {
 		return nil, nil

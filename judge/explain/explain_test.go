@@ -17,7 +17,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A measured trial is one of a folder that a test makes.
+// A measured trial belongs to a folder that a test makes.
 type measured struct {
 	variant, purpose string
 	round            int
@@ -185,7 +185,7 @@ func TestExplainCallers(t *testing.T) {
 	}
 }
 
-// Rounds without the CPU time of a trial are not among those of the account.
+// The account leaves out rounds with a trial without CPU time.
 func TestExplainLeavesOutRounds(t *testing.T) {
 	f := made(t, 8)
 	for _, x := range f.Trials {
@@ -258,7 +258,7 @@ func TestExplainWithout(t *testing.T) {
 	}
 }
 
-// What a run's comparison says of the CPU time per request, its explanation says too: the figures, the interval, and
+// Comparison and explanation agree about the CPU time per request: the figures, the interval, and
 // whether anything has changed.
 func TestExplainSaysWhatCompareSays(t *testing.T) {
 	for verdict, changed := range map[string]bool{rundir.Better: true, rundir.Inconclusive: false} {

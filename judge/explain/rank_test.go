@@ -58,8 +58,8 @@ func (s sampler) rounds(n int, planted float64) []round {
 	return rounds
 }
 
-// A function that takes 3 % of the CPU time comes first in nearly all comparisons, and
-// where nothing has changed nothing is ranked in nearly all.
+// A function that takes 3 % of the CPU time comes first in nearly all comparisons. Without a change,
+// nearly none ranks a function.
 func TestRanking(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: simulates thousands of experiments")
@@ -92,8 +92,7 @@ func TestRanking(t *testing.T) {
 	}
 }
 
-// Whatever the rounds, the items' changes add up to the change of the whole, and ranked
-// items come first, by size.
+// The items' changes add up to the change of the whole, and ranked items come first, by size.
 func TestItemsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.Float64Range(0, 1e-3)

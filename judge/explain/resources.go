@@ -43,9 +43,9 @@ type reading struct {
 	value        *float64
 }
 
-// readings are all resources of a trial, in the order in which they are shown, which is the same
-// for all trials. calls are the names of system calls: one that the trial does not list was not
-// made in it, and nothing is known of any unless they were counted.
+// readings are all resources of a trial, in the order of display, which is the same for all trials.
+// calls are the names of system calls: a name that the trial does not list was not called. Without
+// counting, none is known.
 func readings(t *rundir.Trial, calls []string, counted bool) []reading {
 	x := &t.Target
 	whole := func(n *int64) *float64 {
@@ -99,9 +99,9 @@ func (p pair) counted() bool {
 	return p.base.Target.SyscallsPerRequest != nil && p.variant.Target.SyscallsPerRequest != nil
 }
 
-// resources compares the resources that both variants used, in pairs over rounds. A
-// system call that is made in some trials only counts as zero in the others in which calls
-// were counted. Holm's adjustment is over all resources that can be compared.
+// resources compares the resources that both variants used, in pairs over rounds. A system call that is
+// made in some trials only counts as zero in the others that counted calls. Holm's adjustment is over
+// all resources that can be compared.
 func resources(trials []pair) ([]Resource, error) {
 	type sums struct {
 		Resource

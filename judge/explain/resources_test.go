@@ -106,8 +106,9 @@ func TestResourcesOfSomeRounds(t *testing.T) {
 	}
 }
 
-// A resource has the figures and the change of the run's comparison in its metric. Where the run compares something else,
-// its figures are means as comparisons make them, and the change is that of their ratio.
+// A resource has the figures and the change of the run's comparison in its metric. Where the run
+// compares another metric, its figures are means as comparisons make them. The change is that of their
+// ratio.
 func TestResourcesSayWhatCompareSays(t *testing.T) {
 	var trials []pair
 	for i, calls := range []float64{1, 4, 2} {

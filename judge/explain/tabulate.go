@@ -42,7 +42,7 @@ func Kinds() []Kind {
 // A usage is one trial's costs per request.
 type usage struct {
 	functions, groups cost
-	callers           map[string]cost // of each function, by caller; "" is that of none
+	callers           map[string]cost // of each function, by caller; "" without one
 	covered           float64         // of CPU time: the share of the accounted time that the samples saw
 }
 
@@ -98,7 +98,7 @@ func add(to, costs map[string]cost, factor float64) {
 	}
 }
 
-// mainCaller is the one to whom more than half of a function's changes belong; empty if there is none.
+// mainCaller is the caller with more than half of a function's changes; empty if there is none.
 func mainCaller(changes cost) string {
 	all := 0.0
 	for _, v := range changes {

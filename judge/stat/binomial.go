@@ -25,7 +25,7 @@ func AtMost(k, n, p float64) float64 {
 // AtLeast is the chance that at least k of n do.
 func AtLeast(k, n, p float64) float64 { return 1 - AtMost(k-1, n, p) }
 
-// ShareInterval is the exact interval of a chance of which k of n requests are a sample (Clopper and
+// ShareInterval is the exact interval of a chance, for a sample of k in n requests (Clopper and
 // Pearson: The use of confidence or fiducial limits illustrated in the case of the binomial, Biometrika
 // 26, 1934). Each end is wrong with the chance alpha.
 func ShareInterval(k, n, alpha float64) Interval {
@@ -39,10 +39,11 @@ func ShareInterval(k, n, alpha float64) Interval {
 	return i
 }
 
-// EffectiveSize is how many independent requests say as much of a chance as those of several trials, which depend on each
-// other: of those of each trial, a part did it. Each end of the chance's interval is to be wrong with the chance alpha.
-// Trials that all have the same share show no dependence. (Korn and Graubard: Confidence intervals for proportions with small
-// expected number of positive counts estimated from survey data, Survey Methodology 24, 1998.)
+// EffectiveSize is how many independent requests say as much about a chance as several trials, whose
+// requests are dependent: parts are the requests of each trial that count. Each end of the chance's
+// interval is to be wrong with the chance alpha. Trials that all have the same share show no
+// dependence. (Korn and Graubard: Confidence intervals for proportions with small expected number of
+// positive counts estimated from survey data, Survey Methodology 24, 1998.)
 func EffectiveSize(parts, wholes []float64, alpha float64) float64 {
 	n, sum, squares := 0.0, 0.0, 0.0
 	for i, whole := range wholes {
@@ -56,12 +57,12 @@ func EffectiveSize(parts, wholes []float64, alpha float64) float64 {
 	if k < 2 || squares < 1e-9*n {
 		return n
 	}
-	few := distuv.UnitNormal.Quantile(1-alpha) / tQuantile(1-alpha, len(wholes)) // of few trials nobody knows the spread well
+	few := distuv.UnitNormal.Quantile(1-alpha) / tQuantile(1-alpha, len(wholes)) // few trials leave the spread uncertain
 	return min(n, sum*(n-sum)*(k-1)/k/squares*few*few)
 }
 
-// Settling is the least number of requests at which a share of them would show, with an error of at most
-// alpha, on which side of p the chance is; 0 if none would.
+// Settling is the least number of requests with this share that shows on which side of p the chance is.
+// An error has at most the chance alpha; 0 if none would.
 func Settling(share, p, alpha float64) int64 {
 	if math.Abs(share-p) < 1e-9 || p <= 0 || p >= 1 { // equal but for rounding
 		return 0

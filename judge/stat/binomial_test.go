@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The distribution is that of the sum of its terms.
+// The distribution equals the sum of its terms.
 func TestAtMostIsTheSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 400).Draw(t, "n")
@@ -71,7 +71,7 @@ func TestEffectiveSize(t *testing.T) {
 		{[]float64{3}, []float64{100}, 100, 100},
 		{[]float64{10, 100}, []float64{100, 1000}, 1100, 1100},
 		{[]float64{0, 0, 0}, []float64{100, 100, 100}, 300, 300},
-		{[]float64{0, 0, 40}, []float64{1000, 1000, 1000}, 10, 30}, // three trials, one of which has all
+		{[]float64{0, 0, 40}, []float64{1000, 1000, 1000}, 10, 30}, // three trials; one has all
 		{[]float64{0, 40}, []float64{1000, 1000}, 0.1, 3},
 	} {
 		if got := EffectiveSize(c.parts, c.wholes, 0.025); got < c.least-1e-9 || got > c.most+1e-9 {

@@ -32,8 +32,7 @@ type ChangePoint struct {
 	// Statistic is the scaled energy distance between the values on both sides, in
 	// the unit of the values.
 	Statistic float64
-	// P is the p-value with which it was found, of the null hypothesis that there
-	// are no changes but those found before it.
+	// P is its p-value, under the null hypothesis that the only changes are those found before it.
 	P float64
 	// Before and After are the means from the change before to this one, and from this
 	// one to the next. They make no claim about the size: the same data chose the points.
@@ -49,17 +48,15 @@ func (c ChangePoint) Relative() (change float64, ok bool) {
 	return (c.After - c.Before) / math.Abs(c.Before), true
 }
 
-// ChangePoints finds where the distribution of a series changes, in mean, spread or
-// shape, and returns the points in order of time. The values must be independent
-// between changes, as runs on different days are and neighbouring seconds are not.
-// A series too short for two segments has none.
+// ChangePoints finds where the distribution of a series changes, in mean, spread or shape. It returns
+// the points in order of time. The values must be independent between changes, as runs on different
+// days are and neighbouring seconds are not. A series too short for two segments has none.
 //
-// E-divisive: of all splits of all segments so far, take the one whose sides lie
-// furthest apart in energy distance (exponent 1), the right side ending wherever
-// that is furthest; keep it if at most a share alpha of random orders within the
-// segments has one as far; repeat. A series without any change shows one with
-// probability alpha at most; where there are some, there may be more in excess.
-// The points are for alerts, not for comparing two versions.
+// E-divisive: split all segments in all ways, and take the split whose sides lie furthest apart in
+// energy distance (exponent 1). The right side ends wherever that is furthest; keep it if at most a
+// share alpha of random orders within the segments has one as far; repeat. A series without any change
+// shows one with probability alpha at most; where there are some, there may be more in excess. The
+// points are for alerts, not for comparing two versions.
 //
 // Matteson and James, A nonparametric approach for multiple change point analysis
 // of multivariate data, JASA 109 (2014); for performance histories: Daly, Brown,
@@ -86,7 +83,7 @@ func ChangePoints(xs []float64, d Divisive) ([]ChangePoint, error) {
 			break
 		}
 		found := segments[at]
-		as := 1 // the order found is one of those equally likely
+		as := 1 // the order found is one of the equally likely ones
 		for range d.Permutations {
 			if slices.ContainsFunc(segments, func(s segment) bool {
 				if !s.splittable() {
@@ -163,10 +160,9 @@ func newSplitSearch(n, least int) *splitSearch {
 	return &splitSearch{least, make([]float64, n), make([]float64, n), make([]float64, n)}
 }
 
-// split returns where xs[:τ] and xs[τ:κ] are furthest apart over all τ and κ, and
-// how far: mn/(m+n) times the energy distance 2E|X−Y| − E|X−X′| − E|Y−Y′|. It adds
-// one value after another as the right side's last, so that the statistics of all
-// splits so far follow from those before: O(n²) steps and O(n) memory.
+// split returns where xs[:τ] and xs[τ:κ] are furthest apart over all τ and κ, and how far: mn/(m+n)
+// times the energy distance 2E|X−Y| − E|X−X′| − E|Y−Y′|. It adds one value after another at the right
+// side's end. So the statistics of all splits follow from those before: O(n²) steps and O(n) memory.
 func (s *splitSearch) split(xs []float64) (at int, best float64) {
 	best = math.Inf(-1)
 	clear(s.between)

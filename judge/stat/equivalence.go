@@ -34,13 +34,12 @@ func (o Outcome) String() string {
 // Judge returns the outcome of a comparison. It takes two intervals of the ratio of
 // the variant to its base, and the margin: a share, such as 0.02.
 //
-// The variant is better or worse when the first interval, at 95 % or what Stopping
-// says, excludes one, however small the difference. Otherwise the two are equivalent
-// when the second interval lies within the margin, from 1/1.02 to 1.02. The second
-// interval has confidence 1 − 2·alpha, which is 90 % for alpha 0.05. This is the same as
-// two one-sided tests at level alpha (Schuirmann: A comparison of the two one-sided
-// tests procedure and the power approach, 1987). A difference that is not found is no
-// equivalence.
+// The variant is better or worse when the first interval, at 95 % or as Stopping says, excludes one.
+// The size of the difference does not matter. Otherwise the two are equivalent when the second interval
+// lies within the margin, from 1/1.02 to 1.02. The second interval has confidence 1 − 2·alpha, which is
+// 90 % for alpha 0.05. This is the same as two one-sided tests at level alpha (Schuirmann: A comparison
+// of the two one-sided tests procedure and the power approach, 1987). A difference that is not found is
+// no equivalence.
 //
 // An interval with a NaN, or a margin that is not above zero, shows nothing.
 func Judge(ratio, narrower Interval, margin float64, good Direction) Outcome {

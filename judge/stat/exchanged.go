@@ -15,17 +15,16 @@ const LeastExchanged = 6
 // places differ by.
 type ExchangedMean struct {
 	Mean
-	// Values are the differences without that of the places, spread about the mean so
-	// that their standard deviation is that of one round.
+	// Values are the differences without the places' own difference. They are spread about the mean so
+	// that their standard deviation is one round's.
 	Values []float64
 }
 
-// Exchanged returns the mean of paired differences of two variants that ran at once in two
-// places, and changed places now and then: second says in which rounds the first variant
-// had the second place. The places' own difference c is estimated together with the mean,
-// by least squares on difference = mean ± c, so that the interval has N−2 degrees of
-// freedom and does not widen with c. It needs LeastExchanged rounds and one of either kind;
-// with less it is PairedMean.
+// Exchanged returns the mean of paired differences of two variants that ran at once in two places, with
+// exchanges: second says in which rounds the first variant had the second place. Least squares on
+// difference = mean ± c estimates the places' own difference c together with the mean. So the interval
+// has N−2 degrees of freedom and does not widen with c. It needs LeastExchanged rounds and one of
+// either kind; with less it is PairedMean.
 func Exchanged(differences []float64, second []bool, confidence float64) (ExchangedMean, error) {
 	if len(differences) != len(second) {
 		return ExchangedMean{}, fmt.Errorf("%d differences and %d places", len(differences), len(second))
@@ -48,8 +47,7 @@ func Exchanged(differences []float64, second []bool, confidence float64) (Exchan
 	}
 	means := [2]float64{gonum.Mean(by[0], nil), gonum.Mean(by[1], nil)}
 	m := Mean{N: n, Estimate: (means[0] + means[1]) / 2}
-	// The standard deviation has N−2 degrees of freedom, and Values, of which it is taken
-	// as of any others, would have one more.
+	// The standard deviation has N−2 degrees of freedom. As taken from Values, it would have N−1.
 	scale := math.Sqrt(float64(n-1) / float64(n-2))
 	values, squares := make([]float64, n), 0.0
 	for i, d := range differences {

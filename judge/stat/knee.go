@@ -16,11 +16,10 @@ const (
 	Concave
 )
 
-// Knee returns the place of the point where a rising curve bends most, in the sense
-// of being furthest from the straight line between its ends, both axes scaled to 1.
-// ok is false when it has none. x must increase; at least five points, already
-// averaged: nothing is smoothed here. sensitivity is how far, in mean distances of
-// x, the curve must turn back before a bend counts: 1 is the authors' choice, more
+// Knee returns the place of the point where a rising curve bends most. That is the point furthest from
+// the straight line between its ends, both axes scaled to 1. ok is false when it has none. x must
+// increase; at least five points, already averaged: nothing is smoothed here. sensitivity is how far,
+// in mean distances of x, the curve must turn back before a bend counts: 1 is the authors' choice, more
 // ignores ripples.
 //
 // The knee is a summary, not a limit: it moves with the range of x measured, and no

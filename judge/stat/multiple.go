@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// Holm returns p-values adjusted so that, with those at most alpha taken as
-// found, the chance of any false finding in the family is at most alpha, however
-// the tests depend on each other (Holm: A simple sequentially rejective multiple
-// test procedure, 1979). They are in the order of the argument. An empty family
-// is none; a p outside 0 to 1 is an error.
+// Holm returns adjusted p-values. A finding is an adjusted p-value of at most alpha. The chance of any
+// false finding in the family is at most alpha. This holds however the tests depend on each other
+// (Holm: A simple sequentially rejective multiple test procedure, 1979). The adjusted values keep the
+// order of the argument. An empty family is none; a p outside 0 to 1 is an error.
 func Holm(p []float64) ([]float64, error) {
 	order, err := rising(p)
 	if err != nil {

@@ -41,11 +41,10 @@ func PairedMean(differences []float64, confidence float64) (Mean, error) {
 	return m, nil
 }
 
-// DetectableEffect returns the smallest true mean that n rounds find with this
-// power, (t + t')·s/√n in the unit of the standard deviation s: t is the
-// quantile of the two-sided test, t' that of the power, 0.8 by custom. This is
-// the approximation by the central t. By the noncentral one its power is 0.798
-// at eight rounds, and within 0.01 of 0.8 from five on. It returns NaN for fewer
+// DetectableEffect returns the smallest true mean that n rounds find with this power. It is (t +
+// t')·s/√n in the unit of the standard deviation s: t is the quantile of the two-sided test, and t' the
+// power's quantile, 0.8 by custom. This is the approximation by the central t. By the noncentral one
+// its power is 0.798 at eight rounds, and within 0.01 of 0.8 from five on. It returns NaN for fewer
 // than two rounds.
 func DetectableEffect(stdDev float64, n int, confidence, power float64) float64 {
 	if n < 2 {
@@ -57,12 +56,11 @@ func DetectableEffect(stdDev float64, n int, confidence, power float64) float64 
 // MaxRounds is the highest number of rounds that FurtherRounds counts to.
 const MaxRounds = 1_000_000
 
-// FurtherRounds returns how many more rounds would settle a comparison of n
-// rounds whose log ratios have this mean and standard deviation, if both stay as
-// they are: either the interval then excludes a ratio of one, or its half-width
-// is at most half the margin. Both settle it, for an interval that narrow and
-// not clear of one lies within the margin altogether. A result of MaxRounds−n
-// stands for that many or more.
+// FurtherRounds returns how many more rounds would settle a comparison of n rounds. It assumes that
+// mean and standard deviation of the log ratios stay as they are: either the interval then excludes a
+// ratio of one, or its half-width is at most half the margin. Both settle it, for an interval that
+// narrow and not clear of one lies within the margin altogether. A result of MaxRounds−n stands for
+// that many or more.
 func FurtherRounds(logMean, logStdDev float64, n int, margin, confidence float64) (int, error) {
 	if err := errors.Join(checkValues([]float64{logMean, logStdDev}, 2), checkMargin(margin)); err != nil {
 		return 0, err

@@ -16,8 +16,8 @@ var ErrTooFew = errors.New("too few values")
 // largest is the greatest magnitude of a value: its square can still be summed.
 const largest = 1e150
 
-// An Interval reaches from Low to High, both included, in the unit of what was
-// estimated. An end that the data do not bound is infinite.
+// An Interval reaches from Low to High, both included, in the unit of the estimate. An end that the
+// data do not bound is infinite.
 type Interval struct{ Low, High float64 }
 
 // Contains tells whether the interval holds x. One with a NaN holds nothing.
@@ -26,7 +26,7 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 // Within tells whether the whole interval lies inside another.
 func (i Interval) Within(o Interval) bool { return o.Contains(i.Low) && o.Contains(i.High) }
 
-// Ends returns an interval of which an end is unbounded where it is nil.
+// Ends returns an interval; a nil end is unbounded.
 func Ends(low, high *float64) Interval {
 	i := Interval{Low: math.Inf(-1), High: math.Inf(1)}
 	if low != nil {
@@ -58,8 +58,9 @@ func AllPositive(values []float64) bool {
 	return true
 }
 
-// Typical is the value that represents several trials: their geometric mean, so that the ratio of two variants' figures is
-// that of their comparison, or the mean where one of them is zero. It returns nil if there are none.
+// Typical is the value that represents several trials: their geometric mean, so that the ratio of two
+// variants' figures is that of their comparison. If one of them is zero, it is the mean. It returns nil
+// if there are none.
 func Typical(values []float64) *float64 {
 	switch {
 	case len(values) == 0:

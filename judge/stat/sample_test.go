@@ -123,8 +123,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// Whatever cannot be computed with is an error that says what and where, from
-// every function, and no panic.
+// Every function returns a located error for values that it cannot compute with. None panics.
 func TestUnfitInput(t *testing.T) {
 	good := make([]float64, 120)
 	for i := range good {

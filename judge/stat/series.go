@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// ErrConstant says that all values of a series are equal, so that it has no
-// correlation, trend line or shape to speak of.
+// ErrConstant says that all values of a series are equal. Such a series has no correlation, trend line
+// or shape.
 var ErrConstant = errors.New("all values are equal")
 
 // MSERBatch is how many neighbouring values MSER5 averages into one.
@@ -38,16 +38,14 @@ type Truncation struct {
 	Series int
 }
 
-// MSER5 finds where the warm-up ends: the truncation point d of a series, in
-// batches of five values, that minimises the standard error of the mean of the
-// rest, Σ(zᵢ − z̄)²/(n − d)². Of several series of one trial, such as throughput,
-// median latency and CPU per request by 100 ms bins, it returns the worst. At
-// least 100 values each; those that do not fill the last batch are left out.
+// MSER5 finds where the warm-up ends: the truncation point d of a series, in batches of five values. It
+// minimises the standard error of the mean of the rest, Σ(zᵢ − z̄)²/(n − d)². For several series of one
+// trial it returns the worst: for example throughput, median latency and CPU per request, by 100 ms
+// bins. At least 100 values each; those that do not fill the last batch are left out.
 //
-// A point in the second half is rejected, as the authors advise, and reported as
-// not steady. So are by chance, of series that are steady, 12 to 15 % with 100
-// values, 3 to 4 % with 200 and below 1 % with 300. A drift that is slow compared with the
-// noise escapes: look at MannKendall too.
+// A point in the second half is rejected, as the authors advise, and reported as not steady. By chance,
+// steady series are rejected too: 12 to 15 % with 100 values, 3 to 4 % with 200, below 1 % with 300. A
+// drift that is slow compared with the noise escapes: look at MannKendall too.
 //
 // White, An effective truncation heuristic for bias reduction in simulation
 // output, Simulation 69 (1997); White, Cobb and Spratt, A comparison of five
@@ -105,8 +103,8 @@ type centered struct {
 	squares float64 // Σ values²
 }
 
-// center scales the deviations to at most 1 as well, which correlations do not
-// feel and which keeps their squares from vanishing.
+// center also scales the deviations to at most 1. Correlations stay the same, and the squares do not
+// vanish.
 func center(xs []float64) (centered, error) {
 	mean, widest := Average(xs), 0.0
 	c := centered{values: make([]float64, len(xs))}
@@ -124,9 +122,9 @@ func center(xs []float64) (centered, error) {
 	return c, nil
 }
 
-// rho returns the autocorrelation at lag k. The divisor is n at all lags, which keeps
-// the sequence positive definite at the price of a bias towards 0 (Box, Jenkins and
-// Reinsel, Time Series Analysis, section 2.1).
+// rho returns the autocorrelation at lag k. The divisor is n at all lags. This keeps the sequence
+// positive definite, with a bias towards 0. (Box, Jenkins and Reinsel, Time Series Analysis, section
+// 2.1.)
 func (c centered) rho(k int) float64 {
 	sum := 0.0
 	for i, v := range c.values[k:] {
@@ -135,9 +133,8 @@ func (c centered) rho(k int) float64 {
 	return sum / c.squares
 }
 
-// positive calls do with the lags from 0 on and their autocorrelations, up to the
-// first pair, of an even lag and the next, whose sum is not positive (Geyer's
-// initial positive sequence).
+// positive calls do with the lags from 0 on and their autocorrelations. It ends before the first pair,
+// an even lag and the next, with a negative sum (Geyer's initial positive sequence).
 func (c centered) positive(do func(k int, rho float64)) {
 	for k := 0; k+1 < len(c.values); k += 2 {
 		a, b := c.rho(k), c.rho(k+1)
@@ -169,8 +166,8 @@ type Dependence struct {
 // would promise more than the values there are, so Time is never less than 1.
 // It fails with ErrConstant when all values are equal.
 //
-// A trend looks like dependence without end. Where the series is short compared with its
-// memory (Time above a tenth of it) both figures are only an order of magnitude.
+// A trend looks like dependence without end. Where the series is short compared with its memory (Time
+// above a tenth of it), both figures are rough.
 //
 // Geyer, Practical Markov chain Monte Carlo, Statistical Science 7 (1992).
 func MeasureDependence(xs []float64) (Dependence, error) {

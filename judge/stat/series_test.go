@@ -44,8 +44,7 @@ func gaussian(seed uint64, n int) []float64 {
 	return xs
 }
 
-// autoregressive returns n values of standard deviation 1, neighbours of which have
-// correlation phi.
+// autoregressive returns n values of standard deviation 1, whose neighbours have correlation phi.
 func autoregressive(seed uint64, n int, phi float64) []float64 {
 	xs := gaussian(seed, n)
 	for i := range xs[1:] {
@@ -151,7 +150,7 @@ func TestMSER5TakesTheWorst(t *testing.T) {
 	}
 }
 
-// What has no trend and no warm-up is called steady nearly always.
+// A series without trend and warm-up is nearly always called steady.
 func TestMSER5OnSteadySeries(t *testing.T) {
 	unsteady := 0
 	for seed := range uint64(200) {

@@ -16,14 +16,12 @@ type Rank struct {
 	P float64 // two-sided
 }
 
-// SignedRank tests whether paired differences lie symmetrically about zero
-// (Wilcoxon: Individual comparisons by ranking methods, 1945). An outlier counts
-// by its rank only. P is exact, with ties too: equal magnitudes share their mean
-// rank, and the distribution is that of these ranks. Differences of zero are
-// ranked with the others and then left out, as Pratt has it (Remarks on zeros
-// and ties in the Wilcoxon signed rank procedures, 1959): left out beforehand,
-// they would let evidence grow when a difference shrinks. It takes 1 to
-// MaxSignedRank differences; more are an error.
+// SignedRank tests whether paired differences lie symmetrically about zero (Wilcoxon: Individual
+// comparisons by ranking methods, 1945). An outlier counts by its rank only. P is exact, with ties too:
+// equal magnitudes share their mean rank, and the distribution belongs to these ranks. Differences of
+// zero are ranked with the others and then left out. Left out beforehand, they would let evidence grow
+// when a difference shrinks. (Pratt, Remarks on zeros and ties in the Wilcoxon signed rank procedures,
+// 1959.) It takes 1 to MaxSignedRank differences; more are an error.
 func SignedRank(differences []float64) (Rank, error) {
 	if err := checkRanked(differences); err != nil {
 		return Rank{}, err
@@ -80,14 +78,12 @@ type Location struct {
 	Coverage float64  // the chance that the interval holds the true value: at least what was asked for
 }
 
-// HodgesLehmann estimates the centre of paired differences by the median of
-// their Walsh averages (dᵢ+dⱼ)/2, i ≤ j, with the interval of those that the
-// signed-rank test does not reject (Hodges, Lehmann: Estimates of location based
-// on rank tests, 1963; Hollander, Wolfe: Nonparametric statistical methods,
-// 3.3). It assumes that the differences are independent and symmetric about
-// their centre. Coverage is exact for a continuous distribution; ties make it
-// higher. At 95 % the interval is unbounded below six rounds. It takes 1 to
-// MaxSignedRank differences; more are an error.
+// HodgesLehmann estimates the centre of paired differences by the median of their Walsh averages
+// (dᵢ+dⱼ)/2, i ≤ j. Its interval has the centres that the signed-rank test does not reject (Hodges,
+// Lehmann: Estimates of location based on rank tests, 1963; Hollander, Wolfe: Nonparametric statistical
+// methods, 3.3). It assumes that the differences are independent and symmetric about their centre.
+// Coverage is exact for a continuous distribution; ties make it higher. At 95 % the interval is
+// unbounded below six rounds. It takes 1 to MaxSignedRank differences; more are an error.
 func HodgesLehmann(differences []float64, confidence float64) (Location, error) {
 	if err := checkRanked(differences); err != nil {
 		return Location{}, err

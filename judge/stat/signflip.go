@@ -24,13 +24,11 @@ type Flip struct {
 	Exact    bool    // all signs were tried, not a sample of them
 }
 
-// SignFlip tests whether paired differences are as likely to be above zero as
-// below, each by as much: if the variants were the same, any of their signs
-// could be the other one. P is the share of the 2ⁿ arrangements of signs whose
-// sum is as far from zero as the observed one (Fisher: The design of
-// experiments, 1935). It assumes no distribution. It needs one difference;
-// Smallest says whether there are enough: 2/2ⁿ, where differences of zero, which
-// have no sign, do not count.
+// SignFlip tests whether paired differences are as likely to be above zero as below, each by as much:
+// if the variants were the same, any of their signs could be the other one. P is the share of the 2ⁿ
+// arrangements of signs with at least the observed distance from zero (Fisher: The design of
+// experiments, 1935). It assumes no distribution. It needs one difference; Smallest says whether there
+// are enough: 2/2ⁿ, where differences of zero, which have no sign, do not count.
 //
 // Up to MaxExactSignFlip differences all arrangements are counted. Beyond,
 // arrangements drawn with the seed stand for them, and P is (b+1)/(m+1), which

@@ -15,13 +15,13 @@ type Variation struct {
 	Interval Interval
 }
 
-// CoefficientOfVariation returns the standard deviation of values over their mean, with an
-// interval. It takes the values to be log-normal and independent. With s, the standard
-// deviation of their logarithms, the coefficient is √(exp(s²) − 1); for a small spread this is s.
-// The interval is exact under that assumption: that of the variance of the logarithms, (n − 1)·s²
-// over the quantiles of χ² with n − 1 degrees of freedom. Unlike the interval of a mean, it does not
-// become right with many values if their tails are heavier: it is then too narrow (Box:
-// Non-normality and tests on variances, 1953).
+// CoefficientOfVariation returns the standard deviation of values over their mean, with an interval. It
+// takes the values to be log-normal and independent. With s, the standard deviation of their
+// logarithms, the coefficient is √(exp(s²) − 1); for a small spread this is s. The interval is exact
+// under that assumption: it is the interval of the logarithms' variance. That is (n − 1)·s² over the
+// quantiles of χ² with n − 1 degrees of freedom. Unlike the interval of a mean, it does not become
+// right with many values if their tails are heavier: it is then too narrow (Box: Non-normality and
+// tests on variances, 1953).
 //
 // It needs two values, all above zero. Values that are all equal vary by nothing.
 func CoefficientOfVariation(values []float64, confidence float64) (Variation, error) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The variance of logarithms from tables of χ²: with 4 degrees of freedom its quantiles are
-// 0.484419 (2.5 %) and 11.143287 (97.5 %), with 1 they are 0.000982069 and 5.023886.
+// The variance of logarithms from tables of χ²: with 4 degrees of freedom its quantiles are 0.484419
+// (2.5 %) and 11.143287 (97.5 %). With 1 they are 0.000982069 and 5.023886.
 func TestCoefficientOfVariationByHand(t *testing.T) {
 	of := func(variance float64) float64 { return math.Sqrt(math.Exp(variance) - 1) }
 	for _, c := range []struct {

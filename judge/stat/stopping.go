@@ -8,14 +8,14 @@ import (
 	gonum "gonum.org/v1/gonum/stat"
 )
 
-// What the interval at a stop for precision leaves outside. Stopping favours a
-// spread that is small by accident, so that at 0.05 up to 0.067 of comparisons of
-// identical variants would find a difference, the most at 15 to 25 rounds. At
-// 0.034 no more than 0.05 do, by simulation of 100,000 for each of many spreads.
+// The part that the interval at a stop for precision leaves outside. Stopping favours a spread that is
+// small by accident. At 0.05, up to 0.067 of comparisons of identical variants would find a difference,
+// most at 15 to 25 rounds. At 0.034 no more than 0.05 do, by simulation of 100,000 for each of many
+// spreads.
 const precisionAlpha = 0.034
 
-// The fewest rounds for three looks: with fewer, t tests at so few rounds are too
-// little like the normal ones that the levels were made for.
+// The fewest rounds for three looks: t tests of fewer rounds are too unlike the normal ones that the
+// levels were made for.
 const leastForLooks = 12
 
 // A Rule says when a comparison has enough rounds. None looks for the first
@@ -73,11 +73,10 @@ type Look struct {
 	Alpha  float64 // two-sided level of its test; its interval has confidence 1 − Alpha
 }
 
-// Looks returns the looks at which a decision may depend on the p-value: the
-// only one, at the end, or after each third of the rounds those of O'Brien and
-// Fleming (A multiple testing procedure for clinical trials, 1979). Together
-// these have level 0.050 for normal values whose spread is known; with the t
-// test, by simulation, 0.051 at 24 rounds and 0.053 at 12. The early ones take
+// Looks returns the looks at which a decision may depend on the p-value: a single one at the end, or
+// one after each third of the rounds. The three follow O'Brien and Fleming (A multiple testing
+// procedure for clinical trials, 1979). Together they have level 0.050 for normal values with known
+// spread; with the t test, by simulation, 0.051 at 24 rounds and 0.053 at 12. The early ones take
 // little of it: the last is nearly what it would be alone.
 func (s Stopping) Looks() []Look {
 	switch s.Rule {
@@ -98,28 +97,26 @@ type Decision struct {
 	// comparisons, except with few rounds, as Looks says.
 	Confidence float64
 
-	// What it was decided by. Without the half-width of an interval or a look at the result it was
-	// the number of rounds.
+	// Reasons of the decision. Without the half-width of an interval or a look at the result it was the
+	// number of rounds.
 	Rounds, Most      int     // made so far, and that there may be
-	HalfWidth, Wanted float64 // of the interval; zero if nobody looked at it
+	HalfWidth, Wanted float64 // of the interval; zero if it was not looked at
 	Look, Looks       int     // the looks are numbered from 1; 0 if there was none
 	P, Level          float64 // of that look
 	Equivalent        bool    // at that look the difference was shown to be within the margin
 }
 
-// Decide looks at the log ratios of the rounds made so far, all of them, and
-// decides whether to make another. It must be asked after every round; the looks
-// are at exact numbers of rounds, and one that was passed over is not made up
-// for.
+// Decide decides whether to make another round, from the log ratios of all rounds made so far. It must
+// be asked after every round; the looks are at exact numbers of rounds, and one that was passed over is
+// not made up for.
 //
-// Precision stops at LeastRounds or more when half the width of the interval is
-// at most half the margin, both on the scale of log ratios: the comparison is
-// then settled, one way or the other. It depends on the spread of the rounds and
-// not on their mean, so that it favours no result.
+// Precision stops at LeastRounds or more, when half the interval's width is at most half the margin, in
+// log ratios: the comparison is then settled, one way or the other. It depends on the spread of the
+// rounds and not on their mean, so that it favours no result.
 //
-// A look stops at a difference at its level, and also at equivalence: if the interval that Judge takes
-// for that, at the look's level or at 5 % if that is less, lies within the margin. A stop there finds no
-// difference, so that fewer of those that are not there are found.
+// A look stops at a difference at its level, and also at equivalence: if Judge's interval for that, at
+// the look's level but at most 5 %, lies within the margin. A stop there finds no difference, so that
+// fewer of those that are not there are found.
 func (s Stopping) Decide(logRatios []float64) (Decision, error) {
 	if err := errors.Join(s.Validate(), checkValues(logRatios, 0)); err != nil {
 		return Decision{}, err

@@ -99,9 +99,9 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// simulate runs a comparison of log ratios with this mean and standard deviation
-// 0.01 to its end, often, and returns how often it found a difference, how often
-// its interval held the truth, and how many rounds it took on average.
+// simulate often runs a comparison of log ratios with this mean and standard deviation 0.01 to its end.
+// It returns how often it found a difference and how often its interval held the truth. It also returns
+// the mean number of rounds.
 func simulate(t *testing.T, s Stopping, mean float64, runs int) (found, covered, rounds float64) {
 	t.Helper()
 	rng := newRNG(29)
@@ -133,8 +133,8 @@ func simulate(t *testing.T, s Stopping, mean float64, runs int) (found, covered,
 	return found / float64(runs), covered / float64(runs), rounds / float64(runs)
 }
 
-// Identical variants are found different in no more than one comparison of
-// twenty, whatever rule stops it, but for what Looks says of the t test.
+// Identical variants are found different in at most one comparison of twenty, whatever rule stops it.
+// Looks names the exception for the t test.
 func TestStoppingKeepsItsLevel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: simulates thousands of experiments")

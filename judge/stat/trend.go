@@ -23,22 +23,21 @@ type TrendLine struct {
 	Slope float64
 	// Intercept is the line's value at x = 0: it passes through both medians.
 	Intercept float64
-	// Interval is of the slope. It is unbounded where too few values, or too
-	// dependent ones, allow none of the confidence asked for.
+	// Interval is the slope's. It is unbounded where too few values, or too dependent ones, allow none
+	// of the confidence asked for.
 	Interval Interval
 }
 
 // At returns the line's value at x.
 func (l TrendLine) At(x float64) float64 { return l.Intercept + l.Slope*x }
 
-// TheilSen fits a line that up to 29 % of wild values do not move, with the
-// interval of its slope at a confidence such as 0.95. x must increase; three points at
-// least, MaxTrend at most. inflation is how much more the number of concordant
-// pairs varies than for independent errors: 1, or what HamedRao finds.
+// TheilSen fits a line that up to 29 % of wild values do not move. It returns its slope's interval at a
+// confidence such as 0.95. x must increase; three points at least, MaxTrend at most. inflation is how
+// much more the number of concordant pairs varies than for independent errors: 1, or what HamedRao
+// finds.
 //
-// Theil (1950); Sen, Estimates of the regression coefficient based on Kendall's
-// tau, JASA 63 (1968), whose interval is a normal approximation with correction
-// for ties; Conover for the intercept.
+// Theil (1950); Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63 (1968).
+// Sen's interval is a normal approximation with correction for ties; Conover for the intercept.
 func TheilSen(x, y []float64, confidence, inflation float64) (TrendLine, error) {
 	if err := checkPoints("theil-sen", x, y, 3); err != nil {
 		return TrendLine{}, err
@@ -110,8 +109,8 @@ type KendallTest struct {
 // are positive at 5 %. inflation is how much that widens the distribution
 // of S: 1 for independent values, or what HamedRao finds.
 //
-// Mann, Nonparametric tests against trend, Econometrica 13 (1945); Kendall, Rank
-// Correlation Methods; the exact distribution is that of the number of inversions.
+// Mann, Nonparametric tests against trend, Econometrica 13 (1945); Kendall, Rank Correlation Methods;
+// the exact distribution counts inversions.
 func MannKendall(xs []float64, inflation float64) (KendallTest, error) {
 	if err := checkSeries("mann-kendall", xs, 3); err != nil {
 		return KendallTest{}, err
@@ -161,7 +160,7 @@ func inversions(xs, space []float64) int {
 	return count
 }
 
-// tieSizes returns how many there are of each value of a sorted series.
+// tieSizes returns the number of times each value of a sorted series occurs.
 func tieSizes(sorted []float64) (sizes []int) {
 	for i := 0; i < len(sorted); {
 		j := i
@@ -178,7 +177,7 @@ func tied(xs []float64) bool {
 	return len(tieSizes(slices.Sorted(slices.Values(xs)))) < len(xs)
 }
 
-// kendallVariance is that of S when all orders are equally likely.
+// kendallVariance is the variance of S when all orders are equally likely.
 func kendallVariance(xs []float64) float64 {
 	term := func(k int) float64 { return float64(k) * float64(k-1) * float64(2*k+5) }
 	sum := term(len(xs))
@@ -188,11 +187,11 @@ func kendallVariance(xs []float64) float64 {
 	return sum / 18
 }
 
-// kendallExact returns the chance that a random order of n values has at most
-// falling falling pairs or at most as many rising ones.
+// kendallExact returns the chance that a random order of n values has at most a number of falling
+// pairs. Rising pairs have the same chance.
 func kendallExact(n, falling int) float64 {
-	// chance[k] is that of k falling pairs among m values: the m-th value is lower than 0
-	// to m−1 others, each with the same chance.
+	// chance[k] is the chance of k falling pairs among m values: the m-th value is lower than 0 to m−1
+	// others, each with the same chance.
 	chance := []float64{1}
 	for m := 2; m <= n; m++ {
 		next := make([]float64, len(chance)+m-1)
@@ -210,19 +209,17 @@ func kendallExact(n, falling int) float64 {
 	return min(1, 2*p)
 }
 
-// HamedRao estimates the inflation that TheilSen and MannKendall take: how much
-// more S varies because neighbouring values, evenly spaced in time, resemble each
-// other. It is 1 + 2/(n(n−1)(n−2)) Σ (n−k)(n−k−1)(n−k−2)·ρ(k), with ρ the
-// autocorrelation of the ranks of the series less its Theil-Sen line. Ten values
-// at least, MaxTrend at most. A straight line, such as a constant, has 1.
+// HamedRao estimates the inflation that TheilSen and MannKendall take: how much more S varies because
+// neighbouring values, evenly spaced in time, resemble each other. It is 1 + 2/(n(n−1)(n−2)) Σ
+// (n−k)(n−k−1)(n−k−2)·ρ(k). ρ is the autocorrelation of the ranks of the series less its Theil-Sen
+// line. Ten values at least, MaxTrend at most. A straight line, such as a constant, has 1.
 //
-// Hamed and Rao sum all lags significant at 5 %, of which chance makes one in
-// twenty. Here the sum ends as in MeasureDependence, and the result is never less
-// than 1: a test does not become surer by an estimate of its own. In simulation
-// that is nearer to 5 % of positive tests where nothing grows, but not there: with
-// lag-1 correlation 0.5 it is 10 % of series of 60 values, 6 % of 200 and 5 % of
-// 500 (plain: 24 %); with 0.95, 37 %, 22 % and 7 % (plain: 75 %). So take a series
-// some hundred times as long as its memory, or ask for a smaller p-value.
+// Hamed and Rao sum all lags significant at 5 %; chance makes one in twenty significant. Here the sum
+// ends as in MeasureDependence, and the result is never less than 1: a test does not become surer by an
+// estimate of its own. In simulation that is nearer to 5 % of positive tests where nothing grows, but
+// not there: with lag-1 correlation 0.5 it is 10 % for 60 values, 6 % for 200 and 5 % for 500 (plain:
+// 24 %); with 0.95, 37 %, 22 % and 7 % (plain: 75 %). So take a series some hundred times as long as
+// its memory, or ask for a smaller p-value.
 //
 // Hamed and Rao, A modified Mann-Kendall trend test for autocorrelated data,
 // Journal of Hydrology 204 (1998).
@@ -241,7 +238,7 @@ func HamedRao(xs []float64) (float64, error) {
 	}
 	rest := make([]float64, len(xs))
 	for i := range rest {
-		// What rounding leaves of a straight line is not dependence.
+		// A rest left by rounding on a straight line is not dependence.
 		if r := xs[i] - line.At(x[i]); math.Abs(r) > 1e-12*largest {
 			rest[i] = r
 		}

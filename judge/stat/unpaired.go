@@ -18,20 +18,18 @@ type Unpaired struct {
 	DF       float64 // degrees of freedom after Welch and Satterthwaite, seldom whole
 	LogMean  float64 // ln Estimate
 	LogError float64 // the standard error of LogMean
-	// Detectable is the smallest change that a number of trials with a spread find in four
-	// comparisons of five, as a share: 0.03 is a ratio of 1.03, or of 1/1.03.
+	// Detectable is a share: the smallest change that trials of this number and spread find in four
+	// comparisons of five: 0.03 is a ratio of 1.03, or of 1/1.03.
 	Detectable float64
 }
 
-// UnpairedRatio returns the ratio of b to a, values above zero of independent
-// trials, with its interval from Welch's t on their logarithms: neither as many
-// trials nor the same spread is assumed of both (Welch: The generalization of
-// Student's problem when several different population variances are involved,
-// 1947). It needs two values of each.
+// UnpairedRatio returns the ratio of b to a, values above zero of independent trials. Its interval
+// comes from Welch's t on their logarithms: neither as many trials nor the same spread is assumed of
+// both (Welch: The generalization of Student's problem when several different population variances are
+// involved, 1947). It needs two values of each.
 //
-// Whatever changed between the two runs, such as the machine, is part of the
-// ratio; only pairs within rounds are free of that. At 90 % the interval is that
-// of two one-sided tests at 5 %, as Judge wants it.
+// Changes between the two runs, such as of the machine, are part of the ratio; only pairs within rounds
+// are free of that. At 90 % the interval is that of two one-sided tests at 5 %, as Judge needs it.
 //
 // Values that are all equal on both sides leave nothing to doubt: the interval is
 // a point, and P is 0, or 1 if the two are equal.

@@ -526,8 +526,8 @@ func (e *engine) opened() (n uint64) {
 }
 
 // AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. If the
-// work ended early, a phase that had begun is still reported. A closed loop ends at once. Run calls it;
-// who runs no engine, because others carry the load, calls it itself.
+// work ended early, a phase that had begun is still reported. Run calls it. Callers without an engine
+// of their own, whose load others carry, call it themselves.
 func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
 	if c.OnPhase == nil {
 		return

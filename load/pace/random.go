@@ -23,9 +23,9 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// exponential returns a random number with mean one, by von Neumann's comparisons. (Various techniques
-// used in connection with random digits, 1951). It draws 4.3 numbers on average and uses no logarithm,
-// whose last bit differs between machines: the result is exact to 2⁻⁶⁴.
+// exponential returns a random number of mean one (von Neumann, Various techniques used in connection
+// with random digits, 1951). It draws 4.3 numbers on average and uses no logarithm, whose last bit
+// differs between machines: the result is exact to 2⁻⁶⁴.
 //
 // With u the first number, the chance that a run of falling numbers after it has even length is e⁻ᵘ; so
 // u is kept with that chance. The whole part counts the failures before, each of which has chance 1/e.

@@ -9,7 +9,7 @@ import (
 	"dyno/observe/scrape"
 )
 
-// A column is one that a Runtime may have.
+// A column is a possible column of a Runtime.
 type column struct {
 	observe.Column
 	later bool // it has a value from the second reading on
@@ -54,8 +54,8 @@ func first(names ...string) func(page) float64 {
 // schedulerLatency is runtime/metrics' /sched/latencies:seconds.
 const schedulerLatency = "go_sched_latencies_seconds"
 
-// measures are those of client_golang's Go collector. The names in the second places are
-// those that it gives runtime/metrics.
+// measures are those of client_golang's Go collector. The names in the second places are those that it
+// gives runtime/metrics.
 func measures() []measure {
 	latency := func(q float64) func(page) float64 {
 		return func(p page) float64 { return p.latencies.Quantile(q) }

@@ -95,7 +95,7 @@ func newRuntime(t *testing.T, cfg Config) *Runtime {
 // sink keeps what is allocated from being optimised away.
 type sink struct{ kept []*[1 << 10]byte }
 
-// Of every source, the numbers are this program's own: they grow by what it does.
+// The numbers of every source are this program's own: they grow by what it does.
 func TestSources(t *testing.T) {
 	for _, c := range []struct {
 		pages   []string

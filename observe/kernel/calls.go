@@ -13,16 +13,15 @@ import (
 //go:embed syscalls_*.txt
 var syscallTables embed.FS
 
-// System calls are counted by number, in as many slots. The last slot takes
-// every number beyond: those of Linux end far below, and x32 begins its own far
-// above.
+// System calls are counted by number, in as many slots. The last slot takes every number beyond:
+// Linux's numbers end far below, and x32 begins its own far above.
 const (
 	slots    = 512
 	lastSlot = slots - 1
 )
 
-// callNames returns the names of this architecture's system calls by number, ""
-// for a number that had none when the table was made.
+// callNames returns the names of this architecture's system calls by number. "" means that a number had
+// none when the table was made.
 func callNames() (names [slots]string) {
 	table, err := syscallTables.ReadFile("syscalls_" + runtime.GOARCH + ".txt")
 	if err != nil {

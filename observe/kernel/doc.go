@@ -1,6 +1,5 @@
-// Package kernel observes a program from inside the kernel: its system calls by
-// name, the connections that it accepts and that end, segments sent again, and how
-// long its threads wait for a CPU.
+// Package kernel observes a program from inside the kernel: its system calls by name, accepted and
+// ended connections, segments sent again, and its threads' waits for a CPU.
 //
 //	o, err := kernel.New(kernel.DefaultConfig("kernel", supervisor, port))
 //	…
@@ -8,10 +7,10 @@
 //	…
 //	o.Syscalls() // of all names, since New
 //
-// What belongs to the program is decided in the kernel: all processes below the root
-// and whatever they start, from the first instruction on, also when a parent dies or
-// a thread other than the first executes another program. Nothing is polled, and
-// what lives shorter than a tick is counted like all else.
+// The kernel decides what belongs to the program: all processes below the root and everything they
+// start, from the first instruction on. This holds when a parent dies, or a thread other than the first
+// executes another program. Nothing is polled, and what lives shorter than a tick is counted like all
+// else.
 //
 // # What is counted
 //
@@ -19,9 +18,9 @@
 // number. Calls that never enter the kernel (vdso(7)) are none. The calls of 32-bit
 // programs on a 64-bit kernel have numbers of their own, and stand under wrong names.
 //
-// Accepts are calls of accept and accept4 that returned a descriptor, on whatever
-// socket (syscalls:sys_exit_accept and sys_exit_accept4). What io_uring accepts is not
-// among them; it is among the connections.
+// Accepts are calls of accept and accept4 that returned a descriptor, on whatever socket
+// (syscalls:sys_exit_accept and sys_exit_accept4). Connections that io_uring accepts are not counted
+// here; it is among the connections.
 //
 // Connections are counted by local port (sock:inet_sock_set_state), whichever process
 // they belong to. One is established when the third segment of its handshake is there,
@@ -30,27 +29,27 @@
 // before are among those that are closed. Other network namespaces of the machine
 // with the same ports count too.
 //
-// Retransmits are segments (tcp:tcp_retransmit_skb), as in a socket's
-// tcpi_total_retrans, sent by either end of a connection to the ports, when both are
-// on this machine. A SYN-ACK that is sent again is not among them.
+// Retransmits are segments (tcp:tcp_retransmit_skb), as in a socket's tcpi_total_retrans. Either end of
+// a connection to the ports may send them, when both are on this machine. A SYN-ACK that is sent again
+// is not among them.
 //
-// Waits are from when a thread could run until it did: the scheduler's own account
-// of each thread (run_delay and pcount of struct sched_info, also in
-// /proc/PID/schedstat), read whenever a thread leaves a CPU (sched:sched_switch). So a
-// wait is counted when the time on a CPU that followed it is over. Percentiles come
-// from buckets a sixteenth of a power of two wide: within 6.25 %, below 32 ns within 1 ns.
+// Waits are from when a thread could run until it did: the scheduler's own account of each thread, read
+// whenever a thread leaves a CPU (sched:sched_switch). It is run_delay and pcount of struct sched_info,
+// also in /proc/PID/schedstat. So a wait is counted when the time on a CPU that followed it is over.
+// Percentiles come from buckets a sixteenth of a power of two wide: within 6.25 %, below 32 ns within 1
+// ns.
 //
-// Every event adds to counters of its own CPU, atomically. The kernel does not run a
-// program for an event that interrupts the same program; missed_events_total says how
-// often that was. Kernels of some virtual machines run no programs at all for what happens
-// in, or interrupts, the agent of the machine's owner. On one of them that was about 1 of 100
-// segments that were sent again. Nothing says how often that was.
+// Every event adds to counters of its own CPU, atomically. The kernel does not run a program for an
+// event that interrupts the same program; missed_events_total says how often that was. Kernels of some
+// virtual machines run no programs for events in, or interrupted by, the agent of the machine's owner.
+// On one of them that was about 1 of 100 segments that were sent again. Nothing says how often that
+// was.
 //
 // # What it costs
 //
-// CPU time that one system call takes more, on two EPYC vCPUs, Linux 6.18, where the
-// call, getppid(2), takes 270 ns in all without (medians of paired differences;
-// good to about 30 ns, since others used the machine too):
+// CPU time that one system call takes more, on two EPYC vCPUs, Linux 6.18. The call, getppid(2), takes
+// 270 ns without. (The figures are medians of paired differences; good to about 30 ns, since others
+// used the machine too):
 //
 //	                         in the program   in any other
 //	SystemCalls              150 ns           160 ns
@@ -66,11 +65,10 @@
 //
 // # Where it works
 //
-// By eBPF with CAP_BPF and CAP_PERFMON, or root, on Linux 5.8 or newer that says its own
-// types (CONFIG_DEBUG_INFO_BTF); accepts need tracefs too. The programs (tracer.c) are
-// part of dyno, compiled; their loader adjusts them to the kernel that is found. Elsewhere, and in
-// a container with process ids of its own, perf events on tracepoints (CAP_PERFMON
-// and tracefs) count system calls, those with a column by name, and accepts; what the
-// root itself starts later is then not seen, and Close takes a second. Method says
-// which it is, and Missing what that costs.
+// By eBPF with CAP_BPF and CAP_PERFMON, or root, on Linux 5.8 or newer that says its own types
+// (CONFIG_DEBUG_INFO_BTF); accepts need tracefs too. The programs (tracer.c) are part of dyno,
+// compiled; their loader adjusts them to the kernel that is found. Elsewhere, perf events on
+// tracepoints (CAP_PERFMON and tracefs) count accepts and system calls, by name those with a column. So
+// they do in a container with process ids of its own; what the root itself starts later is then not
+// seen, and Close takes a second. Method says which it is, and Missing what that costs.
 package kernel

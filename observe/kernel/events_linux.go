@@ -216,7 +216,7 @@ func tracepointEvents(cfg Config) (points []tracepointEvent, has facility, err e
 		names := callNames()
 		for _, g := range callGroups() {
 			for _, n := range numbersOf(&names, g.calls) {
-				// The kernel's own name of sendfile is of two digits more.
+				// The kernel's own name of sendfile has two more digits.
 				enter := "syscalls/sys_enter_" + names[n]
 				if !add(n, "", enter, enter+"64") {
 					has &^= callNumbers

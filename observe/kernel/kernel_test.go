@@ -71,7 +71,7 @@ func TestCountsEveryCall(t *testing.T) {
 	}
 }
 
-// Who has exited is in the set no more: the number may become another's.
+// A process that has exited is no longer in the set: the number may become another's.
 func TestSetHoldsTheLiving(t *testing.T) {
 	t.Parallel()
 	c, _ := startBelow(t, "caller")
@@ -108,7 +108,7 @@ func TestSetHoldsTheLiving(t *testing.T) {
 	})
 }
 
-// What the root itself does does not count; what it starts does.
+// The root's own actions do not count; what it starts does.
 func TestRootIsNotCounted(t *testing.T) {
 	o := observing(t, DefaultConfig("kernel", os.Getpid()))
 	var threads sync.WaitGroup
@@ -196,8 +196,8 @@ func TestCountsConnections(t *testing.T) {
 	}
 }
 
-// Segments that nobody acknowledges are sent again: as many as the socket says, if the kernel
-// lets programs see all of them.
+// Unacknowledged segments are sent again: as many as the socket says, if the kernel lets programs see
+// all of them.
 func TestCountsRetransmits(t *testing.T) {
 	t.Parallel()
 	const attempts = 5 // each with a connection of its own
@@ -224,8 +224,8 @@ func TestCountsRetransmits(t *testing.T) {
 	}
 }
 
-// sendsAgain sends on a connection to what does not acknowledge it, until the socket and an
-// observer of the port agree on how often it was sent again, or no longer can.
+// sendsAgain sends on a connection whose peer does not acknowledge. It ends when the socket and an
+// observer of the port agree on the repeats, or no longer can.
 func sendsAgain(t *testing.T, port func(server, client net.Addr) int) (sent uint32, seen float64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -90,7 +90,7 @@ func caller(args []string) error {
 				}
 				failed <- syscall.Exec("/proc/self/exe", []string{"caller", "caller"}, os.Environ())
 			}
-			fmt.Println("done") // nobody else can
+			fmt.Println("done") // nothing can after the exec
 			go other()
 			return <-failed
 		}
@@ -173,7 +173,7 @@ func burner(args []string) error {
 	return nil
 }
 
-// unprivileged says why nobody in particular cannot observe process 1.
+// unprivileged says why an unprivileged user cannot observe process 1.
 func unprivileged([]string) error {
 	const nobody = 65534
 	err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))

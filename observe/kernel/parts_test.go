@@ -60,8 +60,8 @@ func (s *script) read(r *reading) error {
 
 func (s *script) close() error { return nil }
 
-// A percentile between two readings has neither what was before the first, nor is it the largest
-// of those between the readings on the way.
+// A percentile between two readings excludes what was before the first. It is not the largest of those
+// between readings on the way.
 func TestWaitsBetweenReadings(t *testing.T) {
 	many := func(n int, ns uint64) []uint64 { return slices.Repeat([]uint64{ns}, n) }
 	early := many(1000, 1<<30)

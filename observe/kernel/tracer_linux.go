@@ -22,14 +22,14 @@ import (
 // A tracer counts by eBPF programs.
 type tracer struct {
 	spec        *ebpf.CollectionSpec
-	collections []*ebpf.Collection // the maps of the first are those of all
+	collections []*ebpf.Collection // the first one's maps serve all
 	links       []link.Link
 	set         *ebpf.Memory     // of the map of that name
 	counted     []tracerCounters // one for each CPU
 }
 
-// kernelTypes are the running kernel's. To read them takes longer than all else that a tracer does
-// to begin, so that they are kept for the next one.
+// kernelTypes are the running kernel's. Reading them takes longer than the rest of a tracer's start. So
+// they are kept for the next one.
 var kernelTypes = btf.NewCache()
 
 // counting are the programs that count, by what they give.
@@ -78,8 +78,8 @@ func newCounts(cfg Config, missing ...error) (*Observer, error) {
 	return newObserver(cfg, "perf", e, has, missing), nil
 }
 
-// newTracer attaches the programs that follow threads, puts every thread below the root into the
-// set, and attaches the programs that count. If one of the rarer hooks is not available, it
+// newTracer attaches the programs that follow threads, and puts every thread below the root into the
+// set. Then it attaches the programs that count. If one of the rarer hooks is not available, it
 // continues; missing says which columns are lost.
 func newTracer(cfg Config, spec *ebpf.CollectionSpec) (t *tracer, has facility, missing []error, err error) {
 	if err := samePIDs(); err != nil {

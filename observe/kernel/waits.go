@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// Waits are counted in buckets whose width is a sixteenth of the power of two
-// below them, as HDR histograms do: below 16 ns exactly, above within 6.25 %.
-// The kernel's side of this is tracer.c.
+// Waits are counted in buckets like those of HDR histograms: a bucket's width is a sixteenth of the
+// power of two below it. below 16 ns exactly, above within 6.25 %. The kernel's side of this is
+// tracer.c.
 const (
 	subBits    = 4
 	subBuckets = 1 << subBits

@@ -83,7 +83,7 @@ func (p *Poller) run(ctx context.Context) {
 	defer runtime.UnlockOSThread()
 	next := time.NewTimer(p.every)
 	defer next.Stop()
-	var answer chan<- error // nil: nobody waits for this reading
+	var answer chan<- error // nil: no caller waits for this reading
 	for {
 		began := time.Now()
 		cost, err := p.once(ctx)
@@ -132,9 +132,8 @@ func (p *Poller) Observe(row []float64) error {
 	return p.err
 }
 
-// Refresh takes a reading now, after one under way if there is one, and waits until it
-// has ended or ctx has. It is for moments at which values should be fresh, such as just
-// before a measured window begins and just after it has ended.
+// Refresh takes a reading now, or after the current one, and waits until it has ended or ctx has.
+// Callers use it when values should be fresh, such as just before a measured window and just after it.
 func (p *Poller) Refresh(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -152,8 +151,8 @@ func (p *Poller) Refresh(ctx context.Context) error {
 	}
 }
 
-// CPUSeconds returns the CPU time that the readings so far have used on their own thread.
-// The work of other goroutines for them, such as those of net/http, is not in it.
+// CPUSeconds returns the CPU time that the readings so far have used on their own thread. Work of other
+// goroutines for them, such as in net/http, is not included.
 func (p *Poller) CPUSeconds() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

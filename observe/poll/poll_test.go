@@ -131,8 +131,8 @@ func burn(t *testing.T, d time.Duration) {
 	}
 }
 
-// What readings cost is counted, and bounded: one of 5 ms is followed by none for
-// half a second, unless it is asked for.
+// The cost of readings is counted, and bounded: one of 5 ms is followed by none for half a second,
+// unless it is asked for.
 func TestCost(t *testing.T) {
 	const cost = 5 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,8 @@ func calls(p *pprof.Profile, value, module string, of func(stack []Function) Fun
 	return costs, nil
 }
 
-// caller returns the nearest function of the program's own above the leaf of a stack. What the kernel
-// does in an interrupt has none: the code that it hit did not call it.
+// caller returns the nearest function of the program's own above the leaf of a stack. Kernel work in an
+// interrupt has none: the code that it hit did not call it.
 func caller(stack []Function, module string) Function {
 	if user := slices.IndexFunc(stack, func(f Function) bool { return f.Mapping != Kernel }); user > 0 {
 		entry := stack[user-1].Name

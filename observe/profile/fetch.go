@@ -20,7 +20,7 @@ import (
 	"dyno/internal/texts"
 )
 
-// A Kind is one of the profiles that a Go program offers.
+// A Kind is a profile that Go programs offer.
 type Kind string
 
 // The kinds.
@@ -51,14 +51,13 @@ type Source struct {
 	AnyHost bool
 }
 
-// Fetch takes a profile. CPU takes as long as the duration, in whole seconds. Allocs,
-// Mutex and Block are the difference between the program's counts before and after the
-// duration. Heap and Goroutine are snapshots and need no duration. A Go program counts
-// allocations up to its latest garbage collection (runtime.MemProfile), so both ends of
-// the difference may be one collection early.
+// Fetch takes a profile. CPU takes as long as the duration, in whole seconds. Allocs, Mutex and Block
+// are the difference between the program's counts before and after the duration. Heap and Goroutine are
+// snapshots and need no duration. A Go program counts allocations up to its latest garbage collection
+// (runtime.MemProfile). So both ends of the difference may be one collection early.
 //
-// The differences are computed here and not by the endpoint (its parameter seconds),
-// which would decode two profiles inside the program that is measured.
+// The differences are computed here. The endpoint (its parameter seconds) would decode two profiles
+// inside the measured program.
 //
 // An *Unavailable says that the program has no such profile, or does not collect its
 // data.

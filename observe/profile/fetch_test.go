@@ -74,8 +74,8 @@ func during(t *testing.T, url string, kind Kind, d time.Duration, f func()) *pro
 	return p
 }
 
-// calculated takes CPU time in registers alone: of what it spends on memory with the race
-// detector, that one's functions are all that a profile has.
+// calculated takes CPU time in registers alone: if it used memory, the race detector's functions would
+// be all that a profile has.
 func calculated() {
 	sum := uint64(1)
 	for range 1 << 16 {
@@ -127,7 +127,7 @@ func TestFetch(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// What was allocated before the window is not in it.
+// Allocations before the window are not in it.
 func TestOnlyTheWindow(t *testing.T) {
 	url := offering(t)
 	kept := allocated(64)

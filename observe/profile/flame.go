@@ -27,10 +27,10 @@ type Node struct {
 	index map[Function]*Node // while it is built
 }
 
-// FlameDifference makes one flame graph of two profiles. Self and Total are those of b,
-// per request if requests are given. BaseSelf and BaseTotal are those of a. A node with
-// at least the share of the whole in either profile is kept. Smaller ones become one
-// child named Rest, without children, and so do the smallest of more than 20,000.
+// FlameDifference makes one flame graph of two profiles. Self and Total come from b, per request if
+// requests are given. BaseSelf and BaseTotal come from a. A node with at least the share of the whole
+// in either profile is kept. Smaller ones become one child named Rest, without children, and so do the
+// smallest of more than 20,000.
 func FlameDifference(a, b *pprof.Profile, value string, requestsA, requestsB, share float64) (*Node, error) {
 	root := &Node{}
 	for _, side := range []struct {

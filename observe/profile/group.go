@@ -21,7 +21,7 @@ const (
 	HTTP          Group = "http"
 	RuntimeOther  Group = "runtime other"
 	KernelOther   Group = "kernel other"
-	StandardLib   Group = "standard library" // with nobody above who asked for it
+	StandardLib   Group = "standard library" // without a caller's group above
 )
 
 const (
@@ -29,14 +29,14 @@ const (
 	program   = "program"
 )
 
-// Own is the group of a package's functions: a Go import path, a C++ namespace or Rust
-// crate, a .NET assembly, a shared library, or "program" for C functions of the program itself.
+// Own is the group of a package's functions: a Go import path, a C++ namespace or Rust crate, a .NET
+// assembly, or a shared library. C functions of the program itself have "program".
 func Own(pack string) Group { return Group(ownPrefix + pack) }
 
-// Classify returns the group of a stack, the leaf first. It looks at each function in
-// turn, from the leaf towards its callers, and the first that belongs to a group decides.
-// memmove belongs to none, so its time is its caller's. Kernel time before any deciding
-// kernel function never becomes the time of the user code that the kernel interrupted.
+// Classify returns the group of a stack, the leaf first. It looks at each function in turn, from the
+// leaf towards its callers. The first that belongs to a group decides. memmove belongs to none, so its
+// time is its caller's. Kernel time before any deciding kernel function never becomes the time of the
+// user code that the kernel interrupted.
 func Classify(stack []Function) Group {
 	for i, f := range stack {
 		if g, _ := GroupOf(f.Name, f.Mapping); g != "" {

@@ -133,7 +133,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Every rule must say why, and be of use: none may be hidden by those before it.
+// Every rule must say why, and must matter: none may be hidden by those before it.
 func TestRulesHaveReasons(t *testing.T) {
 	for i, r := range rules {
 		if r.reason == "" {

@@ -1,7 +1,7 @@
 package profile
 
-// rules are applied in this order to each function of a stack; the first that matches
-// decides. Kernel names are of Linux 5.10 to 6.18, on amd64 and arm64.
+// rules are applied in this order to each function of a stack; the first that matches decides. Kernel
+// names are those in Linux 5.10 to 6.18, on amd64 and arm64.
 var rules = []rule{
 	// The kernel.
 	{in: inKernel, group: Scheduler, reason: "chooses, switches and wakes threads, and futexes are how they wait for each other", names: []string{

@@ -18,9 +18,8 @@ const (
 // A Function is the unit that costs are assigned to.
 type Function struct {
 	Name string
-	// Mapping tells functions of the same name apart: "[kernel]", the name of a shared
-	// library such as libc.so.6, or "" for the program itself, whose file may have
-	// another name in every build.
+	// Mapping tells functions of the same name apart: "[kernel]", a shared library's name such as
+	// libc.so.6, or "" for the program itself. Every build's file may have another name.
 	Mapping string
 }
 

@@ -118,7 +118,7 @@ func stacks(t *rapid.T, name string) *pprof.Profile {
 	return made("cpu", all)
 }
 
-// Whatever the stacks: nothing is counted twice or lost.
+// With any stacks, nothing is counted twice or lost.
 func TestSumsHold(t *testing.T) {
 	about := cmpopts.EquateApprox(1e-9, 1e-9)
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,9 +6,8 @@ import (
 	pprof "github.com/google/pprof/profile"
 )
 
-// Waits adds up an off-CPU profile. Every thread that waits is in the scheduler. So each
-// wait counts for the function of the program that made the system call it waits in, and
-// its group names that system call.
+// Waits adds up an off-CPU profile. Every thread that waits is in the scheduler. So each wait counts
+// for the function of the program that made the system call. The group names that system call.
 func Waits(p *pprof.Profile, value string) (*Costs, error) { return sum(p, value, waiter, waitedIn) }
 
 // waitedIn names the system call that a stack waits in. The kernel's functions for system

@@ -23,8 +23,8 @@ const (
 	first = 200 * time.Millisecond
 	// next is how long the machine must be quiet once it was not: programs pause, too.
 	next = 500 * time.Millisecond
-	// mostUsed is what other programs may use, in CPUs. A tenth of a CPU changes a throughput by less than most
-	// differences that users look for, and an idle desktop uses less.
+	// mostUsed is what other programs may use, in CPUs. A tenth of a CPU changes a throughput by less
+	// than most differences that users look for. An idle desktop uses less.
 	mostUsed = 0.1
 	// mostStolen is the share of all CPU time that the hypervisor may take away.
 	mostStolen = 0.1
@@ -32,7 +32,7 @@ const (
 	coarse = 0.03
 )
 
-// A Reading is what a machine has done until some time. Times are of CPUs, in seconds.
+// A Reading is what a machine has done until some time. Times are CPU seconds.
 type Reading struct {
 	At                time.Time
 	Busy, Stolen, All float64
@@ -114,7 +114,7 @@ func (n Noise) Said() texts.Message {
 	}
 	pid := strconv.Itoa(n.PID)
 	name, err := os.ReadFile("/proc/" + pid + "/comm")
-	if err != nil { // it has ended, or nobody knows which it is
+	if err != nil { // it has ended, or is unknown
 		return texts.New("takes.others", "share", share(n.CPUs))
 	}
 	return texts.New("takes.program", "program", strings.TrimSpace(string(name)), "pid", pid, "share", share(n.Most))

@@ -52,8 +52,8 @@ var (
 	foreign = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 )
 
-// columnName makes a column's name of a series: labels go before the unit, and what
-// a name cannot hold becomes a line below, or is made small or shorter.
+// columnName makes a column's name of a series: labels go before the unit. Characters that a name
+// cannot hold become underscores, and capitals small letters; long names are shortened.
 //
 //	http_request_duration_seconds_sum{code="200"} → http_request_duration_code_200_seconds_sum
 func columnName(s Sample) string {

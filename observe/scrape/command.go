@@ -18,14 +18,14 @@ import (
 const (
 	mostOutput   = 64 << 10
 	mostComplain = 256 // bytes of standard error that are kept
-	// lingers is how long a process that the command has started may hold its output open
-	// after the command has ended.
+	// lingers is how long a process started by the command may hold its output open after the command's
+	// end.
 	lingers = time.Second
 )
 
-// A Command observes the output of a user's command: a JSON object of numbers, or one
-// name and number a line. A number is a counter if its name ends in _total, and a gauge
-// otherwise. The columns are those of the first run.
+// A Command observes the output of a user's command: a JSON object of numbers, or one name and number a
+// line. A number is a counter if its name ends in _total, and a gauge otherwise. The first run gives
+// the columns.
 //
 // The command runs again and again, one run at a time, in a process group of its own. The
 // group is killed when a run takes longer than its period. It dies with this process. Only Linux

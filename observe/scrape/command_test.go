@@ -67,7 +67,7 @@ func TestCommandKilled(t *testing.T) {
 	if pid == 0 {
 		t.Fatal("the command never started anything")
 	}
-	// Whoever reaps it may take a while, which leaves a zombie.
+	// Reaping may take a while, which leaves a zombie.
 	for end := time.Now().Add(hangGuard); alive(pid); {
 		if time.Now().After(end) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

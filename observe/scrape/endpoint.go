@@ -36,7 +36,7 @@ const (
 	Expvar                       // a JSON object, such as Go's /debug/vars
 )
 
-// A Config says which numbers of which endpoint to record.
+// A Config says which numbers of an endpoint to record.
 type Config struct {
 	Name   string // prefix of the columns
 	URL    string
@@ -89,9 +89,8 @@ func (c Config) selectors() (selectors []selector, err error) {
 	return selectors, errors.Join(errs...)
 }
 
-// An Endpoint observes the numbers of an HTTP endpoint. Its columns are those of the
-// first answer. Numbers that appear later are left out, and those that disappear are not
-// known.
+// An Endpoint observes the numbers of an HTTP endpoint. The first answer gives its columns. Numbers
+// that appear later are left out, and those that disappear are not known.
 type Endpoint struct {
 	*poll.Poller
 	name   string

@@ -196,7 +196,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Whatever a page says, its columns have names of their own that fit into a table.
+// The columns of any page have unique names that fit into a table.
 func FuzzFormats(f *testing.F) {
 	for _, s := range []string{pageText, `{"a":{"b":1}}`, "a 1\nb_total 2\n", "a{b=\"c\"} 1\na{b=\"c\"} 2\n"} {
 		f.Add([]byte(s))

@@ -9,8 +9,8 @@ import (
 // A Histogram is a cumulative one, as Prometheus has them: for each upper bound, how many
 // observations were at most that. The last bound is +Inf.
 type Histogram struct {
-	Upper  []float64 // bounds, ascending, in the unit of what was observed
-	Counts []float64 // of observations up to that bound, so the last is of all
+	Upper  []float64 // bounds, ascending, in the unit of the observations
+	Counts []float64 // observations up to that bound, so the last one counts all
 	Sum    float64   // of the observations
 }
 
@@ -40,7 +40,7 @@ func (h Histogram) Since(earlier Histogram) (Histogram, bool) {
 // bucket is narrow. In the last bucket, which has no end, it is the bucket's lower
 // bound: the true value is larger. Without observations it is NaN.
 //
-// The rule is that of histogram_quantile in Prometheus.
+// Prometheus's histogram_quantile has the same rule.
 func (h Histogram) Quantile(q float64) float64 {
 	if !h.valid() || !(q >= 0 && q <= 1) {
 		return math.NaN()

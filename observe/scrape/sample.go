@@ -26,7 +26,7 @@ type Sample struct {
 	Value  float64
 }
 
-// A Label is one of Prometheus'.
+// A Label is a label as in Prometheus.
 type Label struct{ Name, Value string }
 
 // Series returns the name with its labels, as Prometheus writes them.
@@ -78,10 +78,9 @@ func kindByName(name string) observe.Kind {
 	return observe.Gauge
 }
 
-// Prometheus reads the text format (version 0.0.4), not OpenMetrics, which servers
-// only send to those who ask for it. Of a histogram and a summary
-// the sum and the count are samples, both of them counters. A metric without a type
-// is a counter if its name ends in _total, and a gauge otherwise.
+// Prometheus reads the text format (version 0.0.4), not OpenMetrics, which servers only send to those
+// who ask for it. Sum and count of a histogram or a summary are samples, and both are counters. A
+// metric without a type is a counter if its name ends in _total, and a gauge otherwise.
 func Prometheus(text []byte) (Reading, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -160,10 +159,9 @@ func memstats(path string) bool {
 // deepest is how deep JSON may be nested. Deeper values are left out.
 const deepest = 16
 
-// Vars reads a JSON object, as Go's expvar publishes one, and names each number in
-// it by its path with dots, such as memstats.HeapAlloc. Lists and what else is not
-// a number are left out. A number is a counter if its name ends in _total, or if it
-// is one of runtime.MemStats', and a gauge otherwise.
+// Vars reads a JSON object, such as Go's expvar publishes. It names each number by its path with dots,
+// such as memstats.HeapAlloc. Lists and what else is not a number are left out. A number whose name
+// ends in _total is a counter. So are counters of runtime.MemStats; the others are gauges.
 func Vars(text []byte) (Reading, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	var object map[string]any

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// A selector picks samples. It is written as a name, or as a regular expression
-// that matches whole names, with conditions on labels after it if need be:
+// A selector picks samples. It is a name, or a regular expression that matches whole names. Conditions
+// on labels may follow:
 //
 //	http_requests_total
 //	http_requests_total{code="200",method=~"GET|HEAD"}
@@ -119,8 +119,8 @@ func parseLabels(text string) (conditions []labelCondition, err error) {
 	return conditions, nil
 }
 
-// matches tells whether the selector selects a sample, by its own name or by that of its
-// metric. A label that is not there is empty.
+// matches tells whether the selector selects a sample, by its own name or its metric's. A label that is
+// not there is empty.
 func (s selector) matches(m Sample) bool {
 	if strings.HasSuffix(m.Name, bucketSuffix) && !s.buckets {
 		return false

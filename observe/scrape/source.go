@@ -19,9 +19,8 @@ const MaxBytes = 16 << 20
 // accepts anything.
 const accept = "text/plain;version=0.0.4, application/json, */*;q=0.1"
 
-// A Source fetches one page again and again, on one connection, without redirects,
-// proxies or compression, which would cost the program that answers CPU time. It is
-// used by one goroutine at a time.
+// A Source fetches one page again and again, on one connection. It uses no redirects, proxies or
+// compression, which would cost the answering program CPU time. It is used by one goroutine at a time.
 type Source struct {
 	url    string
 	client *http.Client

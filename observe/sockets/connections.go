@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package sockets observes TCP from the kernel's side: the connections between the
-// load and its target, the queue of those that wait to be accepted, and what the
-// whole network stack has counted.
+// Package sockets observes TCP from the kernel's side: the connections between the load and its target,
+// the accept queue, and the counters of the whole network stack.
 //
 // Connections says where bytes pile up. Bytes that a side has received and not read
 // are waiting for that side's program; bytes that are written and not sent are
@@ -97,10 +96,9 @@ func validPort(s string) bool {
 
 func (c Config) unix() bool { return strings.HasPrefix(c.Address, "unix:") }
 
-// Connections observes the TCP connections to an address, on both sides where both
-// are on this machine, by the kernel's own account (sock_diag(7), tcp(7) TCP_INFO).
-// The columns of the side that accepts begin with target_, those of the side that
-// connects, whichever process that is, with generator_.
+// Connections observes the TCP connections to an address, on both sides where both are on this machine.
+// It uses the kernel's own account (sock_diag(7), tcp(7) TCP_INFO). Columns of the accepting side begin
+// with target_. Columns of the connecting side, whichever process that is, begin with generator_.
 //
 // A reading asks for all connections, on a goroutine of its own. The kernel finds
 // ours by a filter, so that others cost next to nothing; of each of ours it takes
@@ -222,8 +220,8 @@ func resolve(ctx context.Context, hostPort string) ([]netip.AddrPort, error) {
 	return addresses, nil
 }
 
-// sameNamespace tells whether a process has this one's network namespace, also when
-// that cannot be found out, because then it could not be entered either.
+// sameNamespace tells whether a process has this one's network namespace. If that is unknown it says so
+// too, because then it could not be entered either.
 func sameNamespace(pid int) bool {
 	ours, err := os.Readlink("/proc/thread-self/ns/net")
 	theirs, err2 := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net")
@@ -360,8 +358,7 @@ func (c *Connections) read(ctx context.Context, row []float64) error {
 // sideWidth is how many columns a side has.
 const sideWidth = 14
 
-// matches tells whether an address is one of those, of which unspecified ones
-// stand for any.
+// matches tells whether an address is among those; unspecified ones stand for any.
 func matches(those []netip.AddrPort, a netip.AddrPort) bool {
 	for _, t := range those {
 		if a.Port() == t.Port() && (a.Addr() == t.Addr() || t.Addr().IsUnspecified()) {

@@ -98,7 +98,7 @@ func TestStuckServer(t *testing.T) {
 	if err := p.client.SetWriteDeadline(time.Now().Add(hangGuard)); err != nil {
 		t.Fatal(err)
 	}
-	// Without waiting: what does not fit any more is refused.
+	// Without waiting: more than fits is refused.
 	control(t, p.client, func(fd int) error {
 		for {
 			n, err := unix.Write(fd, chunk)
@@ -125,7 +125,7 @@ func TestStuckServer(t *testing.T) {
 	}
 }
 
-// What was sent again is counted, and stays counted when the connection is gone.
+// Segments sent again are counted, and stay counted when the connection is gone.
 func TestRetransmits(t *testing.T) {
 	l := listen(t, "tcp4", "127.0.0.1:0")
 	o := newConnections(t, Config{Address: l.Addr().String()})
@@ -232,7 +232,7 @@ func TestAcceptQueue(t *testing.T) {
 		}
 		now := counted(t, kernel)
 		delta := func(column string) float64 { return now[column] - before[column] }
-		// Six SYNs, of which two fit. Those that were dropped may have been sent again.
+		// Six SYNs; two fit. Those that were dropped may have been sent again.
 		if delta("listen_overflows_total") < 4 || delta("listen_drops_total") < delta("listen_overflows_total") || delta("accepted_total") != 2 || delta("opened_total") != 6 {
 			t.Errorf("overflows %v, drops %v, accepted %v, opened %v", delta("listen_overflows_total"), delta("listen_drops_total"), delta("accepted_total"), delta("opened_total"))
 		}

@@ -20,10 +20,9 @@ const DefaultCountersName = "network"
 // mostText bounds a file of counters. Kernels print about 5 KB.
 const mostText = 64 << 10
 
-// Counters observes what the TCP of one network namespace has counted (proc(5):
-// /proc/PID/net/snmp and netstat, whose names are those of RFC 4022 and of the
-// kernel's Documentation/networking/snmp_counter.rst). It is read with every row,
-// so that a window holds exactly what was counted in it; but it is everybody's in
+// Counters observes what the TCP of one network namespace has counted (proc(5): /proc/PID/net/snmp and
+// netstat). RFC 4022 and the kernel's Documentation/networking/snmp_counter.rst have the names. It is
+// read with every row, so that a window holds exactly what was counted in it; but it is everybody's in
 // the namespace, not the target's alone.
 type Counters struct {
 	name     string
@@ -32,7 +31,7 @@ type Counters struct {
 	buf      []byte
 }
 
-// A counter is one of the kernel's, and the column it becomes.
+// A counter is a kernel's counter and its column.
 type counter struct {
 	file   int    // index of Counters.files
 	prefix string // of its line
@@ -148,8 +147,8 @@ func (c *Counters) Close() error {
 	return errors.Join(errs...)
 }
 
-// parseCounter finds a counter in pairs of lines, of which the first has names and
-// the second values, each after the same word and a colon. It does not allocate.
+// parseCounter finds a counter in pairs of lines. The first line has names and the second values, each
+// after the same word and a colon. It does not allocate.
 func parseCounter(text []byte, prefix, name string) (value uint64, ok bool) {
 	for len(text) > 0 {
 		var names, values []byte

@@ -20,7 +20,7 @@ const (
 	condSize = 8 // family and prefix length of a byte each, two of padding, port of four
 )
 
-// A condition is one that a socket can meet.
+// A condition is something that a socket can meet.
 type condition struct {
 	op      byte
 	address netip.AddrPort // an unspecified address stands for any

@@ -8,9 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run does what the kernel does with a program (inet_diag_bc_run), for conditions
-// that hold or not by their place in the program. It returns false for a program that
-// ends beyond its end.
+// run runs a program as the kernel does (inet_diag_bc_run). Conditions hold or not by their place in
+// the program. It returns false for a program that ends beyond its end.
 func run(program []byte, holds []bool) bool {
 	left, condition := len(program), 0
 	at := func(from int) int { return len(program) - from }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layouts are those of linux/netlink.h and linux/inet_diag.h.
-// Numbers are in the machine's order, ports and addresses in the network's.
+// linux/netlink.h and linux/inet_diag.h have the layouts. Numbers are in the machine's order, ports and
+// addresses in the network's.
 const (
 	messageSize = 72 // struct inet_diag_msg
 	requestSize = 56 // struct inet_diag_req_v2
@@ -32,8 +32,8 @@ const (
 	stateListen      = 10
 	stateClosing     = 11
 
-	// Whatever may still send. What only waits for the peer or for time has
-	// nothing to tell, and there may be very many of those.
+	// States in which a socket may still send. Sockets that only wait for the peer or for time have
+	// nothing to report, and there may be very many.
 	statesOpen = 1<<stateEstablished | 1<<stateFinWait1 | 1<<stateCloseWait | 1<<stateLastAck | 1<<stateClosing
 )
 
@@ -74,9 +74,8 @@ type socket struct {
 	local, remote netip.AddrPort // IPv4-mapped addresses as IPv4
 	cookie        uint64         // no other socket has it while the machine runs
 
-	// Bytes that the application has not read yet, and bytes written that the
-	// peer has not acknowledged. Of a listening socket: connections that wait to
-	// be accepted, and how many may.
+	// Bytes that the application has not read yet, and bytes written that the peer has not
+	// acknowledged. For a listening socket: connections that wait to be accepted, and how many may.
 	receiveQueue, sendQueue uint32
 
 	info []byte // struct tcp_info, as long as the kernel's; empty without

@@ -52,7 +52,7 @@ func TestParseSocket(t *testing.T) {
 			t.Errorf("%+v, %v, want\n%+v", got, err, want)
 		}
 		for n := range b {
-			// What ends before its last attribute is whole.
+			// A message that ends before its last attribute is whole.
 			if err := got.parse(b[:n]); err == nil && (n < messageSize || len(got.info) > 0) {
 				t.Errorf("%d bytes of %d are a socket: %+v", n, len(b), got)
 			}
@@ -68,8 +68,7 @@ func info(length int, retransmits uint32, busy uint64) []byte {
 	return b[:length]
 }
 
-// Of sockets that come, count and go, the sums are those of the last readings of
-// each, and never shrink.
+// Sockets come, count and go. The sums add up the last readings of each, and never shrink.
 func TestTallyNeverForgets(t *testing.T) {
 	columns := sideColumns("", "")
 	if len(columns) != sideWidth {

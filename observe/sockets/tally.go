@@ -8,15 +8,15 @@ import (
 	"dyno/observe"
 )
 
-// A tally sums up one side's sockets, dump by dump. Levels are of the newest dump.
-// What a socket only ever adds to stays counted when it is gone, up to the last
-// dump that saw it; what it added after that was never seen.
+// A tally sums up one side's sockets, dump by dump. Levels belong to the newest dump. Counters of a
+// socket that is gone stay counted, up to the last dump that saw it; what it added after that was never
+// seen.
 type tally struct {
 	accounts map[uint64]account // by cookie
 	round    uint32             // of dumps
 	grown    growth             // since the sockets seen first were made
 
-	// Of the current dump, or of the last one.
+	// Figures of the current dump, or of the last one.
 	connections           int
 	receive, send         uint64 // bytes
 	unsent, unacked       uint64
@@ -120,7 +120,7 @@ func (t *tally) end() {
 	}
 }
 
-// sideColumns are those of one side, in the order of fill.
+// sideColumns are one side's columns, in the order of fill.
 func sideColumns(prefix, of string) []observe.Column {
 	of = ", " + of
 	return []observe.Column{

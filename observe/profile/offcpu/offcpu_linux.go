@@ -21,7 +21,7 @@ import (
 
 //go:generate bash ../../../scripts/ebpf.sh offcpu offcpu.c
 
-// What to do with a process on the list. Its children are watched.
+// Actions for a process on the list. Its children are watched.
 const (
 	followed = uint32(iota)
 	watched

@@ -49,8 +49,7 @@ func plantedWait(d time.Duration) time.Duration {
 	}
 }
 
-// waits waits a known number of times when asked to, prints how long it took in
-// all, and ends with its input.
+// waits waits a known number of times when requested, prints the total time, and ends with its input.
 func waits([]string) error {
 	in := bufio.NewReader(os.Stdin)
 	_, _ = in.ReadString('\n')

@@ -1,7 +1,6 @@
-// Package sample takes CPU profiles of any program, in Go or not, from outside: it
-// lets the kernel note, 499 times in every second of CPU time, which functions the
-// processes below one are in (perf_event_open(2), software clock), and makes a
-// pprof profile of it.
+// Package sample takes CPU profiles of any program, in Go or not, from outside: the kernel notes the
+// functions that processes below the root are in, 499 times in every second of CPU time. It uses
+// perf_event_open(2) and the software clock. The result is a pprof profile.
 //
 //	s, err := sample.Start(sample.Config{Root: supervisor, CPUs: []int{0}, …})
 //	…                       // load
@@ -9,13 +8,12 @@
 //
 // # What it sees
 //
-// As root, or with CAP_PERFMON, there is one event for each CPU in Config.CPUs and
-// what is not the target's is left out afterwards, by the forks and exits that
-// the kernel reports in the same stream. That is exact, however short a process
-// lives, and costs nothing when threads are switched. Without those rights
-// there is one event for each thread and CPU, which new threads and processes inherit:
-// exact too, except that the clock is started and stopped at every switch; and time
-// in the kernel is not sampled where kernel.perf_event_paranoid is above 1.
+// As root, or with CAP_PERFMON, there is one event for each CPU in Config.CPUs. Samples of other
+// processes are left out afterwards, by forks and exits that the kernel reports in the stream. That is
+// exact, however short a process lives, and costs nothing when threads are switched. Without those
+// rights there is one event for each thread and CPU, which new threads and processes inherit: exact
+// too, except that the clock is started and stopped at every switch; and time in the kernel is not
+// sampled where kernel.perf_event_paranoid is above 1.
 //
 // Stacks are found by frame pointers. Go has them, and what is compiled with
 // -fno-omit-frame-pointer. Without them a stack is its leaf, or has wrong callers:
@@ -28,10 +26,10 @@
 //
 // # What it costs
 //
-// On two EPYC vCPUs, Linux 6.18, a sample takes 15 to 22 µs from the program that is
-// sampled, however deep its stack: nearly all of it is the timer interrupt of a
-// virtual machine. At 997 Hz that is about 2 % of a saturated CPU, at 499 Hz 1 %. So
-// profiles belong into trials of their own. Stop reads files, when the load is over.
+// On two EPYC vCPUs, Linux 6.18, a sample takes 15 to 22 µs from the sampled program, whatever its
+// stack: nearly all of it is the timer interrupt of a virtual machine. At 997 Hz that is about 2 % of a
+// saturated CPU, at 499 Hz 1 %. So profiles belong into trials of their own. Stop reads files, when the
+// load is over.
 package sample
 
 import (

@@ -17,8 +17,8 @@ const maxPending = 1 << 18
 // maxEnded is how many processes are remembered after their end.
 const maxEnded = 1024
 
-// A follower puts the records of all CPUs in order of time, tracks the target's processes
-// and their mappings, and collects the samples of the target.
+// A follower orders the records of all CPUs by time, and tracks the target's processes and their
+// mappings. It collects the target's samples.
 type follower struct {
 	root      int
 	period    int64 // nanoseconds

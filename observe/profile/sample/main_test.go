@@ -56,9 +56,8 @@ func plantedCold(n int) (x uint64) {
 
 var sink uint64
 
-// planted waits for a line, works for 0.7 s of CPU time, a share of it in
-// plantedHot by its own clock, prints that share and its CPU time, and waits for
-// the end of its input.
+// planted waits for a line, then works for 0.7 s of CPU time. It spends a share of it in plantedHot by
+// its own clock. It prints that share and its CPU time, and waits for the end of its input.
 func planted([]string) error {
 	runtime.LockOSThread()
 	in := bufio.NewReader(os.Stdin)
@@ -169,8 +168,8 @@ func unprivileged([]string) error {
 	return nil
 }
 
-// sampled starts a process, samples it from when it is asked to work until it says that it
-// is done, and returns what it said.
+// sampled starts a process and samples it from the request to work until its answer. It returns the
+// answer.
 func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second float64) {
 	t.Helper()
 	child := roles.Start(t, cmd)

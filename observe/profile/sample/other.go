@@ -7,7 +7,7 @@ import "dyno/observe/profile"
 // A Sampler cannot be made.
 type Sampler struct{}
 
-// Start fails: the samples are those of Linux's kernel.
+// Start fails: only Linux's kernel takes the samples.
 func Start(Config) (*Sampler, error) { return nil, profile.NeedsLinux("cpu samples") }
 
 // Stop fails.

@@ -23,7 +23,7 @@ const (
 	contextMax    = 1<<64 - 4095
 )
 
-// A record is one of the records that are used.
+// A record is a perf record of a used type.
 type record struct {
 	kind         uint32
 	time         uint64 // nanoseconds of CLOCK_MONOTONIC

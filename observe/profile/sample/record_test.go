@@ -183,8 +183,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What ended long ago is forgotten, so that a target which forks all the time does
-// not fill memory.
+// Ended processes are forgotten, so that a target that forks all the time does not fill memory.
 func TestFollowForgets(t *testing.T) {
 	var records [][]byte
 	for pid := uint32(100); pid < 100+3*maxEnded; pid++ {

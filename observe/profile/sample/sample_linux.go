@@ -82,8 +82,8 @@ func Start(c Config) (*Sampler, error) {
 			return nil, fmt.Errorf("sample: start events: %w", err)
 		}
 	}
-	// From here on the kernel reports changes. What exists already is read now, and is
-	// put in its place among the reports by its time.
+	// From here on the kernel reports changes. Existing processes and mappings are read now. Their time
+	// puts them in their place among the reports.
 	s.follow.scan()
 	go s.run()
 	return s, nil
@@ -148,7 +148,7 @@ func (s *Sampler) attributes(kernel, inherit bool) *unix.PerfEventAttr {
 		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeHv | unix.PerfBitExcludeIdle | unix.PerfBitMmap | unix.PerfBitMmap2 |
 			unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Clockid: unix.CLOCK_MONOTONIC,
-		Wakeup:  1 << 30, // nobody waits for it: the rings are read on time
+		Wakeup:  1 << 30, // there is no waiter: the rings are read on time
 	}
 	if !kernel {
 		a.Bits |= unix.PerfBitExcludeKernel | unix.PerfBitExcludeCallchainKernel
@@ -159,8 +159,8 @@ func (s *Sampler) attributes(kernel, inherit bool) *unix.PerfEventAttr {
 	return a
 }
 
-// openPerCPU opens an event for every CPU. On CPUs where the target does not run, the
-// event reports forks and never samples, because the target may be started from there.
+// openPerCPU opens an event for every CPU. On CPUs where the target does not run, the event reports
+// forks and never samples: the target may be started from there.
 func (s *Sampler) openPerCPU(all []int, kernel bool) error {
 	for _, cpu := range all {
 		a := s.attributes(kernel, false)
@@ -182,9 +182,9 @@ func (s *Sampler) openPerCPU(all []int, kernel bool) error {
 // maxEvents bounds threads times CPUs.
 const maxEvents = 8192
 
-// openPerThread opens an event for every thread and CPU, including those of the root. In
-// this way processes that the root starts later are followed. Threads that appear while
-// others are opened are found by further looks until there are none.
+// openPerThread opens an event for every thread and CPU, including the root's. In this way processes
+// that the root starts later are followed. Threads that appear while others are opened are found by
+// further looks until there are none.
 func (s *Sampler) openPerThread(kernel bool) error {
 	cpus := s.config.CPUs
 	rings := make([]int, len(cpus)) // the event that owns the ring

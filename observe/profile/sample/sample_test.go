@@ -129,7 +129,7 @@ func TestTimeInTheKernel(t *testing.T) {
 func TestForksAreFollowed(t *testing.T) {
 	privileged(t)
 	r, _, _ := sampled(t, everything(), roles.Command("forks"))
-	// Of each there are two processes with 0.1 s, which have ended when names are asked for.
+	// Each has two processes with 0.1 s, which have ended when names are needed.
 	for generation, function := range []string{"sample.plantedHot", "sample.plantedCold"} {
 		seconds := share(r, function) * float64(r.Samples) / DefaultFrequency
 		t.Logf("generation %d: %.2f s", generation+1, seconds)

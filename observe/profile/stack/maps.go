@@ -87,7 +87,7 @@ func ReadProcess(pid int) (*Process, error) {
 	return p, nil
 }
 
-// Fork returns the same memory as that of another process.
+// Fork returns the same memory for another process.
 func (p *Process) Fork(pid int) *Process {
 	return &Process{pid: pid, mappings: slices.Clone(p.mappings)}
 }

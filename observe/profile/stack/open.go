@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An opened is the file of a mapping. It is opened when the first stack needs it,
-// since the process may have ended when names are needed, and is read at the end.
+// An opened is the file of a mapping. It is opened when the first stack needs it, since the process may
+// have ended when names are needed. It is read at the end.
 type opened struct {
 	file *os.File
 	part filePart
 	jit  bool // no file: code made at run time, or nothing that is known
 }
 
-// A filePart tells which part of which file is mapped.
+// A filePart identifies the mapped part of a file.
 type filePart struct{ device, inode, offset uint64 }
 
-// open opens the file of m as the process sees it, which may be in a
-// container, or have been replaced since.
+// open opens the file of m as the process sees it: it may be in a container, or have been replaced
+// since.
 func open(m *mapped) *opened {
 	if m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/zero") || !strings.HasPrefix(m.Path, "/") {
 		return &opened{jit: true}
@@ -37,7 +37,7 @@ func open(m *mapped) *opened {
 		proc + "/exe", // no folder's rights are in the way
 		m.Path,        // the process is gone
 	} {
-		// Whatever the name leads to, opening must not wait.
+		// Opening must not wait, whatever the name leads to.
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue

@@ -156,8 +156,8 @@ func (c *Collector) Close() error {
 	return errors.Join(errs...)
 }
 
-// Profile makes a profile of all stacks, with names, and says which addresses had none.
-// The types are those of the values.
+// Profile makes a profile of all stacks, with names, and says which addresses had none. types describe
+// the values.
 func (c *Collector) Profile(types []*pprof.ValueType, period int64, start time.Time, duration time.Duration) (*pprof.Profile, error) {
 	if len(types) != c.values {
 		return nil, fmt.Errorf("stack: %d types for %d values", len(types), c.values)

@@ -23,7 +23,7 @@ func Below(root int) (pids []int) {
 func Now() uint64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0 // never: it is one of the system's clocks
+		return 0 // never: one of the system's clocks
 	}
 	return uint64(ts.Nano())
 }

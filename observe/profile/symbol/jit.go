@@ -42,13 +42,13 @@ func ParseJIT(r io.Reader) (*JIT, error) {
 // Lookup returns the function at an address of the process, or "".
 func (j *JIT) Lookup(address uint64) string { return Name(j.functions.find(address)) }
 
-// managed returns the name of a method that .NET has compiled, as assembly!Type.Method, which is
-// how tools for .NET write it. Its perf map has, without a documented form,
+// managed returns the name of a method that .NET has compiled, as assembly!Type.Method. Tools for .NET
+// write it so. Its perf map has, without a documented form,
 //
 //	result [assembly] Type::Method(parameters)[tier]
 //
-// A method is compiled several times, in tiers; they are one function. It tells false of
-// what does not have this form.
+// A method is compiled several times, in tiers; they are one function. It returns false for other
+// forms.
 func managed(raw string) (name string, ok bool) {
 	end := strings.LastIndexByte(raw, '[')
 	if end < 1 || raw[end-1] != ')' || !strings.HasSuffix(raw, "]") {

@@ -8,10 +8,9 @@ import (
 	"sort"
 )
 
-// Of Go's function table, "pclntab", the version that Go 1.20 and later write
-// (runtime/symtab.go, internal/abi/symtab.go, cmd/link/internal/ld/pcln.go). Older
-// programs are named by their ELF symbols. debug/gosym reads the table too, but
-// not what was inlined.
+// The version of Go's function table, "pclntab", that Go 1.20 and later write (runtime/symtab.go,
+// internal/abi/symtab.go, cmd/link/internal/ld/pcln.go). Older programs are named by their ELF symbols.
+// debug/gosym reads the table too, but not what was inlined.
 const (
 	pclnMagic       = 0xfffffff1
 	pclnHeadWords   = 8 // after the first 8 bytes
@@ -28,7 +27,7 @@ const (
 type goTable struct {
 	order   binary.ByteOrder
 	quantum uint64 // smallest instruction
-	text    uint64 // address that offsets count from
+	text    uint64 // base address of offsets
 	names   []byte // funcnametab
 	pcs     []byte // pctab
 	funcs   []byte // functab, and the records it points at
@@ -141,9 +140,9 @@ func (t *goTable) inlined(f []byte, entry, pc uint64) (names []string) {
 	return names
 }
 
-// value returns what the table at an offset of pctab says at pc, -1 where it says
-// nothing. The table is pairs of a zigzag-coded difference of values and a
-// difference of addresses up to which the value holds.
+// value returns what the table at an offset of pctab says at pc, -1 where it says nothing. The table is
+// pairs: a zigzag-coded difference of values, and a difference of addresses up to which the value
+// holds.
 func (t *goTable) value(offset uint32, entry, pc uint64) int64 {
 	b := from(t.pcs, uint64(offset))
 	if offset == 0 {

@@ -1,14 +1,13 @@
-// Package symbol turns addresses into names of functions: of programs and shared
-// libraries (ELF symbols, Go's own function table with what was inlined), of the
-// kernel, of the vDSO, and of code that a JIT compiler has made.
+// Package symbol turns addresses into names of functions: in programs and shared libraries, in the
+// kernel, in the vDSO, and in a JIT compiler's code. It reads ELF symbols, and Go's own function table
+// with inlined calls.
 //
-// A name is made for comparing builds: it holds no offset and no number that only
-// the compiler understands, but the instantiation of a generic function, and a C++
-// or Rust name is demangled. An address that nothing is known about has no name;
-// the caller says so.
+// A name is made for comparing builds: it holds no offset and no compiler's number. It holds the
+// instantiation of a generic function, and C++ and Rust names are demangled. An address that nothing is
+// known about has no name; the caller says so.
 //
-// Debugging information (DWARF) is not read. So the inlined calls of C, C++ and Rust
-// are part of the function that they were inlined into, those of Go are not.
+// Debugging information (DWARF) is not read. So inlined calls in C, C++ and Rust are part of the
+// function around them; in Go they are not.
 package symbol
 
 import (
@@ -30,8 +29,8 @@ type span struct {
 // spans are sorted by start, none twice.
 type spans []span
 
-// sortSpans puts spans in order. Of several that start at one place the one of
-// the lowest rank is kept, then the first by name: the same each time.
+// sortSpans puts spans in order. If several start at one place, the one with the lowest rank is kept,
+// then the first by name: the same each time.
 func sortSpans(s spans) spans {
 	slices.SortFunc(s, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.rank, b.rank), cmp.Compare(a.name, b.name))

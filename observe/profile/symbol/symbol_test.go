@@ -18,7 +18,7 @@ import (
 // instantiation is left out by Go's run time when it names a generic function.
 var instantiation = regexp.MustCompile(`\[.*\]`)
 
-// What we find in a Go program's file is what the program itself says.
+// Our symbols of a Go program's file agree with the program itself.
 func TestGoProgram(t *testing.T) {
 	for _, c := range []struct {
 		name  string
