@@ -25,7 +25,7 @@ func serverHello(version, suite uint16) []byte {
 // badAnswers are what a server may answer instead of a handshake.
 var badAnswers = []struct {
 	name, answer string
-	err          string // part of the text: when it is there, or at the end
+	err          string // part of the text: when it is there, or at the end; "" where crypto/tls has the words
 }{
 	{"nothing", "", "closed the connection instead of answering the handshake"},
 	{"plain HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS: it answered in plain HTTP"},
@@ -37,18 +37,18 @@ var badAnswers = []struct {
 	{"half a header", "\x16\x03\x03", "closed the connection in the middle of the handshake"},
 	{"a record that never ends", "\x16\x03\x03\x40\x00\x02", "closed the connection in the middle of the handshake"},
 	{"a record that is too long", "\x16\x03\x03\xff\xff", "a record longer than it may be"},
-	{"a message that is too long", "\x16\x03\x03\x00\x04\x02\xff\xff\xff", "handshake message of length 16777215 bytes exceeds maximum"},
-	{"an unknown message", "\x16\x03\x03\x00\x04\x63\x00\x00\x00", "unexpected_message"},
-	{"a message out of place", "\x16\x03\x03\x00\x04\x0e\x00\x00\x00", "unexpected"},
-	{"an empty handshake record", "\x16\x03\x03\x00\x00", "unexpected_message"},
-	{"an alert of three bytes", "\x15\x03\x03\x00\x03\x02\x28\x00", "unexpected_message"},
+	{"a message that is too long", "\x16\x03\x03\x00\x04\x02\xff\xff\xff", ""},
+	{"an unknown message", "\x16\x03\x03\x00\x04\x63\x00\x00\x00", ""},
+	{"a message out of place", "\x16\x03\x03\x00\x04\x0e\x00\x00\x00", ""},
+	{"an empty handshake record", "\x16\x03\x03\x00\x00", ""},
+	{"an alert of three bytes", "\x15\x03\x03\x00\x03\x02\x28\x00", ""},
 	{"close_notify", "\x15\x03\x03\x00\x02\x01\x00", "ended the session in the middle of the handshake"},
 	{"an alert about the name", "\x15\x03\x03\x00\x02\x02\x70", `unrecognized_name: it does not know the server name "server.test"`},
 	{"an unknown alert", "\x15\x03\x03\x00\x02\x02\x63", "the server refused the handshake: alert 99"},
-	{"endless warnings", strings.Repeat("\x15\x03\x01\x00\x02\x01\x70", 50), "too many ignored records"},
+	{"endless warnings", strings.Repeat("\x15\x03\x01\x00\x02\x01\x70", 50), ""},
 	{"TLS 1.0", string(serverHello(tls.VersionTLS10, 0xc013)), "the server chose TLS 1.0: only TLS 1.2 and TLS 1.3 are offered"},
 	{"TLS 1.9", string(serverHello(0x030a, 0xc013)), "the server chose 0x030A: only"},
-	{"a suite that was not offered", string(serverHello(tls.VersionTLS12, 0x0001)), "server chose an unconfigured cipher suite"},
+	{"a suite that was not offered", string(serverHello(tls.VersionTLS12, 0x0001)), ""},
 	{"another record version", string(serverHello(tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256)) + "\x16\x03\x00\x00\x01\x0b", "a record of version 0x0300, want 0x0303"},
 	{"no record after the hello", string(serverHello(tls.VersionTLS12, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256)) + "HELLO", `"HELLO" where a record should begin`},
 }
@@ -88,7 +88,7 @@ func TestUntrusted(t *testing.T) {
 		name   string
 		server *credentials
 		edit   func(*Config)
-		err    string // the whole text; "" when it is trusted
+		err    string // part of the text; "" when it is trusted
 	}{
 		{"trusted", serverCredentials(), nil, ""},
 		{"self-signed and given", self, func(c *Config) { c.CA = File{"self.pem", self.cert} }, ""},
@@ -121,7 +121,7 @@ func TestUntrusted(t *testing.T) {
 		{"not yet valid", issue(serverName, authority(), valid("2120-02-03", "2121-04-05")), nil, "is valid from 2120-02-03 to 2121-04-05 only"},
 		{
 			"for clients only", issue(serverName, authority(), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), nil,
-			"the server's certificate is not accepted: certificate specifies an incompatible key usage, or skip the check by --insecure",
+			"the server's certificate is not accepted: ",
 		},
 		{
 			"words that are no words", issue("x\x1b[2J"+strings.Repeat("y", 60), nil, func(c *x509.Certificate) { c.DNSNames = []string{serverName} }), nil,
