@@ -26,7 +26,7 @@
 // about the server by itself: the rate is tried again with more of them. If the server answers no
 // faster with more, or as fast with fewer, it is the limit. If there are no more connections, the rate
 // is bad, and the search says that the generator was the limit. A server that answers on some of its
-// connections only is tried with as many.
+// connections only is tried with as many. Trials of one rate that say nothing have a bound (mostUnclear).
 //
 // One search is one observation. How sure its result is, only several of them
 // tell.
@@ -37,6 +37,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -138,7 +139,7 @@ type State struct {
 // exactly.
 //
 // A search ends: it tries about as many rates as the logarithm of the range over the
-// resolution has digits in base two. A trial outside the range is an error.
+// resolution has digits in base two, and none without end. A trial outside the range is an error.
 func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
 		return State{}, fmt.Errorf("capacity: %w", err)
@@ -280,17 +281,19 @@ type found struct {
 func (g Goal) classify(done []Trial) []found {
 	var rates []found
 	for rate, trials := range byRate(done) {
-		good, bad, own, disturbed := 0, 0, 0, 0
+		good, bad, own, disturbed, unclear := 0, 0, 0, 0, 0
 		for _, t := range trials {
 			switch cause := g.causeOf(t, trials); {
 			case t.Disturbed && disturbed < g.Trials:
 				disturbed++
 			case t.Good && !t.Disturbed:
 				good++
-			case cause == generator:
-				own++
-				bad++
 			case cause == server:
+				bad++
+			case cause == unknown && unclear < g.mostUnclear():
+				unclear++
+			default:
+				own++
 				bad++
 			}
 		}
@@ -379,6 +382,12 @@ func (g Goal) causeOf(t Trial, trials []Trial) cause {
 
 // growth is by how much the connections grow that were too few.
 const growth = 4
+
+// mostUnclear is how many trials of one rate may be of unknown cause. Each of them has growth times the connections of the
+// one before, up to the most, and one more has a part of the most. Further ones count as bad by the generator's limits.
+// So a rate is tried at most mostUnclear times, and twice the goal's trials: that many may be disturbed, and as many
+// others decide it.
+func (g Goal) mostUnclear() int { return (bits.Len(uint(g.MostConnections))+1)/2 + 2 } //nolint:gosec // not negative
 
 // connections returns with how many a rate is to be tried: by Little's law, those that were too few at one rate are too
 // few in proportion at others. With the most that there may be, a part of them shows whether the server or they are

@@ -217,6 +217,43 @@ func TestLimitsOfTheGenerator(t *testing.T) {
 	})
 }
 
+// Whatever comes out of the trials, no rate is repeated without end, and a search ends.
+func TestAnyOutcomes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGoal(t)
+		g.MostConnections = int(math.Exp(rapid.Float64Range(0, 12).Draw(t, "log connections")))
+		g.Connections = rapid.IntRange(0, g.MostConnections).Draw(t, "first connections")
+		most := 2*g.Trials + g.mostUnclear()
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		share := func() float64 { return rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9, 1}).Draw(t, "share") }
+		good, disturbed, own, waited, some, faster := share(), share(), share(), share(), share(), share()
+		var done []Trial
+		times := map[float64]int{}
+		for {
+			s, err := g.Next(done, 0)
+			if err != nil {
+				t.Fatalf("%+v: %v", g, err)
+			}
+			if s.Done {
+				return
+			}
+			if times[s.Next]++; times[s.Next] > most || len(done) > most*mostTrials(g) {
+				t.Fatalf("%+v: %v a %dth time, after %d trials: %+v", g, s.Next, times[s.Next], len(done), done)
+			}
+			is := func(share float64) bool { return rng.Float64() < share }
+			x := Trial{Rate: s.Next, Connections: max(1, s.Connections), Good: is(good), Disturbed: is(disturbed)}
+			x.Own, x.Waited, x.Reached = !x.Good && is(own), !x.Good && is(waited), s.Next*rng.Float64()
+			if is(faster) {
+				x.Reached *= float64(x.Connections)
+			}
+			if !x.Good && is(some) {
+				x.Served = rng.IntN(x.Connections)
+			}
+			done = append(done, x)
+		}
+	})
+}
+
 // A disturbed trial says nothing, unless there are too many of them at a rate: then the
 // rate cannot be had here.
 func TestDisturbedTrials(t *testing.T) {
