@@ -10,6 +10,8 @@ package leak
 import (
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"go.uber.org/goleak"
@@ -25,8 +27,12 @@ type runner interface{ Run() int }
 // leave goroutines running. A TestMain needs nothing else.
 func Main(m runner) { os.Exit(Checked(m)) }
 
-// Checked is Main without the exit: it returns the code.
+// Checked is Main without the exit: it returns the code. Processes that the tests start do not inherit that SIGHUP is
+// ignored, as under nohup: it is caught instead.
 func Checked(m runner) int {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	code := m.Run()
 	if code != 0 {
 		return code
