@@ -123,19 +123,28 @@ func (a *app) remarkFailures(run *rundir.Run) {
 	}
 }
 
-// thresholds returns those with an outcome, each with what there is to say of it.
+// thresholds returns those with an outcome, each with what there is to say of it. Those with the same reason stand
+// together, before it.
 func thresholds(run *rundir.Run, outcome string) (list []string) {
+	var reasons []string // of the list's entries
+	listed := map[string]bool{}
 	for _, t := range run.Thresholds {
-		if t.Outcome != outcome {
+		reason := ""
+		if t.Detail != nil && outcome != rundir.Broken {
+			reason = ": " + t.Detail.English()
+		}
+		if t.Outcome != outcome || listed[t.Text+reason] {
 			continue
 		}
-		text := t.Text
-		if t.Detail != nil && outcome != rundir.Broken {
-			text += ": " + t.Detail.English()
+		listed[t.Text+reason] = true
+		if i := slices.Index(reasons, reason); i >= 0 && reason != "" {
+			list[i] += ", " + t.Text
+		} else {
+			list, reasons = append(list, t.Text), append(reasons, reason)
 		}
-		if !slices.Contains(list, text) {
-			list = append(list, text)
-		}
+	}
+	for i := range list {
+		list[i] += reasons[i]
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"testing"
 
 	"dyno/internal/exit"
@@ -59,6 +60,25 @@ func TestLogOfTheTarget(t *testing.T) {
 		run.Flags[0].Variant = variant
 		if _, hint := classify(unanswered(&run, gate{})); hint != want {
 			t.Errorf("%s: hint %q, want %q", variant, hint, want)
+		}
+	}
+}
+
+// Thresholds that nobody could decide, for the same reason, stand together.
+func TestThresholdsWithOneReason(t *testing.T) {
+	of := func(text, variant, why string) rundir.Threshold {
+		return rundir.Threshold{Text: text, Variant: variant, Outcome: rundir.Undecided, Detail: new(texts.Verbatim(why))}
+	}
+	run := rundir.Run{Thresholds: []rundir.Threshold{
+		of("a < 1", "x", "nobody looked"), of("a < 1", "y", "nobody looked"), of("b < 1", "x", "nobody saw"), of("c < 1", "x", "nobody looked"),
+		{Text: "d < 1", Outcome: rundir.Undecided}, {Text: "e < 1", Outcome: rundir.Undecided}, {Text: "f < 1", Outcome: rundir.Broken, Detail: new(texts.Verbatim("nobody looked"))},
+	}}
+	for outcome, want := range map[string][]string{
+		rundir.Undecided: {"a < 1, c < 1: nobody looked", "b < 1: nobody saw", "d < 1", "e < 1"},
+		rundir.Broken:    {"f < 1"},
+	} {
+		if got := thresholds(&run, outcome); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", outcome, got, want)
 		}
 	}
 }
