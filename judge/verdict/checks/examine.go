@@ -273,7 +273,11 @@ func (x *examination) connectionsNeeded() {
 	time := min(c.Unqueued, *mean)
 	due, most := float64(t.Counts.Scheduled)/t.WindowSeconds, float64(atOnce)/time
 	x.fewConnections = due > most
-	x.compare(FlagFewConnections, due, most, rundir.CheckDisturbed, new(texts.New("found.few_connections", "n", units.Digits(c.Requested),
+	found := "found.few_connections"
+	if l := t.Loaded; c.Multiplexed > 0 && (l == nil || l.Allowed == 0 || l.Allowed > max(1, c.Streams)) {
+		found = "found.few_connections.streams"
+	}
+	x.compare(FlagFewConnections, due, most, rundir.CheckDisturbed, new(texts.New(found, "n", units.Digits(c.Requested),
 		"at_once", units.Digits(atOnce), "time", units.ShortTime(time), "most", units.FourDigits(most), "due", units.FourDigits(due))))
 }
 

@@ -317,6 +317,29 @@ func TestChecks(t *testing.T) {
 
 // Whole trials, with figures such as recorded ones have: of a generator alone, of one
 // that shares its CPU, and of one held to a fifth of it.
+// What would help is named: no streams where connections carry none, or where the peer allows no more.
+func TestFewConnectionsNameWhatHelps(t *testing.T) {
+	for name, c := range map[string]struct {
+		multiplexed, streams, allowed int64
+		want                          bool
+	}{
+		"one request at once on each": {0, 0, 0, false},
+		"no limit on streams":         {1, 0, 0, true},
+		"more streams are allowed":    {1, 2, 3, true},
+		"as many as are allowed":      {1, 2, 2, false},
+		"fewer than were asked for":   {1, 16, 1, false},
+	} {
+		s := soundOpen()
+		s.Trial.Connections = rundir.Connections{Requested: 1, Opened: 1, Multiplexed: c.multiplexed, Streams: c.streams, Unqueued: 0.1}
+		s.Trial.Service.Mean, s.Trial.Loaded = new(0.1), &rundir.Loaded{Allowed: c.allowed}
+		_, flags, _ := Examine(s)
+		i := slices.IndexFunc(flags, func(f rundir.Flag) bool { return f.Kind == FlagFewConnections })
+		if i < 0 || strings.Contains(flags[i].Detail.English(), "--streams") != c.want || !strings.Contains(flags[i].Detail.English(), "--connections") {
+			t.Errorf("%s: %+v", name, flags)
+		}
+	}
+}
+
 func TestStarvedAndHealthy(t *testing.T) {
 	type machine struct{ generator, wait, target, foreign, late float64 }
 	for _, c := range []struct {
