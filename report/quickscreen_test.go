@@ -128,16 +128,21 @@ func TestQuickUntilRead(t *testing.T) {
 
 // A latency without connecting says so, and slow connecting has a row.
 func TestQuickConnecting(t *testing.T) {
+	const none = "102 opened (connecting is not in latency) · 1 failed"
 	for _, c := range []struct {
-		slowest float64 // seconds
-		want    string
+		mean, slowest float64 // seconds; the latencies' p99 is 3.6 ms
+		want          string
 	}{
-		{0, "102 opened · 1 failed"}, {0.0003, "102 opened (connecting is not in latency) · 1 failed"},
-		{0.01, "connect p50 0.200 ms p99 0.300 max 10.0 ms not in latency"}, {1, "connect p50 0.200 ms p99 0.300 max 1,000 ms not in latency"},
+		{0, 0, "102 opened · 1 failed"},
+		{0.0002, 0.0003, none},
+		{0.0002, 0.01, none},
+		{0.0009, 0.04, none},
+		{0.0011, 0.01, "connect p50 0.200 ms p99 0.300 max 10.0 ms not in latency"},
+		{0.0002, 1, "connect p50 0.200 ms p99 0.300 max 1,000 ms not in latency"},
 	} {
 		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
 			if c.slowest > 0 {
-				run.Variants[0].Connect = rundir.Quantiles{Count: 2000, P50: new(0.0002), P99: new(0.0003), Max: &c.slowest}
+				run.Variants[0].Connect = rundir.Quantiles{Count: 2000, Mean: &c.mean, P50: new(0.0002), P99: new(0.0003), Max: &c.slowest}
 			}
 		})
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), c.want) {
@@ -146,14 +151,16 @@ func TestQuickConnecting(t *testing.T) {
 	}
 }
 
-// The rate is that of the window; answers after it are counted, and distinguished.
+// The rate is that of the window; answers after it are counted, and distinguished, however many there are.
 func TestQuickAnswersAfterTheEnd(t *testing.T) {
-	got := quickText(t, func(run *rundir.Run, x *rundir.Trial) {
-		run.Variants[0].Counts = rundir.Counts{OK: 1050}
-		run.Variants[0].Throughput.Estimate, x.WindowSeconds = new(1000.), 1
-	})
-	if want := "1,050 ok (50 after the end)"; !strings.Contains(got, want) {
-		t.Errorf("without %q:\n%s", want, got)
+	for late, want := range map[int64]string{10: "1,010 ok ·", 50: "1,050 ok (50 after the end)", 1_600_000: "1,601,000 ok (1,600,000 after the end)"} {
+		got := quickText(t, func(run *rundir.Run, x *rundir.Trial) {
+			x.Counts = rundir.Counts{OK: 900 + late, Carried: rundir.Carried{OK: 100}, CompletedInWindow: 1000}
+			run.Variants[0].Counts = x.Counts
+		})
+		if !strings.Contains(got, want) {
+			t.Errorf("without %q:\n%s", want, got)
+		}
 	}
 }
 

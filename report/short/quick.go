@@ -252,7 +252,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		what, amounts = "events/s", []string{figure.Whole(v.Streams.Delivered) + " events"}
 	}
 	if p.Run.Plan.Variant(v.Name).Loop != "stream" {
-		amounts = append(amounts, figure.Whole(c.Answered())+" ok"+p.afterEnd(v, trial), failed(c))
+		amounts = append(amounts, figure.Whole(c.Answered())+" ok"+afterEnd(trial), failed(c))
 		if n := c.NotSent(); n > 0 {
 			amounts = append(amounts, figure.Whole(n)+" not sent")
 		}
@@ -343,13 +343,12 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 }
 
 // afterEnd says how many good answers came after the window, where the rate, which is that of the window, shows it.
-func (p *page) afterEnd(v *rundir.Variant, trial *rundir.Trial) string {
-	if trial == nil || v.Throughput.Estimate == nil {
+func afterEnd(trial *rundir.Trial) string {
+	if trial == nil {
 		return ""
 	}
-	all := v.Counts.Answered()
-	atOnce := trial.Connections.Requested * max(1, trial.Connections.Streams)
-	if n := all - int64(math.Round(*v.Throughput.Estimate*trial.WindowSeconds)); 100*n > all && n <= atOnce {
+	all := trial.Counts.Answered()
+	if n := all - trial.Counts.CompletedInWindow; 100*n > all {
 		return " (" + figure.Whole(n) + " after the end)"
 	}
 	return ""
@@ -361,21 +360,25 @@ const latencyRow = "latency"
 // notInLatency says that the time of connecting is no part of a closed loop's latency, which begins at the write.
 const notInLatency = "connecting is not in latency"
 
-// Connecting is slow, and has a row, from slowConnect seconds on, or from slowShare of the latencies' p99 on.
+// Connecting is slow, and has a row, if one connection took slowConnect seconds, or if they took slowShare of the
+// latencies' p99 on average, and at least leastConnect: on loopback, chance alone makes one of them slower than others.
 const (
-	slowConnect = 0.05
-	slowShare   = 0.1
+	slowConnect  = 0.05
+	slowShare    = 0.1
+	leastConnect = 0.001
 )
 
 // connecting is how long it took to open connections, TLS included, and whether that was slow.
 func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
-	most := 0.0
+	most, mean := 0.0, 0.0
 	for _, of := range []struct{ tag, word string }{{rundir.TagConnect, ""}, {rundir.TagHandshake, "TLS "}} {
 		q := v.Times(of.tag)
 		if q.Count == 0 || q.Max == nil {
 			continue
 		}
-		most += *q.Max
+		if most += *q.Max; q.Mean != nil {
+			mean += *q.Mean
+		}
 		for _, item := range p.quantiles(v, of.tag, "p50", "p99", "max") {
 			items = append(items, of.word+item)
 		}
@@ -388,7 +391,7 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 	if tail == nil {
 		tail = v.Times(clock).Max
 	}
-	return items, most > slowConnect || most > 0 && tail != nil && most > slowShare**tail
+	return items, most > slowConnect || tail != nil && mean > max(leastConnect, slowShare**tail)
 }
 
 // lateRead is by how much longer, as a share, a time until the read is that says something of its own.
