@@ -108,7 +108,7 @@ func (a Answer) Command() string {
 // Ask sends the request of a load of HTTP once, on a connection of its own, and returns what the
 // server answers. A request that may change something is not sent.
 func Ask(ctx context.Context, v *plan.Variant) Answer {
-	c, codecs, err := generator.Config(v, 0)
+	c, codecs, err := generator.Config(ctx, v, 0)
 	if err != nil {
 		return Answer{} // the load will say so
 	}

@@ -113,7 +113,7 @@ load:
 	if err := v.Fill(nil); err != nil {
 		t.Fatal(err)
 	}
-	c, codecs, err := generator.Config(v, 7)
+	c, codecs, err := generator.Config(t.Context(), v, 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ const SpareProcessors = 4
 
 // Config translates a variant's load for the engine. The run-time variables are
 // filled in. The codecs are to be closed when the load has ended.
-func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
+func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
 	l := &v.Load
 	c = engine.Config{
 		Seed:           seed,
@@ -65,7 +66,7 @@ func Config(v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Cod
 		c.Workers = max(1, len(l.CPUs))
 	}
 	c.Workers = min(c.Workers, carried)
-	if codecs, err = protocols.CodecsOf(v, seed, c.Workers); err != nil {
+	if codecs, err = protocols.CodecsOf(ctx, v, seed, c.Workers); err != nil {
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS

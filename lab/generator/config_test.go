@@ -80,7 +80,7 @@ func TestEngineConfig(t *testing.T) {
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
-		got, _, err := Config(v, 7)
+		got, _, err := Config(t.Context(), v, 7)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -106,7 +106,7 @@ func TestSchedule(t *testing.T) {
 			v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
 			change(&v.Load)
 		})
-		c, _, err := Config(v, 7)
+		c, _, err := Config(t.Context(), v, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestProtocolChoice(t *testing.T) {
 		{"https://h/", plan.HTTP2Never, true, false, "http/1.1"},
 		{"https://h/", plan.HTTP2Always, false, true, "h2"},
 	} {
-		got, _, err := Config(httpVariant(func(v *plan.Variant) {
+		got, _, err := Config(t.Context(), httpVariant(func(v *plan.Variant) {
 			v.Target.URL = c.url
 			v.Load.HTTP2 = &plan.HTTP2{Use: c.use, Streams: 8, StreamWindow: 1 << 16}
 			v.Load.RequestsPerConnection = 5
@@ -189,13 +189,13 @@ func TestProtocolChoice(t *testing.T) {
 			t.Errorf("%s, %s: %v", c.url, c.use, err)
 		}
 	}
-	_, _, err := Config(httpVariant(func(v *plan.Variant) {
+	_, _, err := Config(t.Context(), httpVariant(func(v *plan.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{CA: filepath.Join(t.TempDir(), "none")}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls.ca: ") {
 		t.Errorf("a file that is not there: %v", err)
 	}
-	_, _, err = Config(httpVariant(func(v *plan.Variant) {
+	_, _, err = Config(t.Context(), httpVariant(func(v *plan.Variant) {
 		v.Target.URL, v.Target.TLS = "https://h/", &plan.TLS{Groups: []string{"x"}}
 	}), 1)
 	if err == nil || !strings.Contains(err.Error(), "target.tls: ") {
@@ -229,7 +229,7 @@ func TestSpin(t *testing.T) {
 					v.Load.Open.Rate = 10
 				}
 			})
-			got, _, err := Config(v, 0)
+			got, _, err := Config(t.Context(), v, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

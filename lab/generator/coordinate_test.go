@@ -45,7 +45,7 @@ func (p fastProcess) Drift(_ context.Context, ours, theirs int64) (int64, error)
 func TestCoordinate(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Rate: 50})
 	v := sseVariant(server, 50)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCoordinate(t *testing.T) {
 func TestCoordinateLate(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Rate: 50})
 	v := sseVariant(server, 4)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestCoordinateInterrupted(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{})
 	v := sseVariant(server, 20)
 	v.Load.Window = time.Hour
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestCoordinateInterrupted(t *testing.T) {
 func TestCoordinateFails(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestCoordinateIdle(t *testing.T) {
 	v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
 	v.Load.Open.Rate, v.Load.Open.MaxConnections = 2, 2
 	v.Load.Warmup, v.Load.Window = 0, 500*time.Millisecond
-	c, _, err := Config(&v, 1)
+	c, _, err := Config(t.Context(), &v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

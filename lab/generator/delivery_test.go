@@ -67,7 +67,7 @@ func TestDeliveryByOneClock(t *testing.T) {
 	v.Load.Open = plan.DefaultOpen()
 	v.Load.Open.Rate, v.Load.Open.MaxConnections = 100, 2
 	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, time.Second
-	c, _, err := Config(&v, 1)
+	c, _, err := Config(t.Context(), &v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

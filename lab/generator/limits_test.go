@@ -91,7 +91,7 @@ func TestAdmit(t *testing.T) {
 func TestOvertime(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{})
 	v := sseVariant(server, 5)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

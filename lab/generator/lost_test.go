@@ -142,7 +142,7 @@ func TestLost(t *testing.T) {
 	}{{syscall.SIGSTOP, time.Second, "it was silent for 1s"}, {syscall.SIGKILL, time.Hour, "EOF"}} {
 		v := sseVariant(server, 20)
 		v.Load.Window = time.Hour
-		c, _, err := Config(v, 1)
+		c, _, err := Config(t.Context(), v, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func startStream(t *testing.T, c oracle.StreamConfig) *oracle.Stream {
 func TestParts(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Rate: 50, Drop: 7})
 	v := sseVariant(server, 60)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{})
 	v := sseVariant(server, 20)
 	v.Load.Window = time.Hour
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 func TestPartsFail(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)
-	c, _, err := Config(v, 1)
+	c, _, err := Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

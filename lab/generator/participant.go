@@ -93,7 +93,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 			return &RefusedError{err}
 		}
 	}
-	whole, codecs, err := Config(plan.Variant, plan.Seed)
+	whole, codecs, err := Config(ctx, plan.Variant, plan.Seed)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestScenarioOfQuestionsBodies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		codecs, err := protocols.CodecsOf(&e.Variants[0], 1, 1)
+		codecs, err := protocols.CodecsOf(t.Context(), &e.Variants[0], 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -102,7 +102,7 @@ func TestScenarioOfCallsCodecs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codecs, err := protocols.CodecsOf(&e.Variants[0], 1, 1)
+	codecs, err := protocols.CodecsOf(t.Context(), &e.Variants[0], 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestScenarioOfMessages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			codecs, err := protocols.CodecsOf(&e.Variants[0], 1, 1)
+			codecs, err := protocols.CodecsOf(t.Context(), &e.Variants[0], 1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func TestScenarioCodecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &e.Variants[2]
-	codecs, err := protocols.CodecsOf(v, 1, 1)
+	codecs, err := protocols.CodecsOf(t.Context(), v, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestScenarioBodyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, size := range []string{"1", "22"} {
-		codecs, err := protocols.CodecsOf(&e.Variants[i], 1, 1)
+		codecs, err := protocols.CodecsOf(t.Context(), &e.Variants[i], 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestScenarioContent(t *testing.T) {
 	v.Target.URL = "http://127.0.0.1:1/"
 	v.Load.HTTP2.Use = plan.HTTP2Always
 	v.Load.Scenario = &scenario.Spec{Cookies: true, Steps: []scenario.Step{{Name: "large", Path: "/"}, {Name: "login", Path: "/", Extract: []scenario.Extraction{{Variable: "x", JSON: "$.x"}}}}}
-	codecs, err := protocols.CodecsOf(&v, 1, 1)
+	codecs, err := protocols.CodecsOf(t.Context(), &v, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 var webForms = map[string]grpc.Web{plan.WebBinary: grpc.Binary, plan.WebText: grpc.Text}
 
 // grpcCodecs makes what repeats the call.
-func grpcCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error) {
+func grpcCodecs(ctx context.Context, v *plan.Variant, seed uint64, workers int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
@@ -30,9 +30,9 @@ func grpcCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error)
 	l := v.Load.Call
 	var config grpc.Config
 	if v.Load.Scenario != nil {
-		config, err = playCalls(v, &c, end)
+		config, err = playCalls(ctx, v, &c, end)
 	} else {
-		config, err = repeatCall(v, &c, end, seed)
+		config, err = repeatCall(ctx, v, &c, end, seed)
 	}
 	if err != nil {
 		return c, err
@@ -60,9 +60,9 @@ func StatusName(protocol string, status int) string {
 }
 
 // repeatCall says what repeats the one call.
-func repeatCall(v *plan.Variant, c *Codecs, end http1.Endpoint, seed uint64) (config grpc.Config, err error) {
+func repeatCall(ctx context.Context, v *plan.Variant, c *Codecs, end http1.Endpoint, seed uint64) (config grpc.Config, err error) {
 	l := call{v.Load.Call}
-	p, err := l.prepare(v, end, seed)
+	p, err := l.prepare(ctx, v, end, seed)
 	if err != nil {
 		return config, err
 	}
@@ -113,7 +113,7 @@ type preparedCall struct {
 }
 
 // prepare finds out about the method, and encodes its messages.
-func (l call) prepare(v *plan.Variant, end http1.Endpoint, seed uint64) (p preparedCall, err error) {
+func (l call) prepare(ctx context.Context, v *plan.Variant, end http1.Endpoint, seed uint64) (p preparedCall, err error) {
 	p.call = l.common(end)
 	p.call.Timeout, p.call.Count = l.Deadline, l.Messages
 	if p.call.Metadata, err = l.metadata(nil); err != nil {
@@ -121,7 +121,7 @@ func (l call) prepare(v *plan.Variant, end http1.Endpoint, seed uint64) (p prepa
 	}
 	path := "/" + strings.TrimPrefix(l.Method, "/")
 	if l.Kind == plan.KindAuto {
-		method, err := l.describe(v, end)
+		method, err := l.describe(ctx, v, end)
 		if err != nil {
 			return p, err
 		}
@@ -178,8 +178,8 @@ func (l call) stream(c *grpc.Call) error {
 }
 
 // describe finds the method, in .proto files, in a descriptor set, or by asking the server.
-func (l call) describe(v *plan.Variant, end http1.Endpoint) (rpc.Method, error) {
-	s, err := readSchema(context.Background(), v, end)
+func (l call) describe(ctx context.Context, v *plan.Variant, end http1.Endpoint) (rpc.Method, error) {
+	s, err := readSchema(ctx, v, end)
 	if err != nil {
 		return rpc.Method{}, fmt.Errorf("load.call: %w", err)
 	}

@@ -25,12 +25,12 @@ var calls = scenario.Calls{
 
 // grpcScript says what a scenario's users do over gRPC. Offline, methods are known only if files
 // describe them.
-func grpcScript(v *plan.Variant, offline bool) (script, error) {
+func grpcScript(ctx context.Context, v *plan.Variant, offline bool) (script, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return script{}, err
 	}
-	p, err := describeCalls(v, end, offline)
+	p, err := describeCalls(ctx, v, end, offline)
 	if err != nil {
 		return script{}, err
 	}
@@ -59,13 +59,13 @@ type stepCall struct {
 }
 
 // describeCalls finds out what services there are.
-func describeCalls(v *plan.Variant, end http1.Endpoint, offline bool) (p *stepCalls, err error) {
+func describeCalls(ctx context.Context, v *plan.Variant, end http1.Endpoint, offline bool) (p *stepCalls, err error) {
 	l := call{v.Load.Call}
 	p = &stepCalls{load: l, end: end, steps: map[string]*stepCall{}}
 	if offline && len(l.Protos) == 0 && l.Protoset == "" {
 		return p, nil
 	}
-	if p.schema, err = readSchema(context.Background(), v, end); err != nil {
+	if p.schema, err = readSchema(ctx, v, end); err != nil {
 		return nil, fmt.Errorf("load.call: %w", err)
 	}
 	return p, nil
@@ -195,8 +195,8 @@ func (l call) metadata(own []scenario.OutlineField) (all []grpc.Metadata, err er
 }
 
 // playCalls makes what carries out a scenario.
-func playCalls(v *plan.Variant, c *Codecs, end http1.Endpoint) (config grpc.Config, err error) {
-	p, err := describeCalls(v, end, false)
+func playCalls(ctx context.Context, v *plan.Variant, c *Codecs, end http1.Endpoint) (config grpc.Config, err error) {
+	p, err := describeCalls(ctx, v, end, false)
 	if err != nil {
 		return config, err
 	}

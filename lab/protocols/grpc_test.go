@@ -2,6 +2,9 @@ package protocols
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +50,7 @@ func TestCallCodecs(t *testing.T) {
 			c.Protos, c.Kind, c.BinaryFile = nil, plan.KindUnary, c.Protos[0]
 		}), []string{"service Echo"}, nil},
 	} {
-		codecs, err := CodecsOf(c.variant, 1, 2)
+		codecs, err := CodecsOf(t.Context(), c.variant, 1, 2)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -100,7 +103,7 @@ func TestWebCodecs(t *testing.T) {
 		{"https://127.0.0.1:1", plan.HTTP2Auto, true, true},
 		{"https://127.0.0.1:1", plan.HTTP2Never, true, false},
 	} {
-		codecs, err := CodecsOf(ofGRPC(t, "t.Echo/Expand", func(v *plan.Variant) {
+		codecs, err := CodecsOf(t.Context(), ofGRPC(t, "t.Echo/Expand", func(v *plan.Variant) {
 			v.Target.URL, v.Load.HTTP2.Use, v.Load.Call.Web = c.url, c.use, plan.WebText
 			v.Load.Call.Check = true
 			v.Target.TLS = &plan.TLS{Insecure: true}
@@ -119,6 +122,39 @@ func TestWebCodecs(t *testing.T) {
 				t.Errorf("%s, %s: %q", c.url, c.use, got)
 			}
 		}
+	}
+}
+
+// A server that never says what it offers is asked until the context ends.
+func TestAskingEndsWithItsContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	for name, steps := range map[string][]scenario.Step{"a call": nil, "a scenario": {{Name: "say", Method: "t.Echo/Say"}}} {
+		v := ofGRPC(t, "t.Echo/Say", func(v *plan.Variant) {
+			v.Target.URL, v.Target.Address = "http://"+listener.Addr().String(), listener.Addr().String()
+			v.Load.Call.Protos = nil
+			if steps != nil {
+				v.Load.Scenario = &scenario.Spec{Steps: steps}
+			}
+		})
+		ctx, interrupt := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := CodecsOf(ctx, v, 1, 1)
+			failed <- err
+		}()
+		silent, err := listener.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		interrupt()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want %v", name, err, context.Canceled)
+		}
+		_ = silent.Close()
 	}
 }
 
@@ -148,7 +184,7 @@ func TestCallFaults(t *testing.T) {
 				c.change(v.Load.Call)
 			}
 		})
-		if _, err := CodecsOf(v, 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := CodecsOf(t.Context(), v, 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.method, err, c.want)
 		}
 	}
@@ -158,7 +194,7 @@ func TestCallFaults(t *testing.T) {
 func TestCallCheck(t *testing.T) {
 	v := ofGRPC(t, "t.Echo/Say", func(v *plan.Variant) { v.Load.Call.Check = true })
 	end := endOf(t, v)
-	p, err := call{v.Load.Call}.prepare(v, end, 1)
+	p, err := call{v.Load.Call}.prepare(t.Context(), v, end, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

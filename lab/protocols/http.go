@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -20,7 +21,7 @@ import (
 
 // httpCodecs makes what repeats the request, or sends those of users, in HTTP/1.1, in HTTP/2, or
 // as the server chooses.
-func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
+func httpCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
@@ -29,7 +30,7 @@ func httpCodecs(v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 	two := http2Config(&v.Load)
 	var all []http1.Request
 	if v.Load.Scenario != nil {
-		if err := ready(v, &c, httpScript); err != nil {
+		if err := ready(ctx, v, &c, httpScript); err != nil {
 			return c, err
 		}
 		if all, err = requests(c.Scenario, end); err != nil {
@@ -120,7 +121,7 @@ func through(t *plan.Target, c *Codecs, end http1.Endpoint, one *http1.Config, a
 }
 
 // httpScript says what a scenario's users do over HTTP.
-func httpScript(v *plan.Variant, _ bool) (script, error) {
+func httpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return script{}, err

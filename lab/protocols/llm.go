@@ -3,6 +3,7 @@ package protocols
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,7 @@ const (
 )
 
 // llmCodecs makes what asks the questions in turn.
-func llmCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error) {
+func llmCodecs(ctx context.Context, v *plan.Variant, seed uint64, workers int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
@@ -41,7 +42,7 @@ func llmCodecs(v *plan.Variant, seed uint64, workers int) (c Codecs, err error) 
 	a := ask{v.Load.Ask}
 	config := llm.Config{Step: workers, MaxHeader: int64(v.Load.MaxHeader)}
 	if v.Load.Scenario != nil {
-		err = playAsks(v, &c, &config, end)
+		err = playAsks(ctx, v, &c, &config, end)
 	} else {
 		config.Requests, err = a.requests(seed, end)
 	}

@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 // llmScript says what a scenario's users do: they ask a model, and send requests of HTTP as
 // well.
-func llmScript(v *plan.Variant, _ bool) (script, error) {
+func llmScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return script{}, err
@@ -94,8 +95,8 @@ func (a ask) asked(st *scenario.Step) (string, error) {
 }
 
 // playAsks makes what a scenario's users are carried out with.
-func playAsks(v *plan.Variant, c *Codecs, to *llm.Config, end http1.Endpoint) (err error) {
-	if err := ready(v, c, llmScript); err != nil {
+func playAsks(ctx context.Context, v *plan.Variant, c *Codecs, to *llm.Config, end http1.Endpoint) (err error) {
+	if err := ready(ctx, v, c, llmScript); err != nil {
 		return err
 	}
 	if to.Requests, err = requests(c.Scenario, end); err != nil {

@@ -4,6 +4,7 @@
 package protocols
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -80,11 +81,11 @@ func (c *Codecs) Close() error {
 // A protocol makes what the loads of its targets are spoken with. To add one is to write a file like
 // tcp.go, and a line in protocols.
 type protocol struct {
-	codecs func(v *plan.Variant, seed uint64, workers int) (Codecs, error)
+	codecs func(ctx context.Context, v *plan.Variant, seed uint64, workers int) (Codecs, error)
 
 	// script says what a variant's scenario is in the protocol; nil: there are none. Offline,
 	// nothing is asked of anybody: what only a server knows is left out.
-	script func(v *plan.Variant, offline bool) (script, error)
+	script func(ctx context.Context, v *plan.Variant, offline bool) (script, error)
 }
 
 // protocols has all protocols whose targets are loaded. It is never changed.
@@ -98,13 +99,13 @@ var protocols = map[string]protocol{
 
 // CodecsOf makes the codecs of a variant's load for a number of workers. The run-time variables are
 // filled in (see Fill). It reads the files that requests take their content from; the seed
-// is that of what is made up.
-func CodecsOf(v *plan.Variant, seed uint64, workers int) (Codecs, error) {
+// is that of what is made up. A server is asked what it offers, until ctx ends.
+func CodecsOf(ctx context.Context, v *plan.Variant, seed uint64, workers int) (Codecs, error) {
 	p, ok := protocols[v.Target.Protocol]
 	if !ok {
 		return Codecs{}, errors.New("a program is run, and not loaded")
 	}
-	c, err := p.codecs(v, seed, workers)
+	c, err := p.codecs(ctx, v, seed, workers)
 	if err != nil {
 		return Codecs{}, errors.Join(err, c.Close())
 	}

@@ -36,7 +36,7 @@ func TestCodecs(t *testing.T) {
 		{"sse", of(plan.SSE, nil), "", "GET /0 HTTP/1.1\r\n"},
 		{"sse with publications", of(plan.SSE, publish), "POST /p HTTP/1.1\r\n", "GET /1 HTTP/1.1\r\n"},
 	} {
-		codecs, err := CodecsOf(c.variant, 1, 2)
+		codecs, err := CodecsOf(t.Context(), c.variant, 1, 2)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -69,7 +69,7 @@ func TestCodecs(t *testing.T) {
 		{of(plan.SSE, func(v *plan.Variant) { v.Load.Publish = &plan.Publish{Path: "/a b", Size: 100} }), "load.publish: "},
 		{of(plan.Program, nil), "a program is run"},
 	} {
-		if _, err := CodecsOf(c.variant, 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := CodecsOf(t.Context(), c.variant, 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.variant.Target.Protocol, err, c.want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 	} {
 		v := plan.DefaultVariant(plan.HTTP)
 		v.Target.URL, v.Target.Address, v.Load.MaxHeader = "http://127.0.0.1:1/", "127.0.0.1:1", c.header
-		codecs, err := CodecsOf(&v, 1, 1)
+		codecs, err := CodecsOf(t.Context(), &v, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestLimitsOfProtocols(t *testing.T) {
 		}
 		for _, header := range []int{large / 2, 2 * large} {
 			v.Load.MaxHeader = header
-			codecs, err := CodecsOf(v, 1, 1)
+			codecs, err := CodecsOf(t.Context(), v, 1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestLimitsOfProtocols(t *testing.T) {
 func TestLongLine(t *testing.T) {
 	v := plan.DefaultVariant(plan.TCP)
 	v.Target.Address, v.Load.Payload, v.Load.Framing = "127.0.0.1:1", 4, plan.FramingLine
-	codecs, err := CodecsOf(&v, 1, 1)
+	codecs, err := CodecsOf(t.Context(), &v, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -158,8 +159,8 @@ func flatten(err error) []error {
 }
 
 // ready opens the data and compiles what users carry out.
-func ready(v *plan.Variant, c *Codecs, scripted func(v *plan.Variant, offline bool) (script, error)) error {
-	by, err := scripted(v, false)
+func ready(ctx context.Context, v *plan.Variant, c *Codecs, scripted func(ctx context.Context, v *plan.Variant, offline bool) (script, error)) error {
+	by, err := scripted(ctx, v, false)
 	if err != nil {
 		return err
 	}
@@ -294,7 +295,7 @@ func checkScenario(v *plan.Variant, opened map[string][]*feed.Table) []error {
 		return []error{&scenario.Fault{Problem: "users do nothing in " + v.Target.Protocol, Hint: "remove it"}}
 	}
 	sample := v.Sample()
-	by, err := scripted(&sample, true)
+	by, err := scripted(context.Background(), &sample, true)
 	if err != nil {
 		return flatten(err)
 	}

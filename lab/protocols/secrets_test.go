@@ -37,7 +37,7 @@ func TestSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		codecs, err := CodecsOf(with, 1, 1)
+		codecs, err := CodecsOf(t.Context(), with, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package protocols
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 // sseCodecs makes the subscribers' streams and, where something is published, publishers. With
 // https, either speak HTTP/1.1 over TLS.
-func sseCodecs(v *plan.Variant, _ uint64, workers int) (c Codecs, err error) {
+func sseCodecs(_ context.Context, v *plan.Variant, _ uint64, workers int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err

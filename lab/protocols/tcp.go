@@ -2,6 +2,7 @@ package protocols
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 
 // tcpCodecs makes clients that send a message and await as many bytes, a line, or what a length
 // says.
-func tcpCodecs(v *plan.Variant, seed uint64, _ int) (c Codecs, err error) {
+func tcpCodecs(ctx context.Context, v *plan.Variant, seed uint64, _ int) (c Codecs, err error) {
 	if v.Load.Scenario != nil {
-		if err = ready(v, &c, tcpScript); err != nil {
+		if err = ready(ctx, v, &c, tcpScript); err != nil {
 			return c, err
 		}
 		var all []tcp.Message
@@ -48,7 +49,7 @@ var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLi
 
 // tcpScript says what a scenario's users do over TCP: they send messages, and look at what is
 // answered.
-func tcpScript(v *plan.Variant, _ bool) (script, error) {
+func tcpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	framing := framings[v.Load.Framing]
 	return script{
 		by: scenario.Protocol{BodyOnly: true},

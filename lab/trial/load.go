@@ -34,11 +34,14 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		}
 		defer end()
 	}
-	c, codecs, err := generator.Config(variant, r.experiment.Design.Seed)
+	c, codecs, err := generator.Config(ctx, variant, r.experiment.Design.Seed)
 	if err == nil && r.options.Limits != nil && len(r.agents) == 0 {
 		err = r.options.Limits.Loads.AdmitConnections(&c)
 	}
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // a server was being asked what it offers
+		return context.Cause(ctx)
+	case err != nil:
 		return &PlanError{err}
 	}
 	defer func() {

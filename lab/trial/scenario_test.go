@@ -248,7 +248,7 @@ func TestScenarioWithoutItsData(t *testing.T) {
 	if err := os.WriteFile(file, []byte("name\nx\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := generator.Config(&e.Variants[0], 1)
+	_, _, err := generator.Config(t.Context(), &e.Variants[0], 1)
 	if err == nil || !strings.Contains(err.Error(), `load.scenario.steps[0].body: at offset 12: no variable "user"`) {
 		t.Errorf("%v", err)
 	}

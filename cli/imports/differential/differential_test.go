@@ -184,7 +184,7 @@ func run(t *testing.T, v *plan.Variant) {
 	if err := v.Fill(nil); err != nil {
 		t.Fatal(err)
 	}
-	c, codecs, err := generator.Config(v, 1)
+	c, codecs, err := generator.Config(t.Context(), v, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
