@@ -19,80 +19,70 @@ import (
 	"dyno/lab/observation"
 	"dyno/lab/plan"
 	"dyno/lab/profiling"
+	"dyno/lab/protocols"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
 
+// A drive is one load of a trial, and what watches it.
+type drive struct {
+	variant  *plan.Variant // within the run's limits
+	config   engine.Config
+	codecs   protocols.Codecs
+	watch    *observation.Watch
+	profiler *profiling.Profiler // of a trial that profiles; else nil
+	workers  int                 // of all processes
+}
+
 // load places the generator, drives the load and records it.
 func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *rundir.TrialWriter) (err error) {
-	variant := up.variant
+	d := &drive{variant: up.variant}
 	if len(r.agents) == 0 {
 		var end context.CancelFunc
-		if ctx, end, variant, err = r.options.Limits.bound(ctx, variant); err != nil {
+		if ctx, end, d.variant, err = r.options.Limits.bound(ctx, d.variant); err != nil {
 			return &PlanError{err}
 		}
 		defer end()
 	}
-	c, codecs, err := generator.Config(ctx, variant, r.experiment.Design.Seed)
-	if err == nil && r.options.Limits != nil && len(r.agents) == 0 {
-		err = r.options.Limits.Loads.AdmitConnections(&c)
-	}
-	switch {
+	switch err := r.configure(ctx, d, t.Purpose); {
 	case err != nil && ctx.Err() != nil: // a server was being asked what it offers
 		return context.Cause(ctx)
 	case err != nil:
 		return &PlanError{err}
 	}
 	defer func() {
-		if failed := codecs.Close(); failed != nil {
+		if failed := d.codecs.Close(); failed != nil {
 			err = errors.Join(err, failed)
 		}
 	}()
-	if t.Purpose == rundir.PurposePilot {
-		c.Interval = generator.ShortestInterval
-	}
 	restore, err := r.placeGenerator(up)
 	if err != nil {
 		return err
 	}
 	defer restore()
-	w := r.watch(up, t.Purpose)
-	w.Open(ctx)
-	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
-		c.OnInterval = follow(watcher, w)
-	}
-	workers := c.Workers // of all processes
-	c.OnStart, c.OnPhase = func(s engine.Start) { workers = len(s.Threads); w.Start(s) }, w.Phase
-	var p *profiling.Profiler
-	if t.Purpose == rundir.PurposeProfile {
-		p = profiling.New(ctx, r.experiment.Profile, up.variant, up.local(), &r.symbols)
-		c.OnPhase = func(phase engine.Phase) {
-			w.Phase(phase)
-			p.Phase(ctx, phase)
-		}
-	}
+	r.observe(ctx, d, up, t.Purpose)
 	switch {
 	case up.side != nil:
-		c.Barrier = up.side
+		d.config.Barrier = up.side
 	case len(r.agents) == 0:
 		procs := runtime.GOMAXPROCS(0)
-		runtime.GOMAXPROCS(max(procs, c.Workers+generator.SpareProcessors))
+		runtime.GOMAXPROCS(max(procs, d.config.Workers+generator.SpareProcessors))
 		defer runtime.GOMAXPROCS(procs)
 	}
 	collectIfSoon()
-	result, accounts, err := r.carry(ctx, variant, c)
+	result, accounts, err := r.carry(ctx, d.variant, d.config)
 	if errors.Is(err, context.Canceled) {
 		err = context.Cause(ctx)
 	}
-	if p != nil {
-		p.Settle(ctx, t)
+	if d.profiler != nil {
+		d.profiler.Settle(ctx, t)
 	}
-	w.Stop()
+	d.watch.Stop()
 	if refused := (*engine.Unreachable)(nil); up.variant.Target.Proxy != "" && errors.As(err, &refused) {
 		refused.Proxied = refused.Proxied || errno.Is(refused, syscall.ECONNREFUSED)
 	}
-	other := detect.Mismatch(ctx, up.variant, &c, result, err)
+	other := detect.Mismatch(ctx, up.variant, &d.config, result, err)
 	if other != nil {
 		other = &Fault{other}
 	}
@@ -102,24 +92,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 	case result == nil:
 		return err
 	}
-	for _, a := range accounts {
-		workers += a.Workers // none of them is here
-		if a.Observed != nil {
-			w.AddPart(a.Observed, a.Cost.Process.Total())
-		}
-	}
-	translate(t, up.variant.Target.Protocol, result, workers)
-	w.Record(t, result)
-	r.recordAgents(t, w, accounts)
-	if fault := result.Ends.Fault; fault != "" {
-		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
-	}
-	err = errors.Join(err,
-		folder.Save(rundir.LatencyFile, func(f io.Writer) error { return generator.WriteLog(f, result) }),
-		w.Save(folder))
-	if p != nil {
-		err = errors.Join(err, p.Save(t, folder))
-	}
+	err = errors.Join(err, r.save(d, t, folder, result, accounts))
 	if result.Interrupted {
 		t.Interrupted = err == nil && result.Window > 0 // with its files, or its figures could not be judged
 		return errors.Join(err, context.Cause(ctx))
@@ -128,10 +101,73 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, other)
 	}
 	if err == nil && r.countsAfter(up, t.Purpose, t.Round) {
-		observation.CountCalls(up.local().Supervisor(), c, t, func(c engine.Config) (*record.Result, error) {
-			result, _, err := r.carry(ctx, variant, c)
+		observation.CountCalls(up.local().Supervisor(), d.config, t, func(c engine.Config) (*record.Result, error) {
+			result, _, err := r.carry(ctx, d.variant, c)
 			return result, err
 		})
+	}
+	return err
+}
+
+// configure makes the engine's configuration and the codecs of a load.
+func (r *runner) configure(ctx context.Context, d *drive, purpose string) (err error) {
+	if d.config, d.codecs, err = generator.Config(ctx, d.variant, r.experiment.Design.Seed); err != nil {
+		return err
+	}
+	if purpose == rundir.PurposePilot {
+		d.config.Interval = generator.ShortestInterval
+	}
+	d.workers = d.config.Workers
+	if r.options.Limits == nil || len(r.agents) > 0 {
+		return nil
+	}
+	if err := r.options.Limits.Loads.AdmitConnections(&d.config); err != nil {
+		return errors.Join(err, d.codecs.Close())
+	}
+	return nil
+}
+
+// observe has a load report its intervals and phases to what watches it.
+func (r *runner) observe(ctx context.Context, d *drive, up *stage, purpose string) {
+	d.watch = r.watch(up, purpose)
+	d.watch.Open(ctx)
+	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
+		d.config.OnInterval = follow(watcher, d.watch)
+	}
+	d.config.OnStart = func(s engine.Start) {
+		d.workers = len(s.Threads)
+		d.watch.Start(s)
+	}
+	d.config.OnPhase = d.watch.Phase
+	if purpose != rundir.PurposeProfile {
+		return
+	}
+	d.profiler = profiling.New(ctx, r.experiment.Profile, up.variant, up.local(), &r.symbols)
+	d.config.OnPhase = func(phase engine.Phase) {
+		d.watch.Phase(phase)
+		d.profiler.Phase(ctx, phase)
+	}
+}
+
+// save puts what a load has measured into the trial and its folder.
+func (r *runner) save(d *drive, t *rundir.Trial, folder *rundir.TrialWriter, result *record.Result, accounts []generator.Account) error {
+	for _, a := range accounts {
+		d.workers += a.Workers // none of them is here
+		if a.Observed != nil {
+			d.watch.AddPart(a.Observed, a.Cost.Process.Total())
+		}
+	}
+	translate(t, d.variant.Target.Protocol, result, d.workers)
+	d.watch.Record(t, result)
+	r.recordAgents(t, d.watch, accounts)
+	if fault := result.Ends.Fault; fault != "" {
+		t.AddUnavailable(texts.NewError("unavailable.stamps", "error", fault))
+	}
+	err := errors.Join(
+		folder.Save(rundir.LatencyFile, func(f io.Writer) error { return generator.WriteLog(f, result) }),
+		d.watch.Save(folder))
+	if d.profiler != nil {
+		err = errors.Join(err, d.profiler.Save(t, folder))
 	}
 	return err
 }
