@@ -232,8 +232,7 @@ func (j *jmeter) declare(root *element) {
 func (j *jmeter) rows(e *element) {
 	d := j.d
 	leave := func(why, hint string) { d.leave(e.line, e.title(), why, hint) }
-	file, names := e.prop("filename"), j.text(e.line, e.prop("variableNames"))
-	file = d.knownHost(j.text(e.line, file))
+	file := d.knownHost(j.text(e.line, e.prop("filename")))
 	text, err := d.read(file)
 	if err != nil || strings.Contains(file, markBegin) {
 		why, hint := cmp.Or(e.prop("filename"), "the file")+" cannot be read", "run dyno import in the folder that has the file"
@@ -251,16 +250,9 @@ func (j *jmeter) rows(e *element) {
 		leave("a delimiter is one character", "give the scenario the rows, by data")
 		return
 	}
-	path := d.relative(e.line, file)
-	if c := charsetOf(e.prop("fileEncoding")); c != nil && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		decoded, err := c.NewDecoder().String(text)
-		if err == nil {
-			path = d.file(e.line, filepath.Base(file), []byte(decoded))
-		}
-		if text = decoded; err != nil || path == "" {
-			leave("the file is in "+e.prop("fileEncoding"), "write it in UTF-8")
-			return
-		}
+	path, text := j.utf8File(e, file, text)
+	if path == "" {
+		return
 	}
 	name := variableName(strings.TrimSuffix(filepath.Base(file), ".csv"))
 	for n, stem := 2, name; slices.ContainsFunc(d.scenario.Data, func(o scenario.Data) bool { return o.Name == name }); n++ {
@@ -276,23 +268,7 @@ func (j *jmeter) rows(e *element) {
 	if e.prop("quotedData") != "true" && strings.Contains(text, `"`) {
 		leave("JMeter takes the quotes in the file for a part of the values, and dyno does not", "tick the box for quoted data in the plan")
 	}
-	first, _, _ := strings.Cut(text, "\n")
-	first = strings.TrimRight(first, "\r")
-	columns := strings.Split(cmp.Or(names, first), delimiter)
-	if names != "" {
-		switch columns = strings.Split(names, ","); {
-		case e.prop("ignoreFirstLine") == "true" && slices.Equal(columns, strings.Split(first, delimiter)):
-		case e.prop("ignoreFirstLine") == "true":
-			if _, rest, _ := strings.Cut(text, "\n"); d.source.Out != "" {
-				data.File = d.file(e.line, filepath.Base(file), []byte(rest))
-			} else {
-				leave("the first line of "+file+" has other names than the plan, and becomes a row", "write the experiment to a file by --out, or name the columns there as in the plan")
-			}
-			data.Columns = columns
-		default:
-			data.Columns = columns
-		}
-	}
+	columns := j.nameColumns(e, &data, text, delimiter)
 	switch {
 	case e.prop("recycle") != "false":
 	case e.prop("stopThread") == "true":
@@ -311,6 +287,53 @@ func (j *jmeter) rows(e *element) {
 		leave("its rows are not carried over: there are too many files, or it is no CSV", "give the scenario the rows, by data")
 		return
 	}
+	j.bind(e, columns, rows)
+	d.scenario.Data = append(d.scenario.Data, data)
+}
+
+// utf8File returns the path of a file of rows, and its text, both in UTF-8. Without a path it cannot be decoded.
+func (j *jmeter) utf8File(e *element, file, text string) (path, decoded string) {
+	path = j.d.relative(e.line, file)
+	c := charsetOf(e.prop("fileEncoding"))
+	if c == nil || !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return path, text
+	}
+	decoded, err := c.NewDecoder().String(text)
+	if err == nil {
+		path = j.d.file(e.line, filepath.Base(file), []byte(decoded))
+	}
+	if err != nil || path == "" {
+		j.d.leave(e.line, e.title(), "the file is in "+e.prop("fileEncoding"), "write it in UTF-8")
+		return "", ""
+	}
+	return path, decoded
+}
+
+// nameColumns returns the names of a file's columns, which are in the plan or in the file's first line.
+func (j *jmeter) nameColumns(e *element, data *scenario.Data, text, delimiter string) []string {
+	first, rest, _ := strings.Cut(text, "\n")
+	inFile := strings.Split(strings.TrimRight(first, "\r"), delimiter)
+	names := j.text(e.line, e.prop("variableNames"))
+	if names == "" {
+		return inFile
+	}
+	columns := strings.Split(names, ",")
+	if e.prop("ignoreFirstLine") == "true" {
+		if slices.Equal(columns, inFile) {
+			return columns
+		}
+		if file := data.File; j.d.source.Out != "" {
+			data.File = j.d.file(e.line, filepath.Base(file), []byte(rest))
+		} else {
+			j.d.leave(e.line, e.title(), "the first line of "+file+" has other names than the plan, and becomes a row", "write the experiment to a file by --out, or name the columns there as in the plan")
+		}
+	}
+	data.Columns = columns
+	return columns
+}
+
+// bind has expressions read the columns of a file, and keeps their values.
+func (j *jmeter) bind(e *element, columns []string, rows [][]string) {
 	for i, c := range columns {
 		c = strings.Trim(strings.TrimSpace(c), `"`)
 		expression := c
@@ -318,7 +341,7 @@ func (j *jmeter) rows(e *element) {
 			expression = fmt.Sprintf("column(%q)", c)
 		}
 		if j.columns[c] != "" {
-			leave("another file has the column "+c+", too: the values are of that one", "")
+			j.d.leave(e.line, e.title(), "another file has the column "+c+", too: the values are of that one", "")
 			continue
 		}
 		j.columns[c] = expression
@@ -328,7 +351,6 @@ func (j *jmeter) rows(e *element) {
 			}
 		}
 	}
-	d.scenario.Data = append(d.scenario.Data, data)
 }
 
 // maxFeeds bounds the files of rows of a scenario.
