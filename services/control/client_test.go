@@ -50,9 +50,8 @@ func newClient(t *testing.T, c client.Config) *client.Client {
 	return one
 }
 
-// TestClient: an instance is found by others, while the control plane is away as well, by
-// programs that are started then too; and when it comes back with nothing of what it
-// knew, the instance registers itself again, and configurations are read again.
+// TestClient: other programs find an instance, even while the control plane is away, and even if they start then.
+// When the control plane returns without data, the instance registers again, and configurations are read again.
 func TestClient(t *testing.T) {
 	c := config(t)
 	s, end := serving(t, c)

@@ -25,56 +25,55 @@ type Config struct {
 	// An address that is not a loopback one needs principals, and a certificate or PlainHTTP.
 	Listen string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
 	GRPC   string `yaml:"grpc" otherwise:"nowhere" doc:"where clients connect by gRPC, and find services over xDS, in the same forms"`
-	// DNS knows no principals.
-	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where DNS, over UDP and TCP, tells everybody who can reach it where services are: host:port"`
-	Domain      string `yaml:"domain" default:"control.internal." doc:"what their names end with: SERVICE.NAMESPACE.DOMAIN"`
+	// DNS has no access control.
+	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where DNS listens, over UDP and TCP: host:port. It has no access control"`
+	Domain      string `yaml:"domain" default:"control.internal." doc:"the suffix of services' names: SERVICE.NAMESPACE.DOMAIN"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
 	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, behind a proxy that encrypts"`
 	serve.AdminListener
 
-	Principals  string `yaml:"principals" kind:"path" otherwise:"everybody on this machine may do everything" doc:"a file of who may do what, read again when it changes"`
+	Principals  string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
 	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
 	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
 	// Clients may show a certificate instead of a token.
-	ClientCA       string `yaml:"tls_client_ca" kind:"path" doc:"certificates that clients' may be signed by"`
-	SessionTickets bool   `yaml:"tls_tickets" default:"true" doc:"let clients come back without a full handshake"`
+	ClientCA       string `yaml:"tls_client_ca" kind:"path" doc:"authorities of clients' certificates"`
+	SessionTickets bool   `yaml:"tls_tickets" default:"true" doc:"let clients reconnect without a full handshake"`
 
 	Store store.Config `yaml:",inline"`
 	Plane plane.Config `yaml:",inline"`
 
-	// Principals may have their own.
-	Rate  float64 `yaml:"rate" range:"0..1000000000" doc:"requests a second of one client; 0 is no limit; beyond: 429"`
+	// A principal's own rate overrides it.
+	Rate  float64 `yaml:"rate" range:"0..1000000000" doc:"requests per second of one client; more get 429; 0 is no limit"`
 	Burst int     `yaml:"burst" range:"0..1073741824" doc:"requests of one client at once"`
 
-	MaxWatchers int           `yaml:"max_watchers" range:"1..1048576" default:"20000" doc:"streams and long polls at a time; beyond: 503"`
-	Heartbeat   time.Duration `yaml:"heartbeat" range:"1ms..24h" default:"15s" doc:"of streams: a comment after so long without a change"`
+	MaxWatchers int           `yaml:"max_watchers" range:"1..1048576" default:"20000" doc:"streams and long polls at a time; more get 503"`
+	Heartbeat   time.Duration `yaml:"heartbeat" range:"1ms..24h" default:"15s" doc:"of streams: a comment is sent after this time without a change"`
 
-	// These are longer than the store may take.
+	// These exceed the store's own timeouts.
 	ReadTimeout  time.Duration `yaml:"read_timeout" range:"1ms..24h" default:"15s" doc:"of reading a request"`
-	WriteTimeout time.Duration `yaml:"write_timeout" range:"1ms..24h" default:"15s" doc:"of writing an answer, or once to a stream"`
+	WriteTimeout time.Duration `yaml:"write_timeout" range:"1ms..24h" default:"15s" doc:"of writing an answer, or one write to a stream"`
 	IdleTimeout  time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
 	HTTP2        bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
-	// The libraries give 1 MiB over HTTP, and find out by the round trip over gRPC.
+	// The libraries' own windows: 1 MiB over HTTP; over gRPC it follows from the round-trip time.
 	StreamWindow     int `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
 	ConnectionWindow int `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
-	Workers          int `yaml:"workers" range:"0..65536" doc:"goroutines that carry out requests over HTTP; 0: each connection's own does"`
+	Workers          int `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
 	// Formats are those that clients may choose instead of JSON.
 	Formats      format.Formats
-	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long the end may take"`
-	OpenTimeout  time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: one that was away for long is sent the database first"`
+	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
+	OpenTimeout  time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
 
 	Logger *slog.Logger // nil discards
 }
 
-// Defaults returns the Config that every field starts from; it has no address, and the
-// store no place.
+// Defaults returns the Config that every field starts from. It has no address, and its store has no folder.
 func Defaults() Config {
 	c := fields.Default[Config]()
 	c.Complete()
 	return c
 }
 
-// Complete sets the defaults of what no file has.
+// Complete sets the defaults of fields that no file can set.
 func (c *Config) Complete() {
 	c.Formats = rest.Defaults().Formats
 	c.Store.Complete()
@@ -84,7 +83,7 @@ func (c *Config) Complete() {
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	listener := func(field, address string) {
 		serve.CheckListener(r, field, address, c.AllowRemote)
@@ -116,8 +115,8 @@ func (c Config) Check(r *fields.Report) {
 	c.Plane.Check(r)
 }
 
-// minWindow is what net/http takes as a window, which must be less than 4 MiB; it silently ignores
-// anything else.
+// minWindow is the least window that net/http accepts. It must be less than 4 MiB; net/http silently ignores any
+// other.
 const minWindow = 64 << 10
 
 // api is the part of the API's configuration that is given.
@@ -144,8 +143,7 @@ func (c Config) book() (*access.Book, error) {
 	return book, nil
 }
 
-// tls returns how connections are encrypted, with the certificate that pair returns; nil is not
-// at all.
+// tls returns the configuration of TLS, with the certificate that pair returns; nil is without TLS.
 func (c Config) tls(pair func() *tls.Certificate) (*tls.Config, error) {
 	if c.Certificate == "" {
 		return nil, nil

@@ -23,11 +23,10 @@ var (
 
 var _ prometheus.Collector = (*connections)(nil)
 
-// Describe is for Prometheus. Which descriptions there are depends on the protocols, so
-// it gives none.
+// Describe implements prometheus.Collector. The descriptions depend on the protocols, so it gives none.
 func (c *connections) Describe(chan<- *prometheus.Desc) {}
 
-// Collect is for Prometheus.
+// Collect implements prometheus.Collector.
 func (c *connections) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descConnections, prometheus.GaugeValue, float64(c.open.Load()), c.protocol)
 	ch <- prometheus.MustNewConstMetric(descOpened, prometheus.CounterValue, float64(c.opened.Load()), c.protocol)

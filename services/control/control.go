@@ -1,5 +1,5 @@
-// Package control is the control plane as a service: discovery, configuration and policy
-// over HTTP and gRPC, kept in etcd, which is embedded unless a cluster is given.
+// Package control is the control plane as a service: discovery, configuration and policy over HTTP and gRPC, kept in
+// etcd. etcd is embedded unless a cluster is given.
 //
 //	server, err := control.New(config)
 //	err = server.Serve(ctx)
@@ -26,20 +26,19 @@
 //
 // # How it works
 //
-// A plane.Watch is a cursor into the changes of a replica. Server-sent events, the long poll
-// and gRPC's streams read the same cursor, so their tokens are the same. A token names a place
-// in the order in which a replica learnt of changes, not the revision of a resource. A replica
-// that has to list what it missed reports it as one place, because the order in between is not
-// known.
+// A plane.Watch is a cursor into the changes of a replica. Server-sent events, the long poll and gRPC's streams read
+// the same cursor, so their tokens are the same. A token names a place in the order in which a replica learnt of
+// changes. It is not the revision of a resource. If a replica missed changes, it lists the state, and gives all of it
+// one place: the order in between is not known.
 //
-// A change is conditional: it applies to the resource as it was read. The resource, its
-// history, its audit note and the record of its key change in one etcd transaction. If the
-// resource is another by then, the plane makes the change once more for the new one. Group
-// commit is below that: each request in a group has conditions of its own.
+// A change is conditional: it applies to the version of the resource that was read. The resource, its history, its
+// audit note and the record of its key change in one etcd transaction. If the resource has changed by then, the plane
+// repeats the change on the new version. Group commit is below that: each request in a group keeps its own
+// conditions.
 //
-// A read waits until the replica knows the newest revision that any replica had acknowledged
-// before the read. The machines' clocks are used for notes to people only. JSON is what is
-// kept. Other formats are made on demand from format.Document.
+// A read waits until the replica knows the newest revision that any replica had acknowledged before the read. The
+// clocks of machines only serve notes to people. The stored form is JSON. Other formats are made on demand from
+// format.Document.
 package control
 
 import (
@@ -82,8 +81,7 @@ type Server struct {
 	calling  connections
 }
 
-// New checks cfg, whose error lists every fault, and returns a Server that does nothing
-// yet.
+// New checks cfg and returns a Server that does nothing yet. The error lists every fault.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -110,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 		MaxHeaderBytes: 64 << 10, Protocols: protocols, ConnState: s.web.changed,
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow,
-			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not let a handler go whose connection takes nothing
+			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not end a handler whose connection accepts no bytes
 		},
 		ErrorLog: serve.ErrorLog(s.log),
 	}
@@ -120,8 +118,8 @@ func New(cfg Config) (*Server, error) {
 	return s, flood.Guard(s.server, s.log)
 }
 
-// Listen opens the listeners. When it has returned nil, Addr is known and clients may
-// connect; they are answered once Serve has opened the store.
+// Listen opens the listeners. After it has returned nil, Addr is known and clients may connect; they are answered
+// once Serve has opened the store.
 func (s *Server) Listen() error {
 	l, err := serve.Listen(context.Background(), s.cfg.Listen, nil)
 	if err != nil {
@@ -134,7 +132,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// listenMore opens the listeners that need not be.
+// listenMore opens the optional listeners.
 func (s *Server) listenMore() (err error) {
 	ctx := context.Background()
 	if s.cfg.GRPC != "" {
@@ -153,7 +151,7 @@ func (s *Server) listenMore() (err error) {
 	return s.host.Listen()
 }
 
-// unlisten frees the addresses of clients.
+// unlisten closes the listeners for clients.
 func (s *Server) unlisten() error {
 	err := s.listener.Close()
 	for _, l := range []net.Listener{s.grpc, s.names} {
@@ -175,7 +173,7 @@ func (s *Server) Addr() net.Addr {
 	return s.listener.Addr()
 }
 
-// GRPCAddr is where clients connect by gRPC; nil without it or before Listen.
+// GRPCAddr is where gRPC clients connect; nil without gRPC or before Listen.
 func (s *Server) GRPCAddr() net.Addr {
 	if s.grpc == nil {
 		return nil
@@ -183,7 +181,7 @@ func (s *Server) GRPCAddr() net.Addr {
 	return s.grpc.Addr()
 }
 
-// DNSAddr is where services are found by DNS; nil without it or before Listen.
+// DNSAddr is where DNS listens; nil without DNS or before Listen.
 func (s *Server) DNSAddr() net.Addr {
 	if s.names == nil {
 		return nil
@@ -194,9 +192,9 @@ func (s *Server) DNSAddr() net.Addr {
 // AdminAddr is where the admin listener listens; nil without one or before Listen.
 func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
 
-// Serve opens the store and answers clients until ctx ends, and drains then: requests end,
-// watchers are told to come back, and what waits for the store is written. It calls Listen
-// unless that has been done. It returns nil after that, otherwise what failed.
+// Serve opens the store, answers clients until ctx ends, and then drains. While it drains, requests end, watchers are
+// asked to reconnect, and waiting changes are written to the store. It calls Listen unless that has been done. It
+// returns nil after draining, otherwise the error that ended it.
 func (s *Server) Serve(ctx context.Context) (err error) {
 	if s.listener == nil {
 		if err := s.Listen(); err != nil {
@@ -258,8 +256,8 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	return s.host.Run(ctx, parts...)
 }
 
-// discovery makes what is found over xDS. It is served with the API over gRPC: its callers
-// have the same tokens, certificates and rates, and one address is enough.
+// discovery makes the xDS server. It shares the port of the gRPC API: its callers have the same tokens, certificates
+// and rates, and one address is enough.
 func (s *Server) discovery(p *plane.Plane) *xds.Server {
 	c := xds.Defaults()
 	c.Plane, c.Logger, c.Caller = p, s.log, rpc.Caller
@@ -267,26 +265,25 @@ func (s *Server) discovery(p *plane.Plane) *xds.Server {
 	return xds.New(c)
 }
 
-// calls makes the API over gRPC. A client's rate is of both APIs together.
+// calls makes the gRPC API. A client's rate limit covers both APIs together.
 func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) *rpc.API {
 	c := rpc.Defaults()
 	c.More = discovery.Register
 	c.Plane, c.Gate, c.Logger = p, gate, s.log
-	c.TLS = s.server.TLSConfig.Clone() // of nil it is nil
+	c.TLS = s.server.TLSConfig.Clone() // nil clones to nil
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	c.StreamWindow, c.ConnectionWindow = s.cfg.StreamWindow, s.cfg.ConnectionWindow
 	return rpc.New(c)
 }
 
-// namesTTL is for how many seconds resolvers may keep an answer, and maxNames how many
-// instances one has.
+// namesTTL is the TTL of DNS answers in seconds, and maxNames their largest number of instances.
 const (
 	namesTTL = 5
 	maxNames = 1000
 )
 
-// finder finds instances that take requests, as this replica knows them. Those that are
-// overdue are told where there are no others.
+// finder finds instances that accept requests, as this replica knows them. It returns overdue ones only if there are
+// no others.
 func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, bool) {
 	return func(namespace, service string) (good []dns.Endpoint, found bool) {
 		r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}
@@ -301,7 +298,7 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		overdue := p.Overdue(items)
 		var late []dns.Endpoint
 		first := 0
-		if len(items) > maxNames { // others each time
+		if len(items) > maxNames { // a random part each time
 			first = rand.IntN(len(items))
 		}
 		for n := range items {
@@ -338,7 +335,7 @@ func (s *Server) answer() error {
 	return err
 }
 
-// drain lets requests end, and ends watches, which would go on without end.
+// drain waits for requests, and ends watches, which would never end.
 func (s *Server) drain(ctx context.Context, api *rest.API) (cut int) {
 	ended := make(chan struct{})
 	go func() {
@@ -346,7 +343,7 @@ func (s *Server) drain(ctx context.Context, api *rest.API) (cut int) {
 		api.Close()
 	}()
 	if err := s.server.Shutdown(ctx); err != nil {
-		_ = s.server.Close() // what is left is cut
+		_ = s.server.Close() // closes the remaining connections
 		cut = 1
 	}
 	<-ended
@@ -370,8 +367,8 @@ func watchdog(st *store.Store) serve.Part {
 	}
 }
 
-// Restore fills the store that cfg names from the file of a backup, before it is served for the first
-// time. The file is read twice: nothing is written unless all of it is right.
+// Restore fills cfg's store from a backup file. Call it before the store is served for the first time. It reads the
+// file twice, and writes nothing unless the whole file is valid.
 func Restore(ctx context.Context, cfg store.Config, file io.ReadSeeker) error {
 	return store.Fill(ctx, cfg, func(put func(key string, value []byte) error) error {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {

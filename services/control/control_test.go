@@ -268,9 +268,8 @@ func (a *authority) sign(name string, template *x509.Certificate) pair {
 	return p
 }
 
-// TestCertificates: by HTTP and by gRPC a client is known by its certificate, one of another
-// authority is not served, and one without needs a token. Both APIs have the same resources,
-// rates and end.
+// TestCertificates: a certificate identifies a client over HTTP and gRPC. A foreign one is refused, and without one a
+// token is needed. Both APIs have the same resources, rates and end.
 func TestCertificates(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	server := ca.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
@@ -389,8 +388,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestDNS: a service that is registered is found by name, by resolvers that know nothing
-// else, until it takes no requests any more.
+// TestDNS: ordinary resolvers find a registered service by name, until it accepts no requests.
 func TestDNS(t *testing.T) {
 	c := config(t)
 	c.DNS = "127.0.0.1:0"

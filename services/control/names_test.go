@@ -10,8 +10,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// TestNamesOfMany: an answer has as many instances as it may of those that take requests, however
-// many come before them that do not.
+// TestNamesOfMany: an answer is full of instances that accept requests, however many others precede them.
 func TestNamesOfMany(t *testing.T) {
 	p, _ := planetest.Open(t, plane.Defaults())
 	register := func(prefix string, n int, status resource.Status) {

@@ -15,24 +15,23 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// reloadPeriod is how often it is looked whether files have changed.
+// reloadPeriod is the pause between two looks for changed files.
 const reloadPeriod = 10 * time.Second
 
-// files are those that are read again when they have changed: who may do what, and what is
-// shown to clients. Tokens are given and taken, and certificates renewed, without a restart.
-// What cannot be read leaves what was before.
+// files holds the files that are read again when they change: the principals, and the certificate. So tokens and
+// certificates change without a restart. If a file cannot be read, its last contents stay in force.
 type files struct {
 	cfg  Config
 	log  *slog.Logger
 	book *access.Book                    // nil without principals
 	pair atomic.Pointer[tls.Certificate] // nil without a certificate
-	seen map[string]stamp                // as of which state each was read; for one goroutine
+	seen map[string]stamp                // the state in which each file was read; for one goroutine
 
 	asked chan chan error // by lookNow
 	done  chan struct{}   // closed when the part ends
 }
 
-// A stamp tells whether a file is as it was.
+// A stamp changes with a file.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -43,7 +42,7 @@ func readFiles(c Config, log *slog.Logger) (*files, error) {
 	f := &files{cfg: c, log: log, seen: map[string]stamp{}, asked: make(chan chan error), done: make(chan struct{})}
 	for _, name := range []string{c.Principals, c.Certificate, c.Key} {
 		if name != "" {
-			f.changed(name) // before it is read, so that a change meanwhile is seen
+			f.changed(name) // before reading, so that a later change is noticed
 		}
 	}
 	var err error
@@ -58,8 +57,8 @@ func readFiles(c Config, log *slog.Logger) (*files, error) {
 	return f, nil
 }
 
-// changed tells whether a file is another than when it was looked at last. One that cannot be
-// looked at is, so that reading it says why.
+// changed reports whether a file has changed since the last look. It does for a file without a state, so that reading
+// it gives the error.
 func (f *files) changed(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -81,7 +80,7 @@ func (f *files) readPair() error {
 	return nil
 }
 
-// look reads again what has changed. The error lists what could not be read, which the log has too.
+// look reads changed files again. The error lists those that could not be read, which are logged too.
 func (f *files) look() error {
 	var failed []error
 	again := func(what string, read func() error, names ...string) {
@@ -117,7 +116,7 @@ func (f *files) look() error {
 	return errors.Join(failed...)
 }
 
-// lookNow has the part look at once, and returns what could not be read.
+// lookNow makes the part look at once, and returns the error.
 func (f *files) lookNow() error {
 	answer := make(chan error, 1)
 	select {
@@ -140,7 +139,7 @@ func (f *files) part() serve.Part {
 				case <-f.done:
 					return nil
 				case <-ticker.C:
-					_ = f.look() // it is logged
+					_ = f.look() // the error is logged
 				case answer := <-f.asked:
 					answer <- f.look()
 				}

@@ -18,13 +18,13 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// A Permission is what somebody wants to do.
+// A Permission names a kind of operation.
 type Permission string
 
 // The permissions.
 const (
-	Read       Permission = "read"       // and watch, and acknowledge, policies, services, and configurations that are not secret
-	Secrets    Permission = "secrets"    // read configurations that are
+	Read       Permission = "read"       // read, watch and acknowledge policies, services, and configurations that are not secret
+	Secrets    Permission = "secrets"    // read secret configurations
 	Register   Permission = "register"   // instances
 	Write      Permission = "write"      // policies and configurations
 	Audit      Permission = "audit"      // read who changed what
@@ -38,7 +38,7 @@ type Role string
 const (
 	Reader    Role = "reader"
 	Registrar Role = "registrar" // what a service needs: to read, and to register
-	Writer    Role = "writer"    // to read and to write, but no secrets are read: they may be left for others
+	Writer    Role = "writer"    // reads and writes, but reads no secrets: they may be left for others
 	Editor    Role = "editor"
 	Admin     Role = "admin"
 )
@@ -63,20 +63,19 @@ type Grant struct {
 // A Principal is who may ask, and for what.
 type Principal struct {
 	Name string `yaml:"name"`
-	// TokenSHA256 is the SHA-256 of its token, in hexadecimal; "" is none. A token should
-	// have 128 random bits at least: a hash of less could be searched.
+	// TokenSHA256 is the SHA-256 of its token, in hexadecimal; "" is none. A token should have at least 128 random
+	// bits: a hash of less could be searched.
 	TokenSHA256 string `yaml:"token_sha256"`
 	// Certificate is the common name or a DNS or URI name of its client certificate.
 	Certificate string  `yaml:"certificate"`
 	Grants      []Grant `yaml:"grants"`
-	// Rate is how many requests a second it may make, and Burst how many at once; 0 is
-	// what is configured for everybody.
+	// Rate is its requests per second, and Burst how many it may make at once; 0 takes the default for all
+	// principals.
 	Rate  float64 `yaml:"rate"`
 	Burst int     `yaml:"burst"`
 }
 
-// May tells whether a principal has a permission in a namespace. AllNamespaces asks for
-// all of them.
+// May reports whether a principal has a permission in a namespace. AllNamespaces asks for all of them.
 func (p *Principal) May(what Permission, namespace string) bool {
 	for _, g := range p.Grants {
 		if (g.Namespace == AllNamespaces || g.Namespace == namespace && what != Administer) && slices.Contains(permissions[g.Role], what) {
@@ -86,13 +85,12 @@ func (p *Principal) May(what Permission, namespace string) bool {
 	return false
 }
 
-// MayAnywhere tells whether a principal has a permission in any namespace.
+// MayAnywhere reports whether a principal has a permission in any namespace.
 func (p *Principal) MayAnywhere(what Permission) bool {
 	return slices.ContainsFunc(p.Grants, func(g Grant) bool { return p.May(what, g.Namespace) })
 }
 
-// Anonymous is who asks a control plane that only this machine reaches and that knows
-// no principals.
+// Anonymous is the principal of all requests where no principals are configured and only this machine can connect.
 func Anonymous() *Principal {
 	return &Principal{Name: "anonymous", Grants: []Grant{{AllNamespaces, Admin}}}
 }
@@ -101,26 +99,25 @@ func Anonymous() *Principal {
 type Book struct {
 	pages atomic.Pointer[pages]
 
-	mu   sync.Mutex                // guards what follows, and that pages are replaced
+	mu   sync.Mutex                // guards the fields below, and the replacement of pages
 	held map[string]map[*hold]bool // by the principal's name
 }
 
-// A hold is what somebody has begun that goes on, such as a watch.
+// A hold is a long operation of a principal, such as a watch.
 type hold struct {
 	by  *Principal
 	end func()
 }
 
-// pages are what a Book has at a time; they are not changed any more.
+// pages are the contents of a Book at one time; they are immutable.
 type pages struct {
 	names        map[string]*Principal
 	tokens       map[[sha256.Size]byte]*Principal
 	certificates map[string]*Principal
 }
 
-// Replace has the Book know those principals only that another one knows, from one request to
-// the next. What is held for somebody ends if they are not known any more, or by something else, or may do other things now:
-// who may go on comes back.
+// Replace gives the Book the principals of another one, from the next request on. It ends holds of principals that
+// were removed, got other credentials, or got other permissions. Clients that are still permitted reconnect.
 func (b *Book) Replace(by *Book) {
 	next := by.pages.Load()
 	var over []func()
@@ -139,13 +136,13 @@ func (b *Book) Replace(by *Book) {
 	}
 }
 
-// same tells whether a principal is known by the same, and may do the same.
+// same reports whether two principals have the same credentials and permissions.
 func (p *Principal) same(as *Principal) bool {
 	return p != nil && p.TokenSHA256 == as.TokenSHA256 && p.Certificate == as.Certificate && slices.Equal(p.Grants, as.Grants)
 }
 
-// Hold has end called when the Book is replaced by one in which a principal is another, until release is called. It is not ok
-// if that has happened already. A nil Book knows nobody, and nobody changes.
+// Hold calls end when a replacement of the Book removes or changes the principal, until release is called. It is not
+// ok if that has happened already. A nil Book has no principals, and never changes.
 func (b *Book) Hold(p *Principal, end func()) (release func(), ok bool) {
 	if b == nil {
 		return func() {}, true
@@ -249,13 +246,13 @@ func ParseBook(text []byte) (*Book, error) {
 	return book, errors.Join(errs...)
 }
 
-// ByToken finds who has a token; nil is nobody. Looking up its hash tells nothing by the
-// time it takes: who could use that would need a hash's origin.
+// ByToken returns the principal with a token; nil is none. The look-up by hash may take time that depends on the
+// hash: to use that, an attacker would have to invert SHA-256.
 func (b *Book) ByToken(token string) *Principal {
 	return b.pages.Load().tokens[sha256.Sum256([]byte(token))]
 }
 
-// ByCertificate finds who has one of a certificate's names; nil is nobody.
+// ByCertificate returns the principal with one of a certificate's names; nil is none.
 func (b *Book) ByCertificate(names []string) *Principal {
 	known := b.pages.Load().certificates
 	for _, n := range names {
@@ -276,5 +273,5 @@ func CertificateNames(leaf *x509.Certificate) []string {
 	return names
 }
 
-// Certificates tells whether anybody is known by a certificate.
+// Certificates reports whether any principal is identified by a certificate.
 func (b *Book) Certificates() bool { return len(b.pages.Load().certificates) > 0 }

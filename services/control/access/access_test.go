@@ -16,7 +16,7 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestMay is the table of who may do what.
+// TestMay is the table of roles and permissions.
 func TestMay(t *testing.T) {
 	every := []Permission{Read, Secrets, Register, Write, Audit, Administer}
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func parse(t *testing.T, text string) *Book {
 	return b
 }
 
-// TestReplace: whoever has a Book knows those who are in another from then on.
+// TestReplace: a Book has the principals of another one after a replacement.
 func TestReplace(t *testing.T) {
 	b := parse(t, "  - {name: a, token_sha256: "+hash("old")+", grants: [{namespace: n, role: reader}]}\n")
 	b.Replace(parse(t, "  - {name: a, token_sha256: "+hash("new")+", certificate: x, grants: [{namespace: n, role: editor}]}\n"))
@@ -98,7 +98,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestHold: what somebody has begun ends when they are not who they were any more, and not before.
+// TestHold: a hold ends when its principal changes, and not before.
 func TestHold(t *testing.T) {
 	one := func(name, token, role, more string) string {
 		return "  - {name: " + name + ", token_sha256: " + hash(token) + ", grants: [{namespace: n, role: " + role + "}]" + more + "}\n"

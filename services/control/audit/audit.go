@@ -1,6 +1,6 @@
-// Package audit reads who changed what, page by page, from the journal of the store. The journal itself is
-// the store's: the entry of a group is also how the store recognizes a group that it sends a second time,
-// so the store writes and removes entries. What their notes say, and where a page goes on, is here.
+// Package audit reads the history of changes and their authors, page by page, from the store's journal. The store
+// writes and removes journal entries, because it recognizes by them a group that it sends twice. This package reads
+// the notes in the entries, and computes where the next page begins.
 package audit
 
 import (
@@ -24,10 +24,10 @@ type Journal interface {
 
 // A Query says which page is wanted.
 type Query struct {
-	After string    // where the page before ended: its Next; "" begins at From
+	After string    // Next of the previous page; "" begins at From
 	From  time.Time // the earliest time; the zero time is the beginning
 	Limit int       // how many changes are read
-	// May tells whether somebody may see the changes in a namespace; others are left out.
+	// May reports whether the reader may see the changes in a namespace; others are left out.
 	May func(namespace string) bool
 }
 
@@ -37,7 +37,7 @@ type Page struct {
 	Next  string // for Query.After; "" says that there are no more
 }
 
-// readEntries is how many of the journal's are read at once: each has the notes of a group of changes.
+// readEntries is how many journal entries are read at once: each has the notes of a group of changes.
 const readEntries = 32
 
 // Read returns a page.
@@ -61,16 +61,15 @@ func Read(ctx context.Context, journal Journal, q Query) (Page, error) {
 	return page, nil
 }
 
-// read returns up to limit notes of the journal after the place named after, oldest first, with the name of
-// the place to go on after; more tells whether there are others. A place is an entry's name, or NAME:N after
-// the N-th note of one.
+// read returns up to limit notes of the journal after a place, oldest first, and the next page's place. more reports
+// whether there are others. A place is an entry's name, or NAME:N after the N-th note of an entry.
 func read(ctx context.Context, journal Journal, after string, limit int) (list []resource.Audit, last string, more bool, err error) {
 	last = after
 	name, text, within := strings.Cut(after, ":")
 	seen := 0 // notes of the entry name that were returned before
 	if within {
 		if seen, err = strconv.Atoi(text); err != nil || seen < 0 {
-			seen = 0 // nobody was told such a place: the whole entry
+			seen = 0 // no page returned such a place: read the whole entry
 		}
 		after = upTo(name)
 	}
@@ -106,8 +105,8 @@ func read(ctx context.Context, journal Journal, after string, limit int) (list [
 	}
 }
 
-// upTo is what Journal takes as after to begin with an entry: its name, but for the last digit, and what
-// sorts before all digits.
+// upTo returns the argument after with which Journal begins at an entry: its name without the last digit, and a
+// character that sorts before all digits.
 func upTo(name string) string {
 	if name == "" {
 		return ""

@@ -50,8 +50,7 @@ func journal(groups ...int) (l entriesOf, names []string) {
 
 func everything(string) bool { return true }
 
-// TestPages: a page has as many changes as are asked for, however many of them were made together, and each
-// change is on one page.
+// TestPages: a page has the wanted number of changes, however they were grouped; each change is on one page.
 func TestPages(t *testing.T) {
 	for _, groups := range [][]int{{}, {1}, {0}, {0, 0, 3}, {5, 1, 12, 0, 2}, slices.Repeat([]int{3}, 2*readEntries)} {
 		l, want := journal(groups...)
@@ -78,7 +77,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestQuery: a page begins where it is said, and has what may be seen.
+// TestQuery: a page begins at the given place, and has the visible changes.
 func TestQuery(t *testing.T) {
 	l, _ := journal(2, 2, 2)
 	for name, c := range map[string]struct {

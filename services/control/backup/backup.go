@@ -1,7 +1,6 @@
-// Package backup writes and reads the file that a control plane is backed up to. It is lines of JSON: a
-// header, a record for each key, and a trailer with the SHA-256 of all lines before it. It is of one
-// revision, and of keys without the prefix that a store has in etcd: it can be restored under another
-// prefix and to another etcd.
+// Package backup writes and reads backup files of a control plane. A file is lines of JSON: a header, a record for
+// each key, and a trailer with the SHA-256 of all lines before it. It holds the keys at one revision, without the
+// store's prefix in etcd. So it can be restored under another prefix and to another etcd.
 package backup
 
 import (
@@ -38,16 +37,16 @@ type trailer struct {
 	SHA256 string `json:"sha256"`
 }
 
-// ErrInvalid says that a file is no whole backup.
+// ErrInvalid says that a file is not a complete backup.
 var ErrInvalid = errors.New("backup")
 
-// A Source has keys that can be read as of one revision.
+// A Source reads all keys at one revision.
 type Source interface {
-	// Snapshot says of which revision it is, and then hands out every key, in order.
+	// Snapshot passes its revision to begin, and then every key, in order, to take.
 	Snapshot(ctx context.Context, begin func(epoch string, revision int64) error, take func(key string, value []byte) error) error
 }
 
-// Write writes all that there is, as of one revision. It returns nil only after the backup is whole.
+// Write writes all keys at one revision. It returns nil only after the backup is whole.
 func Write(ctx context.Context, w io.Writer, from Source) error {
 	sum := sha256.New()
 	buffer := bufio.NewWriter(w)
@@ -71,8 +70,7 @@ func Write(ctx context.Context, w io.Writer, from Source) error {
 // maxLine bounds a line of a backup: a value is at most what etcd takes, as base64.
 const maxLine = 4 << 20
 
-// Read hands out the keys of a backup, and returns how many they are. It returns no error only after the
-// backup's end was found to be right.
+// Read passes the keys of a backup to take, and returns their number. It returns nil only if the trailer is right.
 func Read(r io.Reader, take func(key string, value []byte) error) (keys int64, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 64<<10), maxLine)

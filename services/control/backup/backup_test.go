@@ -60,7 +60,7 @@ var errFull = errors.New("full")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// TestErrors: whoever writes or reads is told what the other side has to say.
+// TestErrors: writers and readers get the errors of the other side.
 func TestErrors(t *testing.T) {
 	if err := Write(t.Context(), full{}, keys{"s/a": "v"}); !errors.Is(err, errFull) {
 		t.Errorf("written: %v", err)
@@ -70,7 +70,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestDamaged: a backup with any line missing, twice or changed is none.
+// TestDamaged: a backup with any line missing, twice or changed is refused.
 func TestDamaged(t *testing.T) {
 	text := write(t, keys{"s/a": "value", "s/b": "value"})
 	lines := strings.SplitAfter(strings.TrimSuffix(text, "\n"), "\n")

@@ -1,5 +1,5 @@
-// Package catalog is what a replica knows: all resources, in memory, as of one revision
-// of the store. Reads are answered from it.
+// Package catalog holds all resources in memory, as a replica knows them at one revision of the store. Reads are
+// answered from it.
 package catalog
 
 import (
@@ -15,22 +15,20 @@ import (
 	"dyno/services/control/store"
 )
 
-// An Item is a resource as it is kept. Nobody may change what it refers to.
+// An Item is a stored resource. It is shared: its maps and slices must not be changed.
 type Item struct {
 	resource.Ref
 	Path     string
-	Revision int64 // of the store, when it was last changed
+	Revision int64 // the store's revision of the last change
 	Version  int64
 	Body     []byte // its document in JSON
-	// Resource is a *resource.Config or *resource.Instance; nil for a policy, which is
-	// handed on as it is.
+	// Resource is a *resource.Config or *resource.Instance; nil for a policy, whose document is passed on unparsed.
 	Resource any
 
-	tag string // "" where it has to be made
+	tag string // "" if not computed yet
 }
 
-// Tag is the item's entity tag. That of an item which was parsed was made then: it is read
-// far more often.
+// Tag is the item's entity tag. For parsed items it was computed at parsing: it is read far more often.
 func (i *Item) Tag() string {
 	if i.tag != "" {
 		return i.tag
@@ -48,7 +46,7 @@ func (i *Item) With(doc any, ownTag bool) (*Item, error) {
 	return one, err
 }
 
-// Parse reads what the store has under a path.
+// Parse parses the store's value of a path.
 func Parse(path string, value []byte, revision int64) (*Item, error) {
 	ref, err := resource.ParsePath(path)
 	if err != nil {
@@ -73,8 +71,8 @@ type Catalog struct {
 	items    map[string]*Item
 	order    *btree.BTreeG[*Item] // by path
 	counts   map[resource.Kind]int
-	services map[string]int // instances, by the path of their service
-	below    map[string]int // services, by their namespace and each part of their names after a dot
+	services map[string]int // number of instances, by the path of their service
+	below    map[string]int // number of services, by their namespace and each part of their names after a dot
 	revision int64
 	moved    chan struct{} // closed when revision changes
 }
@@ -96,8 +94,8 @@ type Delta struct {
 	Revision int64
 }
 
-// Apply makes a batch's changes, all at once, and returns them. What is no resource is
-// passed to odd and left out.
+// Apply makes a batch's changes, all at once, and returns them. Values that are not resources are passed to odd and
+// left out.
 func (c *Catalog) Apply(b store.Batch, odd func(key string, err error)) []Delta {
 	deltas := make([]Delta, 0, len(b.Events))
 	for _, e := range b.Events {
@@ -165,7 +163,7 @@ func (c *Catalog) remove(i *Item) {
 	}
 }
 
-// countBelow counts a service that is new or gone, at its namespace and at each part of its name after a dot.
+// countBelow counts a new or removed service at its namespace, and at each part of its name after a dot.
 func (c *Catalog) countBelow(r resource.Ref, change int) {
 	for dot, letter := range "." + r.Name {
 		if letter != '.' {
@@ -196,9 +194,9 @@ func (c *Catalog) Get(r resource.Ref) *Item {
 // gRPC clients accept (4 MiB).
 const pageBytes = 3 << 20
 
-// Page returns up to limit items whose paths begin with prefix and come after the path
-// after, in order, of those that keep accepts; and whether there are more. It has one item at
-// least if there is any, and ends with the one that fills it.
+// Page returns up to limit items that keep accepts, in order of their paths; and whether there are more. Their paths
+// begin with prefix and come after the path after. A page ends with the item that fills it, so it has at least one if
+// any is left.
 func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
 	bytes := pageBytes
 	from := prefix
@@ -225,7 +223,7 @@ func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (
 	return items, more
 }
 
-// first returns the first item from a path on; nil is none that begins with prefix.
+// first returns the first item at or after a path; nil if its path does not begin with prefix.
 func (c *Catalog) first(from, prefix string) *Item {
 	var first *Item
 	c.order.AscendGreaterOrEqual(&Item{Path: from}, func(i *Item) bool { first = i; return false })
@@ -235,15 +233,15 @@ func (c *Catalog) first(from, prefix string) *Item {
 	return first
 }
 
-// Namespaces returns up to limit names of namespaces that have something and that keep
-// accepts, in order, and whether there are more.
+// Namespaces returns up to limit names of namespaces that have items and that keep accepts, in order; and whether
+// there are more.
 func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []string, more bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, kind := range resource.Kinds() {
 		prefix := string(kind) + "/"
 		found := 0
-		for i := c.first(prefix, prefix); i != nil; i = c.first(prefix+i.Namespace+"0", prefix) { // 0 comes behind the slash
+		for i := c.first(prefix, prefix); i != nil; i = c.first(prefix+i.Namespace+"0", prefix) { // '0' comes after '/'
 			if !keep(i.Namespace) {
 				continue
 			}
@@ -262,9 +260,8 @@ func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []st
 	return names, more
 }
 
-// Services returns up to limit names of services of a namespace after the name after,
-// of those that keep accepts, in the order of their instances' paths, with how many
-// instances each has; and whether there are more. Without keep, it is all.
+// Services returns up to limit services of a namespace, with their numbers of instances, in the order of their paths;
+// and whether there are more. They come after the name after, and keep accepts them; nil accepts all.
 func (c *Catalog) Services(namespace, after string, limit int, keep func(name string) bool) (names []string, counts []int, more bool) {
 	prefix := string(resource.Instances) + "/" + namespace + "/"
 	c.mu.RLock()

@@ -83,7 +83,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// What is no cache is not believed, and does not hinder.
+// Invalid caches are ignored, and cause no failure.
 func TestCacheFaults(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":         {"", "JSON"},
@@ -105,8 +105,7 @@ func TestCacheFaults(t *testing.T) {
 	}
 }
 
-// TestCacheDamage: no file of which a bit has flipped, or which was cut off, is believed; and the
-// log says so to whoever watches.
+// TestCacheDamage: a file with a flipped bit, or cut off, is ignored, and the log says so.
 func TestCacheDamage(t *testing.T) {
 	w := cachedWatch(t, t.TempDir())
 	one := item(t, &resource.Config{Namespace: "n", Name: "a", Content: "x"})

@@ -9,15 +9,13 @@
 //
 // What it promises:
 //
-//   - Once a watch has known something, it always answers: while no server can be reached
-//     with what it knew last, after a restart of the program with what is in the cache. A
+//   - Once a watch has data, it always answers. While no server can be reached, it
+//     answers with the last data; after a restart of the program, from the cache. A
 //     Snapshot says so.
-//   - A registered instance is registered again by itself when the control plane does not
-//     know it any more.
-//   - A program that is slow to take snapshots misses what is replaced meanwhile, and
-//     holds up nobody.
+//   - If the control plane loses a registered instance, the client registers it again.
+//   - A program that takes snapshots slowly misses intermediate ones, and delays nobody.
 //
-// Do is for everything else that the control plane can be asked, such as command lines do.
+// Do sends all other requests, such as those of command lines.
 //
 // It links net/http and nothing of the server.
 package client
@@ -49,30 +47,30 @@ import (
 
 // Config says how a Client works. Servers must be given; Defaults has the rest.
 type Config struct {
-	// Servers are the addresses of replicas, such as http://127.0.0.1:7100. One after the
-	// other is tried; those who use the Client begin with different ones.
+	// Servers are the addresses of replicas, such as http://127.0.0.1:7100. They are tried in turn, from a random
+	// one.
 	Servers []string
-	// Token is what the server knows the program by; "" sends none.
+	// Token identifies the program to the server; "" sends none.
 	Token string
-	// TLS says how servers at https addresses are verified, and has the certificate to
-	// show them; nil is the system's authorities, and none.
+	// TLS verifies servers at https addresses, and holds the certificate to show them. nil takes the system's
+	// authorities and no certificate.
 	TLS *tls.Config
-	// Name is the program's in the ledger of applied versions and in gray releases by
-	// percentage; "" keeps it out of both. Labels choose it for gray releases.
+	// Name identifies the program in the ledger of applied versions, and in gray releases by percentage. "" keeps it
+	// out of both. Labels choose it for gray releases.
 	Name   string
 	Labels map[string]string
-	// Namespace is where everything is that does not say another.
+	// Namespace is the default for resources and queries.
 	Namespace string
-	// Cache is a folder in which watches keep what they know; "" keeps it in memory only.
-	// Its files can be read by their owner only, and never have secret configurations.
+	// Cache is a folder in which watches keep their data; "" keeps it in memory only. Its files can be read by their
+	// owner only, and never have secret configurations.
 	Cache string
 
-	// RequestTimeout bounds a request that is answered at once. Silence is after how long
-	// without a byte a stream is taken for dead: more than the server's heartbeat.
+	// RequestTimeout bounds a request other than a stream. Silence is the time without a byte after which a stream
+	// counts as dead; it must exceed the server's heartbeat period.
 	RequestTimeout, Silence time.Duration
-	// MinPause and MaxPause bound the pauses after failures, which double.
+	// MinPause and MaxPause bound the pause after a failure. It doubles with each one.
 	MinPause, MaxPause time.Duration
-	// SavePeriod is how often a cache is written at most.
+	// SavePeriod is the least time between two writes of a cache.
 	SavePeriod time.Duration
 	Logger     *slog.Logger // nil discards
 
@@ -130,12 +128,11 @@ type Client struct {
 	ctx        context.Context // ends with the Client
 	stop       context.CancelFunc
 	background sync.WaitGroup
-	mu         sync.Mutex // guards closed, which nothing begins after
+	mu         sync.Mutex // guards closed; nothing begins after it is set
 	closed     bool
 }
 
-// New checks cfg, whose error lists every fault, and returns a Client that has not
-// connected yet.
+// New checks cfg and returns a Client that has not connected yet. The error lists every fault.
 func New(cfg Config) (*Client, error) {
 	d := Defaults()
 	for _, f := range []struct {
@@ -160,15 +157,15 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{cfg: cfg, log: cfg.Logger, http: &http.Client{
 		Transport: cfg.transport,
-		// A token goes to the servers that it was given for.
+		// The token must go only to the configured servers.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// Close ends watches, whose caches are written, and lets registrations run out: to take
-// an instance off at once, close its Registration before.
+// Close ends watches, writes their caches, and lets registrations expire. To remove an instance at once, close its
+// Registration before.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -181,7 +178,7 @@ func (c *Client) Close() {
 // ErrClosed says that the Client, the Watch or the Registration has ended.
 var ErrClosed = errors.New("the client is closed")
 
-// begin runs something until the Client ends.
+// begin runs f in a goroutine, which Close waits for.
 func (c *Client) begin(f func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,8 +206,8 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// lasting tells whether the same request would be refused again: only somebody can
-// change that, so the pauses are the longest.
+// lasting reports whether the same request would be refused again. Then somebody has to change something, so the
+// pause is the longest.
 func lasting(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
@@ -223,7 +220,7 @@ func lasting(err error) bool {
 	return p.Status >= 400 && p.Status < 500
 }
 
-// missing tells whether there is no such resource.
+// missing reports whether a resource does not exist.
 func missing(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
@@ -232,7 +229,7 @@ func missing(err error) bool {
 // eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
-// maxAnswer bounds what is read of an answer that is no stream, in bytes.
+// maxAnswer bounds the bytes that are read of a response that is not a stream.
 const maxAnswer = 1 << 20
 
 // call asks one server and returns its answer's body.
@@ -247,8 +244,8 @@ func (c *Client) call(ctx context.Context, server, method, path string, query ur
 	return io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 }
 
-// ask sends a request. Its error is a *Problem where the server refuses; otherwise the
-// answer's body is the caller's to close.
+// ask sends a request. Its error is a *Problem if the server refuses; otherwise the caller closes the response's
+// body.
 func (c *Client) ask(ctx context.Context, server, method, path string, query url.Values, body any, header http.Header) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
@@ -303,8 +300,8 @@ func (c *Client) ask(ctx context.Context, server, method, path string, query url
 // ErrText says that a request has text that is not UTF-8. No server takes it.
 var ErrText = errors.New("text must be UTF-8")
 
-// encode writes a document. Unlike encoding/json it refuses text that is not UTF-8, which the
-// control plane would keep as something else.
+// encode writes a document. Unlike encoding/json it refuses text that is not UTF-8: the control plane would store a
+// different text.
 func encode(body any) ([]byte, error) {
 	text, err := jsonv2.Marshal(body, jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false), jsontext.AllowInvalidUTF8(false))
 	var syntactic *jsontext.SyntacticError
@@ -314,8 +311,7 @@ func encode(body any) ([]byte, error) {
 	return text, err
 }
 
-// A route is which server to ask, and how long to pause after failures. It is for one
-// goroutine.
+// A route chooses the next server, and the pause after a failure. It is for one goroutine.
 type route struct {
 	cfg   *Config
 	at    int
@@ -328,11 +324,11 @@ func (c *Client) route() route {
 
 func (r *route) server() string { return r.cfg.Servers[r.at] }
 
-// good says that the server answers.
+// good notes that the server has answered.
 func (r *route) good() { r.pause = r.cfg.MinPause }
 
-// failed goes on to the next server, and returns how long to pause before it is asked:
-// from half the pause to all of it, so that programs do not come all at once.
+// failed chooses the next server, and returns the pause before its request. The pause is random, from half to all of
+// its length, so that programs do not come back at once.
 func (r *route) failed(err error) time.Duration {
 	r.at = (r.at + 1) % len(r.cfg.Servers)
 	pause := r.pause
@@ -343,7 +339,7 @@ func (r *route) failed(err error) time.Duration {
 	return spread(pause)
 }
 
-// spread returns a time from half of d to d.
+// spread returns a random time from half of d to d.
 func spread(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // sleep returns false if ctx ends before.

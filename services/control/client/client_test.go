@@ -108,8 +108,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// TestRegistration: an instance is registered, gives signs of life in time, is registered
-// again when it is not known any more, and taken off.
+// TestRegistration: an instance is registered, sends heartbeats in time, registers again when it is unknown, and is
+// removed.
 func TestRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(n int, _ *http.Request) *http.Response {
@@ -180,8 +180,8 @@ func TestRegistration(t *testing.T) {
 	})
 }
 
-// TestRegistrationTriesOn: a server that is away is no fault, the next one is asked, with
-// pauses that grow; a refusal for good is told, and seldom tried again.
+// TestRegistrationTriesOn: if a server is away, the next one is asked, with growing pauses. A final refusal is
+// returned, and seldom retried.
 func TestRegistrationTriesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -250,8 +250,8 @@ func TestRegistrationTriesOn(t *testing.T) {
 	}
 }
 
-// TestUntil: a registration is there for a lease after the latest heartbeat that was answered began, and not after
-// one that nobody answers.
+// TestUntil: a registration lasts one lease from the start of the latest answered heartbeat; unanswered ones do not
+// count.
 func TestUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answered time.Time
@@ -281,7 +281,7 @@ func TestUntil(t *testing.T) {
 	})
 }
 
-// TestSilentServer: a heartbeat that nobody answers leaves time for others within the lease.
+// TestSilentServer: an unanswered heartbeat leaves time for others within the lease.
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{answer: func(n int, r *http.Request) *http.Response {
@@ -326,8 +326,8 @@ func names(s Snapshot) (list []string) {
 	return list
 }
 
-// TestWatch: what is known stays while streams are cut off, at any place, and while a
-// server sends a snapshot; the client leaves a silent stream.
+// TestWatch: the known state stays while streams are cut off, at any place, and during a server's snapshot. The
+// client leaves a silent stream.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards pipe and since
@@ -443,7 +443,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A stream that is none is an error, which changes nothing.
+// An invalid stream is an error, which changes nothing.
 func TestWatchFaults(t *testing.T) {
 	for name, text := range map[string]string{
 		"no JSON":        "event: put\ndata: {\n\n",

@@ -20,20 +20,19 @@ type Request struct {
 	Query  url.Values
 	Body   any // a JSON document; nil is none
 	Header http.Header
-	// Stream lets the answer take until the context ends, and not only RequestTimeout: it
-	// is a backup, for example.
+	// Stream bounds the response by the context alone, and not by RequestTimeout, such as for a backup.
 	Stream bool
 }
 
-// An Answer is what a server has answered. Body must be closed.
+// An Answer is a server's response. Body must be closed.
 type Answer struct {
-	Server string // who has answered
+	Server string // the server's address
 	Status int
 	Header http.Header
 	Body   io.ReadCloser
 }
 
-// Unreachable says that no server has answered, and why.
+// Unreachable says that no server has answered, with the errors of all.
 type Unreachable struct {
 	Servers []string
 	Err     error // of each server, joined
@@ -43,13 +42,12 @@ func (e *Unreachable) Error() string {
 	return fmt.Sprintf("no server answers: %v", strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 }
 
-// Unwrap is why.
+// Unwrap returns the errors of all servers.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// Do asks one server, and the next one where that one cannot be reached or does not answer
-// for the control plane. Its error is a *Problem where the request is refused, and
-// *Unreachable where nobody answers. A change has an Idempotency-Key, its own if it is
-// given none, so that it is made once, whoever is asked how often.
+// Do sends a request to one server. It tries the next one if that cannot be reached or does not answer for the
+// control plane. The error is a *Problem if the request is refused, and *Unreachable if no server answers. A change
+// without an Idempotency-Key gets one, so that it is made once, however many servers get it.
 func (c *Client) Do(ctx context.Context, r Request) (*Answer, error) {
 	header := r.Header.Clone()
 	if header == nil {
@@ -100,7 +98,7 @@ func (c *Client) askOnce(ctx context.Context, server string, r Request, header h
 	return answer, nil
 }
 
-// A bounded body ends the time of its request when it is closed.
+// A bounded body cancels its request's context when it is closed.
 type bounded struct {
 	io.ReadCloser
 	cancel context.CancelFunc
@@ -111,7 +109,7 @@ func (b *bounded) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// elsewhere tells whether another server may answer what this one did not.
+// elsewhere reports whether another server may succeed after this error.
 func elsewhere(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {
@@ -124,7 +122,7 @@ func elsewhere(err error) bool {
 	return false
 }
 
-// innermost is why a connection failed, without what was asked for.
+// innermost returns why a connection failed, without the request's method and address.
 func innermost(err error) error {
 	var (
 		number syscall.Errno

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestDo: the next server is asked where one does not answer, or not for the control plane, and
-// with the same key; a refusal is the answer.
+// TestDo: if a server does not answer for the control plane, the next one gets the request, with an equal key. A
+// refusal is returned.
 func TestDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers map[string]int // by host; 0 does not answer
@@ -53,7 +53,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestDoRefusesOtherText: what no server takes is not sent, nor made to something else.
+// TestDoRefusesOtherText: text that is not UTF-8 is neither sent nor changed.
 func TestDoRefusesOtherText(t *testing.T) {
 	f := &fake{answer: func(int, *http.Request) *http.Response { return status(200, "{}") }}
 	client := newClient(t, f, func(c *Config) { c.Servers = []string{"http://a", "http://b"} })

@@ -16,15 +16,14 @@ type event struct {
 	ids  bool // an id was given, perhaps an empty one
 }
 
-// maxEvent bounds an event, in bytes: a document of the largest size, and what JSON makes
-// of it at the worst.
+// maxEvent bounds an event, in bytes: a document of the largest size, escaped by JSON in the worst case.
 const maxEvent = 4 << 20
 
-// errEvent says that a stream is not what it should be.
+// errEvent says that a response is not a valid event stream.
 var errEvent = errors.New("the stream is not one of events")
 
-// events reads a stream until it ends. alive is called for each line and told whether it
-// is a comment, take for each event. An event that is cut off is none.
+// events reads a stream until it ends. It calls alive for each line, with whether it is a comment, and take for each
+// event. An incomplete event is ignored.
 func events(r io.Reader, alive func(comment bool), take func(event) error) error {
 	reader := bufio.NewReaderSize(r, 16<<10)
 	var e event

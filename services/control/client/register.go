@@ -16,24 +16,23 @@ type Registration struct {
 	client *Client
 	stop   context.CancelFunc
 	ended  chan struct{}
-	poke   chan struct{} // holds one: the instance has changed
+	poke   chan struct{} // capacity 1: the instance has changed
 
 	mu       sync.Mutex // guards what follows
 	instance resource.Instance
-	changed  int // counts Update
-	sent     int // of these, what the server has
+	changed  int // counts calls of Update
+	sent     int // the last of these that the server has
 	until    time.Time
 	err      error
-	settled  chan struct{} // closed when err or sent is of the newest
+	settled  chan struct{} // closed when err or sent belongs to the newest change
 }
 
-// beatsPerLease is how many heartbeats a lease has: two may be lost.
+// beatsPerLease is the number of heartbeats per lease: two may be lost.
 const beatsPerLease = 3
 
-// Register has an instance registered, and keeps it so. It returns at once; Ready says
-// when the control plane knows it. The error is resource.Invalid where the instance can
-// never be registered. Without a weight it has the usual one: an instance that wants no
-// requests says so by its status.
+// Register registers an instance, and keeps it registered. It returns at once; Ready waits for the control plane. The
+// error is resource.Invalid if the instance can never be registered. Without a weight it gets the usual one: an
+// instance that wants no requests says so by its status.
 func (c *Client) Register(i resource.Instance) (*Registration, error) {
 	if err := c.complete(&i); err != nil {
 		return nil, err
@@ -86,8 +85,8 @@ func (r *Registration) Update(i resource.Instance) error {
 	return nil
 }
 
-// Ready returns when the control plane knows the instance as it is, or why it refuses it
-// for good: the Registration tries on, seldom.
+// Ready waits until the control plane knows the instance in its present form. Its error says why the control plane
+// refuses it for good; the Registration still retries, at long intervals.
 func (r *Registration) Ready(ctx context.Context) error {
 	for {
 		r.mu.Lock()
@@ -106,16 +105,16 @@ func (r *Registration) Ready(ctx context.Context) error {
 	}
 }
 
-// Until returns until when the instance is registered, however little is heard of it: for its lease after the
-// latest heartbeat that was answered began. It is zero until the control plane knows the instance.
+// Until returns when the registration expires if no further heartbeat is answered: one lease after the latest
+// answered heartbeat began. It is zero until the control plane knows the instance.
 func (r *Registration) Until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.until
 }
 
-// Close takes the instance off. The error says that the control plane could not be told:
-// then the instance goes when its lease is over.
+// Close removes the instance. The error says that the control plane could not be reached: then the instance expires
+// with its lease.
 func (r *Registration) Close(ctx context.Context) error {
 	r.stop()
 	<-r.ended
@@ -133,12 +132,12 @@ func (r *Registration) Close(ctx context.Context) error {
 	return err
 }
 
-// path is where the instance is.
+// path returns the instance's path in the API.
 func (r *Registration) path() (path string, query url.Values) {
 	return "/v1/services/" + url.PathEscape(r.instance.Service) + "/instances/" + url.PathEscape(r.instance.ID), url.Values{"namespace": {r.instance.Namespace}}
 }
 
-// keep registers, and says again and again that the instance is alive.
+// keep registers the instance, and then sends heartbeats.
 func (r *Registration) keep(ctx context.Context) {
 	route := r.client.route()
 	known := false
@@ -151,7 +150,7 @@ func (r *Registration) keep(ctx context.Context) {
 		var err error
 		asked := time.Now()
 		if known {
-			// Silence is no answer for as long as the lease: another server may be heard in time.
+			// A part of the lease bounds a request, so that another server can still be asked in time.
 			within, cancel := context.WithTimeout(ctx, i.Lease()/beatsPerLease)
 			_, err = r.client.call(within, route.server(), http.MethodPost, path+"/heartbeat", query, nil)
 			cancel()
@@ -179,14 +178,14 @@ func (r *Registration) keep(ctx context.Context) {
 		if lasting(err) {
 			pause = r.client.cfg.MaxPause
 		}
-		r.tell(number, err)
+		r.settle(number, err)
 		if !r.rest(ctx, pause) {
 			return
 		}
 	}
 }
 
-// body is an instance as it is registered: who changed it is not the client's to say.
+// body returns the document that registers an instance, without who changed it: a client cannot set that.
 func body(i resource.Instance) any {
 	return struct {
 		Address  string            `json:"address"`
@@ -199,12 +198,12 @@ func body(i resource.Instance) any {
 	}{i.Address, i.Port, i.Zone, i.Weight, i.Metadata, i.Status, i.TTL}
 }
 
-// tell notes what became of a version of the instance.
-func (r *Registration) tell(number int, err error) {
+// settle notes the result of sending a version of the instance.
+func (r *Registration) settle(number int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if number != r.changed {
-		return // it has changed meanwhile
+		return // a newer version is not sent yet
 	}
 	switch {
 	case err == nil && r.sent < number:
@@ -221,8 +220,7 @@ func (r *Registration) tell(number int, err error) {
 	}
 }
 
-// rest returns when it is time for the next sign of life, or the instance has changed;
-// false when ctx has ended.
+// rest waits until the next heartbeat is due or the instance has changed; it returns false when ctx has ended.
 func (r *Registration) rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

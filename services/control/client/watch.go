@@ -15,26 +15,25 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Query is what a watch is of: kinds of resources in a namespace, all of them or by
-// name. The name of an instance is its service's.
+// A Query selects resources: kinds in a namespace, all of them or by name. The name of an instance is its service's.
 type Query struct {
 	Namespace string // "" is the Client's
 	Kinds     []resource.Kind
 	Names     []string
 }
 
-// key names the query among others.
+// key returns a name for the query's cache file.
 func (q Query) key() string {
 	text, err := json.Marshal(q)
 	if err != nil {
-		return fmt.Sprint(q) // texts only: it cannot be
+		return fmt.Sprint(q) // unreachable: it has only texts
 	}
 	return string(text)
 }
 
-// An Item is a resource as the program is to have it: of a configuration, Content is that
-// of the gray release where the program is chosen; of a secret one it is empty, and the program
-// asks for it by Do (GET /v1/configs/NAME/content). Nobody may change what it refers to.
+// An Item is a resource for this program. In a configuration, Content is that of the gray release if the program is
+// chosen for it. A secret configuration has no content here: the program requests it by Do (GET
+// /v1/configs/NAME/content). Items are shared: their maps and slices must not be changed.
 type Item struct {
 	resource.Ref
 	Version  int64           `json:"version"`
@@ -44,21 +43,19 @@ type Item struct {
 	Resource any `json:"-"`
 }
 
-// A Snapshot is everything that is watched, at one time.
+// A Snapshot is the state of all watched resources at one time.
 type Snapshot struct {
-	// Generation grows with each change of what is below.
+	// Generation grows with each change of the fields below.
 	Generation uint64
 	// Items are in the order of kind, namespace, name and ID.
 	Items []Item
-	// Current tells whether a server has said that this is all, and is still heard. Without
-	// it, Items are what was known last, At that time: of this program, or of an earlier
-	// one, from the cache.
+	// Current reports whether a server has said that Items are complete, and is still heard. Otherwise Items are the
+	// last known state, as of At: of this program, or of an earlier one, from the cache.
 	Current bool
 	At      time.Time
 }
 
-// Instances returns those of the items, of which those are left out that ask for no
-// requests.
+// Instances returns the items' instances that accept requests.
 func (s Snapshot) Instances() (list []*resource.Instance) {
 	for i := range s.Items {
 		if one, ok := s.Items[i].Resource.(*resource.Instance); ok && one.Status == resource.Up && one.Weight > 0 {
@@ -68,30 +65,30 @@ func (s Snapshot) Instances() (list []*resource.Instance) {
 	return list
 }
 
-// A Watch knows what a query is of. Its methods may be called from any goroutine.
+// A Watch keeps the resources of a query up to date. Its methods may be called from any goroutine.
 type Watch struct {
 	client *Client
 	query  Query
-	file   string // of the cache; "" is none
+	file   string // of the cache; "" has none
 	stop   context.CancelFunc
 	ended  chan struct{}
 
 	mu         sync.Mutex // guards what follows
 	items      map[string]Item
-	filling    map[string]Item // while a server tells everything; nil otherwise
-	token      string          // up to where items are known
+	filling    map[string]Item // during a full snapshot; nil otherwise
+	token      string          // the last change in items
 	generation uint64
 	current    bool
 	at         time.Time
 	moved      chan struct{}        // closed when generation grows
-	dirty      bool                 // the cache is not what is known
-	server     string               // that is watched: its ledger knows the program
-	acks       map[resource.Ref]ack // that wait
+	dirty      bool                 // items differ from the cache
+	server     string               // the watched server, whose ledger knows the program
+	acks       map[resource.Ref]ack // not sent yet
 	answered   map[resource.Ref]ack // the last one for each resource
-	asked      chan struct{}        // holds one: there are acks
+	asked      chan struct{}        // capacity 1: there are acks
 }
 
-// Watch begins to watch. What the cache has is known at once.
+// Watch begins to watch. The contents of the cache are available at once.
 func (c *Client) Watch(q Query) (*Watch, error) {
 	if q.Namespace == "" {
 		q.Namespace = c.cfg.Namespace
@@ -126,14 +123,14 @@ func (c *Client) Watch(q Query) (*Watch, error) {
 	return w, nil
 }
 
-// Close ends the watch. Its cache has then what was known.
+// Close ends the watch, and saves its last state to the cache.
 func (w *Watch) Close() {
 	w.stop()
 	<-w.ended
 }
 
-// Next returns what is known, and waits until that is another than of a generation. 0 is
-// none: the first time, it waits until anything is known, by a server or the cache.
+// Next waits for a generation other than the given one, and returns it. 0 is none: the first call waits until a
+// server or the cache gives any data.
 func (w *Watch) Next(ctx context.Context, generation uint64) (Snapshot, error) {
 	for {
 		w.mu.Lock()
@@ -154,7 +151,7 @@ func (w *Watch) Next(ctx context.Context, generation uint64) (Snapshot, error) {
 	}
 }
 
-// snapshot copies what is known.
+// snapshot copies the present state.
 func (w *Watch) snapshot() Snapshot {
 	s := Snapshot{Generation: w.generation, Current: w.current, At: w.at, Items: make([]Item, 0, len(w.items))}
 	for _, i := range w.items {
@@ -166,7 +163,7 @@ func (w *Watch) snapshot() Snapshot {
 	return s
 }
 
-// move tells those who wait that something is another.
+// move wakes those who wait for a change.
 func (w *Watch) move() {
 	w.generation++
 	close(w.moved)
@@ -198,7 +195,7 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// follow reads one stream until it ends, which it always does with an error.
+// follow reads one stream until it ends. It always returns an error.
 func (w *Watch) follow(ctx context.Context, route *route) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -236,7 +233,7 @@ func (w *Watch) follow(ctx context.Context, route *route) error {
 	return because(ctx, err)
 }
 
-// because is why ctx ended, if it did, and not what came of it.
+// because returns the cause of ctx if it has ended, rather than an error that follows from it.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -244,8 +241,8 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// heard notes a heartbeat. A server that cannot go on where it was asked to begins with
-// resync; one that can, and has nothing to tell, has a heartbeat at once.
+// heard notes a heartbeat. A server that cannot resume begins with resync; one that can, and has no changes, sends a
+// heartbeat at once.
 func (w *Watch) heard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -256,7 +253,7 @@ func (w *Watch) heard() {
 	}
 }
 
-// begun notes that a server goes on. It may be one that has not heard what was applied.
+// begun notes that a server resumes the watch. It may be another one, which does not know yet what was applied.
 func (w *Watch) begun() {
 	if w.current {
 		return
@@ -271,13 +268,13 @@ func (w *Watch) begun() {
 	}
 }
 
-// take learns an event.
+// take applies an event.
 func (w *Watch) take(e event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e.kind {
 	case "resync":
-		// What is known stays until the snapshot is complete. A client that is cut off before starts again.
+		// The present items stay until the snapshot is complete. A client that is cut off before starts again.
 		w.filling, w.token = map[string]Item{}, ""
 		if w.current {
 			w.current = false

@@ -1,7 +1,6 @@
-// Package console is the control plane's page for people: files for a browser, embedded.
-// The page asks the API at the same address for all that it shows, with the token that its user
-// has entered, and nobody else for anything. Its sources are in web/src/console;
-// scripts/web.sh builds it.
+// Package console is the control plane's page for people: files for a browser, embedded. The page gets its data from
+// the API at the same address, with the token that its user has entered. It sends no other requests. Its sources are
+// in web/src/console; scripts/web.sh builds it.
 package console
 
 import (
@@ -23,7 +22,7 @@ const Path = "/console/"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Files are what answers a GET, by patterns of http.ServeMux.
+// Files returns the handlers of GET requests, by patterns of http.ServeMux.
 func Files() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/console":           http.RedirectHandler(Path, http.StatusTemporaryRedirect),
@@ -33,8 +32,7 @@ func Files() map[string]http.Handler {
 	}
 }
 
-// file answers with one of the assets. A browser asks for it each time: another
-// program may have the address by then.
+// file serves one of the assets. Browsers must not cache it: another program may use the address later.
 func file(name string) http.Handler {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {

@@ -23,8 +23,8 @@ func dryRunFlag(cmd *cobra.Command, dry *bool) {
 	cmd.Flags().BoolVar(dry, "dry-run", false, "check everything, and change nothing")
 }
 
-// change makes a change, on condition that the resource is still what it was: of a tag; ""
-// is that there is none yet, and anything is on no condition.
+// change makes a change, on condition that the resource still has the entity tag; "" is that there is none yet, and
+// anything is without a condition.
 func change(ctx context.Context, c *client.Client, r client.Request, tag string, dry bool) (*client.Answer, []byte, error) {
 	r.Header = http.Header{}
 	switch tag {
@@ -44,7 +44,7 @@ func change(ctx context.Context, c *client.Client, r client.Request, tag string,
 // anything is the tag of a change without a condition.
 const anything = "*"
 
-// said is a line about what was done.
+// said prints a line about the change.
 func said(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
 	line := terminal.Line(string(r.Kind) + "/" + r.Name)
 	if r.ID != "" {
@@ -131,15 +131,15 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 	return cmd
 }
 
-// A step is what has to be done about a manifest.
+// A step is the change that a manifest needs.
 type step struct {
 	*manifest
 	what    string // created, changed or unchanged
 	tag     string
-	version int64 // of what there is
+	version int64 // the present version
 }
 
-// apply checks all manifests, and then makes them.
+// apply checks all manifests, and then makes their changes.
 func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) error {
 	ctx := cmd.Context()
 	var steps []step
@@ -183,7 +183,7 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 	return errors.Join(failed...)
 }
 
-// What becomes of a manifest.
+// The kinds of steps.
 const (
 	created   = "created"
 	changed   = "changed"
@@ -194,7 +194,7 @@ func (w *manifest) request() client.Request {
 	return client.Request{Method: http.MethodPut, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace), Body: w.sent()}
 }
 
-// plan finds out what has to be done, by a dry run.
+// plan finds out the step of a manifest, by a dry run.
 func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
 	st := step{manifest: w, what: created}
 	var old []byte
@@ -215,7 +215,7 @@ func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
 	return st, nil
 }
 
-// alike tells whether two documents say the same, whoever has made them.
+// alike reports whether two documents are equal apart from who changed them.
 func alike(a, b []byte) bool {
 	var x, y map[string]any
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {

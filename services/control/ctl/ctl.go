@@ -1,14 +1,12 @@
-// Package ctl is the command line for those who use the control plane, dyno ctl: it shows,
-// changes and watches what is kept, and completes its names.
+// Package ctl is the command line for users of the control plane, dyno ctl: it shows, changes and watches resources,
+// and completes their names.
 //
-// It is part of dyno, and not of dyno-control. Whoever uses a control plane need not have its
-// server, whose etcd alone is larger than dyno; and the shell's completion asks dyno, which
-// would otherwise have to start another program for each key. It takes nothing but the
-// client in Go.
+// It is part of dyno, and not of dyno-control: users of a control plane need not have its server, whose etcd alone is
+// larger than dyno. The shell's completion asks dyno, which would otherwise have to start another program for each
+// key. Of the control plane's Go packages, it uses only the client's.
 //
-// To read the source: ctl.go has what all commands share, kinds.go what there is to name,
-// document.go the files that are applied, print.go the forms of output; the other files
-// are commands.
+// To read the source: ctl.go has what all commands share. kinds.go has the kinds of resources, document.go the files
+// that are applied, and print.go the forms of output; the other files are commands.
 package ctl
 
 import (
@@ -45,7 +43,7 @@ const (
 // defaultServer is where the examples of dyno serve control listen.
 const defaultServer = "http://127.0.0.1:7100"
 
-// A session is what the commands share: the flags that say who is asked, and as whom.
+// A session has what the commands share: the flags that choose servers, namespace and credentials.
 type session struct {
 	servers       []string
 	tokenFile     string
@@ -97,8 +95,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	return cmd
 }
 
-// asked returns a command's function: it has a connection to the control plane, and its
-// error says what to do.
+// asked wraps a command's function: it gives it a client, and turns its error into one with a hint.
 func (s *session) asked(run func(cmd *cobra.Command, args []string, c *client.Client) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := s.connect(nil)
@@ -110,13 +107,13 @@ func (s *session) asked(run func(cmd *cobra.Command, args []string, c *client.Cl
 	}
 }
 
-// connect makes a client, which has not connected yet. change may change how.
+// connect makes a client, which has not connected yet. change may change its configuration.
 func (s *session) connect(change func(*client.Config)) (*client.Client, error) {
 	cfg := client.Defaults()
 	cfg.Servers = s.addresses()
 	cfg.Namespace = s.space()
 	cfg.RequestTimeout = s.timeout
-	cfg.MaxPause = 2 * time.Second // somebody is waiting
+	cfg.MaxPause = 2 * time.Second // a person is waiting
 	var err error
 	if cfg.Token, err = s.token(); err != nil {
 		return nil, err
@@ -134,7 +131,7 @@ func (s *session) connect(change func(*client.Config)) (*client.Client, error) {
 	return c, nil
 }
 
-// addresses are the servers'.
+// addresses returns the servers' addresses.
 func (s *session) addresses() []string {
 	list := s.servers
 	if len(list) == 0 {
@@ -156,7 +153,7 @@ func (s *session) addresses() []string {
 	return list
 }
 
-// space is the namespace.
+// space returns the namespace.
 func (s *session) space() string {
 	for _, one := range []string{s.namespace, os.Getenv(namespaceVariable)} {
 		if one != "" {
@@ -186,7 +183,7 @@ func (s *session) token() (string, error) {
 	return token, nil
 }
 
-// tls says how servers are verified; nil is as the system does.
+// tls returns how servers are verified; nil is by the system's authorities.
 func (s *session) tls() (*tls.Config, error) {
 	if s.ca == "" && s.cert == "" && s.key == "" {
 		return nil, nil
@@ -215,8 +212,8 @@ func (s *session) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// readFile reads a text file, or standard input for "-" where there is one, of at most limit
-// bytes. It must be UTF-8: the YAML parser and JSON would make something else of it.
+// readFile reads a text file, or standard input for "-" where there is one, of at most limit bytes. It must be UTF-8:
+// the YAML parser and JSON would change any other text.
 func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 	var from io.Reader
 	if name == "-" && stdin != nil {
@@ -260,7 +257,7 @@ func explain(err error) error {
 	return err
 }
 
-// hintFor says what can be done about a refusal; "" is nothing more than it says itself.
+// hintFor returns what a user can do about a refusal; "" adds nothing.
 func hintFor(p *client.Problem) string {
 	switch p.Status {
 	case http.StatusUnauthorized:
@@ -290,7 +287,7 @@ func hintFor(p *client.Problem) string {
 // maxAnswer bounds an answer that is kept in memory, in bytes.
 const maxAnswer = 64 << 20
 
-// ask carries out an operation and returns its answer, of which all is read.
+// ask sends a request and reads its whole response.
 func ask(ctx context.Context, c *client.Client, r client.Request) (answer *client.Answer, body []byte, err error) {
 	answer, err = c.Do(ctx, r)
 	if err != nil {
@@ -316,13 +313,13 @@ func get(ctx context.Context, c *client.Client, path string, query url.Values, i
 	return nil
 }
 
-// missing tells whether there is no such resource.
+// missing reports whether the error says that a resource does not exist.
 func missing(err error) bool {
 	var p *client.Problem
 	return errors.As(err, &p) && p.Status == http.StatusNotFound
 }
 
-// exactly demands n arguments; what describes them.
+// exactly requires n arguments; what describes them.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -332,7 +329,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// atLeast demands n arguments or more.
+// atLeast requires n arguments or more.
 func atLeast(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {

@@ -18,8 +18,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// Bounds of a file. They keep the YAML parser, which recurses and takes time with the
-// square of some of these, within its stack and within seconds.
+// Bounds of a file. The YAML parser recurses, and takes time with the square of some of these. The bounds keep it
+// within its stack and within seconds.
 const (
 	maxFile   = 4 << 20 // bytes
 	maxTokens = 200_000
@@ -32,13 +32,13 @@ type parsed struct {
 	node  ast.Node // that the value was made of
 }
 
-// where says where the value of a JSON Pointer stands; of what is not there, what it would be in.
+// where returns the place of the value at a JSON Pointer; if there is none, the place of its container.
 func (d *parsed) where(pointer string) string {
 	_, at := find(d.node, pointer)
 	return place(d.file, at)
 }
 
-// find returns the node of a JSON Pointer, nil if there is none, and where it stands, or what it would be in.
+// find returns the node at a JSON Pointer and its place. Without one it returns nil and the place of the container.
 func find(n ast.Node, pointer string) (_ ast.Node, at *token.Token) {
 	at = first(n)
 	if pointer == "#" {
@@ -66,7 +66,7 @@ func find(n ast.Node, pointer string) (_ ast.Node, at *token.Token) {
 	return n, at
 }
 
-// place is where a token stands in a file.
+// place returns FILE:LINE:COLUMN of a token.
 func place(file string, t *token.Token) string {
 	if t == nil || t.Position == nil {
 		return file + ":1:1"
@@ -74,7 +74,7 @@ func place(file string, t *token.Token) string {
 	return fmt.Sprintf("%s:%d:%d", file, t.Position.Line, t.Position.Column)
 }
 
-// fault is what is wrong at a pointer.
+// fault makes an error about the value at a pointer.
 func (d *parsed) fault(pointer, detail string) error {
 	name := strings.TrimPrefix(pointer, "#/")
 	if name == "#" || name == "" {
@@ -83,8 +83,8 @@ func (d *parsed) fault(pointer, detail string) error {
 	return fmt.Errorf("%s: %s: %s", d.where(pointer), name, detail)
 }
 
-// parse reads the YAML documents of a file; JSON is YAML. A document that is a list of items,
-// as get writes it, is each of them. The error names every fault that can be found.
+// parse reads the YAML documents of a file; JSON is YAML. A list of items, as get writes it, becomes one document for
+// each. The error names every fault that can be found.
 func parse(file string, text []byte) ([]*parsed, error) {
 	text, err := textfile.Decode(file, text)
 	if err != nil {
@@ -127,7 +127,7 @@ func parseYAML(text []byte) ([]ast.Node, error) {
 	return slices.DeleteFunc(documents, func(n ast.Node) bool { return n.Type() == ast.NullType || n.Type() == ast.CommentType }), err
 }
 
-// first is where a value begins: the parser says of a mapping where its first colon is.
+// first returns the token where a value begins: for a mapping, the parser gives its first colon.
 func first(n ast.Node) *token.Token {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -142,7 +142,8 @@ func first(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// valueOf makes a value of a node. It refuses what cannot be sent as JSON, and what stands for something else.
+// valueOf makes a value of a node. It refuses values that JSON cannot express, and references such as anchors and
+// aliases.
 func valueOf(file string, n ast.Node) (value any, err error) {
 	r := refusals{file: file}
 	ast.Walk(&r, n)
@@ -155,7 +156,7 @@ func valueOf(file string, n ast.Node) (value any, err error) {
 	return value, nil
 }
 
-// refusals are what a file may not have.
+// refusals collects the nodes that a file may not have.
 type refusals struct {
 	file   string
 	faults []error
@@ -166,7 +167,7 @@ func (r *refusals) Visit(n ast.Node) ast.Visitor {
 	problem := ""
 	switch n := n.(type) {
 	case *ast.LiteralNode:
-		return nil // it is a text
+		return nil // a block of text has no nodes to check
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
 		problem = "anchors, aliases and tags are not read: write the value out"
 	case *ast.MergeKeyNode, *ast.MappingKeyNode:
@@ -185,18 +186,17 @@ func (r *refusals) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// A manifest is a resource as somebody wants it.
+// A manifest is the wanted state of a resource.
 type manifest struct {
 	*parsed
 	resource.Ref
 	body map[string]any // what is sent
 }
 
-// made are the fields that the control plane makes, and that its answers have.
+// made lists the fields that the control plane sets.
 var made = []string{"version", "changed_at", "changed_by"}
 
-// manifests reads what documents ask for, in a namespace where they name none; fixed is the
-// one that all must be in, "" is any.
+// manifests reads the manifests of documents. namespace is the default; all must be in fixed, unless that is "".
 func manifests(docs []*parsed, namespace, fixed string) ([]*manifest, error) {
 	var list []*manifest
 	var faults []error
@@ -262,7 +262,7 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 		delete(w.body, name)
 	}
 	if release, ok := w.body["release"].(map[string]any); ok && release["since"] != nil {
-		delete(w.body, "release") // as it was shown: it is kept as it is
+		delete(w.body, "release") // get shows it, and a put leaves it unchanged
 	}
 	if w.Kind == resource.Configs {
 		if _, given := fields["content"]; !given {
@@ -285,7 +285,7 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 	return w, nil
 }
 
-// located is a refusal with the places of its faults in the file, a line each.
+// located returns a refusal with the places of its faults in the file, one line each.
 func (w *manifest) located(faults resource.Invalid) error {
 	var lines []error
 	for _, f := range faults {
@@ -294,9 +294,9 @@ func (w *manifest) located(faults resource.Invalid) error {
 	return errors.Join(lines...)
 }
 
-// sent is what is sent.
+// sent returns the request's body.
 func (w *manifest) sent() json.RawMessage {
 	raw, err := json.Marshal(w.body)
-	must(err) // it is of what JSON can say
+	must(err) // it holds only values that JSON can express
 	return raw
 }

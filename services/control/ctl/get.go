@@ -13,8 +13,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// page is how many entries are asked for at once, and maxEntries how many are shown if
-// nothing else is said.
+// page is the number of entries per request, and maxEntries the default limit of entries shown.
 const (
 	pageLimit  = 1000
 	maxEntries = 10_000
@@ -116,7 +115,7 @@ type getter struct {
 
 func (g *getter) ctx() context.Context { return g.cmd.Context() }
 
-// note prints a remark that is not a result.
+// note prints a remark to standard error.
 func (g *getter) note(format string, args ...any) {
 	fmt.Fprintf(g.cmd.ErrOrStderr(), format+"\n", args...)
 }
@@ -160,7 +159,7 @@ func (g *getter) all(k kind) error {
 	return g.list(k, entries)
 }
 
-// entries are all of a kind.
+// entries returns all entries of a kind.
 func (g *getter) entries(k kind) ([]entry, error) {
 	if k == services {
 		return g.pages(k, "/v1/services")
@@ -168,7 +167,7 @@ func (g *getter) entries(k kind) ([]entry, error) {
 	return g.pages(k, path(k, ""))
 }
 
-// some are those with a name.
+// some shows the entries with given names.
 func (g *getter) some(k kind, names []string, version int64) error {
 	var entries []entry
 	if k == services {
@@ -204,7 +203,7 @@ func (g *getter) some(k kind, names []string, version int64) error {
 	return g.shown(k, entries)
 }
 
-// shown shows one by itself, and several without what is secret.
+// shown shows one entry in full, and several without secrets.
 func (g *getter) shown(k kind, entries []entry) error {
 	if len(entries) == 1 {
 		return g.one(entries[0])
@@ -227,7 +226,7 @@ func (s *session) fetch(ctx context.Context, c *client.Client, k kind, place str
 	return e, answer.Header.Get("ETag"), nil
 }
 
-// instances are those of all services, of one, or one of these.
+// instances shows instances: those of all services, of one, or a single one.
 func (g *getter) instances(names []string) error {
 	if len(names) > 2 {
 		return exit.Misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
@@ -252,7 +251,7 @@ func (g *getter) instances(names []string) error {
 	return g.list(instances, entries)
 }
 
-// everyInstance reads those of all services, to the limit.
+// everyInstance reads the instances of all services, up to the limit.
 func (g *getter) everyInstance() ([]entry, error) {
 	list, err := g.pages(services, "/v1/services")
 	if err != nil {
@@ -272,7 +271,7 @@ func (g *getter) everyInstance() ([]entry, error) {
 	return entries, nil
 }
 
-// audit shows the newest of the audit.
+// audit shows the newest changes.
 func (g *getter) audit(names []string) error {
 	namespace := ""
 	if g.namespace != "" {
@@ -309,7 +308,7 @@ func (g *getter) audit(names []string) error {
 	}
 }
 
-// contains tells whether a resource is one of those named: by its name, or as KIND/NAME.
+// contains reports whether a resource is among the names: by its name, or as KIND/NAME.
 func contains(names []string, r resource.Ref) bool {
 	for _, n := range names {
 		if n == r.Name || n == string(r.Kind)+"/"+r.Name {

@@ -12,7 +12,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A kind is one of what can be named.
+// A kind is a kind of thing that arguments can name.
 type kind string
 
 // The kinds. Those of resources have the API's names.
@@ -25,7 +25,7 @@ const (
 	audits    kind = "audit"
 )
 
-// spellings are what is understood of each kind; the first is what completion offers.
+// spellings are the accepted words for each kind; completion offers the first.
 var spellings = []struct {
 	kind  kind
 	words []string
@@ -38,7 +38,7 @@ var spellings = []struct {
 	{audits, []string{"audit"}},
 }
 
-// kindOf reads a kind, which must be one of those that are wanted.
+// kindOf parses a kind, which must be one of the wanted ones.
 func kindOf(word string, wanted ...kind) (kind, error) {
 	for _, s := range spellings {
 		if slices.Contains(s.words, word) && slices.Contains(wanted, s.kind) {
@@ -48,7 +48,7 @@ func kindOf(word string, wanted ...kind) (kind, error) {
 	return "", exit.Misused("one of "+strings.Join(words(wanted), ", "), "unknown kind %q", word)
 }
 
-// words are how kinds are offered.
+// words returns the words that completion offers for kinds.
 func words(wanted []kind) []string {
 	var list []string
 	for _, s := range spellings {
@@ -59,7 +59,7 @@ func words(wanted []kind) []string {
 	return list
 }
 
-// named reads what arguments name: KIND NAME… or KIND/NAME….
+// named parses arguments: KIND NAME… or KIND/NAME….
 func named(args []string, wanted ...kind) ([]resource.Ref, error) {
 	var refs []resource.Ref
 	if first, _, one := strings.Cut(args[0], "/"); !one {
@@ -94,7 +94,7 @@ func named(args []string, wanted ...kind) ([]resource.Ref, error) {
 	return refs, nil
 }
 
-// namedOne is named for commands that take one.
+// namedOne is named for commands that take one resource.
 func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
 	refs, err := named(args, wanted...)
 	if err != nil {
@@ -106,7 +106,7 @@ func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
 	return refs[0], nil
 }
 
-// path is where the API has a policy or a configuration, or all of them for "".
+// path returns the API's path of a policy or a configuration; with "", of their list.
 func path(k kind, name string, more ...string) string {
 	folder := "/v1/policies"
 	if k == configs {
@@ -121,7 +121,7 @@ func path(k kind, name string, more ...string) string {
 	return folder
 }
 
-// instancePath is where the API has a service's instances, or one of them.
+// instancePath returns the API's path of a service's instances, or of one of them.
 func instancePath(service, id string) string {
 	p := "/v1/services/" + url.PathEscape(service) + "/instances"
 	if id != "" {
@@ -130,10 +130,10 @@ func instancePath(service, id string) string {
 	return p
 }
 
-// in is a query for a namespace.
+// in returns a query for a namespace.
 func in(namespace string) url.Values { return url.Values{"namespace": {namespace}} }
 
-// An entry is what is shown of one thing.
+// An entry is a resource, service or change to be shown.
 type entry struct {
 	kind kind
 	name string // NAME, or SERVICE/ID of an instance
@@ -153,7 +153,7 @@ type instanceView struct {
 	Overdue bool `json:"overdue"`
 }
 
-// entryOf reads a document of the API.
+// entryOf parses a document of the API.
 func entryOf(k kind, raw json.RawMessage) (entry, error) {
 	e := entry{kind: k, raw: raw}
 	var err error
@@ -183,7 +183,7 @@ func entryOf(k kind, raw json.RawMessage) (entry, error) {
 	return e, err
 }
 
-// masked is the entry without what is secret: for everything that shows several.
+// masked returns the entry without secrets: for lists and watches.
 func (e entry) masked() entry {
 	c, ok := e.doc.(*resource.Config)
 	if !ok || !c.Secret {
@@ -197,21 +197,20 @@ func (e entry) masked() entry {
 	return e
 }
 
-// document is the entry in JSON, in the form that apply reads: with its kind, and without a
-// content that is not shown.
+// document returns the entry in JSON, in the form that apply reads: with its kind, and without a hidden content.
 func (e entry) document() (json.RawMessage, error) {
 	raw := e.raw
 	if c, ok := e.doc.(*resource.Config); ok && c.Secret && c.Content == "" {
 		var err error
 		if raw, err = json.Marshal(struct {
 			*resource.Config
-			Content string `json:"content,omitempty"` // is not shown, and is not empty
+			Content string `json:"content,omitempty"` // hidden contents are left out, rather than empty
 		}{Config: c}); err != nil {
 			return nil, err
 		}
 	}
 	if e.kind == audits || e.kind == rollouts {
-		return raw, nil // they say what they are of
+		return raw, nil // these documents name their resources
 	}
 	head, err := json.Marshal(map[string]kind{"kind": e.kind})
 	if err != nil || len(raw) <= 2 {

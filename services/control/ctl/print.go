@@ -43,7 +43,7 @@ func formFlag(cmd *cobra.Command, form *string) {
 	must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// must is for errors that only a mistake in this package can cause.
+// must panics on errors that only a mistake in this package can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -105,7 +105,7 @@ func (p *printer) names(entries []entry) error {
 	return nil
 }
 
-// text writes a JSON document in the form that is asked for.
+// text writes a JSON document in the chosen form.
 func (p *printer) text(raw json.RawMessage) error {
 	if p.form == asYAML {
 		text, err := toYAML(raw)
@@ -124,8 +124,8 @@ func (p *printer) text(raw json.RawMessage) error {
 	return err
 }
 
-// toYAML writes a JSON document as YAML, its fields in the same order. What YAML would
-// not give back as it was stays JSON, which is YAML, too.
+// toYAML writes a JSON document as YAML, its fields in the same order. A document that YAML would change stays JSON,
+// which is valid YAML.
 func toYAML(raw json.RawMessage) ([]byte, error) {
 	var value any
 	if yaml.UnmarshalWithOptions(raw, &value, yaml.UseOrderedMap()) == nil {
@@ -140,7 +140,7 @@ func toYAML(raw json.RawMessage) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// same tells whether YAML is the document that JSON is.
+// same reports whether YAML and JSON texts hold the same document.
 func same(text []byte, raw json.RawMessage) bool {
 	nodes, err := parseYAML(text)
 	if err != nil || len(nodes) != 1 {
@@ -155,8 +155,7 @@ func same(text []byte, raw json.RawMessage) bool {
 	return err == nil && json.Unmarshal(back, &x) == nil && json.Unmarshal(raw, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// layOut aligns columns, at least as wide as widths says, and says there how wide they are.
-// No header leaves that line out.
+// layOut aligns columns. They are at least as wide as widths, which it updates. No header leaves that line out.
 func layOut(header []string, rows [][]string, widths []int) string {
 	all := rows
 	if header != nil {
@@ -182,7 +181,7 @@ func layOut(header []string, rows [][]string, widths []int) string {
 	return b.String()
 }
 
-// header is a kind's columns.
+// header returns a kind's columns.
 func header(k kind) []string {
 	switch k {
 	case services:
@@ -201,7 +200,7 @@ func header(k kind) []string {
 	return nil
 }
 
-// row is an entry's line in a table.
+// row returns an entry's cells in a table.
 func row(e entry, now time.Time) []string {
 	switch d := e.doc.(type) {
 	case *serviceView:
@@ -253,7 +252,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// release says whom a gray release is for.
+// release describes which clients a gray release chooses.
 func release(r *resource.Release) string {
 	if r == nil {
 		return "-"
@@ -270,7 +269,7 @@ func release(r *resource.Release) string {
 	return strings.Join(append(parts, names...), " ")
 }
 
-// age is how long ago something was, in its largest unit.
+// age returns the time since at, in its largest unit.
 func age(at, now time.Time) string {
 	if at.IsZero() {
 		return "-"

@@ -42,7 +42,7 @@ func (s *session) historyCommand() *cobra.Command {
 	return cmd
 }
 
-// about asks for a change of one resource, and says what was done.
+// about makes a change of one resource, and prints a line about it.
 func (s *session) about(cmd *cobra.Command, c *client.Client, r resource.Ref, method, verb string, body any, what string, dry bool) error {
 	_, answer, err := change(cmd.Context(), c, client.Request{Method: method, Path: path(kind(r.Kind), r.Name, verb), Query: in(s.space()), Body: body}, anything, dry)
 	if err != nil {
@@ -181,7 +181,7 @@ With --keep, this command gives them until it is interrupted, and then takes the
 			}
 			return said(cmd, r, "registered", versionOf(answer), false)
 		}
-		// Whoever has mistyped an address, or may not register, is told at once.
+		// A first request reports a mistyped address or a missing permission at once.
 		if err := get(cmd.Context(), c, "/v1/services", in(i.Namespace), &struct{}{}); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A holding is what one client has of a resource, as the API has it.
+// A holding is the version that one client has of a resource, in the API's form.
 type holding struct {
 	Client    string    `json:"client"`
 	Connected bool      `json:"connected"`
@@ -30,7 +30,7 @@ type holding struct {
 	At        time.Time `json:"at"`
 }
 
-// A rollout says who runs which version.
+// A rollout counts which clients run which version.
 type rollout struct {
 	resource.Ref
 	Version    int64          `json:"version"`
@@ -43,7 +43,7 @@ type rollout struct {
 	Unrecorded uint64         `json:"unrecorded"`
 }
 
-// add joins what another replica knows of its own clients.
+// add merges the rollout of another replica's clients.
 func (r *rollout) add(o rollout) {
 	if r.Versions == nil {
 		*r = o
@@ -61,7 +61,7 @@ func (r *rollout) add(o rollout) {
 	r.Unrecorded = max(r.Unrecorded, o.Unrecorded)
 }
 
-// String is the rollout in a sentence.
+// String returns the rollout in a sentence.
 func (r *rollout) String() string {
 	text := fmt.Sprintf("%s/%s version %d: %d of %d clients run it", r.Kind, r.Name, r.Version, r.Applied, r.Clients)
 	if r.Refused > 0 {
@@ -73,12 +73,12 @@ func (r *rollout) String() string {
 	return terminal.Line(text)
 }
 
-// done tells whether all clients run it, and whether there are at least atLeast.
+// done reports whether all clients run the newest version, and they are at least atLeast.
 func (r *rollout) done(atLeast int) bool {
 	return r.Pending == 0 && r.Refused == 0 && r.Applied >= atLeast
 }
 
-// rolloutOf asks every server, as each knows its own clients only.
+// rolloutOf asks every server: each knows its own clients only.
 func (s *session) rolloutOf(ctx context.Context, k kind, name string, limit int) (*rollout, error) {
 	all := &rollout{}
 	for _, server := range s.addresses() {
@@ -111,7 +111,7 @@ func oneRollout(names []string) (kind, string, error) {
 	return kind(r.Kind), r.Name, err
 }
 
-// rollout shows who runs which version.
+// rollout shows which clients run which version.
 func (g *getter) rollout(names []string) error {
 	k, name, err := oneRollout(names)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *printer) showRollout(r *rollout) error {
 	return p.list(rollouts, entries)
 }
 
-// lookAgain is how long after one look at a rollout the next one follows.
+// lookAgain is the pause between two looks at a rollout.
 const lookAgain = time.Second
 
 // pause returns false if ctx ends before.
@@ -242,7 +242,7 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 	}
 }
 
-// takeOff ends a registration whose command was interrupted.
+// takeOff removes an instance whose command was interrupted.
 func (s *session) takeOff(cmd *cobra.Command, kept *client.Registration, r resource.Ref) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), s.timeout)
 	defer cancel()

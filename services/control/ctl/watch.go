@@ -11,20 +11,20 @@ import (
 	"dyno/services/control/resource"
 )
 
-// What became of an entry.
+// The kinds of changes of an entry.
 const (
-	asIs    = "-" // it is what there is at first
+	asIs    = "-" // present at the start
 	put     = "put"
 	removed = "remove"
 )
 
-// A happening is an entry with what became of it.
+// A happening is an entry with the kind of its change.
 type happening struct {
 	event string
 	entry
 }
 
-// watch shows what there is, and then what changes, until the context ends.
+// watch shows the present entries, and then changes, until the context ends.
 func (g *getter) watch(k kind, names []string) error {
 	id := ""
 	query := client.Query{Kinds: []resource.Kind{resource.Kind(k)}, Names: names}
@@ -34,8 +34,7 @@ func (g *getter) watch(k kind, names []string) error {
 	case k == instances && len(names) > 1:
 		query.Names, id = names[:1], names[1]
 	}
-	// A watch tries for as long as it takes. Whoever has mistyped an address, or may not
-	// read, is told at once.
+	// A watch retries without end. A first request reports a mistyped address or a missing permission at once.
 	first := "/v1/services"
 	if k == policies || k == configs {
 		first = path(k, "")
@@ -83,7 +82,7 @@ func (g *getter) watch(k kind, names []string) error {
 	}
 }
 
-// snapshot is what a watch knows, by name.
+// snapshot returns a watch's entries by name.
 func snapshot(k kind, id string, items []client.Item) (map[string]entry, error) {
 	now := map[string]entry{}
 	counts := map[string]int{}
@@ -112,7 +111,7 @@ func snapshot(k kind, id string, items []client.Item) (map[string]entry, error) 
 	return now, nil
 }
 
-// changes are what is different, in the order of names.
+// changes returns the differences, in the order of names.
 func changes(before, now map[string]entry, begun bool) []happening {
 	var list []happening
 	for name, e := range now {
@@ -133,7 +132,7 @@ func changes(before, now map[string]entry, begun bool) []happening {
 	return list
 }
 
-// A tail shows what happens, in columns as wide as they were at first or more.
+// A tail prints changes in aligned columns, whose widths never shrink.
 type tail struct {
 	*printer
 	kind   kind

@@ -1,5 +1,5 @@
-// Package dns has the control plane's services found by DNS (RFC 1034, 1035), for
-// programs that know nothing else:
+// Package dns answers queries for the control plane's services by DNS (RFC 1034, 1035), for programs that use nothing
+// else:
 //
 //	shop.default.control.internal.         A, AAAA: addresses; SRV: addresses, ports and weights
 //	_shop._tcp.default.control.internal.   SRV, as RFC 2782 has it
@@ -21,22 +21,22 @@ import (
 
 // An Endpoint is where an instance of a service is.
 type Endpoint struct {
-	Host   string // an IP address, or a host name, which is told by SRV only
+	Host   string // an IP address, or a host name, which only SRV records can carry
 	Port   uint16
-	Weight int // its share, of any size; 1 at least
+	Weight int // its share of the requests, at least 1
 }
 
 // A Zone answers queries about one domain. Its methods may be called from any goroutine.
 type Zone struct {
-	// Domain ends all names, such as "control.internal.": in lower case, with a dot.
+	// Domain is the suffix of all names, such as "control.internal.": in lower case, with a dot.
 	Domain string
-	// TTL is for how many seconds an answer may be kept, one that there is nothing too.
+	// TTL is for how many seconds an answer may be cached, also one without records.
 	TTL uint32
-	// Find returns the endpoints of a service that take requests; found tells whether the
-	// service is known. Names are in lower case: DNS does not tell case apart.
+	// Find returns the endpoints of a service that accept requests; found reports whether the service is known. Names
+	// are in lower case: DNS ignores case.
 	Find func(namespace, service string) (endpoints []Endpoint, found bool)
-	// Below tells whether a namespace has a service whose name ends with a dot and an ending, or any service, if the
-	// ending is empty: then there are names below (RFC 8020).
+	// Below reports whether a namespace has a service whose name ends with a dot and an ending. With an empty ending,
+	// any service counts. Then names exist below (RFC 8020).
 	Below func(namespace, ending string) bool
 }
 
@@ -47,11 +47,10 @@ const (
 	mostSize  = 1232
 )
 
-// addressLabel is below the domain where names of addresses are, for SRV to refer to.
+// addressLabel is the label, below the domain, of names of addresses, which SRV records refer to.
 const addressLabel = "addr"
 
-// Answer returns the answer to a query that came over TCP or UDP; nil is none, to what is
-// no query.
+// Answer returns the answer to a query over TCP or UDP; nil if the message is not a query.
 func (z *Zone) Answer(query []byte, tcp bool) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(query)
@@ -94,15 +93,15 @@ func (z *Zone) Answer(query []byte, tcp bool) []byte {
 // badVersion says that the server has a lower version of EDNS than the query. Its upper bits are in the OPT record.
 const badVersion dnsmessage.RCode = 16
 
-// edns is what a query says by EDNS(0) (RFC 6891).
+// edns has the parameters of a query's EDNS(0) record (RFC 6891).
 type edns struct {
 	used    bool
 	size    int // of an answer over UDP
 	version int
-	dnssec  bool // the answer says so, too (RFC 3225)
+	dnssec  bool // copied to the answer (RFC 3225)
 }
 
-// readEDNS reads a query's OPT record: there is one at most, of the root. What options it has matters to nobody here.
+// readEDNS reads a query's OPT record: there is at most one, of the root. Its options are ignored.
 func readEDNS(p *dnsmessage.Parser) (e edns, err error) {
 	if err := p.SkipAllAnswers(); err != nil {
 		return e, err
@@ -134,10 +133,10 @@ func readEDNS(p *dnsmessage.Parser) (e edns, err error) {
 	}
 }
 
-// pack writes an answer of at most limit bytes. What is too long has as many records as there
-// is room for; since they are in random order, everybody gets others. Over UDP it says that it is
-// truncated: the asker comes by TCP, and whoever cannot has something. Over TCP it does not say so:
-// nobody could ask in a better way, and resolvers would take none of it.
+// pack writes an answer of at most limit bytes. A longer answer is cut to the records that fit; since they are in
+// random order, everybody gets others. Over UDP it is marked as truncated: the client retries over TCP, and one that
+// cannot still has some records. Over TCP it is not marked: a client has no better way to ask, and resolvers would
+// discard it.
 func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 	out, err := m.Pack()
 	if err == nil && len(out) <= limit {
@@ -150,14 +149,14 @@ func pack(m *dnsmessage.Message, limit int, tcp bool) []byte {
 		}
 	}
 	m.Additionals = keep
-	if out, err = m.Pack(); err == nil && len(out) <= limit { // what SRV refers to can be asked for
+	if out, err = m.Pack(); err == nil && len(out) <= limit { // clients can query the targets of SRV records
 		return out
 	}
 	m.Truncated = !tcp
 	return packMost(m, limit)
 }
 
-// packMost writes as many of the answers as there is room for.
+// packMost writes as many of the answers as fit.
 func packMost(m *dnsmessage.Message, limit int) (most []byte) {
 	all := m.Answers
 	low, high := 0, len(all) // low records fit, and more than high do not
@@ -186,7 +185,7 @@ func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	name := strings.ToLower(q.Name.String())
 	mine := name == z.Domain || strings.HasSuffix(name, "."+z.Domain)
 	if !mine || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY || q.Type == typeIXFR || q.Type == typeAXFR {
-		m.RCode = dnsmessage.RCodeRefused // it is somebody else's, or not for everybody
+		m.RCode = dnsmessage.RCodeRefused // another domain, or a transfer of the zone
 		return
 	}
 	m.Authoritative = true
@@ -203,11 +202,11 @@ func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	if !known {
 		m.RCode = dnsmessage.RCodeNameError
 	}
-	m.Authorities = append(m.Authorities, z.authority()) // for how long there is nothing (RFC 2308)
+	m.Authorities = append(m.Authorities, z.authority()) // for how long the absence may be cached (RFC 2308)
 }
 
-// resolve adds the records of a name below the domain, and tells whether there is such a name: it has records of some
-// type, or there are names below it (RFC 8020). Resolvers end their search at a name that exists.
+// resolve adds the records of a name below the domain, and reports whether the name exists. It exists if it has
+// records of some type, or if there are names below it (RFC 8020). Resolvers end their search at a name that exists.
 func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []string) (known bool) {
 	namespace, labels := labels[len(labels)-1], labels[:len(labels)-1]
 	if namespace == addressLabel && len(labels) <= 1 {
@@ -252,8 +251,8 @@ func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []st
 	return known || below
 }
 
-// scaled is a weight in the range of SRV records (RFC 2782), in proportion to the heaviest one. None becomes 0, by which
-// others would get nearly all.
+// scaled returns a weight in the range of SRV records (RFC 2782), in proportion to the heaviest one. It is never 0:
+// then the others would get nearly all requests.
 func scaled(weight, heaviest int) uint16 {
 	if heaviest > math.MaxUint16 {
 		weight = (weight*math.MaxUint16 + heaviest/2) / heaviest
@@ -261,8 +260,8 @@ func scaled(weight, heaviest int) uint16 {
 	return uint16(max(weight, 1)) //nolint:gosec // not above MaxUint16
 }
 
-// address adds an A or AAAA record, if that is what was asked for and the answer has none yet of
-// the address: several instances may be at one, which has one name in an answer.
+// address adds an A or AAAA record, if the query asks for that type and the answer lacks the address. Several
+// instances may share an address, which has one name in an answer.
 func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dnsmessage.Name, ip netip.Addr, before map[netip.Addr]struct{}) {
 	ip = ip.Unmap().WithZone("")
 	kind, body := dnsmessage.TypeAAAA, dnsmessage.ResourceBody(&dnsmessage.AAAAResource{AAAA: ip.As16()})
@@ -287,7 +286,7 @@ func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint,
 	}
 	name, err := dnsmessage.NewName(target)
 	if err != nil {
-		return // longer than a name may be
+		return // the name is too long
 	}
 	m.Answers = append(m.Answers, dnsmessage.Resource{
 		Header: dnsmessage.ResourceHeader{Name: q.Name, Type: dnsmessage.TypeSRV, Class: dnsmessage.ClassINET, TTL: z.TTL},
@@ -298,7 +297,7 @@ func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint,
 	}
 }
 
-// labelOf is an address as one label, in hexadecimal; addressOf reads it.
+// labelOf returns an address as one label, in hexadecimal; addressOf parses it.
 func labelOf(ip netip.Addr) string { return hex.EncodeToString(ip.Unmap().AsSlice()) }
 
 func addressOf(label string) (netip.Addr, bool) {
@@ -309,8 +308,7 @@ func addressOf(label string) (netip.Addr, bool) {
 	return netip.AddrFromSlice(raw)
 }
 
-// authority is the domain's SOA record. Nobody copies the zone, so most of it means
-// nothing.
+// authority returns the domain's SOA record. There are no zone transfers, so most of its fields are unused.
 func (z *Zone) authority() dnsmessage.Resource {
 	domain := dnsmessage.MustNewName(z.Domain)
 	return dnsmessage.Resource{

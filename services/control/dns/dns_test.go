@@ -369,8 +369,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: whoever holds as many connections as there may be, and more, keeps nobody from
-// being answered, not even at its own address; who asks is not the idlest.
+// TestIdleConnections: a client that holds all permitted connections keeps nobody out, not even at its own address.
 func TestIdleConnections(t *testing.T) {
 	packet, stream := listen(t)
 	address := packet.LocalAddr().String()
@@ -481,8 +480,8 @@ func TestIdlest(t *testing.T) {
 	}
 }
 
-// TestManyInstances: TCP has as many as 64 KiB have room for, others each time, and does not say
-// that it is cut off, which resolvers do not take there.
+// TestManyInstances: over TCP an answer has what fits into 64 KiB, a random part each time. It is not marked as
+// truncated: resolvers would discard it.
 func TestManyInstances(t *testing.T) {
 	list := make([]Endpoint, 1000)
 	for i := range list {

@@ -16,9 +16,8 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Bounds of queries over TCP (RFC 7766): bytes of a message, connections at a time, of all and of
-// one network, and how long one may be idle. acceptPause is how long none is accepted when
-// descriptors or memory have run out.
+// Bounds of queries over TCP (RFC 7766): the bytes of a message, the connections at a time, in all and from one
+// network, and their idle time. acceptPause is the pause in accepting when descriptors or memory have run out.
 const (
 	maxTCP         = 65535
 	maxConnections = 256
@@ -27,8 +26,7 @@ const (
 	acceptPause    = 100 * time.Millisecond
 )
 
-// CheckDomain returns what is wrong with a domain. It must be one that nobody else has,
-// such as one below internal.
+// CheckDomain returns what is wrong with a domain. It must be a private one, such as one below internal.
 func CheckDomain(domain string) error {
 	good := len(domain) <= 100 && strings.HasSuffix(domain, ".")
 	for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {
@@ -49,12 +47,12 @@ type Server struct {
 	stream net.Listener
 
 	mu          sync.Mutex // guards what follows
-	connections list.List  // of *connection, the idlest first
+	connections list.List  // of *connection, the longest idle first
 	closed      bool
-	done        chan struct{} // closed with it
+	done        chan struct{} // closed by Close
 }
 
-// NewServer returns a server, which then owns both listeners.
+// NewServer returns a server, which owns both listeners.
 func NewServer(z *Zone, packet net.PacketConn, stream net.Listener) *Server {
 	return &Server{zone: z, packet: packet, stream: serve.Patient(stream), done: make(chan struct{})}
 }
@@ -70,10 +68,9 @@ func (s *Server) Serve() error {
 	return errors.Join(err, s.end())
 }
 
-// Close ends the server: a query takes no time, so there is nothing to wait for. It returns
-// 0.
+// Close ends the server. It waits for no query: each takes microseconds. It returns 0.
 func (s *Server) Close(context.Context) (cut int) {
-	_ = s.end() // Serve says it
+	_ = s.end() // Serve returns the error
 	return 0
 }
 
@@ -91,7 +88,7 @@ func (s *Server) end() error {
 	return errors.Join(s.packet.Close(), s.stream.Close())
 }
 
-// over is err, or nil if the server was closed.
+// over returns err, or nil if the server was closed.
 func (s *Server) over(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +98,8 @@ func (s *Server) over(err error) error {
 	return err
 }
 
-// packets answers over UDP, one query after the other: an answer is made in microseconds,
-// and what comes meanwhile waits in the socket, whose bound is the kernel's.
+// packets answers over UDP, one query after the other. An answer takes microseconds; further queries wait in the
+// socket, which the kernel bounds.
 func (s *Server) packets() error {
 	buffer := make([]byte, maxTCP)
 	for {
@@ -111,7 +108,7 @@ func (s *Server) packets() error {
 			return s.over(err)
 		}
 		if answer := s.zone.Answer(buffer[:n], false); answer != nil {
-			_, _ = s.packet.WriteTo(answer, from) // a lost answer is asked for again
+			_, _ = s.packet.WriteTo(answer, from) // the client repeats its query
 		}
 	}
 }
@@ -132,7 +129,7 @@ func (s *Server) streams(running *sync.WaitGroup) error {
 		}
 		e := s.add(c)
 		running.Go(func() {
-			_ = s.answer(e) // the asker has gone, or says nothing
+			_ = s.answer(e) // the client has gone, or is silent
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.connections.Remove(e)
@@ -140,8 +137,7 @@ func (s *Server) streams(running *sync.WaitGroup) error {
 	}
 }
 
-// A connection is one over TCP, from a network: an address, or the 64 bits of IPv6 that one
-// machine has.
+// A connection is over TCP, from a network: an IPv4 address, or the 64 bits of IPv6 that one machine has.
 type connection struct {
 	net.Conn
 	network netip.Prefix
@@ -156,20 +152,20 @@ func networkOf(a net.Addr) netip.Prefix {
 	if ip.Is6() {
 		bits = 64
 	}
-	network, _ := ip.WithZone("").Prefix(bits) // as many bits as it has, or less
+	network, _ := ip.WithZone("").Prefix(bits) // never more bits than the address has
 	return network
 }
 
-// add notes a connection, and closes the idlest where there would be too many: of its network, or
-// of all (RFC 7766, section 6.2.3). To close the new one would let whoever is idle keep others out.
+// add notes a connection. If its network, or all together, have too many, it closes the longest idle one (RFC 7766,
+// section 6.2.3). If it closed the new one, idle clients could keep others out.
 func (s *Server) add(c net.Conn) *list.Element {
 	one := &connection{c, networkOf(c.RemoteAddr())}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		_ = c.Close() // its answers end with it
+		_ = c.Close() // its goroutine ends with it
 	}
-	var own *list.Element // the idlest of the network
+	var own *list.Element // the longest idle one of the network
 	n := 0
 	for e := s.connections.Front(); e != nil; e = e.Next() {
 		if e.Value.(*connection).network != one.network {
@@ -187,20 +183,19 @@ func (s *Server) add(c net.Conn) *list.Element {
 		idlest = nil
 	}
 	if idlest != nil {
-		_ = s.connections.Remove(idlest).(*connection).Close() // the asker comes again
+		_ = s.connections.Remove(idlest).(*connection).Close() // the client reconnects
 	}
 	return s.connections.PushBack(one)
 }
 
-// asked notes that a connection has asked something: it is the least idle.
+// asked notes a query on a connection, which becomes the least idle.
 func (s *Server) asked(e *list.Element) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.connections.MoveToBack(e) // nothing, if it was closed meanwhile
+	s.connections.MoveToBack(e) // no effect, if it was closed meanwhile
 }
 
-// answer answers one connection's queries, each behind its length (RFC 1035, section
-// 4.2.2).
+// answer answers one connection's queries, each after its length (RFC 1035, section 4.2.2).
 func (s *Server) answer(e *list.Element) error {
 	c := e.Value.(*connection)
 	defer c.Close() //nolint:errcheck // it ends, whatever happens

@@ -21,7 +21,7 @@ const secret = "faults"
 // An answer is what a replica said to a read or a write, or that it said nothing.
 type answer struct {
 	outcome  outcome
-	told     state
+	seen     state
 	tag      string
 	revision int64
 	odd      string // what it should never say
@@ -122,8 +122,8 @@ func (c *caller) put(ctx context.Context, d demand) answer {
 	if d.idempotency != "" {
 		r.Header.Set("Idempotency-Key", d.idempotency)
 	}
-	// net/http would send a request with such a key again by itself where a connection is
-	// lost, and tell of the last try alone: that nobody listens any more.
+	// net/http would itself repeat a request with such a key after a lost connection. Its error would describe only
+	// the last attempt: connection refused.
 	r.GetBody = nil
 	return answerOf(c.ask(r))
 }
@@ -142,7 +142,7 @@ func answerOf(code int, header http.Header, text []byte, sent bool) answer {
 			return answer{odd: fmt.Sprintf("%v: %s", err, text)}
 		}
 		revision, _ := strconv.ParseInt(header.Get("Dyno-Revision"), 10, 64) // 0 is not told
-		return answer{outcome: done, told: state{d.Version, d.value()}, tag: header.Get("Etag"), revision: revision}
+		return answer{outcome: done, seen: state{d.Version, d.value()}, tag: header.Get("Etag"), revision: revision}
 	case http.StatusNotFound:
 		return answer{outcome: done}
 	case http.StatusPreconditionFailed:
@@ -247,7 +247,7 @@ func sightOf(kind string, data []byte) (s sight, err error) {
 	case "synced":
 		return sight{kind: synced, revision: d.Revision}, nil
 	case "put":
-		return sight{kind: told, key: d.Kind + "/" + d.Name, version: d.Version, revision: d.Revision, value: d.Resource.value()}, nil
+		return sight{kind: changed, key: d.Kind + "/" + d.Name, version: d.Version, revision: d.Revision, value: d.Resource.value()}, nil
 	}
 	return s, fmt.Errorf("event %q: nobody asked for that", kind)
 }

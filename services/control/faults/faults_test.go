@@ -43,9 +43,9 @@ func setting(name, otherwise string) string {
 	return otherwise
 }
 
-// TestFaults does to three replicas over three members of etcd what happens to machines,
-// while clients read and write: whatever was acknowledged is there, one order explains what
-// clients were told, and watchers miss nothing. bench/control-faults.sh has more of it.
+// TestFaults injects machine faults into three replicas and three members of etcd, while clients read and write.
+// Acknowledged writes survive, one order explains all responses, and watchers miss nothing. bench/control-faults.sh
+// has more of it.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: kills processes again and again")
@@ -82,9 +82,8 @@ func TestFaults(t *testing.T) {
 	found = endure(t, c, each, strings.Fields(setting(settingKinds, strings.Join(kinds, " "))), seed)
 }
 
-// isolate runs the test in a process that has network and mounts of its own, so that
-// nothing of them is left when it ends, however it does. It returns false where that is
-// not permitted.
+// isolate runs the test in a process with its own network and mounts, so that nothing of them remains. It returns
+// false where that is not permitted.
 func isolate(t *testing.T) bool {
 	t.Helper()
 	runtime.LockOSThread() // the kernel kills the process when its parent's thread ends
@@ -176,10 +175,10 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	}
 	stopLoading()
 	clientsEnd.Wait()
-	// What was given up by clients may be pursued by replicas for so long.
+	// Replicas may still send changes for this time after clients gave up.
 	pause(t.Context(), storeTime)
 	truth := l.end(t)
-	if !l.await(t.Context(), func() bool { return l.told(truth) }) {
+	if !l.await(t.Context(), func() bool { return l.caughtUp(truth) }) {
 		t.Error("not all watchers know everything in the end")
 	}
 	stopWatching()
@@ -225,7 +224,7 @@ func summary(t *testing.T, l *load, counts map[string]int, recoveries []time.Dur
 	for _, sights := range l.watches {
 		for _, s := range sights {
 			switch s.kind {
-			case told:
+			case changed:
 				changes++
 			case begun:
 				connections++

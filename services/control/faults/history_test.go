@@ -39,7 +39,7 @@ type operation struct {
 	on        *state // what the resource must be; nil is no condition
 	call, ret int64  // nanoseconds since the run began
 	outcome   outcome
-	told      state // what a read found, or a write made
+	seen      state // what a read found, or a write made
 	revision  int64 // of the store, when a write was made; 0 was not told
 }
 
@@ -77,11 +77,11 @@ var model = porcupine.Model{
 		holds := o.on == nil || *o.on == is
 		switch {
 		case o.value == "":
-			return o.told == is, is
+			return o.seen == is, is
 		case o.outcome == refused:
 			return !holds, is
 		}
-		return holds && o.told == state{is.version + 1, o.value}, o.told
+		return holds && o.seen == state{is.version + 1, o.value}, o.seen
 	},
 }
 
@@ -124,19 +124,19 @@ func judge(r record, patience time.Duration) (faults []string) {
 		case o.value == "" && o.outcome != done:
 			continue // nothing was read
 		case o.value == "":
-			if o.told.version > 0 {
-				at(who, o.key, o.told, 0)
+			if o.seen.version > 0 {
+				at(who, o.key, o.seen, 0)
 			}
 		case o.outcome == done:
-			if !is || version != o.told.version {
-				fault("%s: version %d of %s, %q, was acknowledged and is lost", who, o.told.version, o.key, o.value)
+			if !is || version != o.seen.version {
+				fault("%s: version %d of %s, %q, was acknowledged and is lost", who, o.seen.version, o.key, o.value)
 			}
-			at(who, o.key, o.told, o.revision)
+			at(who, o.key, o.seen, o.revision)
 		case is && o.outcome != unknown:
 			fault("%s: %s of %q was said to be not made, and is version %d", who, o.key, o.value, version)
 		case o.outcome == unknown && is:
 			// It was made at some time, perhaps after the client had given up.
-			o.outcome, o.told, o.ret = done, state{version, o.value}, math.MaxInt64
+			o.outcome, o.seen, o.ret = done, state{version, o.value}, math.MaxInt64
 		case o.outcome != refused:
 			continue // it was never made
 		}
@@ -144,7 +144,7 @@ func judge(r record, patience time.Duration) (faults []string) {
 	}
 	for who, sights := range r.watches {
 		for _, s := range sights {
-			if s.kind == told {
+			if s.kind == changed {
 				at(who, s.key, state{s.version, s.value}, s.revision)
 			}
 		}
@@ -183,13 +183,13 @@ func listing(history []porcupine.Operation) string {
 		fmt.Fprintf(&b, "  %12.6f %12.6f client %d ", float64(o.call)/1e9, float64(o.ret)/1e9, o.client)
 		switch {
 		case o.value == "":
-			fmt.Fprintf(&b, "read %d %q\n", o.told.version, o.told.value)
+			fmt.Fprintf(&b, "read %d %q\n", o.seen.version, o.seen.value)
 		case o.outcome == refused:
 			fmt.Fprintf(&b, "refused %q on %v\n", o.value, *o.on)
 		case o.on == nil:
-			fmt.Fprintf(&b, "wrote %d %q\n", o.told.version, o.value)
+			fmt.Fprintf(&b, "wrote %d %q\n", o.seen.version, o.value)
 		default:
-			fmt.Fprintf(&b, "wrote %d %q on %v\n", o.told.version, o.value, *o.on)
+			fmt.Fprintf(&b, "wrote %d %q on %v\n", o.seen.version, o.value, *o.on)
 		}
 	}
 	return b.String()
@@ -199,13 +199,13 @@ func listing(history []porcupine.Operation) string {
 func write(from, to int64, value string, on *state, result outcome, at int64) operation {
 	o := operation{key: "k", value: value, on: on, call: from, ret: to, outcome: result}
 	if result == done {
-		o.told = state{at, value}
+		o.seen = state{at, value}
 	}
 	return o
 }
 
 func read(from, to, version int64, value string) operation {
-	return operation{key: "k", call: from, ret: to, outcome: done, told: state{version, value}}
+	return operation{key: "k", call: from, ret: to, outcome: done, seen: state{version, value}}
 }
 
 // TestJudge: what can be is taken for right, and what cannot is refused: else no run
@@ -270,7 +270,7 @@ func TestJudgeRevisions(t *testing.T) {
 		t.Error(faults)
 	}
 	r.operations[1].revision = 6
-	r.watches = map[string][]sight{"w": {{kind: begun}, {kind: resync}, {kind: told, key: "k", version: 2, revision: 7, value: "b"}, {kind: synced, revision: 7, token: 7}}}
+	r.watches = map[string][]sight{"w": {{kind: begun}, {kind: resync}, {kind: changed, key: "k", version: 2, revision: 7, value: "b"}, {kind: synced, revision: 7, token: 7}}}
 	if faults := judge(r, time.Minute); len(faults) == 0 || !strings.Contains(faults[0], "revision") {
 		t.Error(faults)
 	}

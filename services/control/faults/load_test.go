@@ -121,18 +121,18 @@ func (l *load) client(ctx context.Context, n int) {
 			o.value = fmt.Sprintf("%d.%d", n, i)
 			a, at = l.write(asking, &o, known, at, random)
 		}
-		o.ret, o.outcome, o.told, o.revision = l.now(), a.outcome, a.told, a.revision
+		o.ret, o.outcome, o.seen, o.revision = l.now(), a.outcome, a.seen, a.revision
 		l.note(o, a)
 		if o.value != "" && a.outcome == done && random.IntN(2) == 0 {
 			// Another replica knows it, too, and at once.
 			elsewhere := operation{client: n, key: key, call: l.now()}
 			found := l.callers[(at+1+random.IntN(size-1))%size].get(asking, key)
-			elsewhere.ret, elsewhere.outcome, elsewhere.told = l.now(), found.outcome, found.told
+			elsewhere.ret, elsewhere.outcome, elsewhere.seen = l.now(), found.outcome, found.seen
 			l.note(elsewhere, found)
 		}
 		switch a.outcome {
 		case done:
-			known[key] = holding{a.told, a.tag}
+			known[key] = holding{a.seen, a.tag}
 		case refused:
 			delete(known, key)
 		default:
@@ -142,8 +142,8 @@ func (l *load) client(ctx context.Context, n int) {
 	}
 }
 
-// write makes a write: on condition of what the client knows, mostly, and again with the
-// same key where it does not know what became of it, one time in two.
+// write makes a write, mostly on condition of the version that the client knows. After an unknown outcome it repeats
+// every second one with the same key.
 func (l *load) write(ctx context.Context, o *operation, known map[string]holding, at int, random *rand.Rand) (answer, int) {
 	d := demand{key: o.key, value: o.value}
 	if h, ok := known[o.key]; ok && random.IntN(3) > 0 {
@@ -188,7 +188,7 @@ func (l *load) watcher(ctx context.Context, n int) {
 		switch s.kind {
 		case resync:
 			l.newest[name] = map[string]int64{}
-		case told:
+		case changed:
 			l.newest[name][s.key] = s.version
 		}
 	}
@@ -252,7 +252,7 @@ func (l *load) end(t *testing.T) map[string][]version {
 				pause(ctx, pace)
 				o.call = l.now()
 			}
-			o.ret, o.outcome, o.told = l.now(), a.outcome, a.told
+			o.ret, o.outcome, o.seen = l.now(), a.outcome, a.seen
 			l.note(o, a)
 			if a.outcome != done {
 				t.Errorf("replica %d does not answer in the end: %s", i, a.odd)
@@ -270,8 +270,8 @@ func (l *load) end(t *testing.T) map[string][]version {
 	return truth
 }
 
-// told tells whether all watchers know the newest of everything.
-func (l *load) told(truth map[string][]version) bool {
+// caughtUp reports whether all watchers know the newest version of every resource.
+func (l *load) caughtUp(truth map[string][]version) bool {
 	if len(l.newest) < watchers {
 		return false
 	}

@@ -28,10 +28,10 @@ const (
 	begun sightKind = iota
 	resync
 	synced
-	told
+	changed
 )
 
-// A reader follows what a watcher was told, and says what is wrong with it.
+// A reader checks the events of a watcher.
 type reader struct {
 	truth  map[string][]version
 	asked  map[string]int64 // when a value was asked to be written
@@ -47,7 +47,7 @@ type reader struct {
 // judgeWatch returns what is wrong with what a watcher was told:
 //
 //   - each change once, in the order of revisions, also across connections;
-//   - what is left out is a version that was replaced before it could be told: where something
+//   - what is left out is a version that was replaced before it could be seen: where something
 //     of its revision or a later one was told before the next version was even asked for, it
 //     should have been told before that;
 //   - everything, after a resync, is what there was at its revision; so is what is known with a
@@ -64,7 +64,7 @@ func judgeWatch(sights []sight, truth map[string][]version, asked map[string]int
 			r.token, r.known, r.loose, r.reached, r.snapshot = 0, map[string]int64{}, nil, nil, map[string]int64{}
 		case synced:
 			r.sync(s)
-		case told:
+		case changed:
 			r.tell(s)
 		}
 	}
@@ -171,8 +171,8 @@ func (r *reader) tell(s sight) {
 	}
 }
 
-// left says whether a version may be left out: it may if a newer one was there when the
-// watcher was first told of its revision or a later one.
+// left checks a version that was left out. That is permitted if a newer one existed when the watcher first saw its
+// revision or a later one.
 func (r *reader) left(key string, version int64) {
 	versions := r.truth[key]
 	if version >= int64(len(versions)) || versions[version-1].revision == 0 {
@@ -184,12 +184,11 @@ func (r *reader) left(key string, version int64) {
 		return
 	}
 	if newer, ok := r.asked[versions[version].value]; ok && newer > r.reached[i].at {
-		r.fault("version %d of %s, of revision %d, was never told: revision %d was, before any newer version was asked for", version, key, revision, r.reached[i].revision)
+		r.fault("version %d of %s, of revision %d, was never seen: revision %d was, before any newer version was asked for", version, key, revision, r.reached[i].revision)
 	}
 }
 
-// TestJudgeWatch: what a watcher may be told is taken for right, what it may not is
-// refused.
+// TestJudgeWatch: permitted sequences of events are accepted, and others refused.
 func TestJudgeWatch(t *testing.T) {
 	truth := map[string][]version{
 		"a": {{"a1", 10}, {"a2", 12}, {"a3", 14}},
@@ -198,7 +197,7 @@ func TestJudgeWatch(t *testing.T) {
 	asked := map[string]int64{"a1": 1, "b1": 2, "a2": 5, "b2": 20, "a3": 21}
 	begin := func(token int64) sight { return sight{kind: begun, token: token} }
 	change := func(key string, version, revision, at, token int64) sight {
-		return sight{kind: told, key: key, version: version, revision: revision, value: fmt.Sprint(key, version), at: at, token: token}
+		return sight{kind: changed, key: key, version: version, revision: revision, value: fmt.Sprint(key, version), at: at, token: token}
 	}
 	sync := func(revision int64) sight { return sight{kind: synced, revision: revision, token: revision} }
 	again := sight{kind: resync}

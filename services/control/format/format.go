@@ -1,6 +1,6 @@
-// Package format writes and reads resources in the formats that clients may choose instead of JSON. The
-// control plane has Protocol Buffers: a resource is dyno.control.v1.Resource (rpc/control.proto). Programs
-// that measure others give the server further implementations of Format.
+// Package format writes and reads resources in the formats that clients may choose instead of JSON. The control plane
+// has Protocol Buffers: a resource is dyno.control.v1.Resource (rpc/control.proto). Programs that measure formats add
+// implementations of Format.
 package format
 
 import (
@@ -13,13 +13,13 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Format is how resources are written, other than in JSON. Its methods may be called from any goroutine.
+// A Format encodes resources, other than in JSON. Its methods may be called from any goroutine.
 type Format interface {
-	// MediaTypes are the format's names, the one that answers have first.
+	// MediaTypes are the format's names; responses have the first.
 	MediaTypes() []string
-	// Append writes a document behind dst.
+	// Append appends a document to dst.
 	Append(dst []byte, d *Document) ([]byte, error)
-	// Decode reads a document from anybody. What it makes of the text must have a bounded size.
+	// Decode parses a document from an untrusted client. The size of the result must be bounded.
 	Decode(text []byte) (*Document, error)
 }
 
@@ -36,9 +36,9 @@ func (l Formats) Of(mediaType string) (f Format, ok bool) {
 	return nil, strings.EqualFold(mediaType, "application/json")
 }
 
-// Accepted chooses by an Accept field (RFC 9110, section 12.5.1): of the formats it names, the one of
-// the highest weight, and of equals the first named; a range of all is JSON. Where no format is left it
-// is JSON, which everybody reads. JSON is nil.
+// Accepted chooses a format by an Accept field (RFC 9110, section 12.5.1). It takes the named format of the highest
+// weight, the first among equals; a range of all types means JSON. If none is left, it takes JSON, which every client
+// reads. JSON is nil.
 func (l Formats) Accepted(field string) Format {
 	var best Format
 	weight := 0.0
@@ -59,7 +59,7 @@ func (l Formats) Accepted(field string) Format {
 	return best
 }
 
-// weightOf reads the weight among parameters; without one that is understood it is 1.
+// weightOf parses the weight among parameters; it is 1 without a valid one.
 func weightOf(parameters string) float64 {
 	for one := range strings.SplitSeq(parameters, ";") {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(one), "q="); ok {
@@ -71,8 +71,7 @@ func weightOf(parameters string) float64 {
 	return 1
 }
 
-// A Document is a resource with what is said of it. Of Policy, Config and Instance one is set; none where
-// it was removed.
+// A Document is a resource with its metadata. One of Policy, Config and Instance is set; none if it was removed.
 type Document struct {
 	Ref      resource.Ref
 	Revision int64 // of the store, when it was last changed
@@ -80,12 +79,11 @@ type Document struct {
 	Tag      string
 
 	Policy   *resource.Policy
-	Config   *resource.Config // Protocol Buffers leave its Release out
+	Config   *resource.Config // without Release in Protocol Buffers
 	Instance *resource.Instance
 }
 
-// New makes a document of a resource as it is kept: of its JSON, or of what that was parsed to, if that is not nil. It
-// has no tag yet.
+// New makes a document of a stored resource, from its JSON, or from parsed, if that is not nil. It has no tag yet.
 func New(r resource.Ref, version, revision int64, parsed any, body []byte) (*Document, error) {
 	d := &Document{Ref: r, Version: version, Revision: revision}
 	if parsed == nil {
@@ -105,7 +103,7 @@ func New(r resource.Ref, version, revision int64, parsed any, body []byte) (*Doc
 	return d, nil
 }
 
-// Change is what the resource itself says of its last change.
+// Change returns the resource's own record of its last change.
 func (d *Document) Change() (c resource.Change) {
 	switch {
 	case d.Policy != nil:
@@ -118,8 +116,8 @@ func (d *Document) Change() (c resource.Change) {
 	return c
 }
 
-// Decode reads a document that somebody wants to be kept. What a client cannot say, such as
-// when it was changed, is left out. The error is resource.Invalid.
+// Decode parses a document of a client. It ignores fields that a client cannot set, such as the time of the change.
+// The error is resource.Invalid.
 func Decode(f Format, text []byte) (*Document, error) {
 	d, err := f.Decode(text)
 	if err == nil {
@@ -131,8 +129,8 @@ func Decode(f Format, text []byte) (*Document, error) {
 	return d, nil
 }
 
-// plain leaves only what a client may say. Whether that is right, text included, the Check of each
-// resource finds out, whatever it came in.
+// plain removes all fields that a client cannot set. The resource's Check validates the rest, text included, for all
+// formats.
 func (d *Document) plain() error {
 	switch {
 	case d.Policy != nil:

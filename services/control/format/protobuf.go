@@ -11,12 +11,12 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
-// kinds are the kinds as both sides have them.
+// kinds maps the messages' kinds to those of resources.
 var kinds = map[controlpb.Kind]resource.Kind{
 	controlpb.Kind_KIND_POLICY: resource.Policies, controlpb.Kind_KIND_CONFIG: resource.Configs, controlpb.Kind_KIND_INSTANCE: resource.Instances,
 }
 
-// Kind is a message's, if it names one.
+// Kind returns the kind that a message names, if any.
 func Kind(k controlpb.Kind) (kind resource.Kind, ok bool) {
 	kind, ok = kinds[k]
 	return kind, ok
@@ -80,7 +80,7 @@ func policyMessage(p *resource.Policy) *controlpb.Policy {
 	return m
 }
 
-// small is a number that was bounded when it was put.
+// small converts a number that was checked when it was stored.
 func small(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // so it is
 
 // Policy makes a policy of a message, without its name. It shares maps and lists with it.
@@ -134,7 +134,7 @@ func (protobuf) MediaTypes() []string {
 	return []string{"application/x-protobuf", "application/protobuf"}
 }
 
-var messages = proto.MarshalOptions{Deterministic: true} // the same document has the same bytes
+var messages = proto.MarshalOptions{Deterministic: true} // equal documents have equal bytes
 
 func (protobuf) Append(dst []byte, d *Document) ([]byte, error) {
 	return messages.MarshalAppend(dst, Message(d))

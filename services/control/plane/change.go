@@ -21,15 +21,14 @@ import (
 
 // Options go with a change.
 type Options struct {
-	// IfMatch is the entity tag that the resource must have, or "*": that there is one.
-	// IfNoneMatch "*" is that there must be none.
+	// IfMatch is the entity tag that the resource must have; "*" means that it must exist. IfNoneMatch "*" means that
+	// it must not exist.
 	IfMatch     string
 	IfNoneMatch string
 	// DryRun checks everything and changes nothing.
 	DryRun bool
-	// Key makes repeating a change safe: a change with the key of an earlier one by the
-	// same caller is not made again, and answered as that was. Keys are kept for an hour
-	// to a day.
+	// Key makes repeating a change safe. A change with the key of an earlier one by the same caller is not made
+	// again: it gets the earlier answer. Keys are kept for an hour to a day.
 	Key string
 }
 
@@ -49,10 +48,10 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Result is what became of a change.
+// A Result is the outcome of a change.
 type Result struct {
-	*catalog.Item      // as it is now; of a removal, as it was
-	Created       bool // there was none before
+	*catalog.Item      // the new state; after a removal, the last one
+	Created       bool // it did not exist before
 	Removed       bool
 	Repeated      bool // the change with this key had been made before
 	DryRun        bool // nothing was changed
@@ -60,31 +59,30 @@ type Result struct {
 
 // Errors that callers distinguish, in addition to those of the store and resource.Invalid.
 var (
-	// ErrPrecondition: the resource is not what Options says it must be.
+	// ErrPrecondition: the resource does not meet the conditions in Options.
 	ErrPrecondition = errors.New("the resource is another than the condition says")
-	// ErrExists: there is one by this name.
+	// ErrExists: a resource of this name exists.
 	ErrExists = errors.New("there is a resource of this name already")
 	// ErrKeyReused: another change was made with this key.
 	ErrKeyReused = errors.New("another change was made with this key")
-	// ErrContended: others changed the resource again and again.
+	// ErrContended: other clients changed the resource at every attempt.
 	ErrContended = errors.New("others change the resource at the same time, again and again: try later")
 )
 
-// maxAttempts is how often a change is attempted.
+// maxAttempts bounds the attempts of a change.
 const maxAttempts = 16
 
-// A change is how a resource becomes another.
+// A change makes the next version of a resource.
 type change struct {
 	ref resource.Ref
 	act resource.Act
-	// next returns the document that follows on old, which is nil where there is none: a
-	// *Policy, *Config or *Instance, whose Change is filled in by the caller of next. nil
-	// removes.
+	// next returns the document that replaces old: a *Policy, *Config or *Instance. old is nil if there is none.
+	// next's caller fills in Change. A nil document removes the resource.
 	next func(old *catalog.Item) (any, error)
-	// asked is what was asked for, to tell a repeated change from another; it is needed
-	// with Options.Key only.
+	// asked identifies the request, to distinguish a repeated change from another; it is needed only with
+	// Options.Key.
 	asked []byte
-	// mustBeNew refuses where there is one.
+	// mustBeNew refuses the change if the resource exists.
 	mustBeNew bool
 	// bounds are the limits that a new resource must keep.
 	bounds []bound
@@ -92,14 +90,14 @@ type change struct {
 	noHistory bool
 }
 
-// A bound is how many resources there may be, and how many the replica knows of.
+// A bound is a limit on a number of resources, with the number that the replica knows.
 type bound struct {
 	what  string
 	limit int
 	count func() int
 }
 
-// full refuses a new resource where there are too many.
+// full refuses a new resource if a bound is reached.
 func (c change) full(old *catalog.Item) error {
 	if old != nil {
 		return nil
@@ -112,36 +110,36 @@ func (c change) full(old *catalog.Item) error {
 	return nil
 }
 
-// nearlyFull tells whether a limit might be exceeded by changes that have been
-// acknowledged, and that the replica has yet to hear of.
+// nearlyFull reports whether a limit might be exceeded, counting acknowledged changes that the replica does not know
+// yet.
 func (c change) nearlyFull(old *catalog.Item) bool {
 	return old == nil && slices.ContainsFunc(c.bounds, func(b bound) bool {
 		return b.limit-b.count() <= max(100, b.limit/10)
 	})
 }
 
-// historyKey is where a version is kept: in one of the places of its resource, where it
-// replaces the one that is as many versions older. Keys that are made and removed with every
-// change would cost etcd far more: each compaction goes through all that there were.
+// historyKey returns the key of a version. A resource has a fixed number of places; a version replaces the one that
+// is that many versions older. Keys that were made and removed with every change would cost etcd far more: each
+// compaction goes through all that ever existed.
 //
-// places is a power of two, so that nothing newer is lost when it changes: with twice as many,
-// or half, a version still replaces one that is older by the lesser number at least.
+// places is a power of two, so that nothing newer is lost when it changes: with twice as many, or half, a version
+// still replaces one that is older by at least the smaller number.
 func historyKey(path string, version int64, places int64) string {
 	return fmt.Sprintf("%s%03x", historyFolder(path), version&(places-1))
 }
 
 func historyFolder(path string) string { return store.Log + "history/" + path + "/" }
 
-// places returns the number of places for the earlier versions of a resource.
+// places returns the number of places for a resource's earlier versions.
 func places(history int) int64 {
 	return int64(1) << bits.Len(uint(max(0, history-1))) //nolint:gosec // 0 at least
 }
 
-// goneKey is where the last version is kept of what was removed.
+// goneKey returns the key of a removed resource's last version.
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
-// apply makes a change that the caller may make, on condition that the resource is still what the change was made
-// for, and repeats it if it is not.
+// apply makes a change that the caller is permitted to make. It applies only to the version of the resource that it
+// was made for; if that has changed, apply repeats the change.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
 	what := access.Write
 	if c.ref.Kind == resource.Instances {
@@ -158,8 +156,8 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 	}
 	path := c.ref.Path()
 	old := p.catalog.Get(c.ref)
-	// A dry run and a count have no condition by which the store could refuse what is stale.
-	current := o.DryRun || c.nearlyFull(old) // whether old is known to be no staler than the call
+	// The store cannot refuse a stale dry run or count: they have no condition.
+	current := o.DryRun || c.nearlyFull(old) // whether old is at least as new as the call
 	if current {
 		if err := p.catchUp(ctx); err != nil {
 			return Result{}, err
@@ -174,7 +172,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 	for range maxAttempts {
 		result, request, err := p.prepare(by, c, o, path, old, gone)
 		if err != nil && !current {
-			// The refusal may be of something that has changed since.
+			// The refusal may be due to stale data.
 			if err := p.catchUp(ctx); err != nil {
 				return Result{}, err
 			}
@@ -182,7 +180,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			continue
 		}
 		if err != nil && idempotency != "" {
-			// It may be refused because it was made before.
+			// The change may be refused because it was made before.
 			if kv, getErr := p.store.Get(ctx, idempotency); getErr == nil && kv.Revision != 0 {
 				return p.repeated(c, kv)
 			}
@@ -226,7 +224,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			return Result{}, err
 		}
 		if c.nearlyFull(old) {
-			// It was removed, and perhaps the replica counts it still.
+			// A resource was removed, and the replica may still count it.
 			if err := p.catchUp(ctx); err != nil {
 				return Result{}, err
 			}
@@ -236,8 +234,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 	return Result{}, ErrContended
 }
 
-// found reads what the resource is from an outcome, or asks where the outcome does not
-// say.
+// found reads the present resource from an outcome, or from the store if the outcome does not have it.
 func (p *Plane) found(ctx context.Context, r resource.Ref, path string, found []store.KV) (old *catalog.Item, gone store.KV, current bool, err error) {
 	for _, kv := range found {
 		switch kv.Key {
@@ -263,7 +260,7 @@ func (p *Plane) found(ctx context.Context, r resource.Ref, path string, found []
 	return p.catalog.Get(r), gone, true, err
 }
 
-// prepare makes the request that leads from old to what follows.
+// prepare makes the store's request for the change from old to the next document.
 func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalog.Item, gone store.KV) (Result, store.Request, error) {
 	if err := precondition(c, o, old); err != nil {
 		return Result{}, store.Request{}, err
@@ -318,7 +315,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body)})
 	}
 	if old == nil && !c.noHistory {
-		// Versions go on where they were when the resource was removed.
+		// Version numbers continue from those of the removed resource.
 		request.If = append(request.If, store.Condition{Key: goneKey(path), Revision: goneRevision})
 		if goneRevision != 0 && doc != nil {
 			request.Then = append(request.Then, store.Op{Key: goneKey(path), Delete: true})
@@ -328,7 +325,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 	return result, request, nil
 }
 
-// finish fills in who changed a document, and writes it.
+// finish fills in a document's Change, and encodes it.
 func finish(doc any, change resource.Change, limit int) (body []byte, kept any, err error) {
 	switch d := doc.(type) {
 	case *resource.Policy:
@@ -349,7 +346,7 @@ func finish(doc any, change resource.Change, limit int) (body []byte, kept any, 
 	return body, kept, err
 }
 
-// precondition returns why a change may not be made to old.
+// precondition returns which condition of a change does not hold for old.
 func precondition(c change, o Options, old *catalog.Item) error {
 	switch {
 	case o.IfMatch != "" && old == nil:
@@ -364,9 +361,8 @@ func precondition(c change, o Options, old *catalog.Item) error {
 	return nil
 }
 
-// MatchesTag compares a tag, which is a strong one, with those of a header field: by the strong
-// comparison, as If-Match has it, or by the weak one, as If-None-Match has it (RFC 9110,
-// sections 13.1.1 and 13.1.2).
+// MatchesTag compares a strong tag with those of a header field. It uses the strong comparison, for If-Match, or the
+// weak one, for If-None-Match (RFC 9110, sections 13.1.1 and 13.1.2).
 func MatchesTag(field, tag string, weak bool) bool {
 	for one := range strings.SplitSeq(field, ",") {
 		one = strings.TrimSpace(one)
@@ -380,9 +376,8 @@ func MatchesTag(field, tag string, weak bool) bool {
 	return false
 }
 
-// A keyRecord is what is remembered of a change with a key. The document is in it as it is:
-// with what the resource was and is, the store takes three of the largest (see
-// resource.MaxDocument), and base64 would make a third more of one.
+// A keyRecord remembers a change with a key. It has the document in plain form. With the old and the new resource,
+// the store takes three of the largest documents (see resource.MaxDocument); base64 would add a third to one.
 type keyRecord struct {
 	Asked    string          `json:"asked"`
 	Version  int64           `json:"version"`
@@ -391,7 +386,7 @@ type keyRecord struct {
 	Document json.RawMessage `json:"document,omitempty"`
 }
 
-// keyKey is where it is remembered: a client's keys are its own.
+// keyKey returns the store's key of a keyRecord: each client has its own keys.
 func keyKey(by Caller, key string) string {
 	sum := sha256.Sum256([]byte(by.Name + "\x00" + key))
 	return store.Log + "key/" + hex.EncodeToString(sum[:16])
@@ -404,7 +399,7 @@ func fingerprint(c change) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// repeated answers a change as the first one with its key was.
+// repeated returns the first result of a change with its key.
 func (p *Plane) repeated(c change, kv store.KV) (Result, error) {
 	var record keyRecord
 	if err := json.Unmarshal(kv.Value, &record); err != nil {

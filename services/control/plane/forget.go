@@ -11,8 +11,8 @@ import (
 	"dyno/services/control/store"
 )
 
-// forgetPeriod is how often what was removed long ago is looked for, and forgetPage how
-// many at a time.
+// forgetPeriod is the pause between two searches for resources that were removed long ago, and forgetPage their
+// number per page.
 const (
 	forgetPeriod = 10 * time.Minute
 	forgetPage   = 100
@@ -84,8 +84,8 @@ func (p *Plane) forgetOne(ctx context.Context, gone store.KV, path string) error
 	return nil
 }
 
-// forgetting is how a history is removed: the oldest versions first, as the newest says whether all
-// of them are secret.
+// forgetting returns the requests that remove a history: the oldest versions first, as the newest says whether all of
+// them are secret.
 func forgetting(gone store.KV, history []store.KV) (requests []store.Request, err error) {
 	versions := map[string]int64{}
 	for _, kv := range history {

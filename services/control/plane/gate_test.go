@@ -10,8 +10,8 @@ import (
 	"dyno/services/control/access"
 )
 
-// TestGate: refusals of unknown callers are counted by address, and are refusals of another kind when
-// there are too many; a principal behind the same address is admitted, as often as its rate allows.
+// TestGate: refusals of unknown callers are counted by address, and too many get another kind of problem. A principal
+// behind that address is admitted, up to its own rate.
 func TestGate(t *testing.T) {
 	sum := sha256.Sum256([]byte("reader"))
 	book, err := access.ParseBook(fmt.Appendf(nil, "principals: [{name: reader, token_sha256: %s, rate: 0.001, burst: 2, grants: [{namespace: shop, role: reader}]}]", hex.EncodeToString(sum[:])))

@@ -7,21 +7,20 @@ import (
 	"dyno/services/control/resource"
 )
 
-// MaxTogether is how many heartbeats or answers one request may have.
+// MaxTogether bounds the heartbeats or acknowledgements of one request.
 const MaxTogether = 10_000
 
-// An Unheard is an instance whose heartbeat was refused, and why.
+// An Unheard is an instance whose heartbeat was refused, with the reason.
 type Unheard struct {
-	Index int // among those that were given
+	Index int // its index in the request
 	*Problem
 }
 
-// Heartbeats notes that instances are alive, as Heartbeat does of one. It returns which are not known,
-// whose clients have to register again, and which were refused: they are no reason to leave others
-// unheard, which would expire. Where all are refused the error is that of the first: a client tries
-// another replica, as with one heartbeat.
+// Heartbeats notes that instances are alive. It returns the unknown ones, whose clients have to register again, and
+// the refused ones. A refused heartbeat must not affect the others, whose instances would expire. If all are refused,
+// the error is that of the first: as with one heartbeat, a client tries another replica.
 func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) (unknown []int, refused []Unheard, err error) {
-	var broken error // the first that is this side's fault
+	var broken error // the first error that is not the request's fault
 	for i, one := range p.heartbeats(ctx, by, refs) {
 		if one == nil {
 			continue
@@ -48,11 +47,11 @@ func (p *Plane) Heartbeats(ctx context.Context, by Caller, refs []resource.Ref) 
 	return unknown, refused, nil
 }
 
-// heartbeats returns what became of each, in their order. Those that this replica knows are noted before
-// anything that may wait or fail, and no instance's failure is another's.
+// heartbeats returns the error of each heartbeat, in their order. It notes those of known instances before anything
+// that may wait or fail. A failure of one instance does not affect the others.
 func (p *Plane) heartbeats(ctx context.Context, by Caller, refs []resource.Ref) []error {
 	errs := make([]error, len(refs))
-	permitted := map[string]error{} // why not, by namespace
+	permitted := map[string]error{} // errors by namespace
 	var unknown []int
 	for i, r := range refs {
 		why, asked := permitted[r.Namespace]
@@ -74,7 +73,7 @@ func (p *Plane) heartbeats(ctx context.Context, by Caller, refs []resource.Ref) 
 	if len(unknown) == 0 {
 		return errs
 	}
-	// Perhaps they were registered a moment ago, elsewhere. Once for all of them.
+	// They may just have been registered at another replica. One look suffices for all of them.
 	err := p.catchUp(ctx)
 	for _, i := range unknown {
 		known := false

@@ -13,8 +13,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// TestHeartbeats: each instance has an answer of its own, and those that the replica knows are
-// heard whatever becomes of the others.
+// TestHeartbeats: each instance has its own result, and failures of others never affect the known ones.
 func TestHeartbeats(t *testing.T) {
 	s := newStore(t)
 	a := still(t, s, func(c *Config) { c.Replica = "a" })
@@ -55,9 +54,9 @@ func TestHeartbeats(t *testing.T) {
 			t.Errorf("%s: %v", refs[i].ID, err)
 		}
 	}
-	// Where a holder cannot be told for long, clients have to try it themselves.
+	// If reports to a holder fail for long, clients have to try it themselves.
 	b.mu.Lock()
-	b.untold = untold{-time.Hour, store.ErrNoSpace}
+	b.sendFailure = sendFailure{-time.Hour, store.ErrNoSpace}
 	b.mu.Unlock()
 	for i, err := range b.heartbeats(t.Context(), me, refs) {
 		if id := refs[i].ID; errors.Is(err, store.ErrNoSpace) != (id[0] == 'a') {
@@ -69,8 +68,9 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsInTurn: heartbeats that come to two replicas in turn change no instance, and take few changes of the store.
-func TestHeartbeatsInTurn(t *testing.T) {
+// TestAlternatingHeartbeats: heartbeats that alternate between two replicas change no instance, and need few writes
+// to the store.
+func TestAlternatingHeartbeats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: sends heartbeats for seconds")
 	}

@@ -19,7 +19,7 @@ import (
 // timeNow is the time of day.
 func timeNow() time.Time { return time.Now() }
 
-// changedAt is when a resource was changed.
+// changedAt returns when a resource was changed.
 func changedAt(i *catalog.Item) (time.Time, bool) {
 	switch r := i.Resource.(type) {
 	case *resource.Config:
@@ -34,16 +34,16 @@ func changedAt(i *catalog.Item) (time.Time, bool) {
 	return c.At, true
 }
 
-// lookPeriod is how often it is found out who is silent, signPeriod how often a replica gives a sign of life, and
-// replicaTTL how long one is believed.
+// lookPeriod is the pause between two looks for silent instances. signPeriod is the pause between a replica's signs
+// of life, and replicaTTL how long one counts.
 const (
 	lookPeriod = time.Second
 	signPeriod = 5 * time.Second
 	replicaTTL = 20 * time.Second
 )
 
-// Register makes an instance known. Registering a known instance again
-// is a heartbeat and costs no write: after an outage, all may do it at once.
+// Register makes an instance known. Registering a known instance again is a heartbeat, and costs no write: after an
+// outage, all instances may do it at once.
 func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
 	if err := by.may(access.Register, i.Namespace); err != nil {
 		return Result{}, err
@@ -54,8 +54,8 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		return Result{}, err
 	}
 	r := i.Ref()
-	// What was removed a moment ago, here or at another replica, is not known still. Who
-	// cannot find out registers by a write, which has a condition.
+	// The instance may just have been removed, here or at another replica. If that cannot be found out, the write
+	// below has a condition.
 	if o == (Options{}) && p.catchUp(ctx) == nil {
 		if old := p.catalog.Get(r); old != nil && same(old.Resource.(*resource.Instance), i) {
 			if known, err := p.beat(r); known && err == nil {
@@ -64,7 +64,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		}
 	}
 	plain := *i
-	plain.Holder = "" // the same is asked for at another replica
+	plain.Holder = "" // a request to another replica has the same hash
 	asked, err := json.Marshal(plain)
 	if err != nil {
 		return Result{}, err
@@ -83,21 +83,22 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	if err == nil && !o.DryRun && !result.Repeated {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.hear(r.Path(), i, p.now()) // perhaps before this replica has learnt of it
+		p.hear(r.Path(), i, p.now()) // this replica may not have learnt of it yet
 		p.metrics.beats.Inc()
 	}
 	return result, err
 }
 
-// same tells whether two instances differ in nothing but who changed them, and which replica has their heartbeats.
+// same reports whether two instances are equal, apart from their Change and their Holder.
 func same(a, b *resource.Instance) bool {
 	return a.Address == b.Address && a.Port == b.Port && a.Zone == b.Zone && a.Weight == b.Weight && a.Status == b.Status &&
 		a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// beat notes a heartbeat of an instance that this replica knows. The error says why its holder cannot be told of it.
+// beat notes a heartbeat of an instance that this replica knows. The error says why it cannot be reported to the
+// holder.
 func (p *Plane) beat(r resource.Ref) (known bool, err error) {
-	// Under the lock, so that whoever learns that it is another's forgets it afterwards.
+	// Under the lock, so that a change of the holder is learnt after this heartbeat, and forgets it.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	item := p.catalog.Get(r)
@@ -106,8 +107,8 @@ func (p *Plane) beat(r resource.Ref) (known bool, err error) {
 	}
 	now, i := p.now(), item.Resource.(*resource.Instance)
 	if i.Holder != p.cfg.Replica && !p.liveness.Knows(item.Path) {
-		if err := p.untold.why(now); err != nil {
-			return true, fmt.Errorf("replica %s has the instance's heartbeats and cannot be told of this one: %w", i.Holder, err)
+		if err := p.sendFailure.why(now); err != nil {
+			return true, fmt.Errorf("cannot report this heartbeat to replica %s, which holds the instance: %w", i.Holder, err)
 		}
 	}
 	p.hear(item.Path, i, now)
@@ -115,8 +116,8 @@ func (p *Plane) beat(r resource.Ref) (known bool, err error) {
 	return true, nil
 }
 
-// Heartbeat notes that an instance is alive, whichever replica holds it, and writes nothing. NotFound tells its client
-// to register again.
+// Heartbeat notes that an instance is alive, whichever replica holds it. It writes nothing. After NotFound, its
+// client has to register again.
 func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error {
 	return p.heartbeats(ctx, by, []resource.Ref{r})[0]
 }
@@ -140,8 +141,8 @@ func (p *Plane) adopt(r resource.Ref, from string) error {
 	return err
 }
 
-// Overdue tells of each of some instances whether it is silent for longer than it said, or was removed since they were
-// read: their readers should try it last.
+// Overdue reports which instances are silent for longer than their TTL, or were removed since they were read. Clients
+// should try such instances last.
 func (p *Plane) Overdue(items []*catalog.Item) []bool {
 	overdue := make([]bool, len(items))
 	p.mu.Lock()
@@ -152,7 +153,7 @@ func (p *Plane) Overdue(items []*catalog.Item) []bool {
 	return overdue
 }
 
-// Late returns the instances that are overdue, at all replicas, in no order. Some may have been removed.
+// Late returns the overdue instances of all replicas, in no order. Some may have been removed.
 func (p *Plane) Late() []resource.Ref {
 	p.mu.Lock()
 	paths := p.overdue()
@@ -166,7 +167,7 @@ func (p *Plane) Late() []resource.Ref {
 	return refs
 }
 
-// silence is for how long an instance has not been heard; ok is false where another replica watches it.
+// silence returns for how long an instance has not been heard; ok is false if another replica watches it.
 func (p *Plane) silence(i *resource.Instance) (silence time.Duration, ok bool) {
 	path := i.Ref().Path()
 	p.mu.Lock()
@@ -174,14 +175,14 @@ func (p *Plane) silence(i *resource.Instance) (silence time.Duration, ok bool) {
 	return p.liveness.Silence(path, p.now())
 }
 
-// Pulse says how the instances stand that this replica watches.
+// Pulse returns the state of the instances that this replica watches.
 func (p *Plane) Pulse() resource.Pulse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.liveness.Pulse()
 }
 
-// learnOfInstances has the presence follow what instances there are. p.mu is held.
+// learnOfInstances updates the presence with changes of instances. p.mu is held.
 func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 	now := p.now()
 	for _, d := range deltas {
@@ -195,7 +196,7 @@ func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 	}
 }
 
-// instanceOf returns the instance that an item is, or nil.
+// instanceOf returns an item's instance, or nil.
 func instanceOf(i *catalog.Item) *resource.Instance {
 	if i == nil {
 		return nil
@@ -203,8 +204,8 @@ func instanceOf(i *catalog.Item) *resource.Instance {
 	return i.Resource.(*resource.Instance)
 }
 
-// lookForSilent finds out regularly who is silent. What is to be done about it is handed to settle, if that is not busy: it is
-// found out again each time, and removing many instances must not look like a pause of this process.
+// lookForSilent regularly finds silent instances. It hands them to settle, if that is not busy; the next look finds
+// them again. Settle is separate, so that the removal of many instances does not look like a pause of this process.
 func (p *Plane) lookForSilent() {
 	ticker := time.NewTicker(lookPeriod)
 	defer ticker.Stop()
@@ -216,7 +217,7 @@ func (p *Plane) lookForSilent() {
 		}
 		p.ledger.Sweep(timeNow())
 		if p.Age() > p.cfg.Liveness.StallThreshold {
-			continue // what is missing may be ours: the next look finds that this was a pause
+			continue // the silence may be due to this process: the next look detects the pause
 		}
 		now := p.now()
 		p.mu.Lock()
@@ -236,13 +237,13 @@ func (p *Plane) lookForSilent() {
 	}
 }
 
-// found is what a look has found: the paths of instances to remove, and of those to take over, with their holders.
+// found is the result of a look: the paths of instances to remove, and of those to take over, with their holders.
 type found struct {
 	gone    []string
 	orphans map[string]string
 }
 
-// settle removes and takes over what was found. Where the store refuses, it waits longer each time.
+// settle removes and takes over the instances found. While the store refuses, its pauses grow.
 func (p *Plane) settle() {
 	pause := lookPeriod
 	for {
@@ -270,15 +271,15 @@ func (p *Plane) settle() {
 	}
 }
 
-// workers is how many instances are removed or taken over at a time. The store makes groups of them: fewer than a group
-// has, so that they fill none.
+// workers is how many instances are removed or taken over at a time. The store groups these changes; there are fewer
+// of them than fit into one group.
 const workers = 64
 
-// maxSettlePause bounds how long instances stay after the store takes changes again.
+// maxSettlePause bounds the delay of removals after the store accepts changes again.
 const maxSettlePause = 15 * time.Second
 
-// atOnce does something with each of some instances, workers at a time. A worker ends with the first that fails, so that
-// a store which refuses everything is asked no more than workers times. It returns the first such error.
+// atOnce calls do for each path, from a number of workers. A worker ends at its first error, so a store that refuses
+// everything gets at most that many requests. It returns the first error.
 func atOnce(paths iter.Seq[string], do func(path string, r resource.Ref) error) error {
 	var first error
 	var once sync.Once
@@ -310,13 +311,13 @@ func atOnce(paths iter.Seq[string], do func(path string, r resource.Ref) error) 
 	return first
 }
 
-// takeOver takes over instances of replicas that give no signs of life. What this replica knows of them is told first, so
-// that none is healthy to others meanwhile.
+// takeOver takes over the instances of replicas without signs of life. First it reports what this replica knows of
+// them, so that other replicas never show them as healthy.
 func (p *Plane) takeOver(orphans map[string]string) error {
 	if len(orphans) == 0 {
 		return nil
 	}
-	if err := p.tellOthers(); err != nil {
+	if err := p.reportDue(); err != nil {
 		return err
 	}
 	return atOnce(maps.Keys(orphans), func(path string, r resource.Ref) error {
@@ -329,13 +330,13 @@ func (p *Plane) takeOver(orphans map[string]string) error {
 	})
 }
 
-// removeGone removes instances that are gone.
+// removeGone removes expired instances.
 func (p *Plane) removeGone(paths []string) error {
 	return atOnce(slices.Values(paths), p.removeOne)
 }
 
-// removeOne removes an instance that is gone, unless it was heard or registered again meanwhile, or another replica
-// has it.
+// removeOne removes an expired instance, unless it was heard or registered again meanwhile, or another replica has
+// it.
 func (p *Plane) removeOne(path string, r resource.Ref) error {
 	item := p.catalog.Get(r)
 	if item == nil {

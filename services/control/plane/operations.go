@@ -15,8 +15,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// Create makes a policy or a configuration that must not exist; Put makes it or replaces
-// it.
+// Create makes a policy or a configuration, which must not exist yet.
 func (p *Plane) Create(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
 	return p.put(ctx, by, doc, o, true)
 }
@@ -75,7 +74,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	return p.apply(ctx, by, c, o)
 }
 
-// bounds are those of a caller's resources of a kind.
+// bounds returns the bounds on a caller's resources of a kind.
 func (p *Plane) bounds(k resource.Kind) []bound {
 	switch k {
 	case resource.Policies:
@@ -86,7 +85,7 @@ func (p *Plane) bounds(k resource.Kind) []bound {
 	return nil
 }
 
-// bound is how many resources of a kind there may be.
+// bound returns the bound on the resources of a kind.
 func (p *Plane) bound(k resource.Kind, what string, limit int) bound {
 	return bound{what, limit, func() int { return p.catalog.Count(k) }}
 }
@@ -104,8 +103,7 @@ func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options
 	}, o)
 }
 
-// Version returns an earlier version of a resource, or the one it has. It need not exist
-// any more.
+// Version returns an earlier or the present version of a resource, which may have been removed.
 func (p *Plane) Version(ctx context.Context, by Caller, r resource.Ref, version int64) (*catalog.Item, error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
 		return nil, err
@@ -121,7 +119,7 @@ func (p *Plane) Version(ctx context.Context, by Caller, r resource.Ref, version 
 	return by.shown(i, false, secret)
 }
 
-// version returns a version with all that it has.
+// version returns a complete version.
 func (p *Plane) version(ctx context.Context, r resource.Ref, version int64) (*catalog.Item, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -147,7 +145,7 @@ func (p *Plane) version(ctx context.Context, r resource.Ref, version int64) (*ca
 				return item, err
 			}
 		}
-		// It may be where it was kept under another limit, or be gone by one.
+		// It may be in the place of another limit, or replaced under one.
 		items, err := p.earlier(ctx, path)
 		if i := slices.IndexFunc(items, func(item *catalog.Item) bool { return item.Version == version }); err != nil || i >= 0 {
 			if err != nil {
@@ -175,9 +173,9 @@ func (p *Plane) earlier(ctx context.Context, path string) ([]*catalog.Item, erro
 	return items, nil
 }
 
-// kept is what a resource is, nil if it was removed, and which versions of it are kept: up to the
-// one it has, or had when it was removed. There may be older ones, which do not count. newest is 0
-// if there never was one, or it is forgotten.
+// kept returns the present resource, nil if it was removed, and the range of its versions. The newest is the present
+// one, or the last before the removal. Older versions may exist, and do not count. newest is 0 if there never was
+// one, or it is forgotten.
 func (p *Plane) kept(ctx context.Context, r resource.Ref) (current *catalog.Item, oldest, newest int64, err error) {
 	current, newest, err = p.newest(ctx, r)
 	oldest = newest - int64(p.cfg.Limits.History)
@@ -187,8 +185,7 @@ func (p *Plane) kept(ctx context.Context, r resource.Ref) (current *catalog.Item
 	return current, max(1, oldest), newest, err
 }
 
-// newest is what a resource is and its version, or nil and the version that it had when it was
-// removed; 0 is none.
+// newest returns a resource and its version. If it was removed, that is nil and its last version; 0 is none.
 func (p *Plane) newest(ctx context.Context, r resource.Ref) (current *catalog.Item, version int64, err error) {
 	path := r.Path()
 	for {
@@ -216,9 +213,8 @@ func (p *Plane) newest(ctx context.Context, r resource.Ref) (current *catalog.It
 	}
 }
 
-// secret tells whether a configuration is secret, or was when it was removed. Its earlier
-// versions are secret with it: they may have been made before anybody thought of that. The
-// error is a *NotFound if nothing is known of it.
+// secret reports whether a configuration is secret, or was when it was removed. That covers its earlier versions:
+// they may hold the secret from before it was marked. The error is a *NotFound if nothing is known of it.
 func (p *Plane) secret(ctx context.Context, r resource.Ref) (bool, error) {
 	if r.Kind != resource.Configs {
 		return false, nil
@@ -235,8 +231,8 @@ func (p *Plane) secret(ctx context.Context, r resource.Ref) (bool, error) {
 	return item.Resource.(*resource.Config).Secret, nil
 }
 
-// History returns the versions that are kept of a resource, oldest first, the one it has
-// included. All are secret where the newest is.
+// History returns the kept versions of a resource, oldest first, with the present one. If the newest is secret, all
+// are.
 func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out List[*catalog.Item], err error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
 		return out, err
@@ -249,7 +245,7 @@ func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out Lis
 	return out, by.mask(out.Items, ok && newest.Secret)
 }
 
-// history returns the versions with all that they have; there is one at least.
+// history returns the complete versions; there is at least one.
 func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
@@ -277,15 +273,14 @@ func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 	return items, nil
 }
 
-// Rollback makes an earlier version's document the resource's next version. A gray
-// release ends by it.
+// Rollback makes an earlier version's document the resource's next version. It ends a gray release.
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
 		next: func(old *catalog.Item) (any, error) {
-			// Not before: a change with a key may have been made, and by it the version is kept
-			// no more.
+			// Checked only here: a repeated change with a key must succeed, although the change may have removed this
+			// version.
 			if earlier == nil {
 				var err error
 				if earlier, err = p.version(ctx, r, version); err != nil {
@@ -298,7 +293,8 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 				return doc, err
 			}
 			c.Release = nil
-			// What was made secret since stays so, also when it was removed: to show it takes a change that says so.
+			// A configuration that became secret later stays secret, also if it was removed: only an explicit change
+			// reveals it.
 			was := old != nil && old.Resource.(*resource.Config).Secret
 			if old == nil {
 				if was, err = p.secret(ctx, r); err != nil {
@@ -311,8 +307,8 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 	}, o)
 }
 
-// Release begins a configuration's gray release, or changes it: then those who were
-// chosen by percent stay chosen while the percentage does not shrink.
+// Release begins a configuration's gray release, or changes it. Clients chosen by percent stay chosen while the
+// percentage does not shrink.
 func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release resource.Release, o Options) (Result, error) {
 	if err := release.Check(p.cfg.Limits); err != nil {
 		return Result{}, err
@@ -334,8 +330,7 @@ func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release 
 // ErrNoRelease says that there is no gray release to end.
 var ErrNoRelease = fmt.Errorf("%w: it has no gray release", ErrPrecondition)
 
-// EndRelease ends a gray release: promote gives its content to everybody, otherwise
-// nobody has it any more.
+// EndRelease ends a gray release: promote gives its content to all clients, otherwise it is withdrawn.
 func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promote bool, o Options) (Result, error) {
 	act := resource.Withdrawn
 	if promote {
@@ -367,7 +362,7 @@ func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resourc
 	}, o)
 }
 
-// An Unpublished says that a client has answered to a version that there never was.
+// An Unpublished says that a client has acknowledged a version that never existed.
 type Unpublished struct {
 	resource.Ref
 	Version, Newest int64
@@ -377,8 +372,8 @@ func (e *Unpublished) Error() string {
 	return fmt.Sprintf("%s: version %d was never published: the newest is %d", e.Ref, e.Version, e.Newest)
 }
 
-// Ack notes what a client has made of what it was sent. It returns how many of the answers were news, and
-// which were not noted, in the order of the answers: nil says that it was. The others are noted.
+// Ack notes a client's acknowledgements. It returns how many of them were new, and the error of each, in their order.
+// An acknowledgement with an error is not noted.
 func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.Ack) (news int, never []*Unpublished, err error) {
 	if client == "" || CheckClientName("client", client) != nil || len(acks) > MaxTogether {
 		return 0, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", MaxClient, MaxTogether)}}
@@ -401,10 +396,9 @@ func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.A
 	return news, never, nil
 }
 
-// ack notes the answers of a client by its name in the ledger. It returns how many of the
-// answers were news, and what was wrong with each: nil, an *Unpublished, or why that is not
-// known. Such an answer is not noted: its version would be the newest that the client runs,
-// and a rollout of the real ones would never end.
+// ack notes the acknowledgements of a client by its name in the ledger. It returns how many were new, and the error
+// of each: nil, an *Unpublished, or why the version cannot be checked. One with an error is not noted. Its version
+// would count as the client's newest, and a rollout of the real ones would never end.
 func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news int, errs []error) {
 	now := timeNow()
 	errs = make([]error, len(acks))
@@ -413,7 +407,7 @@ func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news i
 		a := &acks[i]
 		newest, there := p.published(a.Ref)
 		if there && a.Version > newest && !caughtUp {
-			// Another replica may have sent what this one has yet to hear of.
+			// Another replica may have sent a version that this one does not know yet.
 			if errs[i] = p.catchUp(ctx); errs[i] != nil {
 				continue
 			}
@@ -439,9 +433,8 @@ func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news i
 	return news, errs
 }
 
-// published returns the newest version of a resource, or of a service, whose versions are revisions of the store. It
-// is not there if there is no such resource, or no service of that name: the ledger has what others may ask for, not
-// what a client makes up.
+// published returns the newest version of a resource, or of a service, whose versions are revisions of the store.
+// there is false if no such resource or service exists: clients must not add made-up names to the ledger.
 func (p *Plane) published(r resource.Ref) (newest int64, there bool) {
 	if r.Kind == resource.Instances && r.ID == "" {
 		newest, _ = p.catalog.Revision()

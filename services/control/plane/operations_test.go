@@ -15,7 +15,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// TestHistoryLowered: of more versions than are to be kept now, the oldest are left out.
+// TestHistoryLowered: a lower limit leaves out the oldest versions.
 func TestHistoryLowered(t *testing.T) {
 	s := newStore(t)
 	more := opened(t, s, func(c *Config) { c.Limits.History = 10 })
@@ -201,7 +201,7 @@ func TestRollbackKeepsSecrets(t *testing.T) {
 	back(false) // somebody has said so
 }
 
-// TestAckOfNothing: the ledger has what there is, and not what a client makes up.
+// TestAckOfNothing: the ledger has only existing resources, and none that a client makes up.
 func TestAckOfNothing(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	p.ledger.Enter("one")
@@ -212,8 +212,8 @@ func TestAckOfNothing(t *testing.T) {
 	}
 }
 
-// TestAckOfUnpublished: an answer to a version that there never was is refused, and nobody's rollout
-// waits for it; one to a version that this replica has yet to hear of is taken.
+// TestAckOfUnpublished: an acknowledgement of a version that never existed is refused, and delays no rollout. One of
+// a version that this replica does not know yet is accepted.
 func TestAckOfUnpublished(t *testing.T) {
 	s := newStore(t)
 	other := opened(t, s, nil)

@@ -1,19 +1,17 @@
-// Package plane is the control plane's operations on resources, without a protocol: it
-// joins the store, what a replica knows of it, those who watch, and the liveness of
-// instances. An operation checks what it is asked for and who asks, hides what the caller may
-// not know, and says by ProblemOf what an error is. Protocols only translate.
+// Package plane is the control plane's operations on resources, without a protocol. It joins the store, the replica's
+// catalog, those who watch, and the liveness of instances. An operation checks the request and the caller's
+// permissions, and hides what the caller may not read. ProblemOf classifies its errors. Protocols only translate.
 //
 //	p, err := plane.Open(ctx, store, plane.Defaults())
 //	item, err := p.Put(ctx, caller, &policy, plane.Options{})
 //	item, age, err := p.Get(ctx, caller, ref, false)
 //
-// A change is made on condition that the resource still is what the change was made
-// for; if it is not, it is repeated. Reads wait until the replica knows all that had
-// been acknowledged anywhere before them, unless they may be stale.
+// A change applies only to the version of the resource that it was made for; if that has changed, it is repeated.
+// Reads wait until the replica knows all that had been acknowledged anywhere before them, unless they may be stale.
 //
-// To read the source: gate.go says who asks, read.go and operations.go what may be asked for,
-// watch.go what changes are told, problem.go why not; change.go makes a change, instances.go
-// finds out which instances are alive.
+// To read the source: gate.go identifies callers, and problem.go classifies errors. read.go and operations.go have
+// the operations, and watch.go sends changes. change.go makes a change. instances.go finds out which instances are
+// alive.
 package plane
 
 import (
@@ -37,26 +35,26 @@ import (
 
 // Config says how a Plane works. Start from Defaults.
 type Config struct {
-	// Replica is this one's name among those of the store. The embedded store's only one
-	// keeps its name, so that it still has its instances after a restart.
+	// Replica is this replica's unique name. A lone replica with an embedded store has a fixed name, so it keeps its
+	// instances after a restart.
 	Replica       string
 	Limits        resource.Limits         `yaml:",inline"`
 	Liveness      resource.LivenessConfig `yaml:",inline"`
 	QueueChanges  int                     `yaml:"queue_changes" range:"1..1048576" default:"1024" doc:"changes that may wait for one watcher; beyond, it is sent everything again"`
 	RecentChanges int                     `yaml:"recent_changes" range:"1..16777216" default:"65536" doc:"changes that are remembered for watchers that come back"`
-	// LedgerHoldings bounds what is remembered of clients, each with each resource;
-	// LedgerKeep is for how long a client is remembered that has gone.
+	// LedgerHoldings bounds the remembered pairs of client and resource. LedgerKeep is for how long disconnected
+	// clients are remembered.
 	LedgerHoldings int
 	LedgerKeep     time.Duration
-	// A new resource of the name of one that is forgotten begins with version 1.
+	// A new resource with a forgotten name begins with version 1.
 	ForgetAfter time.Duration `yaml:"forget_after" range:"1h..87600h" default:"720h" doc:"how long the history of what was removed is kept"`
-	// FreshPeriod is how often the replica finds out whether it knows everything, so that
-	// stale reads can be labelled with their age.
+	// FreshPeriod is the pause between checks that the replica is up to date: stale reads are labelled with their
+	// age.
 	FreshPeriod time.Duration
 	Logger      *slog.Logger // nil discards
 }
 
-// maxHistory is how many earlier versions of a resource may be kept.
+// maxHistory bounds the earlier versions of a resource.
 const maxHistory = 1000
 
 // Defaults returns the Config that every field starts from.
@@ -66,7 +64,7 @@ func Defaults() Config {
 	return c
 }
 
-// Complete sets the defaults of what no file has.
+// Complete sets the defaults of fields that no file can set.
 func (c *Config) Complete() {
 	c.Replica, c.LedgerHoldings, c.LedgerKeep, c.FreshPeriod = "control", 1_000_000, 10*time.Minute, 250*time.Millisecond
 	c.Limits, c.Liveness = resource.DefaultLimits(), resource.DefaultLiveness()
@@ -75,7 +73,7 @@ func (c *Config) Complete() {
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports what is wrong beyond what the tags of fields say.
+// Check reports faults that the tags of fields cannot express.
 func (c Config) Check(r *fields.Report) {
 	replica := resource.Ref{Kind: resource.Configs, Namespace: "replicas", Name: c.Replica}
 	r.Check(replica.Check() == nil, "replica", fmt.Sprintf("%q cannot be a name", c.Replica), "letters, digits, -, _, . and :")
@@ -86,7 +84,7 @@ func (c Config) Check(r *fields.Report) {
 	r.Check(c.FreshPeriod > 0, "fresh_period", fmt.Sprintf("%v is too little", c.FreshPeriod), "more than 0")
 }
 
-// A Plane is one replica's. Its methods may be called from any goroutine.
+// A Plane carries out the operations of one replica. Its methods may be called from any goroutine.
 type Plane struct {
 	cfg     Config
 	log     *slog.Logger
@@ -96,29 +94,28 @@ type Plane struct {
 	ledger  *push.Ledger
 	metrics metrics
 
-	beginTime time.Duration // for how long a watch waits to know what was acknowledged before it
+	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 
 	started time.Time
-	fresh   atomic.Int64           // the catalog had all that there was at this time after started, in nanoseconds
-	epoch   atomic.Pointer[string] // that the catalog is of
-	sender  string                 // this process's, in signs of life
+	fresh   atomic.Int64           // when the catalog was last complete, in nanoseconds since started
+	epoch   atomic.Pointer[string] // the catalog's epoch
+	sender  string                 // this process, in signs of life
 
-	mu sync.Mutex // guards what follows; the catalog's lock may be taken while it is held, and not the other way round
+	mu sync.Mutex // guards the fields below; taken before the catalog's lock
 	presence
-	looked    time.Duration // when the presence last was
-	untold    untold
-	duplicate duplicateReplica
+	looked      time.Duration // when the presence was last examined
+	sendFailure sendFailure
+	duplicate   duplicateReplica
 
-	telling  sync.Mutex // held while others are told something; it is taken before mu
-	settling chan found // what is to be done about silent instances
+	reporting sync.Mutex // held during reports to other replicas; taken before mu
+	settling  chan found // instances to remove or take over
 
 	ctx        context.Context
 	stop       context.CancelFunc
 	background sync.WaitGroup
 }
 
-// Open reads all resources and follows them from then on. The store stays the caller's,
-// who closes it after the Plane.
+// Open reads all resources and then follows their changes. The caller owns the store, and closes it after the Plane.
 func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p, err := open(ctx, s, cfg)
 	if err == nil {
@@ -127,14 +124,14 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	return p, err
 }
 
-// start begins what is done by itself.
+// start starts the background work.
 func (p *Plane) start() {
-	for _, work := range []func(){p.freshen, p.giveSigns, p.tell, p.lookForSilent, p.settle, p.forget} {
+	for _, work := range []func(){p.freshen, p.giveSigns, p.report, p.lookForSilent, p.settle, p.forget} {
 		p.background.Go(work)
 	}
 }
 
-// open opens a Plane that does nothing by itself but follow.
+// open opens a Plane whose only background work is to follow the store.
 func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -152,7 +149,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.duplicate.own = p.sender
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.background.Go(func() {
-		_ = s.Follow(p.ctx, store.State, p.take) // it ends with the Plane, or with the store
+		_ = s.Follow(p.ctx, store.State, p.take) // it ends only with the Plane or the store
 	})
 	if err := p.await(ctx, 1); err != nil {
 		p.Close()
@@ -172,22 +169,21 @@ func (p *Plane) Close() {
 	p.background.Wait()
 }
 
-// now is the time by a clock that does not jump.
+// now returns the time by a monotonic clock.
 func (p *Plane) now() time.Duration { return time.Since(p.started) }
 
-// Itself is the replica where it does something by itself.
+// Itself is the caller of the replica's own changes.
 func (p *Plane) Itself() Caller {
 	return Caller{Principal: &access.Principal{Name: p.cfg.Replica, Grants: access.Anonymous().Grants}, From: "itself"}
 }
 
-// Replica is this one's name.
+// Replica returns this replica's name.
 func (p *Plane) Replica() string { return p.cfg.Replica }
 
-// Limits are those that hold.
+// Limits returns the limits in force.
 func (p *Plane) Limits() resource.Limits { return p.cfg.Limits }
 
-// take learns what has changed: first the catalog, then the liveness, then those who
-// watch, who may read the catalog.
+// take applies a batch: first to the catalog, then to the liveness, then to watchers, who may read the catalog.
 func (p *Plane) take(b store.Batch) {
 	revision, _ := p.catalog.Revision()
 	deltas := p.catalog.Apply(b, func(key string, err error) {
@@ -195,7 +191,7 @@ func (p *Plane) take(b store.Batch) {
 			p.log.Warn("the store has what is no resource", "key", key, "error", err)
 		}
 	})
-	// At once: what replicas tell may be of instances that are removed or taken over in this batch.
+	// Under one lock: reports of replicas may concern instances that this batch removes or takes over.
 	p.mu.Lock()
 	p.learnOfReplicas(b)
 	p.learnOfInstances(deltas)
@@ -211,11 +207,10 @@ func (p *Plane) take(b store.Batch) {
 	}
 	if b.Listed {
 		before, epoch := *p.epoch.Load(), b.Epoch
-		p.epoch.Store(&epoch) // after the catalog, so that no token of it is of what was before
+		p.epoch.Store(&epoch) // after the catalog, so that no token of the new epoch refers to the old state
 		rebuilt := epoch != before || b.Revision < revision
 		if rebuilt {
-			// After the catalog, by which answers to versions of before are refused, and before
-			// everything is sent again.
+			// After the catalog, which refuses acknowledgements of old versions, and before everything is sent again.
 			p.ledger.Forget()
 		}
 		p.hub.PublishListing(changes, b.Revision, rebuilt)
@@ -225,13 +220,13 @@ func (p *Plane) take(b store.Batch) {
 	p.metrics.changes.Add(float64(len(changes)))
 }
 
-// Change is an item as subscribers are told of it.
+// Change returns an item as a change for subscribers.
 func Change(i *catalog.Item) push.Change {
 	return push.Change{Ref: i.Ref, Revision: i.Revision, Changed: i.Revision, Version: i.Version, Resource: i.Resource, Body: i.Body}
 }
 
-// await returns when the catalog is at least as of a revision. It is never if the store was
-// restored to an earlier state meanwhile.
+// await waits until the catalog has reached a revision. It never has if the store was restored to an earlier state
+// meanwhile.
 func (p *Plane) await(ctx context.Context, revision int64) error {
 	for before := int64(0); ; {
 		at, moved := p.catalog.Revision()
@@ -252,8 +247,7 @@ func (p *Plane) await(ctx context.Context, revision int64) error {
 	}
 }
 
-// catchUp returns when the catalog has all that had been acknowledged when it was
-// called.
+// catchUp waits until the catalog has all changes that had been acknowledged at the call.
 func (p *Plane) catchUp(ctx context.Context) error {
 	began := p.now()
 	head, err := p.store.Head(ctx)
@@ -277,7 +271,7 @@ func raise(n *atomic.Int64, least int64) {
 	}
 }
 
-// freshen keeps the age of what is known small.
+// freshen keeps the catalog's age small.
 func (p *Plane) freshen() {
 	ticker := time.NewTicker(p.cfg.FreshPeriod)
 	defer ticker.Stop()
@@ -288,16 +282,16 @@ func (p *Plane) freshen() {
 		case <-ticker.C:
 		}
 		if p.Age() >= p.cfg.FreshPeriod/2 {
-			_ = p.catchUp(p.ctx) // the age tells
+			_ = p.catchUp(p.ctx) // a failure shows in the age
 		}
 	}
 }
 
-// Age is for how long the replica may have missed changes: 0 would be not at all.
+// Age returns for how long the replica may have missed changes.
 func (p *Plane) Age() time.Duration { return p.now() - time.Duration(p.fresh.Load()) }
 
-// Sync makes sure that what is read next is not stale; with stale it does nothing. It
-// returns how old the catalog may be.
+// Sync brings the catalog up to date for the next read; with stale it does nothing. It returns how old the catalog
+// may be.
 func (p *Plane) Sync(ctx context.Context, stale bool) (age time.Duration, err error) {
 	if stale {
 		return p.Age(), nil
@@ -340,11 +334,11 @@ func newMetrics() metrics {
 
 var _ prometheus.Collector = (*Plane)(nil)
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (p *Plane) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, ch) }
 
-// upAge is how old what a replica knows may be while it counts as up. Finding out takes
-// some tens of milliseconds, every Config.FreshPeriod.
+// upAge is the largest age of a catalog whose replica counts as up. The age grows to Config.FreshPeriod and the time
+// of a check, some tens of milliseconds.
 const upAge = 5 * time.Second
 
 var (
@@ -354,7 +348,7 @@ var (
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
 	descProtected   = prometheus.NewDesc("control_protected", "1 while too many are silent to remove any.", nil, nil)
-	descTwin        = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
+	descDuplicate   = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
 	descSubscribers = prometheus.NewDesc("control_subscribers", "Those who watch.", nil, nil)
 	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of those who watch.", nil, nil)
 	descCoalesced   = prometheus.NewDesc("control_push_coalesced_total", "Of these, in the place of an older one.", nil, nil)
@@ -363,7 +357,7 @@ var (
 	descHoldings    = prometheus.NewDesc("control_ledger_holdings", "Versions of resources that clients are known to have.", nil, nil)
 )
 
-// Collect is for Prometheus.
+// Collect implements prometheus.Collector.
 func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -392,7 +386,7 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 	if p.NameTaken() {
 		taken = 1
 	}
-	gauge(descTwin, taken)
+	gauge(descDuplicate, taken)
 	counts := p.hub.Counts()
 	gauge(descSubscribers, float64(counts.Subscribers))
 	counter(descOffered, counts.Offered)

@@ -173,8 +173,8 @@ func holder(t *testing.T, p *Plane, r resource.Ref) string {
 	return item.Resource.(*resource.Instance).Holder
 }
 
-// TestHolders: heartbeats and registrations that come to another replica change nothing in the store: the holder is
-// told. A replica that has gone leaves no orphans, and nobody takes those of one that lives.
+// TestHolders: heartbeats and registrations at another replica are reported to the holder, and change no instance in
+// the store. Instances of a gone replica are taken over, and those of a live one are not.
 func TestHolders(t *testing.T) {
 	s := newStore(t)
 	a := still(t, s, func(c *Config) { c.Replica = "a" })
@@ -206,7 +206,7 @@ func TestHolders(t *testing.T) {
 		b.heard[path] = beat{at: b.heard[path].at} // it is due
 	}
 	b.mu.Unlock()
-	if err := b.tellOthers(); err != nil {
+	if err := b.reportDue(); err != nil {
 		t.Fatal(err)
 	}
 	learnt(t, a)
@@ -250,8 +250,7 @@ func learnt(t *testing.T, p *Plane) {
 	}
 }
 
-// TestHeardAgain: an instance that was taken for gone, and is heard or registered before its turn to be removed has
-// come, stays.
+// TestHeardAgain: an expired instance stays if it is heard or registered before its removal.
 func TestHeardAgain(t *testing.T) {
 	p := still(t, newStore(t), func(c *Config) { c.Liveness.StallThreshold = 24 * time.Hour })
 	r := instance("1", 30).Ref()
@@ -287,8 +286,8 @@ func TestHeardAgain(t *testing.T) {
 	}
 }
 
-// TestOverdueEverywhere: what one replica finds to be overdue is so at all, through a restart of either and when it is taken
-// over, until it is heard.
+// TestOverdueEverywhere: an instance that one replica finds overdue is overdue at all, until it is heard. Restarts
+// and take-overs do not change that.
 func TestOverdueEverywhere(t *testing.T) {
 	s := newStore(t)
 	replica := func(name string) *Plane {
@@ -314,20 +313,20 @@ func TestOverdueEverywhere(t *testing.T) {
 			t.Errorf("%s, %s: late are %v, want %v", when, p.Replica(), got, want)
 		}
 	}
-	tell := func(p *Plane) {
+	report := func(p *Plane) {
 		t.Helper()
-		if err := p.tellOthers(); err != nil {
+		if err := p.reportDue(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check("at the start", a)
 	a.lookAt(time.Minute)
-	tell(a)
+	report(a)
 	check("silent", a, dead)
 	check("silent", b, dead)
 	a.Close()
 	a = replica("a")
-	tell(a) // before it looks
+	report(a) // before it looks
 	check("after a restart", a, dead)
 	check("after a restart", b, dead)
 	if f := a.lookAt(a.cfg.Liveness.RecoveryGrace - time.Second); len(f.gone) != 0 {
@@ -355,7 +354,7 @@ func TestOverdueEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.lookAt(b.now())
-	tell(b)
+	report(b)
 	check("heard", b)
 	check("heard", c)
 }
@@ -386,8 +385,7 @@ func TestDryRunChecksEverything(t *testing.T) {
 	}
 }
 
-// TestLimitAcrossReplicas: what another replica has acknowledged counts, though this one
-// has yet to hear of it.
+// TestLimitAcrossReplicas: resources acknowledged by another replica count, even if this one is behind.
 func TestLimitAcrossReplicas(t *testing.T) {
 	s := newStore(t)
 	one := func(name string) *Plane {
@@ -417,8 +415,7 @@ func TestLimitAcrossReplicas(t *testing.T) {
 	}
 }
 
-// TestRefusalsBehind: a replica that has yet to hear of changes refuses nothing for what was
-// before them.
+// TestRefusalsBehind: a replica that is behind never refuses a change because of stale state.
 func TestRefusalsBehind(t *testing.T) {
 	const limit = 1000
 	long := &resource.Config{Namespace: "default", Name: "c", Content: strings.Repeat("x", limit)}
@@ -546,8 +543,8 @@ func TestRegisteredAgain(t *testing.T) {
 	}
 }
 
-// TestRepeatedElsewhere: a change with a key is answered as the first one was at another
-// replica, too, and where it cannot be made again.
+// TestRepeatedElsewhere: another replica returns the first result of a change with a key, even if the change is
+// impossible now.
 func TestRepeatedElsewhere(t *testing.T) {
 	s := newStore(t)
 	one := func(name string) *Plane {

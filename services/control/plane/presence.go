@@ -11,29 +11,29 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A presence is what one replica knows of who lives: instances, and other replicas. An instance has one holder, the
-// replica that collects its heartbeats and removes it. Any replica takes heartbeats and tells the holder; the holder
-// tells all which of its instances are overdue. So all replicas show the same, and a replica that takes instances
-// over, or begins again, knows which were overdue.
+// A presence is one replica's knowledge of live instances and replicas. An instance has one holder, the replica that
+// collects its heartbeats and removes it. Any replica accepts heartbeats and reports them to the holder. The holder
+// reports to all which of its instances are overdue. So all replicas show the same. A replica that takes instances
+// over, or restarts, knows which were overdue.
 //
-// It has no lock and no clock: Plane.mu guards it, and times are the Plane's. What replicas tell each other goes
-// through the store, by tell.go.
+// It has no lock and no clock: Plane.mu guards it, and times are the Plane's. Replicas report to each other through
+// the store, by report.go.
 type presence struct {
 	self     string
 	grace    time.Duration      // after an outage, no replica is taken for gone
-	liveness *resource.Liveness // of instances that are watched here: this replica's, and those whose holders are gone
+	liveness *resource.Liveness // of the instances watched here: this replica's, and those whose holders are gone
 	watched  map[mark]string    // their paths
 
-	began    bool                     // all that there was at the start is known
-	awake    time.Duration            // since when there was no outage
-	replicas map[string]time.Duration // others: when each last gave a sign of life
-	gone     map[string]bool          // those that give none, whose instances are watched here
+	began    bool                     // the state at the start is known
+	awake    time.Duration            // the end of the last outage
+	replicas map[string]time.Duration // the last sign of life of each other replica
+	gone     map[string]bool          // replicas without signs of life, whose instances are watched here
 	held     map[string]map[string]holding
-	silent   map[string]*markSet      // by replica, this one's too: what the store has of its instances that are overdue
-	departed map[string]time.Duration // instances that were overdue, and when they were removed
+	silent   map[string]*markSet      // overdue instances by replica, with this one, as the store has them
+	departed map[string]time.Duration // overdue instances that were removed, and when
 
-	late  markSet         // this replica's instances that are overdue, by the last look
-	heard map[string]beat // heartbeats of other replicas' instances, which their holders have yet to be told of
+	late  markSet         // this replica's overdue instances, by the last look
+	heard map[string]beat // heartbeats of other replicas' instances, not yet reported to their holders
 }
 
 // A holding is an instance of another replica.
@@ -42,7 +42,7 @@ type holding struct {
 	lease time.Duration
 }
 
-// A beat is a heartbeat. It must be told by a time, so that the holder knows it before the lease ends.
+// A beat is a heartbeat. It must be reported by its due time, so that the holder knows it before the lease ends.
 type beat struct{ at, due time.Duration }
 
 func newPresence(self string, cfg resource.LivenessConfig) presence {
@@ -53,21 +53,21 @@ func newPresence(self string, cfg resource.LivenessConfig) presence {
 	}
 }
 
-// begin notes that all that there was at the start is known. Everybody has time to be heard.
+// begin notes that the state at the start is known. All instances have time to be heard.
 func (p *presence) begin(now time.Duration) {
 	p.began, p.awake = true, now
 	p.liveness.Return(now)
-	p.late = marksOf(p.liveness.Late()) // as the store has it, with what has changed since
+	p.late = marksOf(p.liveness.Late()) // the store's state, with changes since
 }
 
-// pause notes an outage that lasts until now: of this process, of the store, or of changes to it. What others had to tell,
-// signs of life as well, may have yet to arrive.
+// pause notes an outage that lasts until now: of this process, of the store, or of changes to it. Reports of others,
+// signs of life as well, may still be on their way.
 func (p *presence) pause(now time.Duration) {
 	p.awake = now
 	p.liveness.Keep(now)
 }
 
-// learn follows what instances there are. Either of the two is nil where there is none.
+// learn applies a change of an instance. before or after is nil if it does not exist.
 func (p *presence) learn(path string, before, after *resource.Instance, now time.Duration) {
 	from := p.self
 	if before != nil {
@@ -97,7 +97,7 @@ func (p *presence) learn(path string, before, after *resource.Instance, now time
 		}
 		p.held[after.Holder][path] = holding{markOf(path), after.Lease()}
 	case before != nil && before.Holder == p.self && after.Version > before.Version:
-		p.liveness.Beat(path, after.Lease(), now) // its client has registered it again
+		p.liveness.Beat(path, after.Lease(), now) // its client has registered again
 	case !p.liveness.Knows(path):
 		p.watch(path, after.Lease(), from, now)
 	}
@@ -129,13 +129,13 @@ func (p *presence) forget(path string) {
 	}
 }
 
-// hear notes a heartbeat that came here. This replica may have yet to learn that the instance is its own.
+// hear notes a heartbeat that came here. This replica may not know yet that it holds the instance.
 func (p *presence) hear(path string, i *resource.Instance, now time.Duration) {
 	if p.liveness.Knows(path) {
 		p.liveness.Beat(path, i.Lease(), now)
 		return
 	}
-	due := now + min(signPeriod, i.Lease()/tellShare)
+	due := now + min(signPeriod, i.Lease()/reportShare)
 	if before, ok := p.heard[path]; ok {
 		due = min(due, before.due)
 	}
@@ -153,7 +153,7 @@ func (p *presence) sign(name string, now time.Duration) {
 	}
 }
 
-// look returns which instances are to be removed, and finds out who is overdue.
+// look finds overdue instances, and returns the instances to remove.
 func (p *presence) look(now time.Duration) []string {
 	for name, heard := range p.replicas {
 		if now-heard > 100*replicaTTL {
@@ -181,10 +181,10 @@ func (p *presence) look(now time.Duration) []string {
 	return gone
 }
 
-// departedTime is for how long an instance that was removed is overdue to whoever read it before.
+// departedTime is for how long a removed instance still counts as overdue, for clients that read it before.
 const departedTime = 5 * time.Second
 
-// orphans returns the paths of instances whose holders are gone, with their holders.
+// orphans returns the instances whose holders are gone: their paths, with the holders.
 func (p *presence) orphans() map[string]string {
 	orphans := map[string]string{}
 	for holder := range p.gone {
@@ -195,8 +195,8 @@ func (p *presence) orphans() map[string]string {
 	return orphans
 }
 
-// isOverdue tells whether an instance is overdue. One that its reader read before it was removed still is. One that is not
-// known is new: its reader is ahead.
+// isOverdue reports whether an instance is overdue. A removed one stays overdue for a client that read it before. An
+// unknown one is new: its reader is ahead of this replica.
 func (p *presence) isOverdue(path string) bool {
 	if p.liveness.Knows(path) {
 		return p.liveness.Overdue(path)
@@ -212,7 +212,7 @@ func (p *presence) isOverdue(path string) bool {
 	return false
 }
 
-// overdue returns the paths of all that are, whoever holds them, in no order.
+// overdue returns the paths of all overdue instances, whoever holds them, in no order.
 func (p *presence) overdue() []string {
 	paths := p.liveness.Late()
 	for holder, instances := range p.held {
@@ -228,7 +228,7 @@ func (p *presence) overdue() []string {
 	return slices.AppendSeq(paths, maps.Keys(p.departed))
 }
 
-// setSilent notes a part of which instances of a replica are overdue, as the store has it.
+// setSilent notes one part of a replica's set of overdue instances, as the store has it.
 func (p *presence) setSilent(replica string, part int, marks string) {
 	set := p.silent[replica]
 	if set == nil {
@@ -240,8 +240,8 @@ func (p *presence) setSilent(replica string, part int, marks string) {
 	}
 }
 
-// told notes what another replica heard of instances that are watched here, as of a time.
-func (p *presence) told(beats []toldBeat, at time.Duration) {
+// reported notes heartbeats of instances watched here, which another replica reported at a time.
+func (p *presence) reported(beats []reportedBeat, at time.Duration) {
 	for _, b := range beats {
 		if path, ok := p.watched[b.mark]; ok {
 			p.liveness.Heard(path, at-b.age)
@@ -249,8 +249,8 @@ func (p *presence) told(beats []toldBeat, at time.Duration) {
 	}
 }
 
-// due returns the heartbeats that are to be told now: all, if one is due. They are told once: whoever cannot gives them
-// back with keep.
+// due returns the heartbeats to report now: all, if one is due. The caller gives back with keep those that it could
+// not report.
 func (p *presence) due(now time.Duration) map[string]beat {
 	for _, b := range p.heard {
 		if now >= b.due {
@@ -271,8 +271,8 @@ func (p *presence) keep(beats map[string]beat) {
 	}
 }
 
-// A mark stands for the path of an instance, where replicas tell each other of many. Whoever names instances cannot
-// choose one that another instance has.
+// A mark is a short form of an instance's path, for reports of many instances. Clients that name instances cannot
+// choose a path with the mark of another instance.
 type mark uint64
 
 func markOf(path string) mark {
@@ -285,7 +285,8 @@ const markBytes = 8
 // shards are the parts of a markSet, each a key of the store.
 const shards = 16
 
-// A markSet has marks, in order, each of markBytes bytes: part n those that begin with n. nil has none.
+// A markSet has marks in order, each of markBytes bytes; part n has those that begin with n. A nil set has none. nil
+// has none.
 type markSet [shards]string
 
 func (m mark) shard() int { return int(m >> 60) } //nolint:gosec // 4 bits
@@ -317,19 +318,19 @@ func (s *markSet) has(m mark) bool {
 	return n < count && at(n) == m
 }
 
-// A toldBeat is a heartbeat that another replica heard, so long before it told it.
-type toldBeat struct {
+// A reportedBeat is a heartbeat that another replica heard, age before its report.
+type reportedBeat struct {
 	mark mark
 	age  time.Duration
 }
 
-// A toldBeat has its mark and its age, in milliseconds, in beatBytes bytes.
+// A reportedBeat has its mark and its age, in milliseconds, in beatBytes bytes.
 const (
 	beatBytes = markBytes + 4
 	beatUnit  = time.Millisecond
 )
 
-// encodeBeats is how heartbeats are told, by their age at a time.
+// encodeBeats encodes heartbeats for a report, with their age at a time.
 func encodeBeats(beats map[string]beat, now time.Duration) []byte {
 	text := make([]byte, 0, beatBytes*len(beats))
 	for path, b := range beats {
@@ -339,10 +340,10 @@ func encodeBeats(beats map[string]beat, now time.Duration) []byte {
 	return text
 }
 
-// decodeBeats reads what encodeBeats wrote. It leaves out a part of one at the end.
-func decodeBeats(text []byte) (beats []toldBeat) {
+// decodeBeats parses the result of encodeBeats. It ignores an incomplete entry at the end.
+func decodeBeats(text []byte) (beats []reportedBeat) {
 	for ; len(text) >= beatBytes; text = text[beatBytes:] {
-		beats = append(beats, toldBeat{mark(binary.BigEndian.Uint64(text)), time.Duration(binary.BigEndian.Uint32(text[markBytes:])) * beatUnit})
+		beats = append(beats, reportedBeat{mark(binary.BigEndian.Uint64(text)), time.Duration(binary.BigEndian.Uint32(text[markBytes:])) * beatUnit})
 	}
 	return beats
 }

@@ -30,7 +30,7 @@ type entry struct {
 	replica       string // it is of
 	part          int    // -1: none
 	marks         string
-	beats         []toldBeat
+	beats         []reportedBeat
 }
 
 // A member is a replica that runs or does not.
@@ -70,7 +70,7 @@ func (c *cluster) start(m *member) {
 		m.learn(path, nil, &i, c.now)
 	}
 	m.begin(c.now)
-	c.tell(m)
+	c.report(m)
 }
 
 // catchUp has a replica read the log.
@@ -80,7 +80,7 @@ func (c *cluster) catchUp(m *member) {
 		case e.path != "":
 			m.learn(e.path, e.before, e.after, c.now)
 		case e.beats != nil && e.replica != m.self:
-			m.told(e.beats, c.now)
+			m.reported(e.beats, c.now)
 		case e.beats == nil && e.part >= 0:
 			m.setSilent(e.replica, e.part, e.marks)
 		case e.beats == nil && e.replica != m.self:
@@ -108,8 +108,8 @@ func (c *cluster) put(path string, i *resource.Instance) bool {
 	return true
 }
 
-// tell has a replica tell what is due.
-func (c *cluster) tell(m *member) bool {
+// report makes a replica send the due reports.
+func (c *cluster) report(m *member) bool {
 	if c.full {
 		return false
 	}
@@ -137,7 +137,7 @@ func (c *cluster) settle(m *member, removed int) {
 			removed--
 		}
 	}
-	if len(m.found.orphans) == 0 || !c.tell(m) {
+	if len(m.found.orphans) == 0 || !c.report(m) {
 		return
 	}
 	for path, from := range m.found.orphans {
@@ -164,7 +164,7 @@ func (c *cluster) second(settle func(*member)) {
 		}
 		m.looked = c.now
 		m.found = found{m.look(c.now), m.orphans()}
-		c.tell(m)
+		c.report(m)
 		settle(m)
 	}
 	for _, m := range c.replicas {
@@ -174,9 +174,9 @@ func (c *cluster) second(settle func(*member)) {
 	}
 }
 
-// TestPresenceKeepsItsWord: whatever becomes of replicas and of the store, an instance that a replica has shown as overdue
-// stays so there until it sends a heartbeat or is removed; one that sends heartbeats is removed by nobody; and one that
-// does not is removed in the end.
+// TestPresenceKeepsItsWord: replicas and the store fail at random. An instance shown as overdue stays so at that
+// replica until a heartbeat or its removal. An instance with heartbeats is never removed; one without is removed in
+// the end.
 func TestPresenceKeepsItsWord(t *testing.T) {
 	const lease = 10 * time.Second
 	rapid.Check(t, func(t *rapid.T) {
@@ -295,8 +295,8 @@ func TestPresenceKeepsItsWord(t *testing.T) {
 	})
 }
 
-// TestBalanced: an instance whose heartbeats come to replicas in turn, or only to those that do not hold it, is overdue at
-// none, and its lease may be the shortest that there is.
+// TestBalanced: heartbeats alternate between replicas, or come only to those that are not the holder. The instance is
+// overdue at none, even with the shortest lease.
 func TestBalanced(t *testing.T) {
 	const path, lease, part = "instance/1", time.Second, 12
 	for name, b := range map[string]struct {
@@ -315,8 +315,8 @@ func TestBalanced(t *testing.T) {
 			c.now += lease / part
 			for _, m := range c.replicas {
 				c.catchUp(m)
-				if n%(part/4) == 0 { // about tellPeriod
-					c.tell(m)
+				if n%(part/4) == 0 { // about reportPeriod
+					c.report(m)
 				}
 			}
 			if n%b.every == 0 {
@@ -339,8 +339,8 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
-// TestReaders: an instance that was overdue stays so, and a new one is not, for readers before and after this replica
-// learns of a change.
+// TestReaders: an overdue instance stays so, and a new one is not overdue, for readers ahead of the replica and
+// behind it.
 func TestReaders(t *testing.T) {
 	p := newPresence("a", livenessOf())
 	p.began = true
@@ -393,12 +393,12 @@ func TestMarks(t *testing.T) {
 			beats[path] = beat{at: now - time.Duration(rapid.IntRange(0, int(time.Hour)).Draw(t, "age"))}
 		}
 		text := encodeBeats(beats, now)
-		told := map[mark]time.Duration{}
+		reported := map[mark]time.Duration{}
 		for _, b := range decodeBeats(append(text, 1)) {
-			told[b.mark] = b.age
+			reported[b.mark] = b.age
 		}
 		for path, b := range beats {
-			if age := told[markOf(path)]; len(told) != len(beats) || age < now-b.at || age >= now-b.at+beatUnit {
+			if age := reported[markOf(path)]; len(reported) != len(beats) || age < now-b.at || age >= now-b.at+beatUnit {
 				t.Fatalf("%q was %v ago, and is told to be %v ago", path, now-b.at, age)
 			}
 		}

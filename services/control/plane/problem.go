@@ -11,11 +11,10 @@ import (
 	"dyno/services/control/store"
 )
 
-// A ProblemKind says why somebody is not answered as asked. Each protocol has a table of what it makes
-// of each kind.
+// A ProblemKind says why a request failed. Each protocol has a table of its codes for each kind.
 type ProblemKind string
 
-// The kinds that operations and admission have. Protocols have some of their own.
+// The kinds of problems of operations and admission. Protocols have some of their own.
 const (
 	BadToken         ProblemKind = "token"
 	BadCertificate   ProblemKind = "certificate"
@@ -42,7 +41,7 @@ const (
 	Internal         ProblemKind = "internal"
 )
 
-// ServerFault tells whether the request is not at fault: another replica, or a later time, may do better.
+// ServerFault reports that the request is not at fault: another replica, or a later attempt, may succeed.
 func (k ProblemKind) ServerFault() bool {
 	switch k {
 	case Busy, NoSpace, DiskFull, Uncertain, Unavailable, Closed, Internal:
@@ -51,25 +50,25 @@ func (k ProblemKind) ServerFault() bool {
 	return false
 }
 
-// A Problem is an error as clients see it.
+// A Problem is an error in the form that clients see.
 type Problem struct {
 	Kind   ProblemKind
 	Detail string
-	After  time.Duration    // when to try again; 0 says nothing
+	After  time.Duration    // pause before a retry; 0 is unknown
 	Faults resource.Invalid // of NotValid
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
-// BadParameterf is the problem of a parameter.
+// BadParameterf returns the problem of a parameter.
 func BadParameterf(format string, args ...any) error {
 	return &Problem{Kind: BadParameter, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Unexpected is the problem of an error that nobody expected. Clients do not see its text.
+// Unexpected is the problem for unexpected errors. Clients do not see their text.
 var Unexpected = &Problem{Kind: Internal, Detail: "the log says more"}
 
-// problems are the kinds of errors without a type, in the order in which they are looked for.
+// problems are the kinds of sentinel errors, in the order of matching.
 var problems = []struct {
 	err   error
 	kind  ProblemKind
@@ -91,7 +90,7 @@ var problems = []struct {
 	{context.DeadlineExceeded, DeadlineExceeded, 0},
 }
 
-// ProblemOf says what kind of problem an error is.
+// ProblemOf returns an error as a Problem.
 func ProblemOf(err error) *Problem {
 	var (
 		own     *Problem

@@ -17,7 +17,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// Bounds of what a list is asked for; lengths are in characters.
+// Bounds of the parameters of a list; lengths are in characters.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
@@ -25,19 +25,19 @@ const (
 	MaxSearch    = 253
 )
 
-// A Page says which part of a list is wanted.
+// A Page selects a part of a list.
 type Page struct {
 	Limit  int    // from 1 to MaxLimit
-	After  string // Next of the page before; "" is the beginning
-	Search string // only what has this text in its name, in any case
-	Stale  bool   // as this replica knows it
+	After  string // Next of the previous page; "" is the beginning
+	Search string // only items with this text in their name, ignoring case
+	Stale  bool   // from this replica's catalog, without catching up
 }
 
-// A List is a page of what there is.
+// A List is a page of items.
 type List[T any] struct {
 	Items []T
-	Next  string // for Page.After; "" says that there is no more
-	// Revision was known before the list was read: who watches from it misses nothing.
+	Next  string // for Page.After; "" is the end
+	// Revision was known before the list was read: a watch from it misses nothing.
 	Revision int64
 	Age      time.Duration // how old the list may be
 }
@@ -56,8 +56,7 @@ func checkAfter(text string) error {
 	return nil
 }
 
-// begin checks a page and who asks for it, and catches up unless stale is wanted. where is any resource
-// of the list.
+// begin checks a page and its caller, and catches up unless stale is wanted. where is any resource of the list.
 func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page Page) (revision int64, age time.Duration, err error) {
 	if err := checkLimit(page.Limit); err != nil {
 		return 0, 0, err
@@ -79,7 +78,7 @@ func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page P
 	return revision, age, err
 }
 
-// matches tells whether one of the names has the text that is searched for.
+// matches reports whether one of the names contains the searched text.
 func (page Page) matches(names ...string) bool {
 	text := strings.ToLower(page.Search)
 	return text == "" || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(strings.ToLower(n), text) })
@@ -103,12 +102,12 @@ func (p *Plane) list(ctx context.Context, by Caller, where resource.Ref, page Pa
 	return out, nil
 }
 
-// named is a list of the policies or configurations of a namespace, with all that they have.
+// named lists the complete policies or configurations of a namespace.
 func (p *Plane) named(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
 	return p.list(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page, func(i *catalog.Item) bool { return page.matches(i.Name) })
 }
 
-// List returns policies or configurations of a namespace, by name.
+// List returns the policies or configurations of a namespace, by name.
 func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
 	out, err := p.named(ctx, by, k, namespace, page)
 	if err != nil {
@@ -117,7 +116,7 @@ func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace 
 	return out, by.mask(out.Items, false)
 }
 
-// mask replaces items by what the caller may have of them in a list.
+// mask replaces items by the forms that the caller may read in a list.
 func (c Caller) mask(items []*catalog.Item, secret bool) (err error) {
 	for n, i := range items {
 		if items[n], err = c.shown(i, true, secret); err != nil {
@@ -127,9 +126,9 @@ func (c Caller) mask(items []*catalog.Item, secret bool) (err error) {
 	return nil
 }
 
-// shown is an item as the caller may have it, by itself or in a list: without what is secret in it, or,
-// with secret, in a later version of it. Where the caller may read no secrets, its tag is of what is
-// shown: one of the whole document would tell whether a guess of its content is right.
+// shown returns an item in the form that the caller may read, by itself or in a list. It hides a secret content; with
+// secret it hides any, because a later version is secret. Then its tag covers only the visible part: a tag of the
+// whole document would confirm a guess of its content.
 func (c Caller) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, error) {
 	config, ok := i.Resource.(*resource.Config)
 	if !ok || !config.Secret && !secret {
@@ -145,7 +144,7 @@ func (c Caller) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, erro
 	return i.With(&one, permitted)
 }
 
-// Get returns a resource, and how old it may be. The error is NotFound where there is none.
+// Get returns a resource, and its possible age. The error is NotFound if there is none.
 func (p *Plane) Get(ctx context.Context, by Caller, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
 		return nil, 0, err
@@ -158,7 +157,7 @@ func (p *Plane) Get(ctx context.Context, by Caller, r resource.Ref, stale bool) 
 	return item, age, err
 }
 
-// get returns a resource with all that it has.
+// get returns a complete resource.
 func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
 	if err := r.Check(); err != nil {
 		return nil, 0, err
@@ -174,16 +173,15 @@ func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.I
 	return item, age, nil
 }
 
-// A Content is what a client is to have of a configuration.
+// A Content is a configuration's content for one client.
 type Content struct {
 	Text, Type string
 	Tag        string // of the text
-	Released   bool   // it is a gray release's
+	Released   bool   // it is that of a gray release
 	Age        time.Duration
 }
 
-// Content returns the content of a configuration for a client. A secret one is for those only who may read
-// secrets.
+// Content returns the content of a configuration for a client. A secret one needs the permission to read secrets.
 func (p *Plane) Content(ctx context.Context, by Caller, r resource.Ref, who resource.Client, stale bool) (Content, error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
 		return Content{}, err
@@ -210,7 +208,7 @@ func (p *Plane) Content(ctx context.Context, by Caller, r resource.Ref, who reso
 // MaxClient bounds a client's name, in characters.
 const MaxClient = 253
 
-// CheckClientName returns what is wrong with the name of a client; "" is none, and right.
+// CheckClientName validates the name of a client; "" is none, and valid.
 func CheckClientName(field, name string) error {
 	if utf8.RuneCountInString(name) > MaxClient || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
 		return BadParameterf("%s: must have %d characters at most, none of them a control character", field, MaxClient)
@@ -225,7 +223,7 @@ func (p *Plane) checkClient(c resource.Client) error {
 	return CheckClientName("client", c.ID)
 }
 
-// Namespaces returns up to limit names of namespaces that have something and that the caller may read.
+// Namespaces returns up to limit names of non-empty namespaces that the caller may read.
 func (p *Plane) Namespaces(ctx context.Context, by Caller, limit int, stale bool) (names []string, more bool, age time.Duration, err error) {
 	if err := checkLimit(limit); err != nil {
 		return nil, false, 0, err
@@ -237,7 +235,7 @@ func (p *Plane) Namespaces(ctx context.Context, by Caller, limit int, stale bool
 	return names, more, age, nil
 }
 
-// A Service is one that has instances.
+// A Service is a service with instances.
 type Service struct {
 	Name      string `json:"name"`
 	Instances int    `json:"instances"` // how many
@@ -258,20 +256,20 @@ func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page 
 	return out, nil
 }
 
-// An InstanceFilter says which instances of a service are wanted; "" is any.
+// An InstanceFilter selects instances of a service; "" is any.
 type InstanceFilter struct {
 	Zone   string
 	Status resource.Status
 }
 
-// An Instance is one of a service, with what this replica knows of its health.
+// An Instance is an instance of a service, with its health by this replica.
 type Instance struct {
 	*catalog.Item
-	Overdue bool           // it is silent for longer than it said, and about to be removed
-	Silence *time.Duration // nil where another replica watches it
+	Overdue bool           // it is silent for longer than its TTL, and about to be removed
+	Silence *time.Duration // nil if another replica watches it
 }
 
-// Instances returns the instances of a service, by identifier. The search is in addresses and zones, too.
+// Instances returns the instances of a service, by identifier. The search covers addresses and zones, too.
 func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service string, filter InstanceFilter, page Page) (out List[Instance], err error) {
 	switch filter.Status {
 	case "", resource.Up, resource.Down, resource.Draining:
@@ -297,29 +295,29 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 	return out, nil
 }
 
-// ServiceInstances returns all instances of a service as this replica knows them, as of one revision.
+// ServiceInstances returns all instances of a service at one revision of this replica's catalog.
 func (p *Plane) ServiceInstances(namespace, service string) (items []*catalog.Item, revision int64) {
 	return p.catalog.Snapshot([]string{string(resource.Instances) + "/" + namespace + "/" + service + "/"})
 }
 
-// HasService tells whether this replica knows instances of a service.
+// HasService reports whether this replica knows instances of a service.
 func (p *Plane) HasService(namespace, service string) bool {
 	return p.catalog.CountService(namespace, service) > 0
 }
 
-// HasServiceBelow tells whether this replica knows a service whose name ends with a dot and an ending, or any service of
-// the namespace, if the ending is empty.
+// HasServiceBelow reports whether this replica knows a service whose name ends with a dot and an ending. With an
+// empty ending, any service of the namespace counts.
 func (p *Plane) HasServiceBelow(namespace, ending string) bool {
 	return p.catalog.CountServicesBelow(namespace, ending) > 0
 }
 
-// Revision is up to where this replica knows everything.
+// Revision returns the revision up to which this replica knows everything.
 func (p *Plane) Revision() int64 {
 	revision, _ := p.catalog.Revision()
 	return revision
 }
 
-// Rollouts says of policies or configurations of a namespace who runs which version, without the clients.
+// Rollouts counts which versions of a namespace's policies or configurations clients run, without naming the clients.
 func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (out List[push.Rollout], err error) {
 	found, err := p.named(ctx, by, k, namespace, page)
 	if err != nil {
@@ -332,9 +330,9 @@ func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namesp
 	return out, nil
 }
 
-// Rollout says who runs which version of a resource, or of a service: who has which version of its
-// instances over xDS. Versions of a service are revisions of the store, and the newest is that of the
-// newest instances that any client of this replica was sent.
+// Rollout returns which clients run which version of a resource, or of a service's instances over xDS. Versions of a
+// service are revisions of the store. The newest is that of the newest instances that this replica sent to any
+// client.
 func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (push.Rollout, error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
 		return push.Rollout{}, err
@@ -355,19 +353,19 @@ func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit in
 	return p.ledger.Rollout(r, newest, limit), nil
 }
 
-// NewestSent is the newest revision of a service's instances that any client of this replica was sent; 0 is none.
+// NewestSent returns the newest revision of a service's instances that this replica sent to any client; 0 is none.
 func (p *Plane) NewestSent(r resource.Ref) int64 { return p.ledger.Newest(r) }
 
-// A RolloutMark is the same while no rollout has changed on this replica.
+// A RolloutMark changes with every change of a rollout on this replica.
 type RolloutMark struct {
 	answers  uint64
 	revision int64
 }
 
-// RolloutMark is the mark of now.
+// RolloutMark returns the present mark.
 func (p *Plane) RolloutMark() RolloutMark { return RolloutMark{p.ledger.Changes(), p.Revision()} }
 
-// Audit returns a page of who changed what, of the namespaces whose audit the caller may read.
+// Audit returns a page of changes, in namespaces whose audit the caller may read.
 func (p *Plane) Audit(ctx context.Context, by Caller, q audit.Query) (audit.Page, error) {
 	if err := checkLimit(q.Limit); err != nil {
 		return audit.Page{}, err
@@ -375,7 +373,7 @@ func (p *Plane) Audit(ctx context.Context, by Caller, q audit.Query) (audit.Page
 	if err := checkAfter(q.After); err != nil {
 		return audit.Page{}, err
 	}
-	// Who may read none of it gets an error, before anything is read.
+	// A caller without this permission anywhere gets an error, before anything is read.
 	if !by.MayAnywhere(access.Audit) {
 		return audit.Page{}, by.may(access.Audit, access.AllNamespaces)
 	}
@@ -383,7 +381,7 @@ func (p *Plane) Audit(ctx context.Context, by Caller, q audit.Query) (audit.Page
 	return audit.Read(ctx, p.store, q)
 }
 
-// A Status says how the control plane is.
+// A Status is the state of the control plane.
 type Status struct {
 	Age       float64               `json:"age_seconds"`
 	Limits    resource.Limits       `json:"limits"`
@@ -394,7 +392,7 @@ type Status struct {
 	Store     store.Status          `json:"store"`
 }
 
-// Status asks the store how it is, and says what this replica knows.
+// Status returns the state of the store and of this replica.
 func (p *Plane) Status(ctx context.Context) (Status, error) {
 	st, err := p.store.Status(ctx)
 	if err != nil {
@@ -407,7 +405,7 @@ func (p *Plane) Status(ctx context.Context) (Status, error) {
 	return Status{p.Age().Seconds(), p.cfg.Limits, p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
 }
 
-// Backup writes everything as of one revision. Nothing is written to w where the caller may not.
+// Backup writes all keys at one revision. It writes nothing to w without permission.
 func (p *Plane) Backup(ctx context.Context, by Caller, w io.Writer) error {
 	if err := by.may(access.Administer, access.AllNamespaces); err != nil {
 		return err
@@ -415,7 +413,7 @@ func (p *Plane) Backup(ctx context.Context, by Caller, w io.Writer) error {
 	return backup.Write(ctx, w, p.store)
 }
 
-// Reclaim compacts and defragments the database. It goes on when ctx has ended: half of it is nothing.
+// Reclaim compacts and defragments the database. It goes on after ctx has ended: half of it has no use.
 func (p *Plane) Reclaim(ctx context.Context, by Caller) error {
 	if err := by.may(access.Administer, access.AllNamespaces); err != nil {
 		return err
@@ -423,7 +421,7 @@ func (p *Plane) Reclaim(ctx context.Context, by Caller) error {
 	return p.store.Reclaim(context.WithoutCancel(ctx))
 }
 
-// A NotFound says that there is no such resource.
+// A NotFound says that a resource does not exist.
 type NotFound struct{ resource.Ref }
 
 func (e *NotFound) Error() string { return "there is no " + e.String() }

@@ -10,8 +10,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// TestPermissions: each operation refuses a caller who may not, whichever protocol it comes from, and a
-// caller with that permission only gets another answer.
+// TestPermissions: each operation refuses a caller without the permission, over every protocol. A caller with only
+// that permission gets another result.
 func TestPermissions(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	one := policy("a").Ref()

@@ -37,8 +37,8 @@ func event(name string, revision int64) store.Event {
 
 var everyPolicy = []push.Topic{{Kind: resource.Policies}}
 
-// TestListedBatch: what a replica missed is told with the revision of its listing, so that no
-// token lies within, and together with the revisions of the resources themselves.
+// TestListedBatch: missed changes get the revision of the listing, so that no token lies in between. They also have
+// the resources' own revisions.
 func TestListedBatch(t *testing.T) {
 	p := fed(slog.New(slog.DiscardHandler))
 	defer p.hub.Close()
@@ -140,9 +140,9 @@ func TestRolloutGoneBack(t *testing.T) {
 	}
 }
 
-// TestTwin: that another process has the same name is noticed by its signs of life, unless they
-// are those of a process that this one has replaced.
-func TestTwin(t *testing.T) {
+// TestDuplicateReplica: another process with this name is noticed by its signs of life, unless it is the replaced
+// predecessor.
+func TestDuplicateReplica(t *testing.T) {
 	type sign struct {
 		sender string
 		after  time.Duration

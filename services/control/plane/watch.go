@@ -12,11 +12,11 @@ import (
 	"dyno/services/control/resource"
 )
 
-// MaxTopics bounds what one watch is of.
+// MaxTopics bounds the topics of one watch.
 const MaxTopics = 1000
 
-// A Token says up to which revision of which epoch its owner knows everything that it
-// watches. Clients take it as it is, from whichever protocol, to whichever replica.
+// A Token names the revision and epoch up to which its owner knows everything that it watches. It is valid for all
+// protocols and replicas.
 type Token struct {
 	Epoch    string
 	Revision int64
@@ -24,8 +24,7 @@ type Token struct {
 
 func (t Token) String() string { return t.Epoch + "-" + strconv.FormatInt(t.Revision, 10) }
 
-// parseToken reads a token; what is none is one of no epoch, whose owner is told
-// everything.
+// parseToken parses a token. An invalid one has no epoch, so its owner gets everything.
 func parseToken(text string) Token {
 	epoch, number, ok := strings.Cut(text, "-")
 	revision, err := strconv.ParseInt(number, 10, 64)
@@ -35,11 +34,11 @@ func parseToken(text string) Token {
 	return Token{epoch, revision}
 }
 
-// Token is of a revision of this store.
+// Token returns the token of a revision of this store.
 func (p *Plane) Token(revision int64) Token { return Token{*p.epoch.Load(), revision} }
 
-// topicsOf are the topics of kinds, all if none is given, each in one namespace or in all, and perhaps by name.
-// The error says what is wrong with one.
+// topicsOf returns the topics of kinds, all if none is given. Each is for one namespace or for all, and perhaps for
+// one name.
 func topicsOf(kinds []resource.Kind, namespace string, names []string) ([]push.Topic, error) {
 	if len(kinds) == 0 {
 		kinds = resource.Kinds()
@@ -82,16 +81,16 @@ func topicsOf(kinds []resource.Kind, namespace string, names []string) ([]push.T
 	return topics, nil
 }
 
-// A Query says what a watch is of.
+// A Query selects the resources of a watch.
 type Query struct {
 	Namespace string          // or access.AllNamespaces
 	Kinds     []resource.Kind // none is all
 	Names     []string        // none is all
-	Client    resource.Client // who watches: for gray releases, and by its name for the ledger
-	Since     string          // a Token, or anything else from who knows nothing
+	Client    resource.Client // the client, for gray releases, and by its name for the ledger
+	Since     string          // a Token; anything else means that the client knows nothing
 }
 
-// A Watch tells what changes in some topics. Next is for one goroutine.
+// A Watch returns the changes of some topics. Next is for one goroutine.
 type Watch struct {
 	client   resource.Client
 	reader   *Reader
@@ -102,7 +101,7 @@ type Watch struct {
 	from     int64
 }
 
-// beginTime is how long a watch waits to know what was acknowledged before it.
+// beginTime bounds the wait of a new watch for changes that were acknowledged before it.
 const beginTime = time.Second
 
 // Watch begins to watch what the caller may read. Close must be called.
@@ -125,11 +124,9 @@ func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
 	return w, nil
 }
 
-// watch begins to watch, after a token if that is of this store and all changes since are
-// remembered. Like a read, it begins with all that was acknowledged before. Where the store does
-// not say in time what that is, it begins with what this replica knows, and the rest
-// follows: watchers need what there is most when the store is away. The error is
-// push.ErrClosed.
+// watch begins to watch, after a token if that is of this store and all changes since are remembered. Like a read, it
+// first waits for all acknowledged changes. If the store does not answer in time, it begins with the replica's
+// present state: watchers need that most when the store is away. The error is push.ErrClosed.
 func (p *Plane) watch(ctx context.Context, topics []push.Topic, since Token) (*Watch, error) {
 	asking, cancel := context.WithTimeout(ctx, p.beginTime)
 	_ = p.catchUp(asking)
@@ -148,13 +145,13 @@ func (p *Plane) watch(ctx context.Context, topics []push.Topic, since Token) (*W
 			return w, err
 		}
 		if *p.epoch.Load() == w.epoch {
-			return w, nil // a later epoch finds the subscriber there
+			return w, nil // a change of the epoch from here on finds the subscriber
 		}
 		w.sub.Close()
 	}
 }
 
-// prefix is where a topic's resources are in the catalog.
+// prefix is the catalog's prefix of a topic's resources.
 func prefix(t push.Topic) string {
 	switch {
 	case t.Namespace == "":
@@ -167,18 +164,16 @@ func prefix(t push.Topic) string {
 	return string(t.Kind) + "/" + t.Namespace + "/" + t.Name
 }
 
-// Next returns up to about limit changes, as push.Subscriber has them, and waits for the
-// first as long as ctx allows. resync says that the changes are everything there is, as
-// of revision, instead: what was told before no longer counts.
+// Next waits for changes as long as ctx allows, and returns up to about limit of them, like push.Subscriber. resync
+// says that the changes are the whole state at revision: earlier ones no longer count.
 func (w *Watch) Next(ctx context.Context, limit int) (changes []push.Change, revision int64, resync bool, err error) {
 	changes, resync, err = w.sub.Next(ctx, limit)
 	if !resync {
 		return changes, 0, false, err
 	}
-	// Changes queue up from here on, and those that the snapshot has are dropped: there is
-	// no gap.
+	// Changes queue up from here on, and those contained in the snapshot are dropped: there is no gap.
 	w.sub.Restart()
-	w.epoch = *w.plane.epoch.Load() // before the snapshot, which is of no earlier one
+	w.epoch = *w.plane.epoch.Load() // before the snapshot, whose epoch is this or a later one
 	items, revision := w.plane.catalog.Snapshot(w.prefixes)
 	w.sub.Begin(revision)
 	changes = make([]push.Change, len(items))
@@ -188,19 +183,18 @@ func (w *Watch) Next(ctx context.Context, limit int) (changes []push.Change, rev
 	return changes, revision, true, nil
 }
 
-// Token is of a revision.
+// Token returns the token of a revision.
 func (w *Watch) Token(revision int64) Token { return Token{w.epoch, revision} }
 
-// Known is up to where everything was known when the watch began, if nothing was told
-// since.
+// Known returns the token at which the watch began. It is right until the first change.
 func (w *Watch) Known() Token { return Token{w.epoch, max(w.from, w.sub.Began())} }
 
-// Resumed tells whether the watch began after a token of this store.
+// Resumed reports whether the watch began after a token of this store.
 func (w *Watch) Resumed() bool { return w.from > 0 }
 
-// Config is a configuration as the client may know it, and whether its content is a gray release's, if the
-// client has said who it is; nil where that is the change as it is. Nobody is shown a secret: a watch goes
-// on for as long as a program lives, through whatever it is passed on by and kept in.
+// Config returns the configuration of a change in the form that the client may read; nil if that is the change
+// itself. released reports whether its content is that of a gray release, if the client has a name. Secrets are never
+// shown: a watch lasts as long as a program, and its events may be passed on and stored anywhere.
 func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 	config, ok := c.Resource.(*resource.Config)
 	if !ok {
@@ -219,7 +213,7 @@ func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 	return &shown, released
 }
 
-// Sent notes in the ledger what the client was sent.
+// Sent notes in the ledger which changes the client was sent.
 func (w *Watch) Sent(changes []push.Change) { w.reader.Sent(changes) }
 
 // Close ends the watch.
@@ -228,14 +222,14 @@ func (w *Watch) Close() {
 	w.sub.Close()
 }
 
-// A Reader is a connected client in the ledger. Of a nil one, nothing is noted.
+// A Reader is a connected client in the ledger. Calls of a nil one do nothing.
 type Reader struct {
 	plane *Plane
 	name  string
 }
 
-// Enter notes that a client is connected; Leave must be called. It returns nil where the client has no
-// name, or the ledger no room for one more.
+// Enter notes that a client is connected; Leave must be called. It returns nil if the client has no name, or the
+// ledger is full.
 func (p *Plane) Enter(by Caller, client string) *Reader {
 	r := &Reader{p, by.ClientPrefix + client}
 	if client == "" || !p.ledger.Enter(r.name) {
@@ -244,7 +238,7 @@ func (p *Plane) Enter(by Caller, client string) *Reader {
 	return r
 }
 
-// Name is the client's in the ledger.
+// Name returns the client's name in the ledger.
 func (r *Reader) Name() string {
 	if r == nil {
 		return ""
@@ -252,7 +246,7 @@ func (r *Reader) Name() string {
 	return r.name
 }
 
-// Sent notes what the client was sent.
+// Sent notes which changes the client was sent.
 func (r *Reader) Sent(changes []push.Change) {
 	if r == nil {
 		return
@@ -263,8 +257,8 @@ func (r *Reader) Sent(changes []push.Change) {
 	}
 }
 
-// Ack notes answers to what was sent. What was sent was published, unless the store has gone back since:
-// then the client is sent something else.
+// Ack notes acknowledgements. They concern published versions, unless the store was restored since: then the client
+// gets everything again.
 func (r *Reader) Ack(ctx context.Context, acks []push.Ack) {
 	if r != nil {
 		_, _ = r.plane.ack(ctx, r.name, acks)

@@ -36,9 +36,9 @@ func (b *brake) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// behind returns a plane whose follower is held up, so that it lacks the policy a, which
-// another replica has made and acknowledged, until release is called. Its watches wait as
-// long as patience for what was acknowledged before them.
+// behind returns a plane whose follower is blocked until release is called. It does not know the policy a, which
+// another replica has made and acknowledged. Its watches wait as long as patience for what was acknowledged before
+// them.
 func behind(t *testing.T, patience time.Duration) (p *Plane, release func()) {
 	t.Helper()
 	s := newStore(t)
@@ -116,8 +116,8 @@ func TestWatchBegins(t *testing.T) {
 	}
 }
 
-// TestWatchBeginsBehind: where nobody says in time what was acknowledged, a watch begins with
-// what the replica knows, and the rest follows.
+// TestWatchBeginsBehind: if the store does not answer in time, a watch begins with the replica's state, and the rest
+// follows.
 func TestWatchBeginsBehind(t *testing.T) {
 	p, release := behind(t, time.Nanosecond)
 	w, err := p.watch(t.Context(), policies, Token{})

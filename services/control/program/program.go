@@ -1,6 +1,5 @@
-// Package program is the control plane's command line, that of dyno-control. It is a
-// program of its own, so that dyno, which starts it by dyno serve control, links neither
-// etcd nor grpc-go.
+// Package program is the command line of dyno-control, the control plane. dyno starts it by dyno serve control. It is
+// a separate program, so that dyno links neither etcd nor grpc-go.
 package program
 
 import (
@@ -24,11 +23,11 @@ import (
 	"dyno/services/internal/command"
 )
 
-// Name is the program's.
+// Name is the program's name.
 const Name = "dyno-control"
 
-// Main runs the program until it ends by itself or by a signal, the second of which ends it at once. It prints what failed, and returns the exit code. Clients may
-// choose more formats if they are given.
+// Main runs the program until it ends by itself or by a signal. A second signal ends it at once. It prints errors,
+// and returns the exit code. Clients may choose more formats if they are given.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
 	stdout, stderr = terminal.Cleaned(stdout), terminal.Cleaned(stderr)
 	a := &app{stderr: stderr, formats: more}
@@ -38,7 +37,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...
 // An app is one run of the program.
 type app struct {
 	stderr  io.Writer
-	formats []format.Format // besides those of every control plane
+	formats []format.Format // in addition to those of every control plane
 }
 
 // Options are the configuration of the program.
@@ -57,7 +56,7 @@ func Defaults() Options {
 	return o
 }
 
-// Check reports how options have to go together, beyond what their tags say.
+// Check reports violations of rules across options, which tags cannot express.
 func (o Options) Check(r *fields.Report) {
 	r.Check(!o.Scratch || o.Store.Dir == "" && len(o.Store.Endpoints) == 0, "scratch", "is instead of data or etcd", "leave these out")
 	if o.Scratch {
@@ -139,12 +138,12 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 	return cmd
 }
 
-// complete sets what follows from other options, unless it is given.
+// complete sets options that follow from others, unless they are given.
 func (o *Options) complete(given func(field string) bool) error {
 	name := cmp.Or(o.Replica, o.Store.Name)
 	if len(o.Store.Endpoints) > 0 {
 		if !given("compact_period") {
-			o.Store.CompactPeriod = 0 // a cluster has others' keys, and somebody who compacts
+			o.Store.CompactPeriod = 0 // a cluster has other users' keys, and its operator compacts
 		}
 		if name == "" {
 			host, err := os.Hostname()

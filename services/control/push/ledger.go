@@ -11,17 +11,17 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A State is what a client has made of what it was sent.
+// A State is the state of a version at one client.
 type State string
 
 // The states.
 const (
-	Sent    State = "sent"    // and nothing was heard of it
+	Sent    State = "sent"    // not acknowledged
 	Applied State = "applied" // ACK
-	Refused State = "refused" // NACK: it goes on with what it had
+	Refused State = "refused" // NACK: the client keeps its previous version
 )
 
-// An Ack is a client's answer.
+// An Ack is a client's acknowledgement.
 type Ack struct {
 	resource.Ref
 	Version int64  `json:"version"`
@@ -29,41 +29,38 @@ type Ack struct {
 	Reason  string `json:"reason,omitempty"` // of a refusal
 }
 
-// MaxReason bounds a reason, in bytes; what is longer is cut.
+// MaxReason bounds a reason, in bytes; longer ones are cut.
 const MaxReason = 512
 
-// A Holding is what one client has of one resource.
+// A Holding is the state of one resource at one client.
 type Holding struct {
 	Client    string    `json:"client"`
 	Connected bool      `json:"connected"`
 	State     State     `json:"state"`
-	Version   int64     `json:"version"`         // that State is of
-	Running   int64     `json:"running_version"` // the newest that it has applied; 0 is none that is known
+	Version   int64     `json:"version"`         // the version of State
+	Running   int64     `json:"running_version"` // the newest applied version; 0 is unknown
 	Reason    string    `json:"reason,omitempty"`
 	At        time.Time `json:"at"`
 }
 
-// A Rollout says who runs which version of a resource. Clients of other replicas are in
-// theirs.
+// A Rollout counts which clients run which version of a resource. Clients of other replicas are in theirs.
 type Rollout struct {
 	resource.Ref
 	Version int64 `json:"version"` // the newest
-	Clients int   `json:"clients"` // that were sent any
-	Applied int   `json:"applied"` // of these, that run the newest
-	Refused int   `json:"refused"` // that have refused it
-	Pending int   `json:"pending"` // from whom nothing was heard of it
-	// Versions is how many clients run each version; 0 is not known.
+	Clients int   `json:"clients"` // clients that were sent any version
+	Applied int   `json:"applied"` // of these, clients that run the newest
+	Refused int   `json:"refused"` // clients that have refused the newest
+	Pending int   `json:"pending"` // clients that have not acknowledged the newest
+	// Versions counts the clients that run each version; version 0 is unknown.
 	Versions map[int64]int `json:"versions"`
-	// Holdings are of some clients, those that have refused first, then those that are
-	// pending.
+	// Holdings lists some clients: first those that have refused, then those that are pending.
 	Holdings []Holding `json:"holdings"`
-	// Unrecorded is how many holdings there was no room for, of any resource.
+	// Unrecorded counts the holdings of all resources that did not fit.
 	Unrecorded uint64 `json:"unrecorded"`
 }
 
-// A Ledger keeps book of what clients have; it has as many clients at most as holdings.
-// Its methods may be called from any
-// goroutine.
+// A Ledger records which versions clients have. It has at most as many clients as holdings. Its methods may be called
+// from any goroutine.
 type Ledger struct {
 	max  int // holdings
 	keep time.Duration
@@ -77,10 +74,10 @@ type Ledger struct {
 	unrecorded uint64
 }
 
-// A client is one that has holdings.
+// A client has holdings, and perhaps connections.
 type client struct {
 	connections int
-	left        time.Time // when the last one ended
+	left        time.Time // when the last connection ended
 	refs        map[resource.Ref]struct{}
 }
 
@@ -90,8 +87,8 @@ func NewLedger(holdings int, keep time.Duration) *Ledger {
 	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*Holding{}, clients: map[string]*client{}}
 }
 
-// Enter notes that a client is connected, once more if it is already. It returns false
-// where there is no room for one more: then nothing is remembered of it.
+// Enter notes a connection of a client, which may have several. It returns false if the ledger is full: then it
+// remembers nothing of the client.
 func (l *Ledger) Enter(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +106,7 @@ func (l *Ledger) Enter(name string) bool {
 	return true
 }
 
-// Leave notes that a connection has ended which Enter had returned true for.
+// Leave notes the end of a connection for which Enter has returned true.
 func (l *Ledger) Leave(name string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +117,7 @@ func (l *Ledger) Leave(name string, now time.Time) {
 	}
 }
 
-// Sent notes that a client was sent a version. One that was removed is no holding any
-// more.
+// Sent notes that a client was sent a version. A removed resource has no holding any more.
 func (l *Ledger) Sent(name string, c *Change, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,14 +127,14 @@ func (l *Ledger) Sent(name string, c *Change, now time.Time) {
 	}
 	h := l.holding(c.Ref, name)
 	if h == nil || h.Version == c.Version && h.State != Sent {
-		return // an answer to it was quicker, or it was sent again
+		return // its acknowledgement was faster, or it was sent again
 	}
 	h.State, h.Version, h.Reason, h.At = Sent, c.Version, "", now
 	l.changes.Add(1)
 }
 
-// Ack notes a client's answer, and tells whether it is news: the client is connected,
-// and has not said the same before.
+// Ack notes a client's acknowledgement. news reports whether the client is connected, and has not sent the same
+// before.
 func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,13 +150,13 @@ func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 		h.Running = max(h.Running, a.Version)
 	}
 	if a.Version < h.Version {
-		return false // a late answer to what was replaced
+		return false // a late acknowledgement of a replaced version
 	}
-	h.State, h.Version, h.At, h.Reason = a.State, a.Version, now, strings.ToValidUTF8(a.Reason[:min(len(a.Reason), MaxReason)], "") // gRPC has no half of a character
+	h.State, h.Version, h.At, h.Reason = a.State, a.Version, now, strings.ToValidUTF8(a.Reason[:min(len(a.Reason), MaxReason)], "") // gRPC refuses incomplete characters
 	return true
 }
 
-// holding finds or makes one; nil where there is no room.
+// holding finds or makes a holding; nil if the ledger is full.
 func (l *Ledger) holding(r resource.Ref, name string) *Holding {
 	if h := l.book[r][name]; h != nil {
 		return h
@@ -208,8 +204,8 @@ func (l *Ledger) Sweep(now time.Time) {
 	}
 }
 
-// Forget forgets all holdings, since versions are not those of before: the store has gone back to an
-// earlier state. Clients stay, and are sent everything again.
+// Forget forgets all holdings. It is for a store that was restored to an earlier state: versions are different then.
+// Clients stay, and are sent everything again.
 func (l *Ledger) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,8 +217,7 @@ func (l *Ledger) Forget() {
 	l.changes.Add(1)
 }
 
-// Rollout says who runs which version of a resource whose newest version is given, with
-// up to limit holdings.
+// Rollout returns a resource's rollout, given its newest version, with up to limit holdings.
 func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,7 +256,7 @@ func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
 	return out
 }
 
-// Newest is the newest version of a resource that any client was sent; 0 is none.
+// Newest returns the newest version of a resource that any client was sent; 0 is none.
 func (l *Ledger) Newest(r resource.Ref) (version int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,10 +266,10 @@ func (l *Ledger) Newest(r resource.Ref) (version int64) {
 	return version
 }
 
-// Changes is a number that grows with every change of the book.
+// Changes returns a number that grows with every change of the ledger.
 func (l *Ledger) Changes() uint64 { return l.changes.Load() }
 
-// Holdings is how many there are.
+// Holdings returns the number of holdings.
 func (l *Ledger) Holdings() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,12 +1,9 @@
-// Package push tells those who watch what has changed, and keeps book of who has applied
-// what.
+// Package push sends changes to those who watch, and records which versions clients have applied.
 //
-// One Hub has all changes of a replica. An index by kind, namespace and name finds the
-// subscribers whom a change concerns: nobody else is woken. Each subscriber has a queue
-// of bounded length, in which a newer change of a resource replaces an older one; what
-// is in it stays in the order of revisions. When it is full, it is emptied, and the
-// subscriber is told to read everything again: one that stops reading costs the others
-// nothing.
+// One Hub has all changes of a replica. An index by kind, namespace and name finds the subscribers whom a change
+// concerns; only they wake up. Each subscriber has a queue of bounded length. A newer change of a resource replaces
+// an older one in it; the order is that of revisions. A full queue is emptied, and the subscriber must read
+// everything again. So one that stops reading costs the others nothing.
 //
 // The Ledger knows which version of a resource each client was sent, has applied or has
 // refused, and why.
@@ -25,15 +22,14 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Change is a resource as it has become. What it refers to is shared by all subscribers:
-// nobody may change it.
+// A Change is a resource's new state. All subscribers share it: its contents must not be changed.
 type Change struct {
 	resource.Ref
-	// Revision is the change's place among all changes: it is what tokens name. All that a
-	// listing brought has the listing's.
+	// Revision is the change's place among all changes; tokens name it. Changes from a listing have the listing's
+	// revision.
 	Revision int64
-	// Changed is the revision of the store in which the resource became what it is. It is
-	// Revision, or before it where a listing brought it.
+	// Changed is the store's revision of the last change of the resource. It equals Revision, or is lower for a
+	// change from a listing.
 	Changed int64
 	Version int64
 	Removed bool
@@ -43,60 +39,60 @@ type Change struct {
 	Body     []byte
 }
 
-// A Topic is what a subscriber wants: one name of a kind, or all of a namespace (no
-// name), or all of a kind (no namespace, either).
+// A Topic selects resources: one name of a kind, or all of a namespace (no name), or all of a kind (no namespace,
+// either).
 type Topic struct {
 	Kind      resource.Kind
 	Namespace string
 	Name      string
 }
 
-// topicsOf are the topics that a resource belongs to.
+// topicsOf returns the topics that a resource belongs to.
 func topicsOf(r resource.Ref) [3]Topic {
 	return [3]Topic{{r.Kind, r.Namespace, r.Name}, {r.Kind, r.Namespace, ""}, {r.Kind, "", ""}}
 }
 
-// Has tells whether a resource belongs to the topic.
+// Has reports whether a resource belongs to the topic.
 func (t Topic) Has(r resource.Ref) bool {
 	return t.Kind == r.Kind && (t.Namespace == "" || t.Namespace == r.Namespace) && (t.Name == "" || t.Name == r.Name)
 }
 
-// A Hub hands out changes. Its methods may be called from any goroutine. Locks are taken
-// in the order Hub.mu, Subscriber.mu.
+// A Hub distributes changes to subscribers. Its methods may be called from any goroutine. Locks are taken in the
+// order Hub.mu, Subscriber.mu.
 type Hub struct {
-	queue int // changes that wait for one subscriber
-	// whole is up to where changes are in all queues that they concern. Subscribers take
-	// none after it: one that took half of a revision would come back behind the other half.
+	queue int // bound on the changes that wait for one subscriber
+	// whole is the revision up to which changes are in all queues that they concern. Subscribers take no later ones:
+	// one that took half of a revision would resume after the other half.
 	whole atomic.Int64
 
 	mu       sync.Mutex    // guards what follows
-	touched  []*Subscriber // by changes of this revision, each once
+	touched  []*Subscriber // subscribers with changes of this revision, each once
 	index    map[Topic]map[*Subscriber]struct{}
 	recent   ring
-	revision int64 // all changes up to here have been published
+	revision int64 // changes up to this revision have been published
 	count    int
 	counts   Counts
 	closed   bool
 }
 
-// Counts are what a hub has done.
+// Counts are the counters of a hub.
 type Counts struct {
-	Subscribers int    `json:"subscribers"` // that there are
+	Subscribers int    `json:"subscribers"` // present number
 	Published   uint64 `json:"published"`   // changes
 	Offered     uint64 `json:"offered"`     // changes put into queues
-	Coalesced   uint64 `json:"coalesced"`   // of these, in the place of an older one
+	Coalesced   uint64 `json:"coalesced"`   // of these, changes that replaced an older one
 	Overflows   uint64 `json:"overflows"`   // queues that were full
-	Resumed     uint64 `json:"resumed"`     // subscribers that went on where they were
+	Resumed     uint64 `json:"resumed"`     // subscribers that resumed
 }
 
-// NewHub returns a hub. queue bounds the changes that wait for a subscriber, remembered those
-// that are kept for subscribers that come back.
+// NewHub returns a hub. queue bounds the changes that wait for a subscriber, and remembered those that are kept for
+// subscribers that resume.
 func NewHub(queue, remembered int) *Hub {
 	return &Hub{queue: queue, index: map[Topic]map[*Subscriber]struct{}{}, recent: newRing(remembered)}
 }
 
-// Publish tells changes in the order of their revisions, after which everything up to
-// revision has been told. Whatever subscribers read must be in place before.
+// Publish publishes changes in the order of their revisions, and completes everything up to revision. The state that
+// subscribers read must be in place before.
 func (h *Hub) Publish(changes []Change, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,14 +103,13 @@ func (h *Hub) Publish(changes []Change, revision int64) {
 			h.recent.add(c)
 		}
 	}
-	h.tell(changes, revision)
+	h.enqueue(changes, revision)
 }
 
-// PublishListing tells what a listing found to be different from what was told before, as
-// changes of the listing's revision: what was between is not known. What was made and removed
-// within, nobody is told, so that whoever was told of a revision within elsewhere must read
-// everything, be it a subscriber or one that comes back. rebuilt says that the store has another
-// epoch, whose revisions are not those of before: then every subscriber must.
+// PublishListing publishes the differences that a listing found, as changes of the listing's revision; the order in
+// between is unknown. Resources that were made and removed in between are not seen. So a subscriber that learnt a
+// revision in between from another replica must read everything; that includes one that resumes. rebuilt says that
+// the store has a new epoch: then every subscriber must, because revisions are not comparable.
 func (h *Hub) PublishListing(changes []Change, revision int64, rebuilt bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +118,7 @@ func (h *Hub) PublishListing(changes []Change, revision int64, rebuilt bool) {
 	rebuilt = rebuilt || revision < h.revision
 	before := h.revision
 	if rebuilt {
-		h.whole.Store(0) // before queues are emptied: nothing of them is taken after that
+		h.whole.Store(0) // before queues are emptied: subscribers take nothing from them after that
 		h.revision = 0
 	}
 	for _, some := range h.index {
@@ -136,21 +131,21 @@ func (h *Hub) PublishListing(changes []Change, revision int64, rebuilt bool) {
 		c.Revision = revision
 		listed[i] = c
 	}
-	h.tell(listed, revision)
+	h.enqueue(listed, revision)
 }
 
-// tell puts changes into the queues of those whom they concern; h.mu is held.
-func (h *Hub) tell(changes []Change, revision int64) {
+// enqueue puts changes into the queues of the subscribers that they concern; h.mu is held.
+func (h *Hub) enqueue(changes []Change, revision int64) {
 	h.counts.Published += uint64(len(changes))
 	for i, c := range changes {
 		if i > 0 && c.Revision != changes[i-1].Revision {
 			h.release(changes[i-1].Revision)
 		}
-		var shared *Change // what all queues have, so that each change is copied once
+		var shared *Change // shared by all queues, so that each change is copied once
 		for _, t := range topicsOf(c.Ref) {
 			for s := range h.index[t] {
 				if len(s.topics) > 1 && !s.first(t, c.Ref) {
-					continue // one of several topics: it is told once
+					continue // several of its topics match: it gets the change once
 				}
 				if shared == nil {
 					one := c
@@ -164,8 +159,7 @@ func (h *Hub) tell(changes []Change, revision int64) {
 	h.release(h.revision)
 }
 
-// release lets subscribers take all changes up to a revision, and wakes those whom it
-// concerns.
+// release lets subscribers take all changes up to a revision, and wakes those that have any.
 func (h *Hub) release(revision int64) {
 	h.whole.Store(max(h.whole.Load(), revision))
 	for _, s := range h.touched {
@@ -176,7 +170,7 @@ func (h *Hub) release(revision int64) {
 	h.touched = h.touched[:0]
 }
 
-// first tells whether t is the first of a subscriber's topics that has the resource.
+// first reports whether t is the first of a subscriber's topics that has the resource.
 func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 	for _, one := range s.topics {
 		if one.Has(r) {
@@ -186,7 +180,7 @@ func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 	return false
 }
 
-// offer puts a change into a subscriber's queue, whom release wakes.
+// offer puts a change into a subscriber's queue; release wakes the subscriber.
 func (h *Hub) offer(s *Subscriber, c *Change) outcome {
 	result := s.offer(c)
 	switch result {
@@ -207,7 +201,7 @@ func (h *Hub) offer(s *Subscriber, c *Change) outcome {
 	return result
 }
 
-// Counts says what the hub has done.
+// Counts returns the hub's counters.
 func (h *Hub) Counts() Counts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -216,7 +210,7 @@ func (h *Hub) Counts() Counts {
 	return c
 }
 
-// Revision is up to where changes have been published.
+// Revision returns the revision up to which changes have been published.
 func (h *Hub) Revision() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,10 +220,9 @@ func (h *Hub) Revision() int64 {
 // ErrClosed says that the hub or the subscription has ended.
 var ErrClosed = errors.New("the subscription has ended")
 
-// Subscribe returns a subscriber of topics, all different. With since 0 it must read
-// everything first: its Resync is set. Otherwise it goes on after that revision, if all
-// changes since are remembered, and must read everything if they are not, or if nothing was
-// published yet: the first listing does not tell what was removed before it.
+// Subscribe returns a subscriber of topics, all different. With since 0 it must read everything first: its Resync is
+// set. Otherwise it resumes after that revision, if all changes since are remembered. If they are not, or if nothing
+// was published yet, it must read everything: the first listing does not show earlier removals.
 func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 	s := &Subscriber{hub: h, topics: topics, max: h.queue, queued: map[resource.Ref]*list.Element{}, wake: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -250,10 +243,10 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 		return s, nil
 	}
 	h.counts.Resumed++
-	s.floor = since // also where this replica is behind the one that the subscriber comes from
+	s.floor = since // even if this replica is behind the subscriber's previous one
 	for c := range h.recent.after(since) {
 		if slices.ContainsFunc(topics, func(t Topic) bool { return t.Has(c.Ref) }) && h.offer(s, &c) == overflowed {
-			break // it reads everything, whatever else there is
+			break // it reads everything anyway
 		}
 	}
 	h.release(h.revision)
@@ -277,7 +270,7 @@ type Subscriber struct {
 	hub    *Hub
 	topics []Topic
 	max    int
-	wake   chan struct{} // holds one
+	wake   chan struct{} // capacity 1
 	began  int64
 
 	touched bool // it is in Hub.touched; guarded by Hub.mu
@@ -285,7 +278,7 @@ type Subscriber struct {
 	mu     sync.Mutex // guards what follows
 	queue  list.List  // of *Change, in the order of revisions
 	queued map[resource.Ref]*list.Element
-	floor  int64 // changes up to here are known
+	floor  int64 // changes up to this revision are known
 	resync bool
 	closed bool
 }
@@ -319,8 +312,8 @@ func (s *Subscriber) offer(c *Change) outcome {
 	return result
 }
 
-// forceResync has the subscriber read everything if a listing of a revision, after all had been told
-// up to before, does not lead from what it knows to what there is.
+// forceResync is for a listing of a revision. It makes the subscriber read everything, unless the changes lead from
+// its state to the listing. before is the revision up to which all changes had been published.
 func (s *Subscriber) forceResync(before, revision int64, rebuilt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,9 +333,8 @@ func (s *Subscriber) signal() {
 	}
 }
 
-// Next returns up to limit changes in the order of their revisions, and waits for the
-// first as long as ctx allows. resync says instead that the subscriber must read
-// everything again, and then call Begin.
+// Next waits for changes as long as ctx allows. It returns up to limit of them, in the order of their revisions.
+// resync says instead that the subscriber must read everything again, and then call Begin.
 func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, resync bool, err error) {
 	for {
 		s.mu.Lock()
@@ -361,7 +353,7 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			s.floor = c.Revision
 			changes = append(changes, *c)
 		}
-		// Changes of one revision are told together: a token names a revision.
+		// Changes of one revision are returned together: a token names a revision.
 		for e := s.queue.Front(); e != nil && len(changes) > 0; e = s.queue.Front() {
 			if e.Value.(*Change).Revision != changes[len(changes)-1].Revision {
 				break
@@ -382,18 +374,17 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 	}
 }
 
-// Restart has changes queue up again. Whoever is told to resync calls it before it reads
-// everything, and Begin afterwards.
+// Restart starts queueing changes again. After a resync, a subscriber calls it, reads everything, and calls Begin.
 func (s *Subscriber) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resync = false
-	s.floor = 0 // what was known no longer counts
+	s.floor = 0 // the earlier state no longer counts
 	s.queue.Init()
 	clear(s.queued)
 }
 
-// Begin says that everything up to a revision was read.
+// Begin notes that the subscriber has read everything up to a revision.
 func (s *Subscriber) Begin(revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -408,11 +399,10 @@ func (s *Subscriber) Begin(revision int64) {
 	}
 }
 
-// Began is up to where changes had been published when the subscription began.
+// Began returns the revision up to which changes had been published when the subscription began.
 func (s *Subscriber) Began() int64 { return s.began }
 
-// Floor is the revision up to which the subscriber was told everything that concerns
-// it.
+// Floor returns the revision up to which the subscriber has taken all changes that concern it.
 func (s *Subscriber) Floor() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -449,7 +439,7 @@ func (s *Subscriber) Close() {
 // A ring remembers the newest changes: all of those after base.
 type ring struct {
 	changes []Change
-	next    int // where the next one goes, and the oldest is once it is full
+	next    int // where the next one goes; the oldest, once it is full
 	base    int64
 	max     int
 }
@@ -461,14 +451,14 @@ func (r *ring) add(c Change) {
 		r.changes = append(r.changes, c)
 		return
 	}
-	// All of a revision are remembered, or none: whoever was told of it knows them all.
+	// All changes of a revision are remembered, or none: a token stands for all of them.
 	r.base = r.changes[r.next].Revision
 	r.changes[r.next] = c
 	r.next = (r.next + 1) % r.max
 }
 
-// after yields all changes after a revision, oldest first. It searches for the first one: the hub
-// is locked meanwhile, and many subscribers come back at once.
+// after yields all changes after a revision, oldest first. It finds the first one by binary search: the hub is locked
+// meanwhile, and many subscribers resume at once.
 func (r *ring) after(revision int64) iter.Seq[Change] {
 	n := len(r.changes)
 	at := func(i int) *Change { return &r.changes[(r.next+i)%n] }

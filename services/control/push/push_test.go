@@ -191,7 +191,7 @@ func TestResume(t *testing.T) {
 		}
 		s.Close()
 	}
-	// Who comes from a replica that is ahead is not told again what it knows.
+	// A subscriber from a replica that is ahead does not get known changes again.
 	ahead, err := h.Subscribe(everyPolicy, 14)
 	if err != nil {
 		t.Fatal(err)
@@ -205,8 +205,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestListing: what a listing brings is one revision, in which nobody is told half, and from
-// before which nobody resumes; who knows more than the listing began with reads everything.
+// TestListing: a listing's changes are one revision, which is delivered whole, and before which nobody resumes. A
+// subscriber with later knowledge than the listing's start reads everything.
 func TestListing(t *testing.T) {
 	h := NewHub(10, 10)
 	h.PublishListing(nil, 90, false)
@@ -249,8 +249,8 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestGoneBack: when the store was restored to an earlier state, all read everything, and are
-// told what comes then, though its revisions are lower.
+// TestGoneBack: after a restore of the store all subscribers read everything. They then get changes, though with
+// lower revisions.
 func TestGoneBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		revision int64
@@ -308,9 +308,8 @@ func TestResumeTooEarly(t *testing.T) {
 	}
 }
 
-// TestStateIsRight: whatever is published and however slow a subscriber is, in the end it knows
-// the state, and it is told no version twice. It moves between a replica that hears every change
-// and one that now and then lists what it has missed.
+// TestStateIsRight: however slow a subscriber is, in the end it has the state, and it gets no version twice. It moves
+// between a replica that hears every change and one that now and then lists what it has missed.
 func TestStateIsRight(t *testing.T) {
 	all := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// An Act is what was done to a resource.
+// An Act is a kind of change of a resource.
 type Act string
 
-// What is done.
+// The acts.
 const (
 	Created    Act = "create"
 	Updated    Act = "update"
 	Removed    Act = "remove"
 	RolledBack Act = "rollback"
-	Released   Act = "release"  // of a gray release: begun or changed
-	Promoted   Act = "promote"  // for everybody
-	Withdrawn  Act = "withdraw" // for nobody
+	Released   Act = "release"  // a gray release begun or changed
+	Promoted   Act = "promote"  // a gray release given to all clients
+	Withdrawn  Act = "withdraw" // a gray release withdrawn
 	Registered Act = "register"
 	Expired    Act = "expire" // an instance was silent for too long
 )
 
-// An Audit is a note of one change. Old and New are versions, whose content is in the
-// history for as long as that goes back; an audit never has content, so it has no
-// secrets.
+// An Audit is a note of one change. Old and New are versions; the history has their contents, as far as it goes back.
+// An audit never has content, so it has no secrets.
 type Audit struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
@@ -63,7 +62,7 @@ func AppendText(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, err := json.Marshal(text)
-			if err != nil { // which no text has
+			if err != nil { // no text causes an error
 				return append(dst, `""`...)
 			}
 			return append(dst, quoted...)

@@ -16,7 +16,7 @@ type Config struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Content     string            `json:"content"`
-	ContentType string            `json:"content_type,omitempty"` // a media type; "" is not said
+	ContentType string            `json:"content_type,omitempty"` // a media type; "" is unknown
 	// Secret keeps the content out of the audit and of lists.
 	Secret  bool     `json:"secret,omitempty"`
 	Release *Release `json:"release,omitempty"`
@@ -26,8 +26,8 @@ type Config struct {
 // A Release is a gray release: content for some clients first.
 type Release struct {
 	Content string `json:"content"`
-	// Labels choose clients that have one of the values of every label. Percent chooses
-	// that share of all others, by their ID: who is chosen at 5 % still is at 20 %.
+	// Labels choose clients that have one of the values of every label. Percent chooses that share of all others, by
+	// their ID: a client chosen at 5 % stays chosen at 20 %.
 	Labels  map[string][]string `json:"labels,omitempty"`
 	Percent float64             `json:"percent,omitempty"`
 	// Since is the configuration's version when the release was begun. Another release
@@ -35,8 +35,8 @@ type Release struct {
 	Since int64 `json:"since,omitempty"`
 }
 
-// mediaType is how a media type is written (RFC 9110, section 8.3.1). The description
-// of the API has it, too.
+// mediaType matches a media type (RFC 9110, section 8.3.1). The API's description has it, too. The description of the
+// API has it, too.
 var mediaType = func() *regexp.Regexp {
 	const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 	return regexp.MustCompile(`^` + token + `/` + token + `([ \t]*;[ \t]*` + token + `=(` + token + `|"([^"\\\x00-\x1f\x7f]|\\[ -~])*"))*$`)
@@ -88,13 +88,13 @@ func checkContent(f *faults, at, content string, limit int) {
 	f.check(utf8.ValidString(content), at, "must be UTF-8")
 }
 
-// A Client is who reads configuration, as far as releases care.
+// A Client has the properties by which releases choose clients.
 type Client struct {
 	ID     string
 	Labels map[string]string
 }
 
-// For returns what a client is to have, and whether that is the release's.
+// For returns a client's content, and whether that is the release's.
 func (c *Config) For(who Client) (content string, released bool) {
 	if r := c.Release; r != nil && r.chooses(c, who) {
 		return r.Content, true
@@ -116,11 +116,10 @@ func (r *Release) chooses(c *Config, who Client) bool {
 	return who.ID != "" && r.Percent > 0 && position(c, r, who.ID) < r.Percent/100
 }
 
-// position is where a client stands among all, from 0 to below 1: the same for as long
-// as the release lasts.
+// position returns a client's place among all, from 0 to below 1: the same for as long as the release lasts.
 func position(c *Config, r *Release, id string) float64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d\x00%s", c.Namespace, c.Name, r.Since, id) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d\x00%s", c.Namespace, c.Name, r.Since, id) // a hash accepts every write
 	// FNV's upper bits hardly depend on the last bytes: mixed as in MurmurHash3.
 	x := h.Sum64()
 	x ^= x >> 33
@@ -131,7 +130,7 @@ func position(c *Config, r *Release, id string) float64 {
 	return float64(x>>11) / math.Exp2(53)
 }
 
-// Masked returns the configuration without what is secret.
+// Masked returns the configuration without a secret content.
 func (c Config) Masked() Config {
 	if !c.Secret {
 		return c

@@ -1,6 +1,5 @@
-// Package resource is what the control plane keeps: policies, configurations and service
-// instances; what makes them valid, how they change, and when an instance that is silent
-// is taken for gone. It does no I/O and reads no clock.
+// Package resource defines the control plane's data: policies, configurations and service instances. It validates and
+// changes them, and decides when a silent instance is gone. It does no I/O and reads no clock.
 //
 //   - A Ref names a resource; its key is where the store has it.
 //   - Check methods report every fault at once, each with the place in the document.

@@ -16,13 +16,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Fault is what is wrong with one place of a document.
+// A Fault is an error at one place of a document.
 type Fault struct {
 	Pointer string `json:"pointer"` // JSON Pointer (RFC 6901) in URI fragment form, "#" is the whole
 	Detail  string `json:"detail"`
 }
 
-// Invalid is all that is wrong with a document.
+// Invalid is all faults of a document.
 type Invalid []Fault
 
 func (v Invalid) Error() string {
@@ -33,7 +33,7 @@ func (v Invalid) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// maxFaults bounds what one document is told.
+// maxFaults bounds the faults that are reported for one document.
 const maxFaults = 32
 
 // faults collects.
@@ -46,7 +46,7 @@ func (f *faults) check(ok bool, pointer, format string, args ...any) bool {
 	return ok
 }
 
-// err is nil when there are none.
+// err returns the faults as an error, or nil without any.
 func (f *faults) err() error {
 	if len(f.list) == 0 {
 		return nil
@@ -59,15 +59,14 @@ var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 // escape makes text a part of a JSON Pointer (RFC 6901, section 3).
 func escape(text string) string { return pointerEscapes.Replace(text) }
 
-// Decode reads one JSON document that has no null, no member twice, and none that into does not
-// know by exactly that name: whoever reads the document in another way must not find something
-// else in it. Text that is not UTF-8 is refused, since it could only be kept as something else.
-// Its error is Invalid.
+// Decode parses one JSON document. It refuses nulls, duplicate members, and members without a field of exactly that
+// name: no other reader may find something else in the document. It refuses text that is not UTF-8, which could only
+// be stored changed. Its error is Invalid.
 func Decode(text []byte, into any) error {
 	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) && semantic.JSONKind == jsontext.KindNumber {
-		// To JSON Schema 1.0 is a whole number (2020-12, section 4.2.3), to package json it is none.
+		// JSON Schema counts 1.0 as a whole number (2020-12, section 4.2.3); package json does not.
 		err = json.Unmarshal(wholeNumbers(text), into, json.RejectUnknownMembers(true))
 	}
 	if err != nil {
@@ -79,7 +78,7 @@ func Decode(text []byte, into any) error {
 	return nil
 }
 
-// faultOf is why a text could not be decoded, in the words of JSON.
+// faultOf returns why a text could not be decoded, in JSON's terms.
 func faultOf(text []byte, err error) Fault {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return Fault{"#", "is empty, and must be a JSON document"}
@@ -119,8 +118,7 @@ func faultOf(text []byte, err error) Fault {
 	return Fault{"#", err.Error()}
 }
 
-// wholeNumbers returns a JSON text in which numbers that are whole are written without a
-// fraction and an exponent, as far as they have 64 bits.
+// wholeNumbers writes whole numbers of a JSON text without fraction and exponent, as far as they fit into 64 bits.
 func wholeNumbers(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	inside := false // a string
@@ -157,8 +155,8 @@ func appendWhole(dst, number []byte) []byte {
 	return strconv.AppendInt(dst, int64(f), 10)
 }
 
-// findNull finds the first null of a JSON document. Package json empties a field by it: who
-// writes null for the content of a configuration would empty that.
+// findNull finds the first null of a JSON document. Package json empties a field at null: null as the content of a
+// configuration would empty it.
 func findNull(text []byte) (pointer string, ok bool) {
 	if !bytes.Contains(text, []byte("null")) {
 		return "", false
@@ -167,7 +165,7 @@ func findNull(text []byte) (pointer string, ok bool) {
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
-			return "", false // the end: Decode has read the document before
+			return "", false // the end: Decode has validated the document before
 		}
 		if token.Kind() == jsontext.KindNull {
 			return "#" + string(d.StackPointer()), true
@@ -175,7 +173,7 @@ func findNull(text []byte) (pointer string, ok bool) {
 	}
 }
 
-// jsonKind is how documents name a kind of value.
+// jsonKind returns JSON's name for a kind of value.
 func jsonKind(k jsontext.Kind) string {
 	switch k {
 	case jsontext.KindBeginObject:
@@ -188,7 +186,7 @@ func jsonKind(k jsontext.Kind) string {
 	return "a " + k.String()
 }
 
-// goKind is how documents name what a kind of Go's is read from.
+// goKind returns JSON's name for the values that a Go kind is read from.
 func goKind(k reflect.Kind) string {
 	switch {
 	case k >= reflect.Int && k <= reflect.Uintptr:

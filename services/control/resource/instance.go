@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Status is what an instance says of itself.
+// A Status is an instance's own statement of its state.
 type Status string
 
-// What it can say.
+// The statuses.
 const (
 	Up       Status = "up"
-	Down     Status = "down"     // asks for no requests, and is there
-	Draining Status = "draining" // ends, and asks for no new ones
+	Down     Status = "down"     // running, but wants no requests
+	Draining Status = "draining" // ending, and wants no new requests
 )
 
 // An Instance is one address at which a service is found.
@@ -26,8 +26,8 @@ type Instance struct {
 	Weight    int               `json:"weight"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Status    Status            `json:"status"`
-	TTL       float64           `json:"ttl_seconds"` // without a heartbeat for so long, it is taken for gone
-	// Holder is the replica that has its heartbeats.
+	TTL       float64           `json:"ttl_seconds"` // it expires after this time without a heartbeat
+	// Holder is the replica that collects its heartbeats.
 	Holder string `json:"holder,omitempty"`
 	Change
 }
@@ -46,7 +46,7 @@ const (
 	maxPort       = 65535
 )
 
-// Default fills in what may be left out.
+// Default fills in omitted fields.
 func (i *Instance) Default() {
 	if i.Status == "" {
 		i.Status = Up
@@ -74,7 +74,7 @@ func (i *Instance) Check(l Limits) error {
 	return f.err()
 }
 
-// isHost tells whether text is a host name (RFC 1123, section 2.1).
+// isHost reports whether text is a host name (RFC 1123, section 2.1).
 func isHost(text string) bool {
 	if len(text) == 0 || len(text) > maxName {
 		return false

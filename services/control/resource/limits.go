@@ -8,13 +8,13 @@ import (
 	"dyno/internal/fields"
 )
 
-// Limits bound sizes and counts. Counts of resources are compared with what a replica
-// knows when it is asked: many changes at the same moment may exceed them by as many.
+// Limits bound sizes and counts. A replica compares counts with its own catalog at the time of a request. So
+// simultaneous changes may exceed a limit by their number.
 type Limits struct {
 	PolicyBytes int `json:"policy_bytes" yaml:"max_policy" kind:"size" range:"1..320KiB" default:"128KiB" doc:"bytes of a policy"`
-	Rules       int `json:"rules"` // of a policy
+	Rules       int `json:"rules"` // rules of a policy
 	ConfigBytes int `json:"config_bytes" yaml:"max_config" kind:"size" range:"1..320KiB" default:"256KiB" doc:"bytes of a configuration"`
-	Labels      int `json:"labels"` // of a resource, and of metadata
+	Labels      int `json:"labels"` // labels of a resource, and entries of metadata
 	Policies    int `json:"policies" yaml:"max_policies" range:"1..1073741824" default:"1000000" doc:"policies in all"`
 	Configs     int `json:"configs" yaml:"max_configs" range:"1..1073741824" default:"100000" doc:"configurations in all"`
 	Instances   int `json:"instances" yaml:"max_instances" range:"1..1073741824" default:"200000" doc:"instances in all"`
@@ -22,16 +22,15 @@ type Limits struct {
 	History     int `json:"history" yaml:"history" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
 }
 
-// DefaultLimits returns what holds unless something else is configured.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	l := fields.Default[Limits]()
 	l.Rules, l.Labels = 1000, 64
 	return l
 }
 
-// MaxDocument is what a document may have at most, whatever the limits. The store takes
-// three in one change: what a resource was, what it is, and what is remembered of a change
-// with a key.
+// MaxDocument bounds a document, whatever the limits. One change of the store can hold three: the old and the new
+// resource, and the record of a change with a key.
 const MaxDocument = 320 << 10
 
 // Limits of labels, in bytes.
@@ -45,7 +44,7 @@ func checkLabels(f *faults, pointer string, labels map[string]string, limit int)
 	f.check(len(labels) <= limit, pointer, "has %d entries: must have %d at most", len(labels), limit)
 	for name, value := range labels {
 		if name != "" && len(name) <= maxLabelName && plain(name) && len(value) <= maxLabelValue && utf8.ValidString(value) {
-			continue // without making text: each document with labels that is written comes through here
+			continue // allocates no text: every write with labels passes here
 		}
 		at := pointer + "/" + escape(name)
 		f.check(name != "" && len(name) <= maxLabelName && plain(name), at, "the name must have 1 to %d printable bytes", maxLabelName)
@@ -53,7 +52,7 @@ func checkLabels(f *faults, pointer string, labels map[string]string, limit int)
 	}
 }
 
-// plain tells whether text is UTF-8 without control characters.
+// plain reports whether text is UTF-8 without control characters.
 func plain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

@@ -9,69 +9,67 @@ import (
 	"dyno/internal/fields"
 )
 
-// LivenessConfig says when silence is taken for an end. Start from DefaultLiveness.
+// LivenessConfig says after which silence an instance is gone. Start from DefaultLiveness.
 type LivenessConfig struct {
-	// Grace lets the end of many show as one before the first of them is taken for gone.
+	// Grace delays removals, so that the end of many instances is seen before the first of them is removed.
 	Grace time.Duration `yaml:"grace" range:"0..24h" default:"5s" doc:"how long an instance that is overdue is kept"`
-	// Threshold is the share of instances, overdue or removed within Window, above
-	// which the fault is looked for here: a cut network, an overloaded replica. Then nobody
-	// is taken for gone for up to ProtectFor. Fewer than MinSilent are never such a share.
+	// Threshold is a share of instances, overdue or removed within Window. Above it, the fault is assumed to be here:
+	// a cut network, or an overloaded replica. Then no instance is gone for up to ProtectFor. Fewer than MinSilent
+	// are never such a share.
 	Threshold  float64 `yaml:"self_preservation_threshold" range:"0..1" default:"0.15" doc:"if a larger share is silent, the fault is looked for here, and none is removed"`
 	MinSilent  int
 	Window     time.Duration
 	ProtectFor time.Duration `yaml:"protect_for" range:"0..8760h" default:"10m" doc:"for how long none is removed then"`
-	// StallThreshold is the longest time between two looks that is none: after more, as after a
-	// stopped process or an outage of the store, nobody becomes overdue or is removed for RecoveryGrace.
+	// StallThreshold is the longest time between two looks without an outage. A longer one means that the process was
+	// stopped or the store was away. Then no instance becomes overdue or is removed for RecoveryGrace.
 	StallThreshold time.Duration
 	RecoveryGrace  time.Duration `yaml:"recovery_grace" range:"0..24h" default:"30s" doc:"how long instances have to be heard again after an outage"`
 }
 
-// DefaultLiveness returns what holds unless something else is configured.
+// DefaultLiveness returns the default configuration.
 func DefaultLiveness() LivenessConfig {
 	c := fields.Default[LivenessConfig]()
 	c.MinSilent, c.Window, c.StallThreshold = 3, time.Minute, 5*time.Second
 	return c
 }
 
-// Liveness knows since when instances are silent, and decides which are gone. An instance is healthy, then
-// overdue, then gone. One that is overdue stays so until it is heard or forgotten, whatever happens meanwhile: only
-// a heartbeat makes it healthy. Times are durations since any moment, by a clock that does not jump. It is for one
-// goroutine at a time.
+// Liveness records since when instances are silent, and decides which are gone. An instance is healthy, then overdue,
+// then gone. An overdue one stays overdue until it is heard or forgotten: only a heartbeat makes it healthy. Times
+// are durations since any moment, by a monotonic clock. It is for one goroutine at a time.
 type Liveness struct {
 	cfg     LivenessConfig
 	members map[string]*member
 	due     dueHeap
 	overdue map[string]*member
-	gone    []time.Duration // when instances that were gone were forgotten, within Window
+	gone    []time.Duration // when expired instances were forgotten, within Window
 
-	kept      time.Duration // until when nobody is gone who was not heard since
+	kept      time.Duration // until then, nothing is gone that was not heard since
 	since     time.Duration // the end of an outage
 	last      time.Duration // look
 	looked    bool
-	suspected time.Duration // since when more than Threshold are silent; negative: they are not
-	protected bool          // they are, and not yet for ProtectFor
+	suspected time.Duration // since when more than Threshold are silent; negative: not silent
+	protected bool          // they are silent, but not yet for ProtectFor
 }
 
-// A member is one instance. It is in the heap by a deadline that may have been moved on
-// since, or else overdue.
+// A member is one instance. It is either overdue, or in the heap by a deadline, which may have moved since.
 type member struct {
 	id       string
 	ttl      time.Duration
 	heard    time.Duration
 	deadline time.Duration
-	place    time.Duration // the deadline that it is in the heap by
+	place    time.Duration // its deadline in the heap
 	late     bool
-	gone     bool // late, and to be removed
+	gone     bool // overdue, and to be removed
 	index    int  // in the heap
 }
 
-// NewLiveness returns one that knows nobody.
+// NewLiveness returns a Liveness without instances.
 func NewLiveness(cfg LivenessConfig) *Liveness {
 	return &Liveness{cfg: cfg, members: map[string]*member{}, overdue: map[string]*member{}, suspected: -1, since: -1}
 }
 
-// Beat notes that an instance was heard at a time, or is new. It does not allocate for one that
-// is known. Heartbeats may become known late: an earlier one than the last says nothing.
+// Beat notes that an instance was heard at a time, or is new. It does not allocate for a known instance. Heartbeats
+// may arrive late: one before the latest has no effect.
 func (l *Liveness) Beat(id string, ttl, at time.Duration) {
 	m := l.members[id]
 	if m == nil {
@@ -86,7 +84,7 @@ func (l *Liveness) Beat(id string, ttl, at time.Duration) {
 	sooner := at+ttl < m.place
 	m.ttl, m.heard, m.deadline = ttl, at, at+ttl
 	switch {
-	case m.late && m.deadline <= l.last: // it has been silent since
+	case m.late && m.deadline <= l.last: // it became overdue by that deadline
 		m.gone = false // for as long as Grace
 	case m.late:
 		m.late, m.gone = false, false
@@ -105,7 +103,7 @@ func (l *Liveness) Heard(id string, at time.Duration) {
 	}
 }
 
-// Doubt begins to watch an instance that somebody else has found to be overdue.
+// Doubt begins to watch an instance that another replica has found to be overdue.
 func (l *Liveness) Doubt(id string, ttl, now time.Duration) {
 	if l.members[id] == nil {
 		m := &member{id: id, ttl: ttl, heard: now - ttl, deadline: now, late: true}
@@ -118,11 +116,10 @@ func (l *Liveness) push(m *member) {
 	heap.Push(&l.due, m)
 }
 
-// Knows tells whether an instance is known here.
+// Knows reports whether an instance is known here.
 func (l *Liveness) Knows(id string) bool { return l.members[id] != nil }
 
-// Silence is for how long an instance has not been heard; ok is false of one that is not
-// known here.
+// Silence returns for how long an instance has not been heard; ok is false if it is unknown here.
 func (l *Liveness) Silence(id string, now time.Duration) (silence time.Duration, ok bool) {
 	m := l.members[id]
 	if m == nil {
@@ -131,7 +128,7 @@ func (l *Liveness) Silence(id string, now time.Duration) (silence time.Duration,
 	return now - m.heard, true
 }
 
-// Forget takes an instance off: it said goodbye, or it was gone and has been removed.
+// Forget removes an instance: it has deregistered, or it was gone and has been removed.
 func (l *Liveness) Forget(id string) {
 	m := l.members[id]
 	if m == nil {
@@ -147,24 +144,24 @@ func (l *Liveness) Forget(id string) {
 	}
 }
 
-// Return gives everybody time to be heard again: until now and RecoveryGrace, nobody becomes overdue or is gone who
-// is not heard from now on.
+// Return gives all instances time to be heard again. For RecoveryGrace from now, an instance must be heard before it
+// can become overdue or gone.
 func (l *Liveness) Return(now time.Duration) {
 	l.Keep(now)
 	for _, m := range l.members {
 		if !m.late {
-			m.deadline = max(m.deadline, l.kept) // the heap finds out when it comes to them
+			m.deadline = max(m.deadline, l.kept) // the heap notices when it reaches them
 		}
 	}
 	l.suspected = -1
 }
 
-// Keep has nobody be gone until now and RecoveryGrace, unless he is heard from now on: of what others heard before, not all
-// may have become known here.
+// Keep prevents removals for RecoveryGrace from now, except of instances that are heard from now on: earlier
+// heartbeats to other replicas may not have arrived here.
 func (l *Liveness) Keep(now time.Duration) { l.since, l.kept = now, now+l.cfg.RecoveryGrace }
 
-// Look returns who is gone and to be removed. It returns them each time, until they are forgotten or heard: removing
-// may fail, or take long. It is to be called regularly, every second or so.
+// Look returns the instances to remove. It returns them each time, until they are forgotten or heard: a removal may
+// fail, or take long. Call it about once a second.
 func (l *Liveness) Look(now time.Duration) (gone []string) {
 	if l.looked && now-l.last > l.cfg.StallThreshold {
 		l.Return(now)
@@ -194,7 +191,7 @@ func (l *Liveness) Look(now time.Duration) (gone []string) {
 	return gone
 }
 
-// protect tells whether enough are silent to suspect a fault on this side, and have not been for too long.
+// protect reports whether enough instances are silent to suspect a fault on this side, and not yet for too long.
 func (l *Liveness) protect(now time.Duration) bool {
 	silent := len(l.overdue) + len(l.gone)
 	all := len(l.members) + len(l.gone)
@@ -208,26 +205,26 @@ func (l *Liveness) protect(now time.Duration) bool {
 	return now-l.suspected < l.cfg.ProtectFor
 }
 
-// A Pulse is how things stand.
+// A Pulse is the state of the instances.
 type Pulse struct {
 	Known     int  `json:"known"`
 	Overdue   int  `json:"overdue"`
-	Protected bool `json:"protected"` // nobody is taken for gone at the moment
+	Protected bool `json:"protected"` // no instance counts as gone at the moment
 }
 
-// Pulse says how things stand since the last Look.
+// Pulse returns the state at the last Look.
 func (l *Liveness) Pulse() Pulse { return Pulse{len(l.members), len(l.overdue), l.protected} }
 
-// Overdue tells whether an instance is silent for longer than it said.
+// Overdue reports whether an instance is silent for longer than its TTL.
 func (l *Liveness) Overdue(id string) bool { return l.overdue[id] != nil }
 
-// Gone tells whether an instance is to be removed, by the last Look.
+// Gone reports whether an instance is to be removed, by the last Look.
 func (l *Liveness) Gone(id string) bool {
 	m := l.overdue[id]
 	return m != nil && m.gone
 }
 
-// Late returns those that are.
+// Late returns the overdue instances.
 func (l *Liveness) Late() []string { return slices.Collect(maps.Keys(l.overdue)) }
 
 // dueHeap has the earliest place first.

@@ -222,9 +222,9 @@ func TestShorterTTL(t *testing.T) {
 	}
 }
 
-// TestLivenessKeepsItsWord: whatever happens, nobody goes who was heard within its ttl and grace, who is healthy was heard
-// within its ttl or RecoveryGrace, and who is overdue stays so until it is heard or removed. Removing may fail, for as
-// long as it likes.
+// TestLivenessKeepsItsWord: an instance heard within its TTL and grace never goes. A healthy one was heard within its
+// TTL or RecoveryGrace. An overdue one stays so until it is heard or removed. Removing may fail, for as long as it
+// likes.
 func TestLivenessKeepsItsWord(t *testing.T) {
 	const grace, recovery = second, 8 * second
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,11 +18,11 @@ const (
 // Kinds are all kinds.
 func Kinds() []Kind { return []Kind{Policies, Configs, Instances} }
 
-// DefaultNamespace is where resources are that name none.
+// DefaultNamespace is the namespace of resources that name none.
 const DefaultNamespace = "default"
 
-// A Ref names a resource. Name is that of a policy, of a configuration or of the service
-// that an instance is one of; ID is the instance's and "" for the others.
+// A Ref names a resource. Name is that of a policy, of a configuration or of an instance's service. ID is that of an
+// instance, and "" for the others.
 type Ref struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -38,7 +38,7 @@ func (r Ref) String() string {
 	return text
 }
 
-// Path is the reference as part of a key; Under is what those of a kind begin with.
+// Path returns the reference as a part of a key; Under returns the prefix of a kind's paths.
 func (r Ref) Path() string {
 	text := string(r.Kind) + "/" + r.Namespace + "/" + r.Name
 	if r.Kind == Instances {
@@ -47,7 +47,7 @@ func (r Ref) Path() string {
 	return text
 }
 
-// ParsePath reads what Path wrote.
+// ParsePath parses the result of Path.
 func ParsePath(path string) (Ref, error) {
 	parts := strings.Split(path, "/")
 	want := 3
@@ -73,15 +73,15 @@ const (
 	maxName      = 253
 )
 
-// Check returns Invalid where a name is none.
+// Check returns Invalid if a name is not valid.
 func (r Ref) Check() error {
 	var f faults
 	r.check(&f)
 	return f.err()
 }
 
-// check finds the faults of the names. Where there are none it makes no text: each request
-// that names a resource comes through here.
+// check finds the faults of the names. Without faults it allocates no text: each request that names a resource passes
+// here.
 func (r Ref) check(f *faults) {
 	known := r.Kind == Policies || r.Kind == Configs || r.Kind == Instances
 	if known && isLabel(r.Namespace) && isName(r.Name) && (r.Kind != Instances || isName(r.ID)) {
@@ -99,7 +99,7 @@ func (r Ref) check(f *faults) {
 
 const nameRule = "must have 1 to 253 of A-Z, a-z, 0-9, -, _, . and :, and begin with a letter or digit"
 
-// isLabel tells whether text is a label of RFC 1123, section 2.1, in lower case.
+// isLabel reports whether text is a label of RFC 1123, section 2.1, in lower case.
 func isLabel(text string) bool {
 	if len(text) == 0 || len(text) > maxNamespace || text[0] == '-' || text[len(text)-1] == '-' {
 		return false
@@ -112,8 +112,7 @@ func isLabel(text string) bool {
 	return true
 }
 
-// isName tells whether text is a name: none that means something in a path, and no
-// slash.
+// isName reports whether text is a name: it has no slash, and no special meaning in a path.
 func isName(text string) bool {
 	if len(text) == 0 || len(text) > maxName {
 		return false

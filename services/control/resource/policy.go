@@ -9,13 +9,13 @@ import (
 
 // A Change says who changed a resource last.
 type Change struct {
-	Version int64     `json:"version"` // counts a resource's changes from 1, on after it was removed and made again
+	Version int64     `json:"version"` // counts a resource's changes from 1; continues after a removal
 	At      time.Time `json:"changed_at"`
 	By      string    `json:"changed_by"`
 }
 
-// A Policy is a list of rules for traffic between services; the first rule that matches
-// a request and says what the reader of the policy asks holds.
+// A Policy is a list of rules for traffic between services. The first rule applies that matches the request and has
+// the action in question.
 type Policy struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -40,11 +40,10 @@ const (
 	Timeout Action = "timeout"
 )
 
-// actions is for those who are told what they are.
+// actions lists the actions, for error texts.
 const actions = "allow, deny, limit, route, retry or timeout"
 
-// A Rule matches requests and says what becomes of them. It has Action, and exactly the
-// field that the action needs.
+// A Rule matches requests and has an action for them. It has Action, and exactly the field that the action needs.
 type Rule struct {
 	Match  Match  `json:"match,omitzero"`
 	Action Action `json:"action"`
@@ -55,20 +54,19 @@ type Rule struct {
 	Timeout float64    `json:"timeout_seconds,omitempty"`
 }
 
-// A Match holds for a request when everything that is given does; nothing given is every
-// request.
+// A Match holds for a request if all given fields do; an empty one matches every request.
 type Match struct {
-	Services   []string          `json:"services,omitempty"` // who is asked; one of them
-	Sources    map[string]string `json:"sources,omitempty"`  // labels of who asks; all of them
-	Methods    []string          `json:"methods,omitempty"`  // of HTTP; one of them
+	Services   []string          `json:"services,omitempty"` // services of the request; one of them
+	Sources    map[string]string `json:"sources,omitempty"`  // labels of the caller; all of them
+	Methods    []string          `json:"methods,omitempty"`  // HTTP methods; one of them
 	PathPrefix string            `json:"path_prefix,omitempty"`
 	Headers    map[string]string `json:"headers,omitempty"` // all of them
 }
 
-// A RateLimit is what a limit rule allows.
+// A RateLimit has the parameters of a limit rule.
 type RateLimit struct {
 	PerSecond float64 `json:"requests_per_second"`
-	Burst     int     `json:"burst,omitempty"` // 0 is as many as in a second
+	Burst     int     `json:"burst,omitempty"` // 0 is the number of one second
 }
 
 // A Backend is a share of a route rule's requests.
@@ -77,7 +75,7 @@ type Backend struct {
 	Weight  int    `json:"weight"`
 }
 
-// Retries are what a retry rule allows.
+// Retries has the parameters of a retry rule.
 type Retries struct {
 	Attempts int     `json:"attempts"`
 	Backoff  float64 `json:"backoff_seconds,omitempty"`
@@ -109,8 +107,8 @@ func (p *Policy) Check(l Limits) error {
 	return f.err()
 }
 
-// check finds the faults of the rule in place i. Where there are none it makes no text:
-// each policy that is written comes through here.
+// check finds the faults of the rule in place i. Without faults it allocates no text: each write of a policy passes
+// here.
 func (r *Rule) check(f *faults, i int) {
 	if !r.sound() {
 		r.find(f, i)
@@ -159,15 +157,14 @@ func (r *Rule) find(f *faults, i int) {
 	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, at+"/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
 }
 
-// sound tells that a rule is of the most common kinds and has no fault. Of any other rule
-// it does not know.
+// sound reports whether a rule is of the most common kinds and has no fault. For any other rule it returns false.
 func (r *Rule) sound() bool {
 	limited := r.Action == Limit && r.Limit != nil && r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate && r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate
 	plainly := (r.Action == Allow || r.Action == Deny) && r.Limit == nil
 	return (limited || plainly) && r.Route == nil && r.Retry == nil && r.Timeout == 0 && r.Match.sound()
 }
 
-// sound tells that a match has no fault; one with labels it does not know.
+// sound reports whether a match has no fault. It returns false for one with labels.
 func (m *Match) sound() bool {
 	if len(m.Services) > maxList || len(m.Methods) > maxList || len(m.Sources) > 0 || len(m.Headers) > 0 {
 		return false
@@ -199,8 +196,7 @@ func (m *Match) check(f *faults, at string) {
 	checkLabels(f, at+"/headers", m.Headers, maxList)
 }
 
-// isMethod tells whether text is a method as RFC 9110, section 9.1, and RFC 5789 name
-// them.
+// isMethod reports whether text is a method by RFC 9110, section 9.1, or RFC 5789.
 func isMethod(text string) bool {
 	switch text {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:

@@ -154,8 +154,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestRelease: a share of clients about as large as asked for, the same each time, and
-// none taken back when the share grows.
+// TestRelease: the chosen share of clients has about the wanted size, is stable, and only grows with the percentage.
 func TestRelease(t *testing.T) {
 	c := Config{Namespace: "default", Name: "c", Content: "old", Release: &Release{Content: "new", Since: 3}}
 	const clients = 20_000

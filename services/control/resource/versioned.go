@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// EncodeVersioned returns what the store has of a resource: its version, a line's end, and its
-// document. So whoever only needs the version or hands the document on decodes nothing.
+// EncodeVersioned returns the stored form of a resource: its version, a newline, and its document. So a reader that
+// needs only the version, or passes the document on, decodes nothing.
 func EncodeVersioned(version int64, body []byte) []byte {
 	out := make([]byte, 0, len(body)+21)
 	out = strconv.AppendInt(out, version, 10)
@@ -18,7 +18,7 @@ func EncodeVersioned(version int64, body []byte) []byte {
 	return append(out, body...)
 }
 
-// DecodeVersioned reads what EncodeVersioned wrote.
+// DecodeVersioned parses the result of EncodeVersioned.
 func DecodeVersioned(text []byte) (version int64, body []byte, err error) {
 	head, body, ok := bytes.Cut(text, []byte{'\n'})
 	if !ok || len(head) > 19 {
@@ -33,8 +33,8 @@ func DecodeVersioned(text []byte) (version int64, body []byte, err error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Tag is a resource's entity tag (RFC 9110, section 8.8.3), a strong one: of its version,
-// and of its document, because a restored store may give a version a second time.
+// Tag returns a resource's strong entity tag (RFC 9110, section 8.8.3). It covers the version and the document,
+// because a restored store may use a version a second time.
 func Tag(version int64, body []byte) string {
 	const digits = "0123456789abcdef"
 	b := make([]byte, 0, 32)
@@ -48,7 +48,7 @@ func Tag(version int64, body []byte) string {
 	return string(append(b, '"'))
 }
 
-// Parse reads a document that was kept: a *Policy, *Config or *Instance.
+// Parse parses a stored document: a *Policy, *Config or *Instance.
 func Parse(kind Kind, body []byte) (any, error) {
 	var into any
 	switch kind {

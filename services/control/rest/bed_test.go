@@ -25,8 +25,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A bed is an API on a store of its own, and a client that holds every answer to the
-// description.
+// A bed is an API on a store of its own, with a client that checks every response against the description.
 type bed struct {
 	t      *testing.T
 	api    *API

@@ -9,16 +9,16 @@ import (
 	"dyno/services/control/resource"
 )
 
-// accepted is the format that the client has chosen for the answer; nil is JSON.
+// accepted returns the response's format by the Accept field; nil is JSON.
 func (q *request) accepted() format.Format {
 	field := q.Header.Get("Accept")
 	if field == "" || field == "*/*" || field == jsonBody || strings.Contains(field, "text/html") {
-		return nil // as nearly all
+		return nil // as nearly all requests
 	}
 	return q.api.cfg.Formats.Accepted(field)
 }
 
-// formatted reads a resource in another format than JSON.
+// formatted decodes a resource in a format other than JSON.
 func (q *request) formatted(f format.Format, into any) error {
 	switch into.(type) {
 	case *resource.Policy, *resource.Config, *resource.Instance:
@@ -49,7 +49,7 @@ func (q *request) formatted(f format.Format, into any) error {
 	return nil
 }
 
-// taken copies a resource, if the message has one of its kind.
+// taken copies a resource, if the message has one of that kind.
 func taken[T any](into, from *T) bool {
 	if from == nil {
 		return false

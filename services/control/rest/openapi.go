@@ -14,12 +14,12 @@ import (
 	"dyno/services/control/resource"
 )
 
-// schemas are the documents, in JSON Schema 2020-12, by name.
+// schemas describes the documents, in JSON Schema 2020-12, by name.
 //
 //go:embed schemas.json
 var schemas []byte
 
-// A parameter is one of a request's, in the address or in a header field.
+// A parameter is a request's parameter, in the address or in a header field.
 type parameter struct {
 	in, about string
 	schema    map[string]any
@@ -31,10 +31,10 @@ func listSchema(items map[string]any, most int) map[string]any {
 	return map[string]any{"type": "array", "items": items, "maxItems": most}
 }
 
-// condition is a list of entity tags, of which there is one at least.
+// condition is the schema of a list of entity tags, with at least one.
 var condition = map[string]any{"type": "string", "maxLength": plane.MaxCondition, "pattern": `[^ \t,]`}
 
-// parameters are all there are, by name.
+// parameters are all parameters, by name.
 var parameters = map[string]parameter{
 	"name":            {"path", "The resource's or the service's name.", ref("Name")},
 	"id":              {"path", "The instance's.", ref("Name")},
@@ -59,15 +59,14 @@ var parameters = map[string]parameter{
 	"Last-Event-ID":   {"header", "The id of the last event that was received.", text},
 }
 
-// special are parameters that are something else for one operation, or for those of one
-// method, than for all others.
+// special are parameters that differ for one operation, or for one method.
 var special = map[string]parameter{
 	"watch name":        {"query", "A name to watch; may be given more than once; all if not given. A name is one in a namespace, not in all.", listSchema(ref("NameOrNone"), plane.MaxTopics)},
 	"watch namespace":   {"query", "Where the resources are; default if not given, and * is all.", map[string]any{"type": "string", "maxLength": 63, "pattern": `^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)?$`}},
 	"GET If-None-Match": {"header", "The entity tags of what the client has: with one of these there is no content.", text},
 }
 
-// setLimits writes the limits that hold into the schemas that have them.
+// setLimits writes the limits in force into the schemas.
 func setLimits(components map[string]any, l resource.Limits) error {
 	for _, one := range []struct {
 		path  string
@@ -93,10 +92,10 @@ func setLimits(components map[string]any, l resource.Limits) error {
 
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 
-// formatted are the schemas of what is written and read in other formats, too.
+// formatted are the schemas of documents that have other formats, too.
 var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput"}
 
-// describeOperation describes an operation, by the schemas that there are.
+// describeOperation describes an operation, with references to the schemas.
 func (a *API) describeOperation(r route, components map[string]any) (map[string]any, error) {
 	list, err := describeParameters(r)
 	if err != nil {
@@ -117,7 +116,7 @@ func (a *API) describeOperation(r route, components map[string]any) (map[string]
 	return operation, nil
 }
 
-// describeParameters describes the parameters of an operation, with those of its path.
+// describeParameters describes the parameters of an operation and of its path.
 func describeParameters(r route) ([]any, error) {
 	list := []any{}
 	names := slices.Clone(r.parameters)
@@ -145,7 +144,7 @@ func describeParameters(r route) ([]any, error) {
 	return list, nil
 }
 
-// describeAnswers describes what an operation answers, by status.
+// describeAnswers describes an operation's responses, by status.
 func (a *API) describeAnswers(r route, components map[string]any) (map[string]any, error) {
 	answers := map[string]any{
 		"default": map[string]any{
@@ -171,7 +170,7 @@ func (a *API) describeAnswers(r route, components map[string]any) (map[string]an
 	return answers, nil
 }
 
-// describeContent describes a body, of which there may be several kinds: media types, and names of schemas.
+// describeContent describes a body, which may have several media types, each with the name of a schema.
 func (a *API) describeContent(body string, components map[string]any) (map[string]any, error) {
 	content := map[string]any{}
 	for kind := range strings.FieldsSeq(body) {
@@ -196,7 +195,7 @@ func (a *API) describeContent(body string, components map[string]any) (map[strin
 	return content, nil
 }
 
-// describe makes the OpenAPI 3.1 document of the table of operations.
+// describe makes the OpenAPI 3.1 document from the table of operations.
 func (a *API) describe() ([]byte, error) {
 	var components map[string]any
 	if err := json.Unmarshal(schemas, &components); err != nil {
@@ -222,7 +221,7 @@ func (a *API) describe() ([]byte, error) {
 	}
 	security := []any{map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}}
 	if a.cfg.Gate.Book == nil {
-		security = []any{map[string]any{}} // nobody is asked for any
+		security = []any{map[string]any{}} // no credentials are needed
 	}
 	return json.Marshal(map[string]any{
 		"openapi": "3.1.0",

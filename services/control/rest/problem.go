@@ -11,7 +11,7 @@ import (
 	"dyno/services/control/plane"
 )
 
-// A problem is an answer as RFC 9457 has it.
+// A problem is an error response by RFC 9457.
 type problem struct {
 	Type   string          `json:"type"`
 	Title  string          `json:"title"`
@@ -32,7 +32,7 @@ const (
 	wrongMedia  plane.ProblemKind = "media"
 )
 
-// problems are the status and the title of each kind. One that is not here is plane.Internal.
+// problems has the status and the title of each kind. A kind that is not here counts as plane.Internal.
 var problems = map[plane.ProblemKind]struct {
 	status int
 	title  string
@@ -66,7 +66,7 @@ var problems = map[plane.ProblemKind]struct {
 	plane.Internal:        {http.StatusInternalServerError, "something is wrong here"},
 }
 
-// kinds are all kinds of problems, in order.
+// kinds returns all kinds of problems, in order.
 func kinds() []string {
 	var list []string
 	for k := range problems {
@@ -93,7 +93,7 @@ func asProblem(err error) problem {
 		if len(why.Faults) > 1 {
 			p.Detail = fmt.Sprintf("%d faults", len(why.Faults))
 		}
-		p.Errors, _ = json.Marshal(why.Faults) // strings only
+		p.Errors, _ = json.Marshal(why.Faults) // strings only: it cannot fail
 	case plane.Uncertain:
 		p.Detail += "; repeat it with the same Idempotency-Key"
 	}

@@ -59,8 +59,8 @@ func TestRolledBackPlace(t *testing.T) {
 	}
 }
 
-// TestCutInResync: a browser that is cut off before it is told everything says so when it comes
-// back, and not the token that its address still has.
+// TestCutInResync: a browser that is cut off during a snapshot resumes with the snapshot's id. The old token in its
+// address does not count.
 func TestCutInResync(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "POST", "/v1/policies", `{"name":"a","rules":[]}`)

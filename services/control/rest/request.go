@@ -22,21 +22,21 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A request is one on its way, with who asks.
+// A request is a request in progress, with its caller.
 type request struct {
 	*http.Request
 	api    *API
 	route  *route
 	w      http.ResponseWriter
 	caller plane.Caller
-	begun  bool       // the answer's head was written
-	asked  url.Values // of the query; nil before it was asked for, and where there is none
-	values [8]string  // of header fields of the answer; the first used are
+	begun  bool       // the response's header was written
+	asked  url.Values // of the query; nil before it is parsed, or without one
+	values [8]string  // of the response's header fields; the first used ones
 	used   int
 }
 
-// set sets a header field of the answer, by its name in canonical form. Unlike Header.Set
-// it does not look at the name and, for some fields, allocates nothing.
+// set sets a header field of the response, by its canonical name. Unlike Header.Set it does not check the name, and
+// allocates nothing for the first fields.
 func (q *request) set(name, value string) {
 	if q.used == len(q.values) {
 		q.w.Header()[name] = []string{value}
@@ -47,14 +47,14 @@ func (q *request) set(name, value string) {
 	q.w.Header()[name] = q.values[q.used-1 : q.used : q.used]
 }
 
-// parameter is the first value of a parameter behind the path; "" is none.
+// parameter returns the first value of a query parameter; "" is none.
 func (q *request) parameter(name string) string {
 	value, _ := q.given(name)
 	return value
 }
 
-// given is the same, and whether there is one, which may be empty. Where nothing is escaped,
-// which is nearly always, it is found without making a map of all of them.
+// given returns the first value of a query parameter, and whether there is one, which may be empty. Most queries have
+// nothing escaped: then it searches the text, and makes no map of all parameters.
 func (q *request) given(name string) (value string, ok bool) {
 	rest := q.URL.RawQuery
 	if strings.ContainsAny(rest, "%+;") {
@@ -77,8 +77,7 @@ func (q *request) given(name string) (value string, ok bool) {
 	return "", false
 }
 
-// query is the parameters behind the path, read once. Only Get and reading it by name make
-// sense of it: it may be nil.
+// query returns the query's parameters, parsed once. It may be nil: use only Get and look-ups by name.
 func (q *request) query() url.Values {
 	if q.asked == nil && q.URL.RawQuery != "" {
 		q.asked = q.URL.Query()
@@ -86,8 +85,8 @@ func (q *request) query() url.Values {
 	return q.asked
 }
 
-// readable returns why the parameters behind the path cannot be read. Half of them would be
-// another request, and names that are not UTF-8 would be shown as those of others.
+// readable returns why the query cannot be parsed. A part of it would be a different request. Names that are not
+// UTF-8 would be shown as other names.
 func (q *request) readable() error {
 	text := q.URL.RawQuery
 	if !strings.ContainsAny(text, "%;") && utf8.ValidString(text) {
@@ -106,7 +105,7 @@ func (q *request) readable() error {
 	return nil
 }
 
-// namespace is the query's.
+// namespace returns the query's namespace.
 func (q *request) namespace() string {
 	if n := q.parameter("namespace"); n != "" {
 		return n
@@ -114,7 +113,7 @@ func (q *request) namespace() string {
 	return resource.DefaultNamespace
 }
 
-// ref is the resource that the path names.
+// ref returns the resource that the path names.
 func (q *request) ref(k resource.Kind) (resource.Ref, error) {
 	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
 	checked := r
@@ -125,7 +124,7 @@ func (q *request) ref(k resource.Kind) (resource.Ref, error) {
 	return r, nil
 }
 
-// flag reads a boolean of the query.
+// flag parses a boolean of the query.
 func (q *request) flag(name string) (bool, error) {
 	switch text, given := q.given(name); {
 	case !given, text == "false":
@@ -136,7 +135,7 @@ func (q *request) flag(name string) (bool, error) {
 	return false, plane.BadParameterf("%s: must be true or false", name)
 }
 
-// limit reads how long a page may be.
+// limit parses the length of a page.
 func (q *request) limit() (int, error) {
 	text, given := q.given("limit")
 	if !given {
@@ -149,7 +148,7 @@ func (q *request) limit() (int, error) {
 	return n, nil
 }
 
-// page reads what all lists have.
+// page parses the parameters that all lists have.
 func (q *request) page() (page plane.Page, err error) {
 	if page.Limit, err = q.limit(); err != nil {
 		return page, err
@@ -159,7 +158,7 @@ func (q *request) page() (page plane.Page, err error) {
 	return page, err
 }
 
-// options reads what goes with a change.
+// options parses the options of a change.
 func (q *request) options() (o plane.Options, err error) {
 	if o.IfMatch, err = q.condition("If-Match"); err != nil {
 		return o, err
@@ -172,9 +171,8 @@ func (q *request) options() (o plane.Options, err error) {
 	return o, err
 }
 
-// condition reads the tags of a header field, which may be given more than once; "" is that
-// it is not given. An empty one is refused: a change without the condition that somebody
-// meant to give would be made of whatever there is.
+// condition returns the tags of a header field, which may occur several times; "" means that it is absent. An empty
+// field is refused: otherwise a change that was meant to be conditional would overwrite any state.
 func (q *request) condition(name string) (string, error) {
 	fields := q.Header[name]
 	if len(fields) == 0 {
@@ -190,7 +188,7 @@ func (q *request) condition(name string) (string, error) {
 // jsonBody is the media type of documents.
 const jsonBody = "application/json"
 
-// body reads a JSON document into a struct.
+// body decodes a JSON document into a struct.
 func (q *request) body(into any) error {
 	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
@@ -208,7 +206,7 @@ func (q *request) body(into any) error {
 	return resource.Decode(text, into)
 }
 
-// maxBody bounds a request's body: a document, and what JSON makes of it at the worst.
+// maxBody bounds a request's body: a document, escaped by JSON in the worst case.
 const maxBody = 2 * resource.MaxDocument
 
 func (q *request) bytes() ([]byte, error) {
@@ -235,7 +233,7 @@ func tooLarge(err *http.MaxBytesError) error {
 	return &plane.Problem{Kind: plane.TooLarge, Detail: err.Error()}
 }
 
-// write answers with a body.
+// write sends a response with a body.
 func (q *request) write(status int, kind string, body []byte) error {
 	q.set("Content-Type", kind)
 	q.set("Content-Length", strconv.Itoa(len(body)))
@@ -253,17 +251,17 @@ func (q *request) json(status int, value any) error {
 	return q.write(status, jsonBody, body)
 }
 
-// Header fields of our own.
+// The API's own header fields.
 const (
-	revisionField = "Dyno-Revision"    // of the store, when the resource was last changed
-	ageField      = "Dyno-Age-Seconds" // how old what a stale read says may be
+	revisionField = "Dyno-Revision"    // the store's revision of the resource's last change
+	ageField      = "Dyno-Age-Seconds" // the possible age of a stale read
 	dryRunField   = "Dyno-Dry-Run"
 	repeatedField = "Idempotency-Replayed"
 
-	heartbeatField = "Dyno-Heartbeat-Seconds" // after so long without a change, a stream has a comment
+	heartbeatField = "Dyno-Heartbeat-Seconds" // a stream sends a comment after this time without a change
 )
 
-// item answers with a resource in the format that the client has chosen, unless it has that already.
+// item sends a resource in the chosen format, unless the client has it already.
 func (q *request) item(status int, i *catalog.Item) error {
 	tag, kind, body := i.Tag(), jsonBody, i.Body
 	if f := q.accepted(); f != nil {
@@ -275,7 +273,7 @@ func (q *request) item(status int, i *catalog.Item) error {
 		if body, err = f.Append(nil, d); err != nil {
 			return err
 		}
-		tag, kind = "W/"+tag, f.MediaTypes()[0] // the same in other bytes (RFC 9110, section 8.8.1)
+		tag, kind = "W/"+tag, f.MediaTypes()[0] // weak: equal content in other bytes (RFC 9110, section 8.8.1)
 	}
 	q.set("Vary", "Accept")
 	q.set("Etag", tag)
@@ -291,7 +289,7 @@ func (q *request) item(status int, i *catalog.Item) error {
 	return q.write(status, kind, body)
 }
 
-// result answers a change.
+// result sends the result of a change.
 func (q *request) result(r plane.Result, location string) error {
 	if r.Repeated {
 		q.set(repeatedField, "true")

@@ -1,7 +1,6 @@
-// Package rest is the control plane's API over HTTP: resources in JSON, problems as RFC
-// 9457 has them, conditional requests (RFC 9110, section 13), watches as server-sent
-// events and by long poll. GET /v1/openapi.json describes it; a test holds the
-// description to what is answered. At /console/ is a page for people, which uses it.
+// Package rest is the control plane's API over HTTP. It has resources in JSON, problems by RFC 9457, and conditional
+// requests (RFC 9110, section 13). Watches are server-sent events or long polls. GET /v1/openapi.json describes it; a
+// test compares the description with responses. /console/ has a page for people, which uses the API.
 //
 // To read the source: routes.go is the list of operations, request.go what they have in
 // common, watch.go the streams.
@@ -30,23 +29,22 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says how the API answers. Its numbers are as the configuration of the whole service permits
-// them. Start from Defaults.
+// Config configures the API. Its numbers are within the bounds of the service's configuration. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Gate admits callers. Where it has no book, a request must name a loopback address as its
-	// host. Nil admits everybody.
+	// Gate admits callers. Without a book, requests must have a loopback address as their host. Nil admits all
+	// callers.
 	Gate *plane.Gate
-	// Workers is how many goroutines carry out requests; those of connections wait for one.
-	// 0 is that each connection's carries out its own, as Go's scheduler is made for. Streams
-	// and long polls always have their connection's.
+	// Workers is how many goroutines carry out requests, while those of connections wait. With 0, each connection's
+	// goroutine carries out its own requests, which suits Go's scheduler. Streams and long polls always use their
+	// connection's.
 	Workers int
 	// Formats are those that clients may choose instead of JSON.
 	Formats format.Formats
-	// MaxWatchers bounds streams and long polls at a time; beyond: 503.
+	// MaxWatchers bounds streams and long polls at a time; more get 503.
 	MaxWatchers int
-	// Heartbeat is after how long without a change a stream has a comment, WriteTimeout how
-	// long a write to one may take.
+	// Heartbeat is the time without a change after which a stream sends a comment. WriteTimeout bounds one write to a
+	// stream.
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
 	Logger       *slog.Logger // nil discards
@@ -62,14 +60,14 @@ type API struct {
 	cfg         Config
 	log         *slog.Logger
 	plane       *plane.Plane
-	mux         *http.ServeMux // of the operations, and what answers everything else
-	paths       *http.ServeMux // of the operations only
+	mux         *http.ServeMux // the operations, and a handler for all other paths
+	paths       *http.ServeMux // the operations only
 	routes      []route
 	crossOrigin *http.CrossOriginProtection
 	document    []byte
 
 	requests *prometheus.HistogramVec
-	workers  *workers // nil: connections' goroutines do the work
+	workers  *workers // nil without Workers
 	watchers atomic.Int64
 	streams  sync.WaitGroup
 	ctx      context.Context // of watches
@@ -126,10 +124,10 @@ var _ prometheus.Collector = (*API)(nil)
 
 var descWatchers = prometheus.NewDesc("control_watchers", "Streams and long polls there are.", nil, nil)
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
-// Collect is for Prometheus.
+// Collect implements prometheus.Collector.
 func (a *API) Collect(ch chan<- prometheus.Metric) {
 	a.requests.Collect(ch)
 	ch <- prometheus.MustNewConstMetric(descWatchers, prometheus.GaugeValue, float64(a.watchers.Load()))
@@ -137,7 +135,7 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The mux would send a client with empty or dotted parts in its path elsewhere, by a page.
+	// The mux would redirect paths with empty or dotted parts, by an HTML page.
 	if p, clean := r.URL.Path, path.Clean(r.URL.Path); p != clean && p != clean+"/" {
 		a.unknown(w, r)
 		return
@@ -145,8 +143,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// page answers with a file of the console. Nobody needs credentials for it: it knows
-// nothing, and what it shows it asks the API for.
+// page serves a file of the console. It needs no credentials: the page has no data, and gets all of it from the API.
 func (a *API) page(file http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if a.cfg.Gate.Book == nil && !localHost(r.Host) {
@@ -157,8 +154,8 @@ func (a *API) page(file http.Handler) http.HandlerFunc {
 	}
 }
 
-// unknown answers where there is no operation. Another mux knows whether there is no such
-// path or no such method, and says so in text.
+// unknown answers requests without an operation. Another mux finds out whether the path or the method is unknown, and
+// says so in text.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	var probe refusedProbe
 	probe.header = http.Header{}
@@ -171,7 +168,7 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, asProblem(&plane.Problem{Kind: noPath, Detail: "there is no such path: /v1/openapi.json lists them"}))
 }
 
-// refusedProbe takes what the mux answers when it has no handler.
+// refusedProbe records the mux's response when it has no handler.
 type refusedProbe struct {
 	header http.Header
 	status int
@@ -181,7 +178,7 @@ func (p *refusedProbe) Header() http.Header         { return p.header }
 func (p *refusedProbe) Write(b []byte) (int, error) { return len(b), nil }
 func (p *refusedProbe) WriteHeader(status int)      { p.status = status }
 
-// answer wraps an operation in what all have in common.
+// answer wraps an operation: admission, panics, problems and metrics.
 func (a *API) answer(r route) http.HandlerFunc {
 	handle := a.recovering(r.handle)
 	return func(w http.ResponseWriter, hr *http.Request) {
@@ -216,7 +213,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 			took.Observe(time.Since(start).Seconds())
 		}
 		if q.begun && errors.Is(err, errPanicked) {
-			panic(http.ErrAbortHandler) // what was written is no answer
+			panic(http.ErrAbortHandler) // the part written so far is not a valid response
 		}
 	}
 }
@@ -224,7 +221,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 // errPanicked says that an operation has panicked.
 var errPanicked = errors.New("the operation has failed: the server's log says why")
 
-// recovering carries out an operation whose panics are errors.
+// recovering carries out an operation, and turns its panics into errors.
 func (a *API) recovering(handle func(*request) error) func(*request) error {
 	return func(q *request) (err error) {
 		defer func() {
@@ -237,7 +234,7 @@ func (a *API) recovering(handle func(*request) error) func(*request) error {
 	}
 }
 
-// admit finds out who asks, and whether at all and this often.
+// admit identifies the caller, and checks its rate.
 func (a *API) admit(q *request) error {
 	if err := a.crossOrigin.Check(q.Request); err != nil {
 		return &plane.Problem{Kind: otherOrigin, Detail: "web pages of other origins may not ask for changes"}
@@ -256,8 +253,8 @@ func otherHost(name string) error {
 	return &plane.Problem{Kind: wrongHost, Detail: fmt.Sprintf("%q is not this machine: without credentials, it must be asked by a loopback address or localhost", name)}
 }
 
-// localHost tells whether the Host of a request is this machine: a name that somebody
-// else's DNS server turns into a loopback address is not.
+// localHost reports whether a request's Host is this machine. A name that a foreign DNS server maps to a loopback
+// address is not.
 func localHost(name string) bool {
 	if h, _, err := net.SplitHostPort(name); err == nil {
 		name = h

@@ -429,8 +429,8 @@ func withBook(t *testing.T, change func(*Config, *plane.Config)) *bed {
 	})
 }
 
-// TestRefused: who shows no known token gets no answer, and who may not do something is refused,
-// also where there is nothing to read. Who may do what is plane's.
+// TestRefused: requests without a known token, or without the permission, are refused, even if there is nothing to
+// read. Who may do what is plane's.
 func TestRefused(t *testing.T) {
 	b := withBook(t, nil)
 	for _, token := range []string{"", "nobody"} {

@@ -18,21 +18,22 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A route is one operation. The description of the API is made from it, too.
+// A route is one operation. The API's description is made from it, too.
 type route struct {
 	method, path string
 	id           string // unique
 	about        string
-	parameters   []string // names in the table of parameters, without those of the path
+	parameters   []string // names in the table of parameters; those of the path are added
 	body         string   // name of a schema; "" is none
 	answers      map[int]string
-	stream       bool // as long as the client wants
+	stream       bool // lasts as long as the client wants
 	handle       func(*request) error
-	context      string              // of business, that the metrics have; table fills it in
-	good         prometheus.Observer // of those that were answered as asked; New fills it in
+	context      string              // a label of the metrics; table fills it in
+	good         prometheus.Observer // of successful requests; New fills it in
 }
 
-// contextOf is the business that a path belongs to, a label of the metrics of requests. Whoever discovers services suffers from other things than whoever changes policies.
+// contextOf returns the area that a path belongs to, a label of requests' metrics: discovery of services and changes
+// of policies have different problems.
 func contextOf(path string) string {
 	for _, c := range []struct{ folder, context string }{
 		{"/v1/services", "discovery"}, {"/v1/heartbeats", "discovery"}, {"/v1/configs", "configuration"}, {"/v1/policies", "policy"},
@@ -45,22 +46,22 @@ func contextOf(path string) string {
 	return "administration"
 }
 
-// Answers that are not JSON, by a schema's name.
+// Responses that are not JSON, by the name of their schema.
 const (
 	noBody     = ""
-	anyBody    = "*/*" // the content type that a configuration has
+	anyBody    = "*/*" // the configuration's own content type
 	streamBody = "text/event-stream"
 	backupBody = "application/x-ndjson"
 )
 
-// changing and reading are the parameters that changes and lists have.
+// changing and reading are the parameters of changes and of lists.
 var (
 	changing = []string{"namespace", "dry_run", "If-Match", "If-None-Match", "Idempotency-Key"}
 	reading  = []string{"namespace", "stale"}
 	paging   = []string{"namespace", "stale", "limit", "after", "search"}
 )
 
-// table is all operations.
+// table returns all operations.
 func (a *API) table() []route {
 	routes := []route{
 		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces that have something and that may be read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
@@ -71,7 +72,7 @@ func (a *API) table() []route {
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
 		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(resource.Instances, rollout)},
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Instances, heartbeat)},
-		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Say that many instances are alive. What is refused is told by instance; where that is every one, the request is refused as the first of them.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
+		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
 		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
@@ -79,7 +80,7 @@ func (a *API) table() []route {
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: everybody has it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
 
 		{method: "GET", path: "/v1/watch", id: "watch", about: "What changes: server-sent events if they are accepted, else a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
-		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Say what a client has made of what it was sent. Answers to versions that were never published are refused, and told; where that is every one, the request is.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
+		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
 		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: readAudit},
 		{method: "GET", path: "/v1/status", id: "status", about: "How the control plane is.", answers: map[int]string{200: "Status"}, handle: status},
@@ -113,7 +114,7 @@ func (a *API) table() []route {
 	return routes
 }
 
-// named is an operation on the resource that the path names.
+// named makes the handler of an operation on the resource that the path names.
 func named(k resource.Kind, do func(*request, resource.Ref) error) func(*request) error {
 	return func(q *request) error {
 		r, err := q.ref(k)
@@ -124,7 +125,7 @@ func named(k resource.Kind, do func(*request, resource.Ref) error) func(*request
 	}
 }
 
-// change is an operation that changes the resource that the path names.
+// change makes the handler of an operation that changes the resource that the path names.
 func change(k resource.Kind, do func(*request, resource.Ref, plane.Options) (plane.Result, error)) func(*request) error {
 	return named(k, func(q *request, r resource.Ref) error {
 		o, err := q.options()
@@ -139,7 +140,7 @@ func change(k resource.Kind, do func(*request, resource.Ref, plane.Options) (pla
 	})
 }
 
-// paged is an operation that reads a list, each of whose items is shown in some way.
+// paged makes the handler of an operation that reads a list, and shows each item by show.
 func paged[I, T any](read func(*request, plane.Page) (plane.List[I], error), show func(I) T) func(*request) error {
 	return func(q *request) error {
 		page, err := q.page()
@@ -171,7 +172,7 @@ func getItem(q *request, r resource.Ref) error {
 	return q.item(http.StatusOK, i)
 }
 
-// A list is a page's answer.
+// A list is the response with a page of items.
 type list[T any] struct {
 	Items    []T     `json:"items"`
 	Next     string  `json:"next,omitempty"`
@@ -218,7 +219,7 @@ func listServices(q *request, page plane.Page) (plane.List[plane.Service], error
 	return q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
 }
 
-// An instanceView is an instance with what this replica knows of its health.
+// An instanceView is an instance with its health by this replica.
 type instanceView struct {
 	*resource.Instance
 	Overdue bool     `json:"overdue"`
@@ -249,8 +250,8 @@ func listInstances(q *request) error {
 	}{listOf(q, page.Stale, l, view), q.api.plane.Pulse().Protected})
 }
 
-// notGiven is in a text until the document has one: no JSON text is this, which is not
-// UTF-8. A document without a content must not empty what there is.
+// notGiven marks a text that the document does not have: it is not UTF-8, so no JSON text equals it. A document
+// without a content must not empty the present one.
 const notGiven = "\xff"
 
 func missingField(name string) error {
@@ -302,8 +303,7 @@ func putItem(k resource.Kind, create bool) func(*request) error {
 	}
 }
 
-// identity joins what the address and the document say of a name: they may not
-// contradict.
+// identity joins the names in the address and in the document, which must not contradict each other.
 func (q *request) identity(namespace, name *string, pointer string, create bool) error {
 	if asked := q.parameter("namespace"); asked != "" && *namespace != "" && *namespace != asked {
 		return resource.Invalid{{Pointer: "#/namespace", Detail: fmt.Sprintf("is %.80q, and the address says %.80q", *namespace, asked)}}
@@ -324,7 +324,7 @@ func (q *request) identity(namespace, name *string, pointer string, create bool)
 
 func removeItem(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
 	result, err := q.api.plane.Remove(q.Context(), q.caller, r, o)
-	result.Removed = result.Removed && !result.DryRun // nothing was: it is shown what would be
+	result.Removed = result.Removed && !result.DryRun // a dry run removes nothing: the response shows the resource
 	return result, err
 }
 
@@ -361,7 +361,7 @@ func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error)
 	return q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 }
 
-// placeOf is where a policy or a configuration is.
+// placeOf returns the path of a policy or a configuration.
 func placeOf(r resource.Ref) string {
 	folder := "/v1/configs/"
 	if r.Kind == resource.Policies {
@@ -420,7 +420,7 @@ func heartbeat(q *request, r resource.Ref) error {
 	return nil
 }
 
-// maxFaults bounds the faults that are told of one request.
+// maxFaults bounds the faults that are listed for one request.
 const maxFaults = 32
 
 func heartbeats(q *request) error {
@@ -472,7 +472,7 @@ func heartbeats(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"unknown": unknown, "failed": failed})
 }
 
-// client reads who a reader of configuration says it is.
+// client parses the name and labels that a reader of configuration gives.
 func (q *request) client() (resource.Client, error) {
 	query := q.query()
 	c := resource.Client{ID: query.Get("client")}
@@ -489,7 +489,7 @@ func (q *request) client() (resource.Client, error) {
 	return c, nil
 }
 
-// releasedField tells whether the content is a gray release's.
+// releasedField says whether the content is that of a gray release.
 const releasedField = "Dyno-Released"
 
 func configContent(q *request, r resource.Ref) error {
@@ -510,7 +510,7 @@ func configContent(q *request, r resource.Ref) error {
 	h.Set("ETag", c.Tag)
 	h.Set("Cache-Control", "no-cache")
 	h.Set(releasedField, strconv.FormatBool(c.Released))
-	// It is served as it is; a browser must not take it for a page of ours.
+	// It is served unchanged; a browser must not take it for a page of this server.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox")
 	if plane.MatchesTag(q.Header.Get("If-None-Match"), c.Tag, true) {
@@ -565,7 +565,7 @@ func acknowledge(q *request) error {
 	if err != nil {
 		return err
 	}
-	// One that is refused is no reason to leave others out: a client answers to many at once.
+	// A refusal must not affect the others: a client acknowledges many versions at once.
 	type refused struct {
 		resource.Ref
 		Version int64  `json:"version"`
@@ -622,7 +622,7 @@ func writeBackup(q *request) error {
 	}
 	err := q.api.plane.Backup(q.Context(), q.caller, flushing{q})
 	if err != nil && q.begun {
-		// The head is written: the backup has no end, which its reader finds out.
+		// The header is written already: the reader notices that the backup has no trailer.
 		q.api.log.Warn("backup is cut off", "error", err)
 		panic(http.ErrAbortHandler)
 	}

@@ -8,8 +8,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// TestMaskedTag: the entity tag of what a reader is shown of a secret does not tell whether a
-// guess of the content is right.
+// TestMaskedTag: the entity tag of a masked secret does not confirm a guess of its content.
 func TestMaskedTag(t *testing.T) {
 	b := withBook(t, nil)
 	const path = "/v1/configs/pin?namespace=shop"
@@ -48,7 +47,7 @@ func TestSecretLater(t *testing.T) {
 		b.do("PUT", "/v1/configs/c?namespace=shop", body)
 	}
 	b.want(200, "", "PUT", "/v1/configs/c/release?namespace=shop", `{"content":"password2","percent":5}`)
-	told := func(who, path string) bool {
+	shows := func(who, path string) bool {
 		t.Helper()
 		b.token = who
 		a := b.want(200, "", "GET", path+"?namespace=shop", "")
@@ -57,15 +56,15 @@ func TestSecretLater(t *testing.T) {
 	for _, state := range []string{"there", "removed"} {
 		for n := range 3 {
 			one := fmt.Sprintf("/v1/configs/c/history/%d", n+1)
-			if told("reader", one) {
+			if shows("reader", one) {
 				t.Errorf("%s: a reader is told version %d", state, n+1)
 			}
-			if !told("editor", one) {
+			if !shows("editor", one) {
 				t.Errorf("%s: an editor is not told version %d", state, n+1)
 			}
 		}
 		for _, who := range []string{"reader", "editor"} {
-			if told(who, "/v1/configs/c/history") {
+			if shows(who, "/v1/configs/c/history") {
 				t.Errorf("%s: a list tells %s", state, who)
 			}
 		}
@@ -78,21 +77,21 @@ func TestSecretLater(t *testing.T) {
 	// What is no secret any more is none in its earlier versions but those that were.
 	b.want(201, "", "PUT", "/v1/configs/c?namespace=shop", `{"content":"password3"}`)
 	for n, want := range map[int]bool{1: true, 2: false, 3: false, 4: true} {
-		if got := told("reader", fmt.Sprintf("/v1/configs/c/history/%d", n)); got != want {
+		if got := shows("reader", fmt.Sprintf("/v1/configs/c/history/%d", n)); got != want {
 			t.Errorf("version %d: told %v, want %v", n, got, want)
 		}
 	}
 }
 
-// TestSecretsAreNotWatched: lists and watches tell nobody a secret, whatever they may read and in
-// whatever form, nor what its gray release has.
+// TestSecretsAreNotWatched: lists and watches never show a secret or its gray release, whatever the permissions and
+// the format.
 func TestSecretsAreNotWatched(t *testing.T) {
 	b := withBook(t, nil)
 	b.token = "editor"
 	const content, released = "hunter2", "hunter3"
 	b.want(201, "", "PUT", "/v1/configs/pin?namespace=shop", `{"content":"`+content+`","secret":true}`)
 	b.want(200, "", "PUT", "/v1/configs/pin/release?namespace=shop", `{"content":"`+released+`","labels":{"zone":["a"]}}`)
-	told := func(body []byte) bool {
+	shows := func(body []byte) bool {
 		return bytes.Contains(body, []byte(content)) || bytes.Contains(body, []byte(released))
 	}
 	for _, who := range []string{"reader", "registrar", "editor", "admin", "root"} {
@@ -100,21 +99,21 @@ func TestSecretsAreNotWatched(t *testing.T) {
 		for _, client := range []string{"", "&client=one", "&client=one&label=zone%3Da"} {
 			for _, f := range []string{"application/json", "application/x-protobuf"} {
 				for _, path := range []string{"/v1/watch?namespace=shop&wait=0" + client, "/v1/configs?namespace=shop", "/v1/configs/pin/history?namespace=shop"} {
-					if got := b.want(200, "", "GET", path, "", "Accept", f); told(got.body) || !bytes.Contains(got.body, []byte("pin")) {
+					if got := b.want(200, "", "GET", path, "", "Accept", f); shows(got.body) || !bytes.Contains(got.body, []byte("pin")) {
 						t.Errorf("%s, %s, %s: %q", who, path, f, got.body)
 					}
 				}
 			}
 			s := b.stream("namespace=shop&kind=config" + client)
 			s.want("resync")
-			if e := s.next(); e.kind != "put" || told([]byte(e.data)) {
+			if e := s.next(); e.kind != "put" || shows([]byte(e.data)) {
 				t.Errorf("%s, as a stream%s: %+v", who, client, e)
 			}
 			s.want("synced")
 		}
 	}
 	b.token = "reader"
-	if got := b.want(200, "", "GET", "/v1/configs/pin?namespace=shop", "", "Accept", "application/x-protobuf"); told(got.body) || got.header.Get("Content-Type") != "application/x-protobuf" {
+	if got := b.want(200, "", "GET", "/v1/configs/pin?namespace=shop", "", "Accept", "application/x-protobuf"); shows(got.body) || got.header.Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("%v %q", got.header, got.body)
 	}
 	b.want(403, "role", "GET", "/v1/configs/pin/content?namespace=shop", "")
@@ -124,7 +123,7 @@ func TestSecretsAreNotWatched(t *testing.T) {
 		t.Errorf("%s", got.body)
 	}
 	b.token = "root"
-	if got := b.want(200, "", "GET", "/v1/audit", ""); told(got.body) {
+	if got := b.want(200, "", "GET", "/v1/audit", ""); shows(got.body) {
 		t.Errorf("%s", got.body)
 	}
 }

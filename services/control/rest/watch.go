@@ -16,12 +16,11 @@ import (
 	"dyno/services/control/resource"
 )
 
-// turnChanges is how many changes are taken at once, about, and partBytes how many bytes of
-// them are written at once: each write has WriteTimeout, and a client's connection may take
-// long for many large documents.
+// batchChanges is about how many changes are taken at once, and partBytes how many bytes are written at once. Each
+// write has WriteTimeout, and many large documents may take a client's connection long.
 const (
-	turnChanges = 256
-	partBytes   = 64 << 10
+	batchChanges = 256
+	partBytes    = 64 << 10
 )
 
 // maxWait bounds a long poll.
@@ -78,8 +77,8 @@ func watch(q *request) error {
 	return w.poll(ctx, wait)
 }
 
-// live returns the context of a watch: it ends with the request, with the API, and when who asks is not who they were any
-// more. End must be called.
+// live returns the context of a watch. It ends with the request, with the API, and when the caller's credentials or
+// permissions change. End must be called.
 func (q *request) live() (ctx context.Context, end func(), err error) {
 	ctx, cancel := context.WithCancel(q.Context())
 	leave := context.AfterFunc(q.api.ctx, cancel)
@@ -96,7 +95,7 @@ func (q *request) live() (ctx context.Context, end func(), err error) {
 	return ctx, end, nil
 }
 
-// enter counts a watcher, if there may be one more, until done is called.
+// enter counts a watcher until done is called, or refuses it if there are too many.
 func (a *API) enter() (done func(), err error) {
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
@@ -109,7 +108,7 @@ func (a *API) enter() (done func(), err error) {
 	}, nil
 }
 
-// wait reads how long a long poll may take.
+// wait parses the duration of a long poll.
 func (q *request) wait() (time.Duration, error) {
 	text, given := q.given("wait")
 	if !given {
@@ -122,19 +121,19 @@ func (q *request) wait() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// A changeEvent is as watchers have it.
+// A changeEvent is a change in the form for watchers.
 type changeEvent struct {
 	Type string `json:"type"` // put or remove
 	resource.Ref
 	Version  int64           `json:"version"`
 	Revision int64           `json:"revision"`
-	Released *bool           `json:"released,omitempty"` // of a configuration, to a client with a name
+	Released *bool           `json:"released,omitempty"` // for a configuration, if the client has a name
 	Resource json.RawMessage `json:"resource,omitempty"`
 }
 
-// appendJSON appends the change as encoding/json would write it, in a fraction of the time:
-// there is one for each watcher. It takes a document that is one line for JSON without a look
-// at it, as all are that the control plane has kept; a second line would end the event.
+// appendJSON appends the change as encoding/json would write it, in a fraction of the time: there is one for each
+// watcher. It copies the document unchecked: the control plane stores documents on one line. A second line would end
+// the event.
 func (t *changeEvent) appendJSON(dst []byte) ([]byte, error) {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, t.Type...)
@@ -163,8 +162,8 @@ func (t *changeEvent) appendJSON(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// tell makes of a change what the watcher may know.
-func (w *watcher) tell(c push.Change) (changeEvent, error) {
+// eventOf returns a change in the form that the watcher may read.
+func (w *watcher) eventOf(c push.Change) (changeEvent, error) {
 	t := changeEvent{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Changed, Resource: c.Body}
 	if c.Removed {
 		t.Type, t.Resource = "remove", nil
@@ -180,9 +179,9 @@ func (w *watcher) tell(c push.Change) (changeEvent, error) {
 	return t, err
 }
 
-// clearDeadlines takes the server's deadlines off a connection: they are for requests that
-// are answered at once. Reading the next request and each write have their own. A body, which these
-// requests have none of, is read before: the server would wait for it later, without end.
+// clearDeadlines removes the server's deadlines from a connection: they are for requests that are answered at once.
+// Reading the next request and each write have deadlines of their own. It reads a body first, although these requests
+// need none: the server would later wait for it without end.
 func (q *request) clearDeadlines() error {
 	if q.ContentLength != 0 {
 		if _, err := q.bytes(); err != nil {
@@ -190,8 +189,8 @@ func (q *request) clearDeadlines() error {
 		}
 	}
 	control := http.NewResponseController(q.w)
-	_ = control.SetReadDeadline(time.Time{})  // a connection that knows none has none
-	_ = control.SetWriteDeadline(time.Time{}) // the same
+	_ = control.SetReadDeadline(time.Time{})  // a connection without support has no deadlines
+	_ = control.SetWriteDeadline(time.Time{}) // a connection without support has no deadlines
 	return nil
 }
 
@@ -199,18 +198,18 @@ func (q *request) clearDeadlines() error {
 func (q *request) deadline() error {
 	err := http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(q.api.cfg.WriteTimeout))
 	if errors.Is(err, http.ErrNotSupported) {
-		return nil // only the end of the connection ends a write then
+		return nil // without support, only the connection's end ends a write
 	}
 	return err
 }
 
-// events begins a stream of events. What it returns writes some, and returns false when
-// the client has gone, or takes nothing for WriteTimeout.
+// events begins a stream of events. The returned function writes events; it returns false when the client has gone,
+// or accepts nothing for WriteTimeout.
 func (q *request) events() (flush func(*bytes.Buffer) bool) {
 	h := q.w.Header()
 	h.Set("Content-Type", streamBody)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	h.Set(heartbeatField, strconv.FormatFloat(q.api.cfg.Heartbeat.Seconds(), 'f', -1, 64))
 	q.begun = true
 	q.w.WriteHeader(http.StatusOK)
@@ -223,29 +222,28 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 			return false
 		}
 		if b.Reset(); b.Cap() > 2*partBytes {
-			*b = bytes.Buffer{} // the stream may last long, and say little
+			*b = bytes.Buffer{} // do not keep a large buffer: the stream may be idle for long
 		}
 		err := control.Flush()
-		_ = control.SetWriteDeadline(time.Time{}) // over HTTP/2 a deadline ends the stream, also in silence
+		_ = control.SetWriteDeadline(time.Time{}) // over HTTP/2 a deadline ends the stream, even without a write
 		return err == nil
 	}
 }
 
-// last bounds writing the end of an answer, which net/http does behind the handler.
+// last bounds the write of a response's end, which net/http does after the handler.
 func (q *request) last() { _ = q.deadline() }
 
-// nothing is the token of a client that knows nothing.
+// nothing is the token of a client without any state.
 const nothing = "0"
 
-// stream writes server-sent events (HTML standard, section 9.2) until the client goes or
-// takes nothing for WriteTimeout.
+// stream writes server-sent events (HTML standard, section 9.2) until the client goes or accepts nothing for
+// WriteTimeout.
 //
-// The first event, and any after which the client has to start again, is "resync": it
-// forgets what it knows, its token too, and is told everything, which ends with "synced":
-// a client that is cut off in between starts again, because the event's id, which a browser sends as
-// Last-Event-ID, is that of knowing nothing. With an empty one it would send none, and the
-// address, which it keeps, may have an old token as since. An event's id is a token;
-// only the last of a revision has one, so that whoever comes back is told the others again.
+// The event "resync" is the first one, and begins every new snapshot. The client then forgets its state and its
+// token; the snapshot follows, and ends with "synced". The id of "resync", which a browser sends as Last-Event-ID, is
+// the token of a client without state. So a client that is cut off during a snapshot starts again. An empty id would
+// not be sent, and the unchanged address may have an old token as since. An event's id is a token. Only the last
+// event of a revision has one, so that a client that resumes gets the others again.
 func (w *watcher) stream(ctx context.Context) error {
 	flush := w.events()
 	defer w.last()
@@ -253,17 +251,17 @@ func (w *watcher) stream(ctx context.Context) error {
 	if !flush(&b) {
 		return nil
 	}
-	// Whoever goes on where nothing has changed has a comment at once, and knows so.
-	t := newTurn(ctx, w.api.cfg.Heartbeat)
+	// A client that resumes without changes gets a comment at once, and so knows that it is up to date.
+	t := newIdleContext(ctx, w.api.cfg.Heartbeat)
 	t.end()
 	defer func() { t.end() }()
 	for {
-		changes, revision, resync, err := w.watch.Next(t, turnChanges)
+		changes, revision, resync, err := w.watch.Next(t, batchChanges)
 		ended := t.Err() != nil
 		idle := err != nil && ended && ctx.Err() == nil
 		if ended {
 			t.end()
-			t = newTurn(ctx, w.api.cfg.Heartbeat)
+			t = newIdleContext(ctx, w.api.cfg.Heartbeat)
 		} else {
 			t.longer(w.api.cfg.Heartbeat)
 		}
@@ -299,37 +297,36 @@ func (w *watcher) stream(ctx context.Context) error {
 	}
 }
 
-// A turn ends with its stream, or when nothing was told for a while. It lasts while there is
-// something to tell: a context with a deadline for each change would cost as much as what is
-// written.
-type turn struct {
+// An idleContext ends with its stream, or after a quiet time. It is extended while there are changes: a context with
+// a deadline for each change would cost as much as the write.
+type idleContext struct {
 	context.Context
 	cancel context.CancelFunc
 	alarm  *time.Timer
 }
 
-func newTurn(ctx context.Context, quiet time.Duration) *turn {
-	t := &turn{}
+func newIdleContext(ctx context.Context, quiet time.Duration) *idleContext {
+	t := &idleContext{}
 	t.Context, t.cancel = context.WithCancel(ctx)
 	t.alarm = time.AfterFunc(quiet, t.cancel)
 	return t
 }
 
-// longer has a turn that has not ended go on for as long.
-func (t *turn) longer(quiet time.Duration) { t.alarm.Reset(quiet) }
+// longer extends a context that has not ended by the quiet time.
+func (t *idleContext) longer(quiet time.Duration) { t.alarm.Reset(quiet) }
 
-func (t *turn) end() {
+func (t *idleContext) end() {
 	t.alarm.Stop()
 	t.cancel()
 }
 
-// append writes changes as events, until they make partBytes, and returns how many.
+// append writes changes as events, up to partBytes, and returns their number.
 func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) (n int, err error) {
 	for i, c := range changes {
 		if b.Len() >= partBytes {
 			return i, nil
 		}
-		t, err := w.tell(c)
+		t, err := w.eventOf(c)
 		if err != nil {
 			return i, err
 		}
@@ -347,11 +344,11 @@ func (w *watcher) append(b *bytes.Buffer, changes []push.Change, ids bool) (n in
 	return len(changes), nil
 }
 
-// poll answers when there is something to tell, or wait is over.
+// poll answers when there are changes, or wait is over.
 func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	changes, revision, resync, err := w.watch.Next(ctx, turnChanges)
+	changes, revision, resync, err := w.watch.Next(ctx, batchChanges)
 	next := w.watch.Known()
 	switch {
 	case resync:
@@ -367,7 +364,7 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 		Next    string        `json:"next"`
 	}{resync, make([]changeEvent, len(changes)), next.String()}
 	for i, c := range changes {
-		if out.Changes[i], err = w.tell(c); err != nil {
+		if out.Changes[i], err = w.eventOf(c); err != nil {
 			return err
 		}
 	}
@@ -378,12 +375,11 @@ func (w *watcher) poll(ctx context.Context, wait time.Duration) error {
 	return w.json(http.StatusOK, out)
 }
 
-// rolloutPeriod is how often a rollout is looked at for those who watch it: many answers
-// of many clients are one event.
+// rolloutPeriod is the pause between two looks at a watched rollout: one event combines many acknowledgements.
 const rolloutPeriod = 500 * time.Millisecond
 
-// watchRollout writes a rollout as events, each of which has all of it. An event's id is
-// made of that, so whoever comes back to the same is told nothing, from any replica.
+// watchRollout writes a rollout as events, each with the whole rollout. The id is made from its contents: a client
+// that resumes at an unchanged rollout gets nothing, from any replica.
 func watchRollout(q *request, r resource.Ref) error {
 	limit, err := q.limit()
 	if err != nil {

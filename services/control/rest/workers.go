@@ -2,9 +2,8 @@ package rest
 
 import "sync"
 
-// workers are goroutines that carry out requests for others, which wait meanwhile. Nobody
-// queues but in the goroutine of its connection, so the server's bound of connections is
-// that of what waits.
+// workers are goroutines that carry out requests for the goroutines of connections, which wait. Those are the only
+// queue, so the server's bound on connections bounds it.
 type workers struct {
 	tasks   chan *task
 	ended   <-chan struct{}
@@ -40,7 +39,7 @@ func (w *workers) work() {
 	}
 }
 
-// do has a worker carry out a request, and does it itself when there is none any more.
+// do passes a request to a worker, or carries it out itself after the workers have ended.
 func (w *workers) do(q *request, handle func(*request) error) error {
 	t := &task{q: q, handle: handle, done: make(chan struct{})}
 	select {

@@ -10,7 +10,7 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
-// readKind checks a kind.
+// readKind parses a kind.
 func readKind(k controlpb.Kind) (resource.Kind, error) {
 	kind, ok := format.Kind(k)
 	if !ok {
@@ -19,7 +19,7 @@ func readKind(k controlpb.Kind) (resource.Kind, error) {
 	return kind, nil
 }
 
-// readRef checks a reference.
+// readRef parses a reference.
 func readRef(r *controlpb.Ref) (resource.Ref, error) {
 	kind, err := readKind(r.GetKind())
 	if err != nil {
@@ -57,8 +57,7 @@ func readInstance(r resource.Ref, m *controlpb.Instance) *resource.Instance {
 	return i
 }
 
-// write makes a message of a resource, with everything that it has. It is shared: who
-// shows less copies it.
+// write makes a message of a complete resource. It is shared: copy it to hide a part.
 func write(i *catalog.Item) (*controlpb.Resource, error) {
 	d, err := format.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
 	if err != nil {
@@ -68,8 +67,7 @@ func write(i *catalog.Item) (*controlpb.Resource, error) {
 	return format.Message(d), nil
 }
 
-// A memo remembers messages, because many watchers get the same change. Once it is full, it
-// forgets all of them.
+// A memo caches messages, because many watchers get the same change. Once it is full, it forgets all of them.
 type memo struct {
 	max int
 
@@ -77,8 +75,8 @@ type memo struct {
 	messages map[memoKey]*controlpb.Resource
 }
 
-// A memoKey names a change. A revision may be another one's once etcd was restored to an earlier state: so it has
-// where the document is, too, which all that are told of the change share.
+// A memoKey identifies a change. After a restore of etcd, a revision may name another change. So the key also has the
+// document's address, which all watchers of a change share.
 type memoKey struct {
 	resource.Ref
 	revision int64
@@ -87,7 +85,7 @@ type memoKey struct {
 
 func newMemo() memo { return memo{max: 1024, messages: map[memoKey]*controlpb.Resource{}} }
 
-// write is write, of a change that may have been written before.
+// write returns the message of a change, from the cache if it is there.
 func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
 	key := memoKey{Ref: i.Ref, revision: i.Revision}
 	if len(i.Body) > 0 {

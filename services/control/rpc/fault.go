@@ -13,10 +13,10 @@ import (
 // domain is that of reasons in google.rpc.ErrorInfo.
 const domain = "dyno.control"
 
-// tooSlow is the kind of problem that only streams of gRPC have.
+// tooSlow is the kind of problem that only gRPC streams have.
 const tooSlow plane.ProblemKind = "slow"
 
-// codeOf is the code of each kind of problem. One that is not here is plane.Internal.
+// codeOf has the code of each kind of problem. A kind that is not here counts as plane.Internal.
 var codeOf = map[plane.ProblemKind]codes.Code{
 	tooSlow: codes.ResourceExhausted,
 
@@ -24,12 +24,12 @@ var codeOf = map[plane.ProblemKind]codes.Code{
 	plane.NotValid: codes.InvalidArgument, plane.BadParameter: codes.InvalidArgument, plane.TooLarge: codes.InvalidArgument,
 	plane.Missing: codes.NotFound, plane.Exists: codes.AlreadyExists, plane.Precondition: codes.FailedPrecondition, plane.KeyReused: codes.InvalidArgument, plane.Contended: codes.Aborted,
 	plane.TooMany: codes.ResourceExhausted, plane.TooManyWatchers: codes.ResourceExhausted, plane.NoSpace: codes.ResourceExhausted, plane.DiskFull: codes.ResourceExhausted,
-	plane.Uncertain: codes.Unknown, // not UNAVAILABLE, which clients repeat by themselves: without a key it may be done twice
+	plane.Uncertain: codes.Unknown, // not UNAVAILABLE, on which clients retry: a change without a key might be made twice
 	plane.Busy:      codes.Unavailable, plane.Unavailable: codes.Unavailable, plane.Closed: codes.Unavailable,
 	plane.Canceled: codes.Canceled, plane.DeadlineExceeded: codes.DeadlineExceeded, plane.Internal: codes.Internal,
 }
 
-// refuse turns an operation's error into one as gRPC has it.
+// refuse converts an operation's error to a gRPC status.
 func refuse(err error) error {
 	p := plane.ProblemOf(err)
 	code, ok := codeOf[p.Kind]
@@ -39,7 +39,7 @@ func refuse(err error) error {
 	return withCode(code, p)
 }
 
-// withCode is a problem as gRPC has it, with another code than its kind has.
+// withCode converts a problem to a gRPC status with the given code.
 func withCode(code codes.Code, p *plane.Problem) error {
 	s := status.New(code, p.Detail)
 	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(&errdetails.ErrorInfo{Reason: string(p.Kind), Domain: domain})}
@@ -55,7 +55,7 @@ func withCode(code codes.Code, p *plane.Problem) error {
 	}
 	full, err := s.WithDetails(details...)
 	if err != nil {
-		return s.Err() // the problem itself is not lost
+		return s.Err() // without the details, the problem itself is still sent
 	}
 	return full.Err()
 }

@@ -33,7 +33,7 @@ func (a *API) Get(ctx context.Context, q *controlpb.GetRequest) (*controlpb.GetR
 	return &controlpb.GetResponse{Resource: m, AgeSeconds: age.Seconds()}, nil
 }
 
-// limit reads how long a list may be.
+// limit returns the length of a list.
 func limit(n int32) int {
 	if n == 0 {
 		return plane.DefaultLimit
@@ -60,7 +60,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 	return listed(l, err, func(i *catalog.Item) *catalog.Item { return i })
 }
 
-// listed answers with a list.
+// listed makes the response with a list.
 func listed[T any](l plane.List[T], err error, item func(T) *catalog.Item) (*controlpb.ListResponse, error) {
 	if err != nil {
 		return nil, err
@@ -76,12 +76,12 @@ func listed[T any](l plane.List[T], err error, item func(T) *catalog.Item) (*con
 	return out, nil
 }
 
-// options reads what goes with a change.
+// options returns the options of a change.
 func options(c *controlpb.Conditions) plane.Options {
 	return plane.Options{IfMatch: c.GetIfMatch(), IfNoneMatch: c.GetIfNoneMatch(), DryRun: c.GetDryRun(), Key: c.GetIdempotencyKey()}
 }
 
-// changed answers a change.
+// changed makes the response of a change.
 func changed(r plane.Result, err error) (*controlpb.ChangeResponse, error) {
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (a *API) Remove(ctx context.Context, q *controlpb.RemoveRequest) (*controlp
 	return changed(a.plane.Remove(ctx, Caller(ctx), r, options(q.GetConditions())))
 }
 
-// instanceRef reads a reference to an instance. Its kind need not be given.
+// instanceRef parses a reference to an instance, whose kind is optional.
 func instanceRef(m *controlpb.Ref) (resource.Ref, error) {
 	if m.GetKind() == controlpb.Kind_KIND_UNSPECIFIED {
 		m = proto.CloneOf(m)
@@ -176,7 +176,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	return out, nil
 }
 
-// changeRef reads a reference of one of some kinds.
+// changeRef parses a reference of one of the given kinds.
 func changeRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
 	r, err := readRef(m)
 	if err == nil && !slices.Contains(kinds, r.Kind) {
@@ -271,7 +271,7 @@ func (a *API) Rollout(ctx context.Context, q *controlpb.RolloutRequest) (*contro
 
 var _ controlpb.ControlServer = (*API)(nil)
 
-// itemOf is a change as the catalog has it.
+// itemOf makes a catalog item of a change.
 func itemOf(r resource.Ref, revision, version int64, body []byte, doc any) *catalog.Item {
 	return &catalog.Item{Ref: r, Path: r.Path(), Revision: revision, Version: version, Body: body, Resource: doc}
 }

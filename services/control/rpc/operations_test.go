@@ -17,8 +17,8 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
-// withBook is a bed with a principal for every role in namespace n, whose token is its name,
-// and the context of each.
+// withBook returns a bed with a principal for every role in namespace n, and a context for each. A token equals the
+// principal's name.
 func withBook(t *testing.T, change func(*Config)) (b *bed, as func(who string) context.Context) {
 	t.Helper()
 	b = newBed(t, func(c *Config, _ *plane.Config) {

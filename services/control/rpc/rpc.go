@@ -1,9 +1,8 @@
-// Package rpc is the control plane's API over gRPC: control.proto is the contract, and
-// says what each call does. It has what the API over HTTP has that programs need all the
-// time; histories, pages of services and backups are there only.
+// Package rpc is the control plane's API over gRPC. control.proto is the contract, and describes each call. It has
+// the operations that programs need often. Histories, pages of services and backups are only in the HTTP API.
 //
-// To read the source: operations.go has the calls that are answered at once, watch.go the
-// streams, convert.go the documents, fault.go the errors.
+// To read the source: operations.go has the unary calls, watch.go the streams, convert.go the documents, fault.go the
+// errors.
 package rpc
 
 import (
@@ -36,27 +35,23 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says how the API answers. Its numbers are as the configuration of the whole service permits
-// them. Start from Defaults.
+// Config configures the API. Its numbers are within the bounds of the service's configuration. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Gate admits callers. Nil admits everybody.
+	// Gate admits callers. Nil admits all.
 	Gate *plane.Gate
 	// TLS has the server's certificate; nil is plain HTTP/2.
 	TLS *tls.Config
-	// More has the server answer other services' calls, too, whose callers are admitted as
-	// its own are; nil is none.
+	// More registers further services, whose callers are admitted by the same rules; nil is none.
 	More func(grpc.ServiceRegistrar)
-	// MaxWatchers bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
+	// MaxWatchers bounds streams at a time; more get RESOURCE_EXHAUSTED.
 	MaxWatchers int
-	// WriteTimeout is how long a stream may take nothing before it is ended.
+	// WriteTimeout bounds the time for which a stream's client may accept nothing.
 	WriteTimeout time.Duration
-	// Ping is after how long of silence a connection is pinged, which must be answered in
-	// PingTimeout.
+	// Ping is the silence after which a connection is pinged; the answer must come within PingTimeout.
 	Ping, PingTimeout time.Duration
-	// StreamWindow and ConnectionWindow are how many bytes clients may send ahead, of one
-	// call and of all of a connection: at least 65,535, or 0 to have grpc-go find out by the
-	// round trip.
+	// StreamWindow and ConnectionWindow are the bytes that clients may send ahead, in one call and in all of a
+	// connection. Each is at least 65,535, or 0: then grpc-go adapts it to the round-trip time.
 	StreamWindow, ConnectionWindow int
 	Logger                         *slog.Logger // nil discards
 }
@@ -66,7 +61,7 @@ func Defaults() Config {
 	return Config{MaxWatchers: 20_000, WriteTimeout: 10 * time.Second, Ping: 30 * time.Second, PingTimeout: 10 * time.Second}
 }
 
-// Bounds of what a connection may have: calls at once, and pings of a client.
+// Bounds of a connection: calls at once, and pings of a client.
 const (
 	maxStreams = 1000
 	minPing    = 5 * time.Second
@@ -130,13 +125,13 @@ func New(cfg Config) *API {
 	return a
 }
 
-// guarded are credentials whose connections end when their client floods them.
+// guarded wraps credentials: their connections end when their client floods them.
 type guarded struct {
 	credentials.TransportCredentials
 	log *slog.Logger
 }
 
-// ServerHandshake is credentials.TransportCredentials'.
+// ServerHandshake implements credentials.TransportCredentials.
 func (g guarded) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := g.TransportCredentials.ServerHandshake(c)
 	if err != nil {
@@ -145,7 +140,7 @@ func (g guarded) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, er
 	return flood.Conn(c, g.log), info, nil
 }
 
-// Clone is credentials.TransportCredentials'.
+// Clone implements credentials.TransportCredentials.
 func (g guarded) Clone() credentials.TransportCredentials {
 	return guarded{g.TransportCredentials.Clone(), g.log}
 }
@@ -154,13 +149,13 @@ func (g guarded) Clone() credentials.TransportCredentials {
 func (a *API) Serve(l net.Listener) error {
 	err := a.server.Serve(l)
 	if errors.Is(err, grpc.ErrServerStopped) {
-		return nil // it was closed before it began
+		return nil // it was closed before Serve
 	}
 	return err
 }
 
-// Close ends watches, lets calls end until ctx does, and cuts the rest. It returns how
-// many connections it had to cut: 0, or 1 for all of them.
+// Close ends watches, waits for calls until ctx ends, and closes the remaining connections. It returns how many it
+// closed: 0, or 1 for all of them.
 func (a *API) Close(ctx context.Context) (cut int) {
 	a.stop()
 	ended := make(chan struct{})
@@ -183,19 +178,19 @@ var _ prometheus.Collector = (*API)(nil)
 
 var descWatchers = prometheus.NewDesc("control_grpc_watchers", "Streams of watches over gRPC there are.", nil, nil)
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
-// Collect is for Prometheus.
+// Collect implements prometheus.Collector.
 func (a *API) Collect(ch chan<- prometheus.Metric) {
 	a.requests.Collect(ch)
 	ch <- prometheus.MustNewConstMetric(descWatchers, prometheus.GaugeValue, float64(a.watchers.Load()))
 }
 
-// callerKey is where a call's context has its caller.
+// callerKey is the key of the caller in a call's context.
 type callerKey struct{}
 
-// Caller is the caller of a call that was admitted. That of any other call has no grants.
+// Caller returns the caller of an admitted call. The caller of any other call has no grants.
 func Caller(ctx context.Context) plane.Caller {
 	c, ok := ctx.Value(callerKey{}).(plane.Caller)
 	if !ok {
@@ -204,14 +199,16 @@ func Caller(ctx context.Context) plane.Caller {
 	return c
 }
 
-// enter admits a call by its head. What nobody known sends behind it is not read: a message would be held until all of it has come.
+// enter admits a call by its header. The message of an unauthenticated client is not read: it would take memory until
+// it is complete.
 func (a *API) enter(ctx context.Context, info *tap.Info) (context.Context, error) {
 	began := time.Now()
 	ctx, err := a.admit(ctx)
 	if err == nil {
 		return ctx, nil
 	}
-	// A stranger may invent names of calls, and whose business a call is its message would say.
+	// An unauthenticated client may invent names of calls. The context is a fixed one: only the message would give
+	// it.
 	if name := path.Base(info.FullMethodName); slices.ContainsFunc(controlpb.Control_ServiceDesc.Methods, func(m grpc.MethodDesc) bool { return m.MethodName == name }) {
 		a.requests.WithLabelValues("administration", name, string(plane.ProblemOf(err).Kind)).Observe(time.Since(began).Seconds())
 	}
@@ -238,10 +235,10 @@ func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo
 	return answer, err
 }
 
-// errPanicked says that a call has panicked.
+// errPanicked is the error of a call that has panicked.
 var errPanicked = errors.New("the call has failed: the server's log says why")
 
-// recovering handles a call whose panics are errors: grpc-go would let the process end.
+// recovering handles a call, and turns its panics into errors: grpc-go would let the process end.
 func (a *API) recovering(method string, handle func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -252,8 +249,8 @@ func (a *API) recovering(method string, handle func() error) (err error) {
 	return handle()
 }
 
-// contextOf is the business that a request is of: what it is of decides, as the path does over
-// HTTP, whose metrics have the same contexts.
+// contextOf returns the area of a request, by the kind of its resource. The metrics over HTTP have the same areas, by
+// the path.
 func contextOf(request any) string {
 	kind := controlpb.Kind_KIND_UNSPECIFIED
 	switch q := request.(type) {
@@ -275,7 +272,7 @@ func contextOf(request any) string {
 	return "administration"
 }
 
-// A held stream ends when who has begun it is not who they were any more.
+// A held stream ends when its caller's credentials or permissions change.
 type held struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -283,7 +280,7 @@ type held struct {
 
 func (h *held) Context() context.Context { return h.ctx }
 
-// stream says what a stream ended with as a call does.
+// stream converts the error with which a stream ends, like that of a call.
 func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	defer cancel(nil)
@@ -293,12 +290,12 @@ func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInf
 		err = a.recovering(info.FullMethod, func() error { return handle(server, &held{s, ctx}) })
 	}
 	if _, said := status.FromError(err); said {
-		return err // nil is none
+		return err // nil stays nil
 	}
 	return refuse(err)
 }
 
-// admit finds out who calls, and whether at all and this often.
+// admit identifies the caller, and checks its rate.
 func (a *API) admit(ctx context.Context) (context.Context, error) {
 	var shown plane.Credentials
 	if p, ok := peer.FromContext(ctx); ok {

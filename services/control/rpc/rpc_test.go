@@ -511,9 +511,9 @@ func TestWatch(t *testing.T) {
 	b.watch(query).want("RESYNC", "PUT b2", "SYNCED")
 }
 
-// TestWatchersAreTold: acknowledgements are in the rollout; who is chosen for a gray release
+// TestWatchersAreNotified: acknowledgements are in the rollout; who is chosen for a gray release
 // is told its content.
-func TestWatchersAreTold(t *testing.T) {
+func TestWatchersAreNotified(t *testing.T) {
 	b := newBed(t, nil)
 	b.putConfig("c", "old")
 	ref := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
@@ -622,12 +622,12 @@ func TestSlowWatcher(t *testing.T) {
 		quick.want(fmt.Sprintf("PUT c%d%d", i%10, 1+i/10))
 	}
 	var err error
-	told := 0
-	for ; err == nil; told++ {
+	received := 0
+	for ; err == nil; received++ {
 		_, err = slow.Recv()
 	}
-	if got := reason(t, err); got != "ResourceExhausted slow" || told > 12 {
-		t.Errorf("%s after %d messages: %v", got, told, err)
+	if got := reason(t, err); got != "ResourceExhausted slow" || received > 12 {
+		t.Errorf("%s after %d messages: %v", got, received, err)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
-// turnChanges is how many changes are taken from the queue at once, about.
-const turnChanges = 256
+// batchChanges is about how many changes are taken from the queue at once.
+const batchChanges = 256
 
 // A watcher is one stream.
 type watcher struct {
@@ -29,7 +29,7 @@ type watcher struct {
 	stream grpc.BidiStreamingServer[controlpb.WatchRequest, controlpb.WatchResponse]
 	caller plane.Caller
 	watch  *plane.Watch
-	client string // "" where it has no name
+	client string // "" if it has no name
 	stuck  *time.Timer
 }
 
@@ -61,31 +61,30 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 		cancel(&plane.Problem{Kind: tooSlow, Detail: fmt.Sprintf("nothing was taken for %v", a.cfg.WriteTimeout), After: time.Second})
 	})
 	w.stuck.Stop()
-	// The stream's end wakes who is in Send or Recv, and this function's return ends the
-	// stream. So it waits for neither.
-	told := make(chan error, 1)
+	// The return of this function ends the stream, which wakes goroutines in Send and Recv. So it waits for neither.
+	sent := make(chan error, 1)
 	a.streams.Go(func() {
 		defer w.watch.Close()
-		told <- w.tell(ctx)
+		sent <- w.sendChanges(ctx)
 	})
 	heard := make(chan error, 1)
 	a.streams.Go(func() { heard <- w.hear(ctx) })
 	for {
 		select {
-		case err := <-told:
+		case err := <-sent:
 			return err
 		case err := <-heard:
 			if err != nil {
 				return err
 			}
-			heard = nil // the caller says no more, and listens
+			heard = nil // the caller has closed its side, and still listens
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// query is what is watched.
+// query converts the message's query.
 func query(q *controlpb.Query) plane.Query {
 	var kinds []resource.Kind
 	for _, k := range q.GetKinds() {
@@ -98,42 +97,42 @@ func query(q *controlpb.Query) plane.Query {
 	}
 }
 
-// send sends one message, or ends the stream of a caller that takes none.
+// send sends one message. It ends the stream of a caller that does not accept it in time.
 func (w *watcher) send(m *controlpb.WatchResponse) error {
 	w.stuck.Reset(w.api.cfg.WriteTimeout)
 	defer w.stuck.Stop()
 	return w.stream.Send(m)
 }
 
-// tell sends what changes until ctx ends.
-func (w *watcher) tell(ctx context.Context) error {
+// sendChanges sends changes until ctx ends.
+func (w *watcher) sendChanges(ctx context.Context) error {
 	if w.watch.Resumed() {
-		// Whoever goes on where nothing has changed knows so at once.
+		// A caller that resumes without changes gets a message at once, and so knows that it is up to date.
 		now, cancel := context.WithCancel(ctx)
 		cancel()
-		changes, revision, resync, err := w.watch.Next(now, turnChanges)
+		changes, revision, resync, err := w.watch.Next(now, batchChanges)
 		if ctx.Err() == nil && errors.Is(err, context.Canceled) {
 			err = w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_SYNCED})
 		} else if err == nil {
-			err = w.turn(changes, revision, resync)
+			err = w.sendBatch(changes, revision, resync)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	for {
-		changes, revision, resync, err := w.watch.Next(ctx, turnChanges)
+		changes, revision, resync, err := w.watch.Next(ctx, batchChanges)
 		if err != nil {
 			return err
 		}
-		if err := w.turn(changes, revision, resync); err != nil {
+		if err := w.sendBatch(changes, revision, resync); err != nil {
 			return err
 		}
 	}
 }
 
-// turn sends changes, or everything.
-func (w *watcher) turn(changes []push.Change, revision int64, resync bool) error {
+// sendBatch sends a batch of changes, or a whole snapshot.
+func (w *watcher) sendBatch(changes []push.Change, revision int64, resync bool) error {
 	if resync {
 		if err := w.send(&controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_RESYNC}); err != nil {
 			return err
@@ -145,8 +144,7 @@ func (w *watcher) turn(changes []push.Change, revision int64, resync bool) error
 		if err != nil {
 			return err
 		}
-		// Only the last change of a revision has a token: whoever comes back is told the
-		// others again.
+		// Only the last change of a revision has a token: a caller that resumes gets the others again.
 		if !resync && (i+1 == len(changes) || changes[i+1].Revision != c.Revision) {
 			m.Token = w.watch.Token(c.Revision).String()
 		}
@@ -161,7 +159,7 @@ func (w *watcher) turn(changes []push.Change, revision int64, resync bool) error
 	return nil
 }
 
-// message makes of a change what the caller may know.
+// message returns a change in the form that the caller may read.
 func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	if c.Removed {
 		return &controlpb.WatchResponse{
@@ -173,18 +171,18 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Messages have no gray release: without its content, they are what everybody has.
+	// Messages have no gray release: without its content, they have the configuration of all clients.
 	if one, released := w.watch.Config(c); one != nil && (one.Secret || *released) {
 		m = proto.CloneOf(m)
 		m.GetConfig().Content, m.GetConfig().Released = one.Content, released != nil && *released
 		if one.Secret && !w.caller.May(access.Secrets, c.Namespace) {
-			m.Tag = "" // it is of the content, which could be guessed by it
+			m.Tag = "" // it covers the content: it would confirm a guess
 		}
 	}
 	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: m}, nil
 }
 
-// hear notes what the caller has made of what it was told. nil is that it says no more.
+// hear notes the caller's acknowledgements. It returns nil when the caller has closed its side.
 func (w *watcher) hear(ctx context.Context) error {
 	for {
 		q, err := w.stream.Recv()

@@ -95,8 +95,7 @@ func openCluster(t *testing.T, c Config) *Store {
 	return s
 }
 
-// TestClusterRestored: when etcd is restored to an earlier state, followers are told all that
-// there is then, and the store is of another epoch, at all replicas.
+// TestClusterRestored: after a restore of etcd, followers get the whole state, and all replicas have a new epoch.
 func TestClusterRestored(t *testing.T) {
 	t.Parallel() // it waits for elections and for servers that are away
 	c := newCluster(t, nil)
@@ -134,11 +133,11 @@ func TestClusterRestored(t *testing.T) {
 		if b.Revision >= last {
 			continue // of before
 		}
-		told := map[string]Event{}
+		events := map[string]Event{}
 		for _, e := range b.Events {
-			told[e.Key] = e
+			events[e.Key] = e
 		}
-		if !b.Listed || b.Epoch == epoch || told["s/kept"].Revision != kept || !told["s/lost"].Removed || told["s/lost"].Revision != b.Revision {
+		if !b.Listed || b.Epoch == epoch || events["s/kept"].Revision != kept || !events["s/lost"].Removed || events["s/lost"].Revision != b.Revision {
 			t.Errorf("told %+v", b)
 		}
 		break
@@ -165,8 +164,8 @@ func TestClusterRestored(t *testing.T) {
 	}
 }
 
-// TestClusterOfLargeValues: more large values than fit into one answer can be listed, backed
-// up, and followed by who has missed them all.
+// TestClusterOfLargeValues: large values that exceed one message are listed, backed up, and followed after an
+// interruption.
 func TestClusterOfLargeValues(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: fills a cluster with large values")
@@ -208,7 +207,7 @@ func TestClusterOfLargeValues(t *testing.T) {
 				cancel()
 			}
 		}
-		if _, err := f.turn(ctx); ctx.Err() == nil || large != n {
+		if _, err := f.watchOnce(ctx); ctx.Err() == nil || large != n {
 			t.Errorf("%s was told %d of %d: %v", name, large, n, err)
 		}
 		cancel()

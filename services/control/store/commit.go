@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A pending is a request on its way.
+// A pending is a request in progress.
 type pending struct {
 	request Request
 	size    int
-	at      time.Duration // when it came, since the store started
-	done    chan result   // holds one, so that nobody waits for who has gone
+	at      time.Duration // its arrival, since the store started
+	done    chan result   // capacity 1, so that the sender never waits for a caller that has gone
 }
 
 type result struct {
@@ -26,11 +26,9 @@ type result struct {
 	err     error
 }
 
-// Apply carries out a request, with others that wait at the same time, and says what
-// became of it. It waits as long as ctx allows, and for a bit more than twice Config.Timeout:
-// behind others, and for etcd. When it returns an
-// error that wraps ErrUncertain, the change may have been made or may still be, and
-// with any other error it was not.
+// Apply carries out a request, in a group with others, and returns the outcome. It waits as long as ctx allows, and a
+// bit more than twice Config.Timeout: after other requests, and for etcd. With an error that wraps ErrUncertain, the
+// change may have been made, or may still be made. With any other error it was not made.
 func (s *Store) Apply(ctx context.Context, r Request) (Outcome, error) {
 	if err := r.check(s.cfg.GroupBytes); err != nil {
 		return Outcome{}, err
@@ -65,12 +63,12 @@ func (s *Store) enqueue(p *pending) error {
 	}
 }
 
-// commit carries out a group and tells everybody in it.
+// commit carries out a group and answers all its requests.
 func (s *Store) commit(group []*pending) {
 	start := time.Now()
 	list, err := s.commitUntilResolved(group)
 	if errors.Is(err, ErrRequest) && len(group) > 1 {
-		// One of them is at fault. The others shall not suffer from it.
+		// One of them is at fault. Each is tried alone, so that the others do not fail with it.
 		for _, p := range group {
 			s.commit([]*pending{p})
 		}
@@ -87,13 +85,13 @@ func (s *Store) commit(group []*pending) {
 	}
 }
 
-// nestedTxnGroups is how many groups go to etcd request by request after one in which a
-// condition did not hold, as is likely to happen again soon.
+// nestedTxnGroups is how many groups go to etcd as nested transactions after one whose condition did not hold: that
+// is likely to happen again soon.
 const nestedTxnGroups = 16
 
-// commitUntilResolved sends a group until its fate is known or Timeout is over. It goes as one first,
-// which is less work for etcd, and request by request where a condition does not hold.
-// Both are under the same name, so that only one of them takes effect.
+// commitUntilResolved sends a group until its outcome is known or Timeout is over. It first sends the group as one
+// transaction, which is less work for etcd. If a condition does not hold, it sends nested transactions. Both have the
+// same name, so that only one of them takes effect.
 func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
 	defer cancel()
@@ -101,8 +99,8 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 	pause := minPause
 	notes := packNotes(group)
 	whole := s.forceNestedTxns.Add(-1) < 0
-	sent := false   // whether the fate of an attempt is not known
-	unread := false // whether it could not be read what became of one that was refused
+	sent := false   // whether the outcome of an attempt is unknown
+	unread := false // whether the outcome of a refused attempt could not be read
 	for {
 		lease, err := s.leaseFor(ctx, group)
 		if err == nil {
@@ -111,10 +109,10 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 				shape = together
 			}
 			var answer *pb.TxnResponse
-			// Part of Timeout, so that a member that hangs leaves time to ask another.
+			// A part of Timeout, so that time is left to ask another member if one hangs.
 			attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
 			answer, err = s.txns.Txn(attempt, shape(s.cfg.Prefix, name, group, notes, lease), grpc.MaxCallRecvMsgSize(maxMessage))
-			err = clientv3.ContextError(attempt, err) // of nil it is nil
+			err = clientv3.ContextError(attempt, err) // nil stays nil
 			cancel()
 			if err == nil {
 				s.contact()
@@ -141,7 +139,7 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 				case !sent:
 					return nil, refused
 				}
-				// An earlier attempt may be on its way still.
+				// An earlier attempt may still be on its way.
 			case refused != nil && !sent:
 				return nil, refused
 			case refused != nil:
@@ -166,16 +164,16 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 	}
 }
 
-// account notes what a group was of that was carried out.
+// account counts the contents of a group that was carried out.
 func (s *Store) account(group []*pending, notes []byte) {
 	l := loadOf(group)
-	s.changes.Add(int64(l.operations + l.bytes>>10)) // large ones take more room until they are compacted
+	s.changes.Add(int64(l.operations + l.bytes>>10)) // large changes take more room until they are compacted
 	s.noted.Add(noteBytes(notes))
 }
 
-// lookUp finds out what became of a group of which etcd says that there is no space for it: it
-// says so, too, of a group that it let in and carried out, where the database's file had
-// reached the quota meanwhile. nil without an error is that the group was not carried out.
+// lookUp finds the outcome of a group after etcd's error that there is no space. etcd also returns it for a group
+// that it carried out, if the database's file had reached the quota meanwhile. nil without an error means that the
+// group was not carried out.
 func (s *Store) lookUp(ctx context.Context, name groupName, group []*pending) ([]Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout/attempts)
 	defer cancel()
@@ -188,19 +186,19 @@ func (s *Store) lookUp(ctx context.Context, name groupName, group []*pending) ([
 	return recorded(entry, group, got.Kvs), nil
 }
 
-// attempts is how many fit into Timeout when none is answered.
+// attempts is the number of unanswered attempts within Timeout.
 const attempts = 3
 
-// Between attempts.
+// The pauses between attempts.
 const (
 	minPause = 10 * time.Millisecond
 	maxPause = time.Second
 )
 
-// All keys that expire and are written within leaseTurn share a lease.
+// All keys that expire and are written within leaseWindow share a lease.
 const (
-	leaseTTL  = 24 * time.Hour
-	leaseTurn = 23 * time.Hour
+	leaseTTL    = 24 * time.Hour
+	leaseWindow = 23 * time.Hour
 )
 
 // leases hands out the lease of Op.Expires.
@@ -210,7 +208,7 @@ type leases struct {
 	since time.Time
 }
 
-// leaseFor returns the lease if the group needs one.
+// leaseFor returns the lease for a group, or none if it needs none.
 func (s *Store) leaseFor(ctx context.Context, group []*pending) (clientv3.LeaseID, error) {
 	needed := false
 	for _, p := range group {
@@ -223,7 +221,7 @@ func (s *Store) leaseFor(ctx context.Context, group []*pending) (clientv3.LeaseI
 	}
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
-	if s.leases.id != clientv3.NoLease && time.Since(s.leases.since) < leaseTurn {
+	if s.leases.id != clientv3.NoLease && time.Since(s.leases.since) < leaseWindow {
 		return s.leases.id, nil
 	}
 	granted, err := s.client.Grant(ctx, int64(leaseTTL/time.Second))
@@ -234,7 +232,7 @@ func (s *Store) leaseFor(ctx context.Context, group []*pending) (clientv3.LeaseI
 	return granted.ID, nil
 }
 
-// forgetLease has the next group ask for another lease.
+// forgetLease makes the next group request a new lease.
 func (s *Store) forgetLease(id clientv3.LeaseID) {
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()

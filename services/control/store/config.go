@@ -17,15 +17,14 @@ import (
 	"dyno/internal/secretfile"
 )
 
-// Config says where the store is and how it is used. Start from Defaults.
+// Config says where the store is, and has its bounds. Start from Defaults.
 type Config struct {
-	// The data folder belongs to one process at a time. Either it or Endpoints must be given.
+	// One process at a time may use the data folder. Either it or Endpoints must be given.
 	Dir       string   `yaml:"data" kind:"path" doc:"the folder of an etcd of its own, which is created if need be"`
 	Endpoints []string `yaml:"etcd" doc:"an etcd cluster instead: host:port,host:port"`
 
-	// Name and Peers make the embedded etcd one member of a cluster of its own kind, in which each
-	// replica has one. Peers on other machines need PeerCA, PeerCert and PeerKey, files in PEM: all
-	// members show and check certificates.
+	// Name and Peers join the embedded etcds of several replicas into a cluster, with one member each. Peers on other
+	// machines need PeerCA, PeerCert and PeerKey, files in PEM: all members show and verify certificates.
 	Name       string            `yaml:"name" doc:"this replica's name among the peers"`
 	Peers      map[string]string `yaml:"peers" names:"any" most:"7" doc:"where the etcds of all replicas listen for each other, by name; as a flag: a=host:port,b=host:port,c=host:port"`
 	PeerListen string            `yaml:"peer_listen" otherwise:"its address among the peers" doc:"where this one's etcd listens for its peers, if they know it by a name: IP:port"`
@@ -48,49 +47,48 @@ type Config struct {
 	NoSync bool `yaml:"no_sync" doc:"do not wait for the disk: a power cut loses what was acknowledged"`
 
 	MaxInflightTxns int `yaml:"max_inflight_txns" range:"1..64" default:"2" doc:"transactions on their way at a time"`
-	// GroupRequests and GroupBytes bound one group. A group for a cluster at Endpoints also
-	// stays within the 128 operations and 1.5 MiB that etcd takes unless it is told
-	// otherwise; the embedded one is.
+	// GroupRequests and GroupBytes bound one group. With a cluster at Endpoints, a group also stays within etcd's
+	// default bounds, 128 operations and 1.5 MiB; the embedded etcd has larger ones.
 	GroupRequests int `yaml:"group_requests" range:"1..512" default:"256" doc:"changes in one transaction"`
 	GroupBytes    int
-	// Queue does not count those of the next group. Beyond, Apply returns ErrBusy.
+	// Queue does not count the requests of the next group. If it is full, Apply returns ErrBusy.
 	Queue   int           `yaml:"queue" range:"1..1048576" default:"8192" doc:"changes that may wait; beyond: 503"`
 	Timeout time.Duration `yaml:"store_timeout" range:"1ms..1h" default:"10s" doc:"how long the store may take to answer"`
 
-	// HeadPeriod is how often the store is asked for its newest revision when nobody
-	// else asks, to know how old what is in memory may be.
+	// HeadPeriod is the longest pause between two queries of the newest revision. They bound the age of the state in
+	// memory.
 	HeadPeriod time.Duration
 
-	// A revision is a group, and what remains takes memory by its changes. What this store reads
-	// page by page, as for a backup, it keeps for up to 10 minutes more.
+	// A revision is a group; kept revisions take memory by their changes. A revision that is read page by page, as
+	// for a backup, is kept for up to 10 minutes more.
 	KeepRevisions int64         `yaml:"keep_revisions" range:"0..9007199254740992" default:"20000" doc:"revisions that remain for replicas that come back"`
 	KeepChanges   int64         `yaml:"keep_changes" range:"0..9007199254740992" default:"250000" doc:"the most changes of this replica that these revisions may have; a KiB counts as one more"`
 	CompactPeriod time.Duration `yaml:"compact_period" range:"0..24h" default:"10s" doc:"how often older ones are removed; 0 is never, as with etcd"`
-	// A group is recognized by its entry in the journal.
+	// It must be long enough: a group that is sent again is recognized by its journal entry.
 	JournalAge   time.Duration `yaml:"audit_age" range:"1m..87600h" default:"168h" doc:"how long the audit goes back"`
 	JournalBytes int64         `yaml:"audit_bytes" kind:"size" range:"1MiB..1024GiB" default:"32MiB" doc:"about how many bytes of it are kept"`
 
 	// Logger takes etcd's warnings too; nil discards.
 	Logger *slog.Logger
 
-	diskOf      func(folder string) (disk, error) // a test's; nil asks the system
+	diskOf      func(folder string) (disk, error) // for tests; nil asks the system
 	reclaimTime time.Duration                     // how long Reclaim may take, but in tests maxReclaimTime
 }
 
-// The bounds of a group. Of etcd's 1.5 MiB the journal takes some.
+// The bounds of a group. The journal takes a part of etcd's 1.5 MiB.
 const (
 	maxGroupRequests = 512
 	maxGroupBytes    = 1 << 20
 )
 
-// Operations of one transaction. A transaction within one has the more room the fewer
-// operations are around it, so groups take half of them at most.
+// Bounds on the operations of one transaction. Nested transactions get what the outer operations leave, so groups
+// take at most half of them.
 const (
-	clusterOps  = 128 // that etcd takes unless it is told otherwise
+	clusterOps  = 128 // etcd's default
 	embeddedOps = 4096
 )
 
-// maxOps is how many operations a transaction may have.
+// maxOps returns the bound on a transaction's operations.
 func (c Config) maxOps() int {
 	if c.Embedded() {
 		return embeddedOps
@@ -98,25 +96,25 @@ func (c Config) maxOps() int {
 	return clusterOps
 }
 
-// Defaults returns the Config that every field starts from; it has no place.
+// Defaults returns the Config that every field starts from. It has neither a folder nor endpoints.
 func Defaults() Config {
 	c := fields.Default[Config]()
 	c.Complete()
 	return c
 }
 
-// Complete sets the defaults of what no file has.
+// Complete sets the defaults of fields that no file can set.
 func (c *Config) Complete() {
 	c.GroupBytes, c.HeadPeriod, c.reclaimTime = maxGroupBytes, 250*time.Millisecond, maxReclaimTime
 }
 
-// Embedded tells whether the etcd is in this process.
+// Embedded reports whether etcd runs in this process.
 func (c Config) Embedded() bool { return len(c.Endpoints) == 0 }
 
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	r.Check((c.Dir != "") != (len(c.Endpoints) > 0), "data", "there must be either a folder for an etcd of its own or the endpoints of a cluster", "one of --data and --etcd")
 	for i, e := range c.Endpoints {
@@ -137,7 +135,7 @@ func (c Config) Check(r *fields.Report) {
 	c.checkPeers(r)
 }
 
-// checkPeers reports what is wrong with the members.
+// checkPeers reports faults of the members.
 func (c Config) checkPeers(r *fields.Report) {
 	const secure = "--peer-ca, --peer-cert and --peer-key"
 	secured := c.PeerCA != "" && c.PeerCert != "" && c.PeerKey != ""
@@ -168,7 +166,7 @@ func (c Config) checkPeers(r *fields.Report) {
 	}
 }
 
-// tls returns how to encrypt connections to the endpoints; nil is not at all.
+// tls returns the TLS configuration for the endpoints; nil is without TLS.
 func (c Config) tls() (*tls.Config, error) {
 	if c.CA == "" {
 		return nil, nil

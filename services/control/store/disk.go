@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The embedded etcd ends the process when the disk takes nothing any more. So the store refuses
-// writes while less is free than etcd may need for what it has begun: the next segment of its log,
-// which has 64 MB, and some growth of its database. A small disk has to have an eighth free.
+// The embedded etcd ends the process when the disk is full. So the store refuses writes while less is free than etcd
+// may still need: the next segment of its log, 64 MB, and some growth of its database. On a small disk an eighth must
+// be free.
 const (
 	minFree      = 96 << 20
 	minFreeShare = 8
 )
 
-// diskPeriod is how often it is looked at how much is free: within it, no other program should be
-// able to write as much as must be.
+// diskPeriod is the pause between two looks at the free space. It is short, so that no other program can fill the
+// reserve meanwhile.
 const diskPeriod = 100 * time.Millisecond
 
-// reserve is how much room the database's file has beyond its end, in bytes: it grows by 16 MiB at
-// a time, and what etcd still has to write after the disk is full goes there.
+// reserve is the space allocated beyond the end of the database's file, in bytes. The file grows by 16 MiB at a time;
+// etcd's last writes after the disk is full go there.
 const reserve = 20 << 20
 
-// A disk is how much of one is free, in bytes, and how much must be for writes to go on.
+// A disk has the free bytes of a disk, and the least for which writes go on.
 type disk struct{ free, least uint64 }
 
 func (d disk) full() bool { return d.free < d.least }
@@ -34,7 +34,7 @@ func (d disk) String() string {
 	return fmt.Sprintf("the disk has %d MiB free, and %d MiB must be: writes are refused, and reads go on, until there is room again", d.free>>20, d.least>>20)
 }
 
-// diskOf looks at the disk that a folder is on.
+// diskOf returns the state of a folder's disk.
 func diskOf(folder string) (disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(folder, &st); err != nil {
@@ -44,7 +44,7 @@ func diskOf(folder string) (disk, error) {
 	return disk{st.Bavail * block, min(minFree, st.Blocks*block/minFreeShare)}, nil
 }
 
-// alarmDisk is the alarm of a full disk among those of etcd.
+// alarmDisk is the alarm of a full disk, next to those of etcd.
 const alarmDisk = "DISKFULL"
 
 // watchDisk looks at the disk now, and until the store is closed.
@@ -72,7 +72,7 @@ func (s *Store) lookAtDisk(database *reserved) {
 	}
 	d, err := look(s.cfg.Dir)
 	if err != nil {
-		return // etcd finds out
+		return // etcd will report it
 	}
 	s.noteDisk(d)
 	if s.full.Load() == nil {
@@ -80,8 +80,8 @@ func (s *Store) lookAtDisk(database *reserved) {
 	}
 }
 
-// noteDisk refuses writes or takes them again, by how the disk is. It takes them again where there
-// is a quarter more than must be, so that its own writes do not fill the disk at once.
+// noteDisk refuses or accepts writes, by the disk's free space. It accepts them again at a quarter above the least,
+// so that new writes do not fill the disk at once.
 func (s *Store) noteDisk(d disk) {
 	before := s.full.Load()
 	switch {
@@ -96,14 +96,14 @@ func (s *Store) noteDisk(d disk) {
 	}
 }
 
-// A reserved file has room on the disk beyond its end.
+// A reserved file has space allocated beyond its end.
 type reserved struct {
 	file string
-	size int64 // when it was extended last
+	size int64 // its size at the last extension
 }
 
-// extend makes the room, if the file is another than before. A file system that cannot do that
-// leaves it to what must be free.
+// extend allocates the space, if the file's size has changed. On a file system without support, only the least free
+// space protects.
 func (r *reserved) extend() {
 	info, err := os.Stat(r.file)
 	if err != nil || info.Size() == r.size {

@@ -27,8 +27,7 @@ func TestDiskFull(t *testing.T) {
 			return d, nil
 		}
 	})
-	// The first look may have been under way, the second has found what is set here, and is over
-	// when the third begins.
+	// The first look may have been in progress. The second one sees the new value, and is over when the third begins.
 	set := func(bytes uint64) {
 		t.Helper()
 		free.Store(bytes)
@@ -87,8 +86,8 @@ func TestDiskOf(t *testing.T) {
 	}
 }
 
-// TestReserved: the database's file has room on the disk beyond its end, so that etcd can write
-// when there is none left, and is no longer by it.
+// TestReserved: the database's file has space reserved on the disk beyond its end. So etcd can write to a full disk,
+// and the file is no longer.
 func TestReserved(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "db")
 	r := reserved{file: file}

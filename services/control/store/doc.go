@@ -1,5 +1,4 @@
-// Package store is the control plane's durable memory: an etcd, embedded in the
-// process or a cluster of its own.
+// Package store is the control plane's durable storage: an etcd, embedded in the process, or an external cluster.
 //
 //	s, err := store.Open(ctx, store.Config{Dir: "data"})
 //	outcome, err := s.Apply(ctx, store.Request{If: …, Then: …})
@@ -16,7 +15,7 @@
 //     missed, it lists again and tells the difference: nothing is lost or invented, but
 //     what a key was in between is not told, and the Batch says so.
 //
-// To read the source: group.go for requests and how they share a transaction,
-// gather.go for when, commit.go for what becomes of it, follow.go for what changed, head.go for reads that must not be
-// stale, upkeep.go and snapshot.go for operators.
+// To read the source: group.go has requests and how they share a transaction. gather.go decides when, and commit.go
+// finds the outcome. follow.go has changes, and head.go reads that must not be stale. upkeep.go and snapshot.go are
+// for operators.
 package store

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrRequest and ErrTooLarge: the request is at fault, and nothing was changed.
 	ErrRequest  = errors.New("request")
@@ -19,16 +19,16 @@ var (
 	ErrNoSpace = errors.New("the database has reached its quota")
 	// ErrDiskFull: the disk of the embedded etcd has too little room; nothing was changed.
 	ErrDiskFull = errors.New("the disk is full")
-	// ErrUncertain: whether the request was carried out is not known.
+	// ErrUncertain: the request may have been carried out.
 	ErrUncertain = errors.New("the store does not answer: whether the change was made is not known")
-	// ErrUnavailable: the store does not answer; nothing was asked to be changed.
+	// ErrUnavailable: the store does not answer; nothing was changed.
 	ErrUnavailable = errors.New("the store does not answer")
 	// ErrClosed: the store is closed; nothing was changed.
 	ErrClosed = errors.New("the store is closed")
 )
 
-// refusal returns what callers are told of an error with which etcd says that it did
-// not carry out a transaction, and nil for an error that leaves this open.
+// refusal returns the error for callers if etcd did not carry out a transaction. It returns nil if err leaves that
+// open.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace):
@@ -47,7 +47,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// unavailable is the error of a read.
+// unavailable returns the error of a read.
 func unavailable(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), ErrClosed) {
 		return ErrClosed

@@ -17,37 +17,33 @@ import (
 
 // An Event is one change of one key.
 type Event struct {
-	KV      // without a value if it was removed
+	KV      // without a value for a removal
 	Removed bool
 }
 
-// A Batch is what followers are told: changes in the order of their revisions, after
-// which they know the state as of Revision.
+// A Batch has changes for followers, in the order of their revisions. After it they know the state at Revision.
 type Batch struct {
 	Events   []Event
 	Revision int64
-	// Listed says that this is from a listing: the first one, or what had changed since,
-	// where etcd had compacted the changes themselves. What a key was in between is not
-	// told, and a removed key has the listing's revision.
+	// Listed says that this is from a listing: the first one, or the differences after etcd had compacted the
+	// changes. States in between are missing, and a removed key has the listing's revision.
 	Listed bool
-	// Epoch is that of a listing. When it is another than that of the listing before, the
-	// store was restored to an earlier state: revisions are not those of before, which
-	// Revision may be lower than, and every key is sent.
+	// Epoch is that of a listing. A new epoch means that the store was restored to an earlier state. Revisions of
+	// different epochs are not comparable, Revision may be lower, and every key is sent.
 	Epoch string
 }
 
-// Keys are listed in pages of firstPage at first, and then of as many as make pageBytes, by
-// the sizes that were seen, up to listPage. Etcd counts all keys that are left for each page,
-// so that small pages of many keys would take long.
+// Keys are listed in pages. The first has firstPage keys; later ones have about pageBytes, by the sizes so far, and
+// at most listPage keys. Etcd counts the remaining keys for each page, so small pages of many keys would take long.
 const (
 	firstPage = 150
 	listPage  = 1000
 	pageBytes = 16 << 20
 )
 
-// Follow tells all keys that begin with prefix, and then every change of them, until
-// ctx ends or the store is closed; it returns which. It waits for etcd as long as it
-// takes. take is called from one goroutine, and holds up what follows.
+// Follow passes to take all keys that begin with prefix, and then every change of them. It ends with ctx or the
+// store, and returns which. It waits for etcd without a limit. take is called from one goroutine, and delays later
+// batches.
 func (s *Store) Follow(ctx context.Context, prefix string, take func(Batch)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,7 +52,7 @@ func (s *Store) Follow(ctx context.Context, prefix string, take func(Batch)) err
 	f := follower{store: s, prefix: prefix, take: take}
 	pause := minPause
 	for {
-		progress, err := f.turn(ctx)
+		progress, err := f.watchOnce(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -73,24 +69,24 @@ func (s *Store) Follow(ctx context.Context, prefix string, take func(Batch)) err
 	}
 }
 
-// A follower knows which keys it has told, and at which revision.
+// A follower records the keys that it has passed on, with their revisions.
 type follower struct {
 	store    *Store
 	prefix   string
 	take     func(Batch)
 	known    map[string]int64 // nil before the first listing
 	revision int64
-	epoch    string // of the last listing
-	mark     int64  // revision, when it was last looked whether the store has gone back
+	epoch    string // epoch of the last listing
+	mark     int64  // the revision at the last look whether the store has gone back
 }
 
-// backPeriod is how often a follower makes sure that the store has not gone back. Its watch
-// goes on by itself after etcd was away, and is silent until etcd has come past where it was.
+// backPeriod is the pause between a follower's checks that the store has not gone back. After etcd was away, the
+// watch continues by itself, and is silent until etcd has passed its revision.
 const backPeriod = time.Second
 
-// turn lists if need be and watches until that ends, which it always does with an
-// error. progress tells whether something was learnt.
-func (f *follower) turn(ctx context.Context) (progress bool, err error) {
+// watchOnce lists if necessary, and watches until the watch ends. It always returns an error. progress reports
+// whether it has learnt anything.
+func (f *follower) watchOnce(ctx context.Context) (progress bool, err error) {
 	if f.known == nil {
 		if err := f.list(ctx); err != nil {
 			return false, err
@@ -101,7 +97,7 @@ func (f *follower) turn(ctx context.Context) (progress bool, err error) {
 	defer cancel() // ends the watch
 	watch := f.store.client.Watch(clientv3.WithRequireLeader(ctx), f.store.cfg.Prefix+f.prefix,
 		clientv3.WithPrefix(), clientv3.WithRev(f.revision+1), clientv3.WithCreatedNotify(), clientv3.WithProgressNotify(),
-		clientv3.WithFragment()) // many large changes that were missed do not fit into one answer
+		clientv3.WithFragment()) // many large missed changes do not fit into one message
 	ticker := time.NewTicker(backPeriod)
 	defer ticker.Stop()
 	for {
@@ -133,8 +129,8 @@ func (f *follower) turn(ctx context.Context) (progress bool, err error) {
 	}
 }
 
-// wentBack tells whether the store was restored to an earlier state, so that what was told is
-// no longer true. It asks etcd, which holds up the watch, only where nobody has since the last time.
+// wentBack reports whether the store was restored to an earlier state, so that the passed state is no longer true. It
+// queries etcd, which delays the watch, only if there was no other query since the last time.
 func (f *follower) wentBack(ctx context.Context) (bool, error) {
 	if f.epoch != f.store.Epoch() {
 		return true, nil
@@ -152,12 +148,12 @@ func (f *follower) wentBack(ctx context.Context) (bool, error) {
 	return true, f.store.renewEpoch(ctx)
 }
 
-// learn makes a batch of a watch's answer; ok tells whether there is anything to tell.
+// learn makes a batch of a watch's message; ok is false if it has no news.
 func (f *follower) learn(events []*clientv3.Event, revision int64, all bool) (b Batch, ok bool) {
 	for _, e := range events {
 		one := Event{KV: kv(f.store.cfg.Prefix, e.Kv), Removed: e.Type == mvccpb.DELETE}
 		if one.Revision <= f.revision {
-			continue // told before
+			continue // passed on before
 		}
 		if one.Removed {
 			one.Value = nil
@@ -179,9 +175,9 @@ func (f *follower) learn(events []*clientv3.Event, revision int64, all bool) (b 
 	return b, true
 }
 
-// list tells what is different from what is known, or all where that is of another epoch.
+// list passes on the differences from the known state, or everything in a new epoch.
 func (f *follower) list(ctx context.Context) error {
-	epoch := f.store.Epoch() // before the listing, which is then of no earlier one
+	epoch := f.store.Epoch() // before the listing, whose epoch is then this or a later one
 	kvs, revision, err := f.store.list(ctx, f.prefix)
 	if err != nil {
 		return err
@@ -190,7 +186,7 @@ func (f *follower) list(ctx context.Context) error {
 		f.store.stats.resyncs.Add(1)
 	}
 	if epoch != f.epoch {
-		// A key may be another at the revision that it was known at.
+		// In the new epoch, a key may have another value at its known revision.
 		for key := range f.known {
 			f.known[key] = 0
 		}
@@ -202,8 +198,7 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// difference returns what leads from the keys that were known, with their revisions, to
-// those of a listing, and what is known then.
+// difference returns the events that lead from the known keys and revisions to a listing, and the new known keys.
 func difference(known map[string]int64, listing []KV, revision int64) (events []Event, now map[string]int64) {
 	now = make(map[string]int64, len(listing))
 	for _, kv := range listing {
@@ -230,7 +225,7 @@ func (s *Store) list(ctx context.Context, prefix string) (kvs []KV, revision int
 		if !errors.Is(err, rpctypes.ErrCompacted) {
 			return kvs, revision, err
 		}
-		// The revision was compacted while it was read. The next one is newer.
+		// The revision was compacted during the reading. The next attempt reads a newer one.
 	}
 }
 
@@ -243,9 +238,9 @@ func (s *Store) listOnce(ctx context.Context, prefix string) (kvs []KV, revision
 	return kvs, revision, err
 }
 
-// pages hands out up to limit keys of a range, in order, as of a revision, page by page; the
-// limit 0 is none, and the revision 0 the newest. It returns as of which revision they are,
-// and whether there are more. Meanwhile this store compacts nothing past the revision.
+// pages passes to take up to limit keys of a range, in order, at one revision, page by page. The limit 0 is none, and
+// the revision 0 the newest. It returns the revision, and whether there are more keys. Meanwhile this store compacts
+// nothing past the revision.
 func (s *Store) pages(ctx context.Context, from, end string, limit int, revision int64, take func(*mvccpb.KeyValue) error) (at int64, more bool, err error) {
 	hold := s.holds.take()
 	defer hold.release()
@@ -282,10 +277,10 @@ func (s *Store) pages(ctx context.Context, from, end string, limit int, revision
 	}
 }
 
-// errTooLarge says that a page is larger than an answer may be.
+// errTooLarge says that a page exceeds the size of a message.
 var errTooLarge = errors.New("the page is larger than an answer may be")
 
-// page reads keys of a range, in order, as of a revision; 0 is the newest.
+// page reads keys of a range, in order, at a revision; 0 is the newest.
 func (s *Store) page(ctx context.Context, from, end string, limit int, revision int64) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -303,8 +298,8 @@ func (s *Store) page(ctx context.Context, from, end string, limit int, revision 
 	return nil, unavailable(ctx, err)
 }
 
-// List returns up to limit keys that begin with prefix and come after the key after,
-// in order, and whether there are more (a linearizable read).
+// List returns up to limit keys that begin with prefix and come after the key after, in order. more reports whether
+// there are others. It is a linearizable read.
 func (s *Store) List(ctx context.Context, prefix, after string, limit int) (kvs []KV, more bool, err error) {
 	from := s.cfg.Prefix + prefix
 	if after != "" {
@@ -322,7 +317,7 @@ func (s *Store) List(ctx context.Context, prefix, after string, limit int) (kvs 
 		if !errors.Is(err, rpctypes.ErrCompacted) {
 			break
 		}
-		kvs = nil // the next revision is newer
+		kvs = nil // the next attempt reads a newer revision
 	}
 	if err != nil {
 		return nil, false, err
@@ -339,8 +334,7 @@ func (s *Store) Get(ctx context.Context, key string) (KV, error) {
 	return kvs[0], nil
 }
 
-// GetAll returns keys in their order, all as of one moment; the Revision of one that is not there is
-// 0 (a linearizable read).
+// GetAll returns keys in their order, all at one revision; the Revision of a missing one is 0 (a linearizable read).
 func (s *Store) GetAll(ctx context.Context, keys ...string) ([]KV, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -374,11 +368,11 @@ func (s *Store) newest(ctx context.Context) (int64, error) {
 	return got.Header.Revision, nil
 }
 
-// An Entry is what one group left in the journal.
+// An Entry is one group's entry in the journal.
 type Entry struct {
 	Name     string // sorts by time
 	Revision int64
-	Notes    [][]byte // of the requests that were carried out
+	Notes    [][]byte // notes of the requests that were carried out
 }
 
 // Journal returns up to limit entries after the one named after, oldest first, and
@@ -386,7 +380,7 @@ type Entry struct {
 // the true order.
 func (s *Store) Journal(ctx context.Context, after string, limit int) (entries []Entry, more bool, err error) {
 	if after != "" {
-		after = journalKey + after + "0" // behind the marks of refused requests, which begin with a slash
+		after = journalKey + after + "0" // after the marks of refused requests, which begin with a slash
 	}
 	kvs, more, err := s.List(ctx, journalKey, after, limit)
 	if err != nil {
@@ -435,7 +429,7 @@ func readJournal(kvs []KV) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// drop empties notes of the last entry.
+// drop removes the notes of refused requests from the last entry.
 func drop(entries []Entry, indexes []int) {
 	for _, i := range indexes {
 		if notes := entries[len(entries)-1].Notes; i < len(notes) {

@@ -114,14 +114,14 @@ func TestCompactedMeanwhile(t *testing.T) {
 	}
 	m := newMirror(t)
 	f := follower{store: s, prefix: State, take: m.take}
-	turn := func(meanwhile func()) (listed bool) {
+	follow := func(meanwhile func()) (listed bool) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			for ctx.Err() == nil {
-				_, _ = f.turn(ctx) // it always ends with an error
+				_, _ = f.watchOnce(ctx) // it always ends with an error
 			}
 		}()
 		head, err := s.Head(t.Context())
@@ -134,7 +134,7 @@ func TestCompactedMeanwhile(t *testing.T) {
 		<-ended
 		return listed
 	}
-	turn(func() {})
+	follow(func() {})
 	set(t, s, "s/changed", "2")
 	set(t, s, "s/changed", "3")
 	set(t, s, "s/new", "1")
@@ -147,7 +147,7 @@ func TestCompactedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := m.state["s/same"]
-	if !turn(func() { m.until(set(t, s, "s/after", "1")) }) {
+	if !follow(func() { m.until(set(t, s, "s/after", "1")) }) {
 		t.Error("nothing was listed")
 	}
 	if diff := cmp.Diff(same, m.state["s/same"]); diff != "" {
@@ -166,7 +166,7 @@ func TestCompactedMeanwhile(t *testing.T) {
 	}
 	// From here on it watches again, and lists nothing.
 	set(t, s, "s/later", "1")
-	if turn(func() {}) {
+	if follow(func() {}) {
 		t.Error("listed once more")
 	}
 }

@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// Each group costs etcd an entry of its log, a write to the disk and a key, whatever is in it:
-// as much as some four changes. So groups wait for more changes while many are made, as
-// PostgreSQL's commit_delay and commit_siblings have its commits wait, and do not otherwise.
+// Each group costs etcd an entry of its log, a write to the disk and a key: as much as some four changes. So a group
+// waits for more changes while many are made, and not otherwise. PostgreSQL delays commits by the same rule
+// (commit_delay, commit_siblings).
 const (
-	// minBatch is how many changes are expected if many are made.
+	// minBatch is the least number of expected changes for which a group waits.
 	minBatch = 4
-	// maxDelay is how long the first change of a group waits for others at most, and idleGap
-	// after how long without another one, or an answer, nobody is expected.
+	// maxDelay bounds the wait of a group's first change for others. idleGap is the time without a change or an
+	// answer after which no more changes are expected.
 	maxDelay = 3 * time.Millisecond
 	idleGap  = 500 * time.Microsecond
-	// pipelineThreshold is how many changes go to etcd while another group is in flight. A full group
-	// goes too, and so do fewer changes once the other has taken stallAfter: it may hang.
+	// pipelineThreshold is the least number of changes that go to etcd while another group is in flight. A full group
+	// goes too. Fewer changes go once the other group has taken stallAfter: it may hang.
 	pipelineThreshold = 64
 	stallAfter        = 50 * time.Millisecond
 )
 
-// A gathering decides when what waits becomes a group.
+// A gathering decides when waiting requests become a group.
 type gathering struct {
-	maxInflight int // groups that may be in flight at a time
+	maxInflight int // bound on groups in flight
 	most        capacity
 
-	underway []time.Duration // when groups that are on their way began
-	before   int             // changes of the group before
-	// When a group last came back, and how many waited then.
+	underway []time.Duration // start times of groups in flight
+	before   int             // changes of the previous group
+	// When a group last ended, and how many requests waited then.
 	back   time.Duration
 	queued int
 }
 
-// due returns whether a group begins now of those who wait, in the order in which they came.
-// If it does not, wait is after how long it has to be asked again if nothing else happens; 0 is
-// never. now is by the clock of pending.at.
+// due reports whether the waiting requests, in the order of arrival, become a group now. If not, ask again after
+// wait, or at the next event; 0 is only at the next event. now and pending.at have one clock.
 func (g *gathering) due(now time.Duration, waiting []*pending) (begin bool, wait time.Duration) {
 	if len(waiting) == 0 || len(g.underway) == g.maxInflight {
 		return false, 0
@@ -50,8 +49,8 @@ func (g *gathering) due(now time.Duration, waiting []*pending) (begin bool, wait
 		}
 	}
 	first, last := waiting[0].at, waiting[len(waiting)-1].at
-	// Those who wait for answers before they make the next change are all there then: more
-	// come where changes are made without waiting.
+	// Clients that wait for each answer have all sent their next change then; more come from clients that do not
+	// wait.
 	expected := g.before + g.queued
 	if len(waiting) >= expected || expected < minBatch || first > g.back+maxDelay {
 		return true, 0
@@ -60,8 +59,8 @@ func (g *gathering) due(now time.Duration, waiting []*pending) (begin bool, wait
 	return wait <= 0, max(0, wait)
 }
 
-// began notes a group and the number of its changes. ended notes that a group came back which began
-// then. The caller sets queued after that.
+// began notes the start of a group and the number of its changes. ended notes the end of a group with that start. The
+// caller sets queued after that.
 func (g *gathering) began(now time.Duration, changes int) {
 	g.underway = append(g.underway, now)
 	g.before = changes
@@ -73,14 +72,14 @@ func (g *gathering) ended(began, now time.Duration) {
 	g.back = now
 }
 
-// gather makes groups of what comes and has them carried out, until the queue is closed and
-// nothing waits. What waits here is a group's at most: the rest stays in the queue, which is bounded.
+// gather makes groups of requests and carries them out, until the queue is closed and nothing waits. At most one
+// group's requests wait here; the rest stays in the queue, which is bounded.
 func (s *Store) gather() {
 	var (
 		g       = gathering{maxInflight: s.cfg.MaxInflightTxns, most: s.cfg.capacity()}
 		queue   = s.queue // nil once it is closed
 		waiting []*pending
-		ended   = make(chan time.Duration, s.cfg.MaxInflightTxns) // when each began
+		ended   = make(chan time.Duration, s.cfg.MaxInflightTxns) // the start of each
 		timer   = time.NewTimer(0)
 	)
 	defer timer.Stop()
@@ -140,8 +139,8 @@ func (s *Store) gather() {
 	}
 }
 
-// expire answers those that have waited for Timeout already, as long as a group in flight is
-// retried: etcd is away. They are in the order in which they came.
+// expire fails requests that have waited for Timeout, while a group in flight is retried: etcd is away. They are in
+// the order of arrival.
 func (s *Store) expire(waiting []*pending, now time.Duration) []*pending {
 	for len(waiting) > 0 && now-waiting[0].at > s.cfg.Timeout {
 		waiting[0].done <- result{err: fmt.Errorf("%w: the change waited for %v behind others", ErrUnavailable, s.cfg.Timeout)}

@@ -162,11 +162,11 @@ func TestGroupSizes(t *testing.T) {
 // watched tells of every transaction before it is carried out.
 type watched struct {
 	txns
-	told func(*pb.TxnRequest)
+	answered func(*pb.TxnRequest)
 }
 
 func (w watched) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
-	w.told(in)
+	w.answered(in)
 	return w.txns.Txn(ctx, in, opts...)
 }
 

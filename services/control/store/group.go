@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Every key begins with one of these. Followers follow the state; the log is what is
-// only looked up: earlier versions, the journal, what has been answered.
+// Every key begins with one of these. Followers follow the state. Keys of the log are only looked up: earlier
+// versions, the journal, and records of changes with keys.
 const (
 	State = "s/"
 	Log   = "l/"
@@ -21,11 +21,11 @@ const (
 
 // The store's own keys.
 const (
-	headKey    = State + "head"    // written by every group: its revision is the state's newest
+	headKey    = State + "head"    // written by every group: its revision is the newest of the state
 	journalKey = Log + "journal/"  // + group name: the group's notes; + "/" + index: a request that was refused
-	quietKey   = Log + "group/"    // the same of a group without notes
-	epochKey   = Log + "epoch"     // names what the store has been since it was made or restored
-	restoreKey = Log + "restoring" // there while a restore is under way
+	quietKey   = Log + "group/"    // + group name, for a group without notes
+	epochKey   = Log + "epoch"     // a name that changes when the store is restored
+	restoreKey = Log + "restoring" // present during a restore
 )
 
 // An Op sets a key, or removes it.
@@ -33,42 +33,39 @@ type Op struct {
 	Key    string
 	Value  []byte
 	Delete bool
-	// Expires has etcd remove the key after an hour to a day.
+	// Expires makes etcd remove the key after an hour to a day.
 	Expires bool
 }
 
-// A Condition holds when the key's newest change was at this revision. 0 is that there
-// is no such key.
+// A Condition holds if the key's newest change was at this revision. 0 means that the key does not exist.
 type Condition struct {
 	Key      string
 	Revision int64
 }
 
-// A Request changes keys if all its conditions hold. A key may be in one Op only, and
-// none of them the store's own.
+// A Request changes keys if all its conditions hold. A key may be in one Op only. The store's own keys are refused.
 type Request struct {
 	If   []Condition
 	Then []Op
-	// Note goes into the journal if the request is carried out; it is never told to
-	// followers.
+	// Note goes into the journal if the request is carried out; followers never see it.
 	Note []byte
 }
 
-// A KV is a key as it is. Revision is when it was last changed; 0 says there is none.
+// A KV is a key with its value. Revision is that of its last change; 0 if it does not exist.
 type KV struct {
 	Key      string
 	Value    []byte
 	Revision int64
 }
 
-// An Outcome says what became of a request.
+// An Outcome is the outcome of a request.
 type Outcome struct {
-	// Done tells whether it was carried out, at Revision. Otherwise a condition did not
-	// hold, and nothing was changed.
+	// Done reports whether it was carried out, at Revision. Otherwise a condition did not hold, and nothing was
+	// changed.
 	Done     bool
 	Revision int64
-	// Found are the keys of the conditions, in their order, as they were when one did
-	// not hold. It is nil where that is not known any more.
+	// Found has the keys of the conditions, in their order, at the time when one did not hold. It is nil if that is
+	// no longer known.
 	Found []KV
 }
 
@@ -78,7 +75,7 @@ const (
 	MaxRequestOps = 16
 )
 
-// check returns what is wrong with a request.
+// check validates a request.
 func (r *Request) check(maxBytes int) error {
 	if len(r.Then) == 0 || len(r.Then) > MaxRequestOps || len(r.If) > MaxRequestOps {
 		return fmt.Errorf("%w: %d operations, %d conditions: want 1 to %d, and at most as many", ErrRequest, len(r.Then), len(r.If), MaxRequestOps)
@@ -112,11 +109,11 @@ func checkKey(key string) error {
 	return nil
 }
 
-// overhead is about what an operation takes in addition to its key and value.
+// overhead is an estimate of an operation's bytes without its key and value.
 const overhead = 32
 
-// size is about the bytes of the request in a transaction. Conditions are asked for
-// twice: to hold, and what the keys are if they do not.
+// size estimates the bytes of the request in a transaction. Conditions count twice: as comparisons, and as reads of
+// the keys in case they do not hold.
 func (r *Request) size() int {
 	n := overhead + len(r.Note)
 	for _, op := range r.Then {
@@ -128,26 +125,26 @@ func (r *Request) size() int {
 	return n
 }
 
-// A capacity is what one group may have.
+// A capacity bounds one group.
 type capacity struct {
 	requests, bytes int
-	operations      int // or conditions, the entry's and the head's included: what etcd takes
+	operations      int // or conditions, with those of the entry and the head: etcd's bound
 }
 
-// capacity is that of a group. Where a condition does not hold, each request is a transaction
-// within, which etcd gives as many operations as are left, so requests are half of them at most.
+// capacity returns a group's capacity. If a condition does not hold, each request is a nested transaction. etcd gives
+// these the operations that are left, so requests are at most half of them.
 func (c Config) capacity() capacity {
 	return capacity{min(c.GroupRequests, c.maxOps()/2), c.GroupBytes, c.maxOps()}
 }
 
-// A load is what some requests come to.
+// A load sums the cost of a group of requests.
 type load struct{ requests, bytes, conditions, operations int }
 
 func (l load) with(p *pending) load {
 	return load{l.requests + 1, l.bytes + p.size, l.conditions + len(p.request.If), l.operations + len(p.request.Then)}
 }
 
-// exceeds tells whether it is more than a group may have; fills, whether nothing more fits.
+// exceeds reports whether the load exceeds a group's capacity; fills, whether nothing more fits.
 func (l load) exceeds(c capacity) bool {
 	return l.requests > c.requests || l.bytes > c.bytes || max(l.conditions+1, l.operations+2) > c.operations
 }
@@ -156,16 +153,15 @@ func (l load) fills(c capacity) bool {
 	return l.requests >= c.requests || l.bytes >= c.bytes || max(l.conditions+1, l.operations+2) >= c.operations
 }
 
-// pick divides requests in those that form the next group and those that wait for a
-// later one, both in order. etcd judges all conditions of a transaction by the state
-// before it, so a request that touches a key which an earlier one of the group changes
-// must wait, and so must any that touches a key of one that waits.
+// pick divides requests into the next group and the rest, both in order. etcd checks all conditions of a transaction
+// against the state before it. So a request must wait if it touches a key that an earlier one of the group changes.
+// It must also wait if it touches a key of a waiting request.
 func pick(waiting []*pending, most capacity) (group, rest []*pending) {
 	if len(waiting) == 1 {
 		return waiting, nil
 	}
 	changed := make(map[string]bool, 2*len(waiting))
-	touched := make(map[string]bool, 2*len(waiting)) // by a condition, or by whoever waits
+	touched := make(map[string]bool, 2*len(waiting)) // by a condition, or by a waiting request
 	var has load
 	for i, p := range waiting {
 		if len(group) > 0 && has.with(p).exceeds(most) {
@@ -194,8 +190,7 @@ func pick(waiting []*pending, most capacity) (group, rest []*pending) {
 	return group, rest
 }
 
-// A groupName is unique, and names of later groups are later by the clock of who made
-// them: they sort by time.
+// A groupName is unique. It begins with the time by its maker's clock, so names sort by time.
 type groupName string
 
 const nameBytes = 32 // in hexadecimal: 8 of nanoseconds, 4 of the store, 4 of a counter
@@ -204,17 +199,17 @@ func makeGroupName(at time.Time, store, counter uint32) groupName {
 	return groupName(fmt.Sprintf("%016x%08x%08x", uint64(at.UnixNano()), store, counter)) //nolint:gosec // after 1970
 }
 
-// before is a key that all entries from before a time sort before.
+// before returns a key: all entries from before a time sort before it.
 func before(folder string, at time.Time) string {
 	return fmt.Sprintf("%s%016x", folder, uint64(at.UnixNano())) //nolint:gosec // after 1970
 }
 
-// JournalBefore is what Journal takes as after to begin with the entries of a time.
+// JournalBefore returns the argument after with which Journal begins at a time.
 func JournalBefore(at time.Time) string {
 	return fmt.Sprintf("%016x%s", uint64(max(0, at.UnixNano()-1)), strings.Repeat("f", nameBytes-16)) //nolint:gosec // 0 at least
 }
 
-// entryKey is where a group is recognized by.
+// entryKey returns the key by which a group is recognized.
 func entryKey(prefix string, name groupName, group []*pending) string {
 	for _, p := range group {
 		if len(p.request.Note) > 0 {
@@ -224,7 +219,7 @@ func entryKey(prefix string, name groupName, group []*pending) string {
 	return prefix + quietKey + string(name)
 }
 
-// loadOf is what requests come to.
+// loadOf sums the cost of requests.
 func loadOf(group []*pending) (l load) {
 	for _, p := range group {
 		l = l.with(p)
@@ -232,10 +227,9 @@ func loadOf(group []*pending) (l load) {
 	return l
 }
 
-// together returns the group as etcd takes it with the least work: if the group has no
-// entry in the journal yet and all conditions of all requests hold, everything is done.
-// Otherwise the entry tells whether that was so before; if there is none, a condition did
-// not hold, and nothing was done.
+// together returns the group as one transaction, which is the least work for etcd. It is carried out if the journal
+// has no entry of the group yet, and all conditions hold. Otherwise the entry tells whether the group was carried out
+// before; without an entry, a condition did not hold, and nothing was done.
 func together(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
 	has := loadOf(group)
@@ -255,9 +249,9 @@ func together(prefix string, name groupName, group []*pending, notes []byte, lea
 	return r
 }
 
-// oneByOne returns the group as etcd takes it where conditions may not hold: if the group
-// has no entry in the journal yet, each request is a transaction within, and else the
-// entry and its marks say what became of it before.
+// oneByOne returns the group with a nested transaction for each request, for conditions that may not hold. It is
+// carried out if the group has no entry in the journal yet. Otherwise the entry and its marks give the earlier
+// outcome.
 func oneByOne(prefix string, name groupName, group []*pending, notes []byte, lease clientv3.LeaseID) *pb.TxnRequest {
 	entry := entryKey(prefix, name, group)
 	r := &pb.TxnRequest{
@@ -282,7 +276,7 @@ func oneByOne(prefix string, name groupName, group []*pending, notes []byte, lea
 	return r
 }
 
-// of is the operation as etcd takes it.
+// of converts the operation for etcd.
 func (op *Op) of(prefix string, lease clientv3.LeaseID) *pb.RequestOp {
 	switch {
 	case op.Delete:
@@ -293,12 +287,12 @@ func (op *Op) of(prefix string, lease clientv3.LeaseID) *pb.RequestOp {
 	return put(prefix+op.Key, op.Value, clientv3.NoLease)
 }
 
-// of is the condition as etcd takes it.
+// of converts the condition for etcd.
 func (c *Condition) of(prefix string) *pb.Compare {
 	return &pb.Compare{Key: []byte(prefix + c.Key), Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: c.Revision}}
 }
 
-// absent is the condition that there is no such key.
+// absent is the condition that a key does not exist.
 func absent(key string) *pb.Compare {
 	return &pb.Compare{Key: []byte(key), Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{}}
 }
@@ -307,16 +301,15 @@ func put(key string, value []byte, lease clientv3.LeaseID) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(key), Value: value, Lease: int64(lease)}}}
 }
 
-// under reads all keys that begin with one.
+// under reads all keys that begin with key.
 func under(key string) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(key), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(key))}}}
 }
 
 func refusedKey(entry string, index int) string { return entry + "/" + strconv.Itoa(index) }
 
-// outcomes reads etcd's answer to a group that went together or one by one. nil without an
-// error says that nothing was done, because a condition of a group that went together did
-// not hold.
+// outcomes reads etcd's response to a group, whole or with nested transactions. nil without an error means that
+// nothing was done, because a condition of a whole group did not hold.
 func outcomes(prefix string, name groupName, group []*pending, whole bool, answer *pb.TxnResponse) ([]Outcome, error) {
 	list := make([]Outcome, len(group))
 	if !answer.Succeeded { // it was carried out before, or a condition did not hold
@@ -358,8 +351,8 @@ func outcomes(prefix string, name groupName, group []*pending, whole bool, answe
 	return list, nil
 }
 
-// recorded reads from a group's entry and its marks what became of the group. nil is
-// that there is no entry: it was not carried out.
+// recorded reads a group's outcome from its entry and marks. nil means that there is no entry: it was not carried
+// out.
 func recorded(entry string, group []*pending, kvs []*mvccpb.KeyValue) []Outcome {
 	refused := map[string]bool{}
 	var revision int64
@@ -380,7 +373,7 @@ func recorded(entry string, group []*pending, kvs []*mvccpb.KeyValue) []Outcome 
 	return list
 }
 
-var errAnswer = errors.New("etcd's answer is not one to the question")
+var errAnswer = errors.New("unexpected response from etcd")
 
 func found(key string, r *pb.ResponseOp) KV {
 	if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
@@ -389,7 +382,7 @@ func found(key string, r *pb.ResponseOp) KV {
 	return KV{Key: key}
 }
 
-// kv is an entry of etcd with the key as callers know it.
+// kv converts an entry of etcd, with the key in the form for callers.
 func kv(prefix string, e *mvccpb.KeyValue) KV {
 	return KV{Key: string(e.Key[len(prefix):]), Value: e.Value, Revision: e.ModRevision}
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOutcomes holds groups to a model: each request is carried out if its conditions hold
-// in the state before the group, in whichever of the two shapes the group goes.
+// TestOutcomes compares groups with a model: a request is carried out if its conditions hold before the group, in
+// either shape.
 func TestOutcomes(t *testing.T) {
 	s := opened(t, nil)
 	state := map[string]KV{}
@@ -33,7 +33,7 @@ func TestOutcomes(t *testing.T) {
 			}
 			waiting = append(waiting, p)
 		}
-		s.forceNestedTxns.Store(int64(rapid.SampledFrom([]int{0, 1}).Draw(t, "rough")))
+		s.forceNestedTxns.Store(int64(rapid.SampledFrom([]int{0, 1}).Draw(t, "nested")))
 		group, _ := pick(waiting, capacity{len(waiting), maxGroupBytes, embeddedOps})
 		got, err := s.commitUntilResolved(group)
 		if err != nil || len(got) != len(group) {
@@ -79,8 +79,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// TestShapes: a group goes as one, and request by request only for a while after one in
-// which a condition did not hold.
+// TestShapes: groups go whole; after a condition that did not hold, some go with nested transactions.
 func TestShapes(t *testing.T) {
 	s := opened(t, nil)
 	sent := 0

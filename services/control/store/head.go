@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Head returns the newest revision of the state, which every change that had been
-// acknowledged before the call is part of (a linearizable read). Who has followed the
-// state up to it may answer a reader without being stale. All who call at the same time
-// share one question to etcd, which is asked after they called.
+// Head returns the newest revision of the state (a linearizable read). It includes every change acknowledged before
+// the call: a follower that has reached it can answer without being stale. Simultaneous callers share one query of
+// etcd, which begins after their calls.
 func (s *Store) Head(ctx context.Context) (int64, error) { return s.heads.get(ctx) }
 
 func (s *Store) readHead() (int64, error) {
@@ -28,7 +27,7 @@ func (s *Store) readHead() (int64, error) {
 	return got.Kvs[0].ModRevision, nil
 }
 
-// pulse asks for the head when nobody has for HeadPeriod.
+// pulse queries the head if there was no query for HeadPeriod.
 func (s *Store) pulse() {
 	ticker := time.NewTicker(s.cfg.HeadPeriod)
 	defer ticker.Stop()
@@ -39,22 +38,21 @@ func (s *Store) pulse() {
 		case <-ticker.C:
 		}
 		if s.Silence() >= s.cfg.HeadPeriod/2 {
-			_, _ = s.Head(s.ctx) // what it brings is that Silence ends, or does not
+			_, _ = s.Head(s.ctx) // its purpose is the time of the last answer, for Silence
 		}
 	}
 }
 
-// heads lets those who ask at the same time share an answer to a question that was
-// asked after they had come.
+// heads lets simultaneous callers share a query that begins after their calls.
 type heads struct {
 	read func() (int64, error)
 
 	mu      sync.Mutex // guards what follows
-	current *flight    // has been asked: too late to join
-	next    *flight    // will be asked when current has its answer
+	current *flight    // in progress: too late to join
+	next    *flight    // begins when current has its answer
 }
 
-// A flight is a question and, once landed is closed, its answer.
+// A flight is one shared query of the head, with its answer once landed is closed.
 type flight struct {
 	landed   chan struct{}
 	revision int64
@@ -82,7 +80,7 @@ func (h *heads) get(ctx context.Context) (int64, error) {
 	}
 }
 
-// fly asks, and goes on with the next question while there is one.
+// fly carries out a query, and then the next one while there is one.
 func (h *heads) fly(f *flight) {
 	for f != nil {
 		f.revision, f.err = h.read()

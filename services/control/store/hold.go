@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// holdTime is for how long a hold is respected, so that a reader that is slow, or has gone
-// without a word, does not fill the database with history.
+// holdTime bounds a hold, so that a slow or vanished reader does not fill the database with history.
 const holdTime = 10 * time.Minute
 
-// holds are the revisions that somebody reads page by page. This store does not compact past
-// them; other replicas do not know of them.
+// holds are the revisions that are being read page by page. This store does not compact past them; other replicas do
+// not know of them.
 type holds struct {
 	mu   sync.Mutex // guards what follows
 	held map[*hold]struct{}
@@ -20,11 +19,11 @@ type holds struct {
 // A hold keeps a revision until it is released, or holdTime is over.
 type hold struct {
 	of       *holds
-	revision int64 // 0, which keeps everything, before it is known
+	revision int64 // 0 keeps everything, until the revision is known
 	since    time.Time
 }
 
-// take keeps everything, until at says what is needed.
+// take begins a hold that keeps everything, until at sets its revision.
 func (h *holds) take() *hold {
 	one := &hold{of: h, since: time.Now()}
 	h.mu.Lock()
@@ -36,7 +35,7 @@ func (h *holds) take() *hold {
 	return one
 }
 
-// least is the lowest revision that is to be kept.
+// least returns the lowest held revision.
 func (h *holds) least() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -48,8 +48,8 @@ var register = porcupine.Model{
 	},
 }
 
-// TestLinearizable has clients read and change keys on condition while answers are lost,
-// and asks porcupine whether one order explains all that they were told.
+// TestLinearizable: clients read and change keys on condition, while responses are lost. porcupine checks that one
+// order explains all of them.
 func TestLinearizable(t *testing.T) {
 	s := opened(t, func(c *Config) { c.Timeout = 20 * time.Second })
 	random := rand.New(rand.NewPCG(1, 2))

@@ -13,7 +13,7 @@ var (
 	descSilence = prometheus.NewDesc("control_store_silence_seconds", "Since etcd last answered.", nil, nil)
 )
 
-// What etcd said when upkeep last asked.
+// The state of etcd at upkeep's last query.
 var (
 	descBytes = prometheus.NewDesc("control_store_database_bytes", "Of the database's file, which etcd compares with its quota.", []string{"endpoint"}, nil)
 	descUsed  = prometheus.NewDesc("control_store_database_used_bytes", "Of these, in use: the rest is used again, or given back by a reclaim.", []string{"endpoint"}, nil)
@@ -23,10 +23,10 @@ var (
 
 var _ prometheus.Collector = (*Store)(nil)
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
 
-// Collect is for Prometheus. It asks etcd nothing.
+// Collect implements prometheus.Collector. It sends no query to etcd.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	s.stats.group.Collect(ch)
 	s.stats.commit.Collect(ch)
@@ -48,13 +48,13 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	for _, a := range st.Alarms {
 		alarms[a]++
 	}
-	delete(alarms, alarmDisk) // told above as it is now
+	delete(alarms, alarmDisk) // reported before, in its present state
 	for alarm, n := range alarms {
 		ch <- prometheus.MustNewConstMetric(descAlarm, prometheus.GaugeValue, float64(n), alarm)
 	}
 	for _, m := range st.Members {
 		if m.Error != "" {
-			continue // what it is was not said
+			continue // its value is unknown
 		}
 		ch <- prometheus.MustNewConstMetric(descBytes, prometheus.GaugeValue, float64(m.Bytes), m.Endpoint)
 		ch <- prometheus.MustNewConstMetric(descUsed, prometheus.GaugeValue, float64(m.BytesUsed), m.Endpoint)

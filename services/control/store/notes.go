@@ -8,18 +8,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxNotes bounds what the notes of one entry become when they are read: a group's bytes, and a good deal.
+// maxNotes bounds the decoded notes of one entry: well above a group's bytes.
 const maxNotes = 8 << 20
 
 // packer and unpacker are zstd's (RFC 8878). Both may be used from any goroutine.
 var (
 	packer, _   = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<18), zstd.WithLowerEncoderMem(true)) // no option is out of range
-	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxNotes))                                                                  // the same
+	unpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxNotes))                                                                  // no option is out of range
 )
 
-// packNotes encodes the notes of a group, compressed; nil if it has none. Those of a group are much
-// alike, and so is an entry a few KiB, where it was up to 64: etcd's database needs its pages in a row, of which after a
-// while there are no more than a few, so its file grew for as long as there were writes.
+// packNotes encodes the notes of a group, compressed; nil if it has none. Notes of a group are much alike, so an
+// entry takes a few KiB instead of up to 64. etcd's database needs consecutive pages for an entry; after a while few
+// of them are free, so large entries made its file grow with every write.
 func packNotes(group []*pending) []byte {
 	any := false
 	for _, p := range group {
@@ -32,7 +32,7 @@ func packNotes(group []*pending) []byte {
 	return packer.EncodeAll(text, make([]byte, 0, len(text)/4))
 }
 
-// unpackNotes reads what packNotes wrote.
+// unpackNotes decodes the result of packNotes.
 func unpackNotes(value []byte) ([][]byte, error) {
 	text, err := unpacker.DecodeAll(value, nil)
 	if err != nil {
@@ -41,7 +41,7 @@ func unpackNotes(value []byte) ([][]byte, error) {
 	return decodeNotes(text)
 }
 
-// noteBytes is about what an entry with notes takes in the journal.
+// noteBytes estimates the bytes of an entry with notes in the journal.
 func noteBytes(notes []byte) int64 {
 	if len(notes) == 0 {
 		return 0
@@ -63,7 +63,7 @@ func appendNotes(group []*pending) []byte {
 	return text
 }
 
-// decodeNotes reads what appendNotes wrote.
+// decodeNotes decodes the result of appendNotes.
 func decodeNotes(text []byte) (notes [][]byte, err error) {
 	for len(text) > 0 {
 		n, w := binary.Uvarint(text)
@@ -71,7 +71,7 @@ func decodeNotes(text []byte) (notes [][]byte, err error) {
 			return nil, errors.New("journal: entry is cut off")
 		}
 		notes = append(notes, text[w:w+int(n)]) //nolint:gosec // at most len(text)
-		text = text[w+int(n):]                  //nolint:gosec // the same
+		text = text[w+int(n):]                  //nolint:gosec // no option is out of range
 	}
 	return notes, nil
 }

@@ -32,8 +32,7 @@ import (
 	"dyno/internal/secretfile"
 )
 
-// A Store is a connection to etcd, or has one of its own. Its methods may be called
-// from any goroutine.
+// A Store has an embedded etcd, or a connection to a cluster. Its methods may be called from any goroutine.
 type Store struct {
 	cfg     Config
 	log     *slog.Logger
@@ -42,7 +41,7 @@ type Store struct {
 	server  *embed.Etcd // nil for a cluster
 	lock    *os.File    // of the data folder; nil for a cluster
 	epoch   atomic.Pointer[string]
-	reading sync.Mutex // of the epoch: an answer is kept before the next is asked for, which may be newer
+	reading sync.Mutex // held while the epoch is read, so that an older answer never replaces a newer one
 
 	id              uint32 // in names of groups
 	counter         atomic.Uint32
@@ -50,20 +49,20 @@ type Store struct {
 	heads           heads
 	stats           stats
 	holds           holds
-	noted           atomic.Int64 // bytes written to the journal since upkeep looked
+	noted           atomic.Int64 // bytes written to the journal since upkeep's last look
 	changes         atomic.Int64 // operations of all groups so far
-	forceNestedTxns atomic.Int64 // groups that go to etcd request by request, before the next goes as one
+	forceNestedTxns atomic.Int64 // remaining groups with nested transactions, before the next whole one
 	touched         atomic.Int64 // when etcd last answered, as nanoseconds since started
-	// answered is etcd's revision as of the last linearizable read that was looked at for it.
+	// answered is etcd's revision at the last linearizable read that noted it.
 	answered atomic.Int64
-	status   atomic.Pointer[Status] // as upkeep last found it; nil before that
-	full     atomic.Pointer[disk]   // of the embedded etcd; nil while there is room
+	status   atomic.Pointer[Status] // as of upkeep's last query; nil before the first
+	full     atomic.Pointer[disk]   // the embedded etcd's full disk; nil while there is room
 	started  time.Time
 
-	ctx  context.Context // ends when nothing is to be asked of etcd any more
+	ctx  context.Context // ends after the last query of etcd
 	stop context.CancelCauseFunc
 
-	closing sync.RWMutex // guards what follows against sending on a closed queue
+	closing sync.RWMutex // guards against sending on the closed queue
 	closed  bool
 	queue   chan *pending
 
@@ -83,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// open connects and begins to gather requests; what is in the store is not looked at.
+// open connects and begins to gather requests, without reading the store.
 func open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -115,11 +114,11 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// memberName is the embedded etcd's when it is alone.
+// memberName is the name of a lone embedded etcd.
 const memberName = "control"
 
-// startServer starts the embedded etcd. Only this process asks it; it listens for other
-// members, if there are any, and nowhere else.
+// startServer starts the embedded etcd. Only this process queries it; it listens only for other members, if there are
+// any.
 func (s *Store) startServer(ctx context.Context) (err error) {
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -132,7 +131,7 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 	c.ListenPeerUrls, c.ListenClientUrls, c.AdvertiseClientUrls = nil, nil, nil
 	if len(s.cfg.Peers) == 0 {
 		c.Name = memberName
-		// A member must have an address; nobody is told of this one.
+		// A member must have an address; no other member learns this one.
 		c.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 		c.InitialCluster = c.InitialClusterFromName(memberName)
 		c.SnapshotCatchUpEntries = loneCatchUp
@@ -166,13 +165,13 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 	return nil
 }
 
-// txns is what of etcd carries out transactions. Its messages are built directly: what the
-// client's package makes of operations takes three times their memory.
+// txns is etcd's interface for transactions. Its messages are built directly: those built by the client's package
+// take three times their memory.
 type txns interface {
 	Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error)
 }
 
-// joinPeers makes the embedded etcd one of several members.
+// joinPeers configures the embedded etcd as one of several members.
 func (s *Store) joinPeers(c *embed.Config) error {
 	c.Name = s.cfg.Name
 	scheme := "http"
@@ -194,33 +193,31 @@ func (s *Store) joinPeers(c *embed.Config) error {
 		members = append(members, name+"="+scheme+"://"+s.cfg.Peers[name])
 	}
 	c.InitialCluster = strings.Join(members, ",")
-	// A follower that is this far behind is sent the database as a whole.
+	// A follower this far behind receives the whole database.
 	c.SnapshotCatchUpEntries = 10_000
 	return nil
 }
 
-// loneCatchUp is how many groups stay in the memory of a member that has no follower to send them to.
+// loneCatchUp is how many groups a member without followers keeps in memory.
 const loneCatchUp = 100
 
-// lockFolder keeps a second process from using the folder: bbolt would make it wait
-// without a word.
+// lockFolder keeps a second process from using the folder: bbolt would let it wait silently.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close() // it was not used
+		_ = f.Close() // it was never used
 		return nil, fmt.Errorf("data folder %s: another process uses it: %w", dir, err)
 	}
 	return f, nil
 }
 
-// maxMessage bounds etcd's answers: a page of a listing of large values.
+// maxMessage bounds etcd's responses, such as a page of large values.
 const maxMessage = 64 << 20
 
-// connect connects to the cluster. It does not fail while the cluster is away: that is
-// found by whoever asks it something.
+// connect connects to the cluster. It does not fail while the cluster is away: later queries do.
 func (s *Store) connect(context.Context) error {
 	t, err := s.cfg.tls()
 	if err != nil {
@@ -240,7 +237,7 @@ func (s *Store) connect(context.Context) error {
 	return nil
 }
 
-// begin reads which epoch it is, or begins the first, and starts the background work.
+// begin reads the epoch, or begins the first, and starts the background work.
 func (s *Store) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -276,16 +273,15 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// newEpoch returns a name that no other has.
+// newEpoch returns a unique name.
 func newEpoch() string {
 	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails, says its documentation
+	_, _ = rand.Read(b[:]) // documented to never fail
 	return hex.EncodeToString(b[:])
 }
 
-// Epoch names what the store has been since it was made or last restored from a backup:
-// revisions of different epochs cannot be compared. Where etcd itself was restored to an
-// earlier state, the first store that notices begins a new one.
+// Epoch returns a name that changes when the store is restored from a backup: revisions of different epochs cannot be
+// compared. If etcd itself was restored to an earlier state, the first store that notices begins a new epoch.
 func (s *Store) Epoch() string {
 	if epoch := s.epoch.Load(); epoch != nil {
 		return *epoch
@@ -293,7 +289,7 @@ func (s *Store) Epoch() string {
 	return "" // begin has not read it yet
 }
 
-// readEpoch finds out whether another store has begun a new epoch.
+// readEpoch reads the epoch, which another store may have changed.
 func (s *Store) readEpoch(ctx context.Context) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -311,15 +307,15 @@ func (s *Store) readEpoch(ctx context.Context) error {
 	return nil
 }
 
-// renewEpoch begins a new epoch, unless another store has since this one read which it is: an
-// etcd that was restored to an earlier state has the old one's name.
+// renewEpoch begins a new epoch, unless another store has done so since this one read it. An etcd that was restored
+// to an earlier state has the old epoch's name.
 func (s *Store) renewEpoch(ctx context.Context) error {
-	turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	key := s.cfg.Prefix + epochKey
-	_, err := s.client.Txn(turn).If(clientv3.Compare(clientv3.Value(key), "=", s.Epoch())).Then(clientv3.OpPut(key, newEpoch())).Commit()
+	_, err := s.client.Txn(attempt).If(clientv3.Compare(clientv3.Value(key), "=", s.Epoch())).Then(clientv3.OpPut(key, newEpoch())).Commit()
 	if err != nil {
-		return unavailable(turn, err)
+		return unavailable(attempt, err)
 	}
 	return s.readEpoch(ctx)
 }
@@ -327,14 +323,12 @@ func (s *Store) renewEpoch(ctx context.Context) error {
 // contact notes that etcd has answered.
 func (s *Store) contact() { s.touched.Store(int64(time.Since(s.started))) }
 
-// Silence is for how long etcd has not answered. It grows up to Config.HeadPeriod while
-// all is well.
+// Silence returns for how long etcd has not answered. It grows up to Config.HeadPeriod without a fault.
 func (s *Store) Silence() time.Duration {
 	return time.Since(s.started) - time.Duration(s.touched.Load())
 }
 
-// Failed is closed when the embedded etcd has stopped by itself; it never is for a
-// cluster.
+// Failed is closed when the embedded etcd has stopped by itself; for a cluster, never.
 func (s *Store) Failed() <-chan struct{} {
 	if s.server == nil {
 		return nil
@@ -342,7 +336,7 @@ func (s *Store) Failed() <-chan struct{} {
 	return s.server.Server.StopNotify()
 }
 
-// Close carries out what waits, as long as Config.Timeout at most, and ends.
+// Close carries out waiting requests, for at most Config.Timeout, and ends.
 func (s *Store) Close() error {
 	s.closing.Lock()
 	if s.closed {

@@ -11,12 +11,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Snapshot reads everything as of one revision: it says which, and then hands out the keys, in order.
-// Keys that expire (Op.Expires) are left out, and so are the store's own keys but the journal.
-// Writers and readers are not held up. For up to 10 minutes, this store compacts nothing that the
-// snapshot needs; other replicas and Reclaim may, and then it fails.
+// Snapshot reads all keys at one revision. It passes the revision to begin, and then the keys, in order, to take.
+// Keys that expire (Op.Expires) are left out, and so are the store's own keys but the journal. Writers and readers
+// are not delayed. For up to 10 minutes, this store compacts nothing that the snapshot needs; other replicas and
+// Reclaim may, and then it fails.
 func (s *Store) Snapshot(ctx context.Context, begin func(epoch string, revision int64) error, take func(key string, value []byte) error) error {
-	hold := s.holds.take() // before the revision is read, so that nothing passes it meanwhile
+	hold := s.holds.take() // before the revision is read, so that no compaction passes it
 	defer hold.release()
 	revision, err := s.newest(ctx)
 	if err != nil {
@@ -44,9 +44,9 @@ func (s *Store) Snapshot(ctx context.Context, begin func(epoch string, revision 
 	return nil
 }
 
-// Fill fills an empty store, or an empty prefix of a cluster, with what a Snapshot had. records hands
-// out all of it, and is called twice: nothing is written unless all of it is right. The store has
-// another epoch then. It is for a store that nobody has open.
+// Fill fills an empty store, or an empty prefix of a cluster, with the keys of a Snapshot. records passes on all of
+// them, and is called twice: nothing is written unless all are valid. The store gets a new epoch. No other process
+// may have it open.
 func Fill(ctx context.Context, cfg Config, records func(put func(key string, value []byte) error) error) (err error) {
 	err = records(func(key string, _ []byte) error {
 		if key == "" || len(key) > MaxKeyBytes+nameBytes {

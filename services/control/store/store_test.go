@@ -386,23 +386,23 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestRefusedYetMade: etcd says that there is no space for a group that it has carried out, and
-// its requests learn what became of them; only what was not carried out is refused.
+// TestRefusedYetMade: etcd reports no space for a group that it carried out. Its requests get their real outcomes,
+// and only others are refused.
 func TestRefusedYetMade(t *testing.T) {
 	for name, c := range map[string]struct {
-		rough   int64
+		nested  int64
 		carried bool
 	}{"together": {0, true}, "one by one": {2, true}, "not at all": {0, false}, "not at all, one by one": {2, false}} {
 		t.Run(name, func(t *testing.T) {
 			s := opened(t, func(c *Config) { c.CompactPeriod = 0 })
 			before := set(t, s, "s/taken", "before")
-			s.forceNestedTxns.Store(c.rough)
+			s.forceNestedTxns.Store(c.nested)
 			s.txns = flaky{s.txns, func() (bool, error) { return c.carried, rpctypes.ErrNoSpace }}
 			group := []*pending{
 				{request: Request{If: []Condition{{Key: "s/free"}}, Then: []Op{{Key: "s/free", Value: []byte("1")}}}},
 				{request: Request{Then: []Op{{Key: "s/any", Value: []byte("1")}}, Note: []byte("any")}},
 			}
-			if c.rough > 0 { // a group that goes together is not carried out if this is among it
+			if c.nested > 0 { // a whole group fails with this request in it
 				group = append(group, &pending{request: Request{If: []Condition{{"s/taken", before + 1}}, Then: []Op{{Key: "s/taken", Value: []byte("1")}}}})
 			}
 			got, err := s.commitUntilResolved(group)
@@ -432,8 +432,7 @@ func TestReclaimInTime(t *testing.T) {
 	set(t, s, State+"a", "1")
 }
 
-// TestReclaimOne: the alarm of a member that was not looked at stands, and so the store still
-// refuses writes, and says so.
+// TestReclaimOne: a member that was not reclaimed keeps its alarm, so the store still refuses writes, and says so.
 func TestReclaimOne(t *testing.T) {
 	s := opened(t, func(c *Config) { c.CompactPeriod = 0 })
 	own := uint64(s.server.Server.MemberID())
@@ -495,9 +494,8 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestShortenedByAnotherClock: a group that was carried out without an answer takes effect
-// once, though a store whose clock is ahead by more than the journal goes back shortens
-// the journal meanwhile.
+// TestShortenedByAnotherClock: a group carried out without a response takes effect once. That holds although a store
+// with a fast clock shortens the journal meanwhile.
 func TestShortenedByAnotherClock(t *testing.T) {
 	s := opened(t, func(c *Config) { c.CompactPeriod = time.Hour }) // nobody else shortens it
 	old := done(t, s, Request{Then: []Op{{Key: "s/old"}}, Note: []byte("old")})

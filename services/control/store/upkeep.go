@@ -14,36 +14,36 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A Member is one etcd, as Status finds it.
+// A Member is the state of one etcd.
 type Member struct {
 	Endpoint  string `json:"endpoint,omitempty"` // none if embedded
-	Error     string `json:"error,omitempty"`    // why nothing else is known
+	Error     string `json:"error,omitempty"`    // why the other fields are unknown
 	Version   string `json:"version,omitempty"`
 	Leader    bool   `json:"leader"`
-	Bytes     int64  `json:"bytes"`        // of the database's file
-	BytesUsed int64  `json:"bytes_in_use"` // of these; the rest is used again, or given back by Reclaim
-	Quota     int64  `json:"quota_bytes"`  // 0 is not known
+	Bytes     int64  `json:"bytes"`        // size of the database's file
+	BytesUsed int64  `json:"bytes_in_use"` // of these; the rest is reused, or returned by Reclaim
+	Quota     int64  `json:"quota_bytes"`  // 0 is unknown
 
-	id uint64 // etcd's; 0 is not known
+	id uint64 // etcd's; 0 is unknown
 }
 
-// A Status is how the store is.
+// A Status is the state of the store.
 type Status struct {
 	Epoch    string   `json:"epoch"`
 	Embedded bool     `json:"embedded"`
 	Silence  float64  `json:"silence_seconds"` // since etcd last answered
 	Members  []Member `json:"members"`
-	// Alarms are etcd's, NOSPACE, which refuses writes until Reclaim, and CORRUPT, which refuses
-	// everything, and DISKFULL: the embedded etcd's disk has too little room for writes.
+	// Alarms are etcd's: NOSPACE, which refuses writes until Reclaim, and CORRUPT, which refuses everything. DISKFULL
+	// is the store's own: the embedded etcd's disk has too little room for writes.
 	Alarms []string `json:"alarms"`
-	// Warning says what will happen, before it does.
+	// Warning announces a problem in advance.
 	Warning string `json:"warning,omitempty"`
 }
 
-// warnShare is how full the quota is when it is said.
+// warnShare is the used share of the quota from which Status warns.
 const warnShare = 0.8
 
-// Status asks every member how it is.
+// Status queries the state of every member.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// warning says what is about to happen to the database, or has.
+// warning describes a problem of the database, imminent or present.
 func warning(st Status) string {
 	for _, a := range st.Alarms {
 		if a == pb.AlarmType_NOSPACE.String() {
@@ -96,11 +96,11 @@ func warning(st Status) string {
 	return ""
 }
 
-// full tells whether the quota is nearly reached. What etcd compares with it is the file, which
-// does not shrink when keys are removed.
+// full reports whether the quota is nearly reached. etcd compares it with the file, which does not shrink when keys
+// are removed.
 func (m Member) full() bool { return m.Quota > 0 && float64(m.Bytes) >= warnShare*float64(m.Quota) }
 
-// endpoints are those to ask one by one; the embedded etcd's is "".
+// endpoints returns the members to query one by one; the embedded etcd's is "".
 func (s *Store) endpoints() []string {
 	if s.cfg.Embedded() {
 		return []string{""}
@@ -108,7 +108,7 @@ func (s *Store) endpoints() []string {
 	return s.client.Endpoints()
 }
 
-// upkeepPeriod is how often the journal is shortened where nothing is compacted.
+// upkeepPeriod is the pause between two rounds of upkeep without compaction.
 const upkeepPeriod = 10 * time.Second
 
 // upkeep compacts, shortens the journal, and warns before the quota is reached, until the store
@@ -127,15 +127,15 @@ func (s *Store) upkeep() {
 			return
 		case <-ticker.C:
 		}
-		u.turn()
+		u.run()
 	}
 }
 
-// An upkeep is what one turn of it has to know of those before.
+// An upkeep has the state that rounds of upkeep share.
 type upkeep struct {
 	*Store
 	old     compaction
-	journal []span // nil before it was read
+	journal []span // nil before it is read
 	known   revisions
 	warned  string
 }
@@ -144,13 +144,13 @@ func (s *Store) newUpkeep() *upkeep {
 	return &upkeep{Store: s, old: compaction{keepRevisions: s.cfg.KeepRevisions, keepChanges: s.cfg.KeepChanges}}
 }
 
-// turn does everything once. What fails keeps nothing else from being done: without compaction and
-// alarms, a journal that cannot be shortened would fill the database, and nobody would know.
-func (u *upkeep) turn() {
-	_ = u.readEpoch(u.ctx) // Silence tells
+// run carries out one round. A failure does not stop the other work. Otherwise a journal that cannot be shortened
+// would fill the database unnoticed, without compaction and alarms.
+func (u *upkeep) run() {
+	_ = u.readEpoch(u.ctx) // an error shows in Silence
 	newest, err := u.newest(u.ctx)
 	if err != nil {
-		return // the same
+		return // an error shows in Silence
 	}
 	if u.full.Load() == nil { // both write
 		if err := u.trim(newest); err != nil && u.ctx.Err() == nil {
@@ -162,7 +162,7 @@ func (u *upkeep) turn() {
 	}
 	st, err := u.Status(u.ctx)
 	if err != nil {
-		return // the same
+		return // an error shows in Silence
 	}
 	u.status.Store(&st)
 	if now := warning(st); (now == "") != (u.warned == "") {
@@ -175,7 +175,7 @@ func (u *upkeep) turn() {
 	}
 }
 
-// trim removes what is old or too much of the journal.
+// trim removes journal entries that are too old or too many.
 func (u *upkeep) trim(newest int64) (err error) {
 	settled := u.known.settled(newest, time.Since(u.started), u.resolveTimeout())
 	if u.journal == nil {
@@ -189,18 +189,16 @@ func (u *upkeep) trim(newest int64) (err error) {
 	return u.shorten(u.ctx, cutoff, settled, maxSlices)
 }
 
-// resolveTimeout is for how long any store tries to resolve the fate of a group: until then,
-// it must be recognized by its entry.
+// resolveTimeout bounds for how long any store sends a group again: until then, its entry must stay.
 func (s *Store) resolveTimeout() time.Duration { return max(time.Minute, 2*s.cfg.Timeout) }
 
-// revisions are those that were the newest at some times, oldest first.
+// revisions records the newest revision at some times, oldest first.
 type revisions []struct {
-	at       time.Duration // by a clock that does not jump
+	at       time.Duration // by a monotonic clock
 	revision int64
 }
 
-// settled notes which revision is the newest now, and returns one that was so long ago, or
-// longer; 0 if that is not known.
+// settled notes the newest revision, and returns one that was the newest at least age ago; 0 is unknown.
 func (r *revisions) settled(newest int64, now, age time.Duration) int64 {
 	if n := len(*r); n > 0 && newest < (*r)[n-1].revision {
 		*r = nil // the store was restored to an earlier state
@@ -218,15 +216,15 @@ func (r *revisions) settled(newest int64, now, age time.Duration) int64 {
 	return (*r)[0].revision
 }
 
-// compactOld compacts what is more than is to be kept, if that is worth a call.
+// compactOld compacts revisions beyond those to be kept, if that is worth a call.
 func (s *Store) compactOld(c *compaction) {
 	newest, err := s.newest(s.ctx)
 	if err != nil {
-		return // Silence tells
+		return // an error shows in Silence
 	}
 	to, worth := c.next(mark{newest, s.changes.Load()})
 	if !worth || to.revision > s.holds.least() {
-		return // what is held back is compacted later
+		return // held revisions are compacted later
 	}
 	if err := s.compact(s.ctx, to.revision); err != nil {
 		s.log.Warn("compaction failed", "revision", to.revision, "error", err)
@@ -235,20 +233,20 @@ func (s *Store) compactOld(c *compaction) {
 	c.done = to
 }
 
-// A mark is about how many changes this store had made when a revision was the newest.
+// A mark has a revision, and about how many changes this store had made when it was the newest.
 type mark struct{ revision, changes int64 }
 
-// A compaction decides what is old: what has enough revisions behind it, or enough changes, as
-// one revision may be hundreds of them.
+// A compaction decides which revisions are old: those followed by enough revisions, or by enough changes, as one
+// revision may be hundreds of changes.
 type compaction struct {
 	keepRevisions, keepChanges int64
 
-	marks []mark // those that are not old, and the last one that is; no two of one revision
-	done  mark   // up to where it was compacted
+	marks []mark // those that are not old, and the last old one; one per revision
+	done  mark   // compacted up to here
 }
 
-// next returns up to where all is old now, and whether that is worth a call: half of what is
-// kept at a time, since compaction costs per call, too.
+// next returns the newest old mark, and whether it is worth a call: at half of what is kept, as each compaction has a
+// fixed cost.
 func (c *compaction) next(now mark) (to mark, worth bool) {
 	if n := len(c.marks); n > 0 && now.revision < c.marks[n-1].revision {
 		c.marks, c.done = nil, mark{} // the store was restored to an earlier state
@@ -269,14 +267,14 @@ func (c *compaction) next(now mark) (to mark, worth bool) {
 	return to, to.revision-c.done.revision >= max(c.keepRevisions/2, 1) || to.revision > c.done.revision && to.changes-c.done.changes >= max(c.keepChanges/2, 1)
 }
 
-// A span is how much the journal grew by until a time since the span before.
+// A span is the growth of the journal from the end of the previous span to a time.
 type span struct {
 	until time.Time
 	bytes int64
 }
 
-// shortenSpans leaves out the oldest spans that are too much or older than cutoff, and
-// returns what is left, and from before when entries are to be removed.
+// shortenSpans drops the oldest spans beyond most bytes or before cutoff. It returns the rest, and the time before
+// which entries are to be removed.
 func shortenSpans(spans []span, most int64, cutoff time.Time) ([]span, time.Time) {
 	total := int64(0)
 	for i := len(spans) - 1; i >= 0; i-- {
@@ -291,10 +289,10 @@ func shortenSpans(spans []span, most int64, cutoff time.Time) ([]span, time.Time
 	return spans, cutoff
 }
 
-// spanTime is how much one span of a journal that is read has.
+// spanTime is the length of a span when the journal is read.
 const spanTime = time.Minute
 
-// readSpans reads how large the journal is; it is never nil.
+// readSpans reads the journal's size over time; it is never nil.
 func (s *Store) readSpans(ctx context.Context) ([]span, error) {
 	spans := []span{}
 	after := ""
@@ -307,7 +305,7 @@ func (s *Store) readSpans(ctx context.Context) ([]span, error) {
 			after = kv.Key
 			at, err := strconv.ParseInt(kv.Key[len(journalKey):min(len(kv.Key), len(journalKey)+16)], 16, 64)
 			if err != nil {
-				continue // none of ours
+				continue // not a journal entry
 			}
 			until := time.Unix(0, at)
 			if n := len(spans); n == 0 || until.After(spans[n-1].until) {
@@ -321,8 +319,7 @@ func (s *Store) readSpans(ctx context.Context) ([]span, error) {
 	}
 }
 
-// compact removes what keys were before a revision. Followers that are further behind
-// than that list again.
+// compact removes values of keys from before a revision. Followers further behind list again.
 func (s *Store) compact(ctx context.Context, to int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -332,17 +329,16 @@ func (s *Store) compact(ctx context.Context, to int64) error {
 	return nil
 }
 
-// Old journal entries are removed slice by slice: one transaction of them all would hold
-// up every other.
+// Old journal entries are removed slice by slice: one transaction for all would delay all others.
 const (
 	sliceKeys = 250
 	maxSlices = 200
 )
 
-// shorten removes journal entries from before a time, and those of groups without notes
-// older than quietAge, at most the given number of slices of each. Times in names are by the clocks of who
-// made them, which may be days apart, so nothing is removed that is newer than a settled
-// revision: a group that is still pursued would not be recognized, and be carried out twice.
+// shorten removes journal entries from before a time, and entries without notes that are older than quietAge. It
+// removes at most the given number of slices of each. Times in names are by the clocks of their makers, which may be
+// days apart. So it removes nothing newer than a settled revision. Otherwise a group that is still sent again would
+// not be recognized, and would be carried out twice.
 func (s *Store) shorten(ctx context.Context, cutoff time.Time, settled int64, slices int) error {
 	return errors.Join(
 		s.remove(ctx, journalKey, before(journalKey, cutoff), settled, slices),
@@ -350,20 +346,18 @@ func (s *Store) shorten(ctx context.Context, cutoff time.Time, settled int64, sl
 	)
 }
 
-// quietAge is for how long a group without notes can be recognized: far longer than its
-// fate is pursued.
+// quietAge is for how long a group without notes can be recognized: far longer than it is sent again.
 const quietAge = time.Hour
 
-// remove removes keys from one to before another that are not newer than a revision, slice
-// by slice.
+// remove removes keys of a range that are not newer than a revision, slice by slice.
 func (s *Store) remove(ctx context.Context, from, to string, settled int64, slices int) error {
 	from, to = s.cfg.Prefix+from, s.cfg.Prefix+to
 	for range slices {
-		turn, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		got, err := s.client.Get(turn, from, clientv3.WithRange(to), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
+		attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		got, err := s.client.Get(attempt, from, clientv3.WithRange(to), clientv3.WithLimit(sliceKeys), clientv3.WithKeysOnly())
 		if err == nil {
 			for _, run := range runs(got.Kvs, settled) {
-				if _, err = s.client.Delete(turn, run.first, clientv3.WithRange(run.last+"\x00")); err != nil {
+				if _, err = s.client.Delete(attempt, run.first, clientv3.WithRange(run.last+"\x00")); err != nil {
 					break
 				}
 			}
@@ -380,10 +374,10 @@ func (s *Store) remove(ctx context.Context, from, to string, settled int64, slic
 	return nil
 }
 
-// A run is keys that follow on each other.
+// A run is a range of consecutive keys.
 type run struct{ first, last string }
 
-// runs are those of the keys that are not newer than a revision.
+// runs returns the runs of keys that are not newer than a revision.
 func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
 	within := false
 	for _, kv := range kvs {
@@ -401,16 +395,15 @@ func runs(kvs []*mvccpb.KeyValue, settled int64) (list []run) {
 	return list
 }
 
-// Reclaim gives space back after the quota was reached, or before: it compacts all but
-// the newest revision, whoever reads an older one, defragments one member after the other, and
-// ends the alarms of those that have room again. A member answers nobody while it is
-// defragmented, for about a second per gigabyte; followers that were behind list again.
+// Reclaim returns unused space, for example after the quota was reached. It compacts all revisions but the newest,
+// even those being read. It defragments one member after the other, and ends the alarms of members that have room
+// again. A member answers no requests during its defragmentation, about a second per gigabyte; followers that were
+// behind list again.
 //
-// An embedded etcd that is one of several members is the only one that its store reaches:
-// Reclaim goes to each replica then. The error wraps ErrNoSpace while a member keeps its alarm.
-// Alarms of another kind stay: that data is corrupt does not end by making room.
+// Of several embedded members, a store reaches only its own: call Reclaim at each replica. The error wraps ErrNoSpace
+// while a member keeps its alarm. Alarms of other kinds stay: space does not repair corrupt data.
 //
-// It takes Config.reclaimTime at most. What etcd has begun by then, it ends by itself; alarms stay.
+// It takes at most Config.reclaimTime. etcd then ends by itself what it has begun; alarms stay.
 func (s *Store) Reclaim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.reclaimTime, fmt.Errorf("not done in %v: etcd goes on by itself; ask again later", s.cfg.reclaimTime))
 	defer cancel()
@@ -450,11 +443,11 @@ func (s *Store) Reclaim(ctx context.Context) error {
 	return s.disarm(ctx, roomy)
 }
 
-// maxReclaimTime is enough for the largest quota that there may be, several times over.
+// maxReclaimTime is several times the time for the largest quota.
 const maxReclaimTime = 10 * time.Minute
 
-// disarm ends the alarms for want of space of some members, by their identifiers; the error
-// names the others that have one.
+// disarm ends the NOSPACE alarms of some members, by their identifiers; the error names other members with that
+// alarm.
 func (s *Store) disarm(ctx context.Context, members map[uint64]bool) error {
 	alarms, err := s.client.AlarmList(ctx)
 	if err != nil {
@@ -480,8 +473,8 @@ func (s *Store) disarm(ctx context.Context, members map[uint64]bool) error {
 	return nil
 }
 
-// defragment goes to the embedded etcd's database itself: its client in the process
-// cannot (etcd 3.6.16 dereferences a nil pointer in that case).
+// defragment calls the embedded etcd's database directly: the in-process client cannot (etcd 3.6.16 dereferences a
+// nil pointer).
 func (s *Store) defragment(ctx context.Context, endpoint string) error {
 	if s.server != nil {
 		ended := make(chan error, 1)

@@ -13,8 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestWhatIsOld: revisions are old by their number and by the changes that came after them, and are
-// compacted by halves of what is kept.
+// TestWhatIsOld: revisions become old by number and by later changes. They are compacted by halves of what is kept.
 func TestWhatIsOld(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep  compaction
@@ -170,21 +169,20 @@ func (n *noTrim) Compact(ctx context.Context, rev int64, opts ...clientv3.Compac
 	return n.KV.Compact(ctx, rev, opts...)
 }
 
-// upkeepTurn has a store with another's database do one turn of upkeep, when everything up to a
+// upkeepRun has a store with another's database do one turn of upkeep, when everything up to a
 // revision is settled.
-func upkeepTurn(s *Store, kv clientv3.KV, newest int64, full *disk) *Store {
+func upkeepRun(s *Store, kv clientv3.KV, newest int64, full *disk) *Store {
 	one := &Store{cfg: s.cfg, log: s.log, server: s.server, started: s.started, ctx: s.ctx, stats: newStats(), client: clientv3.NewCtxClient(s.ctx)}
 	one.client.KV, one.client.Maintenance = kv, s.client.Maintenance
 	one.cfg.JournalAge, one.cfg.JournalBytes = 0, 1
 	one.full.Store(full)
 	u := one.newUpkeep()
 	u.known = revisions{{-time.Hour, newest}}
-	u.turn()
+	u.run()
 	return one
 }
 
-// TestTrimFails: a journal that cannot be shortened keeps nothing from being compacted, and nobody
-// from hearing of alarms.
+// TestTrimFails: if the journal cannot be shortened, compaction and alarms still work.
 func TestTrimFails(t *testing.T) {
 	s := opened(t, func(c *Config) { c.CompactPeriod, c.KeepRevisions, c.KeepChanges = time.Hour, 1, 1 })
 	for range 5 {
@@ -195,7 +193,7 @@ func TestTrimFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, broken := range []*noTrim{{KV: s.client.KV}, {KV: s.client.KV, hides: true}} {
-		one := upkeepTurn(s, broken, newest, nil)
+		one := upkeepRun(s, broken, newest, nil)
 		if broken.asked == 0 || broken.compacted != 1 || one.status.Load() == nil {
 			t.Errorf("hides %v: asked %d times, compacted %d times, status %+v", broken.hides, broken.asked, broken.compacted, one.status.Load())
 		}
@@ -216,7 +214,7 @@ func TestUpkeepOfAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched := &noTrim{KV: s.client.KV}
-	one := upkeepTurn(s, watched, newest, &disk{least: 1})
+	one := upkeepRun(s, watched, newest, &disk{least: 1})
 	if watched.asked != 0 || watched.compacted != 0 {
 		t.Errorf("removed %d times, compacted %d times", watched.asked, watched.compacted)
 	}

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// zapCore hands etcd's records to a slog.Handler: warnings and worse, as what etcd does
-// when all is well is of no use to who runs the control plane.
+// zapCore passes etcd's records to a slog.Handler, from warnings on: lower levels do not help operators of the
+// control plane.
 type zapCore struct {
 	handler slog.Handler
 	fields  []zapcore.Field
@@ -17,8 +17,7 @@ type zapCore struct {
 
 var _ zapcore.Core = zapCore{}
 
-// ownStoreWarnings are warnings at every start about what an embedded etcd does not have: listeners
-// for clients, and users.
+// ownStoreWarnings are warnings of an embedded etcd at every start: it has no listeners for clients, and no users.
 var ownStoreWarnings = []string{"Running http and grpc server on single port", "simple token is not cryptographically signed"}
 
 func (c zapCore) Enabled(l zapcore.Level) bool { return l >= zapcore.WarnLevel }

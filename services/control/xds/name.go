@@ -6,18 +6,18 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A service is one of the catalog.
+// A service is a service of the catalog.
 type service struct{ namespace, name string }
 
-// String is the name of the service's resources.
+// String returns the name of the service's resources.
 func (s service) String() string { return s.name + "." + s.namespace }
 
-// ref names the service, as the ledger has it: an instance's without the instance.
+// ref returns the service's reference in the ledger: that of an instance without an ID.
 func (s service) ref() resource.Ref {
 	return resource.Ref{Kind: resource.Instances, Namespace: s.namespace, Name: s.name}
 }
 
-// alias is the other name that the service's listener has; "" is none.
+// alias returns the second name of the service's listener; "" is none.
 func (s service) alias() string {
 	if s.namespace != resource.DefaultNamespace || strings.Contains(s.name, ".") {
 		return ""
@@ -25,8 +25,8 @@ func (s service) alias() string {
 	return s.name
 }
 
-// parse finds the service that a resource's name means. Namespaces have no dots, so the last
-// dot separates the two. Only listeners have aliases: people type their names.
+// parse returns the service of a resource's name. Namespaces have no dots, so the last dot separates the two. Only
+// listeners have aliases: people type their names.
 func parse(k kind, name string) (service, bool) {
 	s := service{namespace: resource.DefaultNamespace, name: name}
 	dot := strings.LastIndexByte(name, '.')

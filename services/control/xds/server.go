@@ -23,18 +23,17 @@ import (
 	"dyno/services/control/push"
 )
 
-// Config says how a Server answers. Its numbers are as the configuration of the whole service permits
-// them. Start from Defaults.
+// Config configures a Server. Its numbers are within the bounds of the service's configuration. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Caller is who calls.
+	// Caller returns the caller of a call.
 	Caller func(context.Context) plane.Caller
-	// MaxStreams bounds streams at a time; beyond: RESOURCE_EXHAUSTED.
+	// MaxStreams bounds streams at a time; more get RESOURCE_EXHAUSTED.
 	MaxStreams int
-	// WriteTimeout is how long a stream may take nothing before it is ended.
+	// WriteTimeout bounds the time for which a stream's client may accept nothing.
 	WriteTimeout time.Duration
-	// Patience is how long a response may be without an answer, and a cluster without
-	// anybody who asks for its instances, before the client is told of more anyway.
+	// Patience bounds the wait for the answer to a response, and for a client's request of a new cluster's instances.
+	// After it, the client gets more anyway.
 	Patience time.Duration
 	Logger   *slog.Logger // nil discards
 }
@@ -53,15 +52,15 @@ type Server struct {
 	plane *plane.Plane
 	cache *snapshotCache
 
-	start   sync.Once // with the first client: without one, it costs nothing
+	start   sync.Once // at the first client: without clients, it costs nothing
 	streams [2]atomic.Int64
-	count   *prometheus.CounterVec // of responses, and what became of them
+	count   *prometheus.CounterVec // of responses and their answers
 	ctx     context.Context
 	stop    context.CancelFunc
 
-	mu     sync.Mutex // guards closed, and that nothing is added to running afterwards
+	mu     sync.Mutex // guards closed; nothing is added to running after it is set
 	closed bool
-	// running are the goroutines that are not grpc-go's.
+	// running are the goroutines other than grpc-go's.
 	running sync.WaitGroup
 }
 
@@ -80,12 +79,12 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Register has a gRPC server answer by s.
+// Register registers s with a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discovery.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
 
-// Close ends all streams, and returns when that is done but for what is grpc-go's.
+// Close ends all streams, and waits for all goroutines other than grpc-go's.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -94,7 +93,7 @@ func (s *Server) Close() {
 	s.running.Wait()
 }
 
-// goes runs f in the background, unless the server is closed.
+// goes runs f in the background. It returns false if the server is closed.
 func (s *Server) goes(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,13 +108,13 @@ var _ prometheus.Collector = (*Server)(nil)
 
 var descStreams = prometheus.NewDesc("control_xds_streams", "Streams over xDS there are.", []string{"protocol"}, nil)
 
-// protocols are those that there are streams of.
+// protocols are the variants of streams.
 var protocols = [2]string{"sotw", "delta"} // state of the world, incremental
 
-// Describe is for Prometheus.
+// Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
 
-// Collect is for Prometheus.
+// Collect implements prometheus.Collector.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	for i, protocol := range protocols {
 		ch <- prometheus.MustNewConstMetric(descStreams, prometheus.GaugeValue, float64(s.streams[i].Load()), protocol)
@@ -126,17 +125,17 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 // A client is one stream.
 type client struct {
 	server *Server
-	wake   chan struct{} // holds one: there may be something to tell
-	stuck  *time.Timer   // ends the stream of a client that takes nothing
+	wake   chan struct{} // capacity 1: a response may be due
+	stuck  *time.Timer   // ends the stream of a client that accepts nothing
 
 	mu      sync.Mutex // guards what follows
 	session *session
 	reader  *plane.Reader // the node in the ledger
 	greet   bool          // the first request has come
-	over    bool          // nothing that it says counts any more
+	over    bool          // its further requests are ignored
 }
 
-// StreamAggregatedResources is the state of the world.
+// StreamAggregatedResources serves the variant state of the world.
 func (s *Server) StreamAggregatedResources(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
 	return s.serve(stream.Context(), false,
 		func() (*core.Node, *request, *rpcstatus.Status, error) {
@@ -159,7 +158,7 @@ func (s *Server) StreamAggregatedResources(stream discovery.AggregatedDiscoveryS
 		})
 }
 
-// DeltaAggregatedResources is the incremental protocol.
+// DeltaAggregatedResources serves the incremental variant.
 func (s *Server) DeltaAggregatedResources(stream discovery.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	return s.serve(stream.Context(), true,
 		func() (*core.Node, *request, *rpcstatus.Status, error) {
@@ -184,13 +183,13 @@ func (s *Server) DeltaAggregatedResources(stream discovery.AggregatedDiscoverySe
 		})
 }
 
-// itself is the replica as clients see it.
+// itself identifies the replica to clients.
 func (s *Server) itself() *core.ControlPlane {
 	return &core.ControlPlane{Identifier: s.plane.Replica()}
 }
 
-// requestOf is a request without what it asks for; nil is one of a type that is not
-// served, which is left without an answer: clients ask for more than they need.
+// requestOf returns a request without its names. It returns nil for a type that is not served; such requests get no
+// answer: clients ask for more than they need.
 func requestOf(typeURL, nonce string, detail *rpcstatus.Status) (*request, error) {
 	if typeURL == "" {
 		return nil, status.Error(codes.InvalidArgument, "type_url: must be given: this is the aggregated discovery service")
@@ -239,12 +238,11 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
 	})
 	c.stuck.Stop()
-	// The stream's end wakes who is in send or recv, and this function's return ends the
-	// stream. So it waits for neither.
+	// The return of this function ends the stream, which wakes goroutines in send and recv. So it waits for neither.
 	failed := make(chan error, 2)
 	if !s.goes(func() {
 		defer c.end()
-		failed <- c.tell(ctx, send)
+		failed <- c.sendDue(ctx, send)
 	}) || !s.goes(func() { failed <- c.hear(ctx, who, recv) }) {
 		return context.Cause(s.ctx)
 	}
@@ -259,7 +257,7 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 	}
 }
 
-// touch notes that services have changed, each perhaps in whether it exists.
+// touch notes changes of services; the value is whether one began or ceased to exist.
 func (c *client) touch(services map[service]bool) {
 	c.mu.Lock()
 	for one, existence := range services {
@@ -276,7 +274,7 @@ func (c *client) signal() {
 	}
 }
 
-// end takes the client off wherever it is known.
+// end removes the client everywhere.
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,8 +283,8 @@ func (c *client) end() {
 	c.over = true
 }
 
-// hear takes what the client says, until it says no more or something wrong. A client that
-// listens only cannot acknowledge, so its stream is over, too.
+// hear handles the client's requests, until the client closes its side or makes an error. Without requests it cannot
+// acknowledge, so its stream ends, too.
 func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.Node, *request, *rpcstatus.Status, error)) error {
 	for {
 		node, q, detail, err := recv()
@@ -297,12 +295,12 @@ func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.
 		if err != nil {
 			return err
 		}
-		c.reader.Ack(ctx, acks) // it may take a while, so nothing is locked
+		c.reader.Ack(ctx, acks) // outside the lock: it may take a while
 		c.signal()
 	}
 }
 
-// take learns what the client says, and returns what the ledger is to have of it.
+// take handles a request, and returns the acknowledgements for the ledger.
 func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpcstatus.Status) ([]push.Ack, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -331,8 +329,7 @@ func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpc
 	return c.acks(a, detail), nil
 }
 
-// enter notes the node in the ledger, if it has a name. Nobody can answer for another
-// principal's.
+// enter notes the node in the ledger, if it has a name. A client cannot answer for another principal's.
 func (c *client) enter(who plane.Caller, id string) error {
 	if err := plane.CheckClientName("node.id", id); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -341,8 +338,8 @@ func (c *client) enter(who plane.Caller, id string) error {
 	return nil
 }
 
-// acks counts an answer, and returns what the ledger is to have of it. The ledger has services by the revisions of their
-// instances; a refusal of one of its other resources is one of the service.
+// acks counts an answer, and returns the acknowledgements for the ledger. The ledger has services by the revisions of
+// their instances. A refusal of another resource counts as one of the service.
 func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	state := push.Applied
 	if a.refused {
@@ -358,7 +355,7 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 		if !ok || revision == 0 {
 			continue // it is gone
 		}
-		if a.kind != assignments { // it is of the instances that there are: others have no newer ones to wait for
+		if a.kind != assignments { // a refusal of another resource counts for the newest instances
 			revision = max(c.server.plane.NewestSent(one.ref()), 1)
 		}
 		ack := push.Ack{Ref: one.ref(), Version: revision, State: state}
@@ -370,11 +367,11 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	return acks
 }
 
-// cut makes a client's words fit for a log.
+// cut makes a client's text fit for a log.
 func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), push.MaxReason)], "") }
 
-// tell sends what is due until ctx ends.
-func (c *client) tell(ctx context.Context, send func(*response) error) error {
+// sendDue sends responses that are due, until ctx ends.
+func (c *client) sendDue(ctx context.Context, send func(*response) error) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -402,7 +399,7 @@ func (c *client) tell(ctx context.Context, send func(*response) error) error {
 	}
 }
 
-// next is the response that is due, or nil and when there may be one by the time alone.
+// next returns the response that is due, or nil and the time at which one may become due by itself.
 func (c *client) next() (*response, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

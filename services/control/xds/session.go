@@ -8,52 +8,50 @@ import (
 	"time"
 )
 
-// A view is what there is to tell, as a session sees it.
+// A view gives a session the present resources.
 type view interface {
-	// exists tells whether a service has instances.
+	// exists reports whether a service has instances.
 	exists(s service) bool
-	// services calls f for all services that do.
+	// services calls f for all services with instances.
 	services(f func(service))
-	// assignment is a service's, nil if it does not exist.
+	// assignment returns a service's assignment, nil if it does not exist.
 	assignment(s service) *built
-	// fixed is a resource of another kind, whether the service exists or not.
+	// fixed returns a resource of another kind, whether the service exists or not.
 	fixed(k kind, s service) *built
-	// revision is as of when everything is: of the store, and for people to read.
+	// revision returns the store's revision of the view, as a number and as text for people.
 	revision() (int64, string)
 }
 
-// Bounds of what a client may ask for.
+// Bounds of a client's requests.
 const (
-	maxNames = 20_000 // of one kind
-	maxName  = 512    // bytes
-	turn     = 1000   // resources in one response, of kinds that need not be whole
+	maxNames       = 20_000 // of one kind
+	maxName        = 512    // bytes
+	maxPerResponse = 1000   // resources in one response, of kinds that need not be whole
 )
 
 // wildcard is the name that stands for all resources.
 const wildcard = "*"
 
-// A subscription is what one client wants of one kind, and knows of it. All maps are by
-// resource name.
+// A subscription has one client's wanted and sent resources of one kind. All maps are by resource name.
 type subscription struct {
 	kind  kind
-	all   bool // by a wildcard
-	plain bool // which was that of a request without names
+	all   bool // wanted by a wildcard
+	plain bool // the wildcard was a request without names
 	named map[string]struct{}
-	// sentVersions has the versions that the client was sent; "" is that there is no such
-	// resource.
+	// sentVersions has the versions that the client was sent; "" means that the resource does not exist.
 	sentVersions map[string]string
-	// dirty has what may differ from that.
+	// dirty has resources that may differ from that.
 	dirty       map[string]struct{}
-	responseDue bool // a response is due, also without resources
+	responseDue bool // a response is due, even without resources
 
-	nonce   string // of the newest response
-	waiting bool   // for the answer to it
+	nonce   string // nonce of the newest response
+	waiting bool   // for the answer to that response
 	sent    time.Time
-	flight  map[string]int64 // what changed by it, with revisions
+	flight  map[string]int64 // the resources that it changed, with revisions
 }
 
-// covers tells whether the client wants a resource. Other names of listeners, and the
-// routes to all services, are wanted by name only: everything is there without them.
+// covers reports whether the client wants a resource. Aliases of listeners, and the routes to all services, are
+// wanted by name only: a wildcard does not include them.
 func (s *subscription) covers(name string) bool {
 	if _, ok := s.named[name]; ok || !s.all {
 		return ok
@@ -62,69 +60,68 @@ func (s *subscription) covers(name string) bool {
 	return ok && one.String() == name
 }
 
-// drop forgets what the client knows of a resource that it does not want any more.
+// drop forgets the client's version of a resource that it no longer wants.
 func (s *subscription) drop(name string) {
 	delete(s.sentVersions, name)
 	delete(s.dirty, name)
 	delete(s.flight, name)
 }
 
-// A request is one of a client's, of either protocol.
+// A request is a client's request, of either variant.
 type request struct {
 	kind  kind
-	nonce string // of the response that it answers; "" is none
-	// refused says that the client could not use that response, and goes on with what it
-	// had.
+	nonce string // nonce of the answered response; "" is none
+	// refused says that the client could not use that response, and keeps its previous state.
 	refused bool
 
-	names []string // all that are wanted, in the state of the world
+	names []string // all wanted names, in the state of the world
 
-	subscribe, unsubscribe []string // changes of that, otherwise
+	subscribe, unsubscribe []string // changes of the wanted names, otherwise
 	known                  map[string]string
 }
 
-// An answer is what a client made of a response.
+// An answer is a client's acknowledgement or refusal of a response.
 type answer struct {
 	kind    kind
 	refused bool
-	names   map[string]int64 // what had changed by the response, with revisions
+	names   map[string]int64 // the resources that the response changed, with revisions
 }
 
-// A named resource is one in a response.
+// A named resource is an entry of a response.
 type named struct {
 	name string
 	*built
 }
 
-// A response is to be sent.
+// A response is a response to be sent.
 type response struct {
 	kind      kind
 	nonce     string
 	revision  string
 	resources []named
-	removed   []string // of the incremental protocol
+	removed   []string // in the incremental variant
 }
 
 // A session is one client's stream, without I/O: requests go in, and responses come out
 // when they are due. It is for one goroutine at a time.
 type session struct {
-	delta    bool // the incremental protocol
+	delta    bool // whether it is incremental
 	view     view
-	may      func(namespace string) bool // what the client may know
+	may      func(namespace string) bool // the client's permission to read
 	patience time.Duration
 
 	subs    [kinds]*subscription
 	nonces  int64
-	routed  map[service]struct{} // those that the routes to all services have, as the client was sent them
-	drafted draft                // of the next ones
+	routed  map[service]struct{} // the services in the routes to all services, as last sent
+	drafted draft                // the next such routes
 
-	// since has services that wait for the client to ask for their instances: since when.
+	// since has services that wait for the client's request of their instances, with the time when the wait began.
 	since map[service]time.Time
-	// again is when next has something to do by the time alone; zero is never.
+	// again is the time at which a response may become due by itself; zero is never.
 	again time.Time
 
-	// wanted counts by how many names each service is wanted. subscriptionDelta has those for which
-	// that has become some (true) or none since it was last taken.
+	// wanted counts the names by which each service is wanted. subscriptionDelta has the services that became wanted
+	// (true) or unwanted since it was last taken.
 	wanted            map[service]int
 	subscriptionDelta map[service]bool
 }
@@ -136,7 +133,7 @@ func newSession(delta bool, v view, may func(string) bool, patience time.Duratio
 	}
 }
 
-// everything tells whether the client wants to know of all services.
+// everything reports whether the client watches all services.
 func (s *session) everything() bool {
 	for _, sub := range s.subs {
 		if sub == nil {
@@ -154,8 +151,7 @@ type excess struct{ text string }
 
 func (e *excess) Error() string { return e.text }
 
-// take notes what a client asks for, and returns what it has answered, or nil. After an
-// error the session is over.
+// take notes a client's request, and returns its answer to a response, or nil. After an error the session is over.
 func (s *session) take(q *request) (*answer, error) {
 	for _, list := range [][]string{q.names, q.subscribe, q.unsubscribe} {
 		for _, name := range list {
@@ -182,8 +178,7 @@ func (s *session) take(q *request) (*answer, error) {
 	case first || current:
 		s.replace(sub, q.names, first)
 	default:
-		// It answers a response that was replaced since. The answer to the newer one will say
-		// what is wanted.
+		// It answers a response that was replaced since. The answer to the newer one will have the wanted names.
 		return nil, nil
 	}
 	if len(sub.named) > maxNames {
@@ -192,7 +187,7 @@ func (s *session) take(q *request) (*answer, error) {
 	return out, nil
 }
 
-// replace makes names all that is wanted (state of the world).
+// replace sets the wanted names (state of the world).
 func (s *session) replace(sub *subscription, names []string, first bool) {
 	next := make(map[string]struct{}, len(names))
 	for _, name := range names {
@@ -200,7 +195,7 @@ func (s *session) replace(sub *subscription, names []string, first bool) {
 	}
 	_, all := next[wildcard]
 	delete(next, wildcard)
-	// No names at all mean everything, unless some were given before.
+	// A request without names is a wildcard, unless names were given before.
 	sub.plain = len(names) == 0 && sub.kind.whole() && (first || sub.plain)
 	all = all || sub.plain
 	for name := range sub.named {
@@ -218,7 +213,7 @@ func (s *session) replace(sub *subscription, names []string, first bool) {
 	sub.responseDue = sub.responseDue || first && sub.kind.whole()
 }
 
-// change makes a request's changes of what is wanted (incremental).
+// change applies a request's changes of the wanted names (incremental).
 func (s *session) change(sub *subscription, q *request, first bool) {
 	if first && len(q.subscribe) == 0 && sub.kind.whole() {
 		s.widen(sub, true)
@@ -229,7 +224,7 @@ func (s *session) change(sub *subscription, q *request, first bool) {
 			continue
 		}
 		s.name(sub, name)
-		delete(sub.sentVersions, name) // who asks again is told again
+		delete(sub.sentVersions, name) // a repeated request gets the resource again
 	}
 	for _, name := range q.unsubscribe {
 		if name == wildcard {
@@ -241,7 +236,7 @@ func (s *session) change(sub *subscription, q *request, first bool) {
 		}
 		s.unname(sub, name)
 		if sub.covers(name) {
-			// The client cannot know whether it still gets it.
+			// The client cannot know whether the wildcard covers it.
 			sub.sentVersions[name] = unknown
 			sub.dirty[name] = struct{}{}
 		}
@@ -258,10 +253,10 @@ func (s *session) change(sub *subscription, q *request, first bool) {
 	}
 }
 
-// unknown is a version that no resource has.
+// unknown is a version different from all others.
 const unknown = "?"
 
-// widen notes whether everything is wanted.
+// widen notes whether all resources are wanted.
 func (s *session) widen(sub *subscription, all bool) {
 	if all == sub.all {
 		return
@@ -337,8 +332,8 @@ func (s *session) touch(one service, existence bool) {
 	}
 }
 
-// next returns the response that is due, or nil. It is to be called until it returns nil,
-// after each request and change, and at again.
+// next returns the response that is due, or nil. Call it until it returns nil: after each request and change, and at
+// again.
 func (s *session) next(now time.Time) *response {
 	for {
 		s.again = time.Time{}
@@ -352,7 +347,7 @@ func (s *session) next(now time.Time) *response {
 					s.wake(end)
 					continue
 				}
-				sub.waiting, sub.flight = false, nil // whoever does not answer is told what there is anyway
+				sub.waiting, sub.flight = false, nil // a client that does not answer gets the present state anyway
 				changed = true
 			}
 			r, silent := s.due(sub, now)
@@ -364,7 +359,7 @@ func (s *session) next(now time.Time) *response {
 		if !changed {
 			return nil
 		}
-		// What others wait for has happened without a response.
+		// A change that others wait for needed no response.
 	}
 }
 
@@ -374,8 +369,7 @@ func (s *session) wake(at time.Time) {
 	}
 }
 
-// due makes the response that a subscription is due, or nil; silent says that something
-// has changed that needs none.
+// due makes a subscription's due response, or nil; silent reports changes that need no response.
 func (s *session) due(sub *subscription, now time.Time) (r *response, silent bool) {
 	var changes []named
 	for _, name := range slices.Sorted(maps.Keys(sub.dirty)) {
@@ -388,8 +382,8 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 		if b != nil {
 			version = b.version
 		}
-		told, known := sub.sentVersions[name]
-		if known && told == version {
+		sent, known := sub.sentVersions[name]
+		if known && sent == version {
 			s.settle(sub, name)
 			continue
 		}
@@ -397,13 +391,13 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 			continue
 		}
 		if b == nil && (!s.delta && !sub.kind.whole() || !known && (!s.delta || !isNamed(sub, name))) {
-			// There is no way to say so, or nobody to whom it would be news.
+			// The variant cannot express the removal, or the client does not have the resource.
 			s.note(sub, name, nil)
 			delete(sub.dirty, name)
 			silent = silent || known
 			continue
 		}
-		if len(changes) == turn && (s.delta || !sub.kind.whole()) {
+		if len(changes) == maxPerResponse && (s.delta || !sub.kind.whole()) {
 			break
 		}
 		changes = append(changes, named{name, b})
@@ -419,7 +413,7 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 	r = &response{kind: sub.kind, nonce: sub.nonce, revision: text}
 	for _, c := range changes {
 		if !s.delta && sub.kind == clusters && c.built != nil && sub.sentVersions[c.name] == "" {
-			s.tellAgain(c.name)
+			s.resendInstances(c.name)
 		}
 		s.note(sub, c.name, c.built)
 		s.settle(sub, c.name)
@@ -446,18 +440,18 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 	return r, silent
 }
 
-// tellAgain has the instances of a cluster that comes told after it, in the state of the world. If
-// the cluster was there before, the client has dropped them; its request without them may have
-// crossed a response, and is then not known here.
-func (s *session) tellAgain(name string) {
+// resendInstances makes a new cluster's instances due again, in the state of the world. If the cluster existed
+// before, the client has dropped them. Its request without them may have crossed a response, and is then unknown
+// here.
+func (s *session) resendInstances(name string) {
 	if e := s.subs[assignments]; e != nil && e.covers(name) {
 		delete(e.sentVersions, name)
 		e.dirty[name] = struct{}{}
 	}
 }
 
-// settle notes that the client has, or is being sent, what there is. The routes to all
-// services are looked at again until none is missing.
+// settle notes that the client has, or is being sent, the present version. The routes to all services stay dirty
+// until none is missing.
 func (s *session) settle(sub *subscription, name string) {
 	if name == allRoutes && sub.kind == routes {
 		s.routed = s.drafted.routed
@@ -473,7 +467,7 @@ func isNamed(sub *subscription, name string) bool {
 	return ok
 }
 
-// note notes what a client knows from now on; nil is that there is no such resource.
+// note notes the client's new version of a resource; nil means that the resource does not exist.
 func (s *session) note(sub *subscription, name string, b *built) {
 	switch {
 	case b != nil:
@@ -485,7 +479,7 @@ func (s *session) note(sub *subscription, name string, b *built) {
 	}
 }
 
-// fixed is a resource of a kind that never changes.
+// fixed returns a resource of a kind that never changes.
 func (s *session) fixed(k kind, name string) *built {
 	one, _ := parse(k, name)
 	if name == one.String() {
@@ -494,9 +488,8 @@ func (s *session) fixed(k kind, name string) *built {
 	return fixed(k, name, one) // by its alias
 }
 
-// want is a resource as the client should have it; nil is none. Instances that are asked
-// for by the service's name are told also where there are none, so that a client does not
-// wait for them.
+// want returns the version of a resource that the client should have; nil is none. For a service without instances it
+// is an empty assignment, so that the client does not wait.
 func (s *session) want(sub *subscription, name string, now time.Time) *built {
 	if name == allRoutes && sub.kind == routes {
 		return s.draft(now)
@@ -516,17 +509,16 @@ func (s *session) want(sub *subscription, name string, now time.Time) *built {
 	return nil
 }
 
-// known tells whether a service exists, as far as the client may know.
+// known reports whether a service exists and the client may read it.
 func (s *session) known(one service) bool { return s.may(one.namespace) && s.view.exists(one) }
 
-// A draft is the routes to all services as they are to be told next.
+// A draft is the next version of the routes to all services.
 type draft struct {
 	routed map[service]struct{}
 	whole  bool // no service is missing
 }
 
-// draft makes the routes to all services. One that the client is not ready for is left
-// out.
+// draft makes the routes to all services, without those that the client is not ready for.
 func (s *session) draft(now time.Time) *built {
 	s.drafted = draft{map[service]struct{}{}, true}
 	var list []service
@@ -544,7 +536,7 @@ func (s *session) draft(now time.Time) *built {
 	return routesTo(list)
 }
 
-// early tells whether a listener or routes must wait for what they refer to.
+// early reports whether a listener or routes must wait for the resources that they refer to.
 func (s *session) early(k kind, name string, b *built, now time.Time) bool {
 	if b == nil || k != listeners && k != routes || name == allRoutes {
 		return false
@@ -553,9 +545,8 @@ func (s *session) early(k kind, name string, b *built, now time.Time) bool {
 	return !s.ready(one, now)
 }
 
-// ready tells whether the client has a service's cluster and instances, as far as it asks
-// for them on this stream. One that has the cluster will ask for the instances; it is
-// waited for.
+// ready reports whether the client has a service's cluster and instances, as far as it requests them on this stream.
+// A client with the cluster will request the instances, so the session waits for that.
 func (s *session) ready(one service, now time.Time) bool {
 	name := one.String()
 	c := s.subs[clusters]
@@ -582,17 +573,17 @@ func (s *session) ready(one service, now time.Time) bool {
 	return true
 }
 
-// has tells whether the client has a resource, and has answered that. A refusal is an
-// answer: see "Order" in the package's comment.
+// has reports whether the client has a resource, and has answered its response. A refusal is an answer: see "Order"
+// in the package's comment.
 func (s *subscription) has(name string) bool { return s.sentVersions[name] != "" && !s.flying(name) }
 
-// flying tells whether a change of a resource is not answered yet.
+// flying reports whether a change of a resource is not answered yet.
 func (s *subscription) flying(name string) bool {
 	_, ok := s.flight[name]
 	return ok
 }
 
-// late tells whether what is gone must wait for what refers to it.
+// late reports whether a removal must wait for the removal of resources that refer to it.
 func (s *session) late(k kind, name string) bool {
 	one, ok := parse(k, name)
 	if !ok || k != clusters && k != assignments || s.known(one) {

@@ -465,17 +465,16 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// TestTurns: what need not be whole is sent in parts, each when the one before was
-// answered.
-func TestTurns(t *testing.T) {
+// TestParts: kinds that need not be whole are sent in parts, each after the answer to the previous one.
+func TestParts(t *testing.T) {
 	world := fake{}
-	for i := range 2*turn + 1 {
+	for i := range 2*maxPerResponse + 1 {
 		world[service{"default", fmt.Sprintf("s%d", i)}] = 1
 	}
 	s := newSession(true, world, anywhere, time.Second)
 	now := time.Unix(1, 0)
 	q := &request{kind: assignments, subscribe: []string{wildcard}}
-	for _, want := range []int{turn, turn, 1, -1} {
+	for _, want := range []int{maxPerResponse, maxPerResponse, 1, -1} {
 		if _, err := s.take(q); err != nil {
 			t.Fatal(err)
 		}
@@ -640,8 +639,7 @@ func hosts(t interface{ Fatal(...any) }, b *built) (names []string) {
 	return names
 }
 
-// TestClientsKnowTheCatalog: whatever happens in whatever order, in the end a client has
-// what there is, and on the way it never has what leads nowhere.
+// TestClientsKnowTheCatalog: in the end a client has the whole state. On the way nothing that it has leads nowhere.
 func TestClientsKnowTheCatalog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delta, proxy := rapid.Bool().Draw(t, "delta"), rapid.Bool().Draw(t, "proxy")
@@ -662,7 +660,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 			}
 			touched[one] = touched[one] || existed == gone
 		}
-		tell := func() {
+		sendDue := func() {
 			for one, existence := range touched {
 				s.touch(one, existence)
 			}
@@ -693,7 +691,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 			case 0, 1:
 				change(rapid.SampledFrom(all).Draw(t, "service"), rapid.Bool().Draw(t, "gone"))
 			case 2:
-				tell()
+				sendDue()
 			case 3, 4:
 				pump()
 			case 5:
@@ -707,7 +705,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 		for one := range world { // what was refused changes
 			change(one, false)
 		}
-		tell()
+		sendDue()
 		for i, idle := 0, 0; idle < 5; i++ {
 			if i > 10_000 {
 				t.Fatal("there is no end of responses")

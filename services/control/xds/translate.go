@@ -27,7 +27,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A kind is a type of resources. Their order is that in which what is new is told.
+// A kind is a type of resources. New resources are sent in the order of kinds.
 type kind int
 
 const (
@@ -38,7 +38,7 @@ const (
 	kinds int = iota
 )
 
-// types are the kinds' names on the wire.
+// types has the kinds' names on the wire.
 var types = [kinds]string{
 	clusters:    "type.googleapis.com/envoy.config.cluster.v3.Cluster",
 	assignments: "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
@@ -46,13 +46,13 @@ var types = [kinds]string{
 	routes:      "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
 }
 
-// shorts are the kinds' names for people.
+// shorts has the kinds' names for people.
 var shorts = [kinds]string{clusters: "cds", assignments: "eds", listeners: "lds", routes: "rds"}
 
 func (k kind) String() string { return shorts[k] }
 
-// whole tells whether a response of the state of the world must have all resources of the
-// kind that the client asked for: what is missing is gone.
+// whole reports whether a response (state of the world) must have all wanted resources of the kind: missing ones
+// count as removed.
 func (k kind) whole() bool { return k == clusters || k == listeners }
 
 func kindOf(typeURL string) (kind, bool) {
@@ -60,15 +60,14 @@ func kindOf(typeURL string) (kind, bool) {
 	return kind(i), i >= 0
 }
 
-// A built resource is as it is sent. It is shared by all clients: nobody may change it.
+// A built resource is in its encoded form. All clients share it: it must not be changed.
 type built struct {
 	any      *anypb.Any
 	version  string // a hash of the content
-	revision int64  // of the store, when this replica found the content
+	revision int64  // the store's revision when this replica found the content
 }
 
-// seal makes a resource as it is sent. The same content has the same bytes and version in
-// every process.
+// seal encodes a resource. Equal contents have equal bytes and versions in every process.
 func seal(k kind, m proto.Message, revision int64) *built {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -78,7 +77,7 @@ func seal(k kind, m proto.Message, revision int64) *built {
 	return &built{&anypb.Any{TypeUrl: types[k], Value: value}, hex.EncodeToString(sum[:8]), revision}
 }
 
-// packed is a message within another one.
+// packed returns a message to be embedded in another one.
 func packed(m proto.Message) *anypb.Any {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -87,7 +86,7 @@ func packed(m proto.Message) *anypb.Any {
 	return &anypb.Any{TypeUrl: "type.googleapis.com/" + string(m.ProtoReflect().Descriptor().FullName()), Value: value}
 }
 
-// fromADS is where a client finds what a resource refers to: on the same stream.
+// fromADS says that a client finds referenced resources on the same stream.
 func fromADS() *core.ConfigSource {
 	return &core.ConfigSource{
 		ConfigSourceSpecifier: &core.ConfigSource_Ads{Ads: &core.AggregatedConfigSource{}},
@@ -95,7 +94,7 @@ func fromADS() *core.ConfigSource {
 	}
 }
 
-// fixed is a service's resource of a kind whose content depends on the name only.
+// fixed returns a service's resource of a kind whose content depends on the name only.
 func fixed(k kind, name string, s service) *built {
 	switch k {
 	case clusters:
@@ -103,13 +102,12 @@ func fixed(k kind, name string, s service) *built {
 	case listeners:
 		return seal(k, listenerOf(name, s), 0)
 	case assignments:
-		return seal(k, &endpoint.ClusterLoadAssignment{ClusterName: name}, 0) // of no instance
+		return seal(k, &endpoint.ClusterLoadAssignment{ClusterName: name}, 0) // no instances
 	}
 	return seal(k, &route.RouteConfiguration{Name: name, VirtualHosts: []*route.VirtualHost{hostOf(s, []string{"*"})}}, 0)
 }
 
-// listenerOf is for clients that are gRPC's. They take the first part of an address for
-// the listener's name.
+// listenerOf is for gRPC clients, which look up the first part of an address as the listener's name.
 func listenerOf(name string, s service) *listener.Listener {
 	manager := &hcm.HttpConnectionManager{
 		StatPrefix: s.String(),
@@ -124,8 +122,7 @@ func listenerOf(name string, s service) *listener.Listener {
 	return &listener.Listener{Name: name, ApiListener: &listener.ApiListener{ApiListener: packed(manager)}}
 }
 
-// hostOf leads all requests for domains to a service. How long a request may take is its
-// caller's to say.
+// hostOf routes all requests for domains to a service, without a timeout: callers set their own.
 func hostOf(s service, domains []string) *route.VirtualHost {
 	return &route.VirtualHost{
 		Name: s.String(), Domains: domains,
@@ -139,12 +136,11 @@ func hostOf(s service, domains []string) *route.VirtualHost {
 	}
 }
 
-// allRoutes is the name of the routes that lead to all services. It has no dot, so it is
-// no service's.
+// allRoutes is the name of the routes to all services. It has no dot, so it differs from every service's.
 const allRoutes = "services"
 
-// routesTo leads requests to services, by host with any port. Hosts know no case, so of
-// services that differ by case only, the first has it.
+// routesTo routes requests to services, by host with any port. Hosts ignore case, so among services that differ only
+// by case, the first gets the host.
 func routesTo(services []service) *built {
 	slices.SortFunc(services, func(a, b service) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
@@ -166,12 +162,11 @@ func routesTo(services []service) *built {
 	return seal(routes, config, 0)
 }
 
-// connectTimeout is how long a proxy waits for a connection to an instance.
+// connectTimeout bounds a proxy's connection to an instance.
 const connectTimeout = 5 * time.Second
 
-// clusterOf has instances take turns. A proxy speaks to them as its client speaks to it,
-// HTTP/1.1 or HTTP/2, and never sends a request to an instance that asks for none, also
-// where many do ("panic threshold").
+// clusterOf distributes requests round robin. A proxy uses its client's protocol, HTTP/1.1 or HTTP/2. It never sends
+// a request to an instance that wants none, even if most want none ("panic threshold").
 func clusterOf(s service) *cluster.Cluster {
 	options := packed(&upstream.HttpProtocolOptions{
 		UpstreamProtocolOptions: &upstream.HttpProtocolOptions_UseDownstreamProtocolConfig{
@@ -191,7 +186,7 @@ func clusterOf(s service) *cluster.Cluster {
 	}
 }
 
-// An instance is what a client is told of one.
+// An instance has the properties that clients are sent.
 type instance struct {
 	id     string
 	at     netip.AddrPort
@@ -200,8 +195,8 @@ type instance struct {
 	health core.HealthStatus
 }
 
-// instanceOf is what a client is told of an instance that may be late: silent for longer than it
-// said. One at a host name is not: addresses must be IP addresses, or clients refuse all.
+// instanceOf converts an instance, which may be late: overdue. An instance with a host name is left out: clients
+// refuse the whole assignment unless all addresses are IP addresses.
 func instanceOf(i *resource.Instance, late bool) (instance, bool) {
 	address, err := netip.ParseAddr(i.Address)
 	if err != nil || address.Zone() != "" {
@@ -215,35 +210,32 @@ func instanceOf(i *resource.Instance, late bool) (instance, bool) {
 	case i.Status == resource.Down:
 		one.health = core.HealthStatus_UNHEALTHY
 	case i.Status == resource.Draining || i.Weight == 0:
-		one.health = core.HealthStatus_DRAINING // it takes no new requests
+		one.health = core.HealthStatus_DRAINING // it wants no new requests
 	case late:
 		one.health = core.HealthStatus_DEGRADED
 	}
 	return one, true
 }
 
-// rank orders instances at the same address: the one that takes requests is told.
+// rank orders instances at the same address: clients get the healthiest.
 var rank = map[core.HealthStatus]int{
 	core.HealthStatus_HEALTHY: 0, core.HealthStatus_DEGRADED: 1, core.HealthStatus_DRAINING: 2, core.HealthStatus_UNHEALTHY: 3,
 }
 
-// A locality is instances that are told together.
+// A locality is a group of instances in an assignment.
 type locality struct {
 	zone   string
-	weight uint32 // of each; 0 is of several
+	weight uint32 // weight of each instance; 0 if they differ
 }
 
-// mostWeights is how many weights in one zone have localities of their own. Those of a zone
-// with more share one.
+// mostWeights bounds the weights of one zone that have localities of their own. In a zone with more, all share one.
 const mostWeights = 32
 
-// assign is a service's assignment. Instances that are late are tried last: by Envoy after
-// the others, by gRPC's clients, who know nothing between good and bad, if there are no
-// others.
+// assign makes a service's assignment. Late instances are tried last: Envoy uses them after the others. gRPC's
+// clients know no state between healthy and unhealthy: they get late instances only if there are no others.
 //
-// Instances of one zone and weight are one locality. gRPC's clients divide requests among
-// localities by weight, and evenly within one: they do not look at the weights of
-// instances, unless they hash. Envoy does, to the same effect.
+// Instances of one zone and weight form a locality. gRPC's clients divide requests among localities by weight, and
+// evenly within one. They ignore weights of instances, unless they hash. Envoy uses them, to the same effect.
 func assign(s service, instances []instance, revision int64) *built {
 	slices.SortFunc(instances, func(a, b instance) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(rank[a.health], rank[b.health]), strings.Compare(a.id, b.id))
@@ -282,8 +274,7 @@ func assign(s service, instances []instance, revision int64) *built {
 // mostWeight bounds the sum of a service's weights: clients refuse one above 2³²-1.
 const mostWeight = 1 << 31
 
-// scale makes weights small enough. None becomes 0, so the sum may exceed mostWeight by
-// one for each instance.
+// scale makes weights small enough. It never makes one 0, so the sum may exceed mostWeight by one for each instance.
 func scale(instances []instance) {
 	var sum uint64
 	for _, i := range instances {
@@ -309,8 +300,8 @@ func sortedLocalities(groups map[locality][]instance) []locality {
 	return all
 }
 
-// endpointsOf is a locality. Its weight is that of the instances that take requests; one
-// where none does has none, and gets none.
+// endpointsOf converts a locality. Its weight is the sum for instances that accept requests; without any it has no
+// weight, and gets no requests.
 func endpointsOf(at locality, instances []instance) *endpoint.LocalityLbEndpoints {
 	out := &endpoint.LocalityLbEndpoints{Locality: &core.Locality{Zone: at.zone}}
 	if at.weight != resource.DefaultWeight {

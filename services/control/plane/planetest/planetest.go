@@ -13,11 +13,10 @@ import (
 	"dyno/services/control/store"
 )
 
-// Anybody may do everything.
+// Anybody is a caller with all permissions.
 var Anybody = plane.Caller{Principal: access.Anonymous()}
 
-// Open opens a plane on a store of its own. Both are closed with the test, and the test may close the store
-// before.
+// Open opens a plane on a store of its own. Both are closed at the end of the test, which may close the store before.
 func Open(t testing.TB, cfg plane.Config) (*plane.Plane, *store.Store) {
 	t.Helper()
 	sc := store.Defaults()
@@ -39,8 +38,8 @@ func Open(t testing.TB, cfg plane.Config) (*plane.Plane, *store.Store) {
 	return p, s
 }
 
-// Gate admits a principal of each role in a namespace, an admin of all namespaces, root, and one of
-// namespace x, other. The token of each is its name.
+// Gate returns a gate with a principal for each role in a namespace. It also has root, an admin of all namespaces,
+// and other, an admin of namespace x. Each principal's token is its name.
 func Gate(t testing.TB, namespace string) *plane.Gate {
 	t.Helper()
 	var text strings.Builder

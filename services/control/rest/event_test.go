@@ -16,8 +16,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// TestToldAsJSON holds what is written by hand to encoding/json.
-func TestToldAsJSON(t *testing.T) {
+// TestEventsAsJSON holds what is written by hand to encoding/json.
+func TestEventsAsJSON(t *testing.T) {
 	text := rapid.StringOf(rapid.SampledFrom([]rune("aZ0-.:\"\\<é\n")))
 	rapid.Check(t, func(t *rapid.T) {
 		c := changeEvent{

@@ -10,8 +10,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// Where replicas tell each other of themselves: signs of life, which of their instances are overdue, and which
-// heartbeats of others' instances they heard.
+// Prefixes of replicas' reports to each other: signs of life, overdue instances, and heartbeats of others' instances.
 const (
 	replicaPrefix = "replica/"
 	overduePrefix = "overdue/"
@@ -32,13 +31,13 @@ func isOfReplicas(key string) bool {
 	return false
 }
 
-// overdueKey is where the store has a part of those of a replica's instances that are overdue. It expires with a
-// replica that is gone for long.
+// overdueKey is the key of one part of a replica's set of overdue instances. It expires if the replica is gone for
+// long.
 func overdueKey(replica string, part int) string {
 	return fmt.Sprintf("%s%s%s/%x", store.State, overduePrefix, replica, part)
 }
 
-// parseOverdueKey reads what overdueKey wrote.
+// parseOverdueKey parses a key of overdueKey.
 func parseOverdueKey(key string) (replica string, part int, ok bool) {
 	const digits = "0123456789abcdef"
 	rest, ok := cutKey(key, overduePrefix)
@@ -47,9 +46,9 @@ func parseOverdueKey(key string) (replica string, part int, ok bool) {
 	return replica, part, ok && cut && len(digit) == 1 && part >= 0
 }
 
-// learnOfReplicas takes what replicas tell. p.mu is held.
+// learnOfReplicas applies reports of replicas. p.mu is held.
 func (p *Plane) learnOfReplicas(b store.Batch) {
-	// What comes after a pause may have been on its way for as long as the pause.
+	// A report after a pause may have been on its way for as long as the pause.
 	late := p.Age()
 	if late < delayShown {
 		late = 0
@@ -62,43 +61,42 @@ func (p *Plane) learnOfReplicas(b store.Batch) {
 		if name, part, ok := parseOverdueKey(e.Key); ok && len(e.Value)%markBytes == 0 {
 			p.setSilent(name, part, string(e.Value))
 		}
-		// What a list has is of any age.
+		// Heartbeats in a listing may have any age.
 		if name, ok := cutKey(e.Key, heardPrefix); ok && !b.Listed && name != p.self {
-			p.told(decodeBeats(e.Value), now-late)
+			p.reported(decodeBeats(e.Value), now-late)
 		}
 	}
 }
 
-// delayShown is the least age of what this replica knows that shows a delay: below, it is that of asking now and then.
+// delayShown is the least age of the catalog that shows a delay: below, the age comes from the pauses between checks.
 const delayShown = time.Second
 
-// tellPeriod is how often a replica looks for what to tell others, and tellShare the share of a lease after which a heartbeat
-// is told at the latest. So a lease of a second has enough left.
+// reportPeriod is the pause between a replica's looks for reports to send. reportShare is the share of a lease after
+// which a heartbeat is reported at the latest. It leaves enough of a lease of one second.
 const (
-	tellPeriod = 250 * time.Millisecond
-	tellShare  = 6
+	reportPeriod = 250 * time.Millisecond
+	reportShare  = 6
 )
 
-// tell tells other replicas what they have to know, until the Plane ends. Where the store refuses, it waits longer each
-// time.
-func (p *Plane) tell() {
-	pause := tellPeriod
+// report sends reports to other replicas, until the Plane ends. While the store refuses, its pauses grow.
+func (p *Plane) report() {
+	pause := reportPeriod
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		if pause = min(2*pause, signPeriod); p.tellOthers() == nil {
-			pause = tellPeriod
+		if pause = min(2*pause, signPeriod); p.reportDue() == nil {
+			pause = reportPeriod
 		}
 	}
 }
 
-// tellOthers tells what is due.
-func (p *Plane) tellOthers() error {
-	p.telling.Lock()
-	defer p.telling.Unlock()
+// reportDue sends all reports that are due.
+func (p *Plane) reportDue() error {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
 	p.mu.Lock()
 	now := p.now()
 	late, beats := p.late, p.due(now)
@@ -123,13 +121,13 @@ func (p *Plane) tellOthers() error {
 			break // the others would fail, too
 		}
 		p.mu.Lock()
-		p.setSilent(p.self, part, marks) // and again, when it is learnt
+		p.setSilent(p.self, part, marks) // learnOfReplicas sets it again
 		p.mu.Unlock()
 	}
 	for len(beats) > 0 {
-		some := make(map[string]beat, min(len(beats), maxTold))
+		some := make(map[string]beat, min(len(beats), maxReported))
 		for path, b := range beats {
-			if len(some) == maxTold {
+			if len(some) == maxReported {
 				break
 			}
 			some[path] = b
@@ -146,35 +144,35 @@ func (p *Plane) tellOthers() error {
 	defer p.mu.Unlock()
 	p.keep(beats)
 	err := errors.Join(errs...)
-	p.untold.note(err, now)
+	p.sendFailure.note(err, now)
 	return err
 }
 
-// maxTold is how many heartbeats one change of the store tells.
-const maxTold = 1 << 14
+// maxReported bounds the heartbeats of one report.
+const maxReported = 1 << 14
 
-// untold says since when this replica cannot tell others anything, and why.
-type untold struct {
+// A sendFailure says since when this replica cannot report to others, and why.
+type sendFailure struct {
 	since time.Duration
 	err   error
 }
 
-func (u *untold) note(err error, now time.Duration) {
+func (u *sendFailure) note(err error, now time.Duration) {
 	if u.err == nil {
 		u.since = now
 	}
 	u.err = err
 }
 
-// why returns why heartbeats cannot be told, if that has lasted: clients have to try the holder.
-func (u *untold) why(now time.Duration) error {
+// why returns why heartbeats cannot be reported, if that has lasted: clients have to try the holder.
+func (u *sendFailure) why(now time.Duration) error {
 	if now-u.since < signPeriod {
 		return nil
 	}
 	return u.err
 }
 
-// giveSigns gives signs of life to other replicas, whatever else this one is at.
+// giveSigns gives signs of life to other replicas. It is independent of all other work.
 func (p *Plane) giveSigns() {
 	repeatSigns(p.ctx, func() error {
 		value := timeNow().UTC().Format(time.RFC3339) + " " + p.sender
@@ -182,21 +180,21 @@ func (p *Plane) giveSigns() {
 		if err != nil && !errors.Is(err, store.ErrBusy) {
 			p.log.Debug("no sign of life to other replicas", "error", err)
 			p.mu.Lock()
-			p.pause(p.now()) // others can give none either
+			p.pause(p.now()) // other replicas fail to give signs as well
 			p.mu.Unlock()
 		}
 		return err
 	})
 }
 
-// signKey is where this replica gives signs of life.
+// signKey is the key of this replica's signs of life.
 func (p *Plane) signKey() string { return store.State + replicaPrefix + p.cfg.Replica }
 
-// busyPause is for how long a sign waits for room in the queue, which it shares with all changes.
+// busyPause is the pause before a sign is tried again when the queue, shared with all changes, is full.
 const busyPause = 20 * time.Millisecond
 
-// repeatSigns gives one each signPeriod until ctx ends, and tries again soon where the queue was
-// full: others take over the instances of a replica whose signs are missing.
+// repeatSigns gives a sign each signPeriod until ctx ends. It retries soon if the queue was full: other replicas take
+// over the instances of a replica whose signs are missing.
 func repeatSigns(ctx context.Context, give func() error) {
 	ticker := time.NewTicker(signPeriod)
 	defer ticker.Stop()
@@ -214,22 +212,22 @@ func repeatSigns(ctx context.Context, give func() error) {
 	}
 }
 
-// A duplicateReplica is another process that gives signs of life under this replica's name. Each of the two
-// takes the instances for its own, and hears only some.
+// A duplicateReplica is another process that gives signs of life under this replica's name. Both claim the same
+// instances, and each hears only some.
 type duplicateReplica struct {
 	own    string // sender of this process's signs
-	begun  bool   // one of them has been seen: what comes after it is of a process that lives
-	sender string // of the last sign by somebody else since
-	signs  int    // of that sender, without one of another between
+	begun  bool   // an own sign has been seen: signs after it come from a live process
+	sender string // sender of the last foreign sign since
+	signs  int    // consecutive signs of that sender
 	at     time.Duration
 }
 
-// duplicateSigns are how many signs show that there is a duplicate. One may be the last of a process that
+// duplicateSigns are how many signs show that there is a duplicate. A single one may be the last of the process that
 // this one has replaced.
 const duplicateSigns = 2
 
-// see takes a sign under this replica's name, in the order of revisions, and tells whether it
-// shows a duplicate that had not been shown.
+// see takes a sign under this replica's name; signs come in the order of revisions. It reports whether the sign shows
+// a new duplicate.
 func (d *duplicateReplica) see(sender string, now time.Duration) bool {
 	switch {
 	case sender == d.own:
@@ -245,12 +243,12 @@ func (d *duplicateReplica) see(sender string, now time.Duration) bool {
 	return d.signs == duplicateSigns
 }
 
-// there tells whether there is a duplicate.
+// there reports whether there is a duplicate.
 func (d *duplicateReplica) there(now time.Duration) bool {
 	return d.signs >= duplicateSigns && now-d.at < replicaTTL
 }
 
-// detectDuplicateReplica looks for signs of life under this replica's name that are not its own.
+// detectDuplicateReplica looks for foreign signs of life under this replica's name.
 func (p *Plane) detectDuplicateReplica(events []store.Event) {
 	key := p.signKey()
 	for _, e := range events {
@@ -267,7 +265,7 @@ func (p *Plane) detectDuplicateReplica(events []store.Event) {
 	}
 }
 
-// NameTaken tells whether another process gives signs of life under this replica's name.
+// NameTaken reports whether another process gives signs of life under this replica's name.
 func (p *Plane) NameTaken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
