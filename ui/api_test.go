@@ -255,7 +255,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// What people say about a run is kept in its folder, found, and shown.
+// Users' annotations of a run are kept in its folder, found, and shown.
 func TestAnnotations(t *testing.T) {
 	b := newBed(t, nil)
 	b.addRun("a/1", nil)

@@ -1,15 +1,14 @@
-// Package ui shows runs in a browser, past ones and the current one, and starts and stops
-// runs of the experiments in one folder. It is an HTTP server on loopback:
+// Package ui shows past and current runs in a browser. It starts and stops runs of the experiments in
+// one folder. It is an HTTP server on loopback:
 //
 //	s, err := ui.New(config)
 //	err = s.Listen()
 //	fmt.Println(s.URL()) // holds the token
 //	err = s.Serve(ctx)
 //
-// A run is a process of its own, which a Runner starts. Otherwise the pages would share a
-// scheduler, a garbage collector and an account of CPU time with the measurement. So a run
-// from here is the same as one from the command line, and its checks show the cost of the
-// pages as CPU time of another program.
+// A run is a process of its own, which a Runner starts. Otherwise the pages would share a scheduler, a
+// garbage collector and an account of CPU time with the measurement. So a run from here is the same as
+// one from the command line. Its checks show the cost of the pages as another program's CPU time.
 //
 // A run that another process writes below the folder of runs is shown live, too: while dyno
 // run writes a folder, it keeps a file of events there. Such a run cannot be stopped from here.
@@ -47,17 +46,16 @@
 //	                                   tasks, as dyno fleet list and dyno queue show have them
 //	GET  /api/live                     the current run or the last one, as server-sent events
 //
-// Package hub carries the stream, as a library in this process.
-// The stream begins with an event "state", a Live, unless the request has a Last-Event-ID.
-// Later events follow without a gap: "begin" (a Begin), "second" (a Second), "end" (a
-// TrialEnd) and, with a Live that has neither seconds nor trials, "run", "stopping" and
-// "ended". A client that has fallen too far behind is disconnected and comes back with its
-// Last-Event-ID; an event "gap" tells it to come back without one.
+// Package hub carries the stream, as a library in this process. The stream begins with an event
+// "state", a Live, unless the request has a Last-Event-ID. Later events follow without a gap: "begin"
+// (a Begin), "second" (a Second), "end" (a TrialEnd). "run", "stopping" and "ended" carry a Live
+// without seconds and trials. A client that has fallen too far back is disconnected and returns with
+// its Last-Event-ID; an event "gap" tells it to come back without one.
 //
 // # What it refuses
 //
-// It refuses requests whose Host is not the listener's (DNS rebinding), whose Origin is
-// another one, or that a browser made for another site (Sec-Fetch-Site). It opens files only
-// below the two folders of the configuration (os.Root), and only files that it found there
-// without following symbolic links.
+// It refuses requests whose Host is not the listener's (DNS rebinding), or whose Origin is another one.
+// It refuses requests that a browser made for another site (Sec-Fetch-Site). It opens files only below
+// the two folders of the configuration (os.Root). It opens only files that it found there without
+// following symbolic links.
 package ui

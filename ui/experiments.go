@@ -17,7 +17,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// The bounds of what is read in the folder of experiments.
+// Bounds of the folder of experiments.
 const (
 	maxFiles     = 1000
 	maxFileBytes = 1 << 20 // the same limit as in package planfile

@@ -164,7 +164,7 @@ func (f *following) read(ctx context.Context, tell func(Event)) {
 	}
 }
 
-// Of what a run's exit code was, its folder tells only this.
+// A run's folder only tells this about its exit code.
 const (
 	notComplete = -1
 	invalid     = 4

@@ -21,9 +21,9 @@ import (
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// reportPolicy is the policy of a report, which contains its script and its style and has
-// a policy of its own in addition. The sandbox gives it an origin of its own: whatever a
-// run contains, it reaches neither the token nor the API.
+// reportPolicy is the policy of a report, which contains its script and style. The report has its own
+// policy in addition. The sandbox gives it an origin of its own: whatever a run contains, it reaches
+// neither the token nor the API.
 const reportPolicy = "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; " +
 	"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -33,7 +33,7 @@ type guard struct {
 	hosts []string // allowed values of Host
 }
 
-// newGuard makes a token that nobody can guess.
+// newGuard makes a token that cannot be guessed.
 func newGuard() *guard {
 	b := make([]byte, 24)
 	rand.Read(b) // never fails, says its documentation
@@ -78,7 +78,7 @@ func (g *guard) key(id string) string {
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:18])
 }
 
-// opens reports whether a key is that of the run's report.
+// opens reports whether a key belongs to the run's report.
 func (g *guard) opens(key, id string) bool {
 	return subtle.ConstantTimeCompare([]byte(key), []byte(g.key(id))) == 1
 }

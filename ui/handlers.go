@@ -159,7 +159,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	reply(w, http.StatusOK, struct {
 		*rundir.Run
 		Answer      any                    `json:"answer,omitempty"`
-		Units       map[string]rundir.Unit `json:"units"` // of what thresholds and claims measured, by their text
+		Units       map[string]rundir.Unit `json:"units"` // of the figures in thresholds and claims, by their text
 		Annotations rundir.Annotations     `json:"annotations"`
 		Baseline    string                 `json:"baseline,omitempty"` // another run, by its ID
 	}{run, s.answer(run), expr.UnitsOf(run), about, s.runs.baseline(run.Name, id)})

@@ -16,7 +16,7 @@ import (
 	"dyno/internal/texts"
 )
 
-// The bounds of what is kept of the current run. Older data is left out and counted.
+// Bounds of the current run's data. Older data is left out and counted.
 const (
 	keptSeconds = 1800
 	keptTrials  = 1000

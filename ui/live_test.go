@@ -163,7 +163,7 @@ func TestLive(t *testing.T) {
 	await(t, events, "ended")
 }
 
-// A client whose last event is not known any more gets a gap event.
+// A client whose last event has been dropped gets a gap event.
 func TestGap(t *testing.T) {
 	b := newBed(t, nil)
 	events, _ := b.follow("dyno:another-7")
@@ -183,7 +183,7 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
-// What is kept of a long run is bounded.
+// The data of a long run is bounded.
 func TestLongRun(t *testing.T) {
 	b := newBed(t, nil)
 	_, x := b.start()

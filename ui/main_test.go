@@ -24,8 +24,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // hangGuard bounds every wait of these tests. It is no expectation of speed.
 const hangGuard = 30 * time.Second
 
-// A bed is a server with a folder of runs, a folder of experiments, and runs that do what
-// a test says.
+// A bed is a server with a folder of runs and a folder of experiments. Its runs do what a test says.
 type bed struct {
 	t           testing.TB
 	dir         string // holds runs, experiments and what is neither
@@ -291,7 +290,7 @@ func next(t testing.TB, from <-chan streamed) streamed {
 	panic("not reached")
 }
 
-// await returns the next event, which must be of this kind.
+// await returns the next event, which must have this kind.
 func await(t testing.TB, from <-chan streamed, kind string) streamed {
 	t.Helper()
 	e := next(t, from)

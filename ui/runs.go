@@ -78,7 +78,7 @@ type Figure struct {
 // shown is how many results or figures a list shows for a run.
 const shown = 4
 
-// Bounds of what the index keeps of a run, of which there may be many.
+// Bounds of the index's data for a run; there may be many runs.
 const (
 	mostNames = 200 // variants
 	mostName  = 200 // bytes of a name
@@ -151,8 +151,8 @@ func stampOf(files ...fs.FileInfo) (s stamp) {
 	return s
 }
 
-// An index knows the run folders below one folder. It reads a run.json only when the file
-// has changed, and looks for changes on request, at most once a second.
+// An index knows the run folders below one folder. It reads a run.json only when the file has changed.
+// It looks for changes on request, at most once a second.
 type index struct {
 	root *os.Root
 	log  *slog.Logger
@@ -307,7 +307,7 @@ func (x *index) list(ctx context.Context, f filter, running string, offset, limi
 	return l
 }
 
-// matching returns the runs that match, except for where, and a list of none of them.
+// matching returns the runs that match, except for where, and a list without runs.
 func (x *index) matching(f filter, running string) (l RunList, matched []*Run) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -379,7 +379,7 @@ func (x *index) has(ctx context.Context, id string) bool {
 	return x.entries[id] != nil
 }
 
-// held calls a function with a path to a run folder, which on Linux leads there even if the folder
+// held calls a function with a path to a run folder. On Linux the path leads there even if the folder
 // is renamed. The function's error names the folder by its ID.
 func held(root *os.Root, id string, fn func(dir string) error) error {
 	f, err := root.Open(id)

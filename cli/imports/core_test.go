@@ -152,7 +152,8 @@ func TestFilesOutside(t *testing.T) {
 	}
 }
 
-// What the rules of experiments do not permit is listed with its line, and the rest is imported.
+// Settings that the rules of experiments do not permit are listed with their lines. The rest is
+// imported.
 func TestRepair(t *testing.T) {
 	entry := func(method, url string, headers ...string) string {
 		var all []field
@@ -201,7 +202,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A status of a log that no client receives is not expected, and neither is one that few requests had.
+// A log's status that no client receives is not expected, and neither is a rare one.
 func TestLoggedStatuses(t *testing.T) {
 	for statuses, want := range map[string]string{
 		"200": "", "499": "", "444 444": "", "408": "", "494": "", "404": "404", "404 499 499 499": "404", "404 500": "404, 500",

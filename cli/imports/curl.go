@@ -43,7 +43,7 @@ func newCurl(d *draft, line int, input *string) *curl {
 	return &curl{request: request{line: line, exact: true}, d: d, input: input, globs: true}
 }
 
-// A curlOption is one of curl's.
+// A curlOption is an option of curl.
 type curlOption struct {
 	names string // without dashes; the short one first, where there is one
 	bare  bool   // it takes no value

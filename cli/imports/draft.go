@@ -20,7 +20,7 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// Bounds of what a draft holds.
+// Bounds of a draft.
 const (
 	maxItems  = 1000     // that are listed; the last one says that there are more
 	maxInline = 16 << 10 // bytes of a body that stands in the experiment; a longer one gets a file
@@ -98,7 +98,7 @@ func clip(text string) string {
 	return text
 }
 
-// The marks of what varies in a text. Both are private characters, which no protocol has.
+// The marks of varying parts of a text. Both are private characters, which no protocol has.
 const (
 	markBegin = "\ue000"
 	markEnd   = "\ue001"
@@ -130,12 +130,12 @@ func (d *draft) variable(line int, name, value, known string) string {
 	return d.mark(name)
 }
 
-// A variable is one of the scenario's.
+// A variable is a variable of the scenario.
 type variable struct {
 	line         int
 	value, known string
-	otherwise    string // its value while nobody gives it one; empty: its name
-	environment  bool   // it is one of the environment of who runs the file
+	otherwise    string // its value without another one; empty: its name
+	environment  bool   // it comes from the user's environment
 }
 
 // environment returns the mark of a variable of the environment; known is what it is at present.
@@ -306,7 +306,7 @@ func (d *draft) nameOf(method, path string) string {
 	return cmp.Or(method, "GET") + path
 }
 
-// steps returns those of the flow.
+// steps returns the flow's steps.
 func (d *draft) steps() []scenario.Step {
 	if d.flow == 0 {
 		return d.scenario.Steps
@@ -314,7 +314,7 @@ func (d *draft) steps() []scenario.Step {
 	return d.scenario.Flows[d.flow-1].Steps
 }
 
-// step adds a step of which only the name and the line are known. Names of steps differ.
+// step adds a step with its name and line. Names of steps differ.
 func (d *draft) step(line int, name string) *scenario.Step {
 	const longest = 90
 	for _, s := range d.given {
@@ -345,7 +345,7 @@ func (d *draft) step(line int, name string) *scenario.Step {
 	return &(*steps)[len(*steps)-1]
 }
 
-// place returns the path and the query of a URL. All requests go to one server: that of the first.
+// place returns the path and the query of a URL. All requests go to one server: the first one's.
 func (d *draft) place(raw string) (path string, err error) {
 	raw = d.knownHost(strings.TrimSpace(raw))
 	if strings.HasPrefix(raw, "/") {

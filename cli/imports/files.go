@@ -10,9 +10,10 @@ import (
 	"dyno/load/scenario/template"
 )
 
-// find returns the path of a file that the imported file names, relative to the working folder or to the imported file's
-// folder. The file must be below the latter, after symbolic links are followed, unless the user allows others: the author
-// of an imported file must not choose what is read on this machine.
+// find returns the path of a file that the imported file names. It is relative to the working folder or
+// to the imported file's folder. The file must be below the latter, after symbolic links are followed,
+// unless the user allows others: the author of an imported file must not choose what is read on this
+// machine.
 func (d *draft) find(name string) (path string, err error) {
 	err = fmt.Errorf("%s cannot be read", name)
 	for _, path := range []string{name, filepath.Join(filepath.Dir(d.source.File), name)} {
@@ -34,7 +35,7 @@ func (e *outsideError) Error() string {
 	return fmt.Sprintf("%s is not below the folder of %s; --allow-files reads such files", e.name, filepath.Base(e.file))
 }
 
-// isBelow tells whether a path is below a folder. What is not there is where its folder is.
+// isBelow tells whether a path is below a folder. A missing file is where its folder is.
 func isBelow(folder, path string) bool {
 	real := func(path string) (string, error) {
 		path, err := filepath.Abs(path)

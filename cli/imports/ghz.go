@@ -22,7 +22,7 @@ import (
 	"dyno/results/mask"
 )
 
-// A ghzConfig is a file of settings of ghz. Names of its settings are those of its flags, in which case does not matter.
+// A ghzConfig is a file of settings of ghz. Its settings are named as the flags, in any case.
 type ghzConfig struct {
 	Host          string
 	Proto         string
@@ -82,7 +82,8 @@ func (t *ghzTime) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// ghzCarried are the settings that are carried over. What the others mean, the table of other tools' flags says.
+// ghzCarried are the settings that are carried over. The table of other tools' flags explains the
+// others.
 const ghzCarried = ` host proto protoset call import-paths data data-file binary-file metadata metadata-file total concurrency connections
 	rps duration max-duration timeout insecure skiptls cacert cert key cname authority enable-compression stream-call-count
 	stream-interval max-recv-message-size load-schedule load-start load-end load-step load-step-duration load-max-duration

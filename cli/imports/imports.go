@@ -1,6 +1,6 @@
-// Package imports makes experiments of what users of other tools have: scripts, recordings, logs, and descriptions of
-// services. Each format has a file with its reader. A reader fills a draft (draft.go): a plan, and a list of what the
-// plan lacks of the file.
+// Package imports makes experiments from files of other tools: scripts, recordings, logs, and
+// descriptions of services. Each format has a file with its reader. A reader fills a draft (draft.go):
+// a plan, and a list of what the plan lacks.
 package imports
 
 import (
@@ -23,10 +23,10 @@ import (
 	"dyno/load/wire/http1"
 )
 
-// Bounds of what is read. Parsers of languages need some hundred times the size of their text.
+// Bounds of input. Parsers of languages need some hundred times the size of their text.
 const (
-	maxRecord = 64 << 20 // bytes of what a program has written
-	maxText   = 4 << 20  // bytes of what a person has written, or might have
+	maxRecord = 64 << 20 // bytes of a program's output
+	maxText   = 4 << 20  // bytes of a text that a person may have written
 	maxConfig = 1 << 20  // bytes of settings: TOML takes time by the square of their number
 )
 
@@ -35,7 +35,7 @@ type Format struct {
 	Name  string
 	About string
 	most  int                   // bytes of a file that is read
-	form  func() *regexp.Regexp // what the beginning of such a file has, and that of no other format
+	form  func() *regexp.Regexp // a pattern in the beginning of such files, and of no others
 	read  func(d *draft, src []byte) error
 }
 
@@ -128,7 +128,7 @@ type Result struct {
 	Items []Item // by line
 }
 
-// A File is one that an experiment needs, such as the body of a request.
+// A File is needed by an experiment, such as the body of a request.
 type File struct {
 	Name    string // relative to the experiment's folder
 	Content []byte
@@ -189,7 +189,7 @@ func readBounded(name string, most int) ([]byte, error) {
 	case len(bytes.TrimSpace(src)) == 0:
 		return nil, errors.New(name + ": the file is empty")
 	}
-	return textfile.TrimMark(name, src) // the rest may be of another encoding, as logs are
+	return textfile.TrimMark(name, src) // the rest may have another encoding, as in logs
 }
 
 // lineAt returns the line of an offset in a text.
@@ -197,7 +197,8 @@ func lineAt(src []byte, offset int64) int {
 	return 1 + bytes.Count(src[:min(max(offset, 0), int64(len(src)))], []byte("\n"))
 }
 
-// newDraft returns a draft of an experiment with one round, and a load without a warm-up, as other tools have it.
+// newDraft returns a draft of an experiment with one round, and a load without a warm-up, as in other
+// tools.
 func newDraft(s Source) *draft {
 	name := notInName().ReplaceAllString(strings.TrimSuffix(filepath.Base(s.File), filepath.Ext(s.File)), "-")
 	d := &draft{source: s, e: plan.New(strings.Trim(name, "-."), plan.HTTP), scenario: &scenario.Spec{}}

@@ -67,7 +67,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A file that has the form of another format is refused, and the error says of which.
+// A file in the form of another format is refused. The error names the format.
 func TestOtherFormats(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed: scripts/setup.sh installs it")
@@ -109,7 +109,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// isPart tells whether a file is one that another one names.
+// isPart tells whether another file names this one.
 func isPart(path string) bool { return strings.Contains(filepath.Base(path), "part-") }
 
 // given is the URL of the server where the file does not have it.
@@ -148,7 +148,7 @@ func importedText(t *testing.T, s Source) []byte {
 	return txtar.Format(archive)
 }
 
-// Whatever is in a file, reading it ends, and what comes of it is an experiment or an error.
+// Reading any file ends, with an experiment or an error.
 func FuzzCurl(f *testing.F)    { fuzz(f, "curl") }
 func FuzzGHZ(f *testing.F)     { fuzz(f, "ghz") }
 func FuzzHAR(f *testing.F)     { fuzz(f, "har") }

@@ -29,7 +29,7 @@ const (
 	maxRepeated = 50 // how often a loop within a plan is written out
 )
 
-// An element is one of XML.
+// An element is an XML element.
 type element struct {
 	name     string
 	attrs    map[string]string
@@ -381,7 +381,7 @@ func (j *jmeter) isChanged(expression string) bool {
 	return false
 }
 
-// tree reads a hashTree: elements, each followed by the tree of what is below it.
+// tree reads a hashTree: elements, each followed by the tree below it.
 func (j *jmeter) tree(tree *element, s scope, grouped bool, depth int) {
 	if tree.name != "hashTree" || depth > maxDepth {
 		return
@@ -398,7 +398,7 @@ func (j *jmeter) tree(tree *element, s scope, grouped bool, depth int) {
 	}
 }
 
-// within returns the scope of what is in a tree, which is that around it with what the tree says.
+// within returns the scope in a tree: the one around it with the tree's own settings.
 func (j *jmeter) within(tree *element, around scope) scope {
 	own := scope{once: around.once}
 	for _, e := range tree.children {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// A test plan means the same in each charset that its first line can name, with a byte order mark or without.
+// A test plan means the same in each charset of its first line, with or without a byte order mark.
 func TestCharsetsOfPlans(t *testing.T) {
 	src, err := os.ReadFile("testdata/jmeter/latin.jmx")
 	if err != nil {

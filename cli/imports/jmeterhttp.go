@@ -37,7 +37,7 @@ type jmeterSampler struct {
 
 	args    []jmeterArg
 	files   []jmeterFile
-	charset string // of what is sent
+	charset string // charset of the request
 	r       request
 }
 

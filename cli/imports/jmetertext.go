@@ -74,7 +74,7 @@ func jmeterReplaced(text string) (part jmeterPart, length int) {
 	return part, 0
 }
 
-// jmeterArgs reads arguments up to the parenthesis that ends them, and returns the offset of what follows.
+// jmeterArgs reads arguments up to the closing parenthesis, and returns the offset after it.
 func jmeterArgs(text string) (args []string, end int) {
 	var arg strings.Builder
 	braces, parens := 0, 0
@@ -107,7 +107,7 @@ func jmeterArgs(text string) (args []string, end int) {
 	return nil, len(text)
 }
 
-// jmeterFunctions are the functions that come with JMeter. Other names in braces are those of variables.
+// jmeterFunctions are the functions that come with JMeter. Other names in braces are variables.
 var jmeterFunctions = names(`__BeanShell __changeCase __char __counter __CSVRead __dateTimeConvert __digest __doubleSum __escapeHtml
 	__escapeOroRegexpChars __escapeXml __eval __evalVar __FileToString __groovy __intSum __isPropDefined __isVarDefined __javaScript
 	__jexl2 __jexl3 __log __logn __longSum __machineIP __machineName __P __property __Random __RandomDate __RandomFromMultipleVars

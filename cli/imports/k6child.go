@@ -35,7 +35,7 @@ type k6Session struct {
 	Exports       map[string]bool // functions that are not called
 	First, Second []k6Recording   // of each scenario
 
-	// What its draft holds.
+	// Parts of its draft.
 	Items   []Item
 	Marks   []string
 	Used    map[string]bool

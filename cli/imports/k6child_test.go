@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Whatever a script does, it ends: in its outermost part, its options, or an iteration; in JavaScript or in a function
-// of the interpreter.
+// Every script ends, whatever it does: in its outermost part, its options, or an iteration; in
+// JavaScript or in a function of the interpreter.
 func TestScriptsAreBounded(t *testing.T) {
 	const end = "; export default function () {}"
 	whole := scriptLimits

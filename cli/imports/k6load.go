@@ -34,7 +34,7 @@ type k6Options struct {
 	scenarios []k6Scenario
 }
 
-// A k6Scenario is one of k6's, or what the options say without any.
+// A k6Scenario is a scenario of k6, or the options without any.
 type k6Scenario struct {
 	name   string
 	number int // among the scenarios
@@ -99,7 +99,7 @@ const k6Known = ` vus duration iterations stages scenarios thresholds insecureSk
 	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport systemTags discardResponseBodies setupTimeout teardownTimeout throw
 	batch batchPerHost noCookiesReset cloud ext `
 
-// k6ScenarioKnown are those of a scenario.
+// k6ScenarioKnown are a scenario's known settings.
 const k6ScenarioKnown = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
 
 // listUnknown lists settings of an object that are not carried over.

@@ -16,7 +16,7 @@ import (
 	"github.com/grafana/sobek"
 )
 
-// Bounds of a script that runs, within those of its process.
+// Bounds of a running script, within those of its process.
 const (
 	scriptStack   = 2000 // calls
 	scriptModules = 100  // files that it imports
@@ -48,7 +48,7 @@ type k6Run struct {
 	silent  bool // what is not carried over was listed before
 }
 
-// newK6Run loads a script. A number in place of what is random, and of the user, tells two runs apart.
+// newK6Run loads a script. A number in place of random values, and of the user, distinguishes two runs.
 func newK6Run(d *draft, src []byte, random float64, user int, now time.Time) (*k6Run, error) {
 	r := &k6Run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: user > 1}
 	r.vm.SetMaxCallStackSize(scriptStack)
@@ -268,8 +268,8 @@ func (r *k6Run) resolve(from any, name string) (sobek.ModuleRecord, error) {
 	return m, nil
 }
 
-// An unknownModule exports whatever is imported: a value that can be called, constructed and asked for its members,
-// of which each is such a value.
+// An unknownModule exports whatever is imported: a value that can be called, constructed and asked for
+// its members. Each member is such a value.
 type unknownModule struct{}
 
 // GetExportedNames is called for export * from.

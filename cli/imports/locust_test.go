@@ -20,7 +20,7 @@ func readLocustfile(t *testing.T, text string) (*Result, error) {
 	return Read(Source{Format: "locust", File: "in.py"})
 }
 
-// Whatever is in a locustfile, reading it ends.
+// Reading any locustfile ends.
 func TestLocustfilesAreBounded(t *testing.T) {
 	const begin = "from locust import HttpUser, task\nclass A(HttpUser):\n  @task\n  def t(self):\n"
 	for text, want := range map[string]string{
@@ -33,7 +33,7 @@ func TestLocustfilesAreBounded(t *testing.T) {
 	}
 }
 
-// What a class inherits does not depend on names of classes. What cannot be sent is listed as a request.
+// A class inherits the same, whatever the names of classes. Requests that cannot be sent are listed.
 func TestLocustClasses(t *testing.T) {
 	const begin = "from locust import HttpUser as Base, TaskSet, task\nimport secrets\n"
 	for _, c := range []struct{ text, sent, listed string }{

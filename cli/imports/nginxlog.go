@@ -19,7 +19,7 @@ import (
 // logLine is a line of an access log: its time, the request and the status.
 var logLine = lazyregexp.New(`^\S+ \S+ .*?\[([^\]]+)\] "((?:[^"\\]|\\.)*)" (\d{3})(?: |$)`)
 
-// Bounds of what an access log becomes.
+// Bounds of an access log's experiment.
 const (
 	maxPaths = 100     // different requests that are carried over
 	maxShown = 20      // lines that are listed because they are no requests
@@ -36,8 +36,9 @@ type visit struct {
 	statuses     map[string]int // by how often there was each
 }
 
-// tells counts a status, if it says what a client was answered. Clients never see those that nginx writes down when they
-// have left (499) or sent too slowly (408), when it ends the connection (444), and when it answers 400 (494 to 497).
+// tells counts a status, if it says what a client was answered. Clients never see the statuses that
+// nginx logs when they have left (499) or sent too slowly (408). Nor do they see 444, for which it ends
+// the connection, and 494 to 497, for which it answers 400.
 func (v *visit) tells(status string) {
 	if status == "408" || status == "444" || status >= "494" && status <= "499" || status < "100" || status > "599" {
 		return
@@ -59,8 +60,8 @@ func (v *visit) expected() string {
 	return strings.Join(sortedNames(v.statuses), ", ")
 }
 
-// logged returns the method and the target of a request as logs have it: the protocol follows, and blanks may stand in
-// the target. What logs escape is as it was.
+// logged returns the method and the target of a request as logs have it: the protocol follows, and
+// blanks may stand in the target. Escaped characters are unescaped.
 func logged(text string) (method, path string) {
 	method, path, _ = strings.Cut(text, " ")
 	if at := strings.LastIndex(path, " HTTP/"); at >= 0 {
@@ -143,7 +144,7 @@ func readLog(d *draft, src []byte) error {
 	d.mix(visits, total, uncounted)
 	d.leave(0, "header fields", "a log does not have those like Authorization, Cookie and Accept: requests are sent without", "load.scenario.headers gives all steps the same ones")
 	l := d.load()
-	if seconds := last.Sub(first).Seconds() + 1; !first.IsZero() && total > 1 { // times are those of whole seconds
+	if seconds := last.Sub(first).Seconds() + 1; !first.IsZero() && total > 1 { // times are whole seconds
 		l.Open = plan.DefaultOpen()
 		l.Open.Rate = max(math.Round(float64(total)/seconds*1000)/1000, 0.001)
 		l.Open.Arrivals = plan.ArrivalsPoisson

@@ -28,7 +28,7 @@ type document struct {
 	version string
 	files   map[string]*part      // those that references lead to, by path; nil: it cannot be read
 	of      map[*yaml.Node]*part  // nodes of other files than the first
-	made    map[*yaml.Node]bool   // schemas of which an example is being made
+	made    map[*yaml.Node]bool   // schemas whose example is being made
 	names   map[*yaml.Node]string // the references that led to schemas
 	budget  int                   // values that may still be made for a request
 	at      int                   // the line of the operation
@@ -81,7 +81,7 @@ func readOpenAPI(d *draft, src []byte) error {
 	return nil
 }
 
-// escapes are those of JSON that the parser of YAML lacks: two that stand for one character, and that of a slash. An escaped
+// escapes are JSON's that the parser of YAML lacks: surrogate pairs, and the escaped slash. An escaped
 // backslash begins none.
 var escapes = lazyregexp.New(`\\(?:\\|/|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
 
@@ -131,7 +131,7 @@ type entry struct {
 	line  int
 }
 
-// entries returns those of a mapping, in their order, with those that it merges in.
+// entries returns a mapping's entries in their order, including merged ones.
 func (o *document) entries(n *yaml.Node) []entry {
 	all := entriesOf(n)
 	for i := range all {
@@ -142,7 +142,7 @@ func (o *document) entries(n *yaml.Node) []entry {
 	return all
 }
 
-// line returns the line of a node: of another file, that of the first reference to it; 0 of none.
+// line returns the line of a node: in another file, of the first reference to it; 0 without a node.
 func (o *document) line(n *yaml.Node) int {
 	if n == nil {
 		return 0
@@ -153,7 +153,7 @@ func (o *document) line(n *yaml.Node) int {
 	return n.Line
 }
 
-// entriesOf returns those of a mapping.
+// entriesOf returns a mapping's entries.
 func entriesOf(n *yaml.Node) []entry { return entriesWithin(n, map[*yaml.Node]bool{}) }
 
 // entriesWithin leaves out mappings that were seen before, since they have nothing more to merge in.
@@ -217,7 +217,7 @@ func (o *document) text(n *yaml.Node, key string) string {
 	return ""
 }
 
-// items returns those of a sequence at a key, with their references followed.
+// items returns the items of a sequence at a key, following references.
 func (o *document) items(n *yaml.Node, key string) (all []*yaml.Node) {
 	list := o.get(n, key)
 	if list == nil || list.Kind != yaml.SequenceNode {
@@ -502,7 +502,7 @@ func (o *document) ignored(name string) bool {
 	return strings.HasPrefix(o.version, "3") && (lower == "accept" || lower == "content-type" || lower == "authorization")
 }
 
-// consumed returns the media type of what an operation of Swagger 2 consumes: JSON if it may be.
+// consumed returns the media type that an operation of Swagger 2 consumes: JSON if it may be.
 func (o *document) consumed(operation *yaml.Node, otherwise string) string {
 	all := o.items(operation, "consumes")
 	if all == nil {
@@ -518,7 +518,7 @@ func (o *document) consumed(operation *yaml.Node, otherwise string) string {
 	return kinds[0]
 }
 
-// parameters returns those of an operation, with those of its path that it does not replace.
+// parameters returns an operation's parameters, and those of its path that it does not replace.
 func (o *document) parameters(item, operation *yaml.Node) (all []*yaml.Node) {
 	seen := map[string]bool{}
 	for _, of := range []*yaml.Node{operation, item} {
@@ -562,7 +562,8 @@ func (o *document) parameter(p *yaml.Node, in string) any {
 	return o.sample(p)
 }
 
-// security gives the request the credentials that it needs, as variables. It returns those of the query.
+// security gives the request the credentials that it needs, as variables. It returns the credentials in
+// the query.
 func (o *document) security(r *request, operation *yaml.Node) (query []string) {
 	needs := o.get(operation, "security")
 	if needs == nil {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// What doubles with each level ends all the same: aliases, merges, allOf, alternatives, and references between schemas.
+// Structures that double with each level end all the same: aliases, merges, allOf, alternatives, and
+// references between schemas.
 func TestDescriptionsThatGrow(t *testing.T) {
 	const levels = 60
 	double := map[string]string{

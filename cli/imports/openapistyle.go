@@ -77,7 +77,8 @@ func (s style) encode(text string) string {
 	return percentEncode(text, "")
 }
 
-// percentEncode encodes a text but for letters, digits, - . _ ~, and characters that stay. Of those that stay, encoded ones do, too.
+// percentEncode encodes a text but for letters, digits, - . _ ~, and characters that stay. Encoded
+// characters of stay remain encoded.
 func percentEncode(text, stay string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder
@@ -112,8 +113,8 @@ func (p pair) text() string {
 	return name + "=" + strings.Join(parts, delimiter)
 }
 
-// scalarText returns a value that is neither an array nor an object as text. Of those, the specification says nothing within
-// others.
+// scalarText returns a value that is neither an array nor an object as text. The specification does not
+// define them within others.
 func (o *document) scalarText(s style, value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -158,7 +158,8 @@ func plainWithin(n *yaml.Node, depth int, left *int) any {
 	return scalar(n)
 }
 
-// A schema is a list of those that all hold of a value: the parts of allOf, too. What earlier ones say goes first.
+// A schema is a list of those that all hold of a value: the parts of allOf, too. Earlier ones take
+// precedence.
 type schema []*yaml.Node
 
 // schema returns those that hold of a value by a node.
@@ -316,7 +317,7 @@ func (o *document) option(options *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// alternative makes a value of a schema of which one of several others holds, too.
+// alternative makes a value of a schema with one of several alternatives.
 func (o *document) alternative(s schema, option *yaml.Node, depth int) any {
 	rest := schema{}
 	for _, n := range s { // without the alternatives
@@ -554,7 +555,8 @@ func scalarAt(n *yaml.Node, key string) any {
 	return nil
 }
 
-// rational returns the number that a text says, or nil of none and of one of more than a thousand digits.
+// rational returns the number in a text. It returns nil for other texts, and for more than a thousand
+// digits.
 func rational(text string) *big.Rat {
 	const most = 100
 	if _, exponent, is := strings.Cut(strings.ToLower(text), "e"); len(text) > most || is && len(strings.TrimLeft(exponent, "+-0")) > len("999") {

@@ -23,7 +23,7 @@ import (
 	"dyno/load/scenario/template"
 )
 
-// A collection is one of Postman's, as far as requests go.
+// A collection is a Postman collection's requests.
 type collection struct {
 	Info struct {
 		Name string `json:"name"`
@@ -126,7 +126,7 @@ func parameter(of jsontext.Value, key string) string {
 		return ""
 	}
 	var object map[string]jsontext.Value
-	_ = parseJSON(of, &object, "") // of which then nothing is known
+	_ = parseJSON(of, &object, "") // then nothing is known about it
 	return textOf(object[key])
 }
 
@@ -243,8 +243,8 @@ var dynamicVariables = map[string]string{
 	"$randomBoolean": `random_choice("true", "false")`,
 }
 
-// The contexts in which variables stand. Of a URL and of JSON the values are part before they are encoded or read, and a
-// template would encode them otherwise: such values stand there as they are.
+// The contexts in which variables stand. In a URL and in JSON, values are inserted before encoding or
+// reading; a template would encode them otherwise: such values stand there as they are.
 var (
 	literalInURL    = lazyregexp.New("[^!-~]|[\"#'<>?\\\\`]")
 	literalInJSON   = lazyregexp.New(`["\\\x00-\x1f]`)
@@ -487,7 +487,8 @@ func encodeWith(text, more string) string {
 	return encodePath(text, "%%%02X", func(c byte) bool { return c <= ' ' || c >= 0x7f || strings.IndexByte(more, c) >= 0 })
 }
 
-// encodePostmanForm returns fields as Postman sends a form: those of one name together, and encoded by RFC 3986.
+// encodePostmanForm returns fields as Postman sends a form: fields of one name together, encoded by RFC
+// 3986.
 func encodePostmanForm(fields []field) string {
 	place := map[string]int{}
 	for _, f := range fields {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Variables are replaced as Postman does, whatever their values consist of. What is not replaced is listed.
+// Variables are replaced as Postman does, whatever their values consist of. Variables without a value
+// are listed.
 func TestPostmanVariables(t *testing.T) {
 	values := map[string]any{
 		"plain": "17", "id": "id-{{$guid}}", "deep": "{{id}}.{{plain}}", "none": "{{missing}}-x", "a": "{{b}}", "b": "{{a}}",

@@ -22,8 +22,8 @@ import (
 // maxRepairs bounds how often an experiment is checked. Each time, the faults that were found are repaired.
 const maxRepairs = 50
 
-// repair takes out of the experiment what its rules do not permit, such as a header field that cannot be sent, and lists
-// it. What cannot be carried over does not keep the rest from being carried over.
+// repair removes settings from the experiment that its rules do not permit, such as an invalid header
+// field. It lists them. A part that cannot be carried over does not stop the rest.
 func (d *draft) repair() error {
 	for n := 0; ; n++ {
 		if d.pass {
@@ -254,12 +254,13 @@ func (r *repairs) repairStep(st *scenario.Step, path string, f fields.Fault) {
 	r.leave(r.lines[st.Name], strings.ReplaceAll(path, ".", " ")+" of "+st.Name, f.Problem, f.Hint)
 }
 
-// withoutHeader returns header fields without that of a name.
+// withoutHeader returns header fields without those of a name.
 func withoutHeader(all []scenario.Header, name string) []scenario.Header {
 	return slices.DeleteFunc(all, func(h scenario.Header) bool { return strings.EqualFold(h.Name, name) })
 }
 
-// repairText takes the step out on whose line the experiment's file cannot be read, or some steps if it is too large.
+// repairText removes the step on whose line the experiment's file cannot be read. If the file is too
+// large it removes some steps.
 func (r *repairs) repairText(f fields.Fault) {
 	if strings.HasPrefix(f.Problem, "more than") || strings.Contains(f.Problem, "larger") || f.Line <= 1 {
 		r.tooMuch = true
@@ -293,7 +294,8 @@ func (r *repairs) reset(f fields.Fault) {
 	r.leave(0, f.Field, f.Problem, f.Hint)
 }
 
-// resetAt sets the field at a path to what another value has there, or to nothing. Of a list, all is set.
+// resetAt sets the field at a path to what another value has there, or to nothing. A list is set as a
+// whole.
 func resetAt(path string, of, like reflect.Value) bool {
 	name, below, more := strings.Cut(path, ".")
 	name, _, _ = strings.Cut(name, "[")

@@ -15,7 +15,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// readCurl reads the commands of a shell script. Only those of curl are carried over, and sleep as a pause.
+// readCurl reads the commands of a shell script. Only curl's are carried over, and sleep as a pause.
 func readCurl(d *draft, src []byte) error {
 	file, err := syntax.NewParser(syntax.KeepComments(false)).Parse(bytes.NewReader(src), "")
 	if err != nil {

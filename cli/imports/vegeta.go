@@ -32,7 +32,7 @@ func readTargets(d *draft, src []byte) error {
 	for i, t := range targets {
 		d.add(request{line: lines[i], name: t.Name(i + 1), method: t.Method, url: t.Path, headers: t.Headers, body: []byte(t.Body)})
 	}
-	// What vegeta does without flags; the file says only what is sent.
+	// vegeta's defaults without flags; the file says only what is sent.
 	l := d.load()
 	l.Open = plan.DefaultOpen()
 	l.Open.Rate, l.Window = 50, 10*time.Second

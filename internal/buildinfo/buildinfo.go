@@ -36,8 +36,9 @@ func Build() string {
 	return strings.TrimSpace(Version() + " " + buildOf(head[:n]))
 }
 
-// buildOf returns which build a program is that begins so: "build " and the end of the ID that Go's linker has written
-// there, which is a hash of its content; or nothing. It is in a note of ELF, and a text in other formats.
+// buildOf returns which build a program is that begins so: "build " and the end of the ID that Go's
+// linker has written there, a hash of the program's content; or nothing. It is in a note of ELF, and a
+// text in other formats.
 func buildOf(head []byte) string {
 	id := regexp.MustCompile(`(?:Go\x00\x00| Go build ID: ")[\w/-]*/([\w-]{12})[\w-]*`).FindSubmatch(head)
 	if id == nil {

@@ -21,7 +21,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestBuildOf: a build is what its linker says, in each format of programs, and one whose linker said nothing has only its version.
+// TestBuildOf: a build is the linker's ID, in each format of programs. Without an ID there is only the
+// version.
 func TestBuildOf(t *testing.T) {
 	for head, want := range map[string]string{
 		"\x7fELF\x00\x04\x00\x00\x00S\x00\x00\x00\x04\x00\x00\x00Go\x00\x00YKvu/zRzs/d_u5VE/SAh2-upFEn_MV-FwJTNu\x00": "build SAh2-upFEn_M",

@@ -73,9 +73,10 @@ func Parse(field string) ([]string, error) {
 	return all, nil
 }
 
-// NewReader returns a reader of what r decodes to by a field. After more than most bytes it fails with ErrTooLarge.
-// It reads no further than it must, so what a server flushes can be read at once. An empty body decodes to none.
-// Errors are about the body, which may be truncated (io.ErrUnexpectedEOF), or r's.
+// NewReader returns a reader of r's content, decoded by a field. After more than most bytes it fails
+// with ErrTooLarge. It reads no further than it must, so what a server flushes can be read at once. An
+// empty body decodes to none. Errors are about the body, which may be truncated (io.ErrUnexpectedEOF),
+// or r's.
 func NewReader(r io.Reader, field string, most int64) (io.Reader, error) {
 	names, err := Parse(field)
 	if err != nil {
@@ -87,8 +88,8 @@ func NewReader(r io.Reader, field string, most int64) (io.Reader, error) {
 	return r, nil
 }
 
-// Body returns a reader of what the body of a response decodes to. Limits and errors are those of NewReader. What
-// net/http has decoded by itself, it says nothing of any more.
+// Body returns a reader of a response's decoded body. NewReader has the limits and errors. A coding
+// that net/http has decoded itself is no longer in the header.
 func Body(r *http.Response, most int64) (io.Reader, error) {
 	return NewReader(r.Body, strings.Join(r.Header.Values("Content-Encoding"), ","), most)
 }

@@ -20,7 +20,7 @@ const pieceSize = 16 << 10 // bytes that are decoded at once
 
 var errClosed = errors.New("the decoder is closed")
 
-// NewDecoder returns a decoder of a body with a field. Limits and errors are those of NewReader.
+// NewDecoder returns a decoder of a body with a field. NewReader has the limits and errors.
 func NewDecoder(field string, most int64) (*Decoder, error) {
 	d := &Decoder{}
 	source := &pieces{d: d}
@@ -59,7 +59,7 @@ func (d *Decoder) Append(dst, piece []byte) ([]byte, error) {
 		}
 		dst = append(dst, out...)
 	}
-	if errors.Is(d.err, io.EOF) { // the body's own end came before that of its pieces
+	if errors.Is(d.err, io.EOF) { // the body ended before its pieces
 		return dst, nil
 	}
 	return dst, d.err

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enlarge makes room for a number of descriptors, as far as the process may have them. Otherwise the kernel enlarges the
-// table whenever it is full. Because several threads share the table, the kernel then makes a thread that opens or
-// accepts wait until RCU knows that nobody uses the old table: some 10 to 30 ms, and much longer on a busy machine, at 256,
-// 512, 1,024 … descriptors. The table never shrinks.
+// Enlarge makes room for a number of descriptors, as far as the process may have them. Otherwise the
+// kernel enlarges the table whenever it is full. The threads share the table. So a thread that opens or
+// accepts waits until RCU knows that the old table is unused: some 10 to 30 ms, and much longer on a
+// busy machine, at 256, 512, 1,024 … descriptors. The table never shrinks.
 func Enlarge(number int) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

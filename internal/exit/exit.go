@@ -17,7 +17,7 @@ const (
 	Threshold   = 99
 	Signalled   = 128 // and the signal's number
 	Interrupted = Signalled + int(syscall.SIGINT)
-	Unread      = Signalled + int(syscall.SIGPIPE) // nobody reads the output any more
+	Unread      = Signalled + int(syscall.SIGPIPE) // the output is no longer read
 	Terminated  = Signalled + int(syscall.SIGTERM)
 )
 

@@ -160,8 +160,8 @@ func (n *Node) writeAfter(b *bytes.Buffer, indent string) {
 	}
 }
 
-// plainText matches texts that stand without quotes, typedText those among them that would be no text, and quotedText
-// those that single quotes keep as they are, where double quotes would not.
+// plainText matches texts that can stand without quotes; typedText matches those among them that mean
+// another type. quotedText matches those that single quotes keep, where double quotes would not.
 var (
 	plainText  = lazyregexp.New(`^[A-Za-z/_$][\w /.$+=&?%,@()<>-]*$`)
 	quotedText = lazyregexp.New(`^[ -~]*["\\][ -~]*$`)
@@ -183,8 +183,8 @@ func quoteText(text string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
 }
 
-// notInBlock matches what a block of lines cannot say: what must be escaped, blanks at the ends of lines, and lines
-// at the ends that are empty or begin with a blank.
+// notInBlock matches what a block of lines cannot say: characters that must be escaped, blanks at the
+// ends of lines, and empty or indented lines at the ends.
 var notInBlock = lazyregexp.New(`[^\n\x20-\x7e\x{a1}-\x{d7ff}]| \n| $|^[\n ]|\n\n$`)
 
 // isBlock tells whether a text is written as a block of lines.

@@ -122,8 +122,8 @@ func (c *Collector) Settle() {
 	}
 }
 
-// Reliable tells whether nothing at, below or above the path was settled as
-// faulty, so that a finding about it is not merely a consequence of another.
+// Reliable tells whether no fault was settled at, below or above the path. Then a finding there is not
+// merely a consequence of another.
 func (c *Collector) Reliable(path string) bool {
 	if c.above[path] {
 		return false

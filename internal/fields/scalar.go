@@ -14,8 +14,8 @@ import (
 	"dyno/internal/units"
 )
 
-// forms says how each kind is called in messages, and by tags where the Go type does not
-// tell, how a value is written, and what it is in a JSON Schema: a number, or text.
+// forms describes each kind: its name in messages, and its tag where the Go type does not tell. It also
+// has its written form, and its type in a JSON Schema: a number, or text.
 var forms = [...]struct{ article, name, tag, example, json, pattern string }{
 	Text:     {name: "text"},
 	Word:     {name: "text", tag: "word"},
@@ -103,9 +103,9 @@ func parseNumber(s string) (float64, bool) {
 // Auto is what a word that stands for a duration is read as.
 const Auto = time.Duration(-1)
 
-// Read returns the value that text stands for: a string, bool, float64, int64 (of bytes),
-// time.Duration or []int. What has the right form may yet be out of bounds. The error is
-// what is wrong and, after a semicolon, what would be right.
+// Read returns the value that text stands for: a string, bool, float64, int64 (of bytes), time.Duration
+// or []int. A value of the right form may be out of bounds. The error is what is wrong and, after a
+// semicolon, what would be right.
 func (s *Spec) Read(t string) (value any, err error) {
 	ok := true
 	switch s.Kind {

@@ -47,7 +47,7 @@ type Spec struct {
 	few      bool     // such a mapping must not be empty
 	Short    *Spec    // a scalar that may stand for the mapping
 	Template bool     // templates may stand in it
-	Scripted bool     // and those of a scenario, which stay
+	Scripted bool     // and a scenario's own, which stay
 
 	At        []int    // the place of its Go field in the struct of the mapping that it is a field of
 	key       []int    // of a mapping that is a list of structs: the place of an entry's name in each
@@ -326,13 +326,12 @@ func (g *Grammar) limit(s *Spec) {
 	s.usual = slices.Contains(s.Only, g.Usual)
 }
 
-// Of tells whether targets of a protocol have the field; of none named, any.
+// Of tells whether targets of a protocol have the field; it is true for an empty protocol.
 func (s *Spec) Of(protocol string) bool {
 	return len(s.Only) == 0 || protocol == "" || slices.Contains(s.Protocols, protocol)
 }
 
-// DefaultWith returns the default of what has these traits: the last of those whose
-// condition holds.
+// DefaultWith returns the default for these traits: the last of those whose condition holds.
 func (s *Spec) DefaultWith(traits map[string]bool) string {
 	var found string
 	for _, d := range s.Defaults {

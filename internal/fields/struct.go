@@ -17,7 +17,7 @@ var names = map[string]*Pattern{
 	"text": NewPattern("(?s)^.{1,1000}$", "1 to 1,000 characters"),
 }
 
-// Of returns the spec of a struct whose tags name no protocols, and no patterns but any and text.
+// Of returns the spec of a struct whose tags name no protocols, and no patterns except any and text.
 func Of(t reflect.Type) *Spec {
 	s, ok := known.Load(t)
 	if !ok {
@@ -89,8 +89,8 @@ func (r *Report) Check(right bool, field, problem, hint string) {
 	}
 }
 
-// Error reports an error of a field, unless it is nil. What would be right follows a semicolon.
-// Errors that are joined are reported one by one.
+// Error reports an error of a field, unless it is nil. The remedy follows a semicolon. Errors that are
+// joined are reported one by one.
 func (r *Report) Error(field string, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {

@@ -19,8 +19,8 @@ import (
 	"dyno/internal/textfile"
 )
 
-// Bounds of a file. They keep the YAML parser, which recurses and takes time
-// with the square of some of these, within its stack and within seconds.
+// Bounds of a file. They keep the YAML parser within its stack and within seconds: it recurses, and
+// some of these take quadratic time.
 const (
 	MaxFile   = 1 << 20 // bytes
 	MaxLines  = 10_000
@@ -162,8 +162,8 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }
 
-// ParseTree reads one YAML document whose root is a mapping. What is wrong
-// goes to the collector; nil means that there is nothing to go on with.
+// ParseTree reads one YAML document whose root is a mapping. Faults go to the collector; nil means that
+// there is nothing to go on with.
 func ParseTree(src []byte, c *Collector) *Node {
 	at := func(line, column int, problem, hint string) {
 		c.Add(Finding{Problem: problem, Hint: hint, Line: max(1, line), Column: max(1, column)}, "")
@@ -204,8 +204,8 @@ func ParseTree(src []byte, c *Collector) *Node {
 	}
 }
 
-// textFault returns the first line that is too long, that is not UTF-8 or that
-// holds a control character YAML does not allow.
+// textFault returns the first line that is too long, not UTF-8, or has a control character that YAML
+// forbids.
 func textFault(src []byte) (line int, problem string) {
 	line = 1
 	start := 0

@@ -23,8 +23,8 @@ func Release(f *os.File) error {
 	return os.NewSyscallError("UnlockFileEx", windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, position()))
 }
 
-// position is the byte that is locked. It is far beyond the end of any file, because nobody else can read what is
-// locked, and readers of a live file must.
+// position is the byte that is locked. It is far beyond the end of any file. Others cannot read locked
+// bytes, and readers of a live file must.
 func position() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 func lock(f *os.File, flags uint32) error {

@@ -1,5 +1,5 @@
-// Package freeport finds addresses for tests of servers that cannot choose a port themselves, or
-// that listen at the same port again.
+// Package freeport finds addresses for tests of servers that cannot choose a port themselves, or that
+// listen there again.
 package freeport
 
 import (
@@ -8,13 +8,12 @@ import (
 	"net"
 )
 
-// The ports are below those that Linux gives to clients (net.ipv4.ip_local_port_range). A port
-// that the kernel has chosen for a listener is, once that listener has closed, as likely as any
-// other to become the port of some client on this machine, and then nobody can listen at it.
+// The ports are below those that Linux gives to clients (net.ipv4.ip_local_port_range). A port that the
+// kernel chose may become any client's port after its listener has closed. Then listening there fails.
 const first, last = 10_000, 32_767
 
-// Address returns an address of 127.0.0.1 at which nobody listens. The port is chosen at random:
-// two callers get the same one only if both ask before either listens, and then once in 22,768.
+// Address returns an unused address of 127.0.0.1. The port is chosen at random: two callers get the
+// same one only if both ask before either listens, and then once in 22,768.
 func Address(test interface{ Fatalf(string, ...any) }) string {
 	var err error
 	for range 100 {

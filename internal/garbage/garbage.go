@@ -38,8 +38,8 @@ const (
 	minHeap      = 4 << 20 // for each 100 %, before the first collection
 )
 
-// Room returns the percentage by which a heap with a number of bytes alive grows by bytes, or by
-// Go's own percentage if that is more.
+// Room returns the percentage by which a heap with a number of live bytes grows by bytes. Go's own
+// percentage is the minimum.
 func Room(bytes uint64) func(live uint64) int {
 	return func(live uint64) int {
 		return max(usualPercent, int(bytes*100/max(live, minHeap))) //nolint:gosec // at most bytes*100/minHeap

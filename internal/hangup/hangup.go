@@ -28,7 +28,7 @@ type watch struct {
 	service    atomic.Bool // it has called Outlive
 }
 
-// key is that of the watch in a context.
+// key is the key of the watch in a context.
 type key struct{}
 
 // Watch calls end at the first SIGHUP that is to end the process, until ctx ends. The context that it returns is for

@@ -22,7 +22,7 @@ import (
 	"dyno/internal/strict"
 )
 
-// Why tokens are refused: every error of Verify is one of these.
+// Why tokens are refused: every error of Verify is in this list.
 var (
 	ErrMalformed = errors.New("malformed")
 	ErrAlgorithm = errors.New("algorithm not accepted")
@@ -42,7 +42,7 @@ const (
 	maxHeader = 1 << 10  // bytes, encoded
 )
 
-// A Source has an issuer's keys. Keys is one that never changes, Remote one that does.
+// A Source has an issuer's keys. Keys never changes, Remote does.
 type Source interface {
 	// Find returns the keys that may have signed a token. The ID is any text.
 	Find(ctx context.Context, id string, a Algorithm) Keys
@@ -130,8 +130,8 @@ func (v *Verifier) Remembered() int {
 	return len(v.known)
 }
 
-// Verify returns what a token says, or an error that is one of those above. The claims
-// are shared: they must not be changed. ctx bounds the wait for keys.
+// Verify returns a token's claims, or one of the errors above. The claims are shared: they must not be
+// changed. ctx bounds the wait for keys.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	if len(token) > maxToken {
 		return nil, fmt.Errorf("token: %w: longer than %d bytes", ErrMalformed, maxToken)

@@ -154,8 +154,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestLeeway: by how much clocks may differ is each issuer's own, for tokens that come too early and
-// for those that are remembered.
+// TestLeeway: each issuer has its own allowance for clock differences, for early tokens and for
+// remembered ones.
 func TestLeeway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerifier(t, func(c *Config) {
@@ -443,8 +443,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// TestFewDemands: an issuer without name, audience and lifetime accepts tokens of anybody who has its key, with any key's ID.
-// What a token says counts nevertheless.
+// TestFewDemands: an issuer without name, audience and lifetime accepts tokens of anybody who has its
+// key, with any key's ID. The token's own limits count nevertheless.
 func TestFewDemands(t *testing.T) {
 	for _, a := range []Algorithm{HS256, RS256, ES256, EdDSA} {
 		material := secret

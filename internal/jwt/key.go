@@ -23,7 +23,7 @@ const (
 	EdDSA Algorithm = "EdDSA"
 )
 
-// Known tells whether a is one of the accepted.
+// Known tells whether a is accepted.
 func (a Algorithm) Known() bool { return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a) }
 
 // Bounds of keys.
@@ -71,7 +71,8 @@ func ParseKey(a Algorithm, material []byte) (Key, error) {
 	return k, nil
 }
 
-// check refuses a published key that is too weak, too large or none at all. Its material is of its algorithm.
+// check refuses a published key that is too weak, too large or none at all. Its material fits its
+// algorithm.
 func (k Key) check() error {
 	if len(k.ID) > maxID {
 		return fmt.Errorf("key %q: an ID of %d bytes: must be %d at most", k.ID, len(k.ID), maxID)
@@ -96,9 +97,9 @@ type Keys []Key
 // maxKeys bounds the keys of an issuer.
 const maxKeys = 64
 
-// Find returns the keys that may have signed a token: the one of this ID, if it is for
-// this algorithm. A token without an ID could be of any of the algorithm's, and a key
-// without an ID could have signed any.
+// Find returns the keys that may have signed a token: the one of this ID, if it is for this algorithm.
+// A token without an ID could be signed by any key of the algorithm. A key without an ID could have
+// signed any token.
 func (keys Keys) Find(_ context.Context, id string, a Algorithm) Keys {
 	var found Keys
 	for _, k := range keys {
@@ -115,11 +116,10 @@ func (keys Keys) Generation() uint64 { return 0 }
 // maxSetBytes bounds the JSON of a key set.
 const maxSetBytes = 64 << 10
 
-// ParseSet reads a JSON Web Key Set (RFC 7517, section 5). Keys for algorithms that
-// are not accepted, or for encryption, are left out, as the RFC wants it. What could
-// only be there to deceive refuses the whole set: secrets and private keys, two keys of
-// one ID, keys that are too weak, too large or not on their curve, more keys than
-// anybody needs.
+// ParseSet reads a JSON Web Key Set (RFC 7517, section 5). Keys for algorithms that are not accepted,
+// or for encryption, are left out, as the RFC wants it. Signs of deception refuse the whole set:
+// secrets and private keys, two keys of one ID, an excess of keys. So do keys that are too weak, too
+// large or not on their curve.
 func ParseSet(text []byte, accepted []Algorithm) (Keys, error) {
 	if len(text) > maxSetBytes {
 		return nil, fmt.Errorf("key set: %d bytes: must be %d at most", len(text), maxSetBytes)

@@ -18,11 +18,12 @@ type RemoteConfig struct {
 	Logger     *slog.Logger
 }
 
-// Times of a Remote. A key that is not in the set has it read at once, but no sooner than retryPause after the last time.
+// Times of a Remote. A missing key triggers a reading at once, but no sooner than retryPause after the
+// last one.
 const (
 	refreshAfter = 10 * time.Minute // the set is read again
 	retryPause   = 30 * time.Second
-	staleAfter   = 24 * time.Hour // the last good set is not used any more
+	staleAfter   = 24 * time.Hour // the last good set is no longer used
 	fetchTimeout = 5 * time.Second
 )
 
@@ -78,9 +79,10 @@ func (r *Remote) expire() {
 	}
 }
 
-// Find returns the keys that may have signed a token. It reads the set if that is due,
-// or if the key is not in it, and waits for that as long as ctx allows; with a key that has been known for a short time, it does not
-// wait. If the set cannot be read, what was known is good until it is too old, and nobody waits for the next try.
+// Find returns the keys that may have signed a token. It reads the set if that is due or the key is
+// missing, and waits as long as ctx allows; with a key that has been known for a short time, it does
+// not wait. If the set cannot be read, the last one is good until it is too old. Callers do not wait
+// for the next try.
 func (r *Remote) Find(ctx context.Context, id string, a Algorithm) Keys {
 	for again := false; ; again = true {
 		r.mu.Lock()

@@ -175,8 +175,8 @@ func newRemote(t testing.TB, p *publisher) (*Remote, *Verifier) {
 	return r, newVerifier(t, func(c *Config) { c.Issuers[0].Keys, c.Issuers[0].Algorithms = r, asymmetric })
 }
 
-// TestRotation: a new key is fetched when it is first seen, and tokens of one that has
-// been taken away are refused after the next reading, remembered or not.
+// TestRotation: a new key is fetched when it is first seen. Tokens of a removed key are refused after
+// the next reading, remembered or not.
 func TestRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &publisher{text: set(published(RS256, "1", nil))}
@@ -219,8 +219,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// TestRemovedKey: a key that was taken away is not good for longer than it takes to find out, also where nobody else's tokens
-// have the set read.
+// TestRemovedKey: a removed key stops being good as soon as a reading finds out, even if no other token
+// triggers one.
 func TestRemovedKey(t *testing.T) {
 	for _, after := range []time.Duration{refreshAfter + time.Second, 3 * refreshAfter} {
 		synctest.Test(t, func(t *testing.T) {
@@ -275,8 +275,8 @@ func TestStuckIssuer(t *testing.T) {
 	})
 }
 
-// TestUnknownKeys: who asks for keys that are not there has the set read once per pause,
-// however often and with whatever names, and nothing is kept of it.
+// TestUnknownKeys: requests for unknown keys trigger one reading per pause, however many they are and
+// whatever they name. Nothing of them is kept.
 func TestUnknownKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &publisher{text: set(published(RS256, "1", nil)), slow: make(chan struct{})}

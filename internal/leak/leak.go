@@ -23,8 +23,8 @@ const patience = 10 * time.Second
 // A runner is the *testing.M of a TestMain.
 type runner interface{ Run() int }
 
-// Main runs the tests of a package and exits, with their code, or with 1 if they pass but
-// leave goroutines running. A TestMain needs nothing else.
+// Main runs the tests of a package and exits with their code. The code is 1 if they pass but leave
+// goroutines running. A TestMain needs nothing else.
 func Main(m runner) { os.Exit(Checked(m)) }
 
 // Checked is Main without the exit: it returns the code. Processes that the tests start do not inherit that SIGHUP is

@@ -8,8 +8,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// A goroutine that ends later than goleak waits, as those of net/http's connections do,
-// is no leak.
+// A goroutine that ends later than goleak waits, as net/http's connections do, is no leak.
 func TestLateIsNoLeak(t *testing.T) {
 	go func() { <-time.After(600 * time.Millisecond) }()
 	if err := find(patience); err != nil {

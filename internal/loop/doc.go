@@ -1,7 +1,7 @@
-// Package loop holds the common parts of the event loops of the hub and of the services: a
-// readiness poller over epoll, socket calls that bypass the Go scheduler because they never
-// block, and a slab of connection states that epoll's events refer to by key. The engine
-// has a poller of its own: what measures shares no code with what is measured.
+// Package loop holds the common parts of the event loops of the hub and of the services: a readiness
+// poller over epoll, and a slab of connection states that epoll's events refer to by key. Its socket
+// calls never block, so they bypass the Go scheduler. The engine has a poller of its own: what measures
+// shares no code with what is measured.
 //
 // A loop is one goroutine that owns a Poller and a Slab:
 //

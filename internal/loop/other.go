@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Event loops need Linux. What links them elsewhere gets an error when it makes one.
+// Event loops need Linux. Elsewhere, making one is an error.
 
 // Readiness.
 const (

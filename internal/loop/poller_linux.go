@@ -17,7 +17,7 @@ const (
 	Out    = unix.EPOLLOUT
 	Urgent = unix.EPOLLPRI
 	End    = unix.EPOLLRDHUP // the peer will send no more
-	Hangup = unix.EPOLLHUP   // neither side will send any more
+	Hangup = unix.EPOLLHUP   // neither side sends any more
 	Error  = unix.EPOLLERR
 
 	// Stream is the set of events that a connection is registered for.
@@ -134,10 +134,10 @@ const hold = 1
 // Wait returns how many events there are. Without block it returns at once. It may return
 // 0 at any time.
 //
-// It first sleeps for a moment without telling the Go scheduler. Under load, events
-// arrive within that moment. This matters: the scheduler would respond to every short
-// sleep by waking another thread to look for work, on the very CPU that has just become
-// free. Other goroutines are delayed by at most that moment.
+// It first sleeps for a moment without telling the Go scheduler. Under load, events arrive within that
+// moment. This matters: the scheduler would respond to every short sleep by waking another thread to
+// look for work. That thread would use the CPU that has just become free. Other goroutines are delayed
+// by at most that moment.
 func (p *Poller) Wait(block bool) (int, error) {
 	if !block {
 		return p.poll(0)

@@ -43,14 +43,14 @@ func Shutdown(fd int) { _ = unix.Shutdown(fd, unix.SHUT_WR) }
 // Close closes fd in order: the kernel still delivers what was written.
 func Close(fd int) { _ = unix.Close(fd) }
 
-// Reset closes fd so that a TCP peer sees a reset, not an end that it could take for a
-// complete stream. Unix sockets have no reset and are closed.
+// Reset closes fd with a reset for a TCP peer, which could take a plain end for a complete stream. Unix
+// sockets have no reset and are closed.
 func Reset(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	_ = unix.Close(fd)
 }
 
-// SocketError takes the pending error of a socket, such as that of a failed connect.
+// SocketError takes a socket's pending error, such as a failed connect's.
 func SocketError(fd int) unix.Errno {
 	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {

@@ -2,8 +2,8 @@
 // page. It has tests only.
 //
 // A fenced block of the language console holds lines that begin with "$ ", each with its output below.
-// All commands of a page run in one shell, in order, in a folder of the page's own, with dyno on PATH.
-// These are the rules:
+// All commands of a page run in one shell, in order. The shell has a folder of the page's own, and dyno
+// on PATH. These are the rules:
 //
 //   - A number matches any number, with its unit and its marks. A run of spaces matches any run of spaces.
 //   - A line … matches any number of lines, and … in a line any text. All else is equal.

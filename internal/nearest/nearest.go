@@ -12,8 +12,8 @@ import (
 // no typing mistake.
 const maxWord = 64
 
-// Find returns the known word that is closest to the given one, the first one of equals,
-// or false if none is close. It ignores case.
+// Find returns the known word that is closest to the given one. It prefers the first of equals, and
+// returns false if none is close. It ignores case.
 func Find(word string, known []string) (meant string, found bool) {
 	// At least one character must be the same, and most of the characters of a longer
 	// word.
@@ -27,8 +27,8 @@ func Find(word string, known []string) (meant string, found bool) {
 	return meant, found
 }
 
-// Hint names the known word that Find finds, as in did you mean "email"?, or lists the
-// known words if none is close. It returns "" if there are no known words.
+// Hint names the known word that Find finds, as in did you mean "email"?. If none is close it lists the
+// known words. It returns "" if there are no known words.
 func Hint(word string, known []string) string {
 	if meant, found := Find(word, known); found {
 		return fmt.Sprintf("did you mean %q?", meant)
@@ -48,7 +48,7 @@ func Clip(s string) string {
 	return s
 }
 
-// list joins the first few words, and says how many more there are.
+// list joins the first few words, and gives the number of others.
 func list(known []string) string {
 	const shown = 20
 	if more := len(known) - shown; more > 0 {

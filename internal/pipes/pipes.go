@@ -44,5 +44,5 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Close implements net.Listener.
 func (l *Listener) Close() error { l.once.Do(func() { close(l.closed) }); return nil }
 
-// Addr implements net.Listener. It is an address of this machine, and nobody listens there.
+// Addr implements net.Listener. It is an unused address of this machine.
 func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// A Wire passes bytes on between those who connect to it by TCP and an address behind it. When it is cut,
-// its connections pass nothing more, and their ends are not told. Connections that are made after it was
-// mended pass again.
+// A Wire passes bytes on between its TCP clients and an address. When it is cut, its connections pass
+// nothing more, and their ends are not told. Connections that are made after it was mended pass again.
 type Wire struct {
 	listener net.Listener
 	to       string

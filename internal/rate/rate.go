@@ -26,14 +26,13 @@ type bucket struct {
 	at     time.Duration
 }
 
-// NewLimiter returns a Limiter; rate 0 limits nobody who has no rate of its own.
+// NewLimiter returns a Limiter; with rate 0, clients without a rate of their own are not limited.
 func NewLimiter(rate float64, burst, clients int) *Limiter {
 	return &Limiter{rate: rate, burst: float64(burst), max: clients, buckets: map[string]*list.Element{}}
 }
 
-// Allow takes a token of a client's bucket, if there is one, and says after how long
-// there will be one if there is none. rate and burst are the client's own; 0 is the
-// Limiter's. now is by a clock that does not jump.
+// Allow takes a token from a client's bucket. If there is none, it returns the time until the next one.
+// rate and burst are the client's own; 0 is the Limiter's. now is by a clock that does not jump.
 func (l *Limiter) Allow(client string, rate float64, burst int, now time.Duration) (ok bool, after time.Duration) {
 	most := float64(burst)
 	if rate == 0 {

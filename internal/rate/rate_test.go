@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRate: over any time, no client gets more than its burst and its rate, and one that
-// waits as long as it was asked to gets through.
+// TestRate: over any time, a client gets at most its burst and its rate. A client that waits as
+// requested gets through.
 func TestRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const rate, burst = 10, 5

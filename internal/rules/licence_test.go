@@ -45,8 +45,7 @@ func classify(text string) string {
 	return ""
 }
 
-// checkLicence returns what is wrong with the licence texts of a module, of
-// which it may choose any.
+// checkLicence returns what is wrong with a module's licence texts; any one of them may apply.
 func checkLicence(name string, texts []string) (faults []string) {
 	if len(texts) == 0 {
 		return []string{name + ": no licence file: nobody may copy it"}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestModules: the main module needs nothing of the other one, and each has the same versions of others' modules
-// alone as in the workspace. So what is tested is what is released.
+// TestModules: the main module needs nothing of the other one. Each has the same versions of others'
+// modules alone and in the workspace. So what is tested is what is released.
 func TestModules(t *testing.T) {
 	top := root(t)
 	t.Setenv("GOWORK", filepath.Join(top, "go.work"))

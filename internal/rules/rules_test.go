@@ -70,8 +70,8 @@ func listPackages(t *testing.T) []goPackage {
 	return decode(t, goRun(t, root(t), "list", "-e", "-json=ImportPath,Doc,GoFiles,Imports,TestImports,XTestImports", "work"))
 }
 
-// listModules returns the modules whose code is part of what go list is asked for, by
-// their folder in the module cache.
+// listModules returns the modules whose code is part of go list's arguments, by their folder in the
+// module cache.
 func listModules(t *testing.T, folder string, args ...string) map[string]string {
 	t.Helper()
 	modules := map[string]string{}

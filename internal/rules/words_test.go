@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A phrase is one that readers stumble over, and what to write instead.
+// A phrase is something that readers stumble over, and what to write instead.
 type phrase struct {
 	pattern *regexp.Regexp
 	instead string

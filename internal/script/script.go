@@ -45,7 +45,7 @@ type leakChecked struct{ m runner }
 
 func (l leakChecked) Run() int { return leak.Checked(l.m) }
 
-// Params are those of testscript.Run, for the scripts in testdata/script.
+// Params are the parameters of testscript.Run for the scripts in testdata/script.
 func Params() testscript.Params {
 	return testscript.Params{
 		Dir:                 "testdata/script",

@@ -16,8 +16,9 @@ import (
 // maxBytes bounds a file.
 const maxBytes = 1 << 20
 
-// othersMode are the bits of a file's mode that let users who are neither its owner nor in its group read or write it.
-// Windows has no such bits. The group may: on Kubernetes, a service reads secrets as a member of the group that the volume has (fsGroup).
+// othersMode are the mode bits by which users other than the file's owner and group may read or write
+// it. Windows has no such bits. The group may: on Kubernetes, a service reads secrets as a member of
+// the group that the volume has (fsGroup).
 const othersMode = 0o006
 
 // A LooseError says that others may read or write a file that has a secret.
@@ -30,8 +31,7 @@ func (e *LooseError) Error() string {
 	return fmt.Sprintf("%s: its mode is %04o: every user of this machine could read or replace the secret: chmod 600 %[1]s", e.Path, e.Mode.Perm())
 }
 
-// open opens a file. A LooseError says that others may read it. Of a symbolic link, the file that it
-// leads to counts.
+// open opens a file. A LooseError says that others may read it. For a symbolic link, its target counts.
 func open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,9 +71,9 @@ func (t *Text) SetText(path, folder string) error {
 	return err
 }
 
-// Read reads a file that has a secret and nothing else, but for the ends of lines after it. An
-// empty one is a fault: it would be as if no secret had been asked for. So is one that others may
-// read.
+// Read reads a file that has a secret and nothing else, but for the ends of lines after it. An empty
+// one is a fault: it would be as if no secret had been asked for. A file that others may read is a
+// fault too.
 func Read(path string) ([]byte, error) {
 	f, err := open(path)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 // Settings are a struct that is filled from a file and from flags.
 type Settings struct {
 	Verbose bool   // the flag of this name
-	File    string // that of --config; "" is none
+	File    string // the value of --config; "" is none
 
 	into  reflect.Value
 	spec  *fields.Spec

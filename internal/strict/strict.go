@@ -1,6 +1,7 @@
-// Package strict checks the JSON that clients send, before anything is read of it. What passes means the same to every
-// reader, to the gateway that counts and to the server that answers: no member is there twice, no text is repaired, and
-// no name differs from one that is known in case or by Unicode's folding alone, which some decoders take for the same.
+// Package strict checks the JSON that clients send, before anything is read of it. Accepted JSON means
+// the same to every reader, to the counting gateway and to the answering server: no member is repeated,
+// and no text is repaired. No name differs from a known one only in case or by Unicode's folding, which
+// some decoders ignore.
 package strict
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Members are the members that are known of an object, each with those of its value, or of the elements of a list that
-// is its value. nil knows none: any names may be there.
+// Members are an object's known members, each with its value's own members, or those of the elements of
+// a list. nil knows none: any names may be there.
 type Members map[string]Members
 
 // Names are members of whose values nothing is known.
@@ -29,7 +30,7 @@ func Names(names ...string) Members {
 
 // An Error is a fault of a text.
 type Error struct {
-	Member string // the path of the member that is at fault, such as "messages.0.role"; "" if it is not that of one
+	Member string // the path of the member that is at fault, such as "messages.0.role"; "" without one
 	Text   string // what would be right
 }
 

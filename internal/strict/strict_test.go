@@ -9,7 +9,7 @@ import (
 
 var known = Members{"stream": nil, "max_tokens": nil, "options": Names("usage"), "items": {"kind": nil, "parts": Names("key")}}
 
-// TestPasses: what everybody reads in the same way passes, whatever the names that nobody here knows.
+// TestPasses: unambiguous JSON passes, with any unknown names.
 func TestPasses(t *testing.T) {
 	for _, text := range []string{
 		`{}`,

@@ -1,9 +1,10 @@
-// Package terminal keeps what comes from outside from steering the terminal of whoever reads it (CWE-150): texts of
-// servers, agents, files and scripts may hold sequences that move the cursor, set the title, or turn the direction of
-// writing. A program gives its standard output and error to Cleaned once, and everything it prints is harmless.
+// Package terminal keeps what comes from outside from steering the terminal of whoever reads it
+// (CWE-150): texts from servers, agents, files and scripts may move the cursor, set the title, or turn
+// the direction of writing. A program gives its standard output and error to Cleaned once, and
+// everything it prints is harmless.
 //
-// What must reach the outside as it stands goes around it: Raw for what the program itself draws, Data for the bytes of
-// files and records.
+// Output that must reach the outside unchanged goes around it: Raw for what the program itself draws,
+// Data for the bytes of files and records.
 package terminal
 
 import (
@@ -36,8 +37,8 @@ func isHarmless(r rune) bool {
 // IsClean reports whether a Writer passes a text on as it is.
 func IsClean(text []byte) bool { return len(clean(text)) == len(text) }
 
-// Line makes text fit for one line, or a cell of a table. Runs of white space become one space. Characters that steer,
-// or that nobody sees, are shown as their codes.
+// Line makes text fit for one line, or a cell of a table. Runs of white space become one space.
+// Characters that steer, or are invisible, are shown as their codes.
 func Line(s string) string {
 	var b strings.Builder
 	space := false
@@ -59,8 +60,9 @@ func Line(s string) string {
 	return b.String()
 }
 
-// A Writer passes on text, with characters that steer a terminal as escapes: \u001b, as JSON and YAML have them within
-// strings. So values of such formats stay the same. Its methods may be called at the same time.
+// A Writer passes on text, with characters that steer a terminal as escapes: \u001b, as JSON and YAML
+// have them within strings. So values in such formats stay the same. Its methods may be called at the
+// same time.
 type Writer struct {
 	to io.Writer
 
@@ -102,7 +104,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// wholeCharacters returns the length of a text without the beginning of a character, or of a line end, at its end.
+// wholeCharacters returns the length of a text without an incomplete character, or line end, at its
+// end.
 func wholeCharacters(text []byte) int {
 	if bytes.HasSuffix(text, []byte("\r")) {
 		return len(text) - 1
@@ -142,8 +145,8 @@ func clean(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// Raw returns the writer to which a Writer writes, for what the program itself draws: colours, a screen that is
-// repainted. What comes from outside must have been cleaned by then. Other writers are returned as they are.
+// Raw returns the writer to which a Writer writes, for what the program itself draws: colours, a screen
+// that is repainted. Text from outside must be clean by then. Other writers are returned as they are.
 func Raw(w io.Writer) io.Writer {
 	if c, is := w.(*Writer); is {
 		return c.to

@@ -48,7 +48,7 @@ func TestCleaned(t *testing.T) {
 	}
 }
 
-// Whatever is written, and in whatever pieces, the same comes out, and nothing of it steers a terminal.
+// Any text, in any pieces, comes out the same, and none of it steers a terminal.
 func TestNothingSteersATerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune{'a', 0x1b, '[', 0x9b, 0x202e, '日', '\r', '\n'})),

@@ -25,7 +25,7 @@ func (f *Fault) Error() string {
 
 const mark = "\xef\xbb\xbf" // the byte order mark in UTF-8
 
-// marks are those of other encodings. The longer ones come first.
+// marks are the byte order marks of other encodings. The longer ones come first.
 var marks = []struct{ bytes, encoding string }{
 	{"\xff\xfe\x00\x00", "UTF-32"}, {"\x00\x00\xfe\xff", "UTF-32"}, {"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
 }

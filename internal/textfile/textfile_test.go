@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Whatever the line ends, the text and the places in it are the same.
+// Text and positions are the same for all line ends.
 func TestLineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOf(rapid.StringMatching(`[a-zé]{0,5}`)).Draw(t, "lines")

@@ -78,8 +78,8 @@ func Joint(list []Message) *Message {
 	return new(Together(list...))
 }
 
-// In writes the message in a language. This package has no words for names: it writes
-// those of checks with blanks, and leaves all others as they are.
+// In writes the message in a language. This package has no words for names: it writes names of checks
+// with blanks, and leaves all others as they are.
 func (m Message) In(language string) string {
 	values := map[string]string{}
 	for name, v := range m.Values {
@@ -131,8 +131,7 @@ func (e *Error) Said() Message { return e.Message }
 // NewError makes an error of a message.
 func NewError(kind string, pairs ...string) error { return &Error{New(kind, pairs...)} }
 
-// Of returns the message of an error. It looks into joined errors that consist of a
-// single one.
+// Of returns an error's message. It looks into joined errors that consist of a single one.
 func Of(err error) (Message, bool) {
 	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
 	case interface{ Said() Message }:

@@ -3,10 +3,9 @@
 // helps. A sentence is data, a kind with named values, until it is shown: by the
 // terminal, in a document, or on the page, which reads the same files.
 //
-// A value {name} appears in a sentence unchanged. Values called metric, check, cause,
-// limit, gauge, series and profile are names for which the page has words of its own.
-// Values called error and words are text from a program, from the kernel or from a
-// person, and stay as they are.
+// A value {name} appears in a sentence unchanged. Values called metric, check, cause, limit, gauge,
+// series and profile are names; the page has its own words for them. Values called error and words are
+// text from a program, the kernel or a person, and stay as they are.
 package texts
 
 import (
@@ -97,5 +96,5 @@ func Kinds(space string) (kinds []string) {
 
 var name = regexp.MustCompile(`^[a-z][a-z_]*$`)
 
-// IsName reports whether a value is a name, such as that of a check, and not free text.
+// IsName reports whether a value is a name, such as a check's, and not free text.
 func IsName(value string) bool { return name.MatchString(value) }

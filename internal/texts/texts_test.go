@@ -191,7 +191,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What helps is said of every kind that has a remedy.
+// Every kind with a remedy has a text for it.
 func TestRemedies(t *testing.T) {
 	for flag, kind := range byFlag() {
 		if !Has(kind) {

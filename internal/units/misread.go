@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Misread returns an error that says in words why a text was not read as the value of a flag of
-// some kind, as package pflag calls it. The cause is the reader's error; it remains where it is in
-// words already.
+// Misread returns an error that explains why a text is no value of a flag's kind, by package pflag's
+// names. The cause is the reader's error; it remains where it is in words already.
 func Misread(kind, text string, cause error) error {
 	whole := strings.HasPrefix(kind, "int") || strings.HasPrefix(kind, "uint")
 	switch {

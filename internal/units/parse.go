@@ -41,7 +41,7 @@ var (
 	isCPUs      = matcher(CPUsPattern)
 )
 
-// Examples of what the Parse functions take, for messages.
+// Examples of texts that the Parse functions read, for messages.
 const (
 	DurationExample  = "such as 5s or 250ms; a bare number is seconds"
 	RateExample      = "such as 5000/s, 300/min or 10/h; a bare number is per second"
@@ -147,9 +147,9 @@ func ParseShare(s string) (float64, error) {
 	return v, nil
 }
 
-// ParseSize reads a number of bytes: a decimal number, followed by nothing, by B, by KB,
-// MB, GB, TB (powers of 1000), or by KiB, MiB, GiB, TiB (powers of 1024). It ignores
-// case, and drops fractions of a byte.
+// ParseSize reads a number of bytes: a decimal number, followed by nothing or by a unit. Units are B;
+// KB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB (powers of 1024). It ignores case, and drops
+// fractions of a byte.
 func ParseSize(s string) (int64, error) {
 	if !isSize(s) {
 		return 0, notA("a size", s, SizeExample)

@@ -62,8 +62,7 @@ func (s Scale) Write(v float64) string {
 func (s Scale) Step(v float64) Step {
 	best := s.steps[0]
 	for _, step := range s.steps {
-		// A value rounds up to the step if it is at most half of the last of three digits
-		// below it.
+		// A value rounds up to the step if its distance is at most half a unit of its third digit.
 		if math.Abs(v) >= step.From*(1-0.0005) {
 			best = step
 		}
@@ -152,7 +151,8 @@ func ShortTime(seconds float64) string {
 	return strconv.FormatFloat(significant(seconds/step.From, 3), 'f', -1, 64) + step.Name
 }
 
-// isLarge says that a value is a whole number if rounded to four digits, and short enough to write without an exponent.
+// isLarge tells whether a value in four digits is a whole number, and short enough to write without an
+// exponent.
 func isLarge(v float64) bool { return math.Abs(v) >= 1e4 && math.Abs(v) < 1e15 }
 
 // significant rounds a value to a number of significant digits.

@@ -1,7 +1,6 @@
-// Package units reads and writes figures for people: times, sizes, rates, shares and
-// lists of CPUs. It is the only place that knows which units there are, how they are
-// spelled and how a figure is rounded, for experiment files, flags, expressions and
-// reports alike. It is pure.
+// Package units reads and writes figures for people: times, sizes, rates, shares and lists of CPUs. It
+// is the only place that knows units, their spelling and the rounding of figures. Experiment files,
+// flags, expressions and reports use it. It is pure.
 //
 // A Parse function reads what a person has written. The Format function of the same name
 // writes it again, exactly. A Scale writes a measured value with three significant
@@ -76,14 +75,14 @@ type Unit struct {
 	times, by float64
 }
 
-// Of returns v of the unit in seconds, bytes, per second or ones.
+// Of returns v of the unit, converted to seconds, bytes, per second or ones.
 func (u Unit) Of(v float64) float64 { return v * u.times / u.by }
 
 // greekMicro is the microsecond with the Greek letter instead of the micro sign, which
 // looks the same.
 const greekMicro = "μs"
 
-// all returns the units. It is not a variable, so that nobody can change it.
+// all returns the units. A variable could be changed.
 func all() []Unit {
 	return []Unit{
 		{"ns", Duration, 1, 1e9},
@@ -124,7 +123,7 @@ func Named(name string) (Unit, bool) {
 	return Unit{}, false
 }
 
-// Names lists the units' names. Of names that look the same it lists one.
+// Names lists the units' names. It lists one of several names that look the same.
 func Names() (names []string) {
 	for _, u := range all() {
 		if u.Name != greekMicro {

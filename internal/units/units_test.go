@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What the Format functions write, the Parse functions read back unchanged.
+// Parse functions read what Format functions write back unchanged.
 func TestFormatsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(0).Draw(t, "d"))
@@ -194,8 +194,8 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// FuzzParse: nothing panics, what is read has the form of its pattern, and what has the form
-// is read unless it is too large.
+// FuzzParse: nothing panics. Accepted texts match their pattern, and matching texts are accepted unless
+// too large.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "5s", "1m30s", "5000/s", "1e4", "2%", "64KiB", "1.5 mb", "100Mbit/s", "0-3,8", "9223372036854775808", "1e999", ".", "5 kB /s", "µs"} {
 		f.Add(s)

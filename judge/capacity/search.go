@@ -233,7 +233,7 @@ func (g Goal) outward(s State, hint float64) float64 {
 // within rounds a rate, and keeps it in the range.
 func (g Goal) within(rate float64) float64 { return min(max(g.rounded(rate), g.From), g.To) }
 
-// rounded returns a rate in steps of 1, 2 or 5 times a power of ten, within a tenth of the resolution.
+// rounded returns a rate in steps of 1, 2 or 5 times a power of ten, at most resolution/10 apart.
 func (g Goal) rounded(rate float64) float64 {
 	finest := rate * g.Resolution / 10
 	exponent := math.Floor(math.Log10(finest))

@@ -217,9 +217,9 @@ func kendallExact(n, falling int) float64 {
 // Hamed and Rao sum all lags significant at 5 %; chance makes one in twenty significant. Here the sum
 // ends as in MeasureDependence, and the result is never less than 1: a test does not become surer by an
 // estimate of its own. In simulation that is nearer to 5 % of positive tests where nothing grows, but
-// not there: with lag-1 correlation 0.5 it is 10 % for 60 values, 6 % for 200 and 5 % for 500 (plain:
-// 24 %); with 0.95, 37 %, 22 % and 7 % (plain: 75 %). So take a series some hundred times as long as
-// its memory, or ask for a smaller p-value.
+// not there: with lag-1 correlation 0.5 it is 10 % for 60 values, 6 % for 200, 5 % for 500 (plain: 24
+// %); with 0.95, 37 %, 22 % and 7 % (plain: 75 %). So take a series some hundred times as long as its
+// memory, or ask for a smaller p-value.
 //
 // Hamed and Rao, A modified Mann-Kendall trend test for autocorrelated data,
 // Journal of Hydrology 204 (1998).

@@ -56,9 +56,9 @@ func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result 
 	return texts.NewError(kind, "address", c.Address, "protocol", v.Target.Protocol)
 }
 
-// Mismatch returns an error for a target that gave no good answer because it speaks something other
-// than the load did: TLS, HTTP/2, or a stream of events that does not end. result and failed are
-// what the load returned.
+// Mismatch returns an error for a target without good answers that speaks something other than the load
+// did: TLS, HTTP/2, or a stream of events that does not end. result and failed are what the load
+// returned.
 func Mismatch(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) error {
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
@@ -92,7 +92,7 @@ type Answer struct {
 // OverHTTP2 is the command for a server that speaks HTTP/2 only.
 const OverHTTP2 = "http --http2"
 
-// Command returns the command of dyno for a load of such a server; "" if the answer does not tell.
+// Command returns dyno's command to load such a server; "" if the answer does not tell.
 func (a Answer) Command() string {
 	switch {
 	case a.Media == eventStream:
@@ -105,8 +105,8 @@ func (a Answer) Command() string {
 	return ""
 }
 
-// Ask sends the request of a load of HTTP once, on a connection of its own, and returns what the
-// server answers. A request that may change something is not sent.
+// Ask sends the request of an HTTP load once, on a connection of its own, and returns the server's
+// answer. A request that may change something is not sent.
 func Ask(ctx context.Context, v *plan.Variant) Answer {
 	c, codecs, err := generator.Config(ctx, v, 0)
 	if err != nil {
@@ -149,7 +149,7 @@ func ask(ctx context.Context, c *engine.Config) Answer {
 		transport.Protocols.SetHTTP2(http2)
 		status, media, err := exchange(transport, request.WithContext(ctx))
 		if err == nil && http2 && status >= http.StatusBadRequest && media != grpcMedia {
-			// What serves gRPC alone refuses a GET, in whatever way, and answers a call of a method that it does not have.
+			// A server of gRPC alone refuses a GET in some way, and answers a call of a missing method.
 			call := request.Clone(ctx)
 			call.Method, call.URL.Path = http.MethodPost, "/dyno.Ask/Ask"
 			call.Header = http.Header{"Content-Type": {grpcMedia}, "Te": {"trailers"}}
@@ -180,7 +180,7 @@ func exchange(t *http.Transport, request *http.Request) (status int, media strin
 }
 
 // closesOnAll tells whether a target closed the connection on all requests, as servers of TLS do
-// when what comes is no handshake. Some say 400 before.
+// without a handshake. Some say 400 before.
 func closesOnAll(r *record.Result) bool {
 	const badRequest = 400
 	for status, n := range r.Status {

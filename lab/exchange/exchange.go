@@ -1,6 +1,6 @@
-// Package exchange carries messages between dyno and a process that works for it, on this machine or on another one: each
-// is a line of JSON. Where the two may lose each other, each says something often enough, and who is silent for too long
-// is lost.
+// Package exchange carries messages between dyno and a process that works for it, on this machine or on
+// another one: each is a line of JSON. Where the two may lose each other, each sends heartbeats. A side
+// that is silent for too long counts as lost.
 package exchange
 
 import (

@@ -30,7 +30,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Who beats is not lost, and who is silent is, after the time that is allowed.
+// A peer with heartbeats is not lost. A silent one is, after the allowed time.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

@@ -27,11 +27,11 @@ type Process interface {
 	// Wait waits until the process has ended, and releases it. It is called once, after the last
 	// Read.
 	Wait() error
-	// At translates an instant of CLOCK_MONOTONIC into that of the process's machine, and bounds the
-	// error, in nanoseconds.
+	// At translates an instant of CLOCK_MONOTONIC into the clock of the process's machine, and bounds
+	// the error, in nanoseconds.
 	At(ours int64) (theirs, within int64)
-	// Drift compares the clocks once more, after the load, and bounds the error of what At returned for an instant
-	// before it, from then until now. An error says that the clocks cannot be compared.
+	// Drift compares the clocks once more, after the load. It bounds the error of what At returned for
+	// an instant before it, from then until now. An error says that the clocks cannot be compared.
 	Drift(ctx context.Context, ours, theirs int64) (within int64, err error)
 	// Silence is how long the process, and the coordinator, may be silent until the other is
 	// lost. Both send something more often than that. 0: the end of one ends what the other reads.
@@ -40,8 +40,8 @@ type Process interface {
 	String() string
 }
 
-// A LostError says that a process which carried a part of a load, or ran its target on an agent's machine, is gone,
-// cannot be reached, or was not started. What it did is not known.
+// A LostError says that a process is gone, cannot be reached, or was not started. It carried a part of
+// a load, or ran its target on an agent's machine. Its work is unknown.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return e.Err.Error() }
@@ -63,7 +63,7 @@ type Local struct {
 
 var _ Carrier = Local{}
 
-// Start implements Carrier. What the process says on standard error goes to this one's.
+// Start implements Carrier. The process's standard error goes to this one's.
 func (l Local) Start(context.Context) (Process, error) {
 	var args []string
 	if l.Limits != nil {

@@ -108,8 +108,8 @@ func clock(name string) engine.Clock {
 	return engine.ClockAuto
 }
 
-// spin covers the time that a sleeping thread usually takes to wake up. It is used only
-// where the generator's CPUs are its own, because there nobody else needs the CPU time.
+// spin covers the time that a sleeping thread usually takes to wake up. Only generators with their own
+// CPUs use it, because there nothing else needs the CPU time.
 const spin = 60 * time.Microsecond
 
 // ownCPUs reports whether the plan gives the generator CPUs that neither the target nor a
@@ -151,9 +151,8 @@ func schedule(l *plan.Load, seed uint64) (*pace.Schedule, error) {
 	return pace.New(stages, process, seed)
 }
 
-// The bounds of a trial's log: how many intervals it may have, and how many requests may
-// be recorded in short intervals if the number of requests ends the window and nobody
-// knows how long they take.
+// The bounds of a trial's log: its number of intervals, and the number of requests recorded in short
+// intervals. The latter counts when a number of requests ends the window, whose length is unknown.
 const (
 	mostIntervals  = 4096
 	finelyRecorded = 1_000_000

@@ -147,7 +147,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// What of HTTP is spoken follows from the URL and the plan.
+// URL and plan decide the version of HTTP.
 func TestProtocolChoice(t *testing.T) {
 	for _, c := range []struct {
 		url, use string

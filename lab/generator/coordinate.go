@@ -25,9 +25,9 @@ type Account struct {
 	Observed *Observed
 }
 
-// Coordinate runs the load of a variant in processes that the carriers start, one each for the
-// portions that Divide has made. This process sends nothing. There is no result unless all
-// have one. The error is a *LostError if it is due to a process that is lost. The accounts are in the carriers' order.
+// Coordinate runs the load of a variant in processes that the carriers start, one for each portion from
+// Divide. This process sends nothing. There is no result unless all have one. The error is a *LostError
+// if it is due to a process that is lost. The accounts are in the carriers' order.
 func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
 	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Observe: true}
 	parts, release, err := startParts(ctx, plan, portions, by)
@@ -105,7 +105,7 @@ func (k *coordinator) bound(ctx context.Context, c *engine.Config, fail func(err
 	rest := c.Drain + c.Timeout + 2*partPatience
 	all := rampOf(*c) + c.Warmup + c.Window + rest
 	if c.Window == 0 {
-		all = math.MaxInt64 // nobody knows how long that takes
+		all = math.MaxInt64 // the length is unknown
 	}
 	timer := time.AfterFunc(all, func() {
 		var late []error

@@ -74,7 +74,7 @@ func TestCoordinate(t *testing.T) {
 		if a.Late < 0 || a.Late > time.Hour || a.Cost.Streams.Requested != 25 || a.Cost.Streams.Delivered == 0 {
 			t.Errorf("%+v", a)
 		}
-		// What watches a part is called for each phase, and knows its threads, not those of others.
+		// A part's watcher is called for each phase, and knows its threads, not others'.
 		if o := a.Observed; o == nil || o.Generator.Workers != 1 || *o.CPUSeconds != 3 {
 			t.Errorf("observed %+v", o)
 		}
@@ -126,7 +126,7 @@ func TestCoordinateInterrupted(t *testing.T) {
 	}
 }
 
-// If nobody can subscribe, the reason is reported as where a load is carried here.
+// If no subscription succeeds, the reason is reported as for a load that is carried here.
 func TestCoordinateFails(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)

@@ -21,7 +21,7 @@ type relay struct {
 
 func (r *relay) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if q.Method == http.MethodPost {
-		data, _ := io.ReadAll(q.Body) // what there is of it
+		data, _ := io.ReadAll(q.Body) // as much as has arrived
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for out := range r.outs {

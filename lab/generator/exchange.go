@@ -16,9 +16,8 @@ const StartLead = 50 * time.Millisecond
 const (
 	// partPatience is how long a part may take beyond the time that its work needs.
 	partPatience = 30 * time.Second
-	// maxPartLine bounds a line of the exchange. A million sources with their uncertain
-	// numbers could need a few hundred MiB, but a load with a million publishers makes no
-	// sense.
+	// maxPartLine bounds a line of the exchange. A million sources with their uncertain numbers could
+	// need some hundred MiB, but a million publishers make no sense.
 	maxPartLine = 64 << 20
 	// maxSaid is more than the number of messages from a part, without intervals.
 	maxSaid = 8
@@ -50,7 +49,7 @@ type partReport struct {
 	Began     int64            `json:"began,omitempty"`  // of a result: by CLOCK_MONOTONIC of the part's machine
 	Observed  *Observed        `json:"observed,omitempty"`
 	Failed    string           `json:"failed,omitempty"`
-	// Unreachable is the address if Failed says why nobody could be reached there.
+	// Unreachable is the address if Failed says why it could not be reached.
 	Unreachable string `json:"unreachable,omitempty"`
 	Refused     bool   `json:"refused,omitempty"` // Failed says what goes beyond the limits
 }

@@ -1,13 +1,12 @@
 // Package generator runs the load of a variant, in one process or in several.
 //
-// If a load has more connections than one process has descriptors for, or the plan says so,
-// several processes carry it: dyno itself, and parts, which are dyno's own executable started
-// again. Subscribers are divided by their numbers, and dyno itself has all publishers. A load
-// of requests is divided by pace.Shard: arrivals, users and rows of data, each once; its
-// connections, and whatever is counted or bounded, are divided evenly. The processes exchange
-// lines of JSON over a part's standard input and output, so a part learns at once when dyno
-// is gone. A Carrier may start parts on other machines: then they carry the whole load, and dyno
-// itself coordinates them.
+// Several processes carry a load with more connections than one process has descriptors for, or if the
+// plan says so: dyno itself, and parts, which are dyno's own executable started again. Subscribers are
+// divided by their numbers, and dyno itself has all publishers. A load of requests is divided by
+// pace.Shard: arrivals, users and rows of data, each once; its connections, and whatever is counted or
+// bounded, are divided evenly. The processes exchange lines of JSON over a part's standard input and
+// output. So a part learns at once when dyno is gone. A Carrier may start parts on other machines: then
+// they carry the whole load, and dyno itself coordinates them.
 //
 //	to a part:   its plan, when to start, what was published
 //	from a part: who it is, its intervals, what it has published, its result and its latency log
@@ -94,7 +93,7 @@ func startParts(ctx context.Context, plan partPlan, portions []Portion, by []Car
 	kill := func() {
 		for _, p := range parts {
 			if p != nil {
-				_ = p.kill() // it does not matter any more how it ended
+				_ = p.kill() // its exit no longer matters
 			}
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"dyno/load/scenario"
 )
 
-// Limits say what a part may do on a machine whose owner did not write the plan. A process gets them
-// when it starts, and holds its plan against them before it opens a file or a connection.
+// Limits say what a part may do on a machine that does not belong to the plan's author. A process gets
+// them when it starts. It checks its plan against them before it opens a file or a connection.
 type Limits struct {
 	Networks    []Network // where connections may go; none: anywhere
 	Files       string    // the folder whose files may be read; empty: none may be
@@ -153,7 +153,8 @@ func (l *Limits) admitFile(file string) error {
 	return nil
 }
 
-// admitTarget refuses a target, and a proxy, that is elsewhere. What a proxy connects to is the proxy's affair.
+// admitTarget refuses a target, and a proxy, that is elsewhere. The proxy's own limits decide where it
+// connects.
 func (l *Limits) admitTarget(ctx context.Context, t *plan.Target) error {
 	address, err := l.AdmitAddress(ctx, t.Address)
 	if err != nil {

@@ -45,9 +45,8 @@ func restore(r *record.Result, intervals []hist.Interval) {
 	}
 }
 
-// WriteLog writes the log of all intervals, those of each tag in order. The tag that
-// counts the load has a line for each interval: one in which nothing ended is a value,
-// and none is missing.
+// WriteLog writes the log of all intervals, each tag's in order. The tag that counts the load has a
+// line for each interval: one in which nothing ended is a value, and none is missing.
 func WriteLog(w io.Writer, r *record.Result) error {
 	log, err := hist.NewLogWriter(w, r.Start)
 	if err != nil {
@@ -86,7 +85,7 @@ func WriteLog(w io.Writer, r *record.Result) error {
 	return nil
 }
 
-// timesOfStep are the times of a step, by what they are of all steps; nil where it has none.
+// timesOfStep are a step's times by the tags for all steps; nil where it has none.
 func timesOfStep(s *record.StepResult) map[record.Tag]*hist.Histogram {
 	return map[record.Tag]*hist.Histogram{
 		record.Response: s.Response, record.Service: s.Service, record.FirstToken: s.FirstToken, record.TokenTime: s.TokenTime,

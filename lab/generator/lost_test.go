@@ -37,8 +37,8 @@ func (p pipedProcess) String() string { return "it" }
 
 func (p pipedProcess) Start(context.Context) (Process, error) { return p, nil }
 
-// A part that says now and then that it is there is not lost, and is told that dyno is there. One that
-// is silent for too long is killed.
+// A part with heartbeats is not lost, and receives dyno's heartbeats. One that is silent for too long
+// is killed.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		orders, toPart := io.Pipe()

@@ -34,7 +34,7 @@ type part struct {
 	workers int       // threads
 	start   time.Time // when the warm-up begins, by this process's clock
 	ours    int64     // the same, by CLOCK_MONOTONIC
-	at      int64     // the same, by that of its machine, as it was told
+	at      int64     // start by its machine's clock, as sent to it
 	clock   Clock     // whole once there is a result
 	// To be read once there is a result.
 	late     time.Duration // by how much it began after that, by its own clock
@@ -129,8 +129,8 @@ func (p *part) next() (partReport, error) {
 	}
 }
 
-// addTo adds what the part did since the last reading to an interval. The latencies of an
-// interval are only those of dyno's own process.
+// addTo adds what the part did since the last reading to an interval. An interval's latencies are only
+// dyno's own process's.
 func (p *part) addTo(i *record.Interval) {
 	p.counted.mu.Lock()
 	defer p.counted.mu.Unlock()
@@ -174,9 +174,9 @@ func (p *part) fault() error {
 	return p.failure(&r)
 }
 
-// result waits for the part's result, compares its clock once more, and waits for its end. A part that could not
-// do all it should has a result, too. What the part publishes until then goes to published, which has room for it,
-// or may be nil.
+// result waits for the part's result, compares its clock once more, and waits for its end. A part that
+// could not do all it should has a result, too. Sources that the part publishes until then go to
+// published, which has room for them, or may be nil.
 func (p *part) result(ctx context.Context, published chan<- []wire.Source) (*record.Result, error) {
 	var (
 		r   partReport
@@ -190,8 +190,8 @@ func (p *part) result(ctx context.Context, published chan<- []wire.Source) (*rec
 	if r.Result == nil {
 		return nil, err
 	}
-	// The log is read to its end, and not to that of the reports: a connection that breaks
-	// would make it shorter, and what is left would look whole.
+	// The log has its own length, and does not end with the reports: a connection that breaks would
+	// make it shorter, and what is left would look whole.
 	log := io.LimitedReader{R: p.line, N: r.Log}
 	_, intervals, failed := hist.ReadLog(&log)
 	if failed == nil && log.N > 0 {
@@ -227,7 +227,7 @@ func (p *part) kill() error {
 	return p.process.Wait()
 }
 
-// A coordinator joins dyno's own engine to those of the parts.
+// A coordinator joins dyno's own engine to the parts' engines.
 type coordinator struct {
 	parts []*part
 	// stamps tells that some parts publish to others: events are stamped by this machine's clock, as far as each
@@ -245,7 +245,7 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 	for _, p := range c.parts {
 		r, err := p.hear()
 		if err != nil {
-			return all, start, cmp.Or(context.Cause(ctx), err) // the end of the parts follows from that of ctx
+			return all, start, cmp.Or(context.Cause(ctx), err) // the parts end with ctx
 		}
 		if r.Party == nil {
 			return all, start, fmt.Errorf("%s: it did not report its start", p.name)

@@ -79,9 +79,8 @@ func TestParts(t *testing.T) {
 	if n := uint64(result.Latency[record.EventGap].Count()); n == 0 || n != gaps {
 		t.Errorf("%d gaps between events in all, %d in intervals", n, gaps)
 	}
-	// The rate is 50 events a second without every seventh, if the machine has time:
-	// events that an earlier stall held up may arrive in the window, and events that a
-	// stall holds up now may not.
+	// The rate is 50 events a second without every seventh, if the machine has time: an earlier stall
+	// may delay events into the window, and a present stall may delay events beyond it.
 	if s.Delivered == 0 || s.Delivered > s.AllDelivered {
 		t.Errorf("%d of %d events were delivered in the window", s.Delivered, s.AllDelivered)
 	}
@@ -139,7 +138,7 @@ func TestPartsAreInterrupted(t *testing.T) {
 	}
 }
 
-// If nobody can subscribe, the reason is reported, and no process is left.
+// If no subscription succeeds, the reason is reported, and no process is left.
 func TestPartsFail(t *testing.T) {
 	server := startStream(t, oracle.StreamConfig{Status: 503})
 	v := sseVariant(server, 20)

@@ -43,7 +43,7 @@ func runPart(args []string, stdin io.Reader, stdout io.Writer, watch func(*plan.
 	if err != nil {
 		var r partReport
 		r.fail(err)
-		_ = m.line.Send(r) // if this fails, nobody is left to read it
+		_ = m.line.Send(r) // if this fails, there is no reader
 		return 1
 	}
 	return 0
@@ -127,7 +127,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	}
 	result, err := engine.Run(ctx, c)
 	if over, ok := errors.AsType[*overtimeError](context.Cause(ctx)); ok {
-		return over // what there is of a result is no result of this plan
+		return over // a partial result does not belong to this plan
 	}
 	if result == nil {
 		return err

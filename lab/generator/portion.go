@@ -148,7 +148,7 @@ func shares(subscribers, publishers, room int) []int {
 	return counts
 }
 
-// partOf is a portion of a load. Of one with subscribers, only the first publishes.
+// partOf is a portion of a load. If there are subscribers, only the first portion publishes.
 func partOf(c engine.Config, of Portion) engine.Config {
 	if c.Subscribers == nil {
 		return shardOf(c, of.Shard)

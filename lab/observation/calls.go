@@ -25,8 +25,8 @@ const (
 	maxLateShare = 10
 )
 
-// counting returns how long calls are counted, and after how long a warm-up, for a window's
-// length and its requests a second, if these are known.
+// counting returns how long calls are counted, and after what warm-up. It takes the window's length and
+// requests per second, if known.
 func counting(window time.Duration, throughput *float64) (warmup, counted time.Duration) {
 	counted = max(countWindow, min(mostCounted, window))
 	if throughput != nil {
@@ -36,9 +36,9 @@ func counting(window time.Duration, throughput *float64) (warmup, counted time.D
 	return min(countWarmup, window), counted
 }
 
-// CountCalls puts the same load on the target once more, for a short time, and counts the system
-// calls of the processes below root meanwhile. The hooks for that slow down target and generator,
-// so no figure of the window should contain them. carry runs a load.
+// CountCalls repeats the load on the target for a short time. It counts the system calls of the
+// processes below root. The hooks for that slow down target and generator, so no figure of the window
+// should contain them. carry runs a load.
 func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Config) (*record.Result, error)) {
 	lack := t.AddUnavailable
 	k, err := kernel.New(kernel.Config{

@@ -54,7 +54,7 @@ func TestWorstWait(t *testing.T) {
 	}
 }
 
-// Names of services may have signs that those of columns do not have.
+// Names of services may have characters that names of columns lack.
 func TestServiceColumns(t *testing.T) {
 	got := serviceColumns([]Service{{Name: "a-b"}, {Name: "DB"}, {Name: "a_b"}})
 	if want := []string{"service_a_b", "service_db", "service_a_b_2"}; !slices.Equal(got, want) {

@@ -71,8 +71,8 @@ func (w *Watch) TargetBoot() string {
 	return w.remote.Boot
 }
 
-// AddPart adds what was seen of a machine that carried a part of the load, and the CPU time that the part used there.
-// It is to be called before Record.
+// AddPart adds the observations of a machine that carried a part of the load, and the part's CPU time
+// there. It is to be called before Record.
 func (w *Watch) AddPart(o *generator.Observed, used time.Duration) {
 	w.parts = append(w.parts, part{o, used})
 }

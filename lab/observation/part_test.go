@@ -31,7 +31,7 @@ func TestPart(t *testing.T) {
 	if o.Boot == "" || o.Boot != Boot() || g.RSSBytes == nil || *g.RSSBytes == 0 || g.RunQueueWaitShare == nil || g.TimeslicesPerSecond == nil || o.ObserverCPU == nil {
 		t.Errorf("%+v", o)
 	}
-	// A part whose load did not come to its end has no figures.
+	// An unfinished part of a load has no figures.
 	w = OfPart(&v)
 	w.Start(engine.Start{Time: time.Now()})
 	if o := w.Stop(1); o.Generator.RSSBytes != nil || o.ObserverCPU != nil {
@@ -44,7 +44,7 @@ type elsewhere struct{}
 
 func (elsewhere) Observe(context.Context, Subject) (*Observed, error) { return &Observed{}, nil }
 
-// What dyno, the target and the parts of the load use of a machine is foreign to none that observes it.
+// No observer of a machine counts dyno, the target and parts of the load there as foreign.
 func TestForeign(t *testing.T) {
 	if Boot() == "" {
 		t.Skip("this machine cannot be told from others")

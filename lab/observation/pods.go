@@ -15,7 +15,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// Pods are those of a target in Kubernetes, which agents on their nodes observe.
+// Pods are a target's pods in Kubernetes, which agents on their nodes observe.
 type Pods struct {
 	Nodes   []Node
 	Err     error        // why there are no nodes
@@ -97,7 +97,7 @@ func together(machines []*Observed) *Observed {
 			s.of = append(s.of, o)
 		}
 	}
-	// Shares are of the machines' mean time, and the mean lag is as good as any.
+	// Shares belong to the machines' mean time; the mean lag serves as well.
 	if s := sums[TargetAgent]; s != nil {
 		s.divisor = float64(len(machines))
 	}

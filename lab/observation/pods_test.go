@@ -17,7 +17,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A node is an agent that observes pods, each with 1 s of CPU time more and 5 bytes at each reading.
+// A node is an agent that observes pods. Each reading adds 1 s of CPU time and 5 bytes to a pod.
 type node struct {
 	fault  error
 	asked  []pods.Pod
@@ -159,7 +159,7 @@ func TestMachineThatPodsShare(t *testing.T) {
 	}
 }
 
-// What one of several machines does not read is not known of all.
+// A column that one of several machines does not read is unknown for all.
 func TestTogetherOfWhatOneLacks(t *testing.T) {
 	x, y := &counter{name: "x", columns: []observe.Column{{Name: "a"}, {Name: "b"}}}, &counter{name: "x", columns: []observe.Column{{Name: "b"}}}
 	o := together([]*Observed{{Observers: []observe.Observer{x}, CPUs: 1}, {Observers: []observe.Observer{y}, CPUs: 3}})

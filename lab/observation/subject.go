@@ -21,8 +21,8 @@ type Subject struct {
 	Sockets bool   // the connections to it are observed
 	CPUs    []int  // its own, that no generator has; empty: it has none
 	// At most one of these says which processes a target has that dyno did not start.
-	Listens bool       // those of the process that listens at its address
-	PID     int        // those of this one
+	Listens bool       // the process that listens at its address
+	PID     int        // this process
 	Cgroup  string     // those in this control group
 	Pods    []pods.Pod // those in these pods
 
@@ -86,8 +86,8 @@ func (s Subject) Open(ctx context.Context) *Observed {
 
 // The columns of a target on another machine, beyond those that it has on the generator's.
 const (
-	TargetMachine = "target_machine" // begins those of its machine
-	// TargetAgent begins those of its agent, which reads all these at once.
+	TargetMachine = "target_machine" // prefix of its machine's columns
+	// TargetAgent is the prefix of its agent's columns; the agent reads all these at once.
 	TargetAgent = "target_agent"
 	TargetTime  = TargetAgent + "_time_seconds"
 )
@@ -158,8 +158,8 @@ func (s Subject) locate() (l located, err error) {
 	return l, err
 }
 
-// isAncestor tells whether a process is this one, or one of those that have started it: dyno would be a part of what
-// it measures.
+// isAncestor tells whether a process is this one, or one of those that have started it: then dyno would
+// measure itself.
 func isAncestor(pid int) bool {
 	for of := os.Getpid(); of > 1; {
 		if of == pid {
@@ -197,8 +197,8 @@ func (l *located) tree() (*observe.Tree, error) {
 	return nil, nil
 }
 
-// around opens the observers of what is around the target's processes: connections and control groups. Each pod has a
-// network of its own.
+// around opens observers of things around the target's processes: connections and control groups. Each
+// pod has a network of its own.
 func (l *located) around(ctx context.Context, o *Observed) {
 	if len(l.Pods) > 0 {
 		for i, f := range l.pods {

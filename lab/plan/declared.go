@@ -108,9 +108,9 @@ func New(name, protocol string) *Experiment {
 	return e
 }
 
-// DefaultVariant returns a variant named default in which everything has its
-// default that has one. What is left to say: the target's address, URL or
-// command, and a closed or an open load; of a program only the command.
+// DefaultVariant returns a variant named default in which everything has its default that has one. The
+// caller adds the rest: the target's address, URL or command, and a closed or an open load; of a
+// program only the command.
 func DefaultVariant(protocol string) Variant {
 	return VariantWith(protocol, map[string]bool{"of " + protocol: true})
 }

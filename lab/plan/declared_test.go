@@ -39,7 +39,7 @@ func eachTag(show func(of reflect.Type, f reflect.StructField)) {
 	walk(reflect.TypeFor[Experiment]())
 }
 
-// A word that nobody reads would be a declaration that does not hold.
+// A word that is never read would be a declaration without effect.
 func TestTagsAreRead(t *testing.T) {
 	keys := []string{"yaml", "kind", "range", "oneof", "or", "like", "names", "most", "for", "instead", "default", "otherwise", "form", "flag", "doc", "require"}
 	words := []string{"required", "nonempty", "template", "scripted", "set", "inverted", "started", "zero", "orfile", "short", "key", "rest", "inline", "outer", "again"}
@@ -67,7 +67,7 @@ func TestTagsAreRead(t *testing.T) {
 	}
 }
 
-// Whatever is declared of a field holds together.
+// All declarations of a field agree.
 func TestDeclarations(t *testing.T) {
 	traits := (&Experiment{}).Traits()
 	for _, name := range Protocols() {

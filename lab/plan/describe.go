@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Describe says what the variant's load sends, and to whom, such as GET http://127.0.0.1:8080/.
-// Run-time variables stand in it as they do in the file.
+// Describe says what the variant's load sends, and where, such as GET http://127.0.0.1:8080/. Run-time
+// variables stand in it as they do in the file.
 func (v *Variant) Describe() string {
 	where, l := cmp.Or(v.Target.URL, v.Target.Address), &v.Load
 	through := ""

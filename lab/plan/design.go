@@ -29,10 +29,10 @@ func leastToStop(stop string) int {
 	return 1
 }
 
-// Complete gives the design its defaults where it says nothing: the rounds, the
-// rule that stops them, the margin, the metric and, where a warm-up is a pilot's to find,
-// the pilot. What a program prints has no default. Parse and ReadFile have done so
-// already; it is for experiments built in code, whose variants must be there before.
+// Complete gives the design its defaults where it says nothing: the rounds, the stopping rule, the
+// margin and the metric. If a pilot is to find a warm-up, it adds the pilot. A program's metric has no
+// default. Parse and ReadFile have done so already; it is for experiments built in code, whose variants
+// must be there before.
 func (e *Experiment) Complete() {
 	traits := e.Traits()
 	for i := range e.Variants {

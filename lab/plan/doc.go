@@ -6,7 +6,6 @@
 // docs/reference/experiment.md and the flags of quick loads are made from them. To add a field is to add a Go
 // field with its tags, and to use it.
 //
-// What a field alone cannot say, such as which fields exclude each other, Validate says in
-// Go. types.go is the plan. A protocol is one file, such as tcp.go, and an entry of protocols; package
-// protocols makes its load.
+// Rules across fields, such as which exclude each other, are in Validate. types.go is the plan. A
+// protocol is one file, such as tcp.go, and an entry of protocols; package protocols makes its load.
 package plan

@@ -7,8 +7,8 @@ import (
 	"dyno/internal/nearest"
 )
 
-// duet judges whether the plan can be carried out as a duet: two variants at once, of
-// which nothing but their ratio is known.
+// duet judges whether the plan can be carried out as a duet: two variants at once, which give only
+// their ratio.
 func (i *inspector) duet(e *Experiment) {
 	const path = "design.duet"
 	if !e.Design.Duet || !e.known() || len(e.Variants) == 0 {

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// IdleRounds is the number of rounds of a duet, from the first, in which each variant also runs
-// next to the base without load: once on either set of CPUs. One round has no interval to check by that.
+// IdleRounds is the number of a duet's first rounds in which each variant also runs next to the idle
+// base: once on either set of CPUs. One round has no interval to check by that.
 func (d *Design) IdleRounds() int {
 	if d.Rounds < 2 {
 		return 0

@@ -32,8 +32,8 @@ type Keepalive struct {
 	WithoutCalls bool          `yaml:"without_calls" flag:"keepalive-without-calls" doc:"gRPC: connections on which no call is under way are pinged, too"`
 }
 
-// A Call is the one call repeated. What its messages are made of, .proto files say, a descriptor
-// set, or else the server by reflection.
+// A Call is the one call repeated. .proto files, a descriptor set, or else the server's reflection
+// describe its messages.
 type Call struct {
 	Method      string   `yaml:"method" otherwise:"required, unless there is a scenario" doc:"what is called: pkg.Service/Method"`
 	Protos      []string `yaml:"proto" kind:"path" flag:"proto" otherwise:"the server is asked, by reflection" doc:"the .proto file of the service, relative to this one, or several"`
@@ -166,7 +166,7 @@ func (i *inspector) grpcVersion(v *Variant) {
 	}
 }
 
-// isMethod tells whether a name may be that of a method.
+// isMethod tells whether a name may name a method.
 func isMethod(name string) bool {
 	name = strings.TrimPrefix(name, "/")
 	service, method, found := strings.Cut(name, "/")

@@ -93,10 +93,10 @@ func (HTTPLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	}
 }
 
-// overTLS tells whether the target's URL is one of https.
+// overTLS tells whether the target's URL is an https URL.
 func (t *Target) overTLS() bool { return strings.HasPrefix(t.URL, "https://") }
 
-// tls judges how connections are secured. What is in the files, the trial sees.
+// tls judges how connections are secured. The trial reads the files.
 func (i *inspector) tls(t *Target) {
 	s := t.TLS
 	if s == nil {

@@ -46,7 +46,7 @@ const (
 	APIResponses   = "responses"
 )
 
-// validate judges what is asked. What is in the file of prompts, the trial sees.
+// validate judges what is asked. The trial reads the file of prompts.
 func (LLMLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	const path = "load.ask"
 	i.tls(&v.Target)

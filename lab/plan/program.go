@@ -1,11 +1,11 @@
 package plan
 
-// Program is no protocol: the target is a program that is run to its end once a
-// trial and prints, as the last line of its output, a JSON object of numbers. A
-// name's end tells the unit: _seconds, _bytes or _per_second. There is no load.
+// Program is no protocol: the target is a program that runs to its end once a trial. The last line of
+// its output is a JSON object of numbers. A name's end tells the unit: _seconds, _bytes or _per_second.
+// There is no load.
 const Program = "program"
 
-// A program is what is known of such targets.
+// A program describes such targets.
 type program struct{}
 
 // OnlyLoaded says of a field that a program cannot have it.

@@ -8,9 +8,9 @@ import (
 	"dyno/internal/fields"
 )
 
-// A protocol is what a target may speak. To add one is to write a file like tcp.go: a
-// struct of the fields that a load has for it, embedded in Load, whose tags say all about
-// them, with the method validate; and a line in protocols. Package protocols makes its load.
+// A protocol is what a target may speak. To add one is to write a file like tcp.go: a struct with the
+// protocol's fields of a load, embedded in Load. The tags declare the fields, and the method validate
+// judges them. Then add a line to protocols. Package protocols makes its load.
 type protocol struct {
 	name   string   // in a file
 	title  string   // of its targets, in messages
@@ -18,8 +18,8 @@ type protocol struct {
 	validator
 }
 
-// A validator reports how the fields of a variant and of the plan have to go together, beyond
-// what their tags say.
+// A validator reports faults across the fields of a variant and of the plan, which their tags cannot
+// express.
 type validator interface {
 	validate(i *inspector, e *Experiment, v *Variant)
 }
@@ -88,8 +88,8 @@ func CutUser(url string) (without, user string, found bool) {
 	return scheme + "://" + rest[at+1:], rest[:at], true
 }
 
-// Complete fills in, but for a program, the address from the URL or the command, and the URL from
-// the address, where one is missing.
+// Complete fills in a missing address from the URL or the command, and a missing URL from the address.
+// A program needs neither.
 func (t *Target) Complete() {
 	p := protocolNamed(t.Protocol)
 	if t.Address == "" && p.is(withURL) {

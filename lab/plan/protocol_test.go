@@ -44,7 +44,7 @@ func TestFieldsOfProtocols(t *testing.T) {
 		"target.url":     "http grpc sse llm",
 		"target.address": "http grpc tcp sse llm",
 		"target.timeout": "program",
-		"load.open":      "http grpc tcp sse llm program", // the load that it is of is not of a program
+		"load.open":      "http grpc tcp sse llm program", // its load does not belong to a program
 	} {
 		if got := strings.Join(DeclaredAt(path).Protocols, " "); got != want {
 			t.Errorf("%s is of %s, want %s", path, got, want)

@@ -36,9 +36,8 @@ type Slow struct {
 	Rate        int `yaml:"rate" kind:"size" range:"0..1GiB" default:"0" flag:"slow-rate" doc:"bytes per second that each of those reads; 0: nothing at all"`
 }
 
-// A Publish is the request by which an event is published. The event's data begins with
-// who published it, its number and when it was due, by which subscribers know
-// how long it took and what is missing.
+// A Publish is the request by which an event is published. The event's data begins with its publisher,
+// its number and when it was due. By these subscribers know the delay and what is missing.
 type Publish struct {
 	Path    string            `yaml:"path,required" flag:"publish" doc:"path and query of the request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
 	Size    int               `yaml:"size" kind:"size" range:"50..1MiB" default:"100" flag:"size" doc:"bytes of an event's data, with who published it, its number and when it was due at the beginning"`

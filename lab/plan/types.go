@@ -8,9 +8,8 @@ import (
 	"dyno/load/scenario"
 )
 
-// An Experiment is a validated plan: everything is resolved and typed, except
-// the run-time variables (see RuntimeNames), which a trial fills in when it
-// knows the ports it was given.
+// An Experiment is a validated plan: everything is resolved and typed, except run-time variables (see
+// RuntimeNames). A trial fills them in when it knows its ports.
 type Experiment struct {
 	Name     string `yaml:"name,required" like:"name" doc:"a short name, fit for a folder"`
 	Question string `yaml:"question" doc:"what the experiment shall answer"`
@@ -98,7 +97,7 @@ type Capacity struct {
 type Variant struct {
 	Name    string
 	AliasOf string            // the variant that this one is, measured again as a control; empty for all others
-	Vars    map[string]string // its variables, those of the base included
+	Vars    map[string]string // its variables, including the base's
 	Plain   bool              // braces in the load are text, unless in a scenario or with rows: it was made from flags
 	Target  Target            `yaml:"target,required,template" doc:"the service under load"`
 	// Services are in the order to start them: users after those they use, else by name.
@@ -107,9 +106,9 @@ type Variant struct {
 	Observe  Observe   `yaml:"observe,template" doc:"what is recorded during the load; CPU, memory, threads and descriptors always are"`
 }
 
-// An Observe says what is recorded during the load, except for what always is: CPU,
-// memory, threads and descriptors of the target, the generator and the machine.
-// What cannot be had on a machine is left out, and named.
+// An Observe says what is recorded during the load, except for what always is: CPU, memory, threads and
+// descriptors of the target, the generator and the machine. Figures that a machine cannot give are left
+// out, and named.
 type Observe struct {
 	Kernel    string     `yaml:"kernel,zero" oneof:"after window none" default:"after" doc:"when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call; after: in a short stretch of load after the window; window: in it, on its time line"`
 	Server    bool       `yaml:"server" default:"true" doc:"the process that listens at the address of a target on this machine that dyno did not start: its CPU time and memory"`
@@ -122,14 +121,14 @@ type Observe struct {
 	Commands  []Command  `yaml:"commands" names:"observer" most:"16" doc:"commands that are run again and again and print numbers, by name"`
 }
 
-// Pods are those of Kubernetes that a target consists of.
+// Pods are the Kubernetes pods of a target.
 type Pods struct {
 	Selector  string `yaml:"selector,required,short" kind:"word" doc:"their labels, such as app=web,tier!=db; each trial finds them again"`
 	Namespace string `yaml:"namespace" kind:"word" otherwise:"that of dyno's own pod" doc:"where they are"`
 }
 
-// When the target's system calls, accepts and run-queue waits are counted. The hooks
-// cost every system call of the machine 0.15 to 0.2 µs, those of the generator too.
+// When the target's system calls, accepts and run-queue waits are counted. The hooks cost every system
+// call of the machine 0.15 to 0.2 µs, the generator's too.
 const (
 	KernelAfter  = "after"  // in a short stretch of the same load after the window
 	KernelWindow = "window" // in the window, on its time line
@@ -189,7 +188,7 @@ type Target struct {
 	Protocol string `yaml:"protocol,required" kind:"protocol" doc:"what it speaks; program: it is run to its end once a trial and prints, as its last line, a JSON object of numbers"`
 	// Address is never empty, but of a program.
 	Address string `yaml:"address" for:"loaded" otherwise:"that of the URL; with start {{host}}:{{port}}" doc:"host:port, [ipv6]:port or unix:/path"`
-	// ResolveTo is one of the Resolve constants.
+	// ResolveTo is a Resolve constant.
 	ResolveTo string        `yaml:"resolve_to" for:"loaded" oneof:"all one" otherwise:"all" flag:"resolve-to" doc:"which addresses of a name that stands for several are loaded; all: connections are spread over those that accept one; one: all go to the first that does"`
 	URL       string        `yaml:"url" for:"url" instead:"use address" otherwise:"http://address/" doc:"the base URL, http://host:port/path or https; of sse, {topic} in it is the number of a subscriber's topic; of grpc, what a proxy has before /pkg.Service/Method; of llm, up to /v1"`
 	Proxy     string        `yaml:"proxy" for:"http" flag:"proxy" doc:"a forward proxy, http://[user:password@]host:port, for all connections: with https each begins with CONNECT. HTTP_PROXY and the like are not read. The server's process is not watched then, unless observe.pid (--pid) names it"`
@@ -199,7 +198,7 @@ type Target struct {
 	Process                 // Start is empty when the target runs already
 }
 
-// Which addresses of a name are loaded.
+// The loaded addresses of a name.
 const (
 	ResolveAll = "all"
 	ResolveOne = "one"
@@ -289,7 +288,7 @@ type Load struct {
 	Reconnect Reconnect     `yaml:"reconnect" doc:"how a lost connection is opened again"`
 }
 
-// What ends a response or an event.
+// Ends of a response or an event.
 const (
 	ClockAuto    = "auto"    // arrival, but for closed loops that leave the generator no time
 	ClockArrival = "arrival" // its last byte reached this machine, by the kernel's time stamp
@@ -329,8 +328,7 @@ func (l *Load) Unmeasured() time.Duration {
 	return l.Warmup
 }
 
-// A Stage is a part of the window in which the rate goes linearly from From
-// to To, in requests per second.
+// A Stage is a part of the window. Its rate goes linearly from From to To, in requests per second.
 type Stage struct {
 	Duration time.Duration
 	From, To float64

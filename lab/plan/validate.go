@@ -17,7 +17,7 @@ import (
 	"dyno/load/pace"
 )
 
-// Bounds that hold in addition to those of the tags.
+// Bounds in addition to the tags'.
 const (
 	MaxVariants = 1000
 	maxTrials   = 100_000
@@ -45,8 +45,8 @@ type inspector struct {
 	plain    bool   // braces in its load are text
 }
 
-// Inspect is Validate for who collects the faults of a plan. What reading a file found before Settle
-// is not found again.
+// Inspect is Validate for who collects the faults of a plan. Faults that reading a file found before
+// Settle are not found again.
 func Inspect(e *Experiment, c *fields.Collector) {
 	i := &inspector{c: c}
 	_, parts := Declared()
@@ -116,8 +116,7 @@ func (i *inspector) misplaced(path string, of, s *fields.Spec) {
 	i.fault(path, "is only for "+strings.Join(titles, " and ")+" targets", "say protocol: "+strings.Join(names, " or ")+", or "+instead)
 }
 
-// bound holds a number that the plan does not have as the file has it against what is said
-// of that field.
+// bound checks a number that the file does not have in this form against the field's bounds.
 func (i *inspector) bound(path string, value float64) {
 	if problem, hint := DeclaredAt(path).BoundFault(value); problem != "" {
 		i.fault(path, problem, hint)
@@ -311,8 +310,8 @@ func (i *inspector) process(path string, p *Process) {
 	}
 }
 
-// Placements returns the selectors of the agents that the variant's processes are placed with, and for each the path of
-// a field that has it.
+// Placements returns the selectors of the agents for the variant's processes. Each comes with the path
+// of a field that has it.
 func (v *Variant) Placements() map[string]string {
 	all := map[string]string{}
 	for n := range v.Services {

@@ -49,7 +49,7 @@ func TestAddControl(t *testing.T) {
 	}
 }
 
-// What reading a file cannot get wrong, but code can.
+// Faults that code can cause, but reading cannot.
 func TestValidateDesign(t *testing.T) {
 	build := func() *Experiment {
 		e := quick()

@@ -32,8 +32,8 @@ func (r *reader) searchable(n *fields.Node, e *plan.Experiment, needed int) {
 	}
 }
 
-// hurriedSoak warns of a soak that is short, but in a short form, and of one that
-// is repeated until a comparison is settled.
+// hurriedSoak warns of a soak that is short, except in a short form. It also warns of one that is
+// repeated until a comparison is settled.
 func (r *reader) hurriedSoak(e *plan.Experiment) {
 	if !e.Soak {
 		return

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSearchable: a threshold whose percentile would not be known at the lowest rate of a search
-// is a fault of the file, with what helps; and what that says does help.
+// TestSearchable: a threshold is a fault if its percentile would be unknown at a search's lowest rate.
+// The fault has a remedy, and what that says does help.
 func TestSearchable(t *testing.T) {
 	read := func(from, window, arrivals string, needed int) string {
 		_, err := Parse("x.yaml", []byte(`name: x

@@ -108,9 +108,8 @@ func (v *view) scalar(n *fields.Node) (t string, ok bool) {
 	return t, true
 }
 
-// read reads what is at a path of the file, or another node of the same form, into a
-// value of the Go type that the path's field has. What does not stand there keeps the
-// value it has.
+// read decodes a node into the field's Go type: the node at a path of the file, or another one of that
+// form. Missing values stay as they are.
 func (v *view) read(n *fields.Node, path string, into any) {
 	if n != nil {
 		v.decoder().Value(n, plan.DeclaredAt(path), reflect.ValueOf(into).Elem())

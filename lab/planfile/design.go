@@ -83,8 +83,8 @@ func (r *reader) control(e *plan.Experiment) {
 	}
 }
 
-// controlOf returns which variant the control is of; not wanted when there shall
-// be none, and empty when nothing says of which.
+// controlOf returns the variant that the control copies; wanted is false without a control, and of is
+// empty if the file does not name one.
 func (r *reader) controlOf(base string) (of string, wanted bool) {
 	n := r.root.Get("design").Get("control")
 	switch {

@@ -29,7 +29,7 @@ func TestDuet(t *testing.T) {
 	}
 }
 
-// Pairs are of the variants of a comparison.
+// Pairs contain the variants of a comparison.
 func TestPairs(t *testing.T) {
 	paired := strings.Replace(duetPlan, "duet: true", "pairs: true", 1)
 	if e, err := Parse("x.yaml", []byte(paired), Options{}); err != nil || !e.Design.Pairs {

@@ -48,7 +48,7 @@ func Flags(protocols ...string) []Flag {
 			f.Usage += ", or @FILE that holds it, or @ for standard input"
 		}
 		switch {
-		case s.Kind == fields.List: // its default is that of a section
+		case s.Kind == fields.List: // a section has its default
 		case s.Base() != "" && (len(s.Defaults) == 1 || parts[1].Find(path) != nil):
 			f.Default = s.Base()
 		case s.Kind != fields.Boolean && s.Otherwise() != "":
@@ -59,10 +59,10 @@ func Flags(protocols ...string) []Flag {
 	return flags
 }
 
-// Fill gives the flag's field the value that text stands for, as a file would; in all
-// variants of a plan, where it is a field of theirs. The texts of a list are its entries,
-// of anything else there is one. What cannot be read is an error; whether it is within its
-// bounds, Validate says, unless it is zero.
+// Fill gives the flag's field the value that text stands for, as a file would; in all variants of a
+// plan, where it is a field of theirs. The texts of a list are its entries, of anything else there is
+// one. A text that cannot be read is an error; whether it is within its bounds, Validate says, unless
+// it is zero.
 func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 	file, parts := plan.Declared()
 	leaf := fields.NewLeaf(f.Field, file.Find(f.Field), texts...)
@@ -96,8 +96,8 @@ func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 	return nil
 }
 
-// ReadStages reads the stages that a flag gives, each as its time and the rate at its end, such as
-// 30s:1000. The rate goes there linearly from where the last stage ended, at first from zero.
+// ReadStages reads stages from a flag, each as its time and the rate at its end, such as 30s:1000. The
+// rate goes there linearly from where the last stage ended, at first from zero.
 func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
 	if len(texts) > fields.MaxItems {
 		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), fields.MaxItems)}

@@ -41,7 +41,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// What help calls the default is the plan's: to say it changes nothing.
+// Help's defaults are the plan's: to say it changes nothing.
 func TestDefaultsOfFlags(t *testing.T) {
 	for _, protocol := range []string{plan.HTTP, plan.TCP, plan.SSE} {
 		for _, f := range Flags(protocol) {

@@ -12,10 +12,9 @@ import (
 
 const withoutPrefix = "without-"
 
-// laddered returns the variants of a ladder: each step with the variables of
-// those before it and its own on top and, where they are asked for, the whole
-// ladder without one step each. Leaving out the last step is the step before it,
-// and without the first there is no ladder.
+// laddered returns the variants of a ladder: each step with the variables of those before it and its
+// own. On request, there is also the whole ladder without one step each. Leaving out the last step is
+// the step before it, and without the first there is no ladder.
 func (r *reader) laddered(e *plan.Experiment, ladder, short *fields.Node) []variantChoice {
 	steps := ladder.Get("steps")
 	own := make([]map[string]string, len(steps.Keys))

@@ -41,7 +41,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// What is placed on another machine has its address there, unless the plan says another.
+// A process on another machine has its address there, unless the plan says otherwise.
 func TestAgent(t *testing.T) {
 	e := mustParse(t, "testdata/good/agent.yaml", Options{})
 	for i, zone := range []string{"a", "b"} {

@@ -26,10 +26,9 @@ type Options struct {
 	// that.
 	Set map[string]string
 
-	// CheckThreshold, CheckProbe (a threshold of a search for capacity) and CheckClaim, if not
-	// nil, judge an expression, so that its
-	// faults (several, when they are joined) are reported with their place in the
-	// file. It may name variants, and steps of their scenarios. They belong to whoever
+	// CheckThreshold, CheckProbe (a threshold of a search for capacity) and CheckClaim judge an
+	// expression, unless nil. So its faults (several, when they are joined) are reported with their
+	// place in the file. It may name variants, and steps of their scenarios. They belong to whoever
 	// evaluates the expressions.
 	CheckThreshold func(expression string, variants, steps []string) error
 	CheckProbe     func(expression string, variants, steps []string) error

@@ -41,7 +41,7 @@ func TestScenarioOfQuestionsFaults(t *testing.T) {
 	}
 }
 
-// What users ask is JSON whatever is in their data, and has what load.ask says of all questions.
+// Users' questions are JSON, whatever their data, and have everything that load.ask says.
 func TestScenarioOfQuestionsBodies(t *testing.T) {
 	for _, test := range []struct{ ask, step, want string }{
 		{"", `prompt: 'say "{{ email }}"'`, `{"max_tokens":64,"messages":[{"content":"say \"ada\"","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true}}`},

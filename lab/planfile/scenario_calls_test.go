@@ -29,7 +29,7 @@ func written(t *testing.T, head, steps string) (*plan.Experiment, error) {
 	return ReadFile(filepath.Join(dir, "x.yaml"), Options{})
 }
 
-// What fits no call of a scenario, and what its methods do not have, is located.
+// Faults of a scenario's calls and of their methods are located.
 func TestScenarioOfCallsFaults(t *testing.T) {
 	const head = "name: x\ntarget: {protocol: grpc, url: 'http://127.0.0.1:1/'}\nload:\n  closed: {connections: 1}\n  call: {proto: [echo.proto]}\n  scenario:\n    data: {users: users.csv}\n    steps: "
 	const say = "name: a, method: t.Echo/Say"
@@ -91,7 +91,7 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 	}
 }
 
-// What users send over gRPC is made of the plan, its data and the description of the service.
+// Plan, data and the service's description make the users' gRPC calls.
 func TestScenarioOfCallsCodecs(t *testing.T) {
 	e, err := written(t, "name: x\ntarget: {protocol: grpc, url: 'http://127.0.0.1:1/proxy/'}\nload:\n  closed: {connections: 1}\n  call: {proto: [echo.proto], deadline: 2s, check: true, metadata: {X-All: a, x-own: b}}\n  scenario:\n    data: {users: users.csv}\n    steps:\n", `
       - {name: say, method: t.Echo.Say, message: '{"text": "{{ email }}"}', metadata: {X-Own: "{{ email }}", x-bin: AP8=}, deadline: 1s, status: "OK, 3-5"}
@@ -141,7 +141,7 @@ func TestScenarioOfCallsCodecs(t *testing.T) {
 	}
 }
 
-// What fits no message of TCP is located, and what a message is written as is decoded.
+// Faults of a TCP message are located, and its notation is decoded.
 func TestScenarioOfMessages(t *testing.T) {
 	head := func(framing string) string {
 		return "name: x\ntarget: {protocol: tcp, address: '127.0.0.1:1'}\nload:\n  closed: {connections: 1}\n  framing: " + framing + "\n  scenario:\n    data: {users: users.csv}\n    steps: "

@@ -53,7 +53,7 @@ func TestScenarioTemplates(t *testing.T) {
 	}
 }
 
-// What users send over HTTP/1.1 and HTTP/2 is made of the plan, its data and the URL.
+// Plan, data and URL make the users' requests over HTTP/1.1 and HTTP/2.
 func TestScenarioCodecs(t *testing.T) {
 	e, err := ReadFile("testdata/good/scenario.yaml", Options{})
 	if err != nil {
@@ -105,7 +105,7 @@ func TestScenarioFill(t *testing.T) {
 	}
 }
 
-// What only the data tells, and what does not fit together in a scenario, is located.
+// Faults in the data, and contradictions in a scenario, are located.
 func TestScenarioFaults(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"users.csv": "email,email2\na,b\n", "broken.csv": "a,b\n1\n", "other.csv": "email\nx\n", "body.json": `{"email":"é{{ emial }}"}`, "large.bin": strings.Repeat("x", plan.MaxText+1)} {
@@ -178,8 +178,7 @@ func TestReadScenario(t *testing.T) {
 	}
 }
 
-// The content of a request may stand in a file of its own, in which both kinds of templates
-// are filled in.
+// A request's content may stand in a file of its own. Both kinds of templates are filled in there.
 func TestScenarioBodyFile(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -205,9 +205,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever the bytes: no panic; every fault has a place, a problem and its
-// file; the same bytes give the same answer; accepted plans are valid, and the schema
-// accepts them.
+// For any bytes: no panic; every fault has a place, a problem and its file; the same bytes give the
+// same answer; accepted plans are valid, and the schema accepts them.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	schema := compileSchema(f)

@@ -17,9 +17,8 @@ type variantChoice struct {
 	vars map[string]string // nil when they are not known
 }
 
-// variants returns the variants in the order of the file, without a control, and
-// notes in the experiment where they come from; none when faults keep them from
-// being known.
+// variants returns the variants in the order of the file, without a control, and notes their origin in
+// the experiment; none when faults keep them from being known.
 func (r *reader) variants(e *plan.Experiment, short *fields.Node) []variantChoice {
 	compare, ladder, sweep := r.root.Get("compare"), r.root.Get("ladder"), r.root.Get("sweep")
 	whole := r.root.Get("short")

@@ -9,8 +9,8 @@ import (
 	"dyno/lab/plan"
 )
 
-// Text returns what stands in a file that is read as a plan of one variant without variables, such as New makes.
-// What is as it is by default is left out. Paths become relative to the file's folder.
+// Text returns an experiment file that reads as a plan of one variant without variables, such as New
+// makes. Defaults are left out. Paths become relative to the file's folder.
 func Text(e *plan.Experiment, file string) []byte {
 	v := e.Variants[0]
 	traits := map[string]bool{"of " + v.Target.Protocol: true}
@@ -33,7 +33,7 @@ func Text(e *plan.Experiment, file string) []byte {
 	return root.YAML()
 }
 
-// stage adds stages to a load in the form that the file has, in place of the window that they sum up to.
+// stage adds stages to a load in the file's form, in place of the window that they sum up to.
 func stage(load *fields.Node, encoder *fields.Encoder, stages []plan.Stage) {
 	load.Keys = slices.DeleteFunc(load.Keys, func(k fields.Key) bool {
 		return k.Name == "window" || k.Name == "open" && len(k.Value.Keys) == 0

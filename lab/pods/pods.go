@@ -1,5 +1,5 @@
-// Package pods finds pods of Kubernetes by their labels. It asks the API server, which each pod of the cluster has the
-// address of, with the token of dyno's own pod.
+// Package pods finds pods of Kubernetes by their labels. It asks the API server, whose address every
+// pod has, with the token of dyno's own pod.
 package pods
 
 import (
@@ -32,7 +32,7 @@ const (
 	maxAnswer = 16 << 20
 )
 
-// A Pod is one that runs.
+// A Pod is a running pod.
 type Pod struct {
 	Name string
 	Node string
@@ -54,8 +54,8 @@ func InCluster() (*Client, error) {
 	return &Client{server: "https://" + net.JoinHostPort(host, port), account: account}, nil
 }
 
-// Find returns the pods with some labels that run and do not end, by name. Without a namespace, it is that of dyno's
-// own pod. No pod is an error, and so are more than Most.
+// Find returns the pods with some labels that run and do not end, by name. The default namespace is
+// that of dyno's own pod. No pod is an error, and so are more than Most.
 func (c *Client) Find(ctx context.Context, namespace, selector string) ([]Pod, error) {
 	if namespace == "" {
 		text, err := c.read("namespace")

@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What keeps pods from being found is said.
+// The error says why no pods were found.
 func TestFindNone(t *testing.T) {
 	file := func(name string, status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -1,6 +1,6 @@
-// Package profiling takes profiles of a target in the window of one load, with the methods that the
-// plan names, and finds what the load left in the target. If a profile cannot be taken here, it is
-// left out and this is recorded; the trial does not fail.
+// Package profiling takes profiles of a target in the window of one load, by the plan's methods. It
+// finds what the load left in the target. If a profile cannot be taken here, it is left out and this is
+// recorded; the trial does not fail.
 package profiling
 
 import (
@@ -57,14 +57,14 @@ type Profiler struct {
 	missing  []error
 }
 
-// A taken profile is one that is to be written.
+// A taken profile is still to be written.
 type taken struct {
 	rundir.Profile
 	content *pprof.Profile
 }
 
-// New prepares to profile the target of a variant, which is up and idle. started is nil if dyno did
-// not start it. symbols are those of the programs that were profiled before.
+// New prepares to profile the target of a variant, which is up and idle. started is nil if dyno did not
+// start it. symbols belong to the programs that were profiled before.
 func New(ctx context.Context, what *plan.Profile, v *plan.Variant, started *target.Process, symbols *symbol.Cache) *Profiler {
 	p := &Profiler{
 		plan: what, source: profile.Source{URL: v.Target.Pprof, AnyHost: started == nil},
@@ -158,8 +158,8 @@ func (p *Profiler) end(ctx context.Context) {
 	}
 }
 
-// Settle waits until the target is idle after the load, or until settling has passed, and
-// records what is left that was not there before.
+// Settle waits until the target is idle after the load, or until settling has passed. It records what
+// the load has left.
 func (p *Profiler) Settle(ctx context.Context, t *rundir.Trial) {
 	p.fetching.Wait()
 	// A target that does not answer may not take longer either.
@@ -247,8 +247,8 @@ func (p *Profiler) Save(t *rundir.Trial, folder *rundir.TrialWriter) error {
 	return errors.Join(errs...)
 }
 
-// module returns the path of the main module of a Go program, that of the file in which most stacks
-// of a profile begin; empty if that is no Go program, or cannot be read here.
+// module returns the path of a Go program's main module, for the file in which most stacks begin; empty
+// if that is no Go program, or cannot be read here.
 func module(p *pprof.Profile) string {
 	stacks, file := map[string]int64{}, ""
 	for _, s := range p.Sample {

@@ -48,7 +48,7 @@ func grpcScript(ctx context.Context, v *plan.Variant, offline bool) (script, err
 type stepCalls struct {
 	load   call
 	end    http1.Endpoint
-	schema *rpc.Schema // nil: nobody has said what there is
+	schema *rpc.Schema // nil: no description was read
 	steps  map[string]*stepCall
 }
 
@@ -175,7 +175,7 @@ func (p *stepCalls) calls(s *scenario.Scenario) (all []grpc.Call, err error) {
 	return all, nil
 }
 
-// metadata returns that of all calls, but for what a step has of its own.
+// metadata returns all calls' metadata, except what a step sets itself.
 func (l call) metadata(own []scenario.OutlineField) (all []grpc.Metadata, err error) {
 	for _, m := range l.Metadata {
 		if slices.ContainsFunc(own, func(f scenario.OutlineField) bool { return strings.EqualFold(f.Name, m.Name) }) {

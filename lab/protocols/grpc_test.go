@@ -158,7 +158,7 @@ func TestAskingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What is wrong with a call that its description tells is said with its field.
+// Faults that a call's description reveals are reported with the field.
 func TestCallFaults(t *testing.T) {
 	for _, c := range []struct {
 		method string

@@ -19,7 +19,7 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// httpCodecs makes what repeats the request, or sends those of users, in HTTP/1.1, in HTTP/2, or
+// httpCodecs makes clients that repeat the request, or send users' requests, in HTTP/1.1, in HTTP/2, or
 // as the server chooses.
 func httpCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
@@ -222,8 +222,8 @@ func tlsConfig(t *plan.TLS, end http1.Endpoint, alpn []string) (*tlslayer.Config
 		MinVersion: t.MinVersion, MaxVersion: t.MaxVersion, CipherSuites: t.CipherSuites, Groups: t.Groups,
 	}
 	if len(c.Groups) == 0 {
-		// crypto/tls would offer one with ML-KEM first, which costs the generator CPU time
-		// even where the server does not know it.
+		// crypto/tls would offer a group with ML-KEM first. It costs the generator CPU time even where
+		// the server does not know it.
 		c.Groups = []string{"x25519", "secp256r1"}
 	}
 	for _, f := range []struct {
@@ -262,7 +262,7 @@ func standardTLS(t *plan.TLS, end http1.Endpoint, alpn []string) (*tls.Config, e
 	return standard, nil
 }
 
-// addHeaders gives a request its fields. Host is one of its own.
+// addHeaders gives a request its fields. Host has a field of its own.
 func addHeaders(r *http1.Request, headers []scenario.Header) {
 	for _, h := range headers {
 		if strings.EqualFold(h.Name, "Host") {

@@ -27,7 +27,7 @@ var apiPaths = map[string]string{plan.APIChat: "/chat/completions", plan.APIComp
 // Bounds of the prompts that are prepared before the load.
 const (
 	madeUpPrompts  = 1000
-	leastLengths   = 100 // questions, where answers are to be of different lengths
+	leastLengths   = 100 // questions for answers of different lengths
 	maxPrompts     = 1_000_000
 	maxPromptBytes = 1 << 30
 	maxPromptLine  = 16 << 20
@@ -76,11 +76,11 @@ func modelBase(path string) string {
 	return cmp.Or(path, "/v1")
 }
 
-// ModelsPath returns where a server lists its models, for a base URL's path or that of an API.
+// ModelsPath returns where a server lists its models, for the path of a base URL or of an API.
 func ModelsPath(path string) string { return modelBase(path) + "/models" }
 
-// ModelsTLS returns how the connection is secured on which a target is asked for its models: as those
-// of the load. It is nil without TLS.
+// ModelsTLS returns how the connection is secured on which a target is asked for its models: as the
+// load does. It is nil without TLS.
 func ModelsTLS(t *plan.Target) (*tls.Config, error) {
 	end, err := http1.ParseURL(t.URL)
 	if err != nil || !end.Secure {
@@ -89,10 +89,10 @@ func ModelsTLS(t *plan.Target) (*tls.Config, error) {
 	return standardTLS(t.TLS, end, []string{"http/1.1"})
 }
 
-// An ask makes requests of what a model is asked.
+// An ask makes requests from a model's questions.
 type ask struct{ *plan.Ask }
 
-// target returns the target of the API's requests, for that of the URL.
+// target returns the API's request target for the URL's.
 func (a ask) target(of string) string {
 	path, query, asked := strings.Cut(of, "?")
 	path = modelBase(path) + apiPaths[a.API]

@@ -21,19 +21,19 @@ type Codecs struct {
 	// Clients returns the maker of a worker's clients; nil without requests.
 	Clients func(worker int) func() wire.Client
 
-	// Muxes returns the maker of what carries Exchanges requests at once on a connection; nil
+	// Muxes returns the maker of clients that carry Exchanges requests at once on a connection; nil
 	// where none does. With both, and TLS, the server chooses.
 	Muxes     func(worker int) func() wire.Mux
 	Exchanges int
 
-	// Tunnels returns the maker of what asks a proxy for tunnels; nil where none are needed.
+	// Tunnels returns the maker of clients that ask a proxy for tunnels; nil where none are needed.
 	Tunnels func(worker int) func() wire.Client
 
 	// Follower returns what tells a worker where redirects lead; nil where none are followed.
 	Follower func(worker int) wire.Follower
 
-	// Messages tells that requests and responses consist of messages, each of which is timed;
-	// nil where they do not.
+	// Messages tells that requests and responses consist of messages, and that each is timed; nil where
+	// they do not.
 	Messages *Messages
 
 	// TimedOut is what a request is failed with that has no response within Timeout, if that is not 0.
@@ -52,8 +52,7 @@ type Codecs struct {
 	Scenario *scenario.Scenario
 	data     []*feed.Table
 
-	// Answers says of which of the scenario's steps the responses are answers of language
-	// models; nil: of none.
+	// Answers says by step of the scenario which responses are answers of language models; nil: none.
 	Answers []bool
 
 	// Streams returns the maker of a worker's streams, of subscribers by their number in
@@ -66,12 +65,12 @@ type Messages struct {
 	Answered bool          // each message of a request is answered by one of the response
 	Interval time.Duration // between messages of a request; 0: they are sent as the codec has it
 
-	// Of answers of language models: what counts as good. 0 is no bound.
+	// For answers of language models: what counts as good. 0 is no bound.
 	FirstToken time.Duration // from when the request was due until the first token
 	TokenTime  time.Duration // per token after the first
 }
 
-// Close releases the data of a scenario, which must not be in use any more.
+// Close releases the data of a scenario, which must no longer be in use.
 func (c *Codecs) Close() error {
 	tables := c.data
 	c.data = nil
@@ -98,8 +97,8 @@ var protocols = map[string]protocol{
 }
 
 // CodecsOf makes the codecs of a variant's load for a number of workers. The run-time variables are
-// filled in (see Fill). It reads the files that requests take their content from; the seed
-// is that of what is made up. A server is asked what it offers, until ctx ends.
+// filled in (see Fill). It reads the files that requests take their content from; the seed decides made
+// up content. A server is asked what it offers, until ctx ends.
 func CodecsOf(ctx context.Context, v *plan.Variant, seed uint64, workers int) (Codecs, error) {
 	p, ok := protocols[v.Target.Protocol]
 	if !ok {

@@ -101,7 +101,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The limit of a header is that of every protocol with a URL, and of both versions of HTTP.
+// All protocols with a URL, and both versions of HTTP, have the limit of a header.
 func TestLimitsOfProtocols(t *testing.T) {
 	const large = 100_000
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nA: " + strings.Repeat("x", large) + "\r\n\r\n")

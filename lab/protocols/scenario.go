@@ -114,7 +114,7 @@ type script struct {
 	check func(*scenario.Scenario) error
 }
 
-// compile makes what users carry out, of a script and data that is open. Errors are of type
+// compile makes what users carry out, of a script and data that is open. Errors have type
 // *scenario.Fault, joined.
 func compile(v *plan.Variant, to script, tables []*feed.Table) (*scenario.Scenario, error) {
 	files, err := contents(v)
@@ -226,7 +226,7 @@ func (e *stepError) Unwrap() error { return e.err }
 
 var ofHeader = regexp.MustCompile(`^header \d+ "([^"]+)"`)
 
-// locate puts an error about what a step sends at the step, or at the part of it that it names.
+// locate puts an error about a step's request at the step, or at the part that it names.
 func locate(err error) error {
 	var of *stepError
 	if !errors.As(err, &of) {
@@ -250,9 +250,9 @@ func locate(err error) error {
 	return errors.Join(faults...)
 }
 
-// CheckScenarios opens the data of all scenarios and reports, as *fields.Faults, what is wrong
-// with it, and what only it tells: columns that are missing, and all that depends on them.
-// ReadFile has done so already; it is for experiments built in code.
+// CheckScenarios opens the data of all scenarios and reports its faults, as *fields.Faults, and the
+// faults that only data reveals: columns that are missing, and all that depends on them. ReadFile has
+// done so already; it is for experiments built in code.
 func CheckScenarios(e *plan.Experiment) error {
 	c := fields.NewCollector()
 	FindFaults(e, c)

@@ -13,9 +13,9 @@ import (
 	"dyno/load/scenario"
 )
 
-// withSecrets returns a scenario whose variables have the values that no plan holds: those of the file of secrets,
-// and those of the environment. They are read where the load is carried, and go nowhere else. Errors are of type
-// *scenario.Fault, joined.
+// withSecrets returns a scenario whose variables have the values that no plan holds: from the file of
+// secrets, and from the environment. They are read where the load is carried, and go nowhere else.
+// Errors have type *scenario.Fault, joined.
 func withSecrets(s *scenario.Spec) (*scenario.Spec, error) {
 	if s.Secrets == "" && len(s.Env) == 0 {
 		return s, nil

@@ -22,10 +22,10 @@ type Agent struct {
 	Name        string
 	Address     string
 	Descriptors int // that a process there may have
-	Connections int // that the machine's owner allows a part of a load; 0: nobody knows
+	Connections int // that the machine's owner allows a part of a load; 0: unknown
 }
 
-// A Carrier is one that can be lost.
+// A Carrier here can be lost.
 type Carrier interface {
 	generator.Carrier
 	Recoverable
@@ -33,9 +33,9 @@ type Carrier interface {
 
 // A Recoverable agent can be lost, and come back.
 type Recoverable interface {
-	// Ask is called after a trial in which a process was lost. It returns when no process of that trial can
-	// do anything any longer, with the address and the descriptors that the next process has, or with the reason
-	// why there will be none.
+	// Ask is called after a trial in which a process was lost. It returns when no process of that trial
+	// can act any longer. It returns the address and the descriptors for the next process. Or it
+	// returns why there is none.
 	Ask(ctx context.Context) (address string, descriptors int, err error)
 }
 
@@ -51,14 +51,14 @@ type voidError struct{ err error }
 func (e *voidError) Error() string { return e.err.Error() }
 func (e *voidError) Unwrap() error { return e.err }
 
-// An AgentsError says that a run ended because agents were lost. What was measured is in the folder, and
-// Resume measures the rest.
+// An AgentsError says that a run ended because agents were lost. The folder has the measured trials,
+// and Resume measures the rest.
 type AgentsError struct{ Err error }
 
 func (e *AgentsError) Error() string { return e.Err.Error() }
 func (e *AgentsError) Unwrap() error { return e.Err }
 
-// members makes agents those of a run.
+// members makes agents the members of a run.
 func members(of []Agent) (all []member) {
 	for _, a := range of {
 		all = append(all, member{Agent: a})
@@ -89,9 +89,10 @@ func (r *runner) isVoid(ctx context.Context, failed error) bool {
 	})
 }
 
-// attempt measures what belongs together, such as a round. If a trial of it is void, it is measured
-// again, as a whole, by the agents that are there then: half as often in a run as there are rounds, but at
-// least once. The agents are the same in all trials of an attempt that counts. Targets and services stay on theirs.
+// attempt measures what belongs together, such as a round. If one of its trials is void, it is measured
+// again, as a whole, by the agents available then: half as often in a run as there are rounds, but at
+// least once. The agents are the same in all trials of an attempt that counts. Targets and services
+// stay on theirs.
 func (r *runner) attempt(ctx context.Context, measure func() error) error {
 	if len(r.present()) < len(r.agents) {
 		r.askAgents(ctx, func(m *member) bool { return m.absent != nil })

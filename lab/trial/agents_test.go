@@ -118,11 +118,12 @@ type fleetTest struct {
 
 const fleetRequests = 60
 
-// trialKey is that of the trial in the context of a connection. What an ended process has sent may be read late.
+// trialKey is the key of the trial in a connection's context. Data of an ended process may be read
+// late.
 type trialKey struct{}
 
-// newFleet returns an experiment of two variants and a number of rounds. What is placed are more fields of the target,
-// and then more of the plan.
+// newFleet returns an experiment of two variants and a number of rounds. placed are more fields of the
+// target, and then more of the plan.
 func newFleet(t *testing.T, rounds int, placed ...string) *fleetTest {
 	t.Helper()
 	f := &fleetTest{agents: map[string]*testAgent{"a": {descriptors: 1000}, "b": {descriptors: 1000}}, seen: map[int]int{}}
@@ -274,7 +275,8 @@ func TestHostLost(t *testing.T) {
 	}
 }
 
-// A run that agents can no longer carry ends, and goes on when they are back. What was measured stays.
+// A run that agents can no longer carry ends, and goes on when they are back. Finished measurements
+// stay.
 func TestAgentsGone(t *testing.T) {
 	for name, test := range map[string]struct {
 		rounds, descriptors int
@@ -328,8 +330,8 @@ func TestAgentsGone(t *testing.T) {
 	}
 }
 
-// observed is the account of an agent that used some CPU time of a machine whose CPUs had 20 s, and saw the rest of
-// what was used there as foreign.
+// observed is the account of an agent that used some CPU time of a machine. Its CPUs had 20 s, and it
+// saw the rest of their use as foreign.
 func observed(boot string, own, foreign time.Duration) generator.Account {
 	const all = 20.
 	return generator.Account{
@@ -341,10 +343,10 @@ func observed(boot string, own, foreign time.Duration) generator.Account {
 // rounded compares figures but for their rounding.
 var rounded = cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
 
-// What one part of a load uses is foreign to no other on the same machine, and neither is what the target uses there.
+// No part of a load counts another part on the same machine, or the target there, as foreign.
 func TestForeignOnSharedMachines(t *testing.T) {
 	accounts := []generator.Account{
-		observed("here", 4*time.Second, 9*time.Second), // of which b used 2 s and the target 5 s
+		observed("here", 4*time.Second, 9*time.Second), // b used 2 s of them, and the target 5 s
 		observed("here", 2*time.Second, 11*time.Second),
 		observed("there", time.Second, 3*time.Second),
 		observed("", time.Second, time.Second),
@@ -405,7 +407,7 @@ func TestAgentsAreRecorded(t *testing.T) {
 	}
 }
 
-// Events that the first agent publishes are late by as much as its clock and that of another may be off.
+// Events that the first agent publishes are late by as much as its clock may differ from another's.
 func TestDeliveryError(t *testing.T) {
 	accounts := make([]generator.Account, 3)
 	for i := range accounts {

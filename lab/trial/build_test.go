@@ -78,7 +78,7 @@ compare:
 	}
 }
 
-// What cannot be done without is an error before anything is measured.
+// A missing requirement is an error before anything is measured.
 func TestBuildFails(t *testing.T) {
 	for name, c := range map[string]struct{ design, want string }{
 		"base": {`design: {rounds: 1, metric: program.n, control: false}

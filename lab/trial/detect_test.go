@@ -14,8 +14,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A target that speaks TLS and gets plain text is named in the error, whether it says 400, closes
-// the connection or says nothing. One that speaks both, or no TLS, is not.
+// The error names a target that speaks TLS and gets plain text. It may say 400, close the connection or
+// say nothing. One that speaks both, or no TLS, is not.
 func TestPlainText(t *testing.T) {
 	answers := func(status int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
@@ -36,7 +36,7 @@ func TestPlainText(t *testing.T) {
 	defer hanging.Close()
 	go accept(silent, func(c net.Conn) { c.Close() })
 	go accept(hanging, func(c net.Conn) {
-		// One that has timed out is not asked: its first byte is never that of a handshake.
+		// One that has timed out is not asked: its first byte never begins a handshake.
 		go func() {
 			first := make([]byte, 1)
 			if _, err := c.Read(first); err == nil && first[0] == 0x16 {

@@ -18,10 +18,10 @@ import (
 	"dyno/results/rundir"
 )
 
-// A duet measures two variants at the same time, on CPUs of their own and with the same
-// arrivals, so that a disturbance of the machine affects both (Bulej, Horký, Tůma et al.,
-// "Duet Benchmarking: Improving Measurement Accuracy in the Cloud", ICPE 2020). Both sides
-// are trials. Each has an engine in this process, whose workers are on the side's CPUs.
+// A duet measures two variants at the same time, on separate CPUs and with the same arrivals. So a
+// disturbance of the machine affects both (Bulej, Horký, Tůma et al., "Duet Benchmarking: Improving
+// Measurement Accuracy in the Cloud", ICPE 2020). Both sides are trials. Each has an engine in this
+// process, whose workers are on the side's CPUs.
 
 // A pair is the base and another variant that are measured at the same time.
 type pair struct {
@@ -29,9 +29,9 @@ type pair struct {
 	cpuSet        int // the base's, 0 or 1; the variant has the other one
 }
 
-// pairs plans the given number of rounds. Each round holds every variant except the base
-// once, paired with the base, in a random order of its own from the seed. The base's first
-// CPU set is drawn for each variant, and changes from round to round.
+// pairs plans the given number of rounds. Each round holds every variant except the base once, paired
+// with the base. Its order is random, from the seed. The base's first CPU set is drawn for each
+// variant, and changes from round to round.
 func pairs(e *plan.Experiment, count int) [][]pair {
 	rng := rand.New(rand.NewPCG(e.Design.Seed, 0x0d0e7)) //nolint:gosec // an order, not a secret
 	var base *plan.Variant
@@ -235,7 +235,7 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 	return errors.Join(err, other)
 }
 
-// A side is one of two trials that are measured at the same time.
+// A side is one of two simultaneous trials.
 type side struct {
 	partners *partners
 	number   int // 0 or 1

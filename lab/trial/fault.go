@@ -23,9 +23,8 @@ type Fault struct{ Err error }
 func (f *Fault) Error() string { return f.Err.Error() }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// startFault makes a Fault for a target that was started and did not become ready. If the
-// target could not be started at all, for example because the program does not exist, the
-// plan is at fault.
+// startFault makes a Fault for a target that was started and did not become ready. If the target could
+// not be started at all, as when there is no program, the plan is at fault.
 func startFault(err error) error {
 	if errors.Is(err, target.ErrExited) || errors.Is(err, target.ErrNotReady) {
 		return &Fault{err}

@@ -13,7 +13,7 @@ import (
 	"dyno/lab/protocols"
 )
 
-// maxSum is the size up to which a file is summed up, so that a record takes at most a second.
+// maxSum is the largest file that is summed up, so that a record takes at most a second.
 const maxSum = 256 << 20
 
 // sumFiles records what the files of a run were, if its folder is kept. It comes after the first load, which need not
@@ -26,9 +26,9 @@ func (r *runner) sumFiles() error {
 	return r.folder.Update(r.run)
 }
 
-// sums returns the SHA-256 of the files that the commands of an experiment name (their programs, and scripts, archives
-// or settings among their arguments), and of those that its loads read. What is no file, cannot be read or is too large
-// is left out. So is dyno's own program, whose version has its build.
+// sums returns the SHA-256 of the files that an experiment's commands name, and of those that its loads
+// read. Commands name programs, and scripts, archives or settings among their arguments. Unreadable or
+// large files and other arguments are left out. So is dyno's own program, whose version has its build.
 func sums(e *plan.Experiment) map[string]string {
 	files := map[string]string{}
 	type summed struct {

@@ -54,8 +54,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestFilesAreSummedAfterTheFirstLoad: the sums are in run.json when the second trial begins, so that a run killed then can
-// be resumed with its files only. A folder that is removed has none.
+// TestFilesAreSummedAfterTheFirstLoad: run.json has the sums when the second trial begins. So a run
+// killed then can only be resumed with the same files. A folder that is removed has none.
 func TestFilesAreSummedAfterTheFirstLoad(t *testing.T) {
 	server := startNull(t)
 	body := filepath.Join(t.TempDir(), "body")

@@ -58,7 +58,7 @@ func (r *runner) planned(rounds int) int {
 	return n
 }
 
-// recordedPlan is the record of what the experiment asks for.
+// recordedPlan is the record of the experiment's plan.
 func recordedPlan(e *plan.Experiment, remeasure int) rundir.Plan {
 	d := &e.Design
 	p := rundir.Plan{

@@ -13,8 +13,8 @@ import (
 	"dyno/lab/remote"
 )
 
-// Limits are what the owner of this machine allows plans that others wrote. What is placed with agents, or carried by them,
-// is theirs to limit.
+// Limits are what the owner of this machine allows plans that others wrote. Agents limit what is placed
+// with them, or carried by them.
 type Limits struct {
 	Loads    *generator.Limits
 	Programs *remote.Limits
@@ -54,7 +54,8 @@ func (l *Limits) check(v *plan.Variant) error {
 	return errors.Join(faults...)
 }
 
-// admitURL refuses to ask something elsewhere. A port that is still to be found is that of what the plan starts.
+// admitURL refuses to ask something elsewhere. A port that is still unknown belongs to a process of the
+// plan.
 func (l *Limits) admitURL(text string) error {
 	if text == "" || strings.Contains(text, "{{") {
 		return nil
@@ -65,7 +66,7 @@ func (l *Limits) admitURL(text string) error {
 	}
 	port := u.Port()
 	if port == "" {
-		port = u.Scheme // whose name is that of a port
+		port = u.Scheme // its name is a port's
 	}
 	_, err = l.Loads.AdmitAddress(context.Background(), u.Hostname()+":"+port)
 	return err

@@ -172,8 +172,8 @@ func (r *runner) save(d *drive, t *rundir.Trial, folder *rundir.TrialWriter, res
 	return err
 }
 
-// collectIfSoon collects garbage before a window if it would else be collected in the window, because the heap has grown
-// half way to where that is due. It takes ten milliseconds.
+// collectIfSoon collects garbage before a window if the heap has grown half way to the next collection.
+// Otherwise that would come in the window. It takes ten milliseconds.
 func collectIfSoon() {
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/goal:bytes"}}
 	if metrics.Read(heap); heap[0].Value.Uint64() > heap[1].Value.Uint64()/2 {
@@ -225,8 +225,8 @@ func follow(watcher Watcher, w *observation.Watch) func(record.Interval) {
 // mostCounted is the number of rounds in which system calls are counted at most.
 const mostCounted = 3
 
-// countsIn tells whether system calls are counted in a round. Their number per request hardly varies, so one round that
-// stands is enough, unless a condition on it needs an interval.
+// countsIn tells whether system calls are counted in a round. Their number per request hardly varies.
+// So one round that counts is enough, unless a condition on it needs an interval.
 func (r *runner) countsIn(round int) bool {
 	asked := strings.Join(r.experiment.Thresholds, " ") + r.experiment.Design.Metric
 	for _, c := range r.experiment.Claims {
@@ -247,9 +247,9 @@ func (r *runner) countsIn(round int) bool {
 	return wanted > 0 && round <= mostCounted+len(r.disturbed)
 }
 
-// countsAfter reports whether a trial's system calls are counted after its window. A load
-// with a fixed number of requests must not send more of them, and a load in stages has no
-// single rate to continue with, and a ramp would begin again.
+// countsAfter reports whether a trial's system calls are counted after its window. A load with a fixed
+// number of requests must not send more of them. A load in stages has no single rate to continue with,
+// and a ramp would begin again.
 func (r *runner) countsAfter(up *stage, purpose string, round int) bool {
 	l := &up.variant.Load
 	// In a duet the hooks would also cost the other side an unknown amount.

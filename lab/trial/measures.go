@@ -25,7 +25,7 @@ type lastLine struct {
 	last, next buffer
 }
 
-// A buffer is a line of which only a bounded part is kept.
+// A buffer is a line; it keeps only a bounded part.
 type buffer struct {
 	text    []byte
 	tooLong bool

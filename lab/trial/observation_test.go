@@ -102,7 +102,7 @@ func checkColumns(t *testing.T, series *rundir.Series, others ...string) {
 }
 
 // TestServerThatRuns: the process that listens at the target's address is watched though dyno did not
-// start it, unless it is dyno itself or one that has started it, or nobody wants to know.
+// start it. Exceptions are dyno itself, its ancestors, and a plan that does not want it.
 func TestServerThatRuns(t *testing.T) {
 	address := freeport.Address(t)
 	command := exec.CommandContext(t.Context(), os.Args[0], "null", address)

@@ -25,8 +25,8 @@ func names(round []*plan.Variant) (all []string) {
 	return all
 }
 
-// Whatever the plan, each round holds each variant once. The same seed gives the same
-// order, and the first rounds of a longer run are the same as those of a shorter one.
+// Each round of any plan holds each variant once. The same seed gives the same order. A longer run
+// begins with the rounds of a shorter one.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		variants := rapid.IntRange(1, 12).Draw(t, "variants")

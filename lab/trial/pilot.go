@@ -57,9 +57,8 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 	return found
 }
 
-// pilotLoad turns a load into that of a pilot. It has neither ramp nor warm-up, and a window at one
-// rate, the rate with which the window of a trial begins. For a search this is the lowest
-// rate.
+// pilotLoad turns a load into a pilot's load. It has neither ramp nor warm-up. Its window has one rate,
+// with which the window of a trial begins. For a search this is the lowest rate.
 func pilotLoad(l *plan.Load, e *plan.Experiment) {
 	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
 	if l.Open == nil {
@@ -77,8 +76,8 @@ func pilotLoad(l *plan.Load, e *plan.Experiment) {
 	}
 }
 
-// profiledLoad turns a load into that of a profiled trial: the same load, for as long as
-// the profile needs. A window in stages keeps its own length.
+// profiledLoad makes the load of a profiled trial: the same load, for as long as the profile needs. A
+// window in stages keeps its own length.
 func profiledLoad(l *plan.Load, p *plan.Profile) {
 	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
 		l.Window, l.Requests = p.Window, 0

@@ -86,9 +86,8 @@ func TestRunWithLimits(t *testing.T) {
 	}
 }
 
-// ownNetwork gives the test a network namespace of its own, and so settings below net
-// that nobody else sees. They belong to its thread; the goroutine keeps the thread to its
-// end.
+// ownNetwork gives the test a network namespace of its own, with settings below net that others do not
+// see. They belong to its thread; the goroutine keeps the thread to its end.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()

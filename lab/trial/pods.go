@@ -18,8 +18,8 @@ type PodFinder interface {
 	Observer(ctx context.Context, node string) (remote.Machine, error)
 }
 
-// findPods finds the target's pods, and connects to the agents on their nodes. The stage keeps the connections. What
-// keeps pods from being observed fails no trial.
+// findPods finds the target's pods, and connects to the agents on their nodes. The stage keeps the
+// connections. Pods that cannot be observed fail no trial.
 func (r *runner) findPods(ctx context.Context, s *stage, of *plan.Pods) *observation.Pods {
 	found, err := r.options.Pods.Find(ctx, of)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"dyno/lab/remote"
 )
 
-// finder finds pods, and nobody who observes them.
+// finder finds pods, and no agents to observe them.
 type finder struct {
 	pods []pods.Pod
 	err  error
@@ -23,8 +23,8 @@ func (f finder) Observer(_ context.Context, node string) (remote.Machine, error)
 	return nil, errors.New("nobody is on " + node)
 }
 
-// Pods that cannot be observed are left out of the trial, and this is recorded. A plan that wants some and nobody who
-// finds them is at fault.
+// Pods that cannot be observed are left out of the trial, and this is recorded. A plan with pods is at
+// fault if there is no way to find them.
 func TestPodsThatCannotBeObserved(t *testing.T) {
 	e := parse(t, `name: pods
 target: {protocol: http, address: "`+startNull(t).Addr().String()+`"}

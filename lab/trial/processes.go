@@ -19,16 +19,16 @@ import (
 	"dyno/results/rundir"
 )
 
-// targetName is the name of the target's log, next to those of the services.
+// targetName names the target's log, next to the services' logs.
 const targetName = "target"
 
 // A stage holds the running processes of a trial: the services and the target.
 type stage struct {
 	variant   *plan.Variant     // with its run-time variables filled in
-	variables map[string]string // their values, including those of the target
+	variables map[string]string // their values, including the target's
 	target    process           // nil if the target is already running, or is a program
 	processes []process         // in the order they were started: services before the target
-	// Of processes that are on agents' machines, each with the placement of the same index.
+	// Processes on agents' machines, each with the placement of the same index.
 	connections []*remote.Process
 	placements  []rundir.Placement
 	watched     *remote.Process   // the target; nil: it is on this machine, or consists of pods
@@ -51,7 +51,7 @@ func (s *stage) local() *target.Process {
 	return p
 }
 
-// neighbours are dyno's other running processes: those of the other side of a duet.
+// neighbours are dyno's other running processes: the other side of a duet.
 func (s *stage) neighbours() (all []*target.Process) {
 	peer := s.idle
 	if s.side != nil {
@@ -100,7 +100,7 @@ func (s *stage) stop(ctx context.Context, known error) error {
 // died returns a channel that receives the first process that ends by itself, or whose agent is lost.
 func (s *stage) died() <-chan process {
 	all := slices.Clone(s.processes)
-	if s.watched != nil && s.target == nil { // it was not started, but its figures are those of the agent
+	if s.watched != nil && s.target == nil { // it was not started, but its figures come from the agent
 		all = append(all, s.watched)
 	}
 	dead := make(chan process, len(all))
@@ -186,8 +186,8 @@ func (r *runner) start(ctx context.Context, s *stage, m machine, name string, p 
 	return started, nil
 }
 
-// planned makes a *PlanError of an error that is the plan's: a process cannot be placed as it asks, or the owner of an
-// agent's machine does not allow what it asks.
+// planned makes a *PlanError of an error that is the plan's: a process cannot be placed as requested,
+// or the owner of an agent's machine forbids it.
 func planned(err error) error {
 	if _, refused := errors.AsType[*remote.RefusedError](err); refused || errors.Is(err, target.ErrPlacement) {
 		return &PlanError{err}

@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// Whatever the number of processes, a scenario is carried out once: the planned iterations,
-// each row of data once, each number of a counter once, and every request is accounted for.
+// A scenario is carried out once, by any number of processes: the planned iterations, each row of data
+// once, each number of a counter once, and every request is accounted for.
 func TestScenarioInProcesses(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -66,7 +66,7 @@ load:
 	}
 }
 
-// The arrivals of several processes are those of the schedule, each once.
+// Several processes together have the schedule's arrivals, each once.
 func TestArrivalsInProcesses(t *testing.T) {
 	for _, arrivals := range []string{plan.ArrivalsConstant, plan.ArrivalsPoisson} {
 		var scheduled []int64
@@ -95,8 +95,7 @@ load:
 	}
 }
 
-// A number of requests is that of all processes together, also where no length of time ends
-// the window.
+// A number of requests holds for all processes together, also where no length of time ends the window.
 func TestRequestsInProcesses(t *testing.T) {
 	var seen atomic.Int64
 	url := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }), false)

@@ -74,7 +74,7 @@ profile: {rounds: 2, window: 300ms}
 		}
 		own := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/selftest/oracle.") })
 		generator := slices.ContainsFunc(p.Function, func(f *pprof.Function) bool { return strings.HasPrefix(f.Name, "dyno/load/engine.") })
-		// A few samples may all be of the runtime.
+		// A few samples may all belong to the runtime.
 		if x.Profiles[i].Samples >= 50 && !own || generator {
 			t.Errorf("trial %d: %d samples; the target's functions are in it: %v; the generator's: %v", x.Number, x.Profiles[i].Samples, own, generator)
 		}
@@ -100,11 +100,10 @@ profile: {rounds: 2, window: 300ms}
 	}
 }
 
-// countsCalls checks that a trial has the system calls of its target, counted after the
-// window: each request is read once and answered once, on connections that stay open, and
-// now and then a read finds nothing. Counts may be wrong by a tenth, and by the
-// requests that are under way at the window's edges.
-// It tells whether they were counted: not so where others had the CPU.
+// countsCalls checks that a trial has the system calls of its target, counted after the window: each
+// request is read once and answered once, on connections that stay open. Sometimes a read finds
+// nothing. Counts may be wrong by a tenth, and by the requests that are under way at the window's
+// edges. It tells whether they were counted: not so where others had the CPU.
 func countsCalls(t *testing.T, x *rundir.TrialFolder) bool {
 	t.Helper()
 	calls := x.Target.Syscalls

@@ -18,8 +18,8 @@ type preparing struct {
 
 func (p *preparing) Preparing(what string) { p.said = append(p.said, what) }
 
-// fakeLook is a fake of a machine with two CPUs on which 20 s pass between two readings. In the noisy ones of these
-// times, a program that nobody can see uses a CPU.
+// fakeLook is a fake of a machine with two CPUs on which 20 s pass between two readings. In the noisy
+// ones of these times, an unidentified program uses a CPU.
 func fakeLook(noisy func(look int) bool) func(...int) (quiet.Reading, error) {
 	at, busy, n := time.Unix(1000, 0), 0.0, 0
 	return func(...int) (quiet.Reading, error) {

@@ -94,8 +94,8 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	}
 }
 
-// CountsOf says of requests that have ended what a run folder says of them, so that whoever follows a
-// run and whoever reads it have the same good and failed ones.
+// CountsOf returns a run folder's counts of ended requests. So followers of a run and readers of its
+// folder have the same good and failed ones.
 func CountsOf(o *record.Outcomes) rundir.Counts {
 	c := rundir.Counts{
 		Dropped: signed(o.Dropped), Unsent: signed(o.Unsent), OK: signed(o.OK), Errors: signed(o.Errors),

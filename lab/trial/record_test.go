@@ -131,8 +131,7 @@ func TestRecordUntried(t *testing.T) {
 	}
 }
 
-// The engine knows no files, so its tags have names of their own, which are those of the
-// run folder.
+// The engine knows no files. So its tags have names of their own, which the run folder uses too.
 func TestTagsAreNamed(t *testing.T) {
 	var recorded []string
 	for tag := range record.Tags {

@@ -13,15 +13,14 @@ import (
 	"dyno/results/rundir"
 )
 
-// Resume continues a run that was cut short, in its folder, as Run would have. Pilots,
-// whole rounds and finished searches stay. What was interrupted is measured again, with
-// numbers after the highest. The folder is o.Dir. It keeps the command that began the
-// run.
+// Resume continues a run that was cut short, in its folder, as Run would have. Pilots, whole rounds and
+// finished searches stay. Interrupted trials are measured again, with numbers after the highest. The
+// folder is o.Dir. It keeps the command that began the run.
 //
-// The error is a *NotBegunError if the run cannot be continued; the folder is not changed then.
-// What it wraps is a *FolderError if that is due to the folder, and wraps rundir.ErrFinished or
-// rundir.ErrBusy where these apply. It is a *PlanError if the experiment, the machine or the
-// version of dyno is not that of the folder, because their figures must not be mixed.
+// The error is a *NotBegunError if the run cannot be continued; the folder is not changed then. It
+// wraps a *FolderError if the folder is at fault, which wraps rundir.ErrFinished or rundir.ErrBusy
+// where these apply. It wraps a *PlanError if experiment, machine or version of dyno differ from the
+// folder's: their figures must not be mixed.
 func Resume(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := reopen(ctx, e, o)
 	if err != nil {
@@ -103,8 +102,8 @@ func same(recorded, now *rundir.Run) error {
 	return errors.Join(append(faults, err)...)
 }
 
-// sameCarriers reports whether loads came from agents when the run began, and do not now, or the other way
-// round. Which agents these are, the trials say.
+// sameCarriers reports whether loads came from agents when the run began, and do not now, or the other
+// way round. The trials record the agents.
 func (r *runner) sameCarriers(recorded []*rundir.TrialFolder) error {
 	for _, t := range recorded {
 		switch carried := len(t.Agents) > 0; {
@@ -169,8 +168,8 @@ func (r *runner) begun(round int) bool {
 	return slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Round >= round })
 }
 
-// whole reports whether a round is complete and need not be measured. Its trials must
-// have followed one another: those of two attempts may be days apart.
+// whole reports whether a round is complete and need not be measured. Its trials must have followed one
+// another: trials of two attempts may be days apart.
 func (r *runner) whole(round int) bool {
 	type place struct{ variant, purpose, peer string }
 	last := map[place]int{}

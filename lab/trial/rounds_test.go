@@ -130,7 +130,7 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
-// What needs a referee does not begin without one.
+// An experiment that needs a referee does not begin without one.
 func TestRunWithoutReferee(t *testing.T) {
 	server := startNull(t)
 	open := func(e *plan.Experiment) {
@@ -263,8 +263,8 @@ func TestPilotLoad(t *testing.T) {
 	}
 }
 
-// searched is an experiment with searches for a capacity between 240 and 3,840 requests a
-// second, which end when they know it to within a factor of two.
+// searched is an experiment with searches for a capacity between 240 and 3,840 requests a second. They
+// end when the bracket's ends differ by at most a factor of two.
 func searched(t *testing.T, server *oracle.Server, rounds int) *plan.Experiment {
 	t.Helper()
 	e := parse(t, fmt.Sprintf(`name: searched
@@ -280,8 +280,8 @@ compare: {base: few, variants: {few: {connections: 2}, several: {connections: 4}
 	return e
 }
 
-// replayed checks that the probes of each search are those that the search asks for, one
-// after the other, and returns where each search ended.
+// replayed checks that each search's probes are those that the search asks for, one after the other. It
+// returns where each search ended.
 func replayed(t *testing.T, e *plan.Experiment, f *rundir.Folder, ref *referee) (found []capacity.State) {
 	t.Helper()
 	edges := map[string][]float64{}
@@ -311,10 +311,9 @@ func replayed(t *testing.T, e *plan.Experiment, f *rundir.Folder, ref *referee) 
 	return found
 }
 
-// The server answers at most 1,000 requests a second. A window holds 60 requests at the
-// lowest rate, which cannot fill the queue, and 960 at the highest, of which the server
-// answers 250 at best. So drops are impossible at one end and certain at the other,
-// however the machine behaves.
+// The server answers at most 1,000 requests a second. A window holds 60 requests at the lowest rate,
+// which cannot fill the queue. At the highest it holds 960, and the server answers 250 at best. So
+// drops are impossible at one end and certain at the other, however the machine behaves.
 func TestRunSearches(t *testing.T) {
 	server, err := oracle.StartQueue(t.Context(), oracle.Config{}, 1, oracle.Fixed(time.Millisecond), 1)
 	if err != nil {

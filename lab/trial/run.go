@@ -1,16 +1,16 @@
-// Package trial carries out an experiment. Each round measures every variant once, each
-// time with fresh processes, a warm-up and a measured window, observes both ends and
-// writes the run folder. Before the rounds, pilots may find how long the warm-up must be.
-// A search for capacity makes several trials of a variant in each round. A rule may end
-// the run early. These decisions depend on what was measured; the Referee makes them.
+// Package trial carries out an experiment. Each round measures every variant once, each time with fresh
+// processes, a warm-up and a measured window. It observes both ends and writes the run folder. Before
+// the rounds, pilots may find how long the warm-up must be. A search for capacity makes several trials
+// of a variant in each round. A rule may end the run early. These decisions depend on what was
+// measured; the Referee makes them.
 //
-// Before a trial the run waits until other programs leave the machine alone, within a budget: see quiet.go.
-// A round that the machine or the generator disturbed is measured again at the end, as a whole, if the machine
-// is quiet then. The limits are fixed beforehand, and the referee looks only at signs of the machine. A trial
-// that ended because its target ended is kept: it has a fault and lost the round. An
-// interrupted round is measured again as a whole, because its trials should be close in time.
-// Its trials stay in the folder and are in no comparison. A round with a trial that is void, because an agent
-// was lost, is measured again at once: see agents.go.
+// Before a trial the run waits until other programs leave the machine alone, within a budget: see
+// quiet.go. If the machine or the generator disturbed a round, it is measured again at the end, as a
+// whole. The machine must be quiet then. The limits are fixed beforehand, and the referee looks only at
+// signs of the machine. A trial that ended because its target ended is kept: it has a fault and lost
+// the round. An interrupted round is measured again as a whole, because its trials should be close in
+// time. Its trials stay in the folder and are in no comparison. A round with a trial that is void,
+// because an agent was lost, is measured again at once: see agents.go.
 //
 // Package generator carries the load, in several processes if need be. A duet measures two variants
 // at the same time on disjoint CPUs: see duet.go.
@@ -63,7 +63,7 @@ type Options struct {
 	Hosts map[string]Host
 	// Pods finds the pods of targets in Kubernetes; nil if no plan asks for them.
 	Pods PodFinder
-	// Limits are those of this machine's owner, who did not write the plan; nil: it may do all.
+	// Limits are set by this machine's owner, who is not the plan's author; nil: it may do all.
 	Limits *Limits
 	// Look reads what other programs do on this machine, but for the processes given; nil: quiet.Read.
 	Look func(own ...int) (quiet.Reading, error)
@@ -75,14 +75,13 @@ type Referee interface {
 	// Warmup is called once, when there is a complete pilot of every variant that is not
 	// another's alias. The result's WarmupSeconds applies to all variants.
 	Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error)
-	// Disturbed is called after each whole round, if the plan says that disturbed rounds are
-	// measured again. It gets the round's ordinary trials and reports whether the machine
-	// or the generator disturbed one of them beyond a limit fixed beforehand. The answer
-	// must not depend on what the trials measured of the target, and must be the same for
-	// the same trials: a resumed run asks again.
+	// Disturbed is called after each whole round, if the plan says that disturbed rounds are measured
+	// again. It gets the round's ordinary trials. It reports whether the machine or the generator
+	// disturbed one of them beyond a limit fixed beforehand. The answer must not depend on the target's
+	// figures, and must be the same for the same trials: a resumed run asks again.
 	Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error)
-	// Enough is called after each whole round. It gets all trials of the run so far, by
-	// number, including pilots and incomplete trials but not those of disturbed rounds.
+	// Enough is called after each whole round. It gets all trials of the run so far, by number. These
+	// include pilots and incomplete trials, but not disturbed rounds.
 	Enough(plan rundir.Plan, trials []rundir.Trial) (stop bool, reason rundir.Message, err error)
 	// Probe is called after each probe, whose trial holds its rate. It must give the same
 	// answer for the same probe: a resumed run asks again.
@@ -106,7 +105,7 @@ type Planned struct {
 	Alone    bool          // there is no other variant
 	Purpose  string        // one of rundir's purposes, or empty
 	Rate     float64       // of a probe, in requests per second
-	Peer     string        // the other variant of a duet, or empty; the intervals are those of the first
+	Peer     string        // the other variant of a duet, or empty; the first one's intervals count
 	Width    int           // of the longest variant's name, for alignment
 	Warmup   time.Duration // before the window; the intervals begin with it
 	Window   time.Duration // 0: a number of requests ends it
@@ -121,8 +120,8 @@ type Watcher interface {
 	End(*rundir.Trial, []rundir.Flag)
 }
 
-// A ReadingWatcher is a Watcher that also gets the latest reading of the target, before
-// each Interval and from the same goroutine.
+// A ReadingWatcher is a Watcher that also gets the target's latest reading, before each Interval and
+// from the same goroutine.
 type ReadingWatcher interface {
 	Watcher
 	Reading(Reading)
@@ -148,8 +147,8 @@ type FolderError struct{ Err error }
 func (e *FolderError) Error() string { return e.Err.Error() }
 func (e *FolderError) Unwrap() error { return e.Err }
 
-// A PlanError means that the experiment asks for something that is not available here,
-// such as a CPU that this machine does not have.
+// A PlanError means that the experiment asks for something unavailable here, such as a CPU that this
+// machine lacks.
 type PlanError struct{ Err error }
 
 func (e *PlanError) Error() string { return e.Err.Error() }
@@ -163,8 +162,8 @@ type NotBegunError struct{ Err error }
 func (e *NotBegunError) Error() string { return e.Err.Error() }
 func (e *NotBegunError) Unwrap() error { return e.Err }
 
-// planFault makes a *PlanError of what kept a run from being prepared, unless it was interrupted
-// meanwhile: that is no fault of the plan.
+// planFault makes a *PlanError of an error of preparation, unless the run was interrupted meanwhile:
+// that is no fault of the plan.
 func planFault(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", err, context.Cause(ctx))
@@ -189,7 +188,7 @@ type runner struct {
 	// edges holds, for each variant, where its searches ended so far: the geometric means
 	// of the brackets that have both ends.
 	edges map[string][]float64
-	// symbols are those of the programs that were profiled so far.
+	// symbols belong to the programs that were profiled so far.
 	symbols symbol.Cache
 
 	agents   []member        // all of the run
@@ -465,8 +464,8 @@ func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int
 	return rounds
 }
 
-// round measures every variant once, or searches for its capacity. What the folder of a
-// resumed run already holds is not measured again.
+// round measures every variant once, or searches for its capacity. Trials that the folder of a resumed
+// run already holds are not measured again.
 func (r *runner) round(ctx context.Context, round int, variants []*plan.Variant) error {
 	if r.experiment.Capacity != nil {
 		for _, v := range variants {
@@ -491,8 +490,8 @@ func (r *runner) round(ctx context.Context, round int, variants []*plan.Variant)
 	})
 }
 
-// purposes are those of the trials that every variant has in a round, in order: the
-// ordinary one and, if the plan asks for it, one under a profiler.
+// purposes are the trials that every variant has in a round, in order: the ordinary one and, if the
+// plan asks for it, one under a profiler.
 func (r *runner) purposes(round int) []string {
 	if p := r.experiment.Profile; p != nil && round <= p.Rounds {
 		return []string{"", rundir.PurposeProfile}
@@ -500,7 +499,7 @@ func (r *runner) purposes(round int) []string {
 	return []string{""}
 }
 
-// measured returns the trials so far, without those of disturbed rounds.
+// measured returns the trials so far, without disturbed rounds.
 func (r *runner) measured() []rundir.Trial {
 	trials := make([]rundir.Trial, 0, len(r.trials))
 	for _, t := range r.trials {
@@ -525,7 +524,7 @@ type task struct {
 	side   *side         // nil: no other load runs at the same time
 }
 
-// A begun trial is one that has its number and its folder.
+// A begun trial has its number and its folder.
 type begun struct {
 	trial  *rundir.Trial
 	folder *rundir.TrialWriter
@@ -608,7 +607,7 @@ func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rund
 	switch {
 	case r.isVoid(ctx, failed):
 		b.bare.Error, b.bare.Placed = t.Error, t.Placed
-		*t = b.bare // what the rest has measured is of no use
+		*t = b.bare // discard the other agents' results
 		t.Fault, void, failed = rundir.FaultAgent, &voidError{failed}, nil
 	case !targetAtFault(ctx, s, failed):
 	case s.purpose == rundir.PurposeIdle: // the other variant loses its ordinary trials by that, not this base

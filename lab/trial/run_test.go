@@ -306,7 +306,7 @@ design: {rounds: 1}
 	}
 }
 
-// Whatever the server does, the records agree, and conservation holds.
+// The records agree, and conservation holds, whatever the server does.
 func TestRunAgainstFaultyServer(t *testing.T) {
 	server, err := oracle.StartFaulty(t.Context(), oracle.Config{}, oracle.FaultyConfig{
 		Mix: oracle.Mix{oracle.OK: 80, oracle.Status: 6, oracle.Reset: 4, oracle.Cut: 4, oracle.Misframe: 3, oracle.Stall: 3},

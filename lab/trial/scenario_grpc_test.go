@@ -178,9 +178,9 @@ const deskScenario = `
         assert: [{json: "$[1].payload.body", equals: AA==}]
 `
 
-// Users log in by one call, and carry what it answers with into the metadata of the next; their
-// steps are of two services and of all kinds of calls, on the same connections. What the server has
-// seen is what the run folder says, step by step.
+// Users log in by one call, and carry what it answers with into the metadata of the next; their steps
+// use two services and all kinds of calls, on the same connections. The run folder's counts equal the
+// server's, step by step.
 func TestScenarioOfCalls(t *testing.T) {
 	for _, load := range []string{"closed: {connections: 2}\n  http2: {streams: 3}\n  workers: 2", "open: {rate: 20/s, max_connections: 3}"} { // few enough that users reach their last step on a busy machine
 		d, address := serveDesk(t)
@@ -220,8 +220,8 @@ func TestScenarioOfCalls(t *testing.T) {
 	}
 }
 
-// What fails is counted by its kind, at its step: a status, what a step does not find, and a call
-// that is not answered by its own deadline.
+// Failures are counted by kind, at their step: a status, what a step does not find, and a call that is
+// not answered by its own deadline.
 func TestScenarioOfCallsThatFail(t *testing.T) {
 	d, address := serveDesk(t)
 	trial := measured(t, shopPlan(t, 20, fmt.Sprintf(`name: desk
@@ -268,7 +268,7 @@ load:
 			continue
 		}
 		others := int64(0)
-		if kind == "timeout" { // of which the server knows, too
+		if kind == "timeout" { // the server knows of it, too
 			others = s.ByKind["status"] + s.ByKind["reset"]
 		}
 		if s.OK != 0 || s.ByKind[kind] == 0 || s.ByKind[kind]+others != s.Failed() {
@@ -286,8 +286,8 @@ load:
 	}
 }
 
-// Over gRPC-Web, with HTTP/1.1 and HTTP/2, users do the same with methods that do not have messages
-// streamed to the server.
+// Over gRPC-Web, with HTTP/1.1 and HTTP/2, users do the same. The methods have no messages streamed to
+// the server.
 func TestScenarioOfWebCalls(t *testing.T) {
 	mux := http.NewServeMux()
 	const unary, stream = "/grpc.testing.TestService/UnaryCall", "/grpc.testing.TestService/StreamingOutputCall"

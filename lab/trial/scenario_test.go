@@ -157,7 +157,8 @@ func TestScenario(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s store
-			// Of an open loop, a machine that stands still for a moment makes each request another user's.
+			// In an open loop, a machine that stands still for a moment makes each request another
+			// user's.
 			e := shopPlan(t, 601, fmt.Sprintf("name: store\ntarget: {protocol: http, url: %q}\ndesign: {rounds: 1}\nload:\n  %s\n  warmup: 0\n  requests: 601\n  scenario:", serve(t, &s, c.h2), c.load)+fmt.Sprintf(storeScenario, "wrap"))
 			trial := measured(t, e)
 			s.mu.Lock()
@@ -204,8 +205,7 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// With the rows the users end, and the load with them. What fails is counted by its kind, and
-// where.
+// With the rows the users end, and the load with them. Failures are counted by kind and place.
 func TestScenarioEndsWithItsData(t *testing.T) {
 	var s store
 	e := shopPlan(t, 30, fmt.Sprintf(`name: store
@@ -254,8 +254,8 @@ func TestScenarioWithoutItsData(t *testing.T) {
 	}
 }
 
-// When a feed has ended, the load goes on with the flows that need none of it, an open one at
-// the same rate; when no flow is left, it ends.
+// When a feed has ended, the load goes on with flows that do not need it. An open load keeps its rate;
+// when no flow is left, it ends.
 func TestScenarioFlowsWithoutRows(t *testing.T) {
 	var seen atomic.Int64
 	url := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen.Add(1) }), false)

@@ -61,8 +61,8 @@ func (r *runner) search(ctx context.Context, round int, v *plan.Variant) error {
 // mostTried is how many connections a search tries, unless the plan says how many.
 const mostTried = 1 << 16
 
-// portsShare is how many of the ports that the kernel gives to clients connections to one address may take: others need
-// some, and those of connections that were closed are not free at once.
+// portsShare is how many of the ports that the kernel gives to clients connections to one address may
+// take: others need some, and those of closed connections are not free at once.
 const portsShare = 0.8
 
 // mostConnections returns how many connections the probes of a load may have, and why no more.

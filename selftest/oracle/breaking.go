@@ -58,9 +58,8 @@ type BreakingConfig struct {
 	Crash func()        // of Crashes, called once from a goroutine of its own
 }
 
-// A Breaking server is a relay before a healthy server that breaks at a set time: whatever
-// is spoken through it, its target then does not answer, in one of the ways in which
-// targets do not.
+// A Breaking server is a relay before a healthy server that breaks at a set time: then the target does
+// not answer any protocol, in one of several ways.
 type Breaking struct {
 	config   BreakingConfig
 	listener net.Listener
@@ -104,7 +103,7 @@ func StartBreaking(ctx context.Context, config BreakingConfig) (*Breaking, error
 	ctx, stop := context.WithCancel(ctx)
 	b := &Breaking{config: config, broken: make(chan struct{}), stop: stop, stopped: ctx.Done(), conns: map[net.Conn]bool{}}
 	if config.After == 0 && config.Break == Refuses {
-		// Nobody listens, and nobody else takes the address.
+		// There is no listener, and the address stays taken.
 		b.addr = net.TCPAddrFromAddrPort(at)
 		close(b.broken)
 		return b, nil

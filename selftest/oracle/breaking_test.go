@@ -22,8 +22,8 @@ func oneByte(c net.Conn, limit time.Duration) error {
 	return err
 }
 
-// Each server is healthy until it breaks, and then breaks as it says, on connections there
-// are and on new ones.
+// Each server is healthy until it breaks. Then it breaks as it says, on existing connections and on new
+// ones.
 func TestBreaking(t *testing.T) {
 	for _, c := range []struct {
 		is        Break

@@ -29,7 +29,7 @@ func (p Protocol) String() string {
 
 // Bounds that Validate and the servers hold.
 const (
-	maxHead        = 64 << 10 // bytes of a request's head, and of what waits unparsed per connection
+	maxHead        = 64 << 10 // bytes of a request's head, and of unparsed input per connection
 	maxRequestBody = 64 << 20 // bytes of a request's body
 	maxSize        = 1 << 20  // bytes of an answer's body
 	maxSpin        = 10 * time.Millisecond

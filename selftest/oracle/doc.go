@@ -11,24 +11,21 @@
 //	StartBreaking relays to a healthy server, and breaks at a set time: hangs, refuses …
 //	StartWork    computes for each request, and is slower by an exactly known share
 //
-// The pure functions next to them (FreezeQuantile, MM1Quantile, MM1Sampling, Capacity,
-// SlowRatio, and each Distribution's Quantile) say what a correct instrument
-// reads. A Tap is a referee that is neither server nor instrument: it reads the
-// kernel's own time stamps of the packets.
+// Pure functions next to them say what a correct instrument reads: FreezeQuantile, MM1Quantile,
+// MM1Sampling, Capacity, SlowRatio, and each Distribution's Quantile. A Tap is a referee that is
+// neither server nor instrument: it reads the kernel's own time stamps of the packets.
 //
 // # How they keep time
 //
-// Each server is one loop on one locked thread: epoll, a timerfd, no goroutine
-// per connection. Go's own timers are not good enough to be a reference, since
-// the runtime's poller rounds waits to a millisecond. Nor are the time limits
-// of poll and epoll, which the kernel may stretch by a thousandth of the wait
-// (select_estimate_accuracy, 100 µs in 100 ms); a timerfd has no such slack.
-// What then remains is the time to wake a thread. Config.Spin removes it by
-// polling through the last stretch, at the price of a CPU.
+// Each server is one loop on one locked thread: epoll, a timerfd, no goroutine per connection. Go's own
+// timers are not good enough to be a reference, since the runtime's poller rounds waits to a
+// millisecond. Nor are the time limits of poll and epoll. The kernel may stretch them by a thousandth
+// of the wait (select_estimate_accuracy, 100 µs in 100 ms); a timerfd has no such slack. Then the time
+// to wake a thread remains. Config.Spin removes it by polling through the last stretch, at the price of
+// a CPU.
 //
-// Arrival means: the request's last byte has been read. What happened before,
-// in the kernel or on the wire, no server can know; the answer is never early
-// by this clock, and how late it was is on record.
+// Arrival means: the request's last byte has been read. No server can know what happened before, in the
+// kernel or on the wire; the answer is never early by this clock, and how late it was is on record.
 //
 // # Limits
 //

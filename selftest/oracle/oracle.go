@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// FreezeQuantile returns the response time not exceeded by a share q of the
-// requests that arrive evenly at a server which stops for hold in every period
-// and otherwise answers at once. A request that arrives u into a freeze waits
-// hold − u, and u is uniform, so above the share 1 − hold/period that meets no
-// freeze
+// FreezeQuantile returns the response time not exceeded by a share q of the requests. They arrive
+// evenly at a server that stops for hold in every period and otherwise answers at once. A request that
+// arrives u into a freeze waits hold − u, and u is uniform. So above the share 1 − hold/period that
+// meets no freeze:
 //
 //	L(q) = hold − (1−q)·period
 //
@@ -21,10 +20,9 @@ func FreezeQuantile(q float64, hold, period time.Duration) time.Duration {
 	return time.Duration(math.Round(max(l, 0)))
 }
 
-// MM1Quantile returns the sojourn time (waiting and service) not exceeded by a
-// share q of the requests at one worker with exponential service, serviceRate
-// on average, and Poisson arrivals at arrivalRate, both per second. The sojourn
-// is exponential with the difference of the rates:
+// MM1Quantile returns the sojourn time (waiting and service) not exceeded by a share q of the requests
+// at one worker. Service is exponential with serviceRate on average, and arrivals are Poisson at
+// arrivalRate, both per second. The sojourn is exponential with the difference of the rates:
 //
 //	W(q) = −ln(1−q) / (serviceRate − arrivalRate)
 //
@@ -41,12 +39,11 @@ func MM1Quantile(q, arrivalRate, serviceRate float64) time.Duration {
 // simulatedWindows is how many windows MM1Sampling makes. With 400, its own error is 4 %.
 const simulatedWindows = 400
 
-// MM1Sampling returns how far the mean of the q-quantiles of a number of windows of M/M/1 is
-// from MM1Quantile, in 95 of 100 cases, although the queue is just that: sojourns depend on
-// each other for as long as a busy period lasts, so a window has few independent ones. It
-// simulates single windows by Lindley's recursion, from the steady state, and takes 1.96
-// standard errors of their mean, and what a single window is off by on average. With
-// arrivalRate ≥ serviceRate the result is the longest Duration.
+// MM1Sampling returns a bound on how far the mean of windows' q-quantiles is from MM1Quantile, in 95 of
+// 100 cases. The queue is M/M/1, but has a sampling error: sojourns depend on each other for as long as
+// a busy period lasts, so a window has few independent ones. It simulates single windows by Lindley's
+// recursion, from the steady state. It takes 1.96 standard errors of their mean, and adds a single
+// window's mean error. With arrivalRate ≥ serviceRate the result is the longest Duration.
 func MM1Sampling(q, arrivalRate, serviceRate float64, window time.Duration, windows int) time.Duration {
 	if arrivalRate >= serviceRate {
 		return math.MaxInt64

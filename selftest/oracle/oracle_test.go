@@ -40,8 +40,8 @@ func must[T any](t *testing.T) func(v T, err error) T {
 	}
 }
 
-// A client is a strict HTTP client on one connection, without the retries of
-// net/http's, so that what it sent can be counted.
+// A client is a strict HTTP client on one connection. It lacks net/http's retries, so that its requests
+// can be counted.
 type client struct {
 	net.Conn
 	r *bufio.Reader
@@ -401,8 +401,8 @@ func TestCloseEndsAFreeze(t *testing.T) {
 	}
 }
 
-// Every request that a client sent in full is counted, under what was done with
-// it, and looks to the client as the deed promises.
+// Every request that a client sent in full is counted under the server's deed. It looks to the client
+// as the deed promises.
 func TestFaultyCountsExactly(t *testing.T) {
 	const clients, each = 48, 10
 	mix := Mix{OK: 50, Status: 5, CloseAfter: 5, Slow: 5, Refuse: 2, Reset: 5, Cut: 5, Misframe: 5, Stall: 1}
@@ -541,8 +541,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	must[*http.Response](t)(http.ReadResponse(second.r, nil))
 }
 
-// The sampling error holds the means of windows of a queue that is simulated by itself, in
-// about 95 of 100 cases.
+// The sampling error holds the means of separately simulated windows of a queue, in about 95 of 100
+// cases.
 func TestMM1Sampling(t *testing.T) {
 	const lambda, mu, windows, runs = 80.0, 100.0, 4, 200
 	within, allowed := 0, MM1Sampling(0.9, lambda, mu, 20*time.Second, windows)
@@ -699,7 +699,7 @@ func FuzzParseHead(f *testing.F) {
 		if again, ok, err := parseHead(p[:h.size]); !ok || err != nil || again != h {
 			t.Fatalf("%+v by itself reads as %+v, %v, %v", h, again, ok, err)
 		}
-		// What net/http reads as something else would be a wrong oracle.
+		// A different reading by net/http would be a wrong oracle.
 		if req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(p[:h.size]))); err == nil {
 			if req.ContentLength != h.body || (req.Method == "HEAD") != h.noAns {
 				t.Fatalf("%q: %+v, net/http says %d and %s", p, h, req.ContentLength, req.Method)

@@ -63,7 +63,7 @@ type Traffic struct {
 	Received  int64 // requests, in full
 	Answered  int64 // requests dealt with: answered, or what a fault makes of that
 	Abandoned int64 // requests whose connection ended before they were dealt with
-	Partial   int64 // requests of which only the beginning came
+	Partial   int64 // requests that arrived in part
 	Malformed int64 // requests refused because their framing is broken or not supported
 }
 
@@ -179,8 +179,7 @@ func listen(config Config) (_ *Server, err error) {
 	if err = s.control(unix.EPOLL_CTL_ADD, s.wake, unix.EPOLLIN); err != nil {
 		return nil, err
 	}
-	// Edge-triggered: the wake-up is all that is wanted, so that nobody needs
-	// to read the timer.
+	// Edge-triggered: only the wake-up matters, so the timer need not be read.
 	if err = s.control(unix.EPOLL_CTL_ADD, s.clock, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		return nil, err
 	}
@@ -211,9 +210,8 @@ func bind(want netip.AddrPort) (fd int, got netip.AddrPort, err error) {
 	if want.Port() != 0 {
 		return fd, want, nil
 	}
-	// A port that the kernel chose is lost when the socket stops listening, one
-	// that was asked for is kept (see refuse). So ask for it, while this socket
-	// still holds it.
+	// A port that the kernel chose is lost when the socket stops listening. A requested port is kept
+	// (see refuse). So ask for it, while this socket still holds it.
 	name, err := unix.Getsockname(fd)
 	if err != nil {
 		return fail(fmt.Errorf("getsockname: %w", err))
@@ -485,7 +483,7 @@ func (s *Server) accept() {
 			s.hear(s.open == 0)
 			return
 		case err != nil:
-			return // nobody there, or gone again
+			return // no client, or gone again
 		}
 		// Either fails only on a socket that is no TCP socket.
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
@@ -528,8 +526,7 @@ func (s *Server) refuse(on bool) {
 	var err error
 	if on {
 		s.hear(false)
-		// On Linux this ends listening but keeps the port, so that nobody else
-		// can take it meanwhile.
+		// On Linux this ends listening but keeps the port, so that others cannot take it.
 		err = unix.Shutdown(s.listener, unix.SHUT_RD)
 	} else {
 		err = unix.Listen(s.listener, unix.SOMAXCONN)
@@ -547,7 +544,7 @@ func (s *Server) control(op, fd int, interest uint32) error {
 	return nil
 }
 
-// room returns how many more bytes c may hold unframed.
+// room returns the number of unframed bytes that c may still hold.
 func (c *conn) room() int { return maxHead - len(c.in) }
 
 // read takes what the client sent, once: epoll reports again if there is more.
@@ -756,8 +753,8 @@ func (s *Server) close(c *conn) {
 	s.hear(true)         // there is room now
 }
 
-// fieldNs returns the header line that states a time in nanoseconds, with a
-// fixed width, so that answers have the same size.
+// fieldNs returns the header line for a time in nanoseconds. Its width is fixed, so that answers have
+// the same size.
 func fieldNs(name string, ns int64) string {
 	digits := strconv.FormatInt(ns, 10)
 	const zeros = "0000000000000000000"

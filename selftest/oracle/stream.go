@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// A StreamConfig says what a Stream server sends. Each subscriber gets events that are
-// numbered from 1 and due at an even rate, the first one interval after its request.
-// An event's ID is its number. Its data is
+// A StreamConfig says what a Stream server sends. Each subscriber gets numbered events from 1, due at
+// an even rate. The first comes one interval after its request. An event's ID is its number. Its data
+// is
 //
 //	dyno1 SOURCE NUMBER TIME ␠xxx…
 //
-// with StreamSource in 10 digits, the number in 12, and the Unix time in nanoseconds at
-// which the event was due in 19.
+// with StreamSource in 10 digits and the number in 12. The Unix time in nanoseconds at which the event
+// was due has 19.
 //
-// A fault strikes the events whose number is a multiple of what is given for it; 0
-// strikes none. One event may be struck by several: choose numbers without a small
-// common multiple where that is not wanted.
+// A fault strikes the events whose number is a multiple of its setting; 0 strikes none. One event may
+// be struck by several: choose numbers without a small common multiple where that is not wanted.
 type StreamConfig struct {
 	Rate   float64       // events per second and subscriber; default 100
 	Events int           // after which the server is silent; default without end
@@ -102,7 +101,7 @@ func (c StreamConfig) Validate() error {
 type StreamCounts struct {
 	Traffic
 	Subscriptions int64 // taken
-	Resumed       int64 // those of them that named their last event
+	Resumed       int64 // subscribers among them that named their last event
 	Refused       int64 // asked not to come back
 	Events        int64 // sent; repeated ones twice, gap events not counted
 	Dropped       int64

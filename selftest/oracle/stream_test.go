@@ -140,7 +140,7 @@ func TestStreamRate(t *testing.T) {
 	}
 }
 
-// Who does not read is cut off, and is no burden any more.
+// A subscriber that does not read is cut off, and no longer costs anything.
 func TestStreamOverrun(t *testing.T) {
 	s := must[*Stream](t)(StartStream(t.Context(), Config{}, StreamConfig{Rate: 2000, Size: maxSize}))
 	defer s.Close()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These never block, so they go past the Go scheduler's entry and exit, which
-// would cost as much as the calls themselves.
+// These never block. So they bypass the Go scheduler's entry and exit, which would cost as much as the
+// calls themselves.
 
 // poll returns the events that are ready now.
 func poll(epoll int, events []unix.EpollEvent) (int, error) {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a Tap. What does not fit is counted, and makes Stop fail.
+// Bounds of a Tap. Excess is counted, and makes Stop fail.
 const (
 	maxExchanges   = 1 << 21 // that are kept
 	maxTapped      = 1 << 16 // connections that are followed
@@ -29,14 +29,13 @@ type Exchange struct {
 	Took    time.Duration // until the last packet of the response passed
 }
 
-// A Tap listens to the loopback device and times exchanges by the kernel's time
-// stamps of their packets (packet(7), SO_TIMESTAMPNS). It is a referee: it shares
-// no clock reading with servers or clients. What it cannot see is the time from a
-// client's write to its packet, and from the response's packet until the client
-// has read it, some microseconds and a wake-up.
+// A Tap listens to the loopback device and times exchanges by the kernel's time stamps of their packets
+// (packet(7), SO_TIMESTAMPNS). It is a referee: it shares no clock reading with servers or clients. It
+// cannot see the time from a client's write to its packet. Nor does it see the time from the response's
+// packet until the client has read it. Both are some microseconds and a wake-up.
 //
-// A connection must carry one request at a time. Packets sent again are counted
-// once. The time stamps are of the real-time clock: do not set it meanwhile.
+// A connection must carry one request at a time. Packets sent again are counted once. The time stamps
+// come from the real-time clock: do not set it meanwhile.
 //
 // Opening a Tap takes CAP_NET_RAW.
 type Tap struct {
@@ -46,9 +45,8 @@ type Tap struct {
 	err      error // read after done
 }
 
-// StartTap begins to listen to the TCP packets of one address's port, which must
-// be of the loopback device. Its thread looks every 5 ms at what has come in, on
-// the given CPUs, or any.
+// StartTap begins to listen to the TCP packets of one address's port on the loopback device. Its thread
+// looks every 5 ms at what has come in, on the given CPUs, or any.
 func StartTap(address netip.AddrPort, cpus []int) (_ *Tap, err error) {
 	t := &Tap{fd: -1, wake: -1, done: make(chan struct{}), follower: follower{server: address, open: map[netip.AddrPort]*flow{}}}
 	defer func() {
@@ -95,9 +93,9 @@ func StartTap(address netip.AddrPort, cpus []int) (_ *Tap, err error) {
 	return t, nil
 }
 
-// Stop ends listening and returns the exchanges in the order in which their
-// requests passed on each connection. It fails when packets were dropped or did
-// not fit: then some times would be wrong, and nobody could tell which.
+// Stop ends listening and returns the exchanges in the order in which their requests passed on each
+// connection. It fails when packets were dropped or did not fit: then some times would be wrong, and
+// none could be trusted.
 func (t *Tap) Stop() ([]Exchange, error) {
 	one := [8]byte{1}
 	_, _ = unix.Write(t.wake, one[:]) // a fresh counter takes it
@@ -124,7 +122,7 @@ func awaitStamps() error {
 	if err != nil {
 		return fmt.Errorf("time stamps: %w", err)
 	}
-	defer func() { _ = c.Close() }() // of what was only a probe
+	defer func() { _ = c.Close() }() // a probe only
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("time stamps: %w", err)

@@ -42,9 +42,8 @@ func fillTCP(t []byte, from, to netip.AddrPort, sequence uint32, syn bool) {
 	}
 }
 
-// The follower times from a request's last packet to its response's last one,
-// over sequence numbers that wrap, packets sent again, acknowledgements and
-// ports used twice.
+// The follower times from a request's last packet to its response's last one. Sequence numbers may
+// wrap, packets may be repeated, and ports used twice; acknowledgements do not count.
 func TestFollower(t *testing.T) {
 	for _, family := range []string{"127.0.0.1", "::1"} {
 		server, client := netip.AddrPortFrom(netip.MustParseAddr(family), 80), netip.AddrPortFrom(netip.MustParseAddr(family), 5000)

@@ -34,19 +34,18 @@ type Timed struct {
 	arrivals int
 }
 
-// StartDelay starts a server that answers each request independently of all
-// others, a time drawn from the distribution after its arrival.
+// StartDelay starts a server that answers each request independently of all others. The delay after its
+// arrival is drawn from the distribution.
 func StartDelay(ctx context.Context, config Config, delay Distribution, seed uint64) (*Timed, error) {
 	random := seeded(seed)
 	return startTimed(ctx, config, delay.Validate(), independent(delay, random))
 }
 
-// StartQueue starts a server with one first-come, first-served queue and a
-// number of workers, each of which takes a time drawn from the distribution per
-// request. One worker and Exponential service is M/M/1 if the arrivals are
-// Poisson. Workers are a calculation rather than threads: a request's answer is
-// due when the queue says so, and a late answer delays no other. The queue is
-// bounded by Config.Connections, since a connection carries one request at a time.
+// StartQueue starts a server with one first-come, first-served queue and a number of workers. A worker
+// takes a time drawn from the distribution for each request. One worker and Exponential service is
+// M/M/1 if the arrivals are Poisson. Workers are a calculation rather than threads: a request's answer
+// is due when the queue says so, and a late answer delays no other. The queue is bounded by
+// Config.Connections, since a connection carries one request at a time.
 func StartQueue(ctx context.Context, config Config, workers int, service Distribution, seed uint64) (*Timed, error) {
 	err := service.Validate()
 	if workers < 1 || workers > 1<<16 {

@@ -40,7 +40,7 @@ func (t *timers) next() (due int64, ok bool) {
 	return t.heap[0].due, true
 }
 
-// pop removes the earliest timer, of which there must be one.
+// pop removes the earliest timer; there must be one.
 func (t *timers) pop() timer {
 	first, last := t.heap[0], len(t.heap)-1
 	t.heap[0] = t.heap[last]

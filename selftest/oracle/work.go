@@ -26,9 +26,9 @@ type Workload struct {
 	// many seconds more. 0.05 is a slowdown by 5 %. From 0 to 10.
 	Slow float64
 
-	// Hot is the share of the server's busy time, before a slowdown, that goes to a
-	// function of its own, planted, on top of the rest: h/(1−h) times as much again.
-	// 0.03 makes 3 % of the CPU time that function's. From 0 to 0.5.
+	// Hot is the share of the server's busy time, before a slowdown, that goes to a separate function,
+	// planted. It comes on top of the rest: h/(1−h) times as much again. 0.03 makes 3 % of the CPU time
+	// that function's. From 0 to 0.5.
 	Hot float64
 }
 
@@ -50,8 +50,8 @@ func (w Workload) Validate() error {
 	return errors.Join(faults...)
 }
 
-// SlowRatio returns the throughput of a saturated Work server that is slowed by a
-// share, over that of one that is not.
+// SlowRatio returns the throughput of a saturated Work server slowed by a share, relative to one that
+// is not.
 func SlowRatio(share float64) float64 { return 1 / (1 + share) }
 
 // An Account is what a Work server has spent its time on. Busy time is all time
@@ -64,17 +64,15 @@ type Account struct {
 	Idle       time.Duration // asleep between the first request and the last
 }
 
-// A Work server computes for each request, so that its CPU is what limits a
-// closed loop, and can be slowed down by an exactly known share.
+// A Work server computes for each request, so its CPU limits a closed loop. It can be slowed down by an
+// exactly known share.
 //
-// After each turn of its loop (wait, read, work, write) it burns Slow times what
-// the turn took. Everything that a turn costs is covered: its system calls, the
-// interrupts and the network's work in its context, and what other threads take
-// of its CPU meanwhile, since the turn is timed by the clock on the wall and not
-// by the thread's CPU time, from which kernels may leave out interrupts
-// (CONFIG_IRQ_TIME_ACCOUNTING). What burning takes too much in one turn, it takes
-// less in the next. So the time that is left for requests is 1/(1 + Slow) of the
-// whole.
+// After each turn of its loop (wait, read, work, write) it burns Slow times what the turn took.
+// Everything that a turn costs is covered: its system calls, the interrupts and the network's work in
+// its context. Other threads' use of its CPU is included too, since a turn is timed by the wall clock.
+// Kernels may leave interrupts out of a thread's CPU time (CONFIG_IRQ_TIME_ACCOUNTING). If burning
+// takes too long in one turn, it takes less in the next. So the time that is left for requests is 1/(1
+// + Slow) of the whole.
 //
 // Not covered is time asleep, when there is no request: it would absorb the
 // slowdown. The ratio of throughputs is SlowRatio only if the server is
@@ -126,7 +124,7 @@ func (w *Work) Account() Account {
 	return a
 }
 
-// turn ends a turn of the loop, of which the server slept for a part.
+// turn ends a turn of the loop; the server slept for a part of it.
 func (w *Work) turn(slept int64) {
 	w.account.Cycles++
 	if w.served > 0 {
@@ -176,8 +174,7 @@ type slowdown struct {
 	planted int64
 }
 
-// end takes the end of a turn, of which a part was slept, and returns until when
-// to burn.
+// end takes the end of a turn, and the part that was slept. It returns until when to burn.
 func (s *slowdown) end(now, slept int64) (until int64) {
 	busy := max(0, now-s.ended-slept)
 	s.busy += busy

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever turns cost and however late burning ends, what was burnt is the share
-// of what was busy, but for the last turn's excess.
+// The burnt time is the share of the busy time, whatever turns cost and however late burning ends. Only
+// the last turn's excess differs.
 func TestSlowdown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := slowdown{share: rapid.Float64Range(0, 2).Draw(t, "share")}

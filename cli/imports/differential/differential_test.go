@@ -55,7 +55,8 @@ type tool struct {
 	inOrder bool       // it sends one request after the other
 	// answer answers requests; nil: all have defaultAnswer.
 	answer func(method, target string) (status int, header, body string)
-	// general tells whether an item of the import is about all files of the format, so that it names no difference.
+	// general tells whether an item of the import is about all files of the format. Then it names no
+	// difference.
 	general func(i imports.Item) bool
 	url     string // of --url
 	noBody  bool   // bodies are not compared: the file has none
@@ -113,7 +114,8 @@ func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []im
 	return s.texts(all, k.own, k.inOrder), items
 }
 
-// sent imports a file, runs each flow of the experiment once against a server, and returns what was sent, and the list.
+// sent imports a file, and runs each flow of the experiment once against a server. It returns what was
+// sent, and the list.
 func (k *tool) sent(t *testing.T, s *server, dir, file string) (all []request, items []imports.Item) {
 	t.Helper()
 	t.Chdir(dir)

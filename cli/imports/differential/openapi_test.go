@@ -271,7 +271,7 @@ func (d *descriptionOf) content() asJSON {
 	properties := asJSON{}
 	for i := range 1 + d.r.IntN(3) {
 		_, property := d.value()
-		if strings.Contains(kind, "urlencoded") { // of which the library knows no objects, and no allOf
+		if strings.Contains(kind, "urlencoded") { // the library knows no objects and no allOf in it
 			_, property = d.scalar(false)
 		}
 		if strings.Contains(kind, "json") && d.r.IntN(2) == 0 {

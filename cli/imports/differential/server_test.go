@@ -109,7 +109,7 @@ func (h *handed) Close() error {
 
 func (h *handed) Addr() net.Addr { return h.address }
 
-// A begun connection is one of which some bytes were looked at.
+// A begun connection is one whose first bytes were read.
 type begun struct {
 	net.Conn
 	in *bufio.Reader
