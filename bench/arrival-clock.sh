@@ -26,7 +26,7 @@ dyno=${DYNO-$PWD/bin/dyno} parts=${PARTS:-stalls cost nginx}
 required nginx jq taskset "$dyno"
 
 if [[ $parts == *stalls* ]]; then
-	"$dyno" doctor --calibrate --only stalls 2>/dev/null
+	PATH=${dyno%/*}:$PATH go run ./experiments/dyno-calibrate --only stalls 2>/dev/null
 fi
 if [[ $parts == *cost* ]]; then
 	echo

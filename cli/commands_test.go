@@ -173,7 +173,7 @@ var typedCommands = []struct {
 	{"serve relay --config none.yaml", 2, "--config: open none.yaml: no such file"},
 	{"serve llm --listen 127.0.0.1:0 --fault 429", 2, "want PROBABILITY=FAULT"},
 	{"serve llm --listen 127.0.0.1:0 --fault '1=cut;after=few'", 2, `"few": want a number of tokens`},
-	{"__oracle work --slow 500%", 2, `--slow: "500%" is not a share`},
+	{"__oracle work --slow 5%%", 2, `--slow: "5%%" is not a share`},
 
 	// Flags that need others, or exclude them, or are for something else.
 	{"http --http1 --insecure --tls-tickets --streams 2 http://127.0.0.1:1/", 2, "--insecure, --tls-tickets: is only for https"},

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dyno/selftest/calibrate"
 	"dyno/selftest/oracle"
 )
 
@@ -36,7 +35,7 @@ func TestDescriptorTablesHaveTheirSizeBeforehand(t *testing.T) {
 		"echo":   {[]string{"serve", "echo", "--tcp", address}, func() bool { return listens(address) }, 1 << 16},
 		"relay":  {[]string{"serve", "relay", "--listen", address, "--to", server.Addr().String()}, func() bool { return listens(address) }, 1 << 16},
 		"events": {[]string{"serve", "events", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
-		"oracle": {[]string{calibrate.OracleCommand, "null", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
+		"oracle": {[]string{oracle.Command, "null", "--listen", address}, func() bool { return listens(address) }, 1 << 16},
 		"engine": {
 			[]string{"http", "-q", "-c", "3", "--rate", "100", "--duration", "1m", "http://" + server.Addr().String() + "/"},
 			func() bool { return server.Traffic().Received > 0 }, 1024 + 3,

@@ -19,7 +19,7 @@ import (
 	"dyno/internal/exit"
 	"dyno/judge/verdict"
 	"dyno/results/rundir"
-	"dyno/selftest/calibrate"
+	"dyno/selftest/oracle"
 )
 
 var matrix = flag.String("matrix", "", "TestFaultMatrix runs every cell of these loads, or of all, and not only a covering few; with -update it writes them to docs/reference/faults.md")
@@ -85,7 +85,7 @@ func (c matrixCell) experiment() string {
 		fault = "hangs"
 	}
 	warmup, window := c.phases()
-	origin, protocol := "dyno, "+calibrate.OracleCommand+", delay, --delay, 2ms, --listen, \"127.0.0.1:{{port}}\"", "http"
+	origin, protocol := "dyno, "+oracle.Command+", delay, --delay, 2ms, --listen, \"127.0.0.1:{{port}}\"", "http"
 	load, latency, rest := "", "service.max", "design: {rounds: 1}\n"
 	switch c.load {
 	case "closed":
@@ -99,7 +99,7 @@ func (c matrixCell) experiment() string {
 		load, latency = "open: {arrivals: poisson, max_connections: 20}", "response.max"
 		rest += "capacity: {from: 200/s, to: 400/s, resolution: 50%, trials: 1}\n"
 	case "subscribers":
-		protocol, origin = "sse", "dyno, "+calibrate.OracleCommand+", stream, --rate, \"50\", --listen, \"127.0.0.1:{{port}}\""
+		protocol, origin = "sse", "dyno, "+oracle.Command+", stream, --rate, \"50\", --listen, \"127.0.0.1:{{port}}\""
 		load, latency = "subscribers: {connections: 6}", "delivery.max"
 	case "publish":
 		protocol, origin = "sse", "dyno, serve, events, --listen, \"127.0.0.1:{{port}}\", --drain-timeout, 0s"
@@ -139,7 +139,7 @@ load:
   window: %v
   timeout: 10s
 observe: {kernel: none} # takes as much CPU time as all the rest
-%s`, c.load, protocol, path, calibrate.OracleCommand, origin, strings.ReplaceAll(load, "}, ", "}\n  "), warmup, window, rest)
+%s`, c.load, protocol, path, oracle.Command, origin, strings.ReplaceAll(load, "}, ", "}\n  "), warmup, window, rest)
 	if c.load == "compare" || c.load == "ladder" {
 		return plan // which has the fault as a variable
 	}

@@ -25,7 +25,7 @@ fuzz() {
 	scripts/fuzz.sh 20s
 }
 calibration() {
-	go build -o bin/ ./cmd/... && bin/dyno doctor --calibrate --strict --only aa,power --slow 5% --comparisons 20
+	go build -o bin/ ./cmd/dyno ./experiments/dyno-calibrate && bin/dyno-calibrate --strict --only aa,power --slow 5% --comparisons 20
 }
 faults() {
 	scripts/fleet-faults.sh 50 "$RANDOM"

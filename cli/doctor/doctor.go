@@ -1,5 +1,4 @@
-// Package doctor says what can be measured on a machine and how well, proves by calibration that
-// figures are right, and starts the servers with a known answer that this needs.
+// Package doctor says what can be measured on a machine and how well, and starts servers with a known answer.
 package doctor
 
 import (
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"dyno/cli/command"
 	"dyno/cli/output"
@@ -60,47 +58,20 @@ type diagnosis struct {
 	SelfTest selfTest `json:"self_test"`
 }
 
-// Command returns dyno doctor. The arguments and the version are those that a calibration records.
-func Command(args []string, version string) *cobra.Command {
+// Command returns dyno doctor.
+func Command() *cobra.Command {
 	var (
-		asJSON, isCalibration bool
-		length                string
-		c                     calibration
-		ofCalibration         = pflag.NewFlagSet("", pflag.ContinueOnError)
+		asJSON bool
+		length string
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "What can be measured on this machine, and how well",
-		Long: `Doctor says what can be measured on this machine, and how well.
-
-With --calibrate it proves that dyno's figures are right: it measures servers
-whose answer is known, checks that comparisons find planted differences and no
-others, and starves generators to check that their trials are called invalid. That
-takes some minutes. With --long it takes hours, and writes a document with its
-raw data. Figures that miss their limits are in the tables; they are an error only
-with --strict.`,
+		Long:  "Doctor says what can be measured on this machine, and how well.",
 		Example: `  dyno doctor
-  dyno doctor --calibrate
-  dyno doctor --calibrate --only aa,power --comparisons 50 --slow 2%,5%
-  dyno doctor --calibrate --long --docs docs`,
+  dyno doctor --json --duration 5s`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.given = cmd.Flags().Changed
-			if isCalibration {
-				if c.given("json") || c.given("duration") {
-					return exit.Misused("the raw data of a calibration are in the folder that --raw names", "--json and --duration belong to the self-test, not to --calibrate")
-				}
-				return c.run(cmd, args, version)
-			}
-			var needless error
-			ofCalibration.VisitAll(func(f *pflag.Flag) {
-				if f.Changed {
-					needless = exit.Misused("as in: dyno doctor --calibrate", "--%s: want --calibrate with it", f.Name)
-				}
-			})
-			if needless != nil {
-				return needless
-			}
 			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {
 				return exit.Misused("such as 2s", "--duration %q: want a duration", length)
@@ -121,9 +92,6 @@ with --strict.`,
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVarP(&length, "duration", "z", "2s", "of each part of the self-test")
-	f.BoolVar(&isCalibration, "calibrate", false, "prove that the figures are right; takes some minutes")
-	c.flags(ofCalibration)
-	f.AddFlagSet(ofCalibration)
 	return cmd
 }
 

@@ -12,14 +12,13 @@ import (
 	"dyno/cli/command"
 	"dyno/internal/exit"
 	"dyno/internal/units"
-	"dyno/selftest/calibrate"
 	"dyno/selftest/oracle"
 )
 
 // OracleCommand starts servers with a known answer as processes of their own, so that
-// trials can start them like any target. It is hidden: calibration uses it.
+// trials can start them like any target. It is hidden: tests, benchmarks and calibration use it.
 func OracleCommand() *cobra.Command {
-	cmd := command.Group(&cobra.Command{Use: calibrate.OracleCommand, Short: "Servers with a known answer, which calibration loads", Hidden: true})
+	cmd := command.Group(&cobra.Command{Use: oracle.Command, Short: "Servers with a known answer", Hidden: true})
 	cmd.AddCommand(nullServer(), delayServer(), queueServer(), freezeServer(), workServer(), streamServer(), breakingServer(), burnCommand())
 	return cmd
 }
@@ -134,10 +133,10 @@ func workServer() *cobra.Command {
 	)
 	cmd := serveOracle("work", "computes for each request", func(ctx context.Context, c oracle.Config) (*oracle.Server, error) {
 		var err error
-		if load.Slow, err = calibrate.ParseShare(slow); err != nil {
+		if load.Slow, err = units.ParseShare(slow); err != nil {
 			return nil, fmt.Errorf("--slow: %w", err)
 		}
-		if load.Hot, err = calibrate.ParseShare(hot); err != nil {
+		if load.Hot, err = units.ParseShare(hot); err != nil {
 			return nil, fmt.Errorf("--hot: %w", err)
 		}
 		if load.Iterations == 0 {

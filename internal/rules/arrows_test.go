@@ -129,12 +129,8 @@ var arrows = []arrow{
 	{"ui", []string{"internal/filelock", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"internal/filelock", "hub", "internal/jwt", "internal/loop", "internal/fields"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
-	{"selftest/calibrate", []string{
-		"selftest", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",
-	}, "calibration holds all that measures against servers with a known answer"},
 	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},
 	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},
-	{"selftest/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
 
 	{"experiments/subjects", []string{"experiments/subjects", "services"}, "variants that exist to be measured are put into services by programs of their own; no service knows one"},
 	{"experiments/subjects/grpcloop", []string{"experiments/subjects/grpcloop", "services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
@@ -226,6 +222,11 @@ var arrows = []arrow{
 	{"experiments/subjects/control/pool", nil, "connections are kept, whoever makes requests over them"},
 	{"deploy", []string{"results/push", "services", "deploy/internal", "lab/fleet"}, "its tests hold dashboards, rules and principals to what programs really do"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
+	{"experiments/calibrate", []string{
+		"selftest/oracle", "experiments/disturb", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",
+	}, "calibration holds all that measures against servers with a known answer"},
+	{"experiments/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
+	{"experiments/dyno-calibrate", []string{"cli", "experiments/calibrate", "experiments/disturb", "host/child", "host/target", "internal/buildinfo", "internal/exit", "internal/units"}, "it is a command line for calibration, and starts dyno's own program"},
 	{"experiments/bench", nil, "a referee between dyno and others uses neither"},
 	{"experiments/bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},

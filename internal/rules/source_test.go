@@ -53,9 +53,8 @@ var allowed = map[string]map[string]string{
 	},
 	// Others print to the writers that main has cleaned.
 	"terminal": {
-		"experiments/bench":            "a referee prints figures and the names of files of its own",
 		"scripts":                      "development tools print what is in the repository",
-		"experiments/subjects":         "programs of benchmarks print figures of their own",
+		"experiments":                  "referees, what is measured, and calibration print figures and names of their own",
 		"cmd":                          "what it passes on is cleaned there",
 		"internal/terminal":            "the one place",
 		"cli/output":                   "it asks what is behind the writer, and draws colours over lines that are clean",
@@ -69,7 +68,6 @@ var allowed = map[string]map[string]string{
 		"host/sysctl":                  "a child's exchange with its parent",
 		"lab/generator":                "a child's exchange with its parent",
 		"lab/remote":                   "a child's exchange with its parent",
-		"selftest/disturb":             "a child's exchange with its parent",
 		"internal/leak":                "it is a test's main",
 		"internal/roles":               "it is a test's main",
 	},

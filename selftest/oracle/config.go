@@ -27,6 +27,9 @@ func (p Protocol) String() string {
 	return fmt.Sprintf("protocol(%d)", uint8(p))
 }
 
+// Command is dyno's hidden command that starts the servers as processes of their own.
+const Command = "__oracle"
+
 // Bounds that Validate and the servers hold.
 const (
 	maxHead        = 64 << 10 // bytes of a request's head, and of unparsed input per connection

@@ -14,6 +14,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/results/rundir"
+	"dyno/selftest/oracle"
 )
 
 // The troubles of a generator.
@@ -196,7 +197,7 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 			}()
 		}
 	case trouble == NeighbourOne || trouble == NeighbourAll:
-		neighbour := child{args: []string{k.Program, OracleCommand, "burn"}, cpus: k.load}
+		neighbour := child{args: []string{k.Program, oracle.Command, "burn"}, cpus: k.load}
 		if trouble == NeighbourAll {
 			neighbour.cpus = k.result.Environment.AllowedCPUs
 			neighbour.args = append(neighbour.args, "--threads", strconv.Itoa(len(neighbour.cpus)))
@@ -231,7 +232,7 @@ func (k *calibrator) troubled(ctx context.Context, limits *group, trouble, loop 
 // plan writes an experiment of one trial, in JSON, which is YAML. Disturbed rounds are not
 // measured again, because this table counts them.
 func (k *calibrator) plan(loop string, seed int, starve bool, limits *group) ([]byte, error) {
-	target := []string{k.Program, OracleCommand}
+	target := []string{k.Program, oracle.Command}
 	load := map[string]any{"cpus": strconv.Itoa(k.load[0]), "warmup": "200ms", "window": k.FlagWindow.String()}
 	if loop == "open" {
 		target = append(target, "delay", "--delay", "1ms", "--spin", "60us")

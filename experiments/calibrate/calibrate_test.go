@@ -387,34 +387,10 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 }
 
-func FuzzParseShare(f *testing.F) {
-	for _, s := range []string{"5%", "0.05", " 1 % ", "101%", "-1", "NaN", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if v, err := ParseShare(s); err == nil && !(v >= 0 && v <= 1) {
-			t.Errorf("%q is %v", s, v)
-		}
-	})
-}
-
-func TestParseShare(t *testing.T) {
-	for s, want := range map[string]float64{"5%": 0.05, "0.05": 0.05, "2.5 %": 0.025, "0": 0} {
-		if got, err := ParseShare(s); err != nil || math.Abs(got-want) > 1e-12 {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-	for _, s := range []string{"", "%", "5", "-1%", "NaN", "Inf"} {
-		if v, err := ParseShare(s); err == nil {
-			t.Errorf("%q is taken as %v", s, v)
-		}
-	}
-}
-
 // example is a whole result, of figures made up.
 func example() *Result {
 	c := Long()
-	c.Command, c.Version, c.Raw = []string{"dyno", "doctor", "--calibrate", "--long"}, "v0.3.0", "docs/calibration"
+	c.Command, c.Version, c.Raw = []string{"dyno-calibrate", "--long"}, "v0.3.0", "docs/calibration"
 	r := &Result{
 		Config: c, Started: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Finished: time.Date(2026, 3, 4, 7, 6, 8, 0, time.UTC),
 		Environment: observe.Environment{CPUs: 2, CPUModel: "Some CPU", Kernel: "6.1", GoVersion: "go1.26", Virtualisation: "kvm"}, LoadCPU: 1,

@@ -1,25 +1,98 @@
-package doctor
+// Dyno-calibrate proves on this machine that dyno's figures are right: it measures servers whose answer is known, and
+// prints how far off the figures are. It starts them, and limited generators, by dyno's own program.
+//
+//	go build -o bin/ ./cmd/dyno ./experiments/dyno-calibrate
+//	bin/dyno-calibrate --help
+package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/cli/command"
 	"dyno/cli/output"
+	"dyno/cli/serve"
+	"dyno/experiments/calibrate"
+	"dyno/experiments/disturb"
+	"dyno/host/child"
+	"dyno/host/target"
+	"dyno/internal/buildinfo"
 	"dyno/internal/exit"
 	"dyno/internal/units"
-	"dyno/selftest/calibrate"
 )
 
-// A calibration holds doctor's flags about calibration.
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run does what the arguments say and returns the exit code.
+func run(args []string) int {
+	if code, ran := child.Run(args, target.Role(), disturb.Role()); ran {
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd := newCommand(args)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return exit.Done
+	}
+	fmt.Fprintf(os.Stderr, "dyno-calibrate: %v\n", err)
+	failure := &exit.Failure{Code: exit.Failed}
+	errors.As(err, &failure)
+	if failure.Hint != "" {
+		fmt.Fprintf(os.Stderr, "hint: %s\n", failure.Hint)
+	}
+	if ctx.Err() != nil {
+		return exit.Interrupted
+	}
+	return failure.Code
+}
+
+// newCommand returns the program's command. The arguments are what it records.
+func newCommand(args []string) *cobra.Command {
+	var c calibration
+	cmd := &cobra.Command{
+		Use:   "dyno-calibrate",
+		Short: "Prove that dyno's figures are right on this machine",
+		Long: `Dyno-calibrate proves that dyno's figures are right on this machine.
+
+It measures servers whose answer is known, checks that comparisons find planted
+differences and no others, and starves generators to check that their trials are
+called invalid. That takes some minutes. With --long it takes hours, and writes a
+document with its raw data. Figures that miss their limits are in the tables; they
+are an error only with --strict.`,
+		Example: `  dyno-calibrate
+  dyno-calibrate --only aa,power --comparisons 50 --slow 2%,5%
+  dyno-calibrate --long --docs docs`,
+		Args:          command.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.given = cmd.Flags().Changed
+			return c.run(cmd, args)
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Misused(help, "%w", err) })
+	c.flags(cmd.Flags())
+	return cmd
+}
+
+// help is the hint for a wrong command line.
+const help = "dyno-calibrate --help lists the flags"
+
+// A calibration holds the flags.
 type calibration struct {
 	long, strict, quiet, awake bool
 
@@ -111,7 +184,7 @@ func (c *calibration) config() (calibrate.Config, error) {
 		k.Slow = nil
 	}
 	for _, s := range c.slow {
-		share, err := calibrate.ParseShare(s)
+		share, err := units.ParseShare(s)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("--slow: %w", err))
 			continue
@@ -126,17 +199,17 @@ func (c *calibration) config() (calibrate.Config, error) {
 
 // run measures, prints the tables, and with --long writes the document. It prints
 // what was measured even after an error or an interruption.
-func (c *calibration) run(cmd *cobra.Command, args []string, version string) error {
+func (c *calibration) run(cmd *cobra.Command, args []string) error {
 	k, err := c.config()
 	if err == nil {
-		if k.Program, err = os.Executable(); err != nil {
+		if k.Program, err = serve.FindProgram("dyno"); err != nil {
 			return err
 		}
-		k.Command, k.Version = append([]string{"dyno"}, args...), version
+		k.Command, k.Version = append([]string{"dyno-calibrate"}, args...), buildinfo.Version()
 		err = k.Validate()
 	}
 	if err != nil {
-		return exit.With(exit.Usage, err, "dyno doctor --help lists the flags")
+		return exit.With(exit.Usage, err, help)
 	}
 	if !c.quiet {
 		k.Progress = cmd.ErrOrStderr()

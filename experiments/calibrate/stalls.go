@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"dyno/experiments/disturb"
 	"dyno/load/engine/record"
-	"dyno/selftest/disturb"
 	"dyno/selftest/oracle"
 )
 

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"dyno/selftest/disturb"
+	"dyno/experiments/disturb"
 )
 
 // The tables, in the order in which they are made.
@@ -26,14 +25,10 @@ const (
 // Tables lists all tables.
 func Tables() []string { return []string{Oracles, Stalls, Noise, AA, Power, Flags, Explain} }
 
-// OracleCommand is the hidden command of dyno's program that starts servers of
-// package oracle.
-const OracleCommand = "__oracle"
-
 // A Config says what to measure, and how long.
 type Config struct {
 	Program string   // dyno's own program, which is started for servers and limited generators
-	Command []string // how dyno was called, for the record
+	Command []string // how the calibration was called, for the record
 	Version string   // dyno's
 	Only    []string // tables to make
 	Raw     string   // folder for the raw data, which is made; empty: none are written
@@ -174,17 +169,4 @@ func (c Config) Validate() error {
 		seen[s] = true
 	}
 	return errors.Join(faults...)
-}
-
-// ParseShare reads a share: 5% or 0.05.
-func ParseShare(s string) (float64, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(s), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v <= 1) {
-		return 0, fmt.Errorf("%q is not a share; such as 5%% or 0.05", s)
-	}
-	return v, nil
 }

@@ -412,7 +412,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	v := plan.DefaultVariant(plan.HTTP)
 	v.Observe = plan.Observe{Kernel: plan.KernelNone} // many short trials
 	v.Target.Start = []string{
-		k.Program, OracleCommand, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
+		k.Program, oracle.Command, "queue", "--listen", "127.0.0.1:{{port}}", "--spin", spin.String(),
 		"--workers", strconv.Itoa(workers), "--service", service.String(),
 	}
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load

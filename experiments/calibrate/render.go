@@ -64,7 +64,7 @@ func Text(w io.Writer, r *Result) error {
 func Markdown(w io.Writer, r *Result, folder string) error {
 	var b strings.Builder
 	b.WriteString("# Calibration\n\n")
-	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno doctor --calibrate`.\n\n")
+	b.WriteString("What dyno measures of servers whose answer is known. Written by `dyno-calibrate`.\n\n")
 	fmt.Fprintf(&b, "- machine: %s\n", machine(r))
 	fmt.Fprintf(&b, "- CPUs: servers on CPU %d, generator on CPU %d\n", r.ServerCPU, r.LoadCPU)
 	fmt.Fprintf(&b, "- measured: %s, in %v, by dyno %s, %s: `%s`\n", r.Started.UTC().Format(time.DateOnly),

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"dyno/experiments/disturb"
 	"dyno/judge/verdict/checks"
 	"dyno/lab/plan"
 	"dyno/results/rundir"
-	"dyno/selftest/disturb"
 	"dyno/selftest/oracle"
 )
 
@@ -241,7 +241,7 @@ func (k *calibrator) noisy(ctx context.Context, run int, server knownServer, noi
 // noisyExperiment is a quick load: one trial.
 func (k *calibrator) noisyExperiment(s knownServer) *plan.Experiment {
 	v := plan.DefaultVariant(plan.HTTP)
-	v.Target.Start = append([]string{k.Program, OracleCommand}, s.args...)
+	v.Target.Start = append([]string{k.Program, oracle.Command}, s.args...)
 	v.Target.Start = append(v.Target.Start, "--listen", "127.0.0.1:{{port}}")
 	v.Target.CPUs, v.Load.CPUs = k.server, k.load
 	v.Target.Complete()

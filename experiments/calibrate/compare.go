@@ -353,7 +353,7 @@ func (k *calibrator) variant(name string, iterations int64, slow float64) plan.V
 	v.Observe = plan.Observe{Kernel: plan.KernelNone} // many short trials
 	v.Name = name
 	v.Target.Start = []string{
-		k.Program, OracleCommand, "work", "--listen", "127.0.0.1:{{port}}",
+		k.Program, oracle.Command, "work", "--listen", "127.0.0.1:{{port}}",
 		"--iterations", strconv.FormatInt(iterations, 10), "--slow", strconv.FormatFloat(slow, 'f', -1, 64),
 	}
 	v.Target.CPUs = k.server
