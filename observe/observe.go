@@ -60,9 +60,10 @@ type Column struct {
 	Help string // one sentence, what it is and how exact
 }
 
-// An Unavailable says why an observer cannot work here.
+// An Unavailable says why an observer cannot work here, or a profile cannot be taken.
 type Unavailable struct {
-	Observer string
+	Observer string // or the profile
+	Profile  bool
 	Reason   texts.Message
 	Remedy   texts.Message // what the user can do; of no kind if that is not known
 	Err      error         // the system's error; may be nil
@@ -73,8 +74,11 @@ func (u *Unavailable) Error() string { return u.Said().String() }
 // Said returns the error as a message.
 func (u *Unavailable) Said() texts.Message {
 	m := texts.New("unavailable.observer", "observer", u.Observer).With("why", u.Reason)
+	if u.Profile {
+		m = texts.New("unavailable.profile", "taken", u.Observer).With("why", u.Reason)
+	}
 	if u.Remedy.Kind != "" {
-		m.Kind = "unavailable.observer.help"
+		m.Kind += ".help"
 		m = m.With("help", u.Remedy)
 	}
 	return m

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -107,19 +106,7 @@ func headersOf(texts []string) (headers []string, err error) {
 
 // ReadFile returns what a file holds, up to maxInput bytes.
 func ReadFile(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	return readBounded(f, name)
-}
-
-func readBounded(r io.Reader, name string) (string, error) {
-	content, err := io.ReadAll(io.LimitReader(r, maxInput+1))
-	if err == nil && len(content) > maxInput {
-		err = fmt.Errorf("%s holds more than %d MiB", name, maxInput>>20)
-	}
+	content, err := textfile.ReadBytes(name, maxInput)
 	return string(content), err
 }
 
@@ -154,11 +141,11 @@ func (all *Flags) Register(f *pflag.FlagSet, wanted func(field string) bool, def
 // their values are asked for. It returns what they read it with.
 func (all Flags) UseStdin(stdin io.Reader) func() (string, error) {
 	read := sync.OnceValues(func() (string, error) {
-		content, err := readBounded(stdin, "standard input")
-		if err == nil && content == "" {
+		content, err := textfile.ReadAll("standard input", stdin, maxInput)
+		if err == nil && len(content) == 0 {
 			err = errors.New("standard input is empty")
 		}
-		return content, err
+		return string(content), err
 	})
 	for _, f := range all {
 		f.stdin = read

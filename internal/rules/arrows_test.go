@@ -92,7 +92,7 @@ var arrows = []arrow{
 	{"host/awake", nil, "it runs during a measurement and knows nothing of it"},
 
 	{"observe", []string{"observe", "host/cgroup", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
-	{"observe/profile", []string{"observe/profile", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
+	{"observe/profile", []string{"observe", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "internal/lazyregexp", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
@@ -147,7 +147,7 @@ var arrows = []arrow{
 	{"services/echo/rpc/go/program", nil, "options and life cycle, without a library for calls"},
 	{"services/relay", []string{"internal/fields", "services/internal", "services/relay", "internal/loop", "internal/units"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/channels", []string{"internal/fields", "internal/lazyregexp", "internal/settings", "services/internal"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
-	{"services/events", []string{"internal/fields", "internal/secretfile", "services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
+	{"services/events", []string{"internal/textfile", "internal/fields", "internal/secretfile", "services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/control", []string{"internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/settings", "services/internal", "services/control"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource"}, "whoever uses the control plane links nothing of the server"},
 	{"services/control/audit", []string{"services/control/resource", "services/control/store"}, "what a journal says depends on no protocol"},

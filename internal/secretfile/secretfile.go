@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -80,12 +79,9 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read only
-	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	switch {
-	case err != nil:
+	text, err := textfile.ReadAll(path, f, maxBytes)
+	if err != nil {
 		return nil, err
-	case len(text) > maxBytes:
-		return nil, fmt.Errorf("%s: is too large: must have %d bytes at most", path, maxBytes)
 	}
 	if text, err = textfile.TrimMark(path, text); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 		{"\xff\xfes\x00", "", path + ":1:1: the text is UTF-16"},
 		{"", "", path + ": is empty"},
 		{"\n", "", path + ": is empty"},
-		{strings.Repeat("s", maxBytes+1), "", "must have 1048576 bytes at most"},
+		{strings.Repeat("s", maxBytes+1), "", "has more than 1048576 bytes"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

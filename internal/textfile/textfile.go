@@ -100,17 +100,28 @@ const MaxBytes = 64 << 20
 
 // Read returns the text of a file of at most a number of bytes.
 func Read(path string, most int) ([]byte, error) {
+	content, err := ReadBytes(path, most)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(path, content)
+}
+
+// ReadBytes returns what a file of at most a number of bytes holds, be it text or not.
+func ReadBytes(path string, most int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read only
-	content, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(content) > most:
-		return nil, fmt.Errorf("%s: has more than %d bytes", path, most)
+	return ReadAll(path, f, most)
+}
+
+// ReadAll returns what a reader of this name has, up to a number of bytes.
+func ReadAll(name string, r io.Reader, most int) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err == nil && len(content) > most {
+		return nil, fmt.Errorf("%s: has more than %d bytes", name, most)
 	}
-	return Decode(path, content)
+	return content, err
 }

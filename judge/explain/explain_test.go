@@ -13,7 +13,6 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"dyno/internal/texts"
-	"dyno/observe/profile"
 	"dyno/results/rundir"
 )
 
@@ -205,7 +204,7 @@ func TestExplainLeavesOutRounds(t *testing.T) {
 // A profile that is not there is missing for the reason that its observer gave, however that
 // writes its name.
 func TestWhyAProfileIsMissing(t *testing.T) {
-	said := (&profile.Unavailable{Profile: "off-CPU", Reason: texts.Verbatim("no BTF")}).Said()
+	said := texts.New("unavailable.profile", "taken", "off-CPU").With("why", texts.Verbatim("no BTF"))
 	x := &rundir.TrialFolder{Trial: rundir.Trial{
 		Unavailable: []rundir.Message{texts.Verbatim("profile heap: 404"), said, texts.Verbatim("profile cpu samples cannot be taken here: EPERM")},
 	}}

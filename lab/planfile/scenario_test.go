@@ -133,7 +133,7 @@ func TestScenarioFaults(t *testing.T) {
 		{"    steps: [{name: a, path: '/', body_file: .}]", "x.yaml:6:45: load.scenario.steps[0].body_file: not a regular file"},
 		{"    steps: [{name: a, path: '/', body: x, body_file: users.csv}]", "load.scenario.steps[0].body_file: body and body_file exclude each other"},
 		{"    steps: [{name: a, path: '/', body_file: body.json}]", `x.yaml:6:45: load.scenario.steps[0].body_file: at offset 15: no variable "emial"`},
-		{"    flows: {f: {steps: [{name: a, path: '/', body_file: large.bin}]}}", `load.scenario.flows.f.steps[0].body_file: "large.bin" is longer than 1 MiB`},
+		{"    flows: {f: {steps: [{name: a, path: '/', body_file: large.bin}]}}", `load.scenario.flows.f.steps[0].body_file: large.bin: has more than 1048576 bytes`},
 	} {
 		path := filepath.Join(dir, "x.yaml")
 		if err := os.WriteFile(path, []byte(head+c.scenario+"\n"), 0o600); err != nil {

@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/internal/textfile"
 	"dyno/lab/plan"
 	"dyno/load/feed"
 	"dyno/load/scenario"
@@ -71,34 +69,17 @@ func contents(v *plan.Variant) (map[string]string, error) {
 		if _, known := all[file]; known || file == "" {
 			return
 		}
-		text, err := readBody(file)
+		text, err := textfile.ReadBytes(file, plan.MaxText)
 		if err != nil {
 			faults = append(faults, &scenario.Fault{Path: at + "." + field, Problem: err.Error(), Hint: "a file with the content, relative to the experiment's"})
 			return
 		}
-		all[file] = plan.ExpandKnown(text, func(name string) (string, bool) {
+		all[file] = plan.ExpandKnown(string(text), func(name string) (string, bool) {
 			value, known := v.Vars[name]
 			return value, known
 		})
 	})
 	return all, errors.Join(faults...)
-}
-
-// readBody reads a file with the content of a request.
-func readBody(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("cannot be read: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(f, plan.MaxText+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("cannot be read: %w", err)
-	case len(text) > plan.MaxText:
-		return "", fmt.Errorf("%s is longer than 1 MiB", strconv.Quote(path))
-	}
-	return string(text), nil
 }
 
 // A script is what a protocol makes of a scenario.
@@ -143,7 +124,7 @@ func compile(v *plan.Variant, to script, tables []*feed.Table) (*scenario.Scenar
 	if err != nil || to.check == nil {
 		return out, err
 	}
-	return out, locate(to.check(out))
+	return out, to.check(out)
 }
 
 // flatten returns what errors.Join has joined, be it wrapped.
@@ -202,40 +183,27 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 			case !strings.EqualFold(f.Name, "Host"):
 				r.Header = append(r.Header, http1.Field{Name: f.Name, Value: f.Value, Varies: f.Varies})
 			case f.Varies:
-				return nil, &stepError{steps[o.Step].Path, errors.New("host varies; want it the same each time")}
+				return nil, locate(steps[o.Step].Path, errors.New("host varies; want it the same each time"))
 			default:
 				r.Host = f.Value
 			}
 		}
 		if err := r.Validate(); err != nil {
-			return nil, &stepError{steps[o.Step].Path, err}
+			return nil, locate(steps[o.Step].Path, err)
 		}
 		all = append(all, r)
 	}
 	return all, nil
 }
 
-// A stepError is about what the step at a path sends.
-type stepError struct {
-	path string
-	err  error
-}
-
-func (e *stepError) Error() string { return "load.scenario." + e.path + ": " + e.err.Error() }
-func (e *stepError) Unwrap() error { return e.err }
-
 var ofHeader = regexp.MustCompile(`^header \d+ "([^"]+)"`)
 
-// locate puts an error about a step's request at the step, or at the part that it names.
-func locate(err error) error {
-	var of *stepError
-	if !errors.As(err, &of) {
-		return err
-	}
+// locate puts errors about the request of the step at a path at the step, or at the part that they name.
+func locate(path string, err error) error {
 	var faults []error
-	for _, fault := range flatten(of.err) {
+	for _, fault := range flatten(err) {
 		problem, hint, _ := strings.Cut(fault.Error(), "; ")
-		at := of.path
+		at := path
 		kind, _, _ := strings.Cut(problem, " ")
 		switch header := ofHeader.FindStringSubmatch(problem); {
 		case header != nil:

@@ -18,6 +18,7 @@ import (
 	"dyno/host/loopback"
 	"dyno/internal/contentcoding"
 	"dyno/internal/texts"
+	"dyno/observe"
 )
 
 // A Kind is a profile that Go programs offer.
@@ -85,7 +86,7 @@ func (s Source) Fetch(ctx context.Context, kind Kind, d time.Duration) (*pprof.P
 	}}}
 	p, err := f.fetch(ctx, d)
 	if err != nil {
-		var u *Unavailable
+		var u *observe.Unavailable
 		if errors.As(err, &u) {
 			return nil, err
 		}
@@ -145,7 +146,7 @@ func subtract(after, before *pprof.Profile) (*pprof.Profile, error) {
 
 // empty says why a profile of contention is completely empty.
 func (f *fetcher) empty(ctx context.Context) error {
-	u := &Unavailable{Profile: string(f.kind)}
+	u := &observe.Unavailable{Profile: true, Observer: string(f.kind)}
 	if f.kind == Block {
 		u.Reason = texts.New("unavailable.block")
 		u.Remedy = texts.New("help.block")
@@ -195,8 +196,8 @@ func (f *fetcher) get(ctx context.Context, name string, query url.Values) ([]byt
 	defer func() { _ = answer.Body.Close() }() // only read
 	switch {
 	case answer.StatusCode == http.StatusNotFound:
-		return nil, &Unavailable{
-			Profile: string(f.kind), Reason: texts.New("unavailable.pprof", "url", u.String()),
+		return nil, &observe.Unavailable{
+			Profile: true, Observer: string(f.kind), Reason: texts.New("unavailable.pprof", "url", u.String()),
 			Remedy: texts.New("help.pprof"),
 		}
 	case answer.StatusCode != http.StatusOK:

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"dyno/observe"
+
 	profiles "github.com/google/pprof/profile"
 )
 
@@ -201,7 +203,7 @@ func TestFetchFaults(t *testing.T) {
 		{"another machine", "http://192.0.2.1:6060", Heap, 0, false, "not a loopback address"},
 	} {
 		_, err := Source{URL: c.url}.Fetch(t.Context(), c.kind, c.d)
-		var u *Unavailable
+		var u *observe.Unavailable
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &u) != c.unavailable {
 			t.Errorf("%s: %v; want %q, unavailable %v", c.name, err, c.want, c.unavailable)
 		}

@@ -25,37 +25,7 @@ import (
 	"fmt"
 
 	pprof "github.com/google/pprof/profile"
-
-	"dyno/internal/texts"
 )
-
-// An Unavailable says why a profile cannot be taken.
-type Unavailable struct {
-	Profile string
-	Reason  texts.Message
-	Remedy  texts.Message // what the user can do; of no kind if that is not known
-	Err     error         // the system's error; may be nil
-}
-
-func (u *Unavailable) Error() string { return u.Said().String() }
-
-// Said returns the error as a message.
-func (u *Unavailable) Said() texts.Message {
-	m := texts.New("unavailable.profile", "taken", u.Profile).With("why", u.Reason)
-	if u.Remedy.Kind != "" {
-		m.Kind = "unavailable.profile.help"
-		m = m.With("help", u.Remedy)
-	}
-	return m
-}
-
-// Unwrap returns the system's error.
-func (u *Unavailable) Unwrap() error { return u.Err }
-
-// NeedsLinux returns the error of a profile that this system does not have.
-func NeedsLinux(taken string) *Unavailable {
-	return &Unavailable{Profile: taken, Reason: texts.New("unavailable.system"), Err: errors.ErrUnsupported}
-}
 
 // Merge adds up profiles of one kind, such as several trials'. The requests that they are divided by
 // must be added up too.

@@ -11,6 +11,7 @@ import (
 	"dyno/hub"
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
+	"dyno/internal/textfile"
 	"dyno/services/internal/serve"
 )
 
@@ -110,7 +111,7 @@ func (k *KeyFile) SetText(text, folder string) (err error) {
 	if k.Method = method; method == "HS256" {
 		k.Material, err = secretfile.Read(file)
 	} else {
-		k.Material, err = serve.ReadFile(file, maxPublicKey)
+		k.Material, err = textfile.ReadBytes(file, maxPublicKey)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/observe/profile"
+	"dyno/observe"
 	"dyno/observe/profile/stack"
 	"dyno/observe/profile/symbol"
 
@@ -38,7 +38,7 @@ type Profiler struct {
 }
 
 // Start begins to watch the processes below root, now and later, but not root
-// itself. Where that is not possible the error is a *profile.Unavailable.
+// itself. Where that is not possible the error is a *observe.Unavailable.
 // Symbols may be nil.
 func Start(root int, symbols *symbol.Cache) (*Profiler, error) {
 	p := &Profiler{root: root, symbols: symbols, processes: map[int]*stack.Process{}}
@@ -49,7 +49,7 @@ func Start(root int, symbols *symbol.Cache) (*Profiler, error) {
 }
 
 func unavailable(err error) error {
-	u := &profile.Unavailable{Profile: "off-CPU", Reason: texts.Together(texts.Reasons(err)...), Err: err}
+	u := &observe.Unavailable{Profile: true, Observer: "off-CPU", Reason: texts.Together(texts.Reasons(err)...), Err: err}
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		u.Remedy = texts.New("help.offcpu")

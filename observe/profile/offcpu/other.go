@@ -3,7 +3,7 @@
 package offcpu
 
 import (
-	"dyno/observe/profile"
+	"dyno/observe"
 	"dyno/observe/profile/symbol"
 )
 
@@ -11,7 +11,7 @@ import (
 type Profiler struct{}
 
 // Start fails: the waits are those that Linux's kernel tells.
-func Start(int, *symbol.Cache) (*Profiler, error) { return nil, profile.NeedsLinux("off-CPU") }
+func Start(int, *symbol.Cache) (*Profiler, error) { return nil, observe.NeedsLinux("off-CPU") }
 
 // Stop fails.
-func (*Profiler) Stop() (*Result, error) { return nil, profile.NeedsLinux("off-CPU") }
+func (*Profiler) Stop() (*Result, error) { return nil, observe.NeedsLinux("off-CPU") }

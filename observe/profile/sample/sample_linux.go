@@ -14,7 +14,7 @@ import (
 	"dyno/host/proc"
 	"dyno/internal/texts"
 	"dyno/internal/units"
-	"dyno/observe/profile"
+	"dyno/observe"
 	"dyno/observe/profile/stack"
 )
 
@@ -52,7 +52,7 @@ type Sampler struct {
 }
 
 // Start begins to sample. Where that is not possible the error is a
-// *profile.Unavailable.
+// *observe.Unavailable.
 func Start(c Config) (*Sampler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("sample: %w", err)
@@ -125,7 +125,7 @@ func kernelOr(wanted bool) []bool {
 }
 
 func unavailable(err error) error {
-	u := &profile.Unavailable{Profile: "cpu samples", Reason: texts.Verbatim(err.Error()), Err: err}
+	u := &observe.Unavailable{Profile: true, Observer: "cpu samples", Reason: texts.Verbatim(err.Error()), Err: err}
 	switch {
 	case errors.Is(err, errLocked):
 		u.Remedy = texts.New("help.locked")

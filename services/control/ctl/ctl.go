@@ -214,7 +214,7 @@ func (s *session) tls() (*tls.Config, error) {
 
 // readFile reads a text file, or standard input for "-" where there is one, of at most limit bytes. It must be UTF-8:
 // the YAML parser and JSON would change any other text.
-func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
+func readFile(name string, stdin io.Reader, limit int) ([]byte, error) {
 	var from io.Reader
 	if name == "-" && stdin != nil {
 		from, name = stdin, "standard input"
@@ -226,12 +226,9 @@ func readFile(name string, stdin io.Reader, limit int64) ([]byte, error) {
 		defer f.Close() //nolint:errcheck // it was only read
 		from = f
 	}
-	text, err := io.ReadAll(io.LimitReader(from, limit+1))
+	text, err := textfile.ReadAll(name, from, limit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s: has more than %d bytes", name, limit)
+		return nil, err
 	}
 	return text, textfile.Check(name, text)
 }
