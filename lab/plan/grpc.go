@@ -106,6 +106,16 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	if c.Method != "" && !isMethod(i.sent(c.Method)) {
 		i.fault(path+".method", fmt.Sprintf("%q is no method", nearest.Clip(c.Method)), "write it as pkg.Service/Method")
 	}
+	i.described(path, c)
+	i.ofKind(path, c)
+	i.metadata(path, c, started)
+	if !started {
+		i.ownPorts(path+".message", c.Message)
+	}
+}
+
+// described judges where a call's message and its description come from.
+func (i *inspector) described(path string, c *Call) {
 	exclude := func(hint string, fields ...[2]string) {
 		given := slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
 		if len(given) > 1 {
@@ -123,17 +133,26 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	if c.Subtype != "" && c.Kind == KindAuto {
 		i.fault(path+".subtype", "a description is one of Protocol Buffers", "say kind: unary, or another, with the message as binary_file")
 	}
-	if c.Kind != KindAuto {
-		if c.Message != "" || c.MessageFile != "" {
-			i.fault(path+".kind", "a message in JSON takes a description of the service", "say auto, or give the message as binary_file")
-		}
-		if c.Check {
-			i.fault(path+".kind", "a check takes a description of the service", "say auto, or leave check out")
-		}
-		if c.Web != WebNone && (c.Kind == KindClientStream || c.Kind == KindBidi) {
-			i.fault(path+".web", "gRPC-Web has no streams of the client's", "speak gRPC, or call another method")
-		}
+}
+
+// ofKind judges what only a description allows, if the plan says itself of which kind a call is.
+func (i *inspector) ofKind(path string, c *Call) {
+	if c.Kind == KindAuto {
+		return
 	}
+	if c.Message != "" || c.MessageFile != "" {
+		i.fault(path+".kind", "a message in JSON takes a description of the service", "say auto, or give the message as binary_file")
+	}
+	if c.Check {
+		i.fault(path+".kind", "a check takes a description of the service", "say auto, or leave check out")
+	}
+	if c.Web != WebNone && (c.Kind == KindClientStream || c.Kind == KindBidi) {
+		i.fault(path+".web", "gRPC-Web has no streams of the client's", "speak gRPC, or call another method")
+	}
+}
+
+// metadata judges the metadata of a call.
+func (i *inspector) metadata(path string, c *Call, started bool) {
 	for _, m := range c.Metadata {
 		at := fields.Join(path+".metadata", m.Name)
 		if strings.HasSuffix(strings.ToLower(m.Name), "-bin") {
@@ -144,9 +163,6 @@ func (GRPCLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		if !started {
 			i.ownPorts(at, m.Value)
 		}
-	}
-	if !started {
-		i.ownPorts(path+".message", c.Message)
 	}
 }
 
