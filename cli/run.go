@@ -181,15 +181,7 @@ func onlyForURLs(loads *pflag.FlagSet, file string) error {
 }
 
 // fileOptions returns the options with which every experiment file is read.
-func fileOptions() planfile.Options {
-	return planfile.Options{
-		CheckThreshold: expr.CheckThreshold,
-		CheckProbe:     expr.CheckProbe,
-		CheckClaim:     expr.CheckClaim,
-		CheckMetric:    expr.CheckMetric,
-		RequestsNeeded: expr.RequestsNeeded,
-	}
-}
+func fileOptions() planfile.Options { return planfile.Options{Expressions: expr.Checks} }
 
 // resume continues an interrupted run, whose experiment is in its folder. The credentials of it
 // are not: the file must be at hand, and a setting that is one is given again.

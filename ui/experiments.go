@@ -158,11 +158,7 @@ func (l *library) source(id string) ([]byte, error) {
 
 // options are those with which the command line reads a file.
 func options(short bool, set map[string]string) planfile.Options {
-	return planfile.Options{
-		Short: short, Set: set,
-		CheckThreshold: expr.CheckThreshold, CheckProbe: expr.CheckProbe, CheckClaim: expr.CheckClaim, CheckMetric: expr.CheckMetric,
-		RequestsNeeded: expr.RequestsNeeded,
-	}
+	return planfile.Options{Short: short, Set: set, Expressions: expr.Checks}
 }
 
 // open describes a file; nil if it is no experiment, with or without faults.

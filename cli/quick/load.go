@@ -313,16 +313,16 @@ func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment,
 	for _, v := range e.Variants {
 		names = append(names, v.Name)
 	}
-	check, flag := expr.CheckThreshold, "threshold"
+	check, flag := expr.Checks.CheckThreshold, "threshold"
 	if e.Capacity != nil {
-		check, flag = expr.CheckProbe, q.search.flag
+		check, flag = expr.Checks.CheckProbe, q.search.flag
 	}
 	for _, t := range e.Thresholds {
 		if err := check(t, names, e.Steps()); err != nil {
 			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, t, err))
 		}
 	}
-	if err := expr.CheckMetric(e.Design.Metric, e.Steps()); err != nil {
+	if err := expr.Checks.CheckMetric(e.Design.Metric, e.Steps()); err != nil {
 		faults = append(faults, fmt.Errorf("--metric %q: %w", e.Design.Metric, err))
 	}
 	if len(faults) == 0 {

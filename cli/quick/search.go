@@ -118,7 +118,7 @@ func needed(e *plan.Experiment) float64 {
 	}
 	most := 0
 	for _, t := range e.Thresholds {
-		most = max(most, expr.RequestsNeeded(t, []string{v.Name}, e.Steps()))
+		most = max(most, expr.Checks.RequestsNeeded(t, []string{v.Name}, e.Steps()))
 	}
 	return v.Load.Open.Sending(most)
 }

@@ -14,7 +14,7 @@ target: {protocol: http, address: "127.0.0.1:1"}
 load: {open: {arrivals: `+arrivals+`}, window: `+window+`}
 capacity: {from: `+from+`, to: 90000/s}
 thresholds: ["response.p99 < 10ms"]
-`), Options{RequestsNeeded: func(string, []string, []string) int { return needed }})
+`), Options{Expressions: fakeChecks{needed: needed}})
 		if err == nil {
 			return ""
 		}

@@ -13,8 +13,8 @@ import (
 // the design. The variants are there already.
 func (r *reader) design(e *plan.Experiment) {
 	for _, root := range []*fields.Node{r.root, r.settings} {
-		if n := root.Find("design.metric"); n != nil && !n.Bad && n.Scalar() && r.options.CheckMetric != nil {
-			r.judge(n, r.options.CheckMetric(n.Text, e.Steps()))
+		if n := root.Find("design.metric"); n != nil && !n.Bad && n.Scalar() && r.options.Expressions != nil {
+			r.judge(n, r.options.Expressions.CheckMetric(n.Text, e.Steps()))
 		}
 	}
 	r.pilot(e)

@@ -288,12 +288,12 @@ func TestProgram(t *testing.T) {
 }
 
 func TestMetricCheck(t *testing.T) {
-	o := Options{CheckMetric: func(metric string, _ []string) error {
+	o := Options{Expressions: fakeChecks{metric: func(metric string) error {
 		if metric == "response.p42" {
 			return errors.New("no such metric")
 		}
 		return nil
-	}}
+	}}}
 	const src = head + "load: {closed: {connections: 1}}\ndesign: {metric: response.p42}\n"
 	_, err := Parse("x.yaml", []byte(src), o)
 	if want := "x.yaml:4:18: design.metric: no such metric"; err == nil || err.Error() != want {

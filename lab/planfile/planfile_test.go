@@ -353,21 +353,56 @@ func TestFilesOfLoads(t *testing.T) {
 	}
 }
 
+// fakeChecks is a fake of what judges expressions.
+type fakeChecks struct {
+	threshold func(text string) error
+	claim     func(variants []string) error
+	metric    func(name string) error
+	needed    int
+}
+
+func (f fakeChecks) CheckThreshold(text string, _, _ []string) error {
+	if f.threshold == nil {
+		return nil
+	}
+	return f.threshold(text)
+}
+
+func (f fakeChecks) CheckProbe(text string, variants, steps []string) error {
+	return f.CheckThreshold(text, variants, steps)
+}
+
+func (f fakeChecks) CheckClaim(_ string, variants, _ []string) error {
+	if f.claim == nil {
+		return nil
+	}
+	return f.claim(variants)
+}
+
+func (f fakeChecks) CheckMetric(name string, _ []string) error {
+	if f.metric == nil {
+		return nil
+	}
+	return f.metric(name)
+}
+
+func (f fakeChecks) RequestsNeeded(string, []string, []string) int { return f.needed }
+
 func TestExpressionChecks(t *testing.T) {
-	o := Options{
-		CheckThreshold: func(text string, _, _ []string) error {
+	o := Options{Expressions: fakeChecks{
+		threshold: func(text string) error {
 			if strings.HasPrefix(text, "errors") {
 				return errors.New("no such metric")
 			}
 			return nil
 		},
-		CheckClaim: func(_ string, variants, _ []string) error {
+		claim: func(variants []string) error {
 			if strings.Join(variants, " ") != "goroutine pool pool.control" {
 				t.Errorf("variants %v", variants)
 			}
 			return errors.New("cannot be evaluated")
 		},
-	}
+	}}
 	_, err := parseFile(t, "testdata/good/relay-models.yaml", o)
 	var faults *fields.Faults
 	if !errors.As(err, &faults) {

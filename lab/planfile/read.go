@@ -26,21 +26,19 @@ type Options struct {
 	// that.
 	Set map[string]string
 
-	// CheckThreshold, CheckProbe (a threshold of a search for capacity) and CheckClaim judge an
-	// expression, unless nil. So its faults (several, when they are joined) are reported with their
-	// place in the file. It may name variants, and steps of their scenarios. They belong to whoever
-	// evaluates the expressions.
-	CheckThreshold func(expression string, variants, steps []string) error
-	CheckProbe     func(expression string, variants, steps []string) error
-	CheckClaim     func(expression string, variants, steps []string) error
+	// Expressions judge what the experiment expects; nil: nobody does.
+	Expressions Expressions
+}
 
-	// RequestsNeeded, if not nil, is how many requests a trial needs for a threshold's
-	// percentiles to be known; 0 if it has none.
-	RequestsNeeded func(expression string, variants, steps []string) int
-
-	// CheckMetric, if not nil, judges the metric that the design names. It belongs
-	// to whoever knows the metrics.
-	CheckMetric func(metric string, steps []string) error
+// Expressions are judged by whoever evaluates them. An expression may name variants, and steps of their scenarios.
+// Its faults (several, when they are joined) are reported with their place in the file.
+type Expressions interface {
+	CheckThreshold(expression string, variants, steps []string) error
+	CheckProbe(expression string, variants, steps []string) error // of a threshold of a search for capacity
+	CheckClaim(expression string, variants, steps []string) error
+	CheckMetric(metric string, steps []string) error // that the design names
+	// RequestsNeeded is how many requests a trial needs for a threshold's percentiles to be known; 0 if it has none.
+	RequestsNeeded(expression string, variants, steps []string) int
 }
 
 // ReadFile reads an experiment from a file. Faults of the experiment are *fields.Faults;
@@ -282,31 +280,35 @@ func (r *reader) unknownSettings() {
 
 // expressions has thresholds and claims judged by whoever evaluates them.
 func (r *reader) expressions(e *plan.Experiment) {
+	check := r.options.Expressions
+	if check == nil {
+		return
+	}
 	var names []string
 	for _, x := range e.Variants {
 		names = append(names, x.Name)
 	}
 	steps := e.Steps()
-	judge := func(n *fields.Node, expression string, check func(expression string, variants, steps []string) error) {
-		if expression != "" && check != nil {
-			r.judge(n, check(expression, names, steps))
+	judge := func(n *fields.Node, expression string, verify func(expression string, variants, steps []string) error) {
+		if expression != "" {
+			r.judge(n, verify(expression, names, steps))
 		}
 	}
-	threshold := r.options.CheckThreshold
+	threshold := check.CheckThreshold
 	if e.Capacity != nil {
-		threshold = r.options.CheckProbe
+		threshold = check.CheckProbe
 	}
 	for i, t := range e.Thresholds {
 		n := r.root.Get("thresholds").Items[i]
 		judge(n, t, threshold)
-		if e.Capacity != nil && r.options.RequestsNeeded != nil {
-			r.searchable(n, e, r.options.RequestsNeeded(t, names, steps))
+		if e.Capacity != nil {
+			r.searchable(n, e, check.RequestsNeeded(t, names, steps))
 		}
 	}
 	for i, c := range e.Claims {
 		if n := r.root.Get("claims").Items[i]; c.NotTestable == "" {
-			judge(n.Get("holds"), c.Holds, r.options.CheckClaim)
-			judge(n.Get("direction"), c.Direction, r.options.CheckClaim)
+			judge(n.Get("holds"), c.Holds, check.CheckClaim)
+			judge(n.Get("direction"), c.Direction, check.CheckClaim)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (w *Where) Matches(r *Run) bool {
 		return true
 	}
 	// Variants and steps are the run's own: another run may not have them.
-	if err := expr.CheckThreshold(w.Condition, r.names.Variants, r.names.Steps); err != nil {
+	if err := expr.Checks.CheckThreshold(w.Condition, r.names.Variants, r.names.Steps); err != nil {
 		w.fault = fmt.Errorf("history: %q: %w", w.Condition, err)
 		return false
 	}

@@ -9,16 +9,20 @@ import (
 	"dyno/results/rundir"
 )
 
-// CheckThreshold compiles a threshold of an experiment with these variants and the
-// steps of their scenarios, so that its faults are known before anything is measured.
+// Checks judge the expressions of an experiment, so that faults are known before anything is measured.
+var Checks checks
+
+type checks struct{}
+
+// CheckThreshold judges a threshold of an experiment with these variants and the steps of their scenarios.
 // The faults come joined, each an *Error.
-func CheckThreshold(text string, variants, steps []string) error {
+func (checks) CheckThreshold(text string, variants, steps []string) error {
 	_, err := Compile(text, ForThreshold, Names{Variants: variants, Steps: steps})
 	return err
 }
 
 // CheckProbe does for a threshold of a search for capacity what CheckThreshold does.
-func CheckProbe(text string, variants, steps []string) error {
+func (checks) CheckProbe(text string, variants, steps []string) error {
 	_, err := Compile(text, ForProbe, Names{Variants: variants, Steps: steps})
 	return err
 }
@@ -26,7 +30,7 @@ func CheckProbe(text string, variants, steps []string) error {
 // RequestsNeeded returns how many requests a trial needs for the percentiles of a threshold to be
 // known: 1,000 for a p99 of response times. It is 0 if none is about every request, as those of
 // single steps are not.
-func RequestsNeeded(text string, variants, steps []string) int {
+func (checks) RequestsNeeded(text string, variants, steps []string) int {
 	e, err := Compile(text, ForThreshold, Names{Variants: variants, Steps: steps})
 	if err != nil {
 		return 0 // which CheckThreshold says
@@ -44,14 +48,14 @@ func RequestsNeeded(text string, variants, steps []string) int {
 }
 
 // CheckClaim does for an expression of a claim what CheckThreshold does.
-func CheckClaim(text string, variants, steps []string) error {
+func (checks) CheckClaim(text string, variants, steps []string) error {
 	_, err := Compile(text, ForClaim, Names{Variants: variants, Steps: steps})
 	return err
 }
 
 // CheckMetric tells whether expressions know a metric of this name, such as
 // throughput, response.p99, response.p99{step=login}, capacity or program.switch_seconds.
-func CheckMetric(name string, steps []string) error {
+func (checks) CheckMetric(name string, steps []string) error {
 	of, step := rundir.SplitStep(name)
 	switch _, ok := rundir.FindMetric(of); {
 	case !ok:

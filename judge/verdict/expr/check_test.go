@@ -15,7 +15,7 @@ func TestRequestsNeeded(t *testing.T) {
 		"response.p99 <":                                      0,
 		"ratio(b, a, response.p90) < 2":                       100,
 	} {
-		if got := RequestsNeeded(text, []string{"a", "b"}, []string{"login"}); got != want {
+		if got := Checks.RequestsNeeded(text, []string{"a", "b"}, []string{"login"}); got != want {
 			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}

@@ -314,16 +314,16 @@ func TestMetricNames(t *testing.T) {
 		if _, err := Compile(m.Name+" < "+literal[m.Dimension()], ForThreshold, Names{Variants: names()}); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
-		if err := CheckMetric(m.Name, nil); err != nil {
+		if err := Checks.CheckMetric(m.Name, nil); err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 	}
 	for _, name := range []string{"capacity", "program.switch_seconds"} {
-		if err := CheckMetric(name, nil); err != nil {
+		if err := Checks.CheckMetric(name, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := CheckMetric("respnse.p99", nil); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
+	if err := Checks.CheckMetric("respnse.p99", nil); err == nil || err.Error() != `unknown metric "respnse.p99"; did you mean response.p99?` {
 		t.Errorf("got %v", err)
 	}
 }
