@@ -11,7 +11,7 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// expectedReply is what most replies fit into, in bytes.
+// expectedReply is enough for most replies, in bytes.
 const expectedReply = 2 << 10
 
 func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
@@ -26,7 +26,7 @@ func (g *Gateway) writeJSON(w http.ResponseWriter, status int, v any) {
 	reply.Body(w, g.cfg.WriteTimeout, status, body)
 }
 
-// An identity is the key that pays for a request, and its user.
+// An identity is the paying key of a request, and its user.
 type identity struct {
 	key  *apiKey // that pays
 	user string  // "" if only the API key is known
@@ -54,7 +54,7 @@ func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 	return who, refused
 }
 
-// credentials reads those of a request.
+// credentials verifies the credentials of a request.
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 	field := r.Header.Get("Authorization")
 	if field == "" {
@@ -74,7 +74,7 @@ func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 }
 
 func (g *Gateway) identifyKey(secret string) (identity, *reply.Refusal) {
-	// By its hash: how long the search takes says nothing about the secret.
+	// By its hash: the time of the search reveals nothing about the secret.
 	if key := g.live.Load().keys[sha256.Sum256([]byte(secret))]; key != nil {
 		return identity{key: key}, nil
 	}
@@ -91,7 +91,7 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	}
 	id := c.Key
 	if c.Issuer != g.cfg.Token.Issuer {
-		id = g.issuers[c.Issuer] // what others say about keys means nothing here
+		id = g.issuers[c.Issuer] // an issuer's own statements about keys do not count
 	}
 	key := g.live.Load().payers[id]
 	if key == nil {
@@ -106,7 +106,7 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 // maxLoginBytes bounds the body of a login: a key and a name.
 const maxLoginBytes = 8 << 10
 
-// loginMembers are those of a login.
+// loginMembers are the members of a login.
 var loginMembers = strict.Names("api_key", "user_id")
 
 // login gives a user a token. The API key is in the body or in the Authorization field.
@@ -133,7 +133,7 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	if secret == "" {
 		_, secret, _ = strings.Cut(r.Header.Get("Authorization"), " ")
 	}
-	who, refused := g.identifyKey(secret) // a token gives no token: it would never end
+	who, refused := g.identifyKey(secret) // a token must not renew itself: it would never expire
 	if refused != nil {
 		return g.logins.refused(r.RemoteAddr, q.User, refused)
 	}

@@ -290,8 +290,8 @@ func (r *recorder) at(c *Config) {
 	c.Upstream.Upstreams = []upstream.Upstream{modelOf(r.Listener.Addr())}
 }
 
-// onServers returns how a gateway is set to use Redis and PostgreSQL, which are emptied for the first one of a test, or
-// of a subtest with those of its own.
+// onServers configures a gateway to use Redis and PostgreSQL. They are emptied for the first gateway of a test, or of
+// a subtest with its own.
 func onServers(t testing.TB) func(*Config) {
 	address, url := storetest.SharedRedis.Use(t), storetest.SharedPostgres.Use(t)
 	name := strings.Split(t.Name(), "/")

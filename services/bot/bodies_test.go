@@ -45,8 +45,8 @@ func holds(t *testing.T, r *budget.Budget, want int64) {
 	until(t, fmt.Sprintf("%d bytes are held", want), func() bool { return r.Held() == want })
 }
 
-// TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Who comes beyond it is told to come
-// again, whether the request says how large it is or not, and all is given back.
+// TestBodiesAreBounded: what is held of requests has a bound, of which one key has half. Requests beyond it get a
+// Retry-After, with and without a Content-Length, and all memory is returned.
 func TestBodiesAreBounded(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) {
 		c.Keys, c.MaxBodyBytes, c.MaxBodiesBytes = []Key{keyOf("one"), keyOf("two")}, 1000, 4000

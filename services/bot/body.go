@@ -20,20 +20,20 @@ type body struct {
 	share budget.Grant
 }
 
-// free gives the memory back. More calls do nothing.
+// free releases the memory. Further calls do nothing.
 func (b *body) free() {
 	b.forget()
 	b.share.Keep(0)
 }
 
-// forget gives its buffer back. It counts as held until it is freed: what was read of it is.
+// forget returns the buffer to the pool. The bytes count as held until free: the values read from it stay.
 func (b *body) forget() {
 	b.g.parts.Buffers.Put(b.in)
 	b.B, b.in = nil, nil
 }
 
-// decode reads a body as one object of these members, which is checked first: what it means must not depend on who reads
-// it.
+// decode parses a body as one object of the known members. It checks strictly, so that all readers understand the
+// same.
 func (g *Gateway) decode(body []byte, known strict.Members, v any) *reply.Refusal {
 	var fault *strict.Error
 	if err := strict.Check(body, known); errors.As(err, &fault) {
@@ -45,7 +45,7 @@ func (g *Gateway) decode(body []byte, known strict.Members, v any) *reply.Refusa
 	return nil
 }
 
-// readBody reads a request's body, whose size its layer bounds. It counts as held by key; nil is nobody.
+// readBody reads a request's body, whose size a layer bounds. It counts as held by key, unless that is nil.
 func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal) {
 	b := &body{g: g}
 	if key != nil {
@@ -53,7 +53,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal)
 	}
 	size := 0
 	if r.ContentLength > 0 {
-		size = int(min(r.ContentLength, g.cfg.MaxBodyBytes)) + 1 // with one more, the end is read, too
+		size = int(min(r.ContentLength, g.cfg.MaxBodyBytes)) + 1 // one more byte, so that the end is read as well
 	}
 	crowded := &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "overloaded", Text: "the requests that are under way are too large", After: time.Second}
 	if !b.share.Hold(int64(max(size-1, 0))) {
@@ -67,7 +67,7 @@ func (g *Gateway) readBody(r *http.Request, key *apiKey) (*body, *reply.Refusal)
 		return b, nil
 	}
 	b.free()
-	_ = r.Body.Close() // the answer does not wait for the rest
+	_ = r.Body.Close() // the answer must not wait for the rest
 	var long *http.MaxBytesError
 	switch {
 	case errors.Is(err, budget.ErrFull):

@@ -22,21 +22,21 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// chatRequest is what POST /v1/bot/chat takes.
+// chatRequest is the body of POST /v1/bot/chat.
 type chatRequest struct {
 	Bot     string `json:"bot_id"`
 	User    string `json:"user_id"`
 	Query   string `json:"query"`
 	History string `json:"history_id"` // of the conversation; "" begins one
-	Message string `json:"message_id"` // the client's own; it comes back
+	Message string `json:"message_id"` // the client's own ID; the reply repeats it
 	Stream  bool   `json:"stream"`
 }
 
-// chatMembers are those of a chatRequest.
+// chatMembers are the members of a chatRequest.
 var chatMembers = strict.Names("bot_id", "user_id", "query", "history_id", "message_id", "stream")
 
-// chatReply is what it answers. A stream has the same in pieces: "start", many of "delta"
-// with text, and "done"; or "error".
+// chatReply is its response. A stream has its parts in events: "start", many of "delta" with text, and "done"; or
+// "error".
 type chatReply struct {
 	ID      string        `json:"id"`
 	Bot     string        `json:"bot_id"`
@@ -51,7 +51,7 @@ type chatReply struct {
 	Turn    *turnReply    `json:"history,omitempty"`
 	Model   string        `json:"model,omitempty"`
 	By      string        `json:"upstream,omitempty"`
-	Stopped bool          `json:"stopped,omitempty"` // by the user: the reply is what was said until then
+	Stopped bool          `json:"stopped,omitempty"` // by the user: the reply has the text until then
 }
 
 type intentReply struct {
@@ -59,7 +59,7 @@ type intentReply struct {
 	Score float64 `json:"score"`
 }
 
-// pluginReply says what became of a plugin: what is missing is stated.
+// pluginReply is the outcome of a plugin: a missing result is stated.
 type pluginReply struct {
 	Name    string         `json:"name"`
 	Outcome plugin.Outcome `json:"outcome"`
@@ -73,31 +73,31 @@ type usageReply struct {
 	Estimated  bool  `json:"estimated"`
 }
 
-// turnReply says what became of the turn: number is 0 unless it is kept.
+// turnReply is the outcome of the turn: number is 0 unless it is kept.
 type turnReply struct {
-	State historyState `json:"state"`
-	Turn  int64        `json:"turn,omitempty"`
-	Told  int          `json:"turns_told"` // of the conversation so far, to the model
+	State        historyState `json:"state"`
+	Turn         int64        `json:"turn,omitempty"`
+	ContextTurns int          `json:"turns_told"` // earlier turns that the model was sent
 }
 
 // A turn is an exchange of POST /v1/bot/chat.
 type turn struct {
 	exchange
-	q       chatRequest
-	waiting context.Context // until there is an answer: ends with the client, or when the turn is stopped
-	session string
-	begins  bool // the conversation
-	found   intent.Match
-	results []plugin.Result
-	plugins time.Duration // what they took
-	past    []store.Turn
-	count   int64 // of the conversation's turns; store.Unknown if it cannot be read
-	told    int   // of these, to the model
-	text    string
-	events  *reply.Events // of a stream
-	kept    *turnReply    // nil if there is no turn
-	after   int64         // how many turns the conversation has then
-	free    []func()
+	q            chatRequest
+	waiting      context.Context // for the time before the answer: ends with the client, or when the turn is stopped
+	session      string
+	begins       bool // the conversation
+	found        intent.Match
+	results      []plugin.Result
+	plugins      time.Duration // the plugins' time
+	past         []store.Turn
+	count        int64 // number of the conversation's turns; store.Unknown if it cannot be read
+	contextTurns int   // of these, turns that the model was sent
+	text         string
+	events       *reply.Events // of a stream
+	kept         *turnReply    // nil without a turn
+	after        int64         // the number of turns afterwards
+	free         []func()
 }
 
 // chat serves POST /v1/bot/chat.
@@ -110,7 +110,7 @@ func (g *Gateway) chat(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	return t.stages(t.authenticate, t.limit, t.admit, t.enter, t.gather, t.upstream, t.deliver, t.record)
 }
 
-// close ends what the turn has begun. The coordinator is told last: nothing else waits for it.
+// close releases the turn's resources. The coordinator comes last: nothing else waits for it.
 func (t *turn) close() {
 	if t.events != nil {
 		t.events.Close()
@@ -127,7 +127,7 @@ func (t *turn) close() {
 	}
 }
 
-// limit reads the request, and refuses one of a key that has not even the least left that the turn will reserve.
+// limit reads the request. It refuses it if the key's limits do not cover even the least that the turn will reserve.
 func (t *turn) limit() *reply.Refusal {
 	if refused := t.exchange.limit(); refused != nil {
 		return refused
@@ -167,7 +167,7 @@ func (t *turn) parse(body []byte) *reply.Refusal {
 	return nil
 }
 
-// least is what the turn will reserve at least: for what is said now, without what was said before.
+// least returns the least that the turn will reserve: for the new message, without earlier turns.
 func (t *turn) least() store.Cost {
 	c := t.g.cfg
 	prompt := openai.EstimateTokens(len(t.q.Query))
@@ -196,7 +196,7 @@ func (t *turn) register(id string) {
 	t.free = append(t.free, func() { t.g.underWay.Remove(name, ctx) })
 }
 
-// enter takes the conversation for this turn, among those of this gateway. One that begins has a name that nobody else
+// enter takes the conversation for this turn at this gateway. A new conversation has a name that no other request
 // knows.
 func (t *turn) enter() *reply.Refusal {
 	t.begins = t.q.History == ""
@@ -209,17 +209,16 @@ func (t *turn) enter() *reply.Refusal {
 		return refusedBusy(t.waiting)
 	}
 	t.entry.Session = t.session
-	t.body.free() // what is under way is bounded by places
+	t.body.free() // places bound the requests from here on
 	if t.begins {
-		t.count = 0 // it is locked all the same: a stream tells the name before its turn ends
+		t.count = 0 // it is locked nevertheless: a stream sends the name before its turn ends
 	} else {
 		t.past, t.count = t.g.recall.Of(t.session)
 	}
 	return nil
 }
 
-// sessionOf names a conversation. Whose it is belongs to its name: nobody reads another's
-// by guessing.
+// sessionOf names a conversation. The name includes the owner: nobody can read another's by guessing.
 func sessionOf(key, bot, user, history string) string {
 	parts := []string{key, bot, user, history}
 	for i, p := range parts {
@@ -228,14 +227,14 @@ func sessionOf(key, bot, user, history string) string {
 	return strings.Join(parts, "/")
 }
 
-// gather gathers the context of the answer, and takes what the answer may use together with the session. How much that is
-// depends on the context: the conversation is read without a lock. It is read once more if another gateway has had it
-// since.
+// gather collects the answer's context. Then it locks the session and reserves what the answer may use, in one step.
+// That amount depends on the context, so the conversation is read without a lock. It is read again if another gateway
+// had the session meanwhile.
 func (t *turn) gather() *reply.Refusal {
 	g := t.g
 	t.prepare()
 	if t.ctx.Stopped() {
-		return refusedGone() // which says that it was stopped
+		return refusedGone() // the exchange says that it was stopped
 	}
 	for locked := false; ; {
 		request, err := t.newRequest()
@@ -245,10 +244,10 @@ func (t *turn) gather() *reply.Refusal {
 		if refused := t.reserve(t.waiting, request); refused != nil {
 			return refused
 		}
-		t.after = t.claim.Turns() // if there is no answer: what the archive says may change by a write under way
+		t.after = t.claim.Turns() // without an answer: a write in progress may still change the archive
 		_, missed := t.claim.Locked()
 		if locked || missed || t.begins || g.redis == nil || t.count == store.Unknown || t.count == t.claim.Turns() {
-			t.past = nil // told is what matters from here on, however long the answer takes
+			t.past = nil // only its length matters from here on, and the answer may take long
 			t.entry.Queue += t.claim.Waited()
 			return nil
 		}
@@ -258,7 +257,7 @@ func (t *turn) gather() *reply.Refusal {
 	}
 }
 
-// prepare finds out what is wanted, asks plugins, and reads the conversation meanwhile, unless it is known.
+// prepare finds the intent and asks plugins. Meanwhile it reads the conversation, unless that is remembered.
 func (t *turn) prepare() {
 	g := t.g
 	read := make(chan struct{})
@@ -300,7 +299,7 @@ func (t *turn) read() {
 	}
 	if err != nil {
 		if t.past, t.count = nil, store.Unknown; t.ctx.Err() != nil {
-			return // nobody waits for it
+			return // the answer has ended
 		}
 		span.Fail("the archive does not answer")
 		g.stats.Degraded("archive")
@@ -309,8 +308,8 @@ func (t *turn) read() {
 	g.recall.Keep(t.session, t.past, t.count)
 }
 
-// newRequest makes the model's request: the system prompt, what plugins have said, as much
-// of the conversation as there is room for, and what the user says now.
+// newRequest makes the model's request: the system prompt, the plugins' results, the latest turns that fit, and the
+// new message.
 func (t *turn) newRequest() (*openai.Request, error) {
 	c := t.g.cfg
 	var messages []openai.Message
@@ -325,7 +324,7 @@ func (t *turn) newRequest() (*openai.Request, error) {
 		messages = append(messages, openai.Message{Role: "system", Content: said})
 	}
 	first := recall.Recent(t.past, c.HistoryTokens)
-	t.told = len(t.past) - first
+	t.contextTurns = len(t.past) - first
 	for _, p := range t.past[first:] {
 		messages = append(messages, openai.Message{Role: "user", Content: p.User}, openai.Message{Role: "assistant", Content: p.Reply})
 	}
@@ -333,14 +332,14 @@ func (t *turn) newRequest() (*openai.Request, error) {
 	return t.g.parts.Codec.NewChat(t.who.key.model, messages, t.q.Stream, c.ReplyTokens)
 }
 
-// A pluginText is what a plugin has said, as the model is told.
+// A pluginText is a plugin's result in the form for the model.
 type pluginText struct {
 	Plugin string `json:"plugin"`
 	Text   string `json:"text"`
 }
 
-// pluginsSaid is what the model is told of plugins; "" if none has said anything. It is a list in JSON, which escapes
-// every text: none can look like another plugin's, or like what stands before the list.
+// pluginsSaid returns the plugins' results for the model; "" without any. It is a list in JSON, which escapes every
+// text. So no text can look like that of another plugin, or like the text before the list.
 func (t *turn) pluginsSaid() (string, error) {
 	var list []pluginText
 	for _, r := range t.results {
@@ -356,13 +355,13 @@ func (t *turn) pluginsSaid() (string, error) {
 	return string(said), err
 }
 
-// upstream asks for the answer. No answer of a turn comes from the cache: models are asked for another one each time.
+// upstream asks for the answer. It never comes from the cache: each turn gets a new one.
 func (t *turn) upstream() *reply.Refusal {
 	t.ask(false)
 	return nil
 }
 
-// deliver passes a stream on as it comes. An answer that is no stream is delivered once it is recorded.
+// deliver passes a stream on as it comes. A whole answer is delivered after it is recorded.
 func (t *turn) deliver() *reply.Refusal {
 	if t.out != nil && (t.answer != nil || t.out.Begun) {
 		t.events = &reply.Events{Out: t.out, ID: t.entry.ID, JSON: t.g.parts.Codec.JSON, Buffers: t.g.parts.Buffers}
@@ -383,8 +382,8 @@ func (t *turn) deliver() *reply.Refusal {
 	return nil
 }
 
-// record accounts for the answer and keeps the turn, and then tells the client: what it is told is kept. A turn that was
-// stopped is kept with what was said until then.
+// record accounts for the answer and keeps the turn, before it sends the result to the client. A stopped turn is kept
+// with its text so far.
 func (t *turn) record() *reply.Refusal {
 	t.account()
 	stopped := t.out != nil && t.answer != nil && errors.Is(t.err, answer.ErrStopped)
@@ -405,7 +404,7 @@ func (t *turn) record() *reply.Refusal {
 	default:
 		r := t.head()
 		r.Reply, r.Usage, r.By, r.Turn = &t.text, t.used(), t.answer.Upstream, t.kept
-		t.tellSource()
+		t.setSource()
 		t.g.writeJSON(t.w, http.StatusOK, r)
 		t.overhead(t.plugins)
 		return nil
@@ -414,24 +413,24 @@ func (t *turn) record() *reply.Refusal {
 	return nil
 }
 
-// keep waits until the turn is kept, and notes what became of it. One whose conversation could not be read is not: its
-// number is not known.
+// keep waits until the turn is kept, and notes the outcome. If the conversation could not be read, the turn has no
+// number, and is not kept.
 func (t *turn) keep() {
 	if t.count == store.Unknown {
-		t.after, t.kept = store.Unknown, &turnReply{State: historyUnavailable, Told: t.told}
+		t.after, t.kept = store.Unknown, &turnReply{State: historyUnavailable, ContextTurns: t.contextTurns}
 		return
 	}
 	tokens := openai.Message{Content: t.q.Query}.Tokens() + openai.Message{Content: t.text}.Tokens()
 	kept := &store.Turn{ID: t.entry.ID, Session: t.session, Number: t.count + 1, At: t.entry.At, User: t.q.Query, Reply: t.text, Tokens: tokens}
 	state := t.exchange.keep(kept)
-	t.after, t.kept = store.Unknown, &turnReply{State: state, Told: t.told}
+	t.after, t.kept = store.Unknown, &turnReply{State: state, ContextTurns: t.contextTurns}
 	if state == historyKept {
 		t.g.recall.Add(kept)
 		t.after, t.kept.Turn = kept.Number, kept.Number
 	}
 }
 
-// head is what is known before the model answers.
+// head returns the part of the reply that is known before the model answers.
 func (t *turn) head() chatReply {
 	r := chatReply{ID: t.entry.ID, Bot: t.q.Bot, User: t.q.User, History: t.q.History, Message: t.q.Message, Model: t.request.Model,
 		Intent: &intentReply{t.found.Intent, t.found.Score}, Queue: t.entry.Queue.Seconds()}
@@ -441,7 +440,7 @@ func (t *turn) head() chatReply {
 	return r
 }
 
-// used is what the client is told of the answer's tokens.
+// used returns the reply's statement of the answer's tokens.
 func (t *turn) used() *usageReply {
 	e := &t.entry
 	return &usageReply{e.Prompt, e.Completion, e.Prompt + e.Completion, e.Estimated}
@@ -455,7 +454,7 @@ type deltaEvent struct {
 	Text string `json:"text"`
 }
 
-// relay passes text on as it comes, and keeps all of it, which the exchange holds.
+// relay passes text on as it comes. It also keeps all of it, in the exchange's budget.
 func (t *turn) relay() {
 	g := t.g
 	var text strings.Builder
@@ -478,7 +477,7 @@ func (t *turn) relay() {
 			say(buf, more)
 		}
 		if !more {
-			t.out.Flush() // an event may have no text, or one that is held back
+			t.out.Flush() // an event may have no text, or all of it held back
 		}
 		switch {
 		case int64(text.Len()) > g.cfg.Upstream.MaxAnswerBytes:

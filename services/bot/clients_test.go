@@ -137,8 +137,8 @@ func TestClientsOfOddUpstreams(t *testing.T) {
 	}
 }
 
-// TestLangChain: so does LangChain's client, which asks for tools by functions, adds up
-// streams and their usage, and sends a tool's result back.
+// TestLangChain: so does LangChain's client. It requests tools by functions, adds up streams and their usage, and
+// returns a tool's result.
 func TestLangChain(t *testing.T) {
 	const folder = "testdata/clients"
 	if _, err := os.Stat(filepath.Join(folder, "python-langchain/langchain_openai/__init__.py")); err != nil {

@@ -30,28 +30,28 @@ import (
 // An Archive is where turns and the ledger are kept.
 type Archive string
 
-// Where they can be.
+// The archives.
 const (
 	ArchiveMemory   Archive = "memory"
 	ArchiveSQLite   Archive = "sqlite"
 	ArchivePostgres Archive = "postgres"
 )
 
-// A Disconnect is what becomes of an answer whose client has gone.
+// A Disconnect says what happens to an answer whose client has gone.
 type Disconnect string
 
-// What can become of it.
+// The policies.
 const (
-	// Cancel leaves it at the upstream. What was used so far is accounted.
+	// Cancel aborts the answer at the upstream. The usage so far is accounted.
 	Cancel Disconnect = "cancel"
-	// Drain has it come to its end, within DrainTime, and keeps the turn.
+	// Drain lets the answer end, within DrainTime, and keeps the turn.
 	Drain Disconnect = "drain"
 )
 
-// An Outage is what becomes of requests while the limits' store does not answer.
+// An Outage says what happens to requests while the limits' store does not answer.
 type Outage string
 
-// What can become of them.
+// The policies.
 const (
 	// Refuse answers 503: no limit is ever exceeded.
 	Refuse Outage = "refuse"
@@ -59,16 +59,16 @@ const (
 	Local Outage = "local"
 )
 
-// A Key is an API key: who has it may ask, and log users in.
+// A Key is an API key: its owner may send requests, and log users in.
 type Key struct {
 	ID string `yaml:"id,required" doc:"its name in the ledger, in tokens and on the operator's page: 1 to 64 bytes, no two the same"`
-	// The secret itself is kept nowhere; it must be long and random.
+	// The secret itself is not stored; it must be long and random.
 	SHA256 string   `yaml:"sha256,required" doc:"the SHA-256 of its secret: 64 hexadecimal digits, no two the same"`
 	Models []string `yaml:"models" otherwise:"all" doc:"the models that it may use"`
 	Limits []Limit  `yaml:"limits" most:"16" doc:"what it may use, one for a resource and a window"`
 }
 
-// pays tells whether some upstream that the key may use has a price.
+// pays reports whether some upstream that the key may use has a price.
 func (k Key) pays(upstreams []upstream.Upstream) bool {
 	return slices.ContainsFunc(upstreams, func(u upstream.Upstream) bool {
 		for model := range u.Models {
@@ -80,7 +80,7 @@ func (k Key) pays(upstreams []upstream.Upstream) bool {
 	})
 }
 
-// free are models that a key with a limit of money may use without paying, at some upstream.
+// free returns the models that a key with a limit of money may use without paying, at some upstream.
 func (k Key) free(upstreams []upstream.Upstream) (models []string) {
 	if !slices.ContainsFunc(k.Limits, func(l Limit) bool { return l.Resource == store.Money }) {
 		return nil
@@ -96,7 +96,7 @@ func (k Key) free(upstreams []upstream.Upstream) (models []string) {
 	return models
 }
 
-// A Limit is store.Limit as configuration has it.
+// A Limit is a store.Limit in the configuration's form.
 type Limit struct {
 	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
 	// Redis compares amounts in floating point.
@@ -104,7 +104,7 @@ type Limit struct {
 	Window time.Duration `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
-// An Issuer is somebody else whose tokens are accepted.
+// An Issuer is another party whose tokens are accepted.
 type Issuer struct {
 	Name       string          `yaml:"name,required" doc:"the claim iss of its tokens; no two the same"`
 	Audience   string          `yaml:"audience,required" doc:"must be in the claim aud"`
@@ -115,7 +115,7 @@ type Issuer struct {
 	Leeway     *time.Duration  `yaml:"leeway" range:"0..5m" otherwise:"30s" doc:"by how much its clock may differ"`
 }
 
-// defaultLeeway is that of an issuer that has none.
+// defaultLeeway is the leeway of an issuer without one.
 const defaultLeeway = 30 * time.Second
 
 func (s Issuer) leeway() time.Duration {
@@ -125,7 +125,7 @@ func (s Issuer) leeway() time.Duration {
 	return *s.Leeway
 }
 
-// A Plugin is one as configuration has it.
+// A Plugin is a plugin in the configuration's form.
 type Plugin struct {
 	Name          string        `yaml:"name,required" doc:"its name in the context of a turn and in metrics; no two the same"`
 	URL           string        `yaml:"url" doc:"where it is asked by POST; public, or in allow_networks; it excludes builtin"`
@@ -137,9 +137,9 @@ type Plugin struct {
 
 // Token says how users' tokens are made.
 type Token struct {
-	// Secret signs them, 32 bytes at least; none is one of this process's own.
+	// Secret signs them, with at least 32 bytes. Without one, the process makes its own.
 	Secret []byte
-	// Previous is the secret before: its tokens are good until they expire.
+	// Previous is the previous secret: its tokens are valid until they expire.
 	Previous []byte
 	Issuer   string        `yaml:"issuer" default:"dyno-bot" doc:"the claim iss"`
 	Audience string        `yaml:"audience" default:"dyno-bot" doc:"the claim aud"`
@@ -147,9 +147,9 @@ type Token struct {
 	Remember int           `yaml:"remember" range:"0..1048576" default:"16384" doc:"tokens that are remembered as verified"`
 }
 
-// Config says what a gateway does. Start from Defaults.
+// Config configures a gateway. Start from Defaults.
 type Config struct {
-	// Listen is "" for gateways that are used by their Handler only.
+	// Listen is "" for gateways that are used only by their Handler.
 	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set; an address that other machines reach needs keys"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
@@ -157,22 +157,22 @@ type Config struct {
 	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"networks that upstreams, plugins, key sets and the collector of traces may be in although they are not public, such as 10.1.0.0/16 or 127.0.0.1"`
 	AllowOrigins  []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
 
-	// Without Keys, everybody who reaches a loopback Listen may log in and ask, without limits.
+	// Without Keys, all clients of a loopback Listen may log in and send requests, without limits.
 	Keys          []Key           `yaml:"keys" doc:"the API keys"`
 	TokenSecret   secretfile.Text `yaml:"token_secret_file" otherwise:"one of this process's own" doc:"the file of the secret that signs tokens, of 32 to 1,024 bytes"`
 	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the secret before, whose tokens are accepted too"`
 	Token         Token           `yaml:"token" doc:"how tokens are made and checked; all gateways of one secret should have the same"`
 	Issuers       []Issuer        `yaml:"issuers" doc:"others whose tokens are accepted"`
 
-	// Upstream is who answers; its Policy is AllowNetworks.
+	// Upstream configures the upstreams; its Policy is AllowNetworks.
 	Upstream     upstream.Config `yaml:"upstream" doc:"how all upstreams are asked"`
 	Model        string          `yaml:"model" otherwise:"the first by name" doc:"the model of /v1/bot/chat"`
 	SystemPrompt string          `yaml:"system_prompt" otherwise:"nothing" doc:"what its conversations begin with"`
-	// Of a conversation the model is sent the latest turns that fit.
+	// The model gets the latest turns of a conversation that fit.
 	HistoryTokens int `yaml:"history_tokens" range:"0..1048576" default:"2048" doc:"tokens of a conversation that the model is sent again"`
 	HistoryTurns  int `yaml:"history_turns" range:"0..1024" default:"32" doc:"turns of a conversation that the model is sent again"`
 	ReplyTokens   int `yaml:"reply_tokens" range:"1..1048576" default:"1024" doc:"tokens of an answer of /v1/bot/chat, and of others that have no bound, for keys with limits of tokens or money"`
-	// What the upstream says counts.
+	// The upstream's own limit has precedence.
 	ContextTokens int   `yaml:"context_tokens" range:"0..134217728" default:"128000" doc:"tokens that a model is taken to read in addition to the request, for keys with limits of tokens or money: what an upstream keeps or finds by its own tools, and files by ID or link"`
 	HistoryBytes  int64 `yaml:"history_bytes" kind:"size" range:"0..16GiB" default:"32MiB" doc:"memory for conversations that go on, so that SQLite is not read for each turn; archives of several gateways are read in any case"`
 
@@ -185,7 +185,7 @@ type Config struct {
 	MaskOut   bool        `yaml:"mask_out" doc:"replace secrets in what is answered"`
 	MaskRules []mask.Rule `yaml:"mask_rules" otherwise:"common keys and tokens" doc:"what a secret looks like"`
 
-	// An API key has only its own answers.
+	// A key gets only its own answers from the cache.
 	CacheAge   time.Duration `yaml:"cache_age" range:"0..24h" doc:"how long answers are kept that are no streams and whose temperature is 0; 0 keeps none"`
 	CacheBytes int64         `yaml:"cache_bytes" kind:"size" range:"1MiB..16GiB" default:"64MiB" doc:"the memory for them"`
 
@@ -202,7 +202,7 @@ type Config struct {
 	RedisFile    secretfile.Text `yaml:"redis_file" doc:"the file of Redis's address that has a password: redis://user:password@host:port/db or, with TLS, rediss://…; it excludes redis"`
 	LimitsOutage Outage          `yaml:"limits_outage" oneof:"refuse local" default:"refuse" doc:"of requests while Redis does not answer; local: each gateway counts by itself, from zero"`
 	StoreTimeout time.Duration   `yaml:"store_timeout" range:"10ms..5m" default:"3s" doc:"of one operation of a store; with Redis, less than session_wait"`
-	// Batch bounds what waits for the archive. Beyond that requests are refused.
+	// Batch bounds the records that wait for the archive. Beyond that requests are refused.
 	Batch store.BatchConfig
 
 	MaxConcurrent       int           `yaml:"max_concurrent" range:"1..1048576" default:"16384" doc:"answers under way; further ones wait, and one of several keys has half at most"`
@@ -218,9 +218,9 @@ type Config struct {
 
 	MaxBodyBytes  int64 `yaml:"max_body_bytes" kind:"size" range:"1..1GiB" default:"4MiB" doc:"bytes of a request; beyond: 413"`
 	MaxQueryBytes int   `yaml:"max_query_bytes" kind:"size" range:"1..1MiB" default:"16KiB" doc:"bytes of a query of /v1/bot/chat; beyond: 400"`
-	// A body is held until an answer begins, or for one that is no stream ends.
+	// A body is held until its stream begins or its whole answer ends.
 	MaxBodiesBytes int64 `yaml:"max_bodies_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"bodies of requests that are held at once; beyond: 503; at least twice max_body_bytes; one key of several has half at most"`
-	// Whole answers are held until they are written, and of streams of /v1/bot/chat the text, which is kept.
+	// Whole answers are held until they are written. Streams of /v1/bot/chat hold their text, which is kept.
 	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"what is held of answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
 	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
 	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 without TLS, as proxies do, in addition to HTTP/1.1"`
@@ -230,11 +230,11 @@ type Config struct {
 	TraceRatio    float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of requests that is traced, of those that do not say themselves"`
 
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..1h" default:"10s" doc:"how long answers under way may go on at the end"`
-	// Reread returns the configuration as it is now, checked; nil if it is in no file.
+	// Reread returns the present configuration, validated; nil if it is in no file.
 	Reread func() (Config, error)
-	// Logger takes what happens to the gateway; nil discards.
+	// Logger gets the gateway's events; nil discards.
 	Logger *slog.Logger
-	// Parts are the gateway's own unless a program measures others.
+	// Parts replaces parts of the gateway, for programs that measure them.
 	Parts Parts
 }
 
@@ -246,7 +246,7 @@ func Defaults() Config {
 	return c
 }
 
-// Complete puts the secrets that were read where they are used.
+// Complete copies the secrets from files to the fields that use them.
 func (c *Config) Complete() {
 	set := func(to *[]byte, secret secretfile.Text) {
 		if secret != "" {
@@ -273,7 +273,7 @@ func ReadConfig(path string) (Config, error) {
 // token, and opens nothing else.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	if c.Listen != "" {
 		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
@@ -309,7 +309,7 @@ func (c Config) Check(r *fields.Report) {
 	}
 }
 
-// checkModels reports what is wrong with upstreams, and with models that nobody has.
+// checkModels reports faults of upstreams, and models that no upstream has.
 func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 	c.Upstream.Policy = policy
 	c.Upstream.Check(r)
@@ -332,7 +332,7 @@ func (c Config) checkModels(r *fields.Report, policy outward.Policy) {
 // maxPluginName bounds a plugin's name, in bytes.
 const maxPluginName = 64
 
-// checkPlugins reports what is wrong with plugins and with the rules for intents.
+// checkPlugins reports faults of plugins and of the rules for intents.
 func (c Config) checkPlugins(r *fields.Report, policy outward.Policy) {
 	intents := intent.Default().Intents()
 	if c.Rules != "" {
@@ -358,7 +358,7 @@ func (c Config) checkPlugins(r *fields.Report, policy outward.Policy) {
 	}
 }
 
-// checkStores reports what is wrong with where turns, sessions and limits are kept.
+// checkStores reports faults of the stores of turns, sessions and limits.
 func (c Config) checkStores(r *fields.Report) {
 	r.Check((c.File != "") == (c.Archive == ArchiveSQLite), "file", "goes with archive sqlite, and only with that", "give both --archive sqlite and --file, or neither")
 	r.Check((c.Postgres != "") == (c.Archive == ArchivePostgres), "postgres_file", "goes with archive postgres, and only with that", "give both --archive postgres and --postgres-file, or neither")
@@ -372,7 +372,7 @@ func (c Config) checkStores(r *fields.Report) {
 	}
 }
 
-// checkKeys reports what is wrong with API keys.
+// checkKeys reports faults of API keys.
 func (c Config) checkKeys(r *fields.Report) {
 	ids, sums := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
@@ -393,7 +393,7 @@ func (c Config) checkKeys(r *fields.Report) {
 	}
 }
 
-// checkTokens reports what is wrong with the gateway's own tokens and those of others.
+// checkTokens reports faults of the gateway's own tokens and those of other issuers.
 func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 	secret := func(field string, b []byte) {
 		r.Check(len(b) == 0 || len(b) >= 32 && len(b) <= 1024, field, fmt.Sprintf("a secret of %d bytes", len(b)), "32 to 1024 bytes")
@@ -421,7 +421,7 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 	}
 }
 
-// plugins are what is configured of plugins, without what is asked.
+// plugins returns the Specs of plugins, without their implementations.
 func (c Config) plugins() (specs []plugin.Spec) {
 	for _, p := range c.Plugins {
 		s := plugin.Defaults()
@@ -437,13 +437,13 @@ func (c Config) plugins() (specs []plugin.Spec) {
 	return specs
 }
 
-// recordsEach is how many records an answer may add: an entry, and a turn.
+// recordsEach bounds the records of an answer: an entry, and a turn.
 const recordsEach = 2
 
-// batches is how records are written.
+// batches returns the bounds for writing records.
 func (c Config) batches() store.BatchConfig {
 	b := c.Batch
-	b.Pending += recordsEach * c.MaxConcurrent // of those under way when the bound is reached
+	b.Pending += recordsEach * c.MaxConcurrent // for the running answers when the bound is reached
 	b.Timeout = c.StoreTimeout
 	return b
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDocument: the reference has a row for each key of the file of rules, and for each
-// metric, once, and none for others.
+// TestDocument: the reference has one row for each key of the file of rules, and for each metric, and no others.
 func TestDocument(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()

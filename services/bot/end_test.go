@@ -20,8 +20,8 @@ import (
 	"dyno/services/llm"
 )
 
-// TestCutAtTheEnd: answers that are still under way when the time to drain is over are cut then, whatever may become
-// of answers whose clients have left, and are in the ledger.
+// TestCutAtTheEnd: answers still running after the drain time are cut, whatever the policy for left clients. They are
+// in the ledger.
 func TestCutAtTheEnd(t *testing.T) {
 	for name, c := range map[string]struct{ path, body string }{
 		"chat, streamed": {"/v1/bot/chat", `{"bot_id":"b","user_id":"u","query":"hi","stream":true}`},
@@ -242,8 +242,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestPanic: who waits for the answer of a request that panics is told that there is none, and that one's
-// connection ends: neither looks like an answer.
+// TestPanic: a request that waits for the shared answer of a panicking one gets an error, and the panicking one's
+// connection ends.
 func TestPanic(t *testing.T) {
 	var b *bed
 	asked := make(chan struct{})

@@ -95,9 +95,8 @@ func (b *bed) resume(ctx context.Context, answer, who, last string) *http.Respon
 	return resp
 }
 
-// TestReadOn: a client loses its connection in the middle of an answer, comes again with
-// the ID of the last event that it has, gets what it lacks, and goes on live. The turn is
-// there once, in the ledger too, and nobody else may read it.
+// TestReadOn: a client loses its connection during an answer, and resumes with the ID of its last event. It gets the
+// missing events, and then new ones. The turn is there once, in the ledger too, and nobody else may read it.
 func TestReadOn(t *testing.T) {
 	model := newStepper(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) { model.at(c); c.Keys = []Key{keyOf("key"), keyOf("other")} })
@@ -225,8 +224,8 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-// TestHeads: a client knows that it is answered before the model has said a word, and one that reads
-// on before the next word.
+// TestHeads: a client gets the beginning of the answer before the model's first word, and a resuming one before the
+// next word.
 func TestHeads(t *testing.T) {
 	model := newStepper(t)
 	b := serving(t, newLLM(t, nil), model.at)

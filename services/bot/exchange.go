@@ -23,16 +23,16 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// How an answer has ended, in the ledger.
+// The outcomes of an answer, in the ledger.
 const (
 	outcomeOK      = "ok"
-	outcomeAborted = "aborted" // the client left, and the answer was left too
+	outcomeAborted = "aborted" // the client left, and the answer was aborted
 	outcomeDrained = "drained" // the client left, and the answer came to its end
-	outcomeFailed  = "failed"  // there is no answer, or half of one
+	outcomeFailed  = "failed"  // no answer, or an incomplete one
 	outcomeRefused = "refused" // by the upstream: the request was at fault
 )
 
-// An exchange is a request to a model and its answer: all of its state, from authentication to the ledger.
+// An exchange is a request to a model and its answer, with all state from authentication to the ledger.
 type exchange struct {
 	g     *Gateway
 	w     http.ResponseWriter
@@ -40,7 +40,7 @@ type exchange struct {
 	began time.Time
 
 	who    identity
-	body   *body // until its turn has a place and its session, or its model answers
+	body   *body // until the turn has its place and session, or the model answers
 	placed bool
 	ctx    *answer.Context // nil until the answer depends on its clients
 	claim  *claim.Claim
@@ -48,9 +48,9 @@ type exchange struct {
 
 	request *openai.Request
 	answer  *upstream.Answer
-	err     error // why there is no answer, or no more of it
+	err     error // why the answer is missing or incomplete
 	how     cache.How
-	asked   time.Duration // what the upstream took, of a stream until its first event
+	asked   time.Duration // the upstream's time, for a stream until its first event
 	first   time.Duration // from the request to the first byte of the answer
 	held    budget.Grant  // of the answer
 	out     *reply.Writer // of a stream
@@ -71,7 +71,7 @@ func (x *exchange) stages(list ...func() *reply.Refusal) *reply.Refusal {
 	return nil
 }
 
-// refusal is a refusal, unless that comes of the user's having stopped the answer.
+// refusal returns r, or the refusal for a stopped answer if the user has stopped it.
 func (x *exchange) refusal(r *reply.Refusal) *reply.Refusal {
 	if x.ctx != nil && x.ctx.Stopped() {
 		return &reply.Refusal{Status: statusGone, Code: "stopped", Text: answer.ErrStopped.Error()}
@@ -79,7 +79,7 @@ func (x *exchange) refusal(r *reply.Refusal) *reply.Refusal {
 	return r
 }
 
-// close frees what the exchange has, once the answer is written: it takes memory until then.
+// close releases the exchange's resources, after the answer is written: it takes memory until then.
 func (x *exchange) close() {
 	if x.placed {
 		x.held.Keep(0)
@@ -106,7 +106,7 @@ func (x *exchange) authenticate() (refused *reply.Refusal) {
 	return refused
 }
 
-// limit refuses a request of a key that has none left, before its body is read.
+// limit refuses a request of a key with a spent limit, before its body is read.
 func (x *exchange) limit() (refused *reply.Refusal) {
 	if refused = x.g.spent(x.who.key, x.began); refused == nil {
 		x.body, refused = x.g.readBody(x.r, x.who.key)
@@ -132,7 +132,7 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 		return refusedGone()
 	}
 	x.placed, x.held = true, g.answers.Grant(&key.answers)
-	if g.ledgerFull(key) { // since it waits for a place
+	if g.ledgerFull(key) { // checked again, after the wait for a place
 		return full
 	}
 	e := &x.entry
@@ -140,12 +140,12 @@ func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 	return nil
 }
 
-// statusGone is what is logged and answered of a client that has gone (as nginx does).
+// statusGone is the status for a client that has gone, as in nginx.
 const statusGone = 499
 
 func refusedGone() *reply.Refusal { return reply.Refuse(statusGone, "", "the client has gone") }
 
-// refusedBusy answers a turn whose session others had for too long, or whose client did not wait.
+// refusedBusy refuses a turn whose session was locked for too long, or whose client did not wait.
 func refusedBusy(ctx context.Context) *reply.Refusal {
 	if ctx.Err() != nil {
 		return refusedGone()
@@ -153,8 +153,8 @@ func refusedBusy(ctx context.Context) *reply.Refusal {
 	return &reply.Refusal{Status: http.StatusConflict, Code: "turn_under_way", Text: "another turn of this conversation is under way", After: time.Second}
 }
 
-// reserve takes what the answer may use at most, and locks the session of a turn. It waits until ctx ends while another
-// gateway has that.
+// reserve reserves the most that the answer may use, and locks a turn's session. While another gateway has the
+// session, it waits until ctx ends.
 func (x *exchange) reserve(ctx context.Context, q *openai.Request) *reply.Refusal {
 	g, key := x.g, x.who.key
 	if !key.pool.Has(q.Model) || !key.mayUse(q.Model) {
@@ -199,14 +199,14 @@ func refusedModel(name string) *reply.Refusal {
 	return &reply.Refusal{Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Text: fmt.Sprintf("model: %q is not served here, or not to this key", name)}
 }
 
-// reservation is what the answer may use at most; nil if nothing limits that.
+// reservation returns the most that the answer may use; nil without limits.
 func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusal) {
 	g, r, key := x.g, x.request, x.who.key
 	if len(key.limits) == 0 {
 		return nil, nil
 	}
 	if slices.ContainsFunc(key.limits, func(l store.Limit) bool { return l.Resource != store.Requests }) {
-		r.Bound(g.cfg.ReplyTokens) // an answer must not use more than is reserved for it
+		r.Bound(g.cfg.ReplyTokens) // an answer must not exceed its reservation
 		if r.HasHiddenContext() {
 			r.PromptTokens += g.cfg.ContextTokens
 		}
@@ -219,13 +219,12 @@ func (x *exchange) reservation(now time.Time) (*store.Reservation, *reply.Refusa
 	return &store.Reservation{ID: store.NewID(), Key: key.id, Limits: key.limits, At: now, Cost: cost, Lease: g.longest()}, nil
 }
 
-// longest is how long an answer can take, with all tries of its upstreams: what it has
-// reserved of limits is given back after that.
+// longest bounds the time of an answer, with all attempts at upstreams. After that its reservation is released.
 func (g *Gateway) longest() time.Duration {
 	return time.Duration(g.cfg.Upstream.Attempts)*g.cfg.Upstream.Total + g.cfg.DrainTime + time.Minute
 }
 
-// ask asks an upstream, or the cache if the answer may come from it. What has come of that is recorded in any case.
+// ask asks an upstream, or the cache if that is permitted. The result is recorded in any case.
 func (x *exchange) ask(cached bool) {
 	g, began := x.g, time.Now()
 	switch {
@@ -263,24 +262,24 @@ func (g *Gateway) ask(ctx context.Context, x *exchange) (*upstream.Answer, error
 	return a, err
 }
 
-// alive tells the client of a stream that an upstream is at work.
+// alive sends a stream's client a comment while an upstream works.
 func (x *exchange) alive() {
-	x.out.Alive(x.tellID)
+	x.out.Alive(x.setID)
 	if x.out.Gone {
 		x.ctx.Leave()
 	}
 }
 
-// tellID writes to the head of the answer what is known before an upstream has answered.
-func (x *exchange) tellID(h http.Header) {
+// setID sets the response's header fields that are known before an upstream answers.
+func (x *exchange) setID(h http.Header) {
 	h.Set("X-Dyno-Id", x.entry.ID)
 	h.Set("X-Dyno-Queue-Seconds", strconv.FormatFloat(x.entry.Queue.Seconds(), 'f', 6, 64))
 }
 
-// tellSource writes to the head of the answer where it comes from.
-func (x *exchange) tellSource() {
+// setSource sets the response's header fields about the answer's source.
+func (x *exchange) setSource() {
 	h := x.w.Header()
-	x.tellID(h)
+	x.setID(h)
 	h.Set("X-Dyno-Upstream", x.answer.Upstream)
 	h.Set("X-Dyno-Attempts", strconv.Itoa(x.answer.Attempts))
 	if x.how != cache.Made {
@@ -288,15 +287,15 @@ func (x *exchange) tellSource() {
 	}
 }
 
-// startStream begins the answer of a stream. The text of the request is not needed any more: a stream goes on for long.
+// startStream begins a streamed answer. It frees the request's text, because a stream may last long.
 func (x *exchange) startStream() {
 	x.request.Forget()
 	x.body.free()
 	x.out.Head()
-	x.tellSource()
+	x.setSource()
 }
 
-// pass reads a stream to its end and gives every event to each. It closes the stream. What failed is x.err.
+// pass reads a stream to its end, passes every event to each, and closes the stream. It sets x.err on a failure.
 func (x *exchange) pass(each func(f openai.Frame, e *openai.Event, more bool)) {
 	g, s := x.g, x.answer.Stream
 	defer s.Close()
@@ -326,18 +325,18 @@ func (x *exchange) pass(each func(f openai.Frame, e *openai.Event, more bool)) {
 	}
 }
 
-// A historyState is what became of a turn.
+// A historyState says whether a turn was kept.
 type historyState string
 
 const (
 	historyKept         historyState = "kept"          // it is in the archive
-	historyNotConfirmed historyState = "not_confirmed" // the archive has not said that it is
-	historyConflict     historyState = "conflict"      // another turn came in between: it is not
-	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not
+	historyNotConfirmed historyState = "not_confirmed" // the archive has not confirmed it
+	historyConflict     historyState = "conflict"      // another turn came in between: it is not kept
+	historyUnavailable  historyState = "unavailable"   // the conversation could not be read: it is not kept
 )
 
-// account hands an answer to the ledger, and says what it has used. The ledger comes first: who dies in between leaves
-// nothing but a reservation. Nobody waits for the entry, which is written together with others.
+// account writes an answer to the ledger, and reports its usage to the limits. The ledger comes first: a crash in
+// between leaves only a reservation. The entry is written together with others, and nobody waits for it.
 func (x *exchange) account() {
 	g, e := x.g, &x.entry
 	u, price := x.usage()
@@ -350,7 +349,7 @@ func (x *exchange) account() {
 	}
 	e.FirstByte, e.Took = x.first, time.Since(x.began)
 	g.stats.Ended(e)
-	kept := *e // what waits does not hold on to the request
+	kept := *e // the waiting entry must not keep the request alive
 	if err := g.batch.Later(store.Record{Entry: &kept}); err != nil {
 		g.log.Error("an answer is not in the ledger", "id", e.ID, "key", e.Key, "prompt", e.Prompt, "completion", e.Completion, "error", err)
 		g.stats.Unaccounted.Inc()
@@ -358,7 +357,7 @@ func (x *exchange) account() {
 	x.claim.Use(cost)
 }
 
-// usage finds out how the answer has ended, and what it has used.
+// usage sets the answer's outcome, and returns its usage and price.
 func (x *exchange) usage() (openai.Usage, upstream.Price) {
 	e, gone := &x.entry, x.ctx.Gone()
 	if a := x.answer; a != nil && (x.err == nil || a.Stream != nil) {
@@ -390,9 +389,9 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 			return *fault.Usage, x.who.key.pool.PriceAt(fault.Upstream, x.request.Model)
 		}
 	}
-	// The upstream has answered, or may well have. Who waited for another's answer has asked for none.
+	// The upstream has answered, or probably has. A request that waited for another's answer has used nothing.
 	if (e.Outcome == outcomeAborted && sent || late || completion > 0) && x.how == cache.Made {
-		if x.request.Background { // it goes on there
+		if x.request.Background { // it continues at the upstream
 			completion = max(completion, x.request.MaxCompletion())
 		}
 		return openai.Usage{Prompt: x.request.PromptTokens, Completion: completion, Estimated: true}, x.who.key.pool.Price(x.request.Model)
@@ -400,7 +399,7 @@ func (x *exchange) usage() (openai.Usage, upstream.Price) {
 	return openai.Usage{}, upstream.Price{}
 }
 
-// keep waits until a turn is kept. This does not depend on whether the client is still there.
+// keep waits until a turn is kept, even if the client has gone.
 func (x *exchange) keep(turn *store.Turn) historyState {
 	g := x.g
 	_, span := trace.StartCall(x.r.Context(), "archive")
@@ -418,7 +417,7 @@ func (x *exchange) keep(turn *store.Turn) historyState {
 	return historyNotConfirmed
 }
 
-// overhead is what the gateway itself has added to an answer that is no stream, without what others took.
+// overhead notes the gateway's own time of a whole answer, without the time of others.
 func (x *exchange) overhead(others time.Duration) {
 	x.g.stats.Overhead.Observe((time.Since(x.began) - x.asked - others - x.entry.Queue).Seconds())
 }

@@ -11,7 +11,7 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// faultOf is the error that a client gets for an answer that failed. It masks the words of the upstream.
+// faultOf returns the client's error for a failed answer. It masks secrets in the upstream's text.
 func (g *Gateway) faultOf(err error) openai.Fault {
 	text, masked := g.out.Text(err.Error())
 	g.stats.Masked("out", masked)
@@ -29,7 +29,7 @@ func (g *Gateway) faultOf(err error) openai.Fault {
 	return f
 }
 
-// statusOf is the status of a failure. A stream that has started cannot send one.
+// statusOf returns the status of a failure. A stream that has started cannot send one.
 func statusOf(err error) int {
 	var e *upstream.Error
 	if errors.As(err, &e) && e.Status != 0 {
@@ -38,14 +38,14 @@ func statusOf(err error) int {
 	return http.StatusBadGateway
 }
 
-// refusalOf refuses a request that no upstream has answered.
+// refusalOf returns the refusal of a request that no upstream has answered.
 func (g *Gateway) refusalOf(err error) *reply.Refusal {
 	var e *upstream.Error
 	switch {
 	case errors.As(err, &e) && e.Status != 0:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return refusedGone()
-	default: // whoever was to make an answer that others wait for has panicked
+	default: // the request that made a shared answer has panicked
 		return reply.Refuse(http.StatusInternalServerError, "", "the answer could not be made")
 	}
 	f := g.faultOf(e)
@@ -58,7 +58,7 @@ func (g *Gateway) refusalOf(err error) *reply.Refusal {
 	return r
 }
 
-// outcomeOf is the outcome of an answer that did not come.
+// outcomeOf returns the outcome of a missing answer.
 func outcomeOf(err error, gone bool) string {
 	var e *upstream.Error
 	switch {

@@ -13,18 +13,18 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// lastEventID is the field in which a client names the last event that it got (HTML standard, section 9.2).
+// lastEventID is the header field with which a client names its last event (HTML standard, section 9.2).
 const lastEventID = "Last-Event-ID"
 
-// position reads the ID of an event: that of the answer, a hyphen and a number.
+// position parses the ID of an event: that of the answer, a hyphen and a number.
 func position(text string) (id string, after uint64, ok bool) {
 	id, number, found := strings.Cut(text, "-")
 	after, err := strconv.ParseUint(number, 10, 63)
 	return id, after, found && err == nil && validName(id)
 }
 
-// readOn serves GET /v1/bot/chat/{answer}/events: the events of an answer behind
-// Last-Event-ID, or all of them, and then those that come.
+// readOn serves GET /v1/bot/chat/{answer}/events: an answer's events after Last-Event-ID, or all of them, and then
+// new ones.
 func (g *Gateway) readOn(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
@@ -41,8 +41,8 @@ func (g *Gateway) readOn(w http.ResponseWriter, r *http.Request) *reply.Refusal 
 	return g.follow(w, r, who, id, after)
 }
 
-// again serves a POST /v1/bot/chat that has Last-Event-ID: a client that repeats its
-// request to read on. The turn is not repeated.
+// again serves a POST /v1/bot/chat with Last-Event-ID: the client repeats its request in order to resume. The turn is
+// not repeated.
 func (g *Gateway) again(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
@@ -61,7 +61,7 @@ func (g *Gateway) again(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	return g.follow(w, r, who, id, after)
 }
 
-// follow passes on what there is of an answer, and what comes.
+// follow sends the kept events of an answer, and then new ones.
 func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, id string, after uint64) *reply.Refusal {
 	_, span := trace.Start(r.Context(), "resume")
 	defer span.End()
@@ -91,13 +91,13 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	defer in.Close()
 	g.stats.Resumed.WithLabelValues("ok").Inc()
 	w.Header().Set("X-Dyno-Id", id)
-	if in.Finished() { // an EventSource does not come again then
+	if in.Finished() { // an EventSource does not reconnect then
 		return reply.NoContent
 	}
 	out := reply.New(w, g.cfg.WriteTimeout)
 	out.Head()
 	defer out.End()
-	out.Write(nil, false) // the next event may be long in coming
+	out.Write(nil, false) // the next event may take long
 	buf := g.parts.Buffers.Get(reply.ExpectedEvent)
 	defer g.parts.Buffers.Put(buf)
 	for more := true; more && !out.Gone; {
@@ -113,8 +113,8 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 	return nil
 }
 
-// stopTurn serves DELETE /v1/bot/chat/{answer}: it ends an answer that is under way here. Whoever reads its stream is
-// told "done", and what was said until then is kept.
+// stopTurn serves DELETE /v1/bot/chat/{answer}: it stops an answer that runs here. Readers of its stream get "done",
+// and the text so far is kept.
 func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {

@@ -1,9 +1,9 @@
-// Package bot is a gateway between users and language models: it authenticates a user, finds out what they want, asks
-// plugins for what a model cannot know, asks an upstream for the answer, and keeps the conversation and an account of
-// what was used.
+// Package bot is a gateway between users and language models. It authenticates users, finds their intents, and asks
+// plugins for facts that a model cannot know. It asks an upstream for the answer, and keeps conversations and a
+// ledger of usage.
 //
-// POST /v1/bot/chat is a turn of a conversation. /v1/chat/completions, /v1/responses and /v1/models are OpenAI's. Both
-// kinds of request go through the same stages, which chat and model list in their order:
+// POST /v1/bot/chat is a turn of a conversation. /v1/chat/completions, /v1/responses and /v1/models are OpenAI's.
+// Both kinds of request have common stages, in the order of chat and model:
 //
 //	authenticate  finds the key that pays, and the user; package jwt verifies tokens
 //	limit         refuses a key that has nothing left, reads the request, bounds its memory
@@ -14,7 +14,7 @@
 //	deliver       passes a stream on as it comes
 //	record        accounts for the answer, keeps the turn, and tells the client how it ended
 //
-// Every queue is bounded. Every answer is in the ledger, also one whose client has left.
+// Every queue is bounded. Every answer is in the ledger, even if its client has left.
 //
 // # To read the source
 //
@@ -32,11 +32,11 @@
 //	usage.go     what keys have used, and past turns
 //	routes.go    paths and the layers around them
 //
-// Each package below has one job: admission shares out places among keys, and budget memory. Claim takes sessions and
-// limits and gives them back. Answer says how long an answer goes on. Reply writes to clients, and relay masks streams;
-// resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream chooses who
-// answers. Outward says which addresses may be called. One suite of tests checks all packages of store. Page serves the
-// pages that web/src/bot builds. Program is the command line, dyno-bot.
+// Each package below has one job: admission divides places among keys, and budget divides memory. Claim reserves and
+// releases sessions and limits. Answer decides how long an answer goes on. Reply writes to clients, and relay masks
+// streams; resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream
+// chooses the server that answers. Outward decides which addresses may be called. One suite of tests checks all
+// packages of store. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
 //
 // Parts is the seam for programs that measure other codecs, caches, layers or buffers in a whole gateway.
 package bot
@@ -94,8 +94,8 @@ type Gateway struct {
 	listening bool
 	stats     *metrics.Stats
 
-	live     atomic.Pointer[live] // what may be read again
-	issuers  map[string]string    // the ID of the key that pays, by the issuer's name
+	live     atomic.Pointer[live] // what SIGHUP reads again
+	issuers  map[string]string    // the ID of the paying key, by the issuer's name
 	signer   jwt.Signer
 	verifier *jwt.Verifier
 	remotes  []remote
@@ -106,24 +106,24 @@ type Gateway struct {
 	plugins   *plugin.Scheduler
 	in, out   *mask.Masker // nil masks nothing
 	parts     Parts
-	events    *resume.Keeper // of streams that may be read on; nil keeps none
+	events    *resume.Keeper // of streams that clients may resume; nil keeps none
 	tracer    *trace.Tracer  // nil traces nothing
 	cache     *cache.Cache[*CachedAnswer]
 
 	archive  store.Archive
 	batch    *store.Batcher
-	redis    *redis.Store // nil without
+	redis    *redis.Store // nil without Redis
 	underWay answer.Registry
 	recall   *recall.Recall // nil remembers no conversation
 	places   *admission.Places
 	bodies   *budget.Budget // of requests
-	answers  *budget.Budget // whole ones, and of streams the text that is kept
+	answers  *budget.Budget // whole answers, and the kept text of streams
 	claims   *claim.Claims
-	sums     *admission.Places   // the place of who sums up the ledger
-	reads    *admission.Places   // places of those who read a conversation by itself
-	pasts    *admission.Places   // places of turns that read theirs
-	seeds    *memory.Coordinator // counts limits in this process; nil if others do
-	asking   upstream.Config     // of all pools, but for what is read again
+	sums     *admission.Places   // the place for summing up the ledger
+	reads    *admission.Places   // places for requests that read a conversation
+	pasts    *admission.Places   // places for turns that read their conversations
+	seeds    *memory.Coordinator // counts limits in this process; nil if a store does
+	asking   upstream.Config     // of all pools, without what SIGHUP reads again
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
@@ -132,21 +132,20 @@ type Gateway struct {
 	tasks     sync.WaitGroup // in the background
 }
 
-// A remote is the keys of another issuer, and what they are fetched by.
+// A remote has the keys of another issuer, and their client.
 type remote struct {
 	*jwt.Remote
 	transport *http.Transport
 }
 
-// maxSettling is how many more than the answers under way may have something to be told to a store that does
-// not answer.
+// maxSettling bounds the releases that wait for a silent store, beyond the number of running answers.
 const maxSettling = 256
 
-// maxReaders bounds those that wait to read the archive by themselves.
+// maxReaders bounds the requests that wait to read the archive.
 const maxReaders = 1024
 
-// maxPasts is how many turns read their conversations at once. It is more than an archive has connections: they are
-// waited for in the order in which turns come, whose keys they are of.
+// maxPasts is how many turns read their conversations at once. It exceeds an archive's connections: turns wait for
+// them in the order of arrival, whatever their key.
 const maxPasts = 16
 
 // New checks cfg, opens its stores and returns a gateway that is not listening yet.
@@ -191,7 +190,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	}
 	guard := originGuard{allow: cfg.AllowOrigins, timeout: cfg.WriteTimeout, count: g.stats.Request}
 	handler := guard.share(g.routes())
-	// Sockets in the file system are not for browsers, and who uses the Handler alone has a guard of their own.
+	// Browsers cannot use sockets in the file system, and programs with only the Handler have their own guard.
 	if g.live.Load().everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
 		handler = guard.refuseForeign(handler)
 	}
@@ -292,7 +291,7 @@ func (g *Gateway) openMetrics() error {
 	return nil
 }
 
-// newServer returns what serves the handler over HTTP.
+// newServer returns the HTTP server.
 func (g *Gateway) newServer() *http.Server {
 	cfg := &g.cfg
 	protocols := new(http.Protocols)
@@ -302,11 +301,11 @@ func (g *Gateway) newServer() *http.Server {
 		Handler:   g.handler,
 		Protocols: protocols,
 		HTTP2: &http.HTTP2Config{
-			// What is sent before it is read is in none of the bounds of memory.
+			// No memory bound covers bytes that clients send ahead.
 			MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,
-			// All of a proxy's streams may be on one connection, with those that go on without a client.
+			// All streams of a proxy may be on one connection, with those that go on without a client.
 			MaxConcurrentStreams: min(cfg.MaxConcurrent+cfg.MaxWaiting, maxStreams),
-			// A deadline ends a stream; its handler waits for as long as the connection takes nothing.
+			// A deadline ends a stream, but its handler waits while the connection accepts nothing.
 			WriteByteTimeout: cfg.WriteTimeout,
 		},
 		ReadHeaderTimeout: 10 * time.Second,
@@ -316,13 +315,13 @@ func (g *Gateway) newServer() *http.Server {
 	}
 }
 
-// maxStreams bounds those of one connection over HTTP/2.
+// maxStreams bounds the streams of one HTTP/2 connection.
 const maxStreams = 4096
 
-// ownLeeway is by how much the clocks of gateways that share a secret may differ.
+// ownLeeway is the permitted difference between clocks of gateways that share a secret.
 const ownLeeway = 2 * time.Second
 
-// authentication makes what knows who asks.
+// authentication makes the verifiers of tokens.
 func (g *Gateway) authentication(policy outward.Policy) error {
 	t := g.cfg.Token
 	if len(t.Secret) == 0 {
@@ -351,8 +350,7 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 	return nil
 }
 
-// keyID names a secret without telling anything of it that helps to guess it: eight
-// bytes of its hash.
+// keyID names a secret without helping to guess it: by eight bytes of its hash.
 func keyID(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("key id\x00"), secret...))
 	return hex.EncodeToString(sum[:8])
@@ -375,8 +373,8 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 	return nil
 }
 
-// openTimeout is how long opening the stores may take at least. It makes tables, others may open the
-// same ones, and the ledger is summed up: that is not one operation, which StoreTimeout bounds.
+// openTimeout is the least bound on opening the stores. That makes tables, possibly next to other gateways, and sums
+// up the ledger; StoreTimeout is for single operations.
 const openTimeout = 30 * time.Second
 
 func (g *Gateway) openStores(ctx context.Context) (err error) {
@@ -384,7 +382,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	defer cancel()
 	switch g.cfg.Archive {
 	case ArchiveSQLite:
-		// Without Redis, sessions and limits are this process's alone.
+		// Without Redis, sessions and limits are known to this process only.
 		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites, Exclusive: g.cfg.Redis == ""})
 		if err != nil {
 			return err
@@ -399,8 +397,8 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	default:
 		g.archive = memory.NewArchive(memory.DefaultBounds())
 	}
-	// Other archives may have turns of other gateways. What Redis says of them does not count: an outage of it stops
-	// no conversation.
+	// Other archives may have turns of other gateways. They are not remembered even with Redis: its outage must not
+	// stop conversations.
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
 		g.recall = recall.New(g.cfg.HistoryTurns, g.cfg.HistoryTokens, g.cfg.HistoryBytes)
 	}
@@ -426,11 +424,11 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	return nil
 }
 
-// rememberedSessions is of how many sessions the number of turns is remembered in the process.
+// rememberedSessions is how many sessions' numbers of turns the process remembers.
 const rememberedSessions = 100_000
 
-// inProcess makes a coordinator of this process alone. Its limits start with what the ledger says of every key, which is
-// found out here, where a long ledger may take its time, and not by the first request.
+// inProcess makes a coordinator of this process alone. Its limits start with the ledger's sums of every key. They are
+// computed here, where a long ledger may take its time, and not at the first request.
 func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 	c, now := memory.NewCoordinator(rememberedSessions), time.Now()
 	g.seeds = c
@@ -453,11 +451,11 @@ func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 	return c, nil
 }
 
-// Handler serves clients, for servers of others.
+// Handler returns the handler, for other programs' servers.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
-// Listen opens the listeners. When it has returned nil, the addresses are known and
-// clients may connect; they are served once Serve runs.
+// Listen opens the listeners. After it has returned nil, the addresses are known and clients may connect; they are
+// served once Serve runs.
 func (g *Gateway) Listen() error {
 	if g.cfg.Listen == "" {
 		return errors.New("listen: no address")
@@ -486,9 +484,9 @@ func (g *Gateway) Addr() net.Addr {
 // AdminAddr is where the admin listener listens; nil without one or before Listen.
 func (g *Gateway) AdminAddr() net.Addr { return g.host.AdminAddr() }
 
-// Serve answers until ctx ends, drains, writes what is still to be written, and closes
-// the stores. It returns nil after that, also when answers had to be cut at the deadline,
-// which is logged; otherwise what failed. It calls Listen unless that has been done.
+// Serve answers until ctx ends. Then it drains, writes waiting records, and closes the stores. It returns nil after
+// that, even if it had to cut answers at the deadline, which is logged; otherwise the error that ended it. It calls
+// Listen unless that has been done.
 func (g *Gateway) Serve(ctx context.Context) error {
 	if !g.listening {
 		if err := g.Listen(); err != nil {
@@ -511,18 +509,17 @@ func (g *Gateway) drain(ctx context.Context) int {
 	if err := g.server.Shutdown(ctx); err != nil {
 		answers := g.places.Taken()
 		_ = g.server.Close()
-		g.cut() // what has come of them is accounted, and nobody waits for more
+		g.cut() // their parts so far are accounted, and nobody waits for more
 		return answers
 	}
 	return 0
 }
 
-// closeTimeout bounds writing what is still to be written at the end.
+// closeTimeout bounds the writing of waiting records at the end.
 const closeTimeout = 10 * time.Second
 
-// Close ends a gateway whose Handler is not used any more: it waits for answers under
-// way, which DrainTime bounds, writes what is still to be written, and closes the stores.
-// Serve does it by itself.
+// Close ends a gateway after the last use of its Handler. It waits for running answers, which DrainTime bounds,
+// writes waiting records, and closes the stores. Serve does this itself.
 func (g *Gateway) Close(ctx context.Context) error {
 	g.stop()
 	g.places.Wait()

@@ -77,7 +77,7 @@ func TestConversation(t *testing.T) {
 			t.Errorf("%+v", one.Usage)
 		}
 		two, _, text := b.say(token, one.History, "second question")
-		if two.Turn == nil || two.Turn.Turn != 2 || two.Turn.Told != 1 {
+		if two.Turn == nil || two.Turn.Turn != 2 || two.Turn.ContextTurns != 1 {
 			t.Errorf("%s", text)
 		}
 		want := `"messages":[{"role":"system","content":"be kind"},{"role":"user","content":"first question"},{"role":"assistant","content":"fine"},{"role":"user","content":"second question"}]`
@@ -118,7 +118,7 @@ func TestConversation(t *testing.T) {
 		long := strings.Repeat("long ", 70) // 88 tokens and some
 		b.say(token, one.History, long)
 		last, _, text := b.say(token, one.History, "and now?")
-		if last.Turn.Told != 1 || last.Turn.Turn != 5 || strings.Contains(model.last(), "third") {
+		if last.Turn.ContextTurns != 1 || last.Turn.Turn != 5 || strings.Contains(model.last(), "third") {
 			t.Errorf("%s\nasked %s", text, model.last())
 		}
 		// Another user's conversation of that name is another one.
@@ -500,7 +500,7 @@ func drained(t *testing.T, set func(*Config), stream bool) {
 	}()
 	close(proceed)
 	<-left
-	if r := <-next; r.Turn == nil || r.Turn.Turn != 2 || r.Turn.Told != 1 {
+	if r := <-next; r.Turn == nil || r.Turn.Turn != 2 || r.Turn.ContextTurns != 1 {
 		t.Errorf("the next turn: %+v", r)
 	}
 	outcomes := map[string]int{}
@@ -729,8 +729,8 @@ func TestLeftAtOnce(t *testing.T) {
 	}
 }
 
-// TestLedgerBound: while the archive is away, all that is answered finds room to wait for it, turns too,
-// and who has waited for a place is answered no more.
+// TestLedgerBound: while the archive is away, all answers and turns find room to wait for it. Requests that waited
+// for a place then get no answer any more.
 func TestLedgerBound(t *testing.T) {
 	model := newStepper(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) {
@@ -894,7 +894,7 @@ func TestContextIsReserved(t *testing.T) {
 	ask("tokens", `,"previous_response_id":"r","instructions":"`+strings.Repeat("word ", 200)+`"`, 400) // more than may ever be
 }
 
-// TestBackgroundLeft: an answer that goes on at the upstream when its client has left is paid as all that was asked for.
+// TestBackgroundLeft: an answer that continues at the upstream without its client is paid as all that was requested.
 func TestBackgroundLeft(t *testing.T) {
 	began := make(chan struct{}, 1)
 	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
@@ -1000,7 +1000,7 @@ func TestCacheOfResponses(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsPaid: an answer that is too large to be passed on has been made, and is in the ledger and in the limits.
+// TestTooLargeIsPaid: an answer too large to be passed on was made, so it counts in the ledger and in the limits.
 func TestTooLargeIsPaid(t *testing.T) {
 	model := newRecorder(t)
 	model.text = func(string) string { return strings.Repeat("word ", 1000) }
@@ -1058,13 +1058,13 @@ func TestTurnsFollow(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				seen[r.Turn.Turn] = r.Turn.Told
+				seen[r.Turn.Turn] = r.Turn.ContextTurns
 			})
 		}
 		all.Wait()
 		for i := range int64(n) {
-			if told, ok := seen[i+1]; !ok || int64(told) != i {
-				t.Errorf("turn %d: there %v, told %d", i+1, ok, told)
+			if sent, ok := seen[i+1]; !ok || int64(sent) != i {
+				t.Errorf("turn %d: there %v, told %d", i+1, ok, sent)
 			}
 		}
 		for _, b := range gateways {
@@ -1321,7 +1321,7 @@ func TestOutages(t *testing.T) {
 	if err := b.batch.Flush(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if r := say(b, "limited", "h", 200); r.Turn == nil || r.Turn.State != historyKept || r.Turn.Turn != 2 || r.Turn.Told != 1 {
+	if r := say(b, "limited", "h", 200); r.Turn == nil || r.Turn.State != historyKept || r.Turn.Turn != 2 || r.Turn.ContextTurns != 1 {
 		t.Errorf("afterwards: %+v", r.Turn)
 	}
 	b.ledger("free", 2)

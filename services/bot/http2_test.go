@@ -178,8 +178,7 @@ func TestNoBody(t *testing.T) {
 	}
 }
 
-// TestHTTP2Stuck: a client that takes nothing any more of its connection keeps no place, however much it has allowed to
-// be sent.
+// TestHTTP2Stuck: a client whose connection accepts nothing loses its place, whatever its flow control permits.
 func TestHTTP2Stuck(t *testing.T) {
 	var asked atomic.Int64
 	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {

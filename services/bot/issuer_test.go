@@ -17,8 +17,8 @@ import (
 	"dyno/internal/jwt"
 )
 
-// TestIssuer: tokens of somebody else are accepted by the keys that they publish, paid
-// for by the API key of the configuration, and by no other that they name.
+// TestIssuer: tokens of another issuer are verified by its published keys. The API key of the configuration pays for
+// them, and no key that they name.
 func TestIssuer(t *testing.T) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -20,40 +20,40 @@ type apiKey struct {
 	id     string
 	models []string
 	limits []store.Limit
-	spent  atomic.Pointer[spent]  // what was found out last; nil is nothing
-	tight  atomic.Bool            // it was refused for a limit, and has not been found to have something left since
-	summed atomic.Pointer[summed] // what was summed up last; nil is nothing
+	spent  atomic.Pointer[spent]  // the last known spent limit; nil is none
+	tight  atomic.Bool            // it was refused for a limit, and has not passed one since
+	summed atomic.Pointer[summed] // the last sum; nil is none
 	*shares
-	// What the key's requests are answered by, and its part of that.
+	// The upstreams of the key's requests, and its part of them.
 	pool   *upstream.Pool
 	tenant *upstream.Tenant
 	model  string // of /v1/bot/chat
 }
 
-// shares are a key's parts of what keys share: memory of requests and of answers, and places.
+// shares are a key's parts of memory for requests and answers, and of places.
 type shares struct {
 	bodies, answers            budget.Tenant
 	places, reads, pasts, sums *admission.Tenant
 }
 
-// A spent limit is one of requests that a key has reached, and when that was found out.
+// A spent limit is a limit on requests that a key has reached, with the time of the finding.
 type spent struct {
 	limit *store.LimitError
 	at    time.Time
 }
 
-// spentFor is for how long a limit is taken to be spent, within its window: what was reserved by a gateway that has died
-// is given back.
+// spentFor bounds for how long a limit counts as spent, within its window: reservations of a dead gateway are
+// released.
 const spentFor = time.Minute
 
-// reached notes that a limit is reached, if it is one that no request can be below until its window ends.
+// reached notes a reached limit, if every request exceeds it until its window ends.
 func (k *apiKey) reached(e *store.LimitError, now time.Time) {
 	if e.Limit.Resource == store.Requests && e.Limit.Window > 0 {
 		k.spent.Store(&spent{e, now})
 	}
 }
 
-// refused refuses all requests of a key while a limit is spent; nil if none is known to be.
+// refused returns the refusal of a key's requests while a limit is known to be spent, or nil.
 func (k *apiKey) refused(now time.Time) *reply.Refusal {
 	s := k.spent.Load()
 	if s == nil || now.Sub(s.at) >= min(s.limit.RetryAfter, spentFor) {
@@ -62,7 +62,7 @@ func (k *apiKey) refused(now time.Time) *reply.Refusal {
 	return beyond(s.limit, s.limit.RetryAfter-now.Sub(s.at))
 }
 
-// spent refuses a request of a key that has none left, before anything is done for it.
+// spent refuses a request of a key without any left, before all other work.
 func (g *Gateway) spent(key *apiKey, now time.Time) *reply.Refusal {
 	refused := key.refused(now)
 	if refused != nil {
@@ -75,8 +75,8 @@ func (k *apiKey) mayUse(model string) bool {
 	return len(k.models) == 0 || slices.Contains(k.models, model)
 }
 
-// affords refuses a request of a key that has not even the least left that it will reserve, before plugins are asked and
-// conversations are read for it. Where the limits are another server's, that is found out by a request first.
+// affords refuses a request if its key's limits do not cover even the least that it will reserve. It does so before
+// plugins and conversations. With limits on another server, it asks that server first, if the key was refused before.
 func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, now time.Time) *reply.Refusal {
 	if len(key.limits) == 0 || g.redis != nil && !key.tight.Load() {
 		return nil
@@ -88,7 +88,7 @@ func (g *Gateway) affords(ctx context.Context, key *apiKey, least store.Cost, no
 	defer cancel()
 	used, err := g.claims.Coordinator.Used(ctx, key.id, key.limits, now)
 	if err != nil {
-		return nil // whoever reserves will find out, and knows what to do
+		return nil // reserve will notice, and handles it
 	}
 	for i, l := range key.limits {
 		if used[i]+least.Of(l.Resource) > l.Amount {
@@ -121,14 +121,14 @@ func beyond(e *store.LimitError, after time.Duration) *reply.Refusal {
 	return r
 }
 
-// ledgerFull tells whether no more may be answered than is under way, at all or of a key: one of several has half of what
-// may wait for the ledger.
+// ledgerFull reports whether the ledger has room only for the running answers, of all keys or of this one. One of
+// several keys has half of the records that may wait.
 func (g *Gateway) ledgerFull(key *apiKey) bool {
 	most := g.cfg.Batch.Pending
 	return g.batch.State().Pending >= most || len(g.live.Load().payers) > 1 && g.batch.PendingOf(key.id) >= (most+1)/2
 }
 
-// health tells whether requests are accepted, and what is wrong with the archive.
+// health reports whether requests are accepted, and the archive's fault.
 func (g *Gateway) health() (accepts bool, wrong string) {
 	b := g.batch.State()
 	switch {

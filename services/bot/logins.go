@@ -9,27 +9,27 @@ import (
 	"dyno/services/bot/reply"
 )
 
-// A loginLimiter bounds how often logins with a wrong API key are answered, by the client's address and by the user's name. A right
-// key is always answered: many users come by one proxy, and anybody can give a user's name. Keys are too long to be
-// guessed at any rate.
+// A loginLimiter limits logins with a wrong API key, by the client's address and by the user's name. Valid keys are
+// not limited: many users come through one proxy, and anybody can send a user's name. Keys are too long to be guessed
+// at any rate.
 type loginLimiter struct {
 	began            time.Time
 	addresses, users *rate.Limiter
 }
 
-// How often a login with a wrong key is answered, a second and at once, and how many addresses or users are remembered.
+// The limits on logins with a wrong key: per second, at once, and the number of remembered addresses or users.
 const (
 	addressRate, addressBurst = 10, 100
 	userRate, userBurst       = 1, 10
 	rememberedLogins          = 10_000
 )
 
-// newLoginLimiter returns a limiter that has seen nobody.
+// newLoginLimiter returns a limiter without a history.
 func newLoginLimiter() *loginLimiter {
 	return &loginLimiter{time.Now(), rate.NewLimiter(addressRate, addressBurst, rememberedLogins), rate.NewLimiter(userRate, userBurst, rememberedLogins)}
 }
 
-// refused is how a login that was refused is answered: as it was, or with 429.
+// refused returns the answer to a refused login: as given, or 429.
 func (l *loginLimiter) refused(address, user string, as *reply.Refusal) *reply.Refusal {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		address = host // all clients of a Unix socket are one

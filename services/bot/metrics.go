@@ -6,7 +6,7 @@ import (
 	"dyno/services/bot/intent"
 )
 
-// collectors hand over what the gateway and its parts count.
+// collectors returns the metrics of the gateway and its parts.
 func (g *Gateway) collectors() []prometheus.Collector {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bot_" + name, Help: help}, read)
@@ -22,7 +22,7 @@ func (g *Gateway) collectors() []prometheus.Collector {
 	)
 }
 
-// collector hands over what the gateway's parts count.
+// collector exports the metrics of the gateway's parts.
 type collector struct{ g *Gateway }
 
 // describe makes a description of one of the collector's metrics.

@@ -47,26 +47,26 @@ func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request) *reply.Refus
 	return nil
 }
 
-// A modelCall is an exchange of an endpoint of OpenAI's kind.
+// A modelCall is an exchange of one of OpenAI's endpoints.
 type modelCall struct {
 	exchange
 	endpoint openai.Endpoint
-	whole    []byte // the answer that is no stream
-	// Of a stream of /v1/responses: what began it, the number of the next event, and whether the upstream's own event that
-	// ends it was passed on.
+	whole    []byte // the answer, if it is not a stream
+	// For a stream of /v1/responses: its first event, the number of the next one, and whether the upstream's last
+	// event was passed on.
 	begun  *openai.Begun
 	next   int
 	closed bool
 }
 
-// model serves the endpoints of OpenAI's kind.
+// model serves OpenAI's endpoints.
 func (g *Gateway) model(w http.ResponseWriter, r *http.Request, e openai.Endpoint) *reply.Refusal {
 	m := &modelCall{exchange: g.begin(w, r, e.String()), endpoint: e}
 	defer m.close()
 	return m.stages(m.authenticate, m.limit, m.admit, m.gather, m.upstream, m.deliver, m.record)
 }
 
-// admit reads what is asked, and waits for a place.
+// admit reads the request, and waits for a place.
 func (m *modelCall) admit() *reply.Refusal {
 	body, masked := m.g.in.JSON(m.body.B)
 	m.g.stats.Masked("in", masked)
@@ -78,7 +78,7 @@ func (m *modelCall) admit() *reply.Refusal {
 	return m.exchange.admit(m.r.Context())
 }
 
-// gather takes what the answer may use. The request has all of its context; it has no session.
+// gather reserves what the answer may use. The request has its whole context, and no session.
 func (m *modelCall) gather() *reply.Refusal {
 	m.claim = m.g.claims.New()
 	if refused := m.reserve(m.r.Context(), m.request); refused != nil {
@@ -98,7 +98,7 @@ func (m *modelCall) upstream() *reply.Refusal {
 	return nil
 }
 
-// deliver passes a stream on as it comes. An answer that is no stream is delivered once it is recorded.
+// deliver passes a stream on as it comes. A whole answer is delivered after it is recorded.
 func (m *modelCall) deliver() *reply.Refusal {
 	g := m.g
 	switch {
@@ -110,7 +110,7 @@ func (m *modelCall) deliver() *reply.Refusal {
 		m.whole, masked = g.out.JSON(m.answer.Body)
 		g.stats.Masked("out", masked)
 		if masked > 0 {
-			m.whole = g.parts.Codec.WithoutLogprobs(m.endpoint, m.whole) // a secret's tokens say what it is
+			m.whole = g.parts.Codec.WithoutLogprobs(m.endpoint, m.whole) // single tokens would reveal a secret
 		}
 	}
 	return nil
@@ -127,7 +127,7 @@ func (m *modelCall) relay() {
 		if m.next++; e.Next > 0 {
 			m.next = e.Next
 		}
-		b := g.parts.Buffers.Get(reply.ExpectedEvent) // not for as long as the stream waits
+		b := g.parts.Buffers.Get(reply.ExpectedEvent) // released while the stream waits
 		if b.B = rel.Next(b.B, f, e); len(b.B) > 0 || !more {
 			m.out.Write(b.B, more)
 		}
@@ -147,7 +147,7 @@ func (m *modelCall) relay() {
 	g.stats.Masked("out", rel.Masked())
 }
 
-// record accounts for the answer, and then tells the client how it ended.
+// record accounts for the answer, and then sends its end to the client.
 func (m *modelCall) record() *reply.Refusal {
 	m.account()
 	m.claim.End(store.Unknown)
@@ -161,7 +161,7 @@ func (m *modelCall) record() *reply.Refusal {
 	case m.err != nil && !m.ctx.Gone():
 		m.fail(statusOf(m.err), m.g.faultOf(m.err))
 	case m.out == nil:
-		m.tellSource()
+		m.setSource()
 		reply.Body(m.w, m.g.cfg.WriteTimeout, http.StatusOK, m.whole)
 		m.overhead(0)
 		return nil

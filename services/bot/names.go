@@ -14,8 +14,8 @@ import (
 // maxNameBytes bounds the names that clients give: of users, bots and histories.
 const maxNameBytes = 128
 
-// validName tells whether a text may be a name. It is asked before anything replaces bytes that are not UTF-8: names that
-// differ in these alone would become one.
+// validName reports whether a text may be a name. Call it before invalid bytes are replaced: names that differ only
+// in these would become equal.
 func validName(s string) bool {
 	return s != "" && len(s) <= maxNameBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
@@ -25,8 +25,8 @@ func refuseName(field string) *reply.Refusal {
 	return &reply.Refusal{Status: http.StatusBadRequest, Param: field, Text: fmt.Sprintf("%s: must have 1 to %d bytes of UTF-8, without control characters", field, maxNameBytes)}
 }
 
-// queryNames reads the names that a request has in its query; "" is one that is not there. What cannot be decoded, or is
-// there twice, could be another name to somebody else.
+// queryNames returns names from a request's query; "" is a missing one. It refuses names that cannot be decoded or
+// occur twice: other programs could read them differently.
 func queryNames(r *http.Request, fields ...string) (url.Values, *reply.Refusal) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -54,8 +54,8 @@ func TestNamesAreNotRepaired(t *testing.T) {
 	}
 }
 
-// TestOneReading: a request that two readers could take for two things is refused, at every endpoint that takes a body,
-// and no upstream hears of it.
+// TestOneReading: a request that two readers could understand differently is refused, at every endpoint with a body.
+// No upstream gets it.
 func TestOneReading(t *testing.T) {
 	model := newRecorder(t)
 	b := serving(t, newLLM(t, nil), func(c *Config) {

@@ -8,21 +8,21 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// Parts replace the gateway's own in programs that measure what those are worth. A part that is not set is the gateway's
-// own. Answers are the same with all.
+// Parts replaces parts of the gateway in programs that measure them. A part that is not set is the gateway's own.
+// Answers are equal with all parts.
 type Parts struct {
 	// Codec reads and writes JSON.
 	Codec openai.Codec
-	// Buffers lends memory for requests and answers, Readers what reads streams.
+	// Buffers lends memory for requests and answers, and Readers lends readers of streams.
 	Buffers buffer.Lender
 	Readers openai.Readers
 	// Around puts layers around a route's handler.
 	Around func(layers []middleware.Layer, method, path string, h middleware.Handler) middleware.Handler
-	// Table makes the table of the cache, which keeps at most that many bytes of answers.
+	// Table makes the table of the cache, which keeps at most the given bytes of answers.
 	Table func(bytes int64) cache.Table[*CachedAnswer]
 }
 
-// orOwn puts the gateway's own parts where there are none.
+// orOwn fills in the gateway's own parts.
 func (p Parts) orOwn() Parts {
 	if p.Codec.JSON == nil {
 		p.Codec = openai.Standard()
@@ -45,5 +45,5 @@ func (p Parts) orOwn() Parts {
 // A CachedAnswer is an answer as the cache keeps it.
 type CachedAnswer struct{ *upstream.Answer }
 
-// Size is cache.Value's.
+// Size implements cache.Value.
 func (a *CachedAnswer) Size() int64 { return int64(len(a.Body) + len(a.Reply.Text) + 256) }

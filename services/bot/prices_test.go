@@ -48,8 +48,7 @@ func TestPrices(t *testing.T) {
 	})
 }
 
-// What cannot be passed on because it is too large is charged for what the upstream says, and never as if base64 were
-// text.
+// An oversized answer is charged by the upstream's usage, and never as if its base64 were text.
 func TestLargeAnswersAreNotChargedAsText(t *testing.T) {
 	image := strings.Repeat("Aa0+/", 60_000)
 	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,20 +15,20 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// A live is what SIGHUP has the gateway read again. It is never changed: another one takes its place. Requests under way
-// go on with the one that they began with, by their key.
+// A live is the configuration that SIGHUP reads again. It is immutable, and replaced as a whole. Running requests
+// keep the one with which they began, by their key.
 type live struct {
-	everybody *apiKey // whose everybody is, without API keys; nil with some
+	everybody *apiKey // the key of all requests if no keys are configured; otherwise nil
 	keys      map[[sha256.Size]byte]*apiKey
 	payers    map[string]*apiKey // by ID
 	pool      *upstream.Pool
 	model     string // of /v1/bot/chat
 }
 
-// everybodyID is the key's without API keys.
+// everybodyID is the ID of that key.
 const everybodyID = "local"
 
-// newLive makes what keys and upstreams are. Keys that were there before go on with their shares.
+// newLive makes the state of keys and upstreams. Keys that existed before keep their shares.
 func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model string, before *live) (*live, error) {
 	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: model}
 	if len(keys) == 0 {
@@ -62,7 +62,7 @@ func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model strin
 	if l.model == "" {
 		l.model = l.pool.Models()[0]
 	}
-	// One of several keys has half of what is shared: of one that was alone, the shares are others.
+	// One of several keys may have half; a lone key may have all, so its shares differ.
 	same := before != nil && (len(before.payers) > 1) == (len(l.payers) > 1)
 	g.shareAmong(len(keys))
 	for id, k := range l.payers {
@@ -76,7 +76,7 @@ func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model strin
 	return l, nil
 }
 
-// shareAmong says how many keys share what there is.
+// shareAmong sets how many keys share places and memory.
 func (g *Gateway) shareAmong(keys int) {
 	g.bodies.SetTenants(keys)
 	g.answers.SetTenants(keys)
@@ -88,11 +88,11 @@ func (g *Gateway) shareAmong(keys int) {
 	}
 }
 
-// flushTime is how long records are waited for before limits that are new are summed up.
+// flushTime bounds the wait for records to be written before new limits are summed up.
 const flushTime = time.Second
 
-// reload reads keys, upstreams and the model of conversations again. All of the file must be right, and go with what is
-// not read again: otherwise nothing changes.
+// reload reads keys, upstreams and the model of conversations again. The whole file must be valid, and fit the
+// settings that are not read again; otherwise nothing changes.
 func (g *Gateway) reload() error {
 	fresh, err := g.cfg.Reread()
 	if err != nil {
@@ -114,7 +114,7 @@ func (g *Gateway) reload() error {
 	if g.seeds != nil {
 		ctx, cancel := context.WithTimeout(g.alive, max(openTimeout, 10*g.cfg.StoreTimeout))
 		defer cancel()
-		// What waits to be written counts. With many answers under way, something always does.
+		// Waiting records count as well. With many answers running, there are always some.
 		soon, done := context.WithTimeout(ctx, flushTime)
 		_ = g.batch.Flush(soon)
 		done()
@@ -130,7 +130,7 @@ func (g *Gateway) reload() error {
 		}
 	}
 	g.live.Store(l)
-	before.pool.Close() // connections in use end with their answers
+	before.pool.Close() // connections in use are closed after their answers
 	g.log.Info("read again", "keys", len(c.Keys), "upstreams", len(c.Upstream.Upstreams), "model", l.model)
 	if others := restarts(g.cfg, fresh); len(others) > 0 {
 		g.log.Warn("these fields have changed, and only a restart reads them", "fields", others)
@@ -138,7 +138,7 @@ func (g *Gateway) reload() error {
 	return nil
 }
 
-// restarts are the fields that differ and are not read again.
+// restarts returns the fields that differ and are not read again.
 func restarts(was, is Config) (fields []string) {
 	was.Keys, was.Upstream.Upstreams, was.Model = is.Keys, is.Upstream.Upstreams, is.Model
 	var compare func(path string, a, b reflect.Value)

@@ -14,17 +14,17 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// layers are around routes, the outermost first.
+// layers returns the layers around routes, the outermost first.
 func (g *Gateway) layers() []middleware.Layer {
 	list := []middleware.Layer{
-		{ // Bodies are bounded before anybody reads them.
+		{ // Bodies are bounded before they are read.
 			Matches: func(method, _ string) bool { return method == http.MethodPost },
 			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
 				r.Body = http.MaxBytesReader(w, r.Body, g.cfg.MaxBodyBytes)
 				return r, middleware.Mark{}
 			},
 		},
-		{ // What is one user's is in nobody's cache.
+		{ // Caches must not keep answers for one user.
 			Matches: func(_, path string) bool { return path == "/v1/login" || path == "/v1/usage" },
 			Enter: func(w http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
 				w.Header().Set("Cache-Control", "no-store")
@@ -39,7 +39,7 @@ func (g *Gateway) layers() []middleware.Layer {
 		Enter: func(_ http.ResponseWriter, r *http.Request) (*http.Request, middleware.Mark) {
 			name := r.Pattern
 			if name == "/" {
-				name = "none" // what is asked for is anything: names are few
+				name = "none" // paths are arbitrary: labels must be few
 			}
 			r, span := g.tracer.Begin(r, name)
 			return r, middleware.Mark{Value: span}
@@ -77,7 +77,7 @@ func (g *Gateway) routes() http.Handler {
 				}()
 				var refused *reply.Refusal
 				if r.ContentLength != 0 && (method == http.MethodGet || method == http.MethodDelete) {
-					// Over HTTP/2, what nobody reads would keep others' bodies from coming over the connection.
+					// Over HTTP/2, an unread body would block other bodies on the connection.
 					refused = reply.Refuse(http.StatusBadRequest, "", "body: %s requests have none", method)
 				} else {
 					refused = serve(w, r)
@@ -85,12 +85,12 @@ func (g *Gateway) routes() http.Handler {
 				if refused == nil {
 					return http.StatusOK
 				}
-				refused.Answer(w, g.cfg.WriteTimeout) // also to who seems to have gone: nothing at all would be a 200
+				refused.Answer(w, g.cfg.WriteTimeout) // even to a client that seems gone: without it the status would be 200
 				return refused.Status
 			})
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if h(w, r) == middleware.Panicked {
-				panic(http.ErrAbortHandler) // what was written is no answer
+				panic(http.ErrAbortHandler) // the written part is not a valid answer
 			}
 		})
 	}
@@ -113,5 +113,5 @@ func (g *Gateway) routes() http.Handler {
 	return mux
 }
 
-// panicked logs what a handler has panicked with.
+// panicked logs a handler's panic.
 func (g *Gateway) panicked(p any, route string) { serve.LogPanic(g.log, p, "route", route) }

@@ -13,8 +13,8 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// TestForbiddenAddresses: neither an upstream nor a plugin nor a key set can be where
-// only this machine or its network can go, however that is written.
+// TestForbiddenAddresses: upstreams, plugins and key sets cannot have addresses that only this machine or its network
+// reaches, however written.
 func TestForbiddenAddresses(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:6379/", "http://2130706433/", "http://0x7f.1/", "http://0177.0.0.1/", "http://127.1/", "http://localhost/", "http://x.localhost./",
@@ -37,8 +37,8 @@ func TestForbiddenAddresses(t *testing.T) {
 	}
 }
 
-// TestRedirectsEndHere: an upstream, a plugin and a publisher of keys that redirect are
-// not followed, not even to where calls are allowed.
+// TestRedirectsEndHere: redirects of upstreams, plugins and publishers of keys are not followed, even to permitted
+// addresses.
 func TestRedirectsEndHere(t *testing.T) {
 	var reached atomic.Int64
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -113,8 +113,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// TestLogins: logins with a wrong key are answered so often for a user, and for an address, and others all the same. A right
-// key is always answered.
+// TestLogins: logins with a wrong key are limited by user and by address; others are not affected. A right key is
+// always answered.
 func TestLogins(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("test")} })
 	log := func(key, user string) (int, string) {

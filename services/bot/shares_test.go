@@ -74,8 +74,8 @@ func (l *long) Sum(ctx context.Context, key string, _ time.Time) (store.Cost, er
 	}
 }
 
-// TestSumsByKey: who asks for a long sum again and again, from many places, holds others up for one of these at most, and
-// seldom, be it that the sum comes or that it never does in time.
+// TestSumsByKey: a client that requests a long sum repeatedly, over many connections, delays others at most by one
+// sum, and seldom. That holds even if the sum never ends in time.
 func TestSumsByKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes time.Duration
@@ -138,7 +138,7 @@ func TestSumIsFresh(t *testing.T) {
 	})
 }
 
-// TestSumOutlivesWhoAsks: a client that leaves in the middle of a sum has it be made all the same, for those who ask next.
+// TestSumOutlivesWhoAsks: a sum whose client leaves is completed, for the next ones.
 func TestSumOutlivesWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &long{takes: map[string]time.Duration{"one": time.Second}, sums: map[string]int{}}

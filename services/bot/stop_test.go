@@ -17,8 +17,7 @@ func (b *bed) stop(name, who string) int {
 	return status
 }
 
-// TestStop: a user who stops an answer is told its end at once, keeps what was said, and can go on with the conversation.
-// Nobody else can stop it.
+// TestStop: a stopped answer ends at once, its text is kept, and the conversation can go on. Nobody else can stop it.
 func TestStop(t *testing.T) {
 	for _, byMessage := range []bool{false, true} {
 		eachStore(t, func(t *testing.T, set func(*Config)) { stopped(t, set, byMessage) })

@@ -24,7 +24,7 @@ func TestTraces(t *testing.T) {
 	var mu sync.Mutex // guards what follows
 	var spans []*otlp.Span
 	var exported []byte
-	told := map[string]string{}
+	headers := map[string]string{}
 	server := func(name, answer string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)
@@ -33,7 +33,7 @@ func TestTraces(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told[name] = r.Header.Get("traceparent")
+			headers[name] = r.Header.Get("traceparent")
 			if name == "collector" {
 				var q exports.ExportTraceServiceRequest
 				if err := proto.Unmarshal(body, &q); err != nil {
@@ -96,8 +96,8 @@ func TestTraces(t *testing.T) {
 	if status := ask("/v1/bot/chat", "key", `{"bot_id":"b","user_id":"u","query":"quiet"}`, false); status != http.StatusOK {
 		t.Errorf("%d", status)
 	}
-	if mu.Lock(); !strings.HasSuffix(told["upstream"], "-00") || !strings.HasSuffix(told["plugin"], "-00") {
-		t.Errorf("not sampled: told %v", told)
+	if mu.Lock(); !strings.HasSuffix(headers["upstream"], "-00") || !strings.HasSuffix(headers["plugin"], "-00") {
+		t.Errorf("not sampled: told %v", headers)
 	}
 	mu.Unlock()
 	if status := ask("/v1/bot/chat", "key", `{"bot_id":"b","user_id":"u","query":"last"}`, true); status != http.StatusOK {
@@ -140,9 +140,9 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"upstream", "plugin"} {
-		parts := strings.Split(told[name], "-")
+		parts := strings.Split(headers[name], "-")
 		if len(parts) != 4 || parts[1] != trace || byID[parts[2]] == nil || byID[parts[2]].Name != name {
-			t.Errorf("%s was told %q", name, told[name])
+			t.Errorf("%s was told %q", name, headers[name])
 		}
 	}
 	for _, secret := range []string{"the-question", "the-answer", "the-result", "the-user", "the-upstream-key", "the-secret-path", secretOf("key"), secretOf("wrong"), "quiet"} {

@@ -13,12 +13,12 @@ import (
 	"dyno/services/bot/store"
 )
 
-// keyUsage is what a key may use, and has used.
+// keyUsage is a key's limits and usage.
 type keyUsage struct {
 	Key    string      `json:"key"`
 	Models []string    `json:"models,omitempty"` // none is all
 	Limits []limitUsed `json:"limits"`
-	// Today is since midnight (UTC), by the ledger; nil if that cannot be read.
+	// Today is the usage since midnight (UTC), by the ledger; nil if that cannot be read.
 	Today *todayUsed `json:"today"`
 }
 
@@ -26,7 +26,7 @@ type limitUsed struct {
 	Resource string  `json:"resource"`
 	Amount   int64   `json:"amount"`
 	Window   float64 `json:"window_seconds"` // 0 never ends
-	Used     *int64  `json:"used"`           // with what is reserved; nil if it cannot be read
+	Used     *int64  `json:"used"`           // with reservations; nil if it cannot be read
 }
 
 type todayUsed struct {
@@ -40,7 +40,7 @@ var (
 	errLedgerAway = errors.New("the ledger cannot be read now")
 )
 
-// usageOf reads it. What cannot be read is left out, and is the error.
+// usageOf reads a key's usage. It leaves out unreadable parts, and returns their error.
 func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyUsage, error) {
 	u := keyUsage{Key: key.id, Models: key.models, Limits: []limitUsed{}}
 	within, cancel := context.WithTimeout(ctx, g.cfg.StoreTimeout)
@@ -64,24 +64,24 @@ func (g *Gateway) usageOf(ctx context.Context, key *apiKey, now time.Time) (keyU
 	return u, err
 }
 
-// A summed is what the ledger had of a key, and until when it is not summed up again.
+// A summed is the ledger's sum of a key, and how long it is valid.
 type summed struct {
 	since, until time.Time
 	cost         store.Cost
 	err          error
 }
 
-// sumRest is for how many times as long as a sum takes the key's next one waits: a key whose ledger is long has a small
-// part of the one place, however often it asks.
+// sumRest is the pause before a key's next sum, in multiples of a sum's time. So a key with a long ledger gets a
+// small part of the one place, however often it asks.
 const sumRest = 10
 
-// newSums returns the place of who sums up the ledger. Who waits may do so for longer than one sum of another takes.
+// newSums returns the place for summing up the ledger. A request may wait for longer than one sum takes.
 func (c Config) newSums() *admission.Places {
 	return admission.New(1, maxReaders, 2*c.StoreTimeout, len(c.Keys))
 }
 
-// sum sums up the ledger, of one key at a time: the archive's few connections are for what is to be kept. Who asks the
-// same meanwhile, and for a while, gets the same answer.
+// sum sums up the ledger, for one key at a time: the archive's few connections are for writes. Simultaneous requests
+// for a key, and later ones for a while, share the result.
 func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.Cost, error) {
 	known := func() *summed {
 		if s := key.summed.Load(); s != nil && s.since.Equal(since) && time.Now().Before(s.until) {
@@ -96,23 +96,23 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 		return store.Cost{}, err
 	}
 	defer g.sums.Leave(key.sums)
-	if s := known(); s != nil { // since it waits
+	if s := known(); s != nil { // checked again, after the wait
 		return s.cost, s.err
 	}
 	began := time.Now()
-	// Who asks and leaves, again and again, has the sum be made once, too.
+	// A client that asks and leaves repeatedly starts the sum only once.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.StoreTimeout)
 	defer cancel()
 	cost, err := g.archive.Sum(ctx, key.id, since)
 	if err != nil && ctx.Err() == nil {
-		return store.Cost{}, err // the archive has said so at once
+		return store.Cost{}, err // the archive has failed at once
 	}
 	now := time.Now()
 	key.summed.Store(&summed{since, now.Add(sumRest * now.Sub(began)), cost, err})
 	return cost, err
 }
 
-// usage tells a client about its own key.
+// usage serves a client the usage of its own key.
 func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {
@@ -137,12 +137,12 @@ const keysPath = "/keys/"
 // maxListedKeys bounds the keys in one answer: each is read from both stores.
 const maxListedKeys = 100
 
-// keyList is what the operator sees. No secret is in it, and no hash of one.
+// keyList is the operator's list. It has no secret, and no hash of one.
 type keyList struct {
 	Keys      []keyUsage      `json:"keys"`
 	Total     int             `json:"total"`
 	Next      int             `json:"next,omitempty"` // offset of the keys after these
-	Missing   []string        `json:"missing"`        // what could not be read
+	Missing   []string        `json:"missing"`        // parts that could not be read
 	Upstreams []upstreamState `json:"upstreams"`
 	Archive   archiveState    `json:"archive"`
 }
@@ -153,7 +153,7 @@ type upstreamState struct {
 	Active   int64  `json:"active"`
 	Asked    uint64 `json:"asked"`
 	Failures uint64 `json:"failures"`
-	// Cooling are the models that it is not asked for now.
+	// Cooling are the models that cool down.
 	Cooling []string `json:"cooling,omitempty"`
 }
 
@@ -205,7 +205,7 @@ func (g *Gateway) serveKeys(w http.ResponseWriter, r *http.Request) {
 	g.writeJSON(w, http.StatusOK, list)
 }
 
-// pastTurn is a turn of a conversation that is over.
+// pastTurn is an earlier turn of a conversation.
 type pastTurn struct {
 	ID    string    `json:"id"`
 	Turn  int64     `json:"turn"`
@@ -214,8 +214,7 @@ type pastTurn struct {
 	Reply string    `json:"reply"`
 }
 
-// history tells a user the last turns of a conversation of theirs, as many as a model
-// would be told at most.
+// history serves a user the last turns of one of their conversations: as many as a model would get.
 func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 	who, refused := g.identify(r)
 	if refused != nil {

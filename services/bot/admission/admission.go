@@ -1,4 +1,4 @@
-// Package admission bounds what is under way at once, such as answers, and shares it out among keys.
+// Package admission bounds the requests in progress, such as answers, and divides their number among keys.
 package admission
 
 import (
@@ -11,14 +11,14 @@ import (
 	"dyno/services/bot/budget"
 )
 
-// ErrCrowded says that no place is free, and that the line is full or the wait was too long.
+// ErrCrowded says that no place is free, and that the queue is full or the wait was too long.
 var ErrCrowded = errors.New("too many requests are under way")
 
-// Places bound what is under way. Who finds none waits in line. Both are shared out by key: the requests of one key wait for
-// one another before they wait for those of others.
+// Places bound the requests in progress. Further requests wait in a queue. Both are divided among keys: requests of
+// one key wait for one another before they wait for those of others.
 type Places struct {
 	places   chan struct{}
-	each     atomic.Int64 // places of one key
+	each     atomic.Int64 // bound on the places of one key
 	line     *budget.Budget
 	patience time.Duration
 	inside   sync.WaitGroup
@@ -30,15 +30,14 @@ type Tenant struct {
 	line   budget.Tenant
 }
 
-// New returns places for that many keys, each of which may have half of the places, and of the line, if there are
-// others.
+// New returns Places for a number of keys. With several keys, each may have half of the places and of the queue.
 func New(places, waiting int, patience time.Duration, keys int) *Places {
 	a := &Places{places: make(chan struct{}, places), line: budget.New(int64(waiting), keys), patience: patience}
 	a.SetKeys(keys)
 	return a
 }
 
-// SetKeys says how many keys there are from now on. It holds for keys that are made afterwards.
+// SetKeys sets the number of keys. It applies to tenants that are made afterwards.
 func (a *Places) SetKeys(n int) {
 	each := cap(a.places)
 	if n > 1 {
@@ -48,7 +47,7 @@ func (a *Places) SetKeys(n int) {
 	a.line.SetTenants(n)
 }
 
-// NewTenant returns a key that has no place yet.
+// NewTenant returns a tenant without a place.
 func (a *Places) NewTenant() *Tenant { return &Tenant{places: make(chan struct{}, a.each.Load())} }
 
 // Enter waits for a place, and returns how long that took. Leave must follow.
@@ -104,11 +103,11 @@ func (a *Places) Leave(v *Tenant) {
 	a.inside.Done()
 }
 
-// Taken is how many places are taken.
+// Taken returns the number of taken places.
 func (a *Places) Taken() int { return len(a.places) }
 
-// Waiting is how many requests wait in line.
+// Waiting returns the number of waiting requests.
 func (a *Places) Waiting() int64 { return a.line.Held() }
 
-// Wait returns when all places are free.
+// Wait waits until all places are free.
 func (a *Places) Wait() { a.inside.Wait() }

@@ -1,4 +1,4 @@
-// Package answer says how long an answer goes on: for as long as a client reads it, or for a while after that.
+// Package answer decides how long an answer goes on: while a client reads it, and for some time after that.
 package answer
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Context ends with an answer. It outlasts the client, who may leave earlier and come back.
+// A Context ends with an answer. It outlasts the client, which may disconnect and resume.
 type Context struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -16,27 +16,27 @@ type Context struct {
 	drain  time.Duration // how long it goes on without a client
 	stop   [2]func() bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	present int        // clients
-	left    bool       // the first one has
+	left    bool       // the first client has left
 	cut     bool       // the gateway has ended
 	ended   bool
-	timer   *time.Timer // of drain; nil before it was needed
+	timer   *time.Timer // for drain; nil before it is needed
 }
 
-// ErrLeft is the cause when the client has left.
+// ErrLeft is the cause if the client has left.
 var ErrLeft = errors.New("the client has left")
 
 // ErrStopped is the cause when the user has stopped the answer.
 var ErrStopped = errors.New("the user has stopped it")
 
-// New returns the context of an answer. When the last client has left, it ends after drain, which may be 0; when the gateway
-// has ended, it ends at once.
+// New returns the context of an answer. It ends drain after the last client has left, and at once when the gateway
+// ends.
 func New(client, gateway context.Context, drain time.Duration) *Context {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(client))
 	w := &Context{Context: ctx, cancel: cancel, client: client, drain: drain, present: 1}
 	w.stop = [...]func() bool{context.AfterFunc(client, w.Leave), context.AfterFunc(gateway, w.cutOff)}
-	if client.Err() != nil { // nothing starts for a client that has gone
+	if client.Err() != nil { // no answer starts for a client that has gone
 		w.Leave()
 	}
 	return w
@@ -66,18 +66,18 @@ func (w *Context) Stop() bool {
 	return w.Stopped()
 }
 
-// Stopped tells whether the user has stopped the answer.
+// Stopped reports whether the user has stopped the answer.
 func (w *Context) Stopped() bool { return errors.Is(context.Cause(w), ErrStopped) }
 
-// Waiting returns a context for waiting before there is an answer. It ends with the client or with the answer. Call the function
-// when it is not used any more.
+// Waiting returns a context for the time before the answer. It ends with the client or with the answer. Call the
+// function after its last use.
 func (w *Context) Waiting() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(w.client)
 	stop := context.AfterFunc(w, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// without counts one client less. The caller holds mu.
+// without removes a client. The caller holds mu.
 func (w *Context) without() {
 	if w.present--; w.present > 0 || w.ended {
 		return
@@ -93,7 +93,7 @@ func (w *Context) without() {
 	w.timer.Reset(w.drain)
 }
 
-// Came says that another client reads, for resume.Presence.
+// Came notes another reading client, for resume.Presence.
 func (w *Context) Came() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,17 +108,17 @@ func (w *Context) stopTimer() {
 	}
 }
 
-// Left says that another client has left, for resume.Presence.
+// Left notes that such a client has left, for resume.Presence.
 func (w *Context) Left() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.without()
 }
 
-// Gone tells whether no client reads the answer, or none can.
+// Gone reports whether no client reads the answer, or none can.
 func (w *Context) Gone() bool {
 	if w.client.Err() != nil {
-		w.Leave() // at once, whenever the context says so
+		w.Leave() // at once, even before the context notices
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

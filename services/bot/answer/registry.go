@@ -2,25 +2,25 @@ package answer
 
 import "sync"
 
-// A Name is how a user names an answer that is under way: by its ID, or by that of the message.
+// A Name identifies a user's running answer: by its ID, or by that of the message.
 type Name struct{ Key, User, ID string }
 
 // A Registry has the answers that can be stopped. All methods may be called from any goroutine.
 type Registry struct{ answers sync.Map } // of *Context by Name
 
-// Add registers an answer. The last of several of a name counts.
+// Add registers an answer. Of several with one name, the last counts.
 func (r *Registry) Add(name Name, c *Context) { r.answers.Store(name, c) }
 
 // Remove removes an answer.
 func (r *Registry) Remove(name Name, c *Context) { r.answers.CompareAndDelete(name, c) }
 
-// Stop stops an answer; false if none of this name is under way.
+// Stop stops an answer; false if none of this name is running.
 func (r *Registry) Stop(name Name) bool {
 	c, ok := r.answers.Load(name)
 	return ok && c.(*Context).Stop()
 }
 
-// Len is how many names are registered.
+// Len returns the number of registered names.
 func (r *Registry) Len() (n int) {
 	r.answers.Range(func(any, any) bool { n++; return true })
 	return n

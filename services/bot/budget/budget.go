@@ -1,5 +1,5 @@
-// Package budget bounds how many bytes or places are held at once, by all tenants and by each: one alone does not keep the
-// others out.
+// Package budget bounds the bytes or places that are held at once, by all tenants and by each. So one tenant cannot
+// keep the others out.
 package budget
 
 import (
@@ -17,48 +17,48 @@ type Budget struct {
 	each, held atomic.Int64
 }
 
-// New returns a budget of that many bytes for that many tenants, of which each may have half if there are others.
+// New returns a budget of a number of bytes. With several tenants, each may hold half.
 func New(most int64, tenants int) *Budget {
 	b := &Budget{most: most}
 	b.SetTenants(tenants)
 	return b
 }
 
-// SetTenants says how many tenants there are from now on. What one holds stays, even if it is more than half.
+// SetTenants sets the number of tenants. Held bytes stay, even if a tenant holds more than half.
 func (r *Budget) SetTenants(n int) {
 	each := r.most
 	if n > 1 {
-		each = (r.most + 1) / 2 // of one place, each may have that
+		each = (r.most + 1) / 2 // a single place is for all
 	}
 	r.each.Store(each)
 }
 
-// Most is how many bytes may be held.
+// Most returns the budget's size in bytes.
 func (r *Budget) Most() int64 { return r.most }
 
-// Held is how many bytes are held.
+// Held returns the number of held bytes.
 func (r *Budget) Held() int64 { return r.held.Load() }
 
-// A Tenant is one of those who hold a part of a budget. Its zero value holds none.
+// A Tenant holds a part of a budget. The zero value holds nothing.
 type Tenant struct{ held atomic.Int64 }
 
-// Grant returns a grant of nothing yet to a tenant; nil is nobody whose part is bounded.
+// Grant returns an empty grant of a tenant; with nil, only the budget is the bound.
 func (r *Budget) Grant(of *Tenant) Grant { return Grant{budget: r, of: of} }
 
-// A Grant is what is held for one thing. It is used by one goroutine at a time. The zero value may hold any number
-// of bytes, and counts none.
+// A Grant is the bytes held for one purpose. It is for one goroutine at a time. The zero value has no bound, and
+// counts nothing.
 type Grant struct {
 	budget *Budget
 	of     *Tenant
 	held   int64
 }
 
-// Full tells whether there is no room for one more, for anybody or for its tenant.
+// Full reports whether nothing more fits: for any tenant, or for its own.
 func (s *Grant) Full() (all, own bool) {
 	return s.budget.Held() >= s.budget.most, s.of != nil && s.of.held.Load() >= s.budget.each.Load()
 }
 
-// Hold takes as many bytes as are missing from n, if there is room: otherwise it takes none.
+// Hold raises the grant to n bytes, if there is room; otherwise it takes nothing.
 func (s *Grant) Hold(n int64) bool {
 	more := n - s.held
 	if s.budget == nil || more <= 0 {
@@ -76,7 +76,7 @@ func (s *Grant) Hold(n int64) bool {
 	return true
 }
 
-// Keep gives back all but n bytes.
+// Keep releases all but n bytes.
 func (s *Grant) Keep(n int64) {
 	less := s.held - n
 	if less <= 0 {

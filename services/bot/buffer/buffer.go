@@ -1,4 +1,4 @@
-// Package buffer lends memory for a request's time.
+// Package buffer lends memory for the duration of a request.
 package buffer
 
 import (
@@ -15,13 +15,13 @@ const (
 	// mostKept is the largest buffer that goes back to the pool: a rare large request
 	// must not take memory permanently.
 	mostKept = 64 << 10
-	// mostAhead bounds what is made because a client says that it will send so much.
+	// mostAhead bounds the memory that is allocated because of a client's Content-Length.
 	mostAhead = 1 << 20
-	// least is what a read begins with.
+	// least is the first size of a read.
 	least = 512
 )
 
-// New makes a buffer. Size is how many bytes are expected; 0 is not known.
+// New makes a buffer. Size is the expected number of bytes; 0 is unknown.
 func New(size int) *Buffer {
 	b := &Buffer{}
 	if size > 0 {
@@ -32,16 +32,16 @@ func New(size int) *Buffer {
 
 // A Lender lends buffers. Its methods may be called from any goroutine.
 type Lender interface {
-	// Get lends a buffer that is empty. Size is as New has it.
+	// Get lends an empty buffer. Size is that of New.
 	Get(size int) *Buffer
 	// Put takes a buffer back; nil does nothing.
 	Put(b *Buffer)
 }
 
-// A Pool is the gateway's Lender: it lends buffers again. The zero value is ready.
+// A Pool is the gateway's Lender: it reuses buffers. The zero value is ready.
 type Pool struct{ buffers sync.Pool } // of *Buffer
 
-// Get is Lender's.
+// Get implements Lender.
 func (p *Pool) Get(size int) *Buffer {
 	b, ok := p.buffers.Get().(*Buffer)
 	if !ok {
@@ -54,14 +54,14 @@ func (p *Pool) Get(size int) *Buffer {
 	return b
 }
 
-// Put is Lender's.
+// Put implements Lender.
 func (p *Pool) Put(b *Buffer) {
 	if b != nil && cap(b.B) <= mostKept {
 		p.buffers.Put(b)
 	}
 }
 
-// ReadFrom adds all that there is to read.
+// ReadFrom appends all of r.
 func (b *Buffer) ReadFrom(r io.Reader) (n int64, err error) {
 	for {
 		if cap(b.B)-len(b.B) < 1 {

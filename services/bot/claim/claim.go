@@ -1,5 +1,6 @@
-// Package claim takes what a request needs of what gateways share, before it is answered, and gives it back afterwards: a
-// session for a turn, and a reservation of its key's limits. Both take one exchange with the coordinator.
+// Package claim reserves the resources that gateways share, before a request is answered, and releases them
+// afterwards: a session for a turn, and a reservation of its key's limits. Both take one exchange with the
+// coordinator.
 package claim
 
 import (
@@ -13,23 +14,23 @@ import (
 	"dyno/services/bot/store"
 )
 
-// Config says how requests claim.
+// Config configures Claims.
 type Config struct {
 	Coordinator store.Coordinator // of all gateways
-	Remote      bool              // it is another server
-	Local       store.Coordinator // of limits while the other does not answer
+	Remote      bool              // the coordinator is another server
+	Local       store.Coordinator // counts limits while the other does not answer
 	Timeout     time.Duration     // of one exchange
-	Waiters     int               // turns of a session that may wait at this gateway
-	Patience    time.Duration     // of a turn that waits for its session
+	Waiters     int               // bound on the turns of a session that wait at this gateway
+	Patience    time.Duration     // bound on a turn's wait for its session
 	Lease       time.Duration     // of a session
 	Longest     time.Duration     // from a reservation to its settlement
-	Settling    int               // claims that may wait to be given back
+	Settling    int               // bound on the claims that wait to be released
 	Logger      *slog.Logger
-	Missed      func() // is called when the coordinator did not answer about a session
-	Unsettled   func() // is called when what was used is not counted in place of what was reserved
+	Missed      func() // called if the coordinator did not answer about a session
+	Unsettled   func() // called if usage could not replace its reservation
 }
 
-// Claims are those of a gateway. All methods may be called from any goroutine.
+// Claims are the claims of a gateway. All methods may be called from any goroutine.
 type Claims struct {
 	Config
 	closing  context.Context
@@ -38,36 +39,36 @@ type Claims struct {
 	tasks    sync.WaitGroup
 }
 
-// New returns claims. Once closing ends, what the coordinator did not confirm is tried a few times more.
+// New returns claims. After closing ends, unconfirmed releases are tried a few times more.
 func New(closing context.Context, c Config) *Claims {
 	return &Claims{Config: c, closing: closing, queue: newQueue(c.Waiters), settling: make(chan struct{}, c.Settling)}
 }
 
-// Wait returns when all that was claimed is given back.
+// Wait waits until all claims are released.
 func (c *Claims) Wait() { c.tasks.Wait() }
 
-// A Claim is what one request has. Use New or Enter to make it, and End it.
+// A Claim has the resources of one request. Use New or Enter to make it, and End it.
 type Claim struct {
 	all         *Claims
 	lock        *store.Lock   // of a turn; nil is none
 	locked      bool          // the coordinator has locked the session, or may have
 	missed      bool          // the coordinator did not answer
 	turns       int64         // of the session
-	patience    time.Duration // how long it may still wait
+	patience    time.Duration // remaining time to wait for the session
 	waited      time.Duration
 	reservation *store.Reservation // nil is none
-	with        store.Coordinator  // that has the reservation
+	with        store.Coordinator  // the coordinator with the reservation
 	used        store.Cost
 	counts      bool // used is known
 
-	mu    sync.Mutex  // guards what follows
-	timer *time.Timer // extends the lease; nil if there is none, or no more
+	mu    sync.Mutex  // guards the fields below
+	timer *time.Timer // extends the lease; nil without a lease
 }
 
 // New returns a claim without a session.
 func (c *Claims) New() *Claim { return &Claim{all: c, turns: store.Unknown} }
 
-// Enter returns a claim of a session, which no other turn at this gateway has. It waits as long as the configuration says.
+// Enter returns a claim of a session that no other turn at this gateway has. It waits for up to the configured times.
 func (c *Claims) Enter(ctx context.Context, session string) (*Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
@@ -83,13 +84,14 @@ func (c *Claims) Enter(ctx context.Context, session string) (*Claim, error) {
 	return n, nil
 }
 
-// Turns is how many turns the session has; store.Unknown if the coordinator does not know, or has not locked it.
+// Turns returns the session's number of turns; store.Unknown if the coordinator does not know it, or has not locked
+// the session.
 func (n *Claim) Turns() int64 { return n.turns }
 
-// Waited is for how long the session was another turn's, in whole microseconds.
+// Waited returns the time of waiting for other turns, in whole microseconds.
 func (n *Claim) Waited() time.Duration { return n.waited }
 
-// Locked tells whether Begin has locked the session, or may have. Missed says that the coordinator did not answer.
+// Locked reports whether Begin has locked the session, or may have. missed means that the coordinator did not answer.
 func (n *Claim) Locked() (locked, missed bool) { return n.locked, n.missed }
 
 // Pauses between tries to lock a session that another gateway has.
@@ -98,9 +100,9 @@ const (
 	lastLockPause  = 100 * time.Millisecond
 )
 
-// Begin takes a reservation, or none if it is nil, and locks the session with it if that was not done before: both or
-// neither. It waits until ctx ends or the session was waited for long enough; the error is store.ErrBusy then. When the
-// coordinator does not answer, Begin says so: the request may go on without it.
+// Begin makes a reservation, unless it is nil, and locks the session, unless that is done: both or neither. It waits
+// until ctx ends, or until the configured time is over; then the error is store.ErrBusy. Any other error means that
+// the coordinator did not answer: the request may go on without it.
 func (n *Claim) Begin(ctx context.Context, r *store.Reservation) error {
 	if n.lock == nil || n.locked {
 		if r == nil {
@@ -135,7 +137,7 @@ func (n *Claim) Begin(ctx context.Context, r *store.Reservation) error {
 	}
 }
 
-// reserve takes a reservation alone.
+// reserve makes a reservation only.
 func (n *Claim) reserve(ctx context.Context, r *store.Reservation) error {
 	_, err := n.begin(ctx, nil, r)
 	if err != nil {
@@ -146,16 +148,15 @@ func (n *Claim) reserve(ctx context.Context, r *store.Reservation) error {
 	return nil
 }
 
-// begin asks the coordinator once. Whoever leaves in the middle would leave something taken behind: ctx does not end it.
+// begin asks the coordinator once. ctx does not end it: a caller that leaves would leave its resources taken.
 func (n *Claim) begin(ctx context.Context, l *store.Lock, r *store.Reservation) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.all.Timeout)
 	defer cancel()
 	return n.all.Coordinator.Begin(ctx, l, r)
 }
 
-// miss notes that the coordinator did not answer, unless it has. It may have taken what was asked for all the same. Turns
-// of the session follow one another at this gateway only from then on; the archive refuses those that have the number of
-// another.
+// miss notes that the coordinator did not answer, unless it has. It may still have carried out the request. From then
+// on, only turns at this gateway wait for one another; the archive refuses a turn with the number of another.
 func (n *Claim) miss(err error, r *store.Reservation) {
 	var reached *store.LimitError
 	if errors.As(err, &reached) {
@@ -170,7 +171,7 @@ func (n *Claim) miss(err error, r *store.Reservation) {
 	}
 }
 
-// BeginLocally takes a reservation where this gateway counts by itself.
+// BeginLocally makes a reservation with this gateway's own counters.
 func (n *Claim) BeginLocally(ctx context.Context, r *store.Reservation) error {
 	_, err := n.all.Local.Begin(ctx, nil, r)
 	if err == nil {
@@ -179,7 +180,7 @@ func (n *Claim) BeginLocally(ctx context.Context, r *store.Reservation) error {
 	return err
 }
 
-// Return gives the reservation back: nothing was used.
+// Return releases the reservation: nothing was used.
 func (n *Claim) Return() {
 	if n.reservation != nil {
 		n.all.end(end{with: n.with, reservation: n.reservation})
@@ -187,7 +188,7 @@ func (n *Claim) Return() {
 	}
 }
 
-// Use says what is to be counted in place of what was reserved. Otherwise it is given back when its lease ends.
+// Use sets the usage that replaces the reservation. Without it, the reservation is released when its lease ends.
 func (n *Claim) Use(used store.Cost) { n.used, n.counts = used, true }
 
 // extendLater extends the lease after a third of it.
@@ -197,7 +198,7 @@ func (n *Claim) extendLater() {
 	n.timer = time.AfterFunc(n.lock.Lease/3, n.extend)
 }
 
-// extend restarts the lease, again and again.
+// extend restarts the lease repeatedly.
 func (n *Claim) extend() {
 	ctx, cancel := context.WithTimeout(context.Background(), min(n.all.Timeout, n.lock.Lease/3))
 	defer cancel()
@@ -205,13 +206,13 @@ func (n *Claim) extend() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.timer == nil || errors.Is(err, store.ErrUnlocked) {
-		return // the archive refuses a turn whose number another has
+		return // the archive refuses a turn with the number of another
 	}
 	n.timer.Reset(n.lock.Lease / 3)
 }
 
-// End gives the session back, with the number of turns that it has now, and says what was used. Without a session it does
-// not wait for another server.
+// End unlocks the session, with its new number of turns, and reports the usage. Without a session it does not wait
+// for another server.
 func (n *Claim) End(turns int64) {
 	e := end{with: n.with, reservation: n.reservation, used: n.used}
 	if !n.counts {
@@ -235,7 +236,7 @@ func (n *Claim) End(turns int64) {
 	n.mu.Unlock()
 	if n.locked {
 		if n.missed {
-			turns = store.Unknown // others' turns may have come in between
+			turns = store.Unknown // other turns may have come in between
 		}
 		if e.reservation != nil && e.with != n.all.Coordinator {
 			n.all.end(e)

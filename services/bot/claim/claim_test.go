@@ -231,8 +231,8 @@ func TestStalledReleaseIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestReleaseIsTriedAgain: a turn that ends while the coordinator is away keeps its session no
-// longer than the coordinator is away, and not for its whole lease.
+// TestReleaseIsTriedAgain: a turn that ends during an outage of the coordinator keeps its session only for the
+// outage, not for its whole lease.
 func TestReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 5 * time.Second
@@ -275,7 +275,7 @@ func (u *untouched) End(context.Context, *store.Lock, int64, *store.Reservation,
 	return nil
 }
 
-// TestSettleHoldsNobodyUp: where too much waits for a store that does not answer, a request leaves its reservation to its
+// TestSettleHoldsNobodyUp: if too many releases wait for a silent store, a request leaves its reservation to the
 // lease, and goes on.
 func TestSettleHoldsNobodyUp(t *testing.T) {
 	g, unsettled := with(t, &untouched{t: t}), 0
@@ -304,7 +304,7 @@ func (a *limitsAway) End(_ context.Context, _ *store.Lock, _ int64, _ *store.Res
 	return nil
 }
 
-// TestSettleOutlastsAnOutage: what was used while the limits' store was away is counted when it is back, as long as the
+// TestSettleOutlastsAnOutage: usage during an outage of the limits' store is counted afterwards, while the
 // reservation is held. A gateway that is closed tries a few times more.
 func TestSettleOutlastsAnOutage(t *testing.T) {
 	used := store.Cost{Requests: 1, Tokens: 7}

@@ -8,7 +8,7 @@ import (
 	"dyno/services/bot/store"
 )
 
-// An end is what a coordinator is to be told when a request ends.
+// An end is the message to a coordinator at the end of a request.
 type end struct {
 	with        store.Coordinator
 	lock        *store.Lock // nil is none
@@ -17,16 +17,16 @@ type end struct {
 	used        store.Cost
 }
 
-// Pauses between tries to end, and how many more there are once the gateway is being closed. A reservation that is never
-// settled is given back when its lease ends: the limit counts too little then, the ledger does not.
+// Pauses between attempts to end, and the number of attempts while the gateway closes. A reservation that is never
+// settled is released when its lease ends. Then the limit counts too little; the ledger is right.
 const (
 	endPause     = 200 * time.Millisecond
 	lastEndPause = 5 * time.Second
 	triesAtClose = 4
 )
 
-// end tells it at once. What is not confirmed is told later: until the lease ends, the next turn would be refused for one
-// that is over.
+// end sends it at once, and again later if it is not confirmed. Otherwise a finished turn would block the next one
+// until the lease ends.
 func (c *Claims) end(e end) {
 	if e.lock == nil && e.reservation == nil || c.try(e) {
 		return
@@ -41,7 +41,7 @@ func (c *Claims) end(e end) {
 	c.endLater(e, until)
 }
 
-// try tells it once, and returns whether it was confirmed.
+// try sends it once, and returns whether it was confirmed.
 func (c *Claims) try(e end) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
@@ -52,7 +52,7 @@ func (c *Claims) try(e end) bool {
 	return err == nil || errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrUnlocked)
 }
 
-// unsettled notes that what was used is not counted in place of what was reserved.
+// unsettled notes that usage could not replace its reservation.
 func (c *Claims) unsettled(e end, why error) {
 	if e.reservation != nil && e.used != (store.Cost{}) {
 		c.Logger.Warn("a reservation is not settled", "key", e.reservation.Key, "error", why)
@@ -60,11 +60,11 @@ func (c *Claims) unsettled(e end, why error) {
 	}
 }
 
-// endLater tells it at the same time as requests are answered, until it is confirmed or a moment comes.
+// endLater sends it in the background, until it is confirmed or until a given time.
 func (c *Claims) endLater(e end, until time.Time) {
 	select {
 	case c.settling <- struct{}{}:
-	default: // there is room for all answers under way: this coordinator has not answered for long
+	default: // there is room for all running answers: this coordinator has not answered for long
 		c.unsettled(e, errors.New("too many wait for the coordinator"))
 		return
 	}

@@ -7,10 +7,10 @@ import (
 	"dyno/services/bot/store"
 )
 
-// queue lets the turns of a session through one at a time, in the order in which they came. It is for those of one gateway;
-// store.Coordinator is for those of several.
+// queue admits the turns of a session one at a time, in the order of arrival. It is for the turns of one gateway;
+// store.Coordinator is for several.
 type queue struct {
-	most int // turns of one session that may wait
+	most int // bound on the waiting turns of one session
 
 	mu       sync.Mutex // guards sessions
 	sessions map[string]*waiters
@@ -18,12 +18,12 @@ type queue struct {
 
 // waiters are the turns of a session that wait.
 type waiters struct {
-	waiting []chan struct{} // closed when the turn may go on
+	waiting []chan struct{} // each is closed when its turn may go on
 }
 
 func newQueue(most int) *queue { return &queue{most: most, sessions: map[string]*waiters{}} }
 
-// enter returns when the turn may go on. The error is store.ErrBusy if too many wait, or that of ctx.
+// enter waits until the turn may go on. The error is store.ErrBusy if too many wait, or that of ctx.
 func (q *queue) enter(ctx context.Context, session string) error {
 	q.mu.Lock()
 	w := q.sessions[session]
@@ -53,11 +53,11 @@ func (q *queue) enter(ctx context.Context, session string) error {
 		}
 	}
 	q.mu.Unlock()
-	q.leave(session) // it could have gone on at that moment
+	q.leave(session) // it was admitted at that moment
 	return ctx.Err()
 }
 
-// leave lets the next turn through.
+// leave admits the next turn.
 func (q *queue) leave(session string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

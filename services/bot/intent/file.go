@@ -11,8 +11,8 @@ import (
 	"dyno/internal/textfile"
 )
 
-// A File is a parser whose rules are in a file, and are read again when that changes.
-// Rules with a fault change nothing. Its methods may be called from any goroutine.
+// A File is a parser with rules from a file, which it reads again when the file changes. Faulty rules change nothing.
+// Its methods may be called from any goroutine.
 type File struct {
 	path   string
 	log    *slog.Logger
@@ -22,7 +22,7 @@ type File struct {
 	faults atomic.Uint64
 }
 
-// state is by what a changed file is known.
+// state identifies a version of the file.
 type state struct {
 	size     int64
 	modified time.Time
@@ -40,13 +40,13 @@ func Open(path string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Find is Parser.Find by the rules of the moment.
+// Find is Parser.Find with the present rules.
 func (f *File) Find(text string) Match { return f.parser.Load().Find(text) }
 
-// Intents is Parser.Intents by the rules of the moment.
+// Intents is Parser.Intents with the present rules.
 func (f *File) Intents() []string { return f.parser.Load().Intents() }
 
-// Loads is how often rules have been read, and how often they had a fault.
+// Loads returns how often rules were read well, and how often they had a fault.
 func (f *File) Loads() (good, faulty uint64) { return f.loads.Load(), f.faults.Load() }
 
 // load reads the file if it has changed.
@@ -66,7 +66,7 @@ func (f *File) load() error {
 	if err != nil {
 		return fmt.Errorf("rules: %w", err)
 	}
-	f.seen = now // as it was before it was read: a later change is seen again
+	f.seen = now // the state before reading: a later change is noticed
 	p, err := Parse(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.path, err)
@@ -76,7 +76,7 @@ func (f *File) load() error {
 	return nil
 }
 
-// Watch looks every interval whether the file has changed, until ctx ends.
+// Watch checks the file for changes every interval, until ctx ends.
 func (f *File) Watch(ctx context.Context, interval time.Duration) {
 	t := time.NewTicker(interval)
 	defer t.Stop()

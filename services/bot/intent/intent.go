@@ -1,7 +1,6 @@
-// Package intent says what a user wants, by rules from a file: each intent has terms,
-// with weights, that speak for it. The intent with the most weight is the one; of equals
-// the first in the file; the fallback if none has enough. No rule costs more than time
-// in proportion to the text.
+// Package intent finds what a user wants, by rules from a file. Each intent has terms with weights that indicate it.
+// The intent with the most weight wins, among equals the first in the file. Without enough weight it is the fallback.
+// Each rule takes time in proportion to the text.
 package intent
 
 import (
@@ -17,15 +16,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A Term is something that speaks for an intent. One of Text, Word and Pattern is set.
-// All are compared in lower case and in Unicode's compatibility form (NFKC): full-width
-// characters are the same as others.
+// A Term indicates an intent. One of Text, Word and Pattern is set. All are compared in lower case and in Unicode's
+// compatibility form (NFKC): full-width characters are the same as others.
 type Term struct {
 	Text    string `yaml:"text"`    // anywhere
-	Word    string `yaml:"word"`    // with no letter or digit before and behind
+	Word    string `yaml:"word"`    // without a letter or digit before or after it
 	Pattern string `yaml:"pattern"` // a regular expression (RE2), whose own letters may be of either case
-	// Weight is how much it speaks for the intent; 0 is 1. A negative one speaks
-	// against it.
+	// Weight is the strength of the indication; 0 means 1. A negative one counts against the intent.
 	Weight float64 `yaml:"weight"`
 }
 
@@ -37,7 +34,7 @@ type Intent struct {
 
 // Rules are what a file has.
 type Rules struct {
-	// Fallback is the intent of whatever no rule speaks for.
+	// Fallback is the intent of texts that no rule matches.
 	Fallback string `yaml:"fallback"`
 	// Threshold is the weight that an intent needs; 0 is 1.
 	Threshold float64  `yaml:"threshold"`
@@ -73,11 +70,11 @@ type matcher struct {
 	weight  float64
 }
 
-// A Match is what a text was found to want.
+// A Match is the intent of a text.
 type Match struct {
 	Intent string
-	// Score is the weight that spoke for it, 0 for the fallback. Next is that of the
-	// next intent: a small distance is a doubtful match.
+	// Score is the intent's weight, 0 for the fallback. Next is that of the next intent: a small difference means a
+	// doubtful match.
 	Score, Next float64
 }
 
@@ -86,7 +83,7 @@ func Parse(text []byte) (*Parser, error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("rules: %d bytes: must be %d at most", len(text), maxFile)
 	}
-	if !utf8.Valid(text) { // the bytes would be replaced, and the rule would find something else
+	if !utf8.Valid(text) { // the bytes would be replaced, and the rule would match other text
 		return nil, errors.New("rules: not UTF-8")
 	}
 	var r Rules
@@ -178,7 +175,7 @@ func (t Term) compile() (matcher, error) {
 
 func normalize(text string) string { return strings.ToLower(norm.NFKC.String(text)) }
 
-// Intents are the names of all, the fallback included.
+// Intents returns the names of all intents, with the fallback.
 func (p *Parser) Intents() []string {
 	names := []string{p.fallback}
 	for _, in := range p.intents {
@@ -187,7 +184,7 @@ func (p *Parser) Intents() []string {
 	return names
 }
 
-// Find says what a text wants. Of a long text it reads the first 8 KiB.
+// Find returns the intent of a text. It reads the first 8 KiB.
 func (p *Parser) Find(text string) Match {
 	if len(text) > maxText {
 		end := maxText
@@ -239,8 +236,7 @@ func (m *matcher) in(text string) bool {
 	}
 }
 
-// joins tells whether a character belongs to a word that it stands next to. Han and
-// others that are written without spaces do not.
+// joins reports whether a character belongs to an adjacent word. Han and other scripts without spaces do not.
 func joins(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
 }

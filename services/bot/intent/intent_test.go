@@ -169,8 +169,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileIsTriedAgain: a file that could not be read is read as soon as it can be, although it has not changed
-// since.
+// TestFileIsTriedAgain: an unreadable file is read as soon as it is readable, although it has not changed.
 func TestFileIsTriedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(path, []byte("fallback: one"), 0o600); err != nil {

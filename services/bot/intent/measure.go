@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// An Example is a text of which it is known what it wants.
+// An Example is a text with its known intent.
 type Example struct{ Intent, Text string }
 
-// ParseExamples reads lines of an intent, a tab and a text. Empty lines, and those that
-// begin with #, say nothing.
+// ParseExamples reads lines of an intent, a tab and a text. Empty lines, and those that begin with #, are ignored.
 func ParseExamples(text string) ([]Example, error) {
 	var list []Example
 	for i, line := range strings.Split(text, "\n") {
@@ -31,11 +30,11 @@ func ParseExamples(text string) ([]Example, error) {
 // divide by.
 type Quality struct {
 	Intent                string
-	Found, Missed, Wrong  int     // of it; of it, taken for another; of another, taken for it
+	Found, Missed, Wrong  int     // found; missed; found in texts of other intents
 	Precision, Recall, F1 float64 // from 0 to 1
 }
 
-// A Measurement is what a parser was found to be worth.
+// A Measurement is the quality of a parser.
 type Measurement struct {
 	Examples int
 	Accuracy float64 // the share of examples whose intent was found
@@ -43,7 +42,7 @@ type Measurement struct {
 	Mistakes []string // in words
 }
 
-// Measure holds a parser to examples.
+// Measure compares a parser with examples.
 func Measure(p *Parser, examples []Example) Measurement {
 	m := Measurement{Examples: len(examples)}
 	by := map[string]*Quality{}

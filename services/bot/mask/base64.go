@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// What looks like a secret in base64 is there by chance, in one of ten images of 1.5 MB. It stands behind "+" or "/", which
-// are no letters. So base64 is told from text by what is before it:
+// Base64 can look like a secret by chance: one of ten images of 1.5 MB does. The match stands after "+" or "/", which
+// are no letters. So base64 is distinguished from text by what precedes it: It stands behind "+" or "/", which are no
+// letters. So base64 is told from text by what is before it:
 //
 //   - behind ";base64," in a text, as data URLs have it (RFC 2397), wherever that text stands;
 //   - in a field that has nothing else, if the value has no other characters;
@@ -14,17 +15,17 @@ import (
 //
 // Secrets that stand for themselves in such fields are replaced.
 
-// A form says what of a text is base64.
+// A form says which part of a text is base64.
 type form int
 
 const (
-	text64 form = iota // what follows is not known to be base64
-	part64             // it may be: a secret behind "+" or "/" is none
-	url64              // it is: of a data URL
-	all64              // all of the value is
+	text64 form = iota // text, as far as known
+	part64             // perhaps base64: a secret after "+" or "/" does not count
+	url64              // the base64 of a data URL
+	all64              // the whole value is base64
 )
 
-// longRun is how many characters of base64 in a row are taken for it. Paths and words are shorter.
+// longRun is the length of a run that counts as base64. Paths and words are shorter.
 const longRun = 128
 
 // base64 follows a text, character by character.
@@ -36,10 +37,10 @@ type base64 struct {
 
 const urlPrefix = ";base64,"
 
-// nested are how the values of fields begin that often have base64, in JSON within texts.
+// nested are the beginnings of fields that often have base64, in JSON within texts.
 var nested = [][]byte{[]byte(`data":"`), []byte(`64":"`), []byte(`json":"`)}
 
-// has tells whether what begins behind a character is in base64.
+// has reports whether the text after a character is in base64.
 func (b *base64) has(before byte) bool {
 	return b.form == url64 || (b.form == part64 || b.run >= longRun) && (before == '+' || before == '/')
 }
@@ -74,13 +75,13 @@ func lower(c byte) byte {
 
 func standard64(c byte) bool { return word(c) && c != '_' || c == '+' || c == '/' || c == '=' }
 
-// A path is where in a JSON value one is.
+// A path is the position in a JSON value.
 type path struct {
-	key   string   // of the value that follows
-	outer []string // those of the objects and lists around it
+	key   string   // the key of the next value
+	outer []string // the keys around it
 }
 
-// step takes a character that is in no string.
+// step takes a character outside of strings.
 func (p *path) step(c byte) {
 	switch c {
 	case '{', '[':
@@ -92,13 +93,13 @@ func (p *path) step(c byte) {
 	}
 }
 
-// isName tells whether a string that was just read is the name of a field.
+// isName reports whether the string before rest is the name of a field.
 func isName(rest []byte) bool {
 	rest = bytes.TrimLeft(rest, " \t\r\n")
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// Fields that have base64 and nothing else; of data, within others. Sealed ones may have the alphabet of URLs.
+// Fields that hold only base64; data only within others. Sealed ones may use the alphabet of URLs.
 var (
 	files  = []string{"file_data", "b64_json", "partial_image_b64"}
 	within = []string{"input_audio", "audio", "source", "inline_data", "inlineData"}
@@ -106,7 +107,7 @@ var (
 	often  = []string{"data", "result", "image", "audio", "file", "bytes", "base64", "blob", "content"}
 )
 
-// form is that of the value of a field.
+// form returns the form of a field's value.
 func (p *path) form(value []byte) form {
 	outer := ""
 	if n := len(p.outer); n > 0 {
@@ -133,7 +134,7 @@ func (p *path) form(value []byte) form {
 	return text64
 }
 
-// only64 tells whether a JSON string has nothing but base64, perhaps in lines, and with escapes.
+// only64 reports whether a JSON string holds only base64, perhaps in lines and with escapes.
 func only64(value []byte, more string) bool {
 	for i := 0; i < len(value); i++ {
 		c := value[i]

@@ -1,13 +1,11 @@
-// Package mask replaces secrets in text by their kind: "sk-…" becomes "[api-key]". A
-// stream is masked as it passes, wherever it is cut, with the same result as its whole
-// text. What may be the beginning of a secret is held back until that is decided, and
-// nothing else is.
+// Package mask replaces secrets in text by their kind: "sk-…" becomes "[api-key]". A stream is masked as it passes.
+// Wherever it is cut, the result equals that of its whole text. It holds back only text that may be the beginning of
+// a secret.
 //
-// A secret is a fixed prefix and a run of characters of one class. That is less than a
-// regular expression can say, and is why so little has to be held back.
+// A secret is a fixed prefix and a run of characters of one class. This restriction keeps the held part small, which
+// regular expressions would not.
 //
-// Images, recordings and files in base64 are no text: they stay as they are, byte for byte. See base64.go for how they are
-// found.
+// Images, recordings and files in base64 stay unchanged. base64.go says how they are found.
 package mask
 
 import (
@@ -20,19 +18,18 @@ import (
 
 // A Rule describes a kind of secret.
 type Rule struct {
-	// Name is what the secret is replaced by, in square brackets.
+	// Name replaces the secret, in square brackets.
 	Name string `yaml:"name,required" doc:"what the secret is replaced by, in square brackets"`
-	// Prefix is what it begins with: ASCII, in this case of letters. What is before must
-	// be no letter, digit or underscore.
+	// Prefix begins the secret: ASCII, case-sensitive. No letter, digit or underscore may precede it.
 	Prefix string `yaml:"prefix,required" doc:"what it begins with: ASCII, in this case of letters"`
 	// Class are the characters that follow, as in a regular expression's brackets:
 	// "A-Za-z0-9_-". A hyphen that is meant stands last.
 	Class string `yaml:"class,required" doc:"the characters that follow, as in a regular expression's brackets, such as A-Za-z0-9_-"`
-	// Min is how many must follow. All that follow belong to the secret.
+	// Min is the least number of following characters. All that follow belong to the secret.
 	Min int `yaml:"min,required" range:"0..1000000" doc:"how many must follow"`
 }
 
-// Defaults are rules for what is often pasted by mistake.
+// Defaults returns rules for secrets that are often pasted by mistake.
 func Defaults() []Rule {
 	const word = "A-Za-z0-9_-"
 	return []Rule{
@@ -68,8 +65,7 @@ type Masker struct {
 	first [256]bool // bytes that a prefix begins with
 }
 
-// New compiles rules; the first that matches at a place is the one. The error lists
-// every fault.
+// New compiles rules; the first match at a place wins. The error lists every fault.
 func New(rules []Rule) (*Masker, error) {
 	m := &Masker{}
 	var errs []error
@@ -124,10 +120,10 @@ func parseClass(text string, set *[256]bool) error {
 	return nil
 }
 
-// Text returns text with its secrets replaced, and how many there were.
+// Text returns text with its secrets replaced, and their number.
 func (m *Masker) Text(text string) (string, int) { return m.text(text, text64) }
 
-// text is Text of what may be base64 from its beginning.
+// text is Text for a text of a given form.
 func (m *Masker) text(text string, form form) (string, int) {
 	if m == nil || !m.suspicious(text) {
 		return text, 0
@@ -141,10 +137,10 @@ func (m *Masker) text(text string, form form) (string, int) {
 	return string(out), s.found
 }
 
-// escaped are how escapes of ASCII begin that may stand in a prefix or a secret.
+// escaped are the beginnings of escapes of ASCII characters.
 var escaped = []string{`\u00`, `\/`}
 
-// suspicious tells whether a prefix is in text at all, or may be, because something in it is escaped.
+// suspicious reports whether text has a prefix, or may have one that is escaped.
 func (m *Masker) suspicious(text string) bool {
 	for i := range m.rules {
 		if strings.Contains(text, m.rules[i].prefix) {
@@ -164,11 +160,10 @@ func (m *Masker) suspiciousBytes(text []byte) bool {
 	return slices.ContainsFunc(escaped, func(e string) bool { return bytes.Contains(text, []byte(e)) })
 }
 
-// JSON returns JSON with the secrets in its strings replaced, and how many there were.
-// All else stays as it is, byte for byte.
+// JSON returns JSON with the secrets in its strings replaced, and their number. All other bytes are unchanged.
 func (m *Masker) JSON(text []byte) ([]byte, int) { return m.Field("", text) }
 
-// Field is JSON of the value of a field: its name tells what is base64.
+// Field is JSON for the value of a field, whose name tells which parts are base64.
 func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 	if m == nil || !m.suspiciousBytes(text) {
 		return text, 0
@@ -189,7 +184,7 @@ func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 			end++
 		}
 		if end >= len(text) {
-			break // no JSON: it is somebody else's to say so
+			break // invalid JSON: others report it
 		}
 		value := text[i+1 : end]
 		form := text64
@@ -198,7 +193,7 @@ func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 		} else {
 			form = at.form(value)
 		}
-		// Escapes are looked through, and stay whole: what is not a secret stays as it was written.
+		// Escapes are decoded for matching only: text other than secrets stays as written.
 		if form != all64 {
 			if masked, n := m.text(string(value), form); n > 0 {
 				out = append(append(out, text[copied:i+1]...), masked...)
@@ -215,13 +210,13 @@ func (m *Masker) Field(name string, text []byte) ([]byte, int) {
 
 // A Stream masks text that comes in pieces. It is used by one goroutine at a time.
 //
-// The text may be JSON itself, as tools' arguments are, or have JSON in its strings: what JSON has escaped, once or several
-// times, counts as the character that it stands for.
+// The text may be JSON, like tools' arguments, or have JSON in its strings. An escape of JSON, even a nested one,
+// counts as its character.
 type Stream struct {
 	m         *Masker
 	held      []byte
-	before    byte  // the character before held; 0 at the beginning of the text, a bracket behind a secret
-	swallowed *rule // whose secret is passing; nil if none is
+	before    byte  // the character before held; 0 at the beginning of the text, a bracket after a secret
+	swallowed *rule // the rule of a passing secret; nil if none
 	base64    base64
 	found     int
 }
@@ -229,22 +224,22 @@ type Stream struct {
 // Stream returns a stream at its beginning.
 func (m *Masker) Stream() *Stream { return &Stream{m: m} }
 
-// maxHeld is for how many bytes a stream keeps memory beyond what it holds back.
+// maxHeld bounds the memory that a stream keeps beyond its held text.
 const maxHeld = 4 << 10
 
-// Found is how many secrets have been replaced.
+// Found returns how many secrets have been replaced.
 func (s *Stream) Found() int { return s.found }
 
-// Held tells whether something is held back.
+// Held reports whether text is held back.
 func (s *Stream) Held() bool { return len(s.held) > 0 }
 
-// Write adds to b what is decided of the text so far.
+// Write appends to b the decided part of the text so far.
 func (s *Stream) Write(b []byte, text string) []byte {
 	s.held = append(s.held, text...)
 	return s.advance(b, false)
 }
 
-// Close adds to b what was held back: nothing follows. What is written afterwards is another text.
+// Close appends the held text to b: nothing follows. Later writes are a new text.
 func (s *Stream) Close(b []byte) []byte {
 	b = s.advance(b, true)
 	s.before, s.swallowed, s.base64 = 0, nil, base64{}
@@ -303,14 +298,14 @@ loop:
 	return b
 }
 
-// maxSlashes is how many backslashes an escape may have: those of JSON within JSON, four deep.
+// maxSlashes bounds the backslashes of an escape: those of JSON within JSON, four deep.
 const maxSlashes = 15
 
 // other stands for all characters that are not ASCII.
 const other = 0x80
 
-// character returns the first character of a text, and how many bytes it takes: a byte, or an escape of JSON. 0 is an
-// escape that is not whole.
+// character returns the first character of a text, a byte or an escape of JSON, and its length; 0 is an incomplete
+// escape.
 func character(text []byte) (c byte, n int) {
 	if text[0] != '\\' {
 		return text[0], 1
@@ -355,7 +350,7 @@ const (
 	matches
 )
 
-// match tells whether text begins with a secret, and how many bytes its prefix takes.
+// match reports whether text begins with a secret, and the length of its prefix.
 func (r *rule) match(text []byte) (d decision, prefix int) {
 	i := 0
 	for at := range len(r.prefix) + r.min {

@@ -87,8 +87,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestStreamIsWhole: however a text is cut, the result is that of all of it, and no more
-// is held back than the beginning of a secret.
+// TestStreamIsWhole: however a text is cut, the result equals that of the whole text. Only the beginning of a
+// possible secret is held back.
 func TestStreamIsWhole(t *testing.T) {
 	m, err := New([]Rule{{"a", "ab", "a-c", 3}, {"b", "abc", "a-z", 2}, {"c", "-", "-a", 2}, {"d", "x-", "x-", 4}})
 	if err != nil {
@@ -177,8 +177,7 @@ func FuzzJSON(f *testing.F) {
 // chance is base64 in which a secret seems to be.
 const chance = "AAA+eyJAAAABBBBCCCCDDDDEEEEFFFFGGGGHHHH/AKIAABCDEFGHIJKLMNOP+AAAA"
 
-// What is base64 by its place stays as it is, byte for byte, in requests, in answers, in tools' results, and in JSON within
-// texts.
+// Base64 at its known places stays unchanged, in requests, answers, tools' results, and JSON within texts.
 func TestBase64IsNoText(t *testing.T) {
 	m := defaults(t)
 	lines := chance + `\r\n` + strings.ReplaceAll(chance, "/", `\/`)

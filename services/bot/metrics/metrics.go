@@ -25,7 +25,7 @@ type Stats struct {
 	first       *prometheus.HistogramVec
 	answered    *prometheus.HistogramVec
 	gap         *prometheus.HistogramVec
-	Gaps        [2]prometheus.Observer // of gap: as events come, and as they go
+	Gaps        [2]prometheus.Observer // of gaps between events: as they come, and as they go
 	outcomes    *prometheus.CounterVec
 	tokens      *prometheus.CounterVec
 	limitedBy   *prometheus.CounterVec
@@ -45,7 +45,7 @@ func New(upstreams, plugins []string) *Stats {
 	times := func(name, help string) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: "bot_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(20e-6, 2, 22)} // to 42 s
 	}
-	// Of what the gateway itself adds, a quantile is told to a fifth.
+	// For the gateway's own time, quantiles are exact to a fifth.
 	fine := func(name, help string) prometheus.HistogramOpts {
 		return prometheus.HistogramOpts{Name: "bot_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(2e-6, 1.25, 64)} // to 2.5 s
 	}
@@ -73,7 +73,7 @@ func New(upstreams, plugins []string) *Stats {
 	return s
 }
 
-// begin shows what has not happened yet as 0: a rate needs a beginning.
+// begin sets counters to 0: a rate needs a first value.
 func (s *Stats) begin(upstreams, plugins []string) {
 	for _, endpoint := range []string{"bot", openai.Chat.String(), openai.Responses.String()} {
 		s.first.WithLabelValues(endpoint)
@@ -114,7 +114,7 @@ func (s *Stats) Request(route string, status int, took time.Duration) {
 	s.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// Asked notes how long an upstream took to answer; nil is that none has.
+// Asked notes how long an upstream took to answer; nil means that none has.
 func (s *Stats) Asked(a *upstream.Answer, since time.Time) {
 	if a != nil {
 		s.answered.WithLabelValues(a.Upstream).Observe(time.Since(since).Seconds())
@@ -151,7 +151,7 @@ func (s *Stats) Masked(direction string, n int) {
 	}
 }
 
-// Collectors are all of them, to be registered.
+// Collectors returns all metrics, to be registered.
 func (s *Stats) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		s.Requests, s.seconds, s.Queue, s.Overhead, s.Event, s.first, s.answered, s.gap, s.outcomes, s.tokens, s.limitedBy, s.degradedBy, s.maskedBy, s.Plugins, s.Resumed, s.Unsettled, s.Unaccounted,

@@ -1,4 +1,5 @@
-// Package middleware puts layers around handlers: once, when routes are made, and only those that a route needs.
+// Package middleware puts layers around handlers, once, when routes are made. Each route gets only the layers that it
+// needs.
 package middleware
 
 import (
@@ -6,14 +7,14 @@ import (
 	"time"
 )
 
-// Panicked is what a Handler returns that has recovered from a panic. To layers it is the status 500, and the connection is
-// to be cut once they have been left.
+// Panicked is the result of a Handler that has recovered from a panic. Layers see the status 500; the connection is
+// cut after them.
 const Panicked = -1
 
 // A Handler serves a request, and returns the status of its answer, or Panicked.
 type Handler func(w http.ResponseWriter, r *http.Request) int
 
-// A Mark is what a layer remembers of a request until it is left.
+// A Mark is a layer's state of a request, from Enter to Leave.
 type Mark struct {
 	Time  time.Time
 	Value any
@@ -22,14 +23,14 @@ type Mark struct {
 // A Layer does something before a request is served, and after. Enter and Leave may be
 // nil.
 type Layer struct {
-	// Matches tells whether the layer is meant for a method and the path of a route's pattern; nil is always.
+	// Matches reports whether the layer applies to a method and the path of a route's pattern; nil applies always.
 	Matches func(method, path string) bool
 	// Enter may return another request for the layers within.
 	Enter func(w http.ResponseWriter, r *http.Request) (*http.Request, Mark)
 	Leave func(r *http.Request, m Mark, status int)
 }
 
-// Around puts the layers that are meant for a route around its handler, the first outermost.
+// Around puts a route's layers around its handler, the first outermost.
 func Around(layers []Layer, method, path string, h Handler) Handler {
 	for i := len(layers) - 1; i >= 0; i-- {
 		if l := layers[i]; l.Matches == nil || l.Matches(method, path) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// JSON is the library that encodes and decodes.
+// JSON is a library that encodes and decodes.
 type JSON interface {
 	Unmarshal(data []byte, v any) error
 	// Append encodes v and appends it to b.
@@ -16,8 +16,8 @@ type JSON interface {
 // A Codec reads and writes messages. Its methods may be called from any goroutine.
 type Codec struct {
 	JSON JSON
-	// Scan reads replies and events of the usual form in one pass, without JSON. Others are
-	// read by JSON, and both understand the same.
+	// Scan reads replies and events of the usual form in one pass, without JSON. JSON reads the others, and both
+	// agree.
 	Scan bool
 }
 
@@ -27,7 +27,7 @@ func Standard() Codec { return Codec{JSON: &standard{}, Scan: true} }
 // standard is encoding/json. Its encoders write to the caller's buffer, where json.Marshal would return a copy.
 type standard struct{ encoders sync.Pool } // of *encoder
 
-// An encoder is a json.Encoder and what it writes to.
+// An encoder is a json.Encoder with its buffer.
 type encoder struct {
 	b []byte
 	e *json.Encoder
@@ -51,7 +51,7 @@ func (s *standard) Append(b []byte, v any) ([]byte, error) {
 	text := w.b
 	w.b = nil
 	if err != nil {
-		return b, err // and the encoder is not used again: it remembers errors
+		return b, err // the encoder is not used again: it remembers errors
 	}
 	s.encoders.Put(w)
 	return bytes.TrimSuffix(text, []byte("\n")), nil

@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// A Fault is why an upstream has not answered, in its own words.
+// A Fault is an upstream's own error.
 type Fault struct {
 	Message string
 	// Type and Code name the kind, such as insufficient_quota; "" if the upstream names none.
 	Type, Code string
 }
 
-// ErrForm says that an answer or an event is not understood.
+// ErrForm says that an answer or an event has an unknown form.
 var ErrForm = errors.New("its answer is not in OpenAI's form")
 
-// ErrNone is of a body that says itself that it is no answer.
+// ErrNone says that a body reports a failure instead of an answer.
 var ErrNone = errors.New("no answer")
 
 // A NoneError is an ErrNone with the upstream's reason.
@@ -33,9 +33,9 @@ func (e *NoneError) Unwrap() error { return ErrNone }
 // maxFaultNesting bounds how deep a message is searched for.
 const maxFaultNesting = 4
 
-// ParseFault reads what an upstream says in place of an answer: plain text, or JSON in any of the usual forms. Servers have the
-// message in "error", as a text or as an object, in "message" or in "detail". A page of HTML, binary data and JSON that is cut
-// say nothing.
+// ParseFault parses an upstream's error: plain text, or JSON in any of the usual forms. Servers have the message in
+// "error", as a text or as an object, in "message" or in "detail". It ignores HTML pages, binary data and incomplete
+// JSON.
 func (c Codec) ParseFault(data []byte) Fault {
 	data = bytes.TrimSpace(data)
 	switch {
@@ -85,7 +85,7 @@ func (c Codec) faultObject(value json.RawMessage, depth int) Fault {
 		return Fault{}
 	}
 	f := c.fault(o.Error, depth-1)
-	title := c.textOf(o.Error) // a text there may be no more than that
+	title := c.textOf(o.Error) // a text there may be only a title
 	for _, other := range []json.RawMessage{o.Errors, o.Message, o.Detail, o.Description, o.Msg} {
 		if f.Message != title {
 			break
@@ -106,12 +106,12 @@ func (c Codec) faultObject(value json.RawMessage, depth int) Fault {
 // textOf returns a text; "" for another value.
 func (c Codec) textOf(value json.RawMessage) (text string) {
 	if bytes.HasPrefix(value, []byte{'"'}) {
-		_ = c.JSON.Unmarshal(value, &text) // a text that cannot be read says nothing
+		_ = c.JSON.Unmarshal(value, &text) // ignores an unreadable text
 	}
 	return text
 }
 
-// says tells whether a field "error" has a value: some servers have it in every answer.
+// says reports whether a field "error" has a value: some servers send the field in every answer.
 func says(value json.RawMessage) bool {
 	switch string(value) {
 	case "", "null", "false", `""`:
@@ -120,10 +120,10 @@ func says(value json.RawMessage) bool {
 	return true
 }
 
-// maxBrief bounds what is told and logged of an upstream's words, in bytes.
+// maxBrief bounds an upstream's text for clients and logs, in bytes.
 const maxBrief = 1 << 10
 
-// Brief returns the beginning of a text that is long.
+// Brief shortens a long text to its beginning.
 func Brief(text string) string {
 	if len(text) <= maxBrief {
 		return text
@@ -131,13 +131,13 @@ func Brief(text string) string {
 	return strings.ToValidUTF8(text[:maxBrief], "") + "…"
 }
 
-// maxKind bounds a type or a code that is believed, in bytes.
+// maxKind bounds an accepted type or code, in bytes.
 const maxKind = 64
 
 // kind reads a type or a code.
 func (c Codec) kind(value json.RawMessage) string {
 	text := c.textOf(value)
-	if len(text) > maxKind || text == "error" { // which is the name of the event
+	if len(text) > maxKind || text == "error" { // "error" is only the name of the event
 		return ""
 	}
 	return text

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// HasHiddenContext tells whether the model reads something that is not in the request: what an upstream keeps, or what its own tools
-// find. The request is gone through without a library, which would take more stack than the rest of it does.
+// HasHiddenContext reports whether the model reads something outside of the request: data that an upstream keeps, or
+// results of its own tools. It scans the request without a library, which would take more stack than all other work.
 func (r *Request) HasHiddenContext() bool {
 	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Chat && r.says("web_search_options") ||
 		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[saidIn(r.Endpoint)], (*walker).refers)
 }
 
-// anyElement tells whether one of a list is so. Other values, such as a text, have none. What cannot be gone through, because it is
-// nested too deeply, may be so.
+// anyElement reports whether is holds for an element of a list. Other values, such as a text, have no elements. A
+// value that is nested too deeply counts as true.
 func anyElement(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
 	w := walker{scanner: scanner{b: list}}
 	if w.sees() != '[' {
@@ -32,10 +32,10 @@ func anyElement(list json.RawMessage, is func(*walker) (so, ok bool)) bool {
 	return found || !ok
 }
 
-// searching are what the types of tools begin with that the upstream calls itself, and whose results the model reads.
+// searching are prefixes of tools' types. The upstream calls these tools itself, and the model reads their results.
 var searching = []string{"file_search", "web_search", "code_interpreter", "mcp"}
 
-// searches takes a tool, and tells whether it is one of those.
+// searches reads a tool, and reports whether it is one of those.
 func (w *walker) searches() (so, ok bool) {
 	kind := ""
 	ok = w.fields(func(name string) bool {
@@ -49,8 +49,8 @@ func (w *walker) searches() (so, ok bool) {
 	return slices.ContainsFunc(searching, func(begin string) bool { return strings.HasPrefix(kind, begin) }), ok
 }
 
-// refers takes an item, and tells whether it names one that the upstream keeps, or has a part that names a file. An item that
-// has nothing but an ID is a name.
+// refers reads an item. It reports whether the item names one that the upstream keeps, or has a part that names a
+// file. An item with only an ID is a name.
 func (w *walker) refers() (so, ok bool) {
 	var id, kind, role string
 	filed := false
@@ -82,7 +82,7 @@ func (w *walker) refers() (so, ok bool) {
 	return filed || kind == "item_reference" || kind == "" && role == "" && id != "", ok
 }
 
-// file takes a part, and tells whether it names a file.
+// file reads a part, and reports whether it names a file.
 func (w *walker) file() (named, ok bool) {
 	ok = w.fields(func(name string) bool {
 		switch name {
@@ -103,7 +103,7 @@ func (w *walker) file() (named, ok bool) {
 	return named, ok
 }
 
-// said takes any value, and returns a text.
+// stringValue reads any value, and returns it if it is a text.
 func (w *walker) stringValue() (string, bool) {
 	if w.sees() != '"' {
 		return "", w.skip()

@@ -2,14 +2,14 @@ package openai
 
 import "bytes"
 
-// What is said in other forms than text, in base64, is many more bytes than a model counts tokens. What it does count depends on
-// the model, the image's size and the recording's length, which are not looked at: these are high for most.
+// Media in base64 have many more bytes than a model counts tokens. The true number depends on the model, the image's
+// size and the recording's length, which are not examined: these estimates are high for most.
 const (
-	imageTokens   = 1500 // of an image, whatever its bytes
-	bytesPerToken = 64   // of recordings and files, as they stand there
+	imageTokens   = 1500 // per image
+	bytesPerToken = 64   // of recordings and files, in their encoded form
 )
 
-// estimateSaid is about how many tokens a value is: messages, input, or the description of tools.
+// estimateSaid estimates the tokens of a value: messages, input, or the description of tools.
 func estimateSaid(value []byte) int {
 	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"image_url"`)) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
 		return EstimateTokens(len(value))
@@ -21,14 +21,14 @@ func estimateSaid(value []byte) int {
 	return EstimateTokens(len(value)-m.bytes) + m.tokens
 }
 
-// media goes through a value for what is not text.
+// media walks a value and counts text and media.
 type media struct {
-	within []byte // the name of the object that is gone through
+	within []byte // the name of the current object
 	scanner
 	bytes, tokens int
 }
 
-// value takes the value of a field; name is nil for an element of an array.
+// value reads the value of a field; name is nil for an element of an array.
 func (m *media) value(name []byte) bool {
 	m.blanks()
 	if m.at == len(m.b) {
@@ -52,7 +52,7 @@ func (m *media) value(name []byte) bool {
 	return m.skip()
 }
 
-// count takes a string for what its field says that it is. Text is text, whatever it looks like.
+// count counts a string by the kind that its field implies. Text counts as text, whatever it looks like.
 func (m *media) count(name, text []byte) {
 	tokens := 0
 	switch string(name) {
@@ -71,13 +71,13 @@ func (m *media) count(name, text []byte) {
 	m.tokens += tokens
 }
 
-// How base64 is told from text in an answer: by its length. One byte of text stands for perTextByte bytes of it.
+// Base64 in an answer is recognized by its length. perTextByte bytes of it count as one byte of text.
 const (
 	longRun     = 256
 	perTextByte = bytesPerToken / 4
 )
 
-// TextBytes is how many bytes of text an answer counts for, or a part of one.
+// TextBytes returns for how many bytes of text an answer, or a part of one, counts.
 func TextBytes[T string | []byte](said T) int {
 	n, run := len(said), 0
 	for i := range len(said) {
@@ -91,7 +91,7 @@ func TextBytes[T string | []byte](said T) int {
 	return n - fewer(run)
 }
 
-// textBytes is TextBytes of what often is short.
+// textBytes is TextBytes, with a fast path for short texts.
 func textBytes(said string) int {
 	if len(said) < longRun {
 		return len(said)
@@ -99,7 +99,7 @@ func textBytes(said string) int {
 	return TextBytes(said)
 }
 
-// fewer is how many bytes less a run of characters of base64 counts for.
+// fewer returns by how many bytes less a run of base64 counts.
 func fewer(run int) int {
 	if run < longRun {
 		return 0

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Usage is what an answer has used, in tokens.
+// Usage is the tokens of an answer.
 type Usage struct {
 	Prompt, Completion int
-	// Of these, kinds that may have prices of their own: 0 if the upstream does not tell.
+	// Parts of these, which may have prices of their own: 0 if the upstream does not report them.
 	Cached, CacheWrite, PromptAudio, PromptImage int
 	Reasoning, CompletionAudio, CompletionImage  int
-	// Estimated says that it was counted here, because the upstream did not tell.
+	// Estimated says that it was estimated here, because the upstream did not report it.
 	Estimated bool
 }
 
-// Total is all of it.
+// Total returns the sum.
 func (u Usage) Total() int { return u.Prompt + u.Completion }
 
-// maxCount bounds a number of tokens, or of a choice, that is believed.
+// maxCount bounds an accepted number of tokens, or of a choice.
 const maxCount = 1 << 30
 
-// whole reads a number that is whole and not negative, in whatever form: servers write 7 as 7.0, and some as "7".
+// whole parses a non-negative whole number, in any form: servers write 7 as 7.0, and some as "7".
 func whole(value []byte) (n int, ok bool) {
 	if len(value) > 2 && value[0] == '"' {
 		value = value[1 : len(value)-1]
@@ -37,12 +37,12 @@ func whole(value []byte) (n int, ok bool) {
 	return int(f), true
 }
 
-// A Reply is an answer that is no stream.
+// A Reply is a whole answer, without a stream.
 type Reply struct {
 	Text  string // of the first choice; "" if it calls tools
-	Bytes int    // of all that the model has made, to estimate tokens
-	Usage *Usage // nil if it does not say
-	// Pending says that the answer is still to come: /v1/responses has such, in the background.
+	Bytes int    // of all output of the model, to estimate tokens
+	Usage *Usage // nil if it has none
+	// Pending says that the answer is not complete yet: one of /v1/responses, in the background.
 	Pending bool
 }
 
@@ -76,7 +76,7 @@ func (o output) reply(c Codec) Reply {
 	return r
 }
 
-// toolCall is one of a message or of a delta.
+// toolCall is a tool call of a message or of a delta.
 type toolCall struct {
 	Function struct {
 		Name      json.RawMessage `json:"name"`
@@ -92,8 +92,8 @@ func (t *toolCall) bytes(c Codec) int {
 	return c.said(t.Function.Name) + c.made(t.Function.Arguments) + c.said(t.Custom.Name) + c.made(t.Custom.Input)
 }
 
-// aside is what a message or a delta may have in addition to its content. Servers call reasoning the one
-// or the other, and some give the same text by both names.
+// aside has the fields of a message or a delta other than its content. Servers use either name for reasoning, and
+// some send one text under both.
 type aside struct {
 	ReasoningContent json.RawMessage `json:"reasoning_content"`
 	Reasoning        json.RawMessage `json:"reasoning"`
@@ -104,8 +104,8 @@ func (a *aside) bytes(c Codec) int {
 	return max(c.said(a.ReasoningContent), c.said(a.Reasoning)) + c.said(a.Refusal)
 }
 
-// said is how many bytes of text a value is. One that is no text is nothing: servers have these
-// fields as they like, and an answer does not fail for them.
+// said returns the length of a text. Other values count as 0: servers use these fields in many ways, and an answer
+// must not fail for them.
 func (c Codec) said(value json.RawMessage) int {
 	if len(value) == 0 {
 		return 0
@@ -115,7 +115,7 @@ func (c Codec) said(value json.RawMessage) int {
 	return textBytes(text)
 }
 
-// made is how many bytes a model has made of a value, which most servers have as a text, and some as JSON.
+// made returns the model's bytes in a value, which most servers send as a text, and some as JSON.
 func (c Codec) made(value json.RawMessage) int {
 	if n := c.said(value); n > 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' {
 		return n
@@ -123,8 +123,8 @@ func (c Codec) made(value json.RawMessage) int {
 	return len(value)
 }
 
-// parts is what is said in a text, or in a list of parts that may have one, and how many bytes that is with what is
-// in addition: refusals, and what some servers have of reasoning.
+// parts returns the text of a value, which is a text or a list of parts. bytes also counts refusals, and the
+// reasoning of some servers.
 func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 	if len(value) == 0 || string(value) == "null" || c.JSON.Unmarshal(value, &text) == nil {
 		return text, textBytes(text)
@@ -144,7 +144,7 @@ func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 		}
 		var said string
 		if len(part.Text) > 0 {
-			_ = c.JSON.Unmarshal(part.Text, &said) // what is no text is not shown
+			_ = c.JSON.Unmarshal(part.Text, &said) // other values are not shown
 		}
 		all.WriteString(said)
 		bytes += c.made(part.Text) + c.said(part.Refusal) + c.made(part.Thinking)
@@ -152,8 +152,8 @@ func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 	return all.String(), bytes
 }
 
-// ParseReply reads the body of an answer that is no stream. The error is ErrNone if the body says that there is none, a
-// *NoneError if it says why, or ErrForm.
+// ParseReply parses the body of a whole answer. The error is ErrNone if the body reports a failure, a *NoneError if
+// it gives a reason, or ErrForm.
 func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	if e == Responses {
 		var o output
@@ -185,7 +185,7 @@ func (c Codec) ParseReply(e Endpoint, body []byte) (Reply, error) {
 	return c.parseReply(body)
 }
 
-// parseReply reads that of /v1/chat/completions, of any form.
+// parseReply parses a reply of /v1/chat/completions, of any form.
 func (c Codec) parseReply(body []byte) (Reply, error) {
 	var answer struct {
 		Choices []struct {
@@ -217,41 +217,41 @@ func (c Codec) parseReply(body []byte) (Reply, error) {
 	return r, nil
 }
 
-// none is of a body that has nothing of an answer: the reason is the upstream's, or else lack.
-func (c Codec) none(body []byte, lack string) error {
+// none returns the error of a body without an answer: with the upstream's reason, or else missing.
+func (c Codec) none(body []byte, missing string) error {
 	if f := c.ParseFault(body); f.Message != "" {
 		return &NoneError{f}
 	}
-	return fmt.Errorf("%w: %s", ErrNone, lack)
+	return fmt.Errorf("%w: %s", ErrNone, missing)
 }
 
-// A Delta is text that a choice goes on with.
+// A Delta is the next piece of a choice's text.
 type Delta struct {
 	Choice int
 	Text   string
 }
 
-// An Event is one of a stream.
+// An Event is an event of a stream.
 type Event struct {
 	Deltas []Delta // text, by choice
-	Ended  []int   // choices of /v1/chat/completions that end with it
-	Bytes  int     // of all that the model has made: text, reasoning, tools' arguments
-	Usage  *Usage  // nil if it does not say
-	// Done says that nothing follows.
+	Ended  []int   // choices of /v1/chat/completions that end here
+	Bytes  int     // of the model's output: text, reasoning, tools' arguments
+	Usage  *Usage  // nil if it has none
+	// Done says that it is the last event.
 	Done bool
-	// UsageOnly says that there is nothing in it but what was used.
+	// UsageOnly says that it has only the usage.
 	UsageOnly bool
-	// Failed is why the upstream gave up; its Message is "" if it has not.
+	// Failed is the upstream's error; its Message is "" without one.
 	Failed Fault
-	// Typed says that an event which says so is one of /v1/responses, as its clients know them.
+	// Typed says that a failing event has the form of /v1/responses, which clients know.
 	Typed bool
-	// Begun is what a response is called, in the event of /v1/responses that begins it; nil in others.
+	// Begun identifies the response, in the first event of /v1/responses; nil in others.
 	Begun *Begun
-	// Next is the sequence_number that follows the event's own; 0 if it has none.
+	// Next is the sequence_number after the event's own; 0 if it has none.
 	Next int
 }
 
-// A Begun is what is known of a response when it begins.
+// A Begun has the properties of a response at its beginning.
 type Begun struct {
 	ID      string
 	Created int
@@ -261,10 +261,10 @@ type Begun struct {
 // done ends a stream of /v1/chat/completions, and with some servers one of /v1/responses.
 const done = "[DONE]"
 
-// errorEvent is the name of events by which servers say why they give up.
+// errorEvent is the name of events with which servers report errors.
 const errorEvent = "error"
 
-// failedEvent is the event by which /v1/responses says so.
+// failedEvent is the event with which /v1/responses reports errors.
 const failedEvent = "response.failed"
 
 // unknown is the message of a fault without one.
@@ -293,7 +293,7 @@ func (c Codec) ParseEvent(e Endpoint, f Frame, v *Event) error {
 	return c.parseChat(data, v)
 }
 
-// typed tells whether an event of /v1/responses says itself that the answer failed.
+// typed reports whether an event of /v1/responses says itself that the answer failed.
 func typed(data []byte) bool {
 	w := walker{scanner: scanner{b: data}}
 	kind, _ := w.part()
@@ -329,7 +329,7 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 		v.Failed = c.ParseFault(data)
 	}
 	for _, choice := range chunk.Choices {
-		index, _ := whole(choice.Index) // the first one, if it does not say
+		index, _ := whole(choice.Index) // 0 if missing
 		text, bytes := c.parts(choice.Delta.Content)
 		if text != "" {
 			v.Deltas = append(v.Deltas, Delta{index, text})
@@ -370,7 +370,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		}
 	}
 	switch r.Type {
-	case "": // as some say that it has failed
+	case "": // some servers report failures like this
 		v.Done, v.Failed = true, c.ParseFault(data)
 		if v.Failed.Message == "" {
 			return fmt.Errorf("%w: an event has no type", ErrForm)
@@ -380,7 +380,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 			break
 		}
 		if id := c.textOf(r.Response.ID); id != "" {
-			created, _ := whole(r.Response.Created) // 0, if it does not say
+			created, _ := whole(r.Response.Created) // 0 if missing
 			v.Begun = &Begun{id, created, c.textOf(r.Response.Model)}
 		}
 	case "response.completed", "response.incomplete":
@@ -404,7 +404,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 	return nil
 }
 
-// An Error is what a client is told.
+// An Error is an error in the form for clients.
 type Error struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -412,7 +412,7 @@ type Error struct {
 	Code    any    `json:"code"`
 }
 
-// AppendFault adds an error in the protocol's form. A type that is missing follows from the status.
+// AppendFault appends an error in the protocol's form. A missing type follows from the status.
 func AppendFault(b []byte, status int, param string, f Fault) []byte {
 	e := Error{Message: f.Message, Type: f.Type}
 	switch {
@@ -434,12 +434,12 @@ func AppendFault(b []byte, status int, param string, f Fault) []byte {
 	}
 	encoded, err := json.Marshal(map[string]Error{"error": e})
 	if err != nil {
-		return b // strings are JSON
+		return b // strings always encode
 	}
 	return append(b, encoded...)
 }
 
-// AppendFailure adds the event that ends a stream for a fault of the gateway's own. Of /v1/responses that is
+// AppendFailure appends the event that ends a stream after the gateway's own fault. For /v1/responses that is
 // response.failed, or error for a response that has not begun; next is its sequence_number.
 func AppendFailure(b []byte, e Endpoint, status int, f Fault, begun *Begun, next int) []byte {
 	if e == Chat {
@@ -467,12 +467,12 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, begun *Begun, next
 	}
 	data, err := json.Marshal(event)
 	if err != nil {
-		return b // strings and numbers are JSON
+		return b // strings and numbers always encode
 	}
 	return AppendFrame(b, name, data)
 }
 
-// optional is a text that may be missing.
+// optional returns nil for "".
 func optional(text string) *string {
 	if text == "" {
 		return nil

@@ -1,7 +1,6 @@
-// Package openai is the codec of the protocol that model servers and their clients
-// speak: /v1/chat/completions and /v1/responses, as OpenAI documents them. It does no
-// I/O. A request is passed on as the client wrote it, but for what the gateway must
-// change: fields that are not known here, and numbers beyond 2^53, stay as they are.
+// Package openai is the codec of the protocol of model servers and their clients: /v1/chat/completions and
+// /v1/responses, as OpenAI documents them. It does no I/O. The gateway changes only the necessary fields of a
+// request. Unknown fields, and numbers beyond 2^53, stay unchanged.
 package openai
 
 import (
@@ -17,7 +16,7 @@ import (
 	"dyno/internal/strict"
 )
 
-// An Endpoint is one of the protocol's ways to ask a model.
+// An Endpoint is one of the protocol's endpoints for models.
 type Endpoint int
 
 // The endpoints.
@@ -26,7 +25,7 @@ const (
 	Responses                 // POST /responses
 )
 
-// Path is the endpoint's below a base URL that ends in /v1.
+// Path returns the endpoint's path below a base URL that ends in /v1.
 func (e Endpoint) Path() string { return [...]string{"/chat/completions", "/responses"}[e] }
 
 func (e Endpoint) String() string { return [...]string{"chat", "responses"}[e] }
@@ -35,47 +34,45 @@ func (e Endpoint) String() string { return [...]string{"chat", "responses"}[e] }
 const (
 	maxModel  = 256 // bytes
 	maxChoice = 16
-	maxTokens = 1 << 27 // what they cost must be a number
+	maxTokens = 1 << 27 // their price must not overflow
 )
 
-// A Request is what a client asks. It is not changed once it is parsed, but for Bound, Forget and the estimate of
-// PromptTokens.
+// A Request is a client's request. After parsing, only Bound, Forget and the estimate of PromptTokens change it.
 type Request struct {
 	Endpoint     Endpoint
 	Model        string
 	Stream       bool
-	IncludeUsage bool // a stream is to say at its end what was used
+	IncludeUsage bool // the stream's end must have the usage
 	Choices      int  // answers that are wanted: 1 or more
 	MaxTokens    int  // of each; 0 is no bound
-	// PromptTokens is about how many tokens the model has to read: a quarter of the
-	// bytes of what is said and of the tools' descriptions. Images count 1,500 each, recordings
-	// and files a 64th of their bytes.
+	// PromptTokens estimates the tokens that the model reads: a quarter of the bytes of texts and of tools'
+	// descriptions. Images count 1,500 each, recordings and files a 64th of their bytes.
 	PromptTokens int
-	// Background tells whether the client is content with an answer that is still to come, of
-	// /v1/responses: it goes on without the client.
+	// Background says that a client of /v1/responses accepts an answer that is not complete yet: it goes on without
+	// the client.
 	Background bool
 
-	bounded bool // MaxTokens must be what the upstream is told
+	bounded bool // the upstream must get MaxTokens
 	codec   Codec
 	fields  map[string]json.RawMessage
 	options map[string]json.RawMessage // of the stream
 }
 
-// A RequestError is a fault of a request: the field, and what would be right.
+// A RequestError is a fault of a request: the field, and what it should be.
 type RequestError struct{ Field, Text string }
 
 func (e *RequestError) Error() string { return e.Field + ": " + e.Text }
 
-// part is what is looked at of a part of a message.
+// part has the members of a message's part that are examined.
 var part = strict.Members{
 	"type": nil, "text": nil, "file_id": nil, "file_url": nil, "file_data": nil,
 	"file": strict.Names("file_id", "file_url", "file_data"), "image_url": strict.Names("url"), "input_audio": strict.Names("data"),
 }
 
-// message is what is looked at of a message, or of an item of input.
+// message has the members of a message, or of an item of input, that are examined.
 var message = strict.Members{"id": nil, "type": nil, "role": nil, "content": part, "output": part}
 
-// members are what is looked at of a request, at either endpoint: an upstream may look at the same under other names.
+// members are the examined members of a request, of both endpoints: an upstream may accept either name.
 var members = strict.Members{
 	"model": nil, "stream": nil, "stream_options": strict.Names("include_usage"), "n": nil,
 	"max_tokens": nil, "max_completion_tokens": nil, "max_output_tokens": nil, "temperature": nil,
@@ -113,7 +110,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 		}
 	}
 	if e == Chat {
-		max3 = 0 // no server of this endpoint looks at it
+		max3 = 0 // servers of this endpoint ignore it
 	} else {
 		max1, max2 = 0, 0
 	}
@@ -133,7 +130,7 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
-	// All that a model reads.
+	// Everything that a model reads.
 	for _, name := range []string{said, "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt"} {
 		r.PromptTokens += estimateSaid(r.fields[name])
 	}
@@ -146,13 +143,13 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	return r, nil
 }
 
-// MaxCompletion is how many tokens its answers may have in all; 0 is no bound.
+// MaxCompletion bounds the tokens of all its answers together; 0 is no bound.
 func (r *Request) MaxCompletion() int { return r.MaxTokens * r.Choices }
 
-// EstimateTokens estimates how many tokens that many bytes are: four bytes each.
+// EstimateTokens estimates the tokens of n bytes: four bytes each.
 func EstimateTokens(n int) int { return (n + 3) / 4 }
 
-// A BoundField is how an upstream is told how many tokens its answer may have, at /v1/chat/completions.
+// A BoundField is the field of /v1/chat/completions that bounds an answer's tokens.
 type BoundField string
 
 // The fields. Servers that do not know the second one mostly ignore it; some models refuse the first one.
@@ -161,8 +158,8 @@ const (
 	MaxCompletionTokens BoundField = "max_completion_tokens"
 )
 
-// Body returns what an upstream is asked: by its own name of the model, with a bound in the field that it knows,
-// and with a stream that says at its end what was used, if the upstream knows options of streams: otherwise it is sent none.
+// Body returns the body for an upstream, with its name of the model, and the bound in its field. A stream requests
+// the usage at its end, unless the upstream does not know streamOptions.
 func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byte {
 	fields, own := r.fields, false
 	remove := func(name string) {
@@ -177,7 +174,7 @@ func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byt
 	change := func(name string, v any) {
 		text, err := r.codec.JSON.Append(nil, v)
 		if err != nil {
-			return // strings and JSON are JSON
+			return // strings and JSON always encode
 		}
 		if !own {
 			fields, own = maps.Clone(fields), true
@@ -208,11 +205,10 @@ func (r *Request) Body(model string, bound BoundField, streamOptions bool) []byt
 	return r.codec.encode(fields)
 }
 
-// optionsField has the options of a stream, of which some servers do not know any.
+// optionsField has the options of a stream, which some servers do not know.
 const optionsField = "stream_options"
 
-// MayDropOptions tells whether the stream is the same to the client without its options: the upstream is asked for nothing by
-// them but what was used.
+// MayDropOptions reports whether the client's stream is the same without its options: they request only the usage.
 func (r *Request) MayDropOptions() bool {
 	if r.Endpoint != Chat || !r.Stream {
 		return false
@@ -225,12 +221,12 @@ func (r *Request) MayDropOptions() bool {
 	return true
 }
 
-// NamesOptions tells whether an upstream's refusal names the options of streams.
+// NamesOptions reports whether an upstream's refusal names the options of streams.
 func NamesOptions(refusal []byte) bool {
 	return bytes.Contains(refusal, []byte(optionsField)) || bytes.Contains(refusal, []byte("include_usage"))
 }
 
-// Bound has the upstream told a bound: the request's own, or that many tokens if it has none.
+// Bound sends the upstream a bound: the request's own, or the given one if it has none.
 func (r *Request) Bound(tokens int) {
 	if r.bounded = true; r.MaxTokens > 0 {
 		return
@@ -241,12 +237,12 @@ func (r *Request) Bound(tokens int) {
 	}
 }
 
-// Forget frees what is asked, once an upstream answers: a stream goes on for long. Body, Key,
-// Continues, HasHiddenContext and Deterministic are not to be used any more.
+// Forget frees the request's fields once an upstream answers: a stream may last long. Do not use Body, Key,
+// Continues, HasHiddenContext and Deterministic afterwards.
 func (r *Request) Forget() { r.fields, r.options = nil, nil }
 
-// Key is the same for requests that ask the same: whatever the order of their fields,
-// and whoever asks by /v1/chat/completions. An answer of /v1/responses repeats who asks.
+// Key is equal for equal requests, whatever the order of their fields. At /v1/chat/completions it ignores the user;
+// answers of /v1/responses repeat the user.
 func (r *Request) Key() []byte {
 	fields := maps.Clone(r.fields)
 	if r.Endpoint == Chat {
@@ -257,7 +253,7 @@ func (r *Request) Key() []byte {
 	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
-// saidIn is the field of what a model is told.
+// saidIn returns the field with the model's messages or input.
 func saidIn(e Endpoint) string {
 	if e == Responses {
 		return "input"
@@ -265,19 +261,19 @@ func saidIn(e Endpoint) string {
 	return "messages"
 }
 
-// says tells whether a field is there that says something.
+// says reports whether a field is present and not empty.
 func (r *Request) says(name string) bool {
 	v := string(r.fields[name])
 	return v != "" && v != "null" && v != "false"
 }
 
-// Continues tells whether the request names something that an upstream keeps: what another one does not have.
+// Continues reports whether the request refers to data that only one upstream keeps.
 func (r *Request) Continues() bool {
 	return r.Endpoint == Responses && (r.says("conversation") || r.says("previous_response_id"))
 }
 
-// Deterministic tells whether the client wants the same answer to the same question. An answer that the upstream is to
-// keep, or that goes on from another, is like no other.
+// Deterministic reports whether the client wants equal answers to equal requests. That excludes answers that the
+// upstream keeps, or that continue another one.
 func (r *Request) Deterministic() bool {
 	if r.Endpoint == Responses && (string(r.fields["store"]) != "false" || r.Continues() || r.Background) || r.Endpoint == Chat && r.says("store") {
 		return false
@@ -300,7 +296,7 @@ func (c Codec) encode(fields map[string]json.RawMessage) []byte {
 			b = append(b, ',')
 		}
 		b = append(c.appendString(b, name), ':')
-		if len(fields[name]) == 0 { // as some libraries have null
+		if len(fields[name]) == 0 { // some libraries return this for null
 			b = append(b, "null"...)
 		}
 		b = append(b, fields[name]...)
@@ -312,31 +308,31 @@ func (c Codec) encode(fields map[string]json.RawMessage) []byte {
 func (c Codec) appendString(b []byte, text string) []byte {
 	quoted, err := c.JSON.Append(b, text)
 	if err != nil {
-		return append(b, `""`...) // a string always is JSON
+		return append(b, `""`...) // a string always encodes
 	}
 	return quoted
 }
 
-// A Message is one of a conversation.
+// A Message is a message of a conversation.
 type Message struct {
 	Role    string `json:"role"` // system, user or assistant
 	Content string `json:"content"`
 }
 
-// Tokens is about how many tokens a message is.
+// Tokens estimates the tokens of a message.
 func (m Message) Tokens() int { return EstimateTokens(len(m.Content)) + messageTokens }
 
-// messageTokens are those around a message.
+// messageTokens is the overhead of a message.
 const messageTokens = 4
 
-// NewChat makes a request of a conversation. maxTokens is 0 for no bound.
+// NewChat makes a request from a conversation; 0 maxTokens is no bound.
 func (c Codec) NewChat(model string, messages []Message, stream bool, maxTokens int) (*Request, error) {
 	if len(messages) == 0 {
 		return nil, errors.New("no messages")
 	}
 	size := 2
 	for _, m := range messages {
-		size += len(m.Content) + len(m.Content)/8 + 48 // what is around it, and some escapes
+		size += len(m.Content) + len(m.Content)/8 + 48 // its overhead, and some escapes
 	}
 	said := append(make([]byte, 0, size), '[')
 	for i, m := range messages {

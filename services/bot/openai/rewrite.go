@@ -8,32 +8,31 @@ import (
 	"strings"
 )
 
-// A Place is where a text stands that goes on from event to event: one field of a choice, an
-// argument of one tool, a part of a response. It is the same in all of its events.
+// A Place identifies a text that continues over several events: one field of a choice, an argument of one tool, a
+// part of a response. All of its events have an equal Place.
 type Place struct {
-	// Key is different from that of any other place. It is good until the function that is
-	// given it returns.
+	// Key is unique to the place. It is valid until the called function returns.
 	Key []byte
-	// Choice is the one that it belongs to, of /v1/chat/completions.
+	// Choice is its choice, of /v1/chat/completions.
 	Choice int
 
 	closers []byte // of the brackets that Key opens
 }
 
-// A Rewriter says what the texts of an event become.
+// A Rewriter replaces the texts of an event.
 type Rewriter struct {
-	// Piece is what a piece of a text that goes on becomes.
+	// Piece replaces a piece of a continued text.
 	Piece func(p Place, piece string) string
-	// Whole is what the value of a field that stands for itself becomes, as JSON, and how many changes
-	// that has; 0 leaves it as it is. The name is "" in lists.
+	// Whole replaces the JSON value of a complete field, and returns the number of changes; 0 leaves it as it is. The
+	// name is "" in lists.
 	Whole func(name string, value []byte) ([]byte, int)
 }
 
-// standing are fields of a delta that come whole: they name what the others are.
+// standing are the fields of a delta that are never continued: they describe the others.
 var standing = []string{"role", "id", "type", "name"}
 
-// Rewrite returns an event's data with other texts. All but these stays as it is, byte for byte;
-// an event in which nothing changes is returned itself.
+// Rewrite returns an event's data with its texts replaced. All other bytes are unchanged; it returns data itself if
+// nothing changes.
 func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	w := walker{scanner: scanner{b: data}, codec: c, Rewriter: r}
 	ok := false
@@ -66,7 +65,7 @@ func (c Codec) Rewrite(e Endpoint, data []byte, r Rewriter) ([]byte, error) {
 	return append(w.out, data[w.copied:]...), nil
 }
 
-// Continue returns the data of an event that has a choice go on with text at a place.
+// Continue returns the data of an event that continues a choice with text at a place.
 func (c Codec) Continue(p Place, text string) []byte {
 	b := c.appendString(append([]byte(`{"object":"chat.completion.chunk","choices":[{"index":`), p.Key...), text)
 	for _, closer := range slices.Backward(p.closers) {
@@ -75,12 +74,12 @@ func (c Codec) Continue(p Place, text string) []byte {
 	return append(b, `,"finish_reason":null}]}`...)
 }
 
-// Clone is good for as long as one likes.
+// Clone returns a copy that stays valid.
 func (p Place) Clone() Place {
 	return Place{bytes.Clone(p.Key), p.Choice, bytes.Clone(p.closers)}
 }
 
-// What events of /v1/responses that have a piece of a text, and those that end it, are called.
+// The names of events of /v1/responses that have a piece of a text, and of those that end it.
 const (
 	deltaEvent = ".delta"
 	doneEvent  = ".done"
@@ -88,7 +87,7 @@ const (
 	audioEvent = "audio.delta"
 )
 
-// Completed returns the Key of the text that an event of /v1/responses ends; nil if it ends none.
+// Completed returns the Key of the text that an event of /v1/responses ends; nil if none.
 func (c Codec) Completed(data []byte) []byte {
 	w := walker{scanner: scanner{b: data}, codec: c}
 	if kind, key := w.part(); strings.HasSuffix(kind, doneEvent) {
@@ -97,11 +96,10 @@ func (c Codec) Completed(data []byte) []byte {
 	return nil
 }
 
-// logprobs are what events and answers tell of each token.
+// logprobs is the field of events and answers with details of each token.
 var logprobs = []byte(`"logprobs"`)
 
-// WithoutLogprobs returns an event or an answer without what it tells of its tokens one by one:
-// that is its text once more, cut differently.
+// WithoutLogprobs returns an event or an answer without its logprobs: they repeat the text token by token.
 func (c Codec) WithoutLogprobs(e Endpoint, data []byte) []byte {
 	if !bytes.Contains(data, logprobs) {
 		return data
@@ -113,18 +111,18 @@ func (c Codec) WithoutLogprobs(e Endpoint, data []byte) []byte {
 	return append(w.out, data[w.copied:]...)
 }
 
-// A walker goes through an event, and writes it with changes.
+// A walker reads an event, and writes it with changes.
 type walker struct {
 	scanner
 	Rewriter
 
 	codec  Codec
-	out    []byte // what has changed, and all before it
-	copied int    // of the event, to out
+	out    []byte // the output up to the last change
+	copied int    // bytes of the event copied to out
 	place  Place  // of a choice
 }
 
-// sees tells what the next value begins with; 0 is the end.
+// sees returns the first byte of the next value; 0 is the end.
 func (w *walker) sees() byte {
 	w.blanks()
 	if w.at == len(w.b) {
@@ -133,7 +131,7 @@ func (w *walker) sees() byte {
 	return w.b[w.at]
 }
 
-// fields takes an object. Value takes the value of a field.
+// fields reads an object; value reads the value of each field.
 func (w *walker) fields(value func(name string) bool) bool {
 	return w.list('{', '}', func() bool {
 		name, ok := w.text()
@@ -141,7 +139,7 @@ func (w *walker) fields(value func(name string) bool) bool {
 	})
 }
 
-// elements takes a list.
+// elements reads a list.
 func (w *walker) elements(value func(i int) bool) bool {
 	i := -1
 	return w.array(func() bool {
@@ -150,13 +148,13 @@ func (w *walker) elements(value func(i int) bool) bool {
 	})
 }
 
-// replace writes other JSON in place of what began at a byte and has just been taken.
+// replace writes other JSON in place of the input since begin.
 func (w *walker) replace(begin int, with []byte) {
 	w.out = append(append(w.out, w.b[w.copied:begin]...), with...)
 	w.copied = w.at
 }
 
-// whole takes a value that stands for itself.
+// whole reads a complete value.
 func (w *walker) whole(name string) bool {
 	w.blanks()
 	begin := w.at
@@ -169,7 +167,7 @@ func (w *walker) whole(name string) bool {
 	return true
 }
 
-// piece takes a string that is a piece of a text.
+// piece reads a string that is a piece of a text.
 func (w *walker) piece(p Place) bool {
 	w.blanks()
 	begin := w.at
@@ -183,7 +181,7 @@ func (w *walker) piece(p Place) bool {
 	return true
 }
 
-// index looks ahead for that of the object that follows; otherwise is of one that has none.
+// index looks ahead for the index of the next object; otherwise is the default.
 func (w *walker) index(otherwise int) int {
 	ahead, n := walker{scanner: w.scanner}, otherwise
 	ahead.fields(func(name string) bool {
@@ -202,7 +200,7 @@ func (w *walker) index(otherwise int) int {
 	return n
 }
 
-// choice takes a choice of an event of /v1/chat/completions.
+// choice reads a choice of an event of /v1/chat/completions.
 func (w *walker) choice() bool {
 	if w.sees() != '{' {
 		return w.whole("")
@@ -218,7 +216,7 @@ func (w *walker) choice() bool {
 	})
 }
 
-// delta takes a value of a delta by its name, an object of which begins with open in the place's Key.
+// delta reads the value of a delta's field. In the place's Key, objects begin with open.
 func (w *walker) delta(of, open, closers string) bool {
 	key, closed := len(w.place.Key), len(w.place.closers)
 	leave := func() { w.place.Key, w.place.closers = w.place.Key[:key], w.place.closers[:closed] }
@@ -251,7 +249,7 @@ func (w *walker) delta(of, open, closers string) bool {
 	return w.whole(of)
 }
 
-// part looks ahead for what an event of /v1/responses is called, and for the text that it is about.
+// part looks ahead for the name of an event of /v1/responses, and for the Key of its text.
 func (w *walker) part() (kind string, key []byte) {
 	ahead := walker{scanner: w.scanner}
 	var ids [4][]byte
@@ -278,7 +276,7 @@ func (w *walker) part() (kind string, key []byte) {
 	return kind, key
 }
 
-// withoutLogprobs takes any value.
+// withoutLogprobs reads any value.
 func (w *walker) withoutLogprobs(e Endpoint) bool {
 	switch w.sees() {
 	case '{':
@@ -290,7 +288,7 @@ func (w *walker) withoutLogprobs(e Endpoint) bool {
 			if !w.skip() {
 				return false
 			}
-			// In what a response repeats of its tools, an object of this name describes an argument.
+			// In a response's copy of its tools, an object of this name describes an argument.
 			if kind == '[' {
 				w.replace(begin, []byte("[]"))
 			} else if kind == '{' && e == Chat {

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Most of what upstreams send has one form. It is read here in one go, without reflection and
-// at a fraction of the cost. Whatever has another form is left to encoding/json: the functions
-// below return false then, and never understand anything otherwise than that does.
+// Most messages of upstreams have one form. This file reads them in one pass, without reflection, at a fraction of
+// the cost. For any other form the functions return false, and encoding/json reads it. Both always agree.
 
 // scanEvent reads an event of /v1/chat/completions into v, which is empty.
 func scanEvent(data []byte, v *Event) bool {
@@ -84,7 +83,7 @@ func (s *scanner) delta(v *Event) bool {
 	return ok
 }
 
-// scanReply reads an answer of /v1/chat/completions that is no stream.
+// scanReply reads a whole answer of /v1/chat/completions.
 func scanReply(body []byte) (r Reply, ok bool) {
 	s := scanner{b: body}
 	var seen seen
@@ -105,7 +104,7 @@ func scanReply(body []byte) (r Reply, ok bool) {
 	return r, true
 }
 
-// message reads a choice of an answer.
+// message reads a choice of a reply.
 func (s *scanner) message(r *Reply) bool {
 	first := s.elements == 0
 	s.elements++
@@ -134,7 +133,7 @@ func (s *scanner) message(r *Reply) bool {
 	})
 }
 
-// said is what aside is, in bytes.
+// said has the lengths of the fields of aside.
 type said struct {
 	reasoning, refusal int
 	seen               seen
@@ -142,7 +141,7 @@ type said struct {
 
 func (d *said) bytes() int { return d.reasoning + d.refusal }
 
-// aside takes the value of a field that is not content, and notes what is said in it.
+// aside reads the value of a field other than content, and notes its length.
 func (s *scanner) aside(key []byte, to *said) bool {
 	switch string(key) {
 	case "reasoning_content":
@@ -155,7 +154,7 @@ func (s *scanner) aside(key []byte, to *said) bool {
 	return s.skip()
 }
 
-// count takes any value, and notes of how many bytes a text is, if another was not longer.
+// count reads any value, and notes the length of a text if it is the longest so far.
 func (s *scanner) count(longest *int) bool {
 	s.blanks()
 	if s.at == len(s.b) || s.b[s.at] != '"' {
@@ -166,7 +165,7 @@ func (s *scanner) count(longest *int) bool {
 	return ok
 }
 
-// usage reads what was used, or null.
+// usage reads a usage, or null.
 func (s *scanner) usage() (*Usage, bool) {
 	s.blanks()
 	begin := s.at
@@ -180,10 +179,10 @@ func (s *scanner) usage() (*Usage, bool) {
 	return u, u != nil
 }
 
-// seen are the fields of an object that have been there.
+// seen is the set of an object's fields so far.
 type seen uint8
 
-// first notes a field, and tells whether it is there for the first time.
+// first notes a field, and reports whether it is new.
 func (s *seen) first(bit int) bool {
 	was := *s
 	*s |= 1 << bit
@@ -193,8 +192,7 @@ func (s *seen) first(bit int) bool {
 // maxNesting bounds how deep values may be nested.
 const maxNesting = 100
 
-// A scanner goes through a JSON value (RFC 8259). Its methods return false for what they leave
-// to others.
+// A scanner reads a JSON value (RFC 8259). Its methods return false for forms that encoding/json has to read.
 type scanner struct {
 	b        []byte
 	at       int
@@ -208,7 +206,7 @@ func (s *scanner) blanks() {
 	}
 }
 
-// next takes the byte c, behind blanks.
+// next reads the byte c, after blanks.
 func (s *scanner) next(c byte) bool {
 	s.blanks()
 	if s.at == len(s.b) || s.b[s.at] != c {
@@ -218,13 +216,13 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// end tells whether nothing but blanks is left.
+// end reports whether only blanks are left.
 func (s *scanner) end() bool {
 	s.blanks()
 	return s.at == len(s.b)
 }
 
-// list takes what is between two brackets: any number of items with commas between them.
+// list reads a list between two brackets: any number of items, separated by commas.
 func (s *scanner) list(begin, end byte, item func() bool) bool {
 	if s.depth == maxNesting || !s.next(begin) {
 		return false
@@ -249,8 +247,8 @@ func (s *scanner) list(begin, end byte, item func() bool) bool {
 
 func (s *scanner) array(item func() bool) bool { return s.list('[', ']', item) }
 
-// object takes an object, whose fields are shown by their names: value takes the value. Names
-// that encoding/json would take for others, which have capitals, are left to it.
+// object reads an object; value reads the value of each field. Names with capitals are left to encoding/json, which
+// ignores case.
 func (s *scanner) object(value func(key []byte) bool) bool {
 	return s.list('{', '}', func() bool {
 		key, plain, ok := s.quoted()
@@ -266,8 +264,7 @@ func (s *scanner) object(value func(key []byte) bool) bool {
 	})
 }
 
-// quoted takes a string, and returns what is between its quotes; plain tells that it stands
-// there as it is meant.
+// quoted reads a string, and returns the text between its quotes; plain reports that it has no escapes.
 func (s *scanner) quoted() (text []byte, plain, ok bool) {
 	s.blanks()
 	if s.at == len(s.b) || s.b[s.at] != '"' {
@@ -296,7 +293,7 @@ func (s *scanner) quoted() (text []byte, plain, ok bool) {
 	return nil, false, false
 }
 
-// escape takes what follows a backslash, but for its last byte.
+// escape reads an escape after its backslash, without its last byte.
 func (s *scanner) escape() bool {
 	if s.b[s.at] != 'u' {
 		return bytes.IndexByte([]byte(`"\/bfnrt`), s.b[s.at]) >= 0
@@ -313,7 +310,7 @@ func (s *scanner) escape() bool {
 	return true
 }
 
-// text takes a string, or null for "".
+// text reads a string, or null for "".
 func (s *scanner) text() (string, bool) {
 	if s.null() {
 		return "", true
@@ -340,7 +337,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-// number takes a whole number from 0 to maxCount.
+// number reads a whole number from 0 to maxCount.
 func (s *scanner) number(to *int) bool {
 	s.blanks()
 	begin, n := s.at, 0
@@ -357,7 +354,7 @@ func (s *scanner) number(to *int) bool {
 	return true
 }
 
-// skip takes any value.
+// skip reads any value.
 func (s *scanner) skip() bool {
 	s.blanks()
 	if s.at == len(s.b) {
@@ -385,7 +382,7 @@ func (s *scanner) skip() bool {
 	}
 }
 
-// anyNumber takes a number.
+// anyNumber reads a number.
 func (s *scanner) anyNumber() bool {
 	digits := func() bool {
 		begin := s.at

@@ -12,15 +12,14 @@ import (
 // ErrCut says that a stream ended in the middle.
 var ErrCut = errors.New("the stream was cut")
 
-// ErrLarge says that an event has more bytes than its reader takes.
+// ErrLarge says that an event exceeds its reader's bound.
 var ErrLarge = errors.New("an event has more")
 
-// A Frame is one event of a stream (HTML standard, section 9.2). Its bytes are good
-// until the next is read.
+// A Frame is one event of a stream (HTML standard, section 9.2). Its bytes are valid until the next is read.
 type Frame struct {
 	Name []byte // of the event; empty is "message"
 	Data []byte // of all its data lines
-	Raw  []byte // all of it, with the empty line behind; no line ends by a carriage return alone
+	Raw  []byte // the whole event, with the empty line; no line ends with a lone carriage return
 }
 
 // Clone is good for as long as one likes.
@@ -28,7 +27,7 @@ func (f Frame) Clone() Frame {
 	return Frame{bytes.Clone(f.Name), bytes.Clone(f.Data), bytes.Clone(f.Raw)}
 }
 
-// End tells whether it says nothing but that the stream has ended.
+// End reports whether the event only ends the stream.
 func (f Frame) End() bool { return string(bytes.TrimSpace(f.Data)) == done }
 
 // EndFrame returns the event that ends a stream of /v1/chat/completions.
@@ -37,34 +36,33 @@ func EndFrame() Frame {
 	return Frame{Data: []byte(done), Raw: raw}
 }
 
-// A Reader reads a stream event by event, as the HTML standard has it (section 9.2.6). It differs in two points. An event
-// whose data is blank is none: some servers keep a connection alive by it. An event that lacks the empty line at the end
-// of the stream counts if its data is complete: some servers end like that.
+// A Reader reads a stream event by event, by the HTML standard (section 9.2.6). It differs in two points. It ignores
+// events with blank data: some servers keep a connection alive by them. At the end of the stream, an event without
+// its empty line counts if its data is complete: some servers end like that.
 //
-// While a stream waits for its next token, its reader holds a small buffer; one that is behind, or has large events, has a
-// large one until it has caught up.
+// While a stream waits for its next token, its reader holds a small buffer. With unread or large events it holds a
+// large one, until it has caught up.
 type Reader struct {
-	// Most is how many bytes an event may have.
+	// Most bounds the bytes of an event.
 	Most int
-	// Alive is called when something has come that is no event yet, such as a comment: before more is waited for. nil is
-	// nobody.
+	// Alive, if not nil, is called after bytes without a complete event, such as a comment, before the next read.
 	Alive func()
 
 	from  io.Reader
 	small []byte // its own
-	b     []byte // what has been read: in small, or in what is larger
+	b     []byte // the bytes read: in small, or in a larger buffer
 	at    int    // where the next event begins
-	err   error  // of the last read, told when there is no event before it
+	err   error  // of the last read, returned after the last event
 	full  bool   // the last read filled the buffer: there may be more
-	begun bool   // a byte order mark would be text
+	begun bool   // a byte order mark would be text from here on
 	feed  bool   // the last line ended by a carriage return: a line feed that follows belongs to it
-	// waited says that the event that is read now was waited for.
+	// waited says that the reader had to wait for the present event.
 	waited bool
-	data   []byte      // of an event that has several lines of it
+	data   []byte      // of an event with several data lines
 	pool   *ReaderPool // of large buffers; nil makes new ones
 }
 
-// MaxEvent bounds one event of a stream, in bytes, unless its reader says otherwise. An image in base64 has a few MiB.
+// MaxEvent is the default bound on one event of a stream, in bytes. An image in base64 has a few MiB.
 const MaxEvent = 8 << 20
 
 // mark is the byte order mark, with which a stream may begin.
@@ -75,7 +73,7 @@ const (
 	smallRead = 512
 	largeRead = 16 << 10
 	mostKept  = 64 << 10 // from one stream to the next
-	mostEmpty = 100      // reads that return nothing, one after another
+	mostEmpty = 100      // consecutive reads without a byte
 )
 
 // NewReader reads from r.
@@ -84,16 +82,16 @@ func NewReader(r io.Reader) *Reader { return &Reader{Most: MaxEvent, from: r} }
 // Readers lends readers of streams. Its methods may be called from any goroutine.
 type Readers interface {
 	Get(from io.Reader) *Reader
-	// Put takes a reader back. Events that it has returned are not good any more.
+	// Put takes a reader back. Its events become invalid.
 	Put(r *Reader)
 }
 
-// A ReaderPool is the gateway's Readers: it uses readers and their large buffers again. The zero value is ready.
+// A ReaderPool is the gateway's Readers: it reuses readers and their large buffers. The zero value is ready.
 type ReaderPool struct {
 	readers, large sync.Pool // of *Reader and *[largeRead]byte
 }
 
-// Get is Readers'.
+// Get implements Readers.
 func (p *ReaderPool) Get(from io.Reader) *Reader {
 	if r, ok := p.readers.Get().(*Reader); ok {
 		r.from = from
@@ -104,7 +102,7 @@ func (p *ReaderPool) Get(from io.Reader) *Reader {
 	return r
 }
 
-// Put is Readers'.
+// Put implements Readers.
 func (p *ReaderPool) Put(r *Reader) {
 	r.shrink()
 	if cap(r.data) > mostKept {
@@ -114,7 +112,7 @@ func (p *ReaderPool) Put(r *Reader) {
 	p.readers.Put(r)
 }
 
-// shrink goes back to the small buffer, and forgets what is in the other.
+// shrink returns to the small buffer, and discards the contents of the other.
 func (r *Reader) shrink() {
 	if cap(r.b) == largeRead && r.pool != nil {
 		r.pool.large.Put((*[largeRead]byte)(r.b[:largeRead]))
@@ -125,7 +123,7 @@ func (r *Reader) shrink() {
 	r.b, r.at = r.small, 0
 }
 
-// enlarge goes on with a larger buffer.
+// enlarge switches to a larger buffer.
 func (r *Reader) enlarge() {
 	var b []byte
 	if size := 2 * cap(r.b); size > largeRead {
@@ -142,8 +140,8 @@ func (r *Reader) enlarge() {
 	r.b = b
 }
 
-// Next returns the next event that has data. The error is io.EOF where the stream
-// ends between two events, or behind one that is complete but for the empty line.
+// Next returns the next event that has data. The error is io.EOF if the stream ends between two events, or after one
+// that lacks only its empty line.
 func (r *Reader) Next() (Frame, error) {
 	for r.waited = false; ; {
 		raw, err := r.event()
@@ -161,8 +159,7 @@ func (r *Reader) Next() (Frame, error) {
 	}
 }
 
-// last returns what stands at the end of a stream as an event, if its data is complete. Its Raw has the empty line that is
-// missing.
+// last returns the rest of a stream as an event, if its data is complete. It adds the missing empty line to Raw.
 func (r *Reader) last() (Frame, bool) {
 	raw := r.b[r.at:]
 	f, ok := r.parse(raw)
@@ -174,15 +171,15 @@ func (r *Reader) last() (Frame, bool) {
 	return f, true
 }
 
-// Rest returns what has come and is no event, where Next has returned an error.
+// Rest returns the bytes that are no event, after Next has returned an error.
 func (r *Reader) Rest() []byte { return r.b[r.at:] }
 
-// event returns all of the next event.
+// event returns the next event's bytes.
 func (r *Reader) event() ([]byte, error) {
 	if err := r.begin(); err != nil {
 		return nil, err
 	}
-	line, searched := 0, 0 // from at on: where the line begins, and up to where its end is not
+	line, searched := 0, 0 // offsets from at: the line's beginning, and the end of the part without a line end
 	for {
 		b := r.b[r.at:]
 		text, end := lineEnd(b[searched:])
@@ -198,7 +195,7 @@ func (r *Reader) event() ([]byte, error) {
 			r.at += searched
 			r.feed = last
 			return b[:searched], nil
-		case end == 0 || last: // a line feed may follow, which ends no line of its own
+		case end == 0 || last: // a following line feed belongs to it
 			if last {
 				searched--
 			}
@@ -211,7 +208,7 @@ func (r *Reader) event() ([]byte, error) {
 	}
 }
 
-// begin skips what is no text of the next event: a byte order mark, or the rest of the last line's end.
+// begin skips bytes before the next event: a byte order mark, or the rest of the last line's end.
 func (r *Reader) begin() error {
 	for !r.begun || r.feed {
 		b := r.b[r.at:]
@@ -233,8 +230,8 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// lineEnd returns where the first line of b ends: its text, and what ends it, which is a line feed, a carriage return or
-// both. They are 0 if the line does not end.
+// lineEnd returns the lengths of the first line's text and of its end: a line feed, a carriage return, or both. They
+// are 0 if the line does not end.
 func lineEnd(b []byte) (text, end int) {
 	text = bytes.IndexByte(b, '\n')
 	head := b
@@ -250,7 +247,7 @@ func lineEnd(b []byte) (text, end int) {
 	return max(text, 0), text + 1
 }
 
-// feeds returns an event in which no line ends by a carriage return alone: some clients do not know such ends.
+// feeds returns an event without lone carriage returns: some clients do not know such line ends.
 func feeds(raw []byte) []byte {
 	alone := false
 	for at := bytes.IndexByte(raw, '\r'); at >= 0 && !alone; {
@@ -267,7 +264,7 @@ func feeds(raw []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(raw, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
-// fill reads more behind what there is. It is called when there is no whole event.
+// fill reads more bytes after those in the buffer. It is called when there is no whole event.
 func (r *Reader) fill() error {
 	left := len(r.b) - r.at
 	if r.err != nil {
@@ -300,7 +297,7 @@ func (r *Reader) fill() error {
 	return io.ErrNoProgress
 }
 
-// parse reads an event. It tells false for one without data, such as a comment: some servers and proxies keep a
+// parse parses an event. It returns false for one without data, such as a comment: some servers and proxies keep a
 // connection alive by a field without a value.
 func (r *Reader) parse(raw []byte) (Frame, bool) {
 	f, lines := Frame{Raw: feeds(raw)}, 0
@@ -330,8 +327,8 @@ func (r *Reader) parse(raw []byte) (Frame, bool) {
 	return f, len(bytes.TrimSpace(f.Data)) > 0
 }
 
-// More tells whether the next event that has data has come already. Comments, which keep a
-// connection alive, are none.
+// More reports whether the next event with data has already come. Comments, which keep a connection alive, do not
+// count.
 func (r *Reader) More() bool {
 	data := false
 	for b := r.b[r.at:]; ; {
@@ -349,7 +346,7 @@ func (r *Reader) More() bool {
 	}
 }
 
-// AppendFrame adds an event.
+// AppendFrame appends an event.
 func AppendFrame(b []byte, name string, data []byte) []byte {
 	if name != "" {
 		b = append(append(append(b, "event: "...), name...), '\n')

@@ -2,8 +2,8 @@ package openai
 
 import "bytes"
 
-// usageOf reads what was used, as either endpoint and several servers have it. It returns nil for what says nothing, or
-// something that cannot be: no answer fails for it.
+// usageOf parses a usage, in the forms of both endpoints and of several servers. It returns nil for an empty or
+// impossible one: an answer must not fail for it.
 func usageOf(value []byte) *Usage {
 	w := walker{scanner: scanner{b: value}}
 	if w.sees() != '{' {
@@ -71,13 +71,13 @@ func (u *Usage) completionKind(name string) *int {
 	return nil
 }
 
-// A count is a number of tokens that may be missing, or none.
+// A count is a number of tokens that may be missing, or invalid.
 type count struct {
 	n         int
 	there, ok bool
 }
 
-// count takes any value, as a number of tokens.
+// count reads any value as a number of tokens.
 func (w *walker) count(to *count) bool {
 	w.blanks()
 	begin := w.at
@@ -90,7 +90,7 @@ func (w *walker) count(to *count) bool {
 	return true
 }
 
-// kind takes any value, as a number of tokens if it is one. Some servers give the same number by two names.
+// kind reads any value, and notes it if it is a number of tokens. Some servers send one number under two names.
 func (w *walker) kind(to *int) bool {
 	var n count
 	if !w.count(&n) {
@@ -100,7 +100,7 @@ func (w *walker) kind(to *int) bool {
 	return true
 }
 
-// kinds takes an object of numbers, or any other value.
+// kinds reads an object of numbers, or any other value.
 func (w *walker) kinds(of func(name string) *int) bool {
 	if w.sees() != '{' {
 		return w.skip()
@@ -113,7 +113,7 @@ func (w *walker) kinds(of func(name string) *int) bool {
 	})
 }
 
-// LastUsage finds what an answer has used by its end, which may be all that is left of it; nil if it does not say.
+// LastUsage finds an answer's usage in its last bytes, which may be all that is left of it; nil if there is none.
 func LastUsage(end []byte) *Usage {
 	name := []byte(`"usage"`)
 	for {

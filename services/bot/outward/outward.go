@@ -1,11 +1,9 @@
-// Package outward is how the gateway calls others: upstreams, plugins and whoever
-// publishes keys. What is called is named by configuration, by names that others
-// resolve, and by answers that redirect; none of these may lead to what only this
-// machine or its network can reach (server-side request forgery).
+// Package outward makes the gateway's calls to upstreams, plugins and publishers of keys. Configuration, DNS and
+// redirects choose the address. None of these may lead to addresses that only this machine or its network can reach
+// (server-side request forgery).
 //
-// A Policy decides on addresses, not on names: it is asked when a connection is made,
-// with the address that the name has resolved to at that moment. Redirects are not
-// followed, and no proxy of the environment is used.
+// A Policy decides on addresses, not on names: it checks each new connection, with the address that the name has
+// resolved to. Redirects are not followed, and proxies of the environment are ignored.
 package outward
 
 import (
@@ -27,18 +25,17 @@ import (
 // ErrRefused says that an address may not be called.
 var ErrRefused = errors.New("address not allowed")
 
-// A Policy says which addresses may be called: those of the public internet, and what
-// is allowed in addition. The zero value allows nothing else.
+// A Policy says which addresses may be called: those of the public internet, and those of Allow. The zero value
+// allows only the former.
 type Policy struct {
-	// Allow are networks that may be called although they are not public, such as
-	// 127.0.0.0/8 for an upstream on this machine.
+	// Allow lists further networks that may be called, such as 127.0.0.0/8 for an upstream on this machine.
 	Allow []netip.Prefix
 
 	inside bool // nothing but Allow
 }
 
-// RequireTLSOrAllowlist is the policy for a URL that a secret is sent to, or whose answer is believed: what goes over the public
-// internet without TLS can be read and changed on the way. An http:// URL must lead to a network of Allow.
+// RequireTLSOrAllowlist returns the policy for a URL that gets a secret, or whose answer is trusted. Without TLS,
+// messages can be read and changed on the public internet. So an http:// URL must lead to a network of Allow.
 func (p Policy) RequireTLSOrAllowlist(url string) Policy {
 	p.inside = p.inside || len(url) >= 5 && strings.EqualFold(url[:5], "http:")
 	return p
@@ -64,10 +61,9 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return prefixes, errors.Join(errs...)
 }
 
-// special are the networks that are not the public internet's (the special-purpose
-// registries of RFC 6890, as IANA has them), but for those below that carry an IPv4
-// address. 168.63.129.16 is public by its number, and in Azure the host of every virtual
-// machine, which hands out its settings.
+// special are the networks outside of the public internet (IANA's special-purpose registries, RFC 6890). The carriers
+// below are excepted. 168.63.129.16 looks public; in Azure it is the host of every virtual machine, which serves its
+// settings.
 var special = func() (list []netip.Prefix) {
 	for _, text := range []string{
 		"10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "168.63.129.16/32", "172.16.0.0/12",
@@ -81,8 +77,7 @@ var special = func() (list []netip.Prefix) {
 	return append(list, netip.PrefixFrom(netip.IPv4Unspecified(), 8)) // "this network"
 }()
 
-// carriers are networks whose addresses carry an IPv4 address, which is what is called
-// in the end: after that many bytes.
+// carriers are networks whose addresses contain the IPv4 address that is really called, after a number of bytes.
 var carriers = []struct {
 	prefix netip.Prefix
 	at     int
@@ -119,9 +114,8 @@ func (p Policy) Check(a netip.Addr) error {
 	return nil
 }
 
-// CheckURL returns what is wrong with a URL before anything is called: it must be
-// http or https with a host, and without a user. A host that is an address must be
-// allowed, and in the usual form; a name is looked up when it is called.
+// CheckURL validates a URL before any call: it must be http or https with a host, and without a user. An address as
+// host must be allowed, and in the usual form; a name is looked up at the call.
 func (p Policy) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -152,9 +146,8 @@ func (p Policy) CheckURL(text string) error {
 	return nil
 }
 
-// numeric tells whether a host would be taken for an IPv4 address by those who read its
-// short, decimal, octal and hexadecimal forms (the URL Standard, section 3.5: it ends in a
-// number).
+// numeric reports whether a host could be read as an IPv4 address in a short, decimal, octal or hexadecimal form. By
+// the URL Standard, section 3.5, such a host ends in a number.
 func numeric(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
@@ -177,15 +170,14 @@ func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return p.Check(a.Addr())
 }
 
-// Config says how connections are used.
+// Config configures connections.
 type Config struct {
 	Policy Policy
-	// MaxConnections bounds the connections to one host, those in use included; 0 is no
-	// bound. Further requests wait.
+	// MaxConnections bounds the connections to one host, in use and idle; 0 is no bound. Further requests wait.
 	MaxConnections int
-	// MaxIdle bounds the connections to one host that are kept for later.
+	// MaxIdle bounds the idle connections to one host.
 	MaxIdle int
-	// IdleTimeout is for how long.
+	// IdleTimeout is for how long they are kept.
 	IdleTimeout time.Duration
 	// HTTP2 speaks HTTP/2, without TLS too.
 	HTTP2 bool
@@ -194,17 +186,15 @@ type Config struct {
 // Times of a connection.
 const (
 	dialTimeout      = 5 * time.Second
-	pingAfter        = 10 * time.Second // of HTTP/2, when nothing comes
+	pingAfter        = 10 * time.Second // in HTTP/2, after silence
 	pingTimeout      = 5 * time.Second
 	handshakeTimeout = 5 * time.Second
 )
 
-// connBuffer is the size of both buffers of a connection, which each stream under way has. What is
-// larger goes past them.
+// connBuffer is the size of both buffers of a connection, which each running stream has. Larger messages bypass them.
 const connBuffer = 1 << 10
 
-// NewTransport returns what calls others by a policy. Requests have no timeout but
-// their contexts.
+// NewTransport returns a transport with a policy. Only contexts bound its requests.
 func NewTransport(c Config) *http.Transport {
 	t := &http.Transport{
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, ControlContext: c.Policy.control}).DialContext,
@@ -222,20 +212,19 @@ func NewTransport(c Config) *http.Transport {
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetHTTP2(true)
 		t.Protocols.SetUnencryptedHTTP2(true)
-		// A connection whose packets vanish on the way would have all streams until the kernel gives it up, after a
-		// quarter of an hour.
+		// Without pings, a connection that loses all packets would keep its streams for a quarter of an hour.
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	}
 	return t
 }
 
-// NewClient returns a client that follows no redirect: its answer is the redirect. It asks for bodies without a coding, and
-// decodes those that have one.
+// NewClient returns a client that follows no redirect, and returns it instead. It asks for bodies without a coding,
+// and decodes those that have one.
 func NewClient(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: plain{t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// maxDecoded bounds what a body decodes to. Who reads it has a bound of their own.
+// maxDecoded bounds a decoded body. Its readers have bounds of their own.
 const maxDecoded = 16 << 20
 
 // plain decodes bodies.
@@ -259,7 +248,7 @@ func (t plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body reads what is decoded, and closes what it comes from.
+// body reads the decoded body, and closes the encoded one.
 type body struct {
 	io.Reader
 	io.Closer

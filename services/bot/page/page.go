@@ -1,7 +1,5 @@
-// Package page has the gateway's pages, which web/ builds: one to chat in, for users, and
-// one of keys, budgets and usage, for whoever operates the gateway. They are files and
-// nothing else. What they show comes from the gateway's API, by whoever's token is in the
-// browser's tab.
+// Package page has the gateway's pages, which web/ builds: a chat for users, and keys, budgets and usage for
+// operators. They are static files. Their data comes from the gateway's API, by the token in the browser's tab.
 package page
 
 import (
@@ -14,16 +12,14 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Policy allows a page only its own files and its own gateway: no script or style in the
-// HTML, no frame around it, nothing from other hosts (Content Security Policy Level 3).
-// Text, whoever has written it, cannot become HTML in it (Trusted Types).
+// Policy allows a page only its own files and its own gateway: no script or style in the HTML, no frame around it,
+// nothing from other hosts (Content Security Policy Level 3). No text can become HTML in it (Trusted Types).
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 var types = map[string]string{"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
-// file serves one file. A browser asks for it again each time: it is small, and a gateway
-// that was replaced has another.
+// file serves one file. Browsers must not cache it: it is small, and changes with the gateway.
 func file(name, kind string) http.Handler {
 	text, err := fs.ReadFile(assets, "assets/"+name+"."+kind)
 	if err != nil {
@@ -36,7 +32,7 @@ func file(name, kind string) http.Handler {
 	})
 }
 
-// Headers sets what every answer to a page's requests for files has.
+// Headers sets the header fields of all files of a page.
 func Headers(h http.Header) {
 	h.Set("Content-Security-Policy", Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -54,8 +50,7 @@ func Chat(mux *http.ServeMux) {
 	mux.Handle("GET /page.css", file("page", "css"))
 }
 
-// Keys returns the operator's page, to be served below a path that ends in a slash. It
-// asks list for what there is.
+// Keys returns the operator's page, to be served below a path that ends in a slash. It gets its data from list.
 func Keys(path string, list http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+path+"{$}", file("keys", "html"))

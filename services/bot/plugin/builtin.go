@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// Builtin returns a plugin that is part of the gateway: "clock" says what time it is,
-// "calculator" what the first calculation in a query comes to.
+// Builtin returns a plugin that is part of the gateway: "clock" gives the time, and "calculator" the result of a
+// query's first calculation.
 func Builtin(name string) (Plugin, error) {
 	switch name {
 	case "clock":
@@ -40,7 +40,7 @@ func (calculator) Run(_ context.Context, c Call) (string, error) {
 	return "", ErrNothing
 }
 
-// Bounds of a calculation: whatever it says, it ends soon.
+// Bounds of a calculation, so that every one ends soon.
 const (
 	maxQuery  = 1024 // bytes that are looked at
 	maxDepth  = 32   // of brackets and signs
@@ -49,7 +49,7 @@ const (
 	places    = 10   // after the point
 )
 
-// spelled are other signs for the same.
+// spelled replaces other signs for operators and brackets.
 var spelled = strings.NewReplacer("×", "*", "÷", "/", "(", "(", ")", ")", "加", "+", "减", "-", "乘以", "*", "乘", "*", "除以", "/",
 	" plus ", "+", " minus ", "-", " times ", "*", " divided by ", "/")
 

@@ -14,8 +14,8 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// HTTP is a plugin behind a URL: the call is posted as JSON, and answered with
-// {"text": "…"}, or with status 204 (no content) if there is nothing to say.
+// HTTP is a plugin at a URL. It gets the call as JSON by POST, and answers {"text": "…"}, or status 204 (no content)
+// for no result.
 type HTTP struct {
 	url    string
 	client *http.Client
@@ -30,7 +30,7 @@ func NewHTTP(url string, policy outward.Policy, transport http.RoundTripper) (*H
 	return &HTTP{url, outward.NewClient(transport)}, nil
 }
 
-// Run asks it.
+// Run calls the URL.
 func (h *HTTP) Run(ctx context.Context, c Call) (string, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *HTTP) Run(ctx context.Context, c Call) (string, error) {
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return "", fmt.Errorf("content type %q: want application/json", resp.Header.Get("Content-Type"))
 	}
-	const most = 2 * maxText // with what JSON adds
+	const most = 2 * maxText // with JSON's overhead
 	text, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	if err != nil {
 		return "", err

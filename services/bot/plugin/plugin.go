@@ -1,9 +1,9 @@
-// Package plugin asks others what a model does not know: the weather, an order's state,
-// the time. All plugins that an intent needs are asked at once, within one budget of
-// time. What is there at its end goes to the model; of what is not, the result says so.
+// Package plugin calls plugins for facts that a model does not know: the weather, an order's state, the time. All
+// plugins of an intent run at once, within one budget of time. The model gets the results that are there at its end,
+// and notes about missing ones.
 //
-// A plugin that is slow, or fails, costs its own result and nothing else: it has a bound
-// on calls at once (more are not made, rather than queued) and a circuit breaker.
+// A slow or failing plugin costs only its own result. Each has a bound on simultaneous calls, beyond which calls are
+// dropped rather than queued, and a circuit breaker.
 package plugin
 
 import (
@@ -19,9 +19,9 @@ import (
 	"dyno/services/bot/trace"
 )
 
-// A Call is what a plugin is asked.
+// A Call is the question to a plugin.
 type Call struct {
-	Key    string `json:"-"`  // whose it is: the API key's ID
+	Key    string `json:"-"`  // the ID of the API key
 	ID     string `json:"id"` // of the turn
 	Bot    string `json:"bot_id"`
 	User   string `json:"user_id"`
@@ -29,25 +29,24 @@ type Call struct {
 	Query  string `json:"query"`
 }
 
-// A Plugin answers calls, or with ErrNothing those that do not concern it. It must end
-// soon after ctx does. It may be called by many goroutines at once.
+// A Plugin answers calls. For calls that do not concern it, the error is ErrNothing. It must end soon after ctx does.
+// It may be called by many goroutines at once.
 type Plugin interface {
 	Run(ctx context.Context, c Call) (text string, err error)
 }
 
-// A Spec says when a plugin is asked, and within which bounds.
+// A Spec says when a plugin is called, and within which bounds.
 type Spec struct {
 	Name   string
 	Plugin Plugin
-	// Intents are those that it is asked for; none is all.
+	// Intents are the intents that need it; none means all.
 	Intents []string
 	// Timeout bounds one call, within the budget of all.
 	Timeout time.Duration
-	// MaxConcurrent bounds the calls at once. More are not made. One key of several has half of
-	// them at most.
+	// MaxConcurrent bounds simultaneous calls; further ones are dropped. One key of several has at most half of them.
 	MaxConcurrent int
-	// Failures in a row of one key's calls open its circuit: for Cooldown no calls are made for
-	// it, then one that decides whether it closes.
+	// Failures is the number of consecutive failures that open the circuit of one key. For Cooldown it gets no calls;
+	// then one call decides whether it closes.
 	Failures int
 	Cooldown time.Duration
 }
@@ -60,24 +59,24 @@ func Defaults() Spec {
 	return Spec{Timeout: time.Second, MaxConcurrent: 64, Failures: 5, Cooldown: 10 * time.Second}
 }
 
-// An Outcome is how a call has ended, or why it was not made.
+// An Outcome is the end of a call, or why it was not made.
 type Outcome string
 
 // The outcomes.
 const (
 	OK     Outcome = "ok"
 	Failed Outcome = "failed"
-	Late   Outcome = "late" // not there when the time was up
-	Busy   Outcome = "busy" // as many calls under way as there may be
+	Late   Outcome = "late" // not ready when the time was up
+	Busy   Outcome = "busy" // too many simultaneous calls
 	Open   Outcome = "open" // the circuit is open: too many failures
-	None   Outcome = "none" // it answered that it has nothing to say of this call
+	None   Outcome = "none" // the call did not concern it
 )
 
-// ErrNothing is a plugin's answer when a call does not concern it, such as a calculator's
-// to a text without a calculation. It is no failure: it opens no circuit.
+// ErrNothing is a plugin's error for a call that does not concern it, such as a calculator's without a calculation.
+// It is not a failure, and opens no circuit.
 var ErrNothing = errors.New("nothing to say")
 
-// A Result is what became of one plugin.
+// A Result is the outcome of one plugin.
 type Result struct {
 	Name    string
 	Outcome Outcome
@@ -86,7 +85,7 @@ type Result struct {
 	Took    time.Duration
 }
 
-// A Scheduler asks plugins. Its methods may be called from any goroutine.
+// A Scheduler calls plugins. Its methods may be called from any goroutine.
 type Scheduler struct {
 	timeout time.Duration // of all plugins of a turn
 	workers []*worker
@@ -99,7 +98,7 @@ type worker struct {
 	callers sync.Map // of *caller by key
 }
 
-// A caller is one key at a plugin: what it asks costs others neither their places nor the plugin.
+// A caller is one key at a plugin: its calls and failures do not affect other keys.
 type caller struct {
 	places  budget.Tenant
 	breaker breaker.Breaker
@@ -115,7 +114,7 @@ func (w *worker) caller(key string) *caller {
 	return c.(*caller)
 }
 
-// New returns a scheduler for the calls of that many keys. Timeout bounds the time of all plugins of one turn.
+// New returns a scheduler for a number of keys. Timeout bounds the time of all plugins of one turn.
 func New(timeout time.Duration, specs []Spec, keys int) *Scheduler {
 	s := &Scheduler{timeout: timeout}
 	for _, p := range specs {
@@ -124,17 +123,16 @@ func New(timeout time.Duration, specs []Spec, keys int) *Scheduler {
 	return s
 }
 
-// SetKeys says how many keys there are from now on.
+// SetKeys sets the number of keys.
 func (s *Scheduler) SetKeys(n int) {
 	for _, w := range s.workers {
 		w.places.SetTenants(n)
 	}
 }
 
-// Run asks every plugin that the call's intent needs, and returns when all have
-// answered, the budget is spent, or ctx has ended: a result for each, in the order of
-// the Specs. What is still running then is told to end, and keeps its place until it
-// does.
+// Run calls every plugin that the call's intent needs. It returns when all have answered, the budget is spent, or ctx
+// has ended. The results are in the order of the Specs. Running plugins are then cancelled, and keep their places
+// until they end.
 func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 	var wanted []*worker
 	for _, w := range s.workers {
@@ -153,7 +151,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 		Result
 		i int
 	}
-	answers := make(chan numbered, len(wanted)) // has room for those that nobody waits for
+	answers := make(chan numbered, len(wanted)) // has room for late answers
 	waiting := 0
 	for i, w := range wanted {
 		results[i] = Result{Name: w.spec.Name, Outcome: Late}
@@ -182,7 +180,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 			continue
 		case <-ctx.Done():
 		}
-		// What is there by now counts.
+		// Results that are there by now count.
 		for more := true; more; {
 			select {
 			case r := <-answers:
@@ -201,7 +199,7 @@ func (s *Scheduler) Run(ctx context.Context, c Call) []Result {
 	return results
 }
 
-// Wait returns when no plugin is running.
+// Wait waits until no plugin is running.
 func (s *Scheduler) Wait() { s.running.Wait() }
 
 func (w *worker) run(ctx context.Context, c Call, b *breaker.Breaker, probe bool) Result {
@@ -221,7 +219,7 @@ func (w *worker) run(ctx context.Context, c Call, b *breaker.Breaker, probe bool
 		r.Outcome, r.Text, r.Err = None, "", nil
 		b.Succeed(probe)
 	case errors.Is(whole.Err(), context.Canceled):
-		// The client went: that says nothing about the plugin.
+		// The client has gone: this is not the plugin's failure.
 		r.Outcome, r.Text = Late, ""
 		b.Cancel(probe)
 	default:
@@ -236,7 +234,7 @@ func (w *worker) run(ctx context.Context, c Call, b *breaker.Breaker, probe bool
 		span.Fail(string(r.Outcome))
 	}
 	if len(r.Text) > maxText {
-		r.Text = string([]rune(r.Text[:maxText])) // half a character becomes one that says so
+		r.Text = string([]rune(r.Text[:maxText])) // an incomplete character becomes U+FFFD
 	}
 	return r
 }

@@ -1,6 +1,5 @@
-// Package program is the bot gateway's command line, that of dyno-bot. It is a program of
-// its own: dyno, which starts it by dyno serve bot, links neither the gateway nor the
-// clients of its databases.
+// Package program is the command line of dyno-bot, the bot gateway. dyno starts it by dyno serve bot. It is a
+// separate program, so that dyno links neither the gateway nor the clients of its databases.
 package program
 
 import (
@@ -22,11 +21,11 @@ import (
 	"dyno/services/internal/command"
 )
 
-// Name is the program's.
+// Name is the program's name.
 const Name = "dyno-bot"
 
-// An Extension makes another program of this one: it may name the command, and add flags and commands to it. What it
-// returns changes the gateway's configuration, once flags and file are read.
+// An Extension makes another program from this one: it may name the command, and add flags and commands. The returned
+// function changes the gateway's configuration after flags and file are read.
 type Extension func(cmd *cobra.Command) (apply func(*bot.Config) error)
 
 // Main runs the program and returns its exit code.
@@ -35,24 +34,23 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer, extensio
 	return command.Main(ctx, gateway(stderr, extensions...), args, stdout, stderr)
 }
 
-// How much memory garbage may take: garbageBytes, and garbagePercent of what is in use. Go's own percentage is of
-// minLive at least.
+// The bounds on garbage: garbageBytes, and garbagePercent of the live heap. Go counts at least minLive as live.
 const (
 	garbageBytes   = 32 << 20
 	garbagePercent = 20
 	minLive        = 4 << 20
 )
 
-// growth is by how many percent the heap may grow. A heap of a few megabytes would be collected dozens of times a second.
-// With many streams, garbage stays about a fifth of what is in use.
+// growth returns by how many percent the heap may grow. With Go's default, a heap of a few megabytes would be
+// collected dozens of times a second. With many streams, garbage stays at about a fifth of the live heap.
 func growth(live uint64) int {
 	return garbagePercent + int(garbageBytes*100/max(live, minLive)) //nolint:gosec // at most garbageBytes*100/minLive
 }
 
-// Flags returns the program's flags, for who checks what starts it.
+// Flags returns the program's flags, for tests of the commands that start it.
 func Flags() *pflag.FlagSet { return gateway(io.Discard).Flags() }
 
-// A quick is what the command line has in place of the upstreams of a file.
+// A quick has the flags that replace the upstreams of a file.
 type quick struct {
 	urls, models []string
 	price        []int64

@@ -26,8 +26,8 @@ func recalled(r *Recall, session string, count int64) string {
 	return strings.Join(list, " ")
 }
 
-// TestRecall: what is remembered of a conversation is what a model would be told of it, and only where it
-// has as many turns.
+// TestRecall: a remembered conversation has exactly the turns that a model would get, and only if their number is
+// right.
 func TestRecall(t *testing.T) {
 	r := New(3, 100, 1<<20)
 	if got := recalled(r, "s", 0); got != "unknown" {

@@ -11,7 +11,8 @@ import (
 	"dyno/services/bot/openai"
 )
 
-// Bounds of the texts that an answer continues at the same time, and of the memory for them. A model has a few choices, each with a few tool calls.
+// Bounds of an answer's simultaneous texts, and of their memory. A model has a few choices, each with a few tool
+// calls.
 const (
 	MaxTexts     = 1024
 	maxTextBytes = 64 << 10
@@ -33,21 +34,21 @@ type Relay struct {
 	buf      []byte
 }
 
-// A runningText is a text that more events continue.
+// A runningText is a text that later events continue.
 type runningText struct {
 	place  openai.Place
 	stream *mask.Stream
-	last   []byte // its last event without the text, of /v1/responses, if something is held back
+	last   []byte // its last event without the text, of /v1/responses, if text is held back
 	name   string // of that event
 }
 
-// size is how many bytes are held of it.
+// size returns the bytes held for it.
 func (t *runningText) size() int { return 2*len(t.place.Key) + len(t.last) + len(t.name) }
 
-// Next appends to b what the client gets of an event.
+// Next appends to b the client's form of an event.
 func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if e.UsageOnly && !r.Usage {
-		return b // the gateway has asked for it
+		return b // only the gateway has requested it
 	}
 	if r.Full {
 		return b // the client gets an error, not an end
@@ -58,7 +59,7 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 	if f.End() {
 		return append(r.all(b), f.Raw...)
 	}
-	plain := r.Codec.WithoutLogprobs(r.Endpoint, f.Data) // a secret's tokens say what it is
+	plain := r.Codec.WithoutLogprobs(r.Endpoint, f.Data) // single tokens would reveal a secret
 	data, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
 		Whole: func(name string, value []byte) ([]byte, int) {
 			value, n := r.Masker.Field(name, value)
@@ -71,7 +72,7 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 				return ""
 			}
 			r.buf = t.stream.Write(r.buf[:0], piece)
-			if slices.Contains(e.Ended, p.Choice) { // others have what is held back in an event before this one
+			if slices.Contains(e.Ended, p.Choice) { // the held text of others goes into an event before this one
 				r.buf = t.stream.Close(r.buf)
 			}
 			r.noteLast(t, f, plain)
@@ -79,7 +80,7 @@ func (r *Relay) Next(b []byte, f openai.Frame, e *openai.Event) []byte {
 		},
 	})
 	if err != nil || r.Full {
-		return b // it was understood once: what cannot be masked is not passed on
+		return b // it was parsed before: an event that cannot be masked is not passed on
 	}
 	if r.Endpoint == openai.Responses {
 		if ended := r.texts[string(r.Codec.Completed(f.Data))]; ended != nil {
@@ -104,7 +105,7 @@ func (r *Relay) noteLast(t *runningText, f openai.Frame, plain []byte) {
 	r.held -= t.size()
 	t.last, t.name = nil, ""
 	if t.stream.Held() && r.Endpoint == openai.Responses {
-		const anyElement = "." // not nothing: that would not be a piece any more
+		const anyElement = "." // not empty: that would not count as a piece
 		bare, err := r.Codec.Rewrite(r.Endpoint, plain, openai.Rewriter{
 			Whole: func(string, []byte) ([]byte, int) { return nil, 0 },
 			Piece: func(openai.Place, string) string { return anyElement },
@@ -118,7 +119,7 @@ func (r *Relay) noteLast(t *runningText, f openai.Frame, plain []byte) {
 	r.held += t.size()
 }
 
-// text returns that of a place, or nil if there are too many.
+// text returns the text of a place, or nil if there are too many.
 func (r *Relay) text(p openai.Place) *runningText {
 	t := r.texts[string(p.Key)]
 	if t == nil {
@@ -136,12 +137,12 @@ func (r *Relay) text(p openai.Place) *runningText {
 	return t
 }
 
-// all ends all texts.
+// all appends the rest of all texts.
 func (r *Relay) all(b []byte) []byte {
 	return r.ended(b, func(*runningText) bool { return true })
 }
 
-// ended ends some texts, in the order of their keys.
+// ended appends the rest of some texts, in the order of their keys.
 func (r *Relay) ended(b []byte, which func(t *runningText) bool) []byte {
 	for _, key := range slices.Sorted(maps.Keys(r.texts)) {
 		if t := r.texts[key]; which(t) {
@@ -151,9 +152,9 @@ func (r *Relay) ended(b []byte, which func(t *runningText) bool) []byte {
 	return b
 }
 
-// rest adds what is held back of a text, which has ended.
+// rest appends the held part of a text, which has ended.
 func (r *Relay) rest(b []byte, t *runningText) []byte {
-	delete(r.texts, string(t.place.Key)) // what comes there afterwards is another text
+	delete(r.texts, string(t.place.Key)) // later pieces there are a new text
 	r.held -= t.size()
 	held := t.stream.Held()
 	r.buf = t.stream.Close(r.buf[:0])
@@ -170,12 +171,12 @@ func (r *Relay) rest(b []byte, t *runningText) []byte {
 		Piece: func(openai.Place, string) string { return rest },
 	})
 	if err != nil {
-		return b // it was gone through once
+		return b // it was parsed before
 	}
 	return openai.AppendFrame(b, t.name, data)
 }
 
-// Masked is how many secrets have been replaced.
+// Masked returns how many secrets have been replaced.
 func (r *Relay) Masked() int {
 	n := r.found
 	for _, t := range r.texts {

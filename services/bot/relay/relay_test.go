@@ -39,8 +39,8 @@ func relayed(t *testing.T, e openai.Endpoint, events ...string) (stream string, 
 	}
 }
 
-// TestMaskedFields: a secret is masked in whatever field of a choice it comes, however it is cut, and in the arguments
-// of a tool, which are JSON, however it is escaped.
+// TestMaskedFields: a secret is masked in every field of a choice, however it is cut. In the arguments of a tool,
+// which are JSON, it is masked however it is escaped.
 func TestMaskedFields(t *testing.T) {
 	const plain = "sk-abcdefghijklmnopqrstuvwxyz"
 	const arguments = `{"tool_calls":[{"function":{"arguments":%q},"index":1}]}`
@@ -120,8 +120,8 @@ func leaves(v any) (said string) {
 	return said
 }
 
-// TestMaskedResponses: events of /v1/responses are masked over their cuts, whatever they are of, and
-// a part starts again where another has ended.
+// TestMaskedResponses: events of /v1/responses are masked across cuts, in all kinds of texts. A part restarts where
+// another has ended.
 func TestMaskedResponses(t *testing.T) {
 	const secret = "sk-abcdefghijklmnopqrstuvwxyz"
 	for _, kind := range []string{"output_text", "function_call_arguments", "reasoning_text", "reasoning_summary_text", "refusal"} {
@@ -164,8 +164,8 @@ func TestMaskedLines(t *testing.T) {
 	}
 }
 
-// TestTextsAreBounded: an upstream that begins ever more texts, or whose events have ever more around them, is held no
-// more of than a bound, and it is told that the rest is missing. What has ended makes room.
+// TestTextsAreBounded: the memory for an upstream with ever more texts, or ever larger events, is bounded. The client
+// learns that the rest is missing. What has ended makes room.
 func TestTextsAreBounded(t *testing.T) {
 	masker, err := mask.New(mask.Defaults())
 	if err != nil {

@@ -8,47 +8,47 @@ import (
 	"dyno/services/bot/resume"
 )
 
-// Events send the events of an answer to its client, and keep them for a client that comes back. The ID of an event is that
-// of the answer with a number.
+// Events sends the events of an answer to its client, and keeps them for a client that resumes. The ID of an event is
+// that of the answer with a number.
 type Events struct {
 	Out     *Writer
 	ID      string
-	Kept    *resume.Stream // nil keeps nothing: events have no IDs then
+	Kept    *resume.Stream // nil keeps nothing: then events have no IDs
 	JSON    openai.JSON
 	Buffers buffer.Lender
 	n       uint64
 }
 
-// ExpectedEvent is what most events fit into, in bytes.
+// ExpectedEvent is enough for most events, in bytes.
 const ExpectedEvent = 512
 
-// Close ends the events that are kept.
+// Close ends the kept stream.
 func (e *Events) Close() {
 	if e.Kept != nil {
 		e.Kept.End()
 	}
 }
 
-// Say sends an event. More says that another one follows at once.
+// Say sends an event. more says that another one follows at once.
 func (e *Events) Say(name string, v any, more bool) {
-	e.tell(name, more, func(b []byte) ([]byte, error) { return e.JSON.Append(b, v) })
+	e.send(name, more, func(b []byte) ([]byte, error) { return e.JSON.Append(b, v) })
 }
 
 // Fault sends the error that ends the events.
 func (e *Events) Fault(status int, f openai.Fault) {
-	e.tell("error", false, func(b []byte) ([]byte, error) {
+	e.send("error", false, func(b []byte) ([]byte, error) {
 		return openai.AppendFault(b, status, "", f), nil
 	})
 }
 
-// tell sends an event with the data that add appends. It keeps the event first, so that a client that comes back gets it even
-// if this one does not. The stream holds no memory while it waits.
-func (e *Events) tell(name string, more bool, add func(b []byte) ([]byte, error)) {
+// send sends an event with the data that add appends. It keeps the event first, so that a client that resumes gets it
+// even if this one does not. The stream holds no memory while it waits.
+func (e *Events) send(name string, more bool, add func(b []byte) ([]byte, error)) {
 	buf := e.Buffers.Get(ExpectedEvent)
 	defer e.Buffers.Put(buf)
 	b, err := add(e.head(buf.B, name))
 	if err != nil {
-		return // callers pass what JSON has
+		return // callers pass values that JSON can express
 	}
 	buf.B = append(b, "\n\n"...)
 	if e.Kept != nil {

@@ -1,4 +1,4 @@
-// Package reply writes answers to clients: refusals, whole bodies, streams and their events, each within a time.
+// Package reply writes answers to clients: refusals, whole bodies, streams and their events, each within a timeout.
 package reply
 
 import (
@@ -10,13 +10,13 @@ import (
 	"dyno/services/bot/openai"
 )
 
-// A Refusal is an answer that says why the request was not served.
+// A Refusal is an answer that says why a request was not served.
 type Refusal struct {
 	Status            int
 	Code, Param, Text string
-	Kind              string        // the error's type; "" is that of the status
-	After             time.Duration // Retry-After; 0 says nothing
-	Body              []byte        // to be passed on as it is; nil makes one of the text
+	Kind              string        // the error's type; "" takes that of the status
+	After             time.Duration // Retry-After; 0 leaves it out
+	Body              []byte        // passed on unchanged; nil makes one from the text
 }
 
 // NoContent is the answer 204, which has no body.
@@ -49,11 +49,11 @@ func (r *Refusal) Answer(w http.ResponseWriter, timeout time.Duration) {
 	Body(w, timeout, r.Status, body)
 }
 
-// WritePiece is how many bytes of an answer are written at once. A slow client that reads has a timeout for each piece.
+// WritePiece is how many bytes of an answer are written at once. A slow client has a timeout for each piece.
 const WritePiece = 64 << 10
 
-// Body writes an answer that is no stream, each piece within timeout: a client that stops reading
-// would hold its handler until the process ends.
+// Body writes a whole answer, each piece within timeout. Otherwise a client that stops reading would block its
+// handler until the process ends.
 func Body(w http.ResponseWriter, timeout time.Duration, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -69,7 +69,7 @@ func Body(w http.ResponseWriter, timeout time.Duration, status int, body []byte)
 	out.End()
 }
 
-// Fault is a refusal as an error in a stream that has started.
+// Fault returns the refusal as an error for a stream that has started.
 func (r *Refusal) Fault() openai.Fault {
 	return openai.Fault{Message: r.Text, Type: r.Kind, Code: r.Code}
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A Writer writes an answer to a client, piece by piece. What cannot be written is
-// dropped: the client has gone.
+// A Writer writes an answer to a client, piece by piece. After an error it drops all further pieces: the client has
+// gone.
 type Writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	Begun   bool // something was written: the answer cannot be another any more
+	Begun   bool // some of the answer was written
 	flushed bool // the head was sent
-	waits   bool // something that was written is not flushed yet
+	waits   bool // some of the written bytes are not flushed yet
 	Gone    bool
 }
 
@@ -23,7 +23,7 @@ func New(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-// Head sets the fields of a stream.
+// Head sets the header fields of a stream.
 func (s *Writer) Head() {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -41,8 +41,8 @@ func (s *Writer) Write(b []byte, more bool) {
 		s.send(b, more)
 		return
 	}
-	// To write the head, net/http takes 3 KiB of stack. On this goroutine it would be twice as large from then on, for
-	// as long as the stream goes on: 8 KiB of each.
+	// net/http takes 3 KiB of stack to write the header. On this goroutine the stack would double, to 8 KiB, for the
+	// rest of the stream.
 	s.flushed = true
 	done := make(chan struct{})
 	go func() {
@@ -59,10 +59,9 @@ func (s *Writer) Flush() {
 	}
 }
 
-// send writes a piece to a client that has not gone.
+// send writes a piece, unless the client has gone.
 func (s *Writer) send(b []byte, more bool) {
-	// It is absolute, so each piece sets it. Writers without deadlines, as tests have
-	// them, go without.
+	// It is absolute, so each piece sets it. Writers without support, as in tests, have none.
 	if err := s.control.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.Gone = true
 		return
@@ -78,21 +77,21 @@ func (s *Writer) send(b []byte, more bool) {
 		s.Gone = true
 		return
 	}
-	// Over HTTP/2 a deadline ends the stream, whether something is being written or not.
+	// Over HTTP/2 a deadline ends the stream, even without a write.
 	_ = s.control.SetWriteDeadline(time.Time{}) // if there are deadlines
 }
 
-// End bounds writing the end, which net/http does after the handler. It takes the deadline off.
+// End bounds the write of the end, which net/http does after the handler, and which removes the deadline.
 func (s *Writer) End() {
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // if there are deadlines
 }
 
-// alive is a comment, which readers of events ignore. It is sent while an upstream works but has sent nothing: proxies cut
-// connections that carry nothing.
+// alive is a comment, which readers of events ignore. It is sent while an upstream works silently: proxies cut idle
+// connections.
 var alive = []byte(": the upstream is at work\n\n")
 
-// Alive tells the client that an upstream works on its answer. It starts the stream if necessary; head sets the fields that
-// are known by then.
+// Alive sends the client a comment while an upstream works. It starts the stream if necessary; head sets the header
+// fields known by then.
 func (s *Writer) Alive(head func(h http.Header)) {
 	if !s.Begun {
 		s.Head()

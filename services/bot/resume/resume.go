@@ -1,10 +1,8 @@
-// Package resume keeps the events of streams for a while, so that a client that has lost
-// its connection gets what it lacks, and then goes on live (Last-Event-ID; HTML standard,
-// section 9.2). Reading begins under the lock under which events are added: between what
-// was kept and what comes live nothing is missing, and nothing is there twice.
+// Package resume keeps the events of streams for a while. A client that has lost its connection gets the missing
+// events, and then new ones (Last-Event-ID; HTML standard, section 9.2). Reading begins under the lock for adding
+// events: so between kept and new events none is missing or repeated.
 //
-// What is kept is bounded: for each stream, in all, and in time. A reader whose events are
-// not kept any more is told so.
+// Bytes per stream, bytes in all, and time are bounded. A reader whose events are gone gets an error.
 package resume
 
 import (
@@ -19,43 +17,40 @@ import (
 
 // Why events cannot be read.
 var (
-	// ErrGone says that events are not kept any more: for lack of room, or because they
-	// are too old.
+	// ErrGone says that events are no longer kept, for lack of room, or because they are too old.
 	ErrGone = errors.New("these events are not kept any more")
 	// ErrAhead says that a stream has no event of that number yet.
 	ErrAhead = errors.New("the stream has not come so far")
-	// ErrReaders says that as many read the stream as may.
+	// ErrReaders says that the stream has too many readers.
 	ErrReaders = errors.New("too many clients read this stream")
 )
 
 // Config bounds a Keeper.
 type Config struct {
-	// StreamBytes bounds what is kept of one stream, Bytes what is kept in all: the oldest
-	// events of that stream go, or the oldest stream: of the key whose events come, if it has more
-	// than an equal part.
+	// StreamBytes bounds the events of one stream, of which the oldest go. Bytes bounds all streams, of which the
+	// oldest goes: one of the key with the new event, if that key has more than an equal part.
 	StreamBytes, Bytes int64
 	// Age is for how long a stream is kept after its end.
 	Age time.Duration
-	// Readers bounds those that read one stream at a time, without its first client.
+	// Readers bounds the simultaneous readers of one stream, without its first client.
 	Readers int
 }
 
-// Defaults returns what every field starts from.
+// Defaults returns the Config that every field starts from.
 func Defaults() Config {
 	return Config{StreamBytes: 64 << 10, Bytes: 64 << 20, Age: time.Minute, Readers: 4}
 }
 
-// LeastBytes is what Bytes must be at least, if that many bytes are kept of one stream.
+// LeastBytes returns the least Bytes for a StreamBytes.
 func LeastBytes(stream int64) int64 { return stream + overhead }
 
-// overhead is about what a stream takes without its events.
+// overhead estimates the bytes of a stream without its events.
 const overhead = 512
 
-// An Owner is whose stream it is.
+// An Owner is the owner of a stream.
 type Owner struct{ Key, User string }
 
-// A Keeper keeps streams. Its methods may be called from any goroutine. Its lock is taken
-// before those of streams, never after.
+// A Keeper keeps streams. Its methods may be called from any goroutine. Its lock is taken before those of streams.
 type Keeper struct {
 	cfg   Config
 	bytes atomic.Int64
@@ -64,12 +59,12 @@ type Keeper struct {
 	streams map[string]*list.Element
 	order   *list.List // of *Stream, the oldest first
 	keys    map[string]*key
-	ended   *list.List  // of *Stream, by when they are too old
-	timer   *time.Timer // removes what is too old; nil before the first end
+	ended   *list.List  // of *Stream, by expiry
+	timer   *time.Timer // removes expired streams; nil before the first end
 	closed  bool
 }
 
-// A key is what is kept of its streams. The keeper's lock guards order.
+// A key has the kept streams of an API key. The keeper's lock guards order.
 type key struct {
 	bytes atomic.Int64
 	order *list.List // of *Stream, the oldest first
@@ -80,7 +75,7 @@ func New(c Config) *Keeper {
 	return &Keeper{cfg: c, streams: map[string]*list.Element{}, keys: map[string]*key{}, order: list.New(), ended: list.New()}
 }
 
-// Close forgets everything. Readers are told that it has gone.
+// Close forgets everything. Readers get ErrGone.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +88,7 @@ func (k *Keeper) Close() {
 	}
 }
 
-// Stats is what a Keeper holds.
+// Stats describes the contents of a Keeper.
 type Stats struct {
 	Streams int
 	Bytes   int64
@@ -106,14 +101,13 @@ func (k *Keeper) Stats() Stats {
 	return Stats{k.order.Len(), k.bytes.Load()}
 }
 
-// A Presence is told of readers that come and go while a stream goes on. Both are called
-// without a lock held.
+// A Presence is notified of readers that come and go during a stream, without a lock held.
 type Presence interface {
 	Came()
 	Left()
 }
 
-// Begin begins a stream with a name that nobody else has. It must be ended.
+// Begin begins a stream with a unique name. It must be ended.
 func (k *Keeper) Begin(name string, o Owner, p Presence) *Stream {
 	s := &Stream{keeper: k, name: name, owner: o, presence: p}
 	k.mu.Lock()
@@ -134,7 +128,7 @@ func (k *Keeper) Begin(name string, o Owner, p Presence) *Stream {
 	return s
 }
 
-// Find returns a stream that is kept; nil if it is not.
+// Find returns a kept stream, or nil.
 func (k *Keeper) Find(name string) *Stream {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -144,8 +138,8 @@ func (k *Keeper) Find(name string) *Stream {
 	return nil
 }
 
-// makeRoom has the oldest streams go for those of a key: its own, as long as it has more than an equal part. The caller
-// holds mu.
+// makeRoom removes the oldest streams to make room for a key: its own, as long as it has more than an equal part. The
+// caller holds mu.
 func (k *Keeper) makeRoom(of *key) {
 	for k.bytes.Load() > k.cfg.Bytes && k.order.Len() > 0 {
 		oldest := k.order.Front()
@@ -175,7 +169,7 @@ func (k *Keeper) remove(e *list.Element) {
 	s.wakeAll()
 }
 
-// expire removes what is too old, and comes again for what will be.
+// expire removes expired streams, and sets the timer for the next ones.
 func (k *Keeper) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,7 +184,7 @@ func (k *Keeper) expire() {
 	}
 }
 
-// A Stream is the events of one answer. Add and End are for one goroutine.
+// A Stream has the events of one answer. Add and End are for one goroutine.
 type Stream struct {
 	keeper   *Keeper
 	name     string
@@ -203,20 +197,20 @@ type Stream struct {
 	until            time.Time
 
 	mu      sync.Mutex    // guards what follows
-	text    []byte        // events, one behind the other
-	first   uint64        // how many went before those of text
-	base    int64         // how many bytes went before text
-	count   uint64        // events that there were
+	text    []byte        // events, concatenated
+	first   uint64        // how many were removed before those of text
+	base    int64         // how many bytes were removed before text
+	count   uint64        // events in all
 	done    bool          // no more will come
 	gone    bool          // nothing is kept
 	wake    chan struct{} // closed at the next change; nil when nobody waits
 	readers int
 }
 
-// Owner is whose it is.
+// Owner returns the owner.
 func (s *Stream) Owner() Owner { return s.owner }
 
-// wakeAll tells readers to look again. The caller holds mu.
+// wakeAll wakes all readers. The caller holds mu.
 func (s *Stream) wakeAll() {
 	if s.wake != nil {
 		close(s.wake)
@@ -224,10 +218,10 @@ func (s *Stream) wakeAll() {
 	}
 }
 
-// separator ends an event; there is none within.
+// separator ends an event, and never occurs within one.
 var separator = []byte("\n\n")
 
-// Add adds the next event: lines, and an empty line behind. Events are numbered from 1.
+// Add adds the next event: lines, and an empty line. Events are numbered from 1.
 func (s *Stream) Add(event []byte) {
 	s.mu.Lock()
 	s.count++
@@ -246,8 +240,7 @@ func (s *Stream) Add(event []byte) {
 	grown := int64(len(s.text) - before)
 	s.wakeAll()
 	s.mu.Unlock()
-	// When the stream was removed meanwhile, that has taken off all of its text: also what
-	// is added here only now.
+	// If the stream was removed meanwhile, all of its text was subtracted, with the part that is added here.
 	s.of.bytes.Add(grown)
 	if k := s.keeper; k.bytes.Add(grown) > k.cfg.Bytes {
 		k.mu.Lock()
@@ -256,8 +249,8 @@ func (s *Stream) Add(event []byte) {
 	}
 }
 
-// shorten has events go until there is room for that many bytes: half of what is kept, so
-// that it is not done for every event. The caller holds mu.
+// shorten removes events until there is room for more bytes: half of them, so that it is not needed for every event.
+// The caller holds mu.
 func (s *Stream) shorten(more int64) {
 	most := s.keeper.cfg.StreamBytes
 	if int64(len(s.text))+more <= most {
@@ -271,14 +264,14 @@ func (s *Stream) shorten(more int64) {
 	s.drop(cut, s.first+events)
 }
 
-// drop forgets the first bytes, up to an event. The caller holds mu.
+// drop removes the first bytes, up to an event. The caller holds mu.
 func (s *Stream) drop(cut int, first uint64) {
 	s.base += int64(cut)
 	s.text = append(s.text[:0], s.text[cut:]...)
 	s.first = first
 }
 
-// End says that nothing follows. The stream is kept for some time.
+// End ends the stream, which is kept for some time.
 func (s *Stream) End() {
 	k := s.keeper
 	k.mu.Lock()
@@ -306,11 +299,10 @@ type Reader struct {
 	s      *Stream
 	at     int64 // in the stream's bytes
 	closed bool
-	live   bool // the presence was told of it
+	live   bool // the presence was notified of it
 }
 
-// Read begins to read behind an event: 0 is the beginning. The error is ErrGone, ErrAhead
-// or ErrReaders.
+// Read begins to read after an event; 0 is the beginning. The error is ErrGone, ErrAhead or ErrReaders.
 func (s *Stream) Read(after uint64) (*Reader, error) {
 	s.mu.Lock()
 	at := 0
@@ -337,7 +329,7 @@ func (s *Stream) Read(after uint64) (*Reader, error) {
 	return r, nil
 }
 
-// Finished tells whether the stream has ended and there is nothing left to read.
+// Finished reports whether the stream has ended and all of it was read.
 func (r *Reader) Finished() bool {
 	s := r.s
 	s.mu.Lock()
@@ -345,8 +337,8 @@ func (r *Reader) Finished() bool {
 	return s.done && !s.gone && r.at == s.base+int64(len(s.text))
 }
 
-// Next adds to b what there is to read, whole events, and waits while there is nothing.
-// At the end of the stream more is false. The error is ErrGone, or ctx's.
+// Next appends unread events to b, whole ones, and waits while there are none. At the end of the stream more is
+// false. The error is ErrGone, or ctx's.
 func (r *Reader) Next(ctx context.Context, b []byte) (_ []byte, more bool, err error) {
 	s := r.s
 	for {

@@ -54,8 +54,7 @@ func want(after, to uint64) string {
 	return b.String()
 }
 
-// TestNoGaps: wherever and whenever readers begin, each gets what it lacks, once and in
-// order, or is told that it is not there.
+// TestNoGaps: every reader gets its missing events, once and in order, or learns that they are gone.
 func TestNoGaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 10
@@ -154,10 +153,10 @@ func TestRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	told := make(chan error)
+	result := make(chan error)
 	go func() {
 		_, _, err := r.Next(context.Background(), nil)
-		told <- err
+		result <- err
 	}()
 	for i := range 10 {
 		s := k.Begin(fmt.Sprint(i+1), Owner{}, nil)
@@ -166,7 +165,7 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%d bytes", b)
 		}
 	}
-	if err := <-told; !errors.Is(err, ErrGone) {
+	if err := <-result; !errors.Is(err, ErrGone) {
 		t.Errorf("%v", err)
 	}
 	fill(first) // nobody keeps it

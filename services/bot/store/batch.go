@@ -11,53 +11,51 @@ import (
 	"time"
 )
 
-// ErrFull says that as much waits to be written as may.
+// ErrFull says that too many records wait to be written.
 var ErrFull = errors.New("as much waits to be written as may")
 
-// ErrClosed says that nothing is written any more.
+// ErrClosed says that the Batcher is closed.
 var ErrClosed = errors.New("closed")
 
 // BatchConfig bounds a Batcher.
 type BatchConfig struct {
-	// Most is how many records are written at once, Pending how many may wait in all. A
-	// record beyond that is not taken.
+	// Most bounds the records of one write, and Pending all that wait. Further records are refused.
 	Most, Pending int
-	// Gather is how long records for which nobody waits wait for others to be written with
-	// them; 0 is not at all. Nobody who waits for a record waits for those, too.
+	// Gather is how long unawaited records wait for others, to be written with them; 0 is not at all. It does not
+	// delay awaited records.
 	Gather time.Duration
-	// Timeout bounds one write: a connection that is stuck is given up.
+	// Timeout bounds one write: a stuck connection is closed.
 	Timeout time.Duration
 	// Pause is the time between two tries of a write that failed, doubled up to 32 times.
 	Pause  time.Duration
 	Logger *slog.Logger // nil discards
 }
 
-// BatchDefaults returns what every field starts from.
+// BatchDefaults returns the BatchConfig that every field starts from.
 func BatchDefaults() BatchConfig {
 	return BatchConfig{Most: 512, Pending: 64 << 10, Gather: 10 * time.Millisecond, Timeout: 3 * time.Second, Pause: 50 * time.Millisecond}
 }
 
-// A Batcher writes records to an archive, those that came during one write with the
-// next, and goes on trying while the archive is away. Its methods may be called from any
-// goroutine.
+// A Batcher writes records to an archive, in batches: those that arrive during one write are in the next. It retries
+// while the archive is away. Its methods may be called from any goroutine.
 type Batcher struct {
 	cfg     BatchConfig
 	archive Archive
 	log     *slog.Logger
-	wake    chan struct{} // holds one
+	wake    chan struct{} // capacity 1
 	ctx     context.Context
 	stop    context.CancelFunc
 	writer  sync.WaitGroup
 
 	mu           sync.Mutex     // guards what follows
-	awaited      []*pending     // somebody waits for each
-	later        []*pending     // nobody does
-	keys         map[string]int // of entries for which nobody waits, by key, those in the writer's hands too
-	since        time.Time      // when the first of later came; zero is long ago
-	taken        int            // in the writer's hands
-	dropped      int            // of awaited, about: nobody waits for it any more
-	fairnessBit  int            // 0 and 1 in turn: which kind of record has the last place of a batch
-	flushWaiters int            // wait for all of it
+	awaited      []*pending     // records with a waiting caller
+	later        []*pending     // records without one
+	keys         map[string]int // unawaited entries by key, with those being written
+	since        time.Time      // arrival of the first of later; zero is long ago
+	taken        int            // being written
+	dropped      int            // about how many of awaited have no waiting caller any more
+	fairnessBit  int            // alternates: which kind of record gets the last place of a batch
+	flushWaiters int            // callers of Flush
 	closed       bool
 	failing      bool // the last write failed
 	changed      chan struct{}
@@ -69,7 +67,7 @@ type pending struct {
 	Record
 	done    chan error      // has room for one; nil if nobody waits
 	expired <-chan struct{} // nil if nobody waits
-	taken   bool            // it is in the writer's hands, or was written
+	taken   bool            // it is being written, or was
 }
 
 // NewBatcher starts writing.
@@ -83,8 +81,8 @@ func NewBatcher(a Archive, c BatchConfig) *Batcher {
 	return b
 }
 
-// Write writes a record and waits until it is kept. When ctx ends before, it is not
-// known whether it will be; nobody tries any longer than the write under way.
+// Write writes a record and waits until it is kept. If ctx ends before, the outcome is unknown; the record is in no
+// later write than the present one.
 func (b *Batcher) Write(ctx context.Context, r Record) error {
 	p := &pending{Record: r, done: make(chan error, 1), expired: ctx.Done()}
 	if err := b.add(p); err != nil {
@@ -99,8 +97,8 @@ func (b *Batcher) Write(ctx context.Context, r Record) error {
 	}
 }
 
-// drop forgets a record for which nobody waits any more, unless it is being written. In an outage the queue is not
-// gone through to its end: what was dropped would stay in it, so it is swept once that is half of it.
+// drop forgets a record without a waiting caller, unless it is being written. In an outage dropped records would stay
+// in the queue, so it is swept once they are half of it.
 func (b *Batcher) drop(p *pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,14 +113,13 @@ func (b *Batcher) drop(p *pending) {
 	b.settled()
 }
 
-// sweep forgets what nobody waits for any more. The caller holds mu.
+// sweep removes records without a waiting caller. The caller holds mu.
 func (b *Batcher) sweep() {
 	b.awaited = slices.DeleteFunc(b.awaited, func(p *pending) bool { return !p.wanted() })
 	b.dropped = 0
 }
 
-// Later writes a record some time soon: it is tried until it is kept, or the Batcher is
-// closed.
+// Later writes a record soon. It retries until the record is kept, or the Batcher is closed.
 func (b *Batcher) Later(r Record) error { return b.add(&pending{Record: r}) }
 
 func (b *Batcher) add(p *pending) error {
@@ -145,16 +142,16 @@ func (b *Batcher) add(p *pending) error {
 	if b.later = append(b.later, p); len(b.later) == 1 {
 		b.since = time.Now()
 	}
-	if n := len(b.later); n == 1 || n == b.cfg.Most { // the writer knows of the others
+	if n := len(b.later); n == 1 || n == b.cfg.Most { // the writer knows the others already
 		b.wakeWriter()
 	}
 	return nil
 }
 
-// held is how many records are not written. The caller holds mu.
+// held returns how many records are not written. The caller holds mu.
 func (b *Batcher) held() int { return len(b.awaited) + len(b.later) + b.taken }
 
-// wakeWriter lets the writer look at the queue.
+// wakeWriter makes the writer look at the queue.
 func (b *Batcher) wakeWriter() {
 	select {
 	case b.wake <- struct{}{}:
@@ -162,7 +159,7 @@ func (b *Batcher) wakeWriter() {
 	}
 }
 
-// BatchState is what a Batcher has done, and has still to do.
+// BatchState is the state of a Batcher.
 type BatchState struct {
 	Pending          int
 	Written, Batches uint64
@@ -176,14 +173,14 @@ func (b *Batcher) State() BatchState {
 	return BatchState{b.held(), b.written, b.batches, b.failing}
 }
 
-// PendingOf is how many entries of a key are still to be written, for which nobody waits.
+// PendingOf returns how many unawaited entries of a key are not written yet.
 func (b *Batcher) PendingOf(key string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.keys[key]
 }
 
-// Flush waits until nothing is left to write, or ctx ends.
+// Flush waits until everything is written, or ctx ends.
 func (b *Batcher) Flush(ctx context.Context) error {
 	b.mu.Lock()
 	b.flushWaiters++
@@ -209,13 +206,13 @@ func (b *Batcher) Flush(ctx context.Context) error {
 	}
 }
 
-// Close takes no more records, writes what there is until ctx ends, and returns how many
-// are lost. It does not close the archive.
+// Close refuses further records, writes the waiting ones until ctx ends, and returns how many are lost. It does not
+// close the archive.
 func (b *Batcher) Close(ctx context.Context) (lost int) {
 	b.mu.Lock()
 	b.closed = true
 	b.mu.Unlock()
-	_ = b.Flush(ctx) // what is left is counted
+	_ = b.Flush(ctx) // the rest is counted
 	b.stop()
 	b.writer.Wait()
 	b.mu.Lock()
@@ -229,7 +226,7 @@ func (b *Batcher) Close(ctx context.Context) (lost int) {
 	return lost
 }
 
-// wanted tells whether somebody still waits for it, or nobody has to.
+// wanted reports whether its caller still waits, or it has none.
 func (p *pending) wanted() bool {
 	select {
 	case <-p.expired:
@@ -239,19 +236,19 @@ func (p *pending) wanted() bool {
 	}
 }
 
-// take returns the next batch, without what nobody waits for any more. Otherwise the next one is due after some time,
-// or, if that is 0, once something comes.
+// take returns the next batch, without records whose callers have left. Without a batch, the next one is due after a
+// time, or, if that is 0, at the next record.
 func (b *Batcher) take() (batch []*pending, due time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	takeLater := func(most int) {
 		if n := min(len(b.later), most); n > 0 {
 			batch = append(batch, b.later[:n]...)
-			b.later, b.since = without(b.later, n), time.Time{} // those that are left are due
+			b.later, b.since = without(b.later, n), time.Time{} // the rest is due
 		}
 	}
 	if due = b.due(); due <= 0 {
-		// Neither has all places for long.
+		// Neither kind gets all places for long.
 		b.fairnessBit = 1 - b.fairnessBit
 		takeLater(b.cfg.Most - min(len(b.awaited), (b.cfg.Most+b.fairnessBit)/2))
 	}
@@ -265,7 +262,7 @@ func (b *Batcher) take() (batch []*pending, due time.Duration) {
 		}
 	}
 	b.awaited = without(b.awaited, i)
-	if due <= 0 { // in the places of those that nobody waits for any more
+	if due <= 0 { // in the places of dropped records
 		takeLater(b.cfg.Most - len(batch))
 	}
 	b.taken = len(batch)
@@ -275,7 +272,7 @@ func (b *Batcher) take() (batch []*pending, due time.Duration) {
 	return batch, max(due, 0)
 }
 
-// due is how long what nobody waits for may still wait; 0 or less is not any longer. The caller holds mu.
+// due returns how long unawaited records may still wait; 0 or less is no longer. The caller holds mu.
 func (b *Batcher) due() time.Duration {
 	if len(b.later) == 0 || len(b.later) >= b.cfg.Most || b.flushWaiters > 0 || b.closed {
 		return 0
@@ -283,19 +280,18 @@ func (b *Batcher) due() time.Duration {
 	return b.cfg.Gather - time.Since(b.since)
 }
 
-// without returns a list without its first elements, which it does not hold on to.
+// without returns a list without its first elements, which it releases.
 func without(list []*pending, first int) []*pending {
 	left := copy(list, list[first:])
 	clear(list[left:])
 	return list[:left]
 }
 
-// mostYields bounds yieldToBatch.
+// mostYields bounds the rounds of yieldToBatch.
 const mostYields = 8
 
-// yieldToBatch lets goroutines run that are ready to, as long as they bring more records that they wait for. Without it, who
-// brings one is followed by the writer at once where there is one CPU, and each write is of one record. Where nobody is
-// ready it takes no time.
+// yieldToBatch lets ready goroutines run, as long as they add awaited records. Without it, on one CPU, the writer
+// would run after each new record, and write them one by one. It takes no time if no goroutine is ready.
 func (b *Batcher) yieldToBatch() {
 	for range mostYields {
 		before := b.waiting()
@@ -309,14 +305,14 @@ func (b *Batcher) yieldToBatch() {
 	}
 }
 
-// waiting is how many records somebody waits for.
+// waiting returns the number of awaited records.
 func (b *Batcher) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.awaited)
 }
 
-// settled wakes those that wait for an end. The caller holds mu.
+// settled wakes the callers of Flush. The caller holds mu.
 func (b *Batcher) settled() {
 	close(b.changed)
 	b.changed = make(chan struct{})
@@ -397,7 +393,7 @@ func (b *Batcher) write(batch []*pending) bool {
 	return true
 }
 
-// putBack has a batch be written before all else. The caller holds mu.
+// putBack puts a batch at the front of the queue. The caller holds mu.
 func (b *Batcher) putBack(batch []*pending) {
 	var awaited, later []*pending
 	for _, p := range batch {

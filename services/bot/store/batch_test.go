@@ -74,7 +74,7 @@ func entries(t *testing.T, a store.Archive) int64 {
 	return c.Requests
 }
 
-// TestDropped: in an outage, turns that nobody waits for any more are not held, however many wait to be written before them.
+// TestDropped: in an outage, turns without a waiting caller are dropped, however many precede them.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newFlaky()

@@ -624,8 +624,8 @@ func TestLimitsAgree(t *testing.T) {
 	})
 }
 
-// TestReservationOutlivesItsCounters: in Redis, what is to be given back is known for as long as there
-// is something that it can be given back to.
+// TestReservationOutlivesItsCounters: in Redis, a reservation is kept for as long as a counter that it can be
+// returned to.
 func TestReservationOutlivesItsCounters(t *testing.T) {
 	c := redis.Defaults()
 	c.Address, c.Prefix, c.Timeout = storetest.SharedRedis.Use(t), fmt.Sprint("test", names.Add(1)), 20*time.Second

@@ -1,14 +1,11 @@
-// Package trace says where a request's time goes: a span for it, and spans within for what
-// it waits for, sent to a collector by OpenTelemetry's protocol (OTLP over HTTP). Which
-// trace it belongs to comes in the field traceparent, and goes on to whoever is asked (W3C
-// Trace Context).
+// Package trace records where a request's time goes: a span for the request, with inner spans for its waits. It sends
+// them to a collector by OpenTelemetry's protocol (OTLP over HTTP). The trace comes in the field traceparent, and is
+// passed on to called servers (W3C Trace Context).
 //
-// Spans wait in a bounded queue and are sent while requests are answered; what there is no room for is
-// dropped, so that a collector that is slow or away costs no request anything. Without a
-// Tracer, and for requests that are not sampled, nothing is allocated.
+// Spans wait in a bounded queue and are sent in the background. A full queue drops them: a slow or missing collector
+// delays no request. Without a Tracer, and for requests that are not sampled, it allocates nothing.
 //
-// What users say, what models answer and what proves who somebody is must not become an
-// attribute: a collector is read by others than those who may know it.
+// Users' messages, models' answers and credentials must never become attributes: a collector has other readers.
 package trace
 
 import (
@@ -33,32 +30,30 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Config says where spans go.
+// Config configures the sending of spans.
 type Config struct {
 	// Endpoint is the collector's URL, with its path: http://127.0.0.1:4318/v1/traces.
 	Endpoint string
-	// Ratio is the share of requests that are sampled, of those that come without a
-	// traceparent; with one, it says so itself.
+	// Ratio is the sampled share of requests without a traceparent, which otherwise decides.
 	Ratio float64
-	// Queue bounds the spans that wait to be sent. More are dropped.
+	// Queue bounds the spans that wait to be sent. Further ones are dropped.
 	Queue int
-	// Pause is how long spans wait for others to be sent with, Timeout how long sending may
-	// take.
+	// Pause is how long spans wait to be sent together; Timeout bounds the sending.
 	Pause, Timeout time.Duration
 	// Client sends; it must hold connections to the policy of the caller.
 	Client *http.Client
 	Logger *slog.Logger
 }
 
-// Defaults returns what every field starts from. It has neither an endpoint nor a client.
+// Defaults returns the Config that every field starts from. It has neither an endpoint nor a client.
 func Defaults() Config {
 	return Config{Ratio: 0.01, Queue: 2048, Pause: time.Second, Timeout: 5 * time.Second}
 }
 
-// batch is how many spans are sent at once at most.
+// batch bounds the spans of one message.
 const batch = 512
 
-// CheckEndpoint returns what is wrong with a collector's URL.
+// CheckEndpoint validates a collector's URL.
 func CheckEndpoint(text string) error {
 	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path == "" || u.Path == "/" {
 		return fmt.Errorf("trace endpoint: %q: must be a URL with a path, such as http://127.0.0.1:4318/v1/traces", text)
@@ -66,8 +61,7 @@ func CheckEndpoint(text string) error {
 	return nil
 }
 
-// A Tracer makes spans. Its methods may be called from any goroutine; of one that is nil
-// too: it makes none.
+// A Tracer makes spans. Its methods may be called from any goroutine. A nil Tracer makes none.
 type Tracer struct {
 	tracer   otel.Tracer
 	provider *sdk.TracerProvider
@@ -80,7 +74,7 @@ type Tracer struct {
 // propagator reads and writes traceparent and tracestate.
 var propagator propagation.TraceContext
 
-// New returns a tracer that sends once there are spans.
+// New returns a tracer, which connects at the first span.
 func New(ctx context.Context, c Config) (*Tracer, error) {
 	t := &Tracer{log: c.Logger}
 	to, err := otlptrace.New(ctx, &poster{c.Endpoint, c.Client})
@@ -105,20 +99,19 @@ type poster struct {
 	client   *http.Client
 }
 
-// Start is otlptrace.Client's.
+// Start implements otlptrace.Client.
 func (*poster) Start(context.Context) error { return nil }
 
-// Stop is otlptrace.Client's. Connections are the client's who gave it.
+// Stop implements otlptrace.Client. The caller owns the HTTP client's connections.
 func (*poster) Stop(context.Context) error { return nil }
 
 // maxAnswer bounds what is read of a collector's answer, so that its connection can be
 // used again.
 const maxAnswer = 64 << 10
 
-// UploadTraces is otlptrace.Client's. ctx bounds it. What a collector does not take is not
-// sent again.
+// UploadTraces implements otlptrace.Client. Spans that a collector refuses are not sent again.
 func (p *poster) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
-	// An ExportTraceServiceRequest is the same, byte for byte.
+	// An ExportTraceServiceRequest has equal bytes.
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -133,15 +126,14 @@ func (p *poster) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // what it says does not matter
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // its contents do not matter
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("the collector answers %s", resp.Status)
 	}
 	return nil
 }
 
-// exporter counts what becomes of spans. Errors are its own business: the library would
-// write them to standard error.
+// exporter counts sent and failed spans. It hides errors from the library, which would write them to standard error.
 type exporter struct {
 	sdk.SpanExporter
 	t *Tracer
@@ -170,8 +162,7 @@ func (c *counting) OnEnd(s sdk.ReadOnlySpan) {
 	c.SpanProcessor.OnEnd(s)
 }
 
-// Stats is what became of spans. Those that are neither sent nor failed wait, or were
-// dropped because the queue was full.
+// Stats counts spans. Those neither sent nor failed still wait, or were dropped by the full queue.
 type Stats struct{ Ended, Sent, Failed uint64 }
 
 // Stats reads it.
@@ -182,7 +173,7 @@ func (t *Tracer) Stats() Stats {
 	return Stats{t.ended.Load(), t.sent.Load(), t.failed.Load()}
 }
 
-// Close sends what waits, until ctx ends.
+// Close sends waiting spans, until ctx ends.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -190,7 +181,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// active is the span that a context is within.
+// active is the span of a context.
 type active struct {
 	tracer otel.Tracer
 	span   otel.Span
@@ -198,12 +189,10 @@ type active struct {
 
 type key struct{}
 
-// A Span is a piece of a request's time. The zero value is none: all its methods do
-// nothing.
+// A Span is a part of a request's time. Methods of the zero value do nothing.
 type Span struct{ s otel.Span }
 
-// Begin begins the span of a request, within the trace that it comes with. The request
-// that it returns is to be served in its place.
+// Begin begins the span of a request, within its trace. Serve the returned request in its place.
 func (t *Tracer) Begin(r *http.Request, name string) (*http.Request, Span) {
 	if t == nil {
 		return r, Span{}
@@ -217,12 +206,12 @@ func (t *Tracer) Begin(r *http.Request, name string) (*http.Request, Span) {
 	return r, Span{s}
 }
 
-// Start begins a span within the one that ctx has; without one, it begins none.
+// Start begins a span within that of ctx; without one, it begins none.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, name, otel.SpanKindInternal)
 }
 
-// StartCall is Start for a call to somebody else.
+// StartCall is Start for a call to another server.
 func StartCall(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, name, otel.SpanKindClient)
 }
@@ -236,7 +225,7 @@ func start(ctx context.Context, name string, kind otel.SpanKind) (context.Contex
 	return context.WithValue(ctx, key{}, &active{a.tracer, s}), Span{s}
 }
 
-// Inject tells whoever is asked which trace the question belongs to.
+// Inject adds the trace to the header of a call.
 func Inject(ctx context.Context, h http.Header) {
 	if a, _ := ctx.Value(key{}).(*active); a != nil {
 		propagator.Inject(otel.ContextWithSpan(ctx, a.span), propagation.HeaderCarrier(h))
@@ -257,8 +246,7 @@ func (s Span) Number(name string, value int64) {
 	}
 }
 
-// Fail says that what the span is about has failed. Why is a word of the gateway's own:
-// never what somebody else has said.
+// Fail marks the span as failed. why is the gateway's own word, and never text of others.
 func (s Span) Fail(why string) {
 	if s.s != nil {
 		s.s.SetStatus(codes.Error, why)

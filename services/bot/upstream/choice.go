@@ -30,8 +30,7 @@ func (b *retryBudget) retry() bool {
 	return true
 }
 
-// choose returns which of the candidates is to be asked: of those of the lowest
-// priority one at random, by weight. There is at least one.
+// choose returns one of the candidates of the lowest priority, at random, by weight. There is at least one.
 func choose(candidates []*target, random func(n int64) int64) *target {
 	lowest := candidates[0].Priority
 	for _, t := range candidates {

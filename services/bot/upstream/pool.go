@@ -34,37 +34,37 @@ import (
 type Pool struct {
 	cfg     Config
 	log     *slog.Logger
-	own     []*http.Transport // none if somebody else's is used
+	own     []*http.Transport // empty if Config has one
 	targets []*target
 	models  []string
 	budget  *retryBudget
 	random  func(n int64) int64
 	retries atomic.Uint64
-	refused atomic.Uint64 // retries that the budget did not allow
+	refused atomic.Uint64 // retries refused by the budget
 }
 
 type target struct {
 	Upstream
 	index   int // in the order of the configuration
 	via     http.RoundTripper
-	breaker breaker.Breaker             // of the server
+	breaker breaker.Breaker             // for the server
 	models  map[string]*breaker.Breaker // by its own names; never changed
 	urls    [2]*url.URL                 // by endpoint; never changed
 	places  *budget.Budget
 
-	noOptions atomic.Bool // it is sent no options of streams, which it does not know
+	noOptions atomic.Bool // it does not know options of streams, and gets none
 
 	asked, failures, cooled atomic.Uint64
-	logged                  atomic.Int64 // when a failure was logged last, in Unix seconds
+	logged                  atomic.Int64 // time of the last logged failure, in Unix seconds
 }
 
-// State is what is known of an upstream, at one moment.
+// State is the state of an upstream at one time.
 type State struct {
 	Name                    string
 	Active                  int64
-	Asked, Failures, Cooled uint64 // requests; of these, failed; times that it began to cool down
+	Asked, Failures, Cooled uint64 // requests; failed ones; beginnings of cool-downs
 	Ready                   bool
-	// Cooling are the models that are not asked now, by the names that clients use, although the server is.
+	// Cooling are the models that cool down while the server does not, by clients' names.
 	Cooling []string
 }
 
@@ -90,7 +90,7 @@ func New(c Config) (*Pool, error) {
 		u.FirstByte, u.Idle = cmp.Or(u.FirstByte, c.FirstByte), cmp.Or(u.Idle, c.Idle)
 		places := u.MaxConcurrent
 		if n := c.Client.Connections; c.Tenants > 1 && n > 0 && !c.Client.HTTP2 {
-			places = min(places, n) // who waits for a connection would wait for whoever has them
+			places = min(places, n) // a tenant must not wait for the connections of others
 		}
 		t := &target{Upstream: u, index: i, via: c.Transport, places: budget.New(int64(places), c.Tenants)}
 		p.initBreaker(&t.breaker)
@@ -116,7 +116,7 @@ func New(c Config) (*Pool, error) {
 			}
 			t.urls[e] = to
 		}
-		t.goOn(c.Before, c.Tenants)
+		t.takeOver(c.Before, c.Tenants)
 		p.targets = append(p.targets, t)
 		for name := range u.Models {
 			models[name] = true
@@ -130,9 +130,9 @@ func New(c Config) (*Pool, error) {
 	return p, nil
 }
 
-// goOn goes on with what a pool before has counted for the upstream of the same name, and with its places: calls that it
-// has under way take theirs.
-func (t *target) goOn(before *Pool, tenants int) {
+// takeOver keeps the counters and places of the previous pool's upstream with this name. Its running calls keep their
+// places.
+func (t *target) takeOver(before *Pool, tenants int) {
 	if before == nil {
 		return
 	}
@@ -153,29 +153,29 @@ func (t *target) goOn(before *Pool, tenants int) {
 	}
 }
 
-// Close frees connections that are not in use.
+// Close closes idle connections.
 func (p *Pool) Close() {
 	for _, t := range p.own {
 		t.CloseIdleConnections()
 	}
 }
 
-// Models are the names that clients use, in order.
+// Models returns clients' names of models, in order.
 func (p *Pool) Models() []string { return p.models }
 
-// Has tells whether some upstream has a model.
+// Has reports whether some upstream has a model.
 func (p *Pool) Has(model string) bool {
 	_, ok := slices.BinarySearch(p.models, model)
 	return ok
 }
 
-// Price is the highest of a model's at any upstream that has it: for an answer of which it is not known who made it.
+// Price returns a model's highest price at any upstream: for an answer of an unknown upstream.
 func (p *Pool) Price(model string) Price {
 	return p.most(model, func(p Price) Price { return p })
 }
 
-// Reserve is the highest price of any kind of token of a model, at any upstream that has it: what to reserve before it is
-// known who answers, and by which tokens.
+// Reserve returns the highest price of any kind of token of a model, at any upstream. It is for reservations before
+// the upstream and the kinds are known.
 func (p *Pool) Reserve(model string) Price { return p.most(model, Price.highest) }
 
 func (p *Pool) most(model string, of func(Price) Price) (most Price) {
@@ -188,7 +188,7 @@ func (p *Pool) most(model string, of func(Price) Price) (most Price) {
 	return most
 }
 
-// PriceAt is what tokens of a model cost at an upstream.
+// PriceAt returns a model's price at an upstream.
 func (p *Pool) PriceAt(upstream, model string) Price {
 	for _, t := range p.targets {
 		if t.Name == upstream {
@@ -198,7 +198,7 @@ func (p *Pool) PriceAt(upstream, model string) Price {
 	return Price{}
 }
 
-// States reads what is known of the upstreams, in the order of the configuration.
+// States returns the states of the upstreams, in the order of the configuration.
 func (p *Pool) States() []State {
 	var list []State
 	now := time.Now()
@@ -216,51 +216,51 @@ func (p *Pool) States() []State {
 	return list
 }
 
-// Retries is how many requests were tried again, and how many were not for want of
-// budget.
+// Retries returns how many requests were retried, and how many the budget refused.
 func (p *Pool) Retries() (made, refused uint64) { return p.retries.Load(), p.refused.Load() }
 
-// An Error is why a request has no answer.
+// An Error says why a request has no answer.
 type Error struct {
-	// Status is what the client should be told: the upstream's own if the request was at
-	// fault, else one of 404, 429, 502, 503 and 504; 0 if it has gone.
+	// Status is the status for the client: the upstream's own if the request was at fault, otherwise 404, 429, 502,
+	// 503 or 504; 0 if the client has gone.
 	Status int
 	Text   string
-	// RetryAfter is when to come back; 0 is not known.
+	// RetryAfter is the pause before a retry; 0 is unknown.
 	RetryAfter time.Duration
-	// Upstream is who was asked last; "" if none was.
+	// Upstream was asked last; "" if none was.
 	Upstream string
-	// Attempts is how often one was asked.
+	// Attempts is the number of attempts.
 	Attempts int
-	// Sent says that an upstream had all of the request, or may have.
+	// Sent says that an upstream may have the whole request.
 	Sent bool
-	// Late says that an upstream had all of the request and did not answer in time, or did not come to the end
-	// of its answer: it has worked on it, or may have.
+	// Late says that an upstream had the whole request, and did not answer, or not completely, in time: it may have
+	// worked on it.
 	Late bool
-	// Completion is about how many tokens an answer has of which the client gets nothing, and that is to be paid.
+	// Completion estimates the tokens of an answer that must be paid, although the client gets none of it.
 	Completion int
-	// Usage is what such an answer has used, as the upstream says; nil if it does not.
+	// Usage is the upstream's usage of such an answer; nil if unknown.
 	Usage *openai.Usage
 	// Body is the upstream's answer to a request that was at fault; nil otherwise.
 	Body []byte
-	// Type and Code are the upstream's own names of the failure; "" if it names none, or if they are about the gateway's account.
+	// Type and Code are the upstream's names of the failure; "" if it has none, or if they concern the gateway's
+	// account.
 	Type, Code string
-	// Event is the upstream's own event that ends a stream of /v1/responses, without its key; nil if it has sent none that
-	// clients know.
+	// Event is the upstream's event that ends a stream of /v1/responses, without its key; nil if it has sent none
+	// that clients know.
 	Event *openai.Frame
 
-	err     error // with all that is known: it may name addresses of this network, which are not the client's business
-	fatal   bool  // another upstream would not do better
-	idle    bool  // says nothing about the upstream
-	unclear bool  // the upstream or who asked may be at fault: no reason to have it cool down
-	once    bool  // the upstream has the request, or has answered it: it is not asked for the same again
-	options bool  // it does not know the options of streams that it was sent
-	server  bool  // no model could be asked: it is about the upstream as a whole
-	// answered says that the server is there, whatever it says of the model.
+	err     error // with all details: it may name addresses of this network, which clients must not see
+	fatal   bool  // another upstream would fail as well
+	idle    bool  // not the upstream's failure
+	unclear bool  // the upstream or the client may be at fault: no reason for a cool-down
+	once    bool  // the upstream has the request, or has answered it: it must not get it again
+	options bool  // it does not know the options of streams
+	server  bool  // the failure concerns the whole upstream, with all models
+	// answered says that the server is available, whatever the model's state.
 	answered bool
 }
 
-// left is e for who has gone: what has come is paid all the same.
+// left is e for a client that has gone: the part of the answer so far is still paid.
 func (e *Error) left(attempts int, upstream string, why error) *Error {
 	return &Error{Text: why.Error(), Upstream: upstream, Attempts: attempts, Sent: e.Sent, Late: e.Late, Completion: e.Completion, Usage: e.Usage, err: why}
 }
@@ -272,7 +272,7 @@ func (e *Error) Error() string {
 	return e.Text
 }
 
-// reason says what kind of failure it is, without what the upstream has said.
+// reason returns the kind of failure, without the upstream's text.
 func (e *Error) reason() string {
 	switch {
 	case e.idle:
@@ -285,7 +285,7 @@ func (e *Error) reason() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// detail is what the operator is told.
+// detail returns the text for the operator.
 func (e *Error) detail() string {
 	if e.err != nil {
 		return e.err.Error()
@@ -293,16 +293,16 @@ func (e *Error) detail() string {
 	return e.Text
 }
 
-// An Answer is what an upstream has answered.
+// An Answer is an upstream's answer.
 type Answer struct {
 	Upstream string
 	Price    Price
-	Attempts int // that it took, 1 or more
-	// Body and Reply are of an answer that is no stream; Usage is what it has used.
+	Attempts int // 1 or more
+	// Body, Reply and Usage are those of a whole answer.
 	Body  []byte
 	Reply openai.Reply
 	Usage openai.Usage
-	// Stream is the other kind of answer; nil for that one. It must be closed.
+	// Stream is a streamed answer, which must be closed; nil for a whole one.
 	Stream *Stream
 }
 
@@ -310,15 +310,15 @@ type Answer struct {
 // time.
 const firstPause = 25 * time.Millisecond
 
-// Ask asks for an answer. Who has answered the first event of a stream has answered it:
-// no other upstream is asked afterwards. The error is an *Error, which is ctx's if that has ended. Of is who asks,
-// and who holds what comes of an answer that is no stream, until it is returned.
+// Ask asks for an answer. After the first event of a stream, it asks no other upstream. The error is an *Error, which
+// is ctx's if that has ended. Tenant of sends the request, and holds the bytes of a whole answer until it is
+// returned.
 func (p *Pool) Ask(ctx context.Context, r *openai.Request, of *Tenant) (*Answer, error) {
 	return p.AskStream(ctx, r, of, nil)
 }
 
-// AskStream is Ask with alive, which is called while an upstream shows that it is at work on a stream, but has no event: from
-// time to time, by the goroutine that asks or that reads the stream. nil is nobody.
+// AskStream is Ask with alive, if not nil. While an upstream works on a stream without an event, it is called from
+// time to time. The caller is the goroutine that asks or reads the stream.
 func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, alive func()) (*Answer, error) {
 	if !p.Has(r.Model) {
 		return nil, &Error{Status: http.StatusNotFound, Text: fmt.Sprintf("model %q is not served here", r.Model)}
@@ -328,14 +328,15 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		retries = of.retries
 	}
 	retries.request()
-	w := &want{request: r, of: of, alive: alive, told: time.Now()}
-	// True in tried are those that are not asked again. Failed is not cleared.
+	w := &want{request: r, of: of, alive: alive, lastSign: time.Now()}
+	// tried[t] says that t was tried; if true, it must not be asked again. forget clears false ones. failed is not
+	// cleared.
 	tried, failed := map[*target]bool{}, map[*target]bool{}
 	var last *Error
 	for attempt, bound := 1, p.cfg.Attempts; ; attempt++ {
 		s, none := p.pick(r.Model, tried, of)
 		if none != nil && len(tried) > 0 && attempt <= bound && p.leaves(r.Model, tried) {
-			// All that are well have been tried: once more, after a pause.
+			// All available ones have been tried: repeat after a pause.
 			forget(tried)
 			if err := p.pause(ctx, attempt); err != nil {
 				return nil, last.left(last.Attempts, last.Upstream, ctx.Err())
@@ -360,7 +361,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		if last != nil {
 			err.Sent, err.Late, err.Completion = err.Sent || last.Sent, err.Late || last.Late, max(err.Completion, last.Completion)
 			if last.Late || last.Completion > 0 {
-				err.Usage = nil // one has told, and another has not
+				err.Usage = nil // one has reported it, and another has not
 			}
 		}
 		if ctx.Err() != nil && err.Body == nil {
@@ -368,7 +369,7 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 		}
 		err.Attempts = attempt
 		last = err
-		if err.options { // no failure: it is asked without them
+		if err.options { // no failure: it is asked again without them
 			if w.noOptions == nil {
 				w.noOptions = map[*target]bool{}
 			}
@@ -389,26 +390,26 @@ func (p *Pool) AskStream(ctx context.Context, r *openai.Request, of *Tenant, ali
 	}
 }
 
-// leaves tells whether some upstream may be asked, or asked again.
+// leaves reports whether some upstream may be asked, or asked again.
 func (p *Pool) leaves(model string, tried map[*target]bool) bool {
 	return slices.ContainsFunc(p.targets, func(t *target) bool { return t.Models[model] != "" && !tried[t] })
 }
 
-// forget removes those that may be asked again.
+// forget removes upstreams that may be asked again.
 func forget(tried map[*target]bool) {
 	maps.DeleteFunc(tried, func(_ *target, once bool) bool { return !once })
 }
 
-// A want is what is asked for, by all attempts.
+// A want is a request, for all its attempts.
 type want struct {
 	request   *openai.Request
 	of        *Tenant
-	alive     func()           // nil is nobody
-	told      time.Time        // when alive was called last, an event was returned, or who asks began to wait
-	noOptions map[*target]bool // that are not sent options of streams
+	alive     func()           // may be nil
+	lastSign  time.Time        // the last call of alive or returned event, or the start
+	noOptions map[*target]bool // upstreams that get no options of streams
 }
 
-// pause waits before the same upstreams are tried again.
+// pause waits before upstreams are asked again.
 func (p *Pool) pause(ctx context.Context, attempt int) error {
 	d := firstPause << min(attempt-2, 8) // the second try is the first that waits
 	timer := time.NewTimer(d + time.Duration(p.random(int64(d))))
@@ -421,8 +422,7 @@ func (p *Pool) pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// pick takes an upstream for a request, one that has not been tried. If there is none
-// it says why.
+// pick takes an untried upstream for a request. If there is none, it returns the reason.
 func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Error) {
 	now := time.Now()
 	for {
@@ -462,7 +462,7 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 		}
 		s := p.slot(choose(candidates, p.random), of, model)
 		if !s.place.Hold(1) {
-			continue // others have taken the last place
+			continue // another request has taken the last place
 		}
 		if s.begin(now) {
 			s.target.asked.Add(1)
@@ -472,19 +472,19 @@ func (p *Pool) pick(model string, tried map[*target]bool, of *Tenant) (slot, *Er
 	}
 }
 
-// Why a call was given up, as the cause of its context.
+// Causes of the contexts of aborted calls.
 var (
 	errFirstByte = errors.New("nothing came in time")
 	errIdle      = errors.New("nothing more came in time")
 	errTotal     = errors.New("it took too long")
 )
 
-// isLate tells whether a call was given up because of its time, rather than by who asked.
+// isLate reports whether a call was aborted by a timeout, rather than by its client.
 func isLate(cause error) bool {
 	return errors.Is(cause, errFirstByte) || errors.Is(cause, errIdle) || errors.Is(cause, errTotal)
 }
 
-// ask asks one upstream. Again says that the request has failed there before.
+// ask asks one upstream. again says that the request has failed there before.
 func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer, failure *Error) {
 	t, r := s.target, w.request
 	c := &call{pool: p, slot: s, again: again, request: r, options: !t.noOptions.Load() && !w.noOptions[t]}
@@ -501,7 +501,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		}
 	}()
 	asked := r.Body(t.Models[r.Model], t.Bound, c.options)
-	// A body that net/http knows to be in memory goes out together with its head, in one write.
+	// net/http sends a body that it knows to be in memory together with the header, in one write.
 	var question *bytes.Reader
 	body := func() (io.ReadCloser, error) {
 		question = bytes.NewReader(asked)
@@ -520,7 +520,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	req.ContentLength, req.GetBody = int64(len(asked)), body
 	req.URL, req.Host = t.urls[r.Endpoint], t.urls[r.Endpoint].Host
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be welcome (RFC 9110, section 12.5.3)
+	req.Header.Set("Accept-Encoding", "identity") // without it, any coding would be acceptable (RFC 9110, section 12.5.3)
 	trace.Inject(c.ctx, req.Header)
 	if t.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+string(t.Key))
@@ -558,7 +558,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		}
 		return c.whole(t, text, resp.ContentLength, holder)
 	}
-	resp.Header = nil // which the body would hold until its end
+	resp.Header = nil // the body would keep it until its end
 	c.timer.Reset(t.FirstByte)
 	stream := &Stream{call: c, want: w, reader: p.cfg.Readers.Get(text)}
 	stream.reader.Most, stream.reader.Alive = int(p.cfg.MaxEventBytes), stream.alive
@@ -568,16 +568,16 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 	}
 	c.begun.Store(true)
 	c.timer.Stop()
-	if c.decides() { // others need not wait for its end
+	if c.decides() { // others must not wait for its end
 		c.good()
 	}
 	return &Answer{Upstream: t.Name, Price: t.PriceOf(r.Model), Stream: stream}, nil
 }
 
-// maxDecoded bounds what one answer decodes to. Answers and events have bounds of their own.
+// maxDecoded bounds one decoded answer. Answers and events have bounds of their own.
 const maxDecoded = 1 << 30
 
-// coded refuses an answer whose Content-Encoding is not known. It is not asked for again: it would be paid for again.
+// coded refuses an answer with an unknown Content-Encoding. It is not retried: it would have to be paid twice.
 func (c *call) coded(status int, err error) *Error {
 	e := &Error{Status: http.StatusBadGateway, Text: "its answer cannot be read: " + err.Error(), err: err, fatal: true, Late: status == http.StatusOK}
 	if status != http.StatusOK {
@@ -586,7 +586,7 @@ func (c *call) coded(status int, err error) *Error {
 	return e
 }
 
-// decoded reads an answer that has a Content-Encoding. What is no such body is not in the form of an answer.
+// decoded reads an answer with a Content-Encoding. An invalid body counts as an answer of unknown form.
 type decoded struct{ from io.Reader }
 
 func (d decoded) Read(p []byte) (int, error) {
@@ -602,21 +602,21 @@ func (d decoded) Read(p []byte) (int, error) {
 type call struct {
 	slot
 	pool    *Pool
-	again   bool // another call of the request has failed at this upstream: they count once
+	again   bool // a call of this request has failed at this upstream before: they count once
 	request *openai.Request
 	options bool            // a stream has options
-	sent    atomic.Bool     // all of the request is on its way
+	sent    atomic.Bool     // the whole request was sent
 	begun   atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
-	total   *time.Timer // cancels when it takes too long
-	timer   *time.Timer // cancels when nothing comes; nil for what is no stream
+	total   *time.Timer // cancels after the time for the whole answer
+	timer   *time.Timer // cancels after silence; nil for a whole answer
 	body    io.ReadCloser
 	span    trace.Span
 	ended   bool
 }
 
-// silent cancels because nothing has come in time.
+// silent cancels after silence.
 func (c *call) silent() {
 	if c.begun.Load() {
 		c.cancel(errIdle)
@@ -625,7 +625,7 @@ func (c *call) silent() {
 	c.cancel(errFirstByte)
 }
 
-// end frees what the call has, and counts how it ended: failure is nil if it was good.
+// end releases the call's resources, and counts its outcome: failure is nil for a good one.
 func (c *call) end(outer context.Context, failure *Error) {
 	if c.ended {
 		return
@@ -649,13 +649,13 @@ func (c *call) end(outer context.Context, failure *Error) {
 	case failure == nil:
 		c.good()
 	case outer.Err() != nil || failure.idle:
-		c.nothing()
+		c.discard()
 	case failure.fatal:
 		c.good() // it has answered: the request was at fault
 	default:
 		t.failures.Add(1)
 		if failure.unclear || c.again && failure.RetryAfter == 0 {
-			c.nothing()
+			c.discard()
 		} else if own, all := c.failed(time.Now(), failure); own || all {
 			t.cooled.Add(1)
 			model := c.request.Model
@@ -666,7 +666,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 			return
 		}
 		level := slog.LevelDebug
-		if now := time.Now().Unix(); t.logged.Swap(now) != now { // not for each of very many requests
+		if now := time.Now().Unix(); t.logged.Swap(now) != now { // at most one a second
 			level = slog.LevelWarn
 		}
 		if c.pool.log.Enabled(outer, level) {
@@ -675,7 +675,7 @@ func (c *call) end(outer context.Context, failure *Error) {
 	}
 }
 
-// brief is what is logged of what an upstream says.
+// brief shortens and masks an upstream's text for the log.
 func (p *Pool) brief(text string) string {
 	if p.cfg.Mask != nil {
 		text = p.cfg.Mask(text)
@@ -683,19 +683,19 @@ func (p *Pool) brief(text string) string {
 	return openai.Brief(text)
 }
 
-// Crowded says that there is no room for an answer that has that many tokens.
+// Crowded returns the error for an answer of a number of tokens, for which there is no room.
 func Crowded(tokens int) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Text: "the answers that are under way are too large", RetryAfter: time.Second, Completion: tokens, err: budget.ErrFull, fatal: true}
 }
 
-// What clients are told of a call that failed.
+// Texts for clients about failed calls.
 var (
 	errUnreached = errors.New("it cannot be reached")
 	errBroken    = errors.New("its connection broke")
 	errPending   = errors.New("the answer is still to come")
 )
 
-// fault says what went wrong on the way.
+// fault converts an error of the transport or of the codec.
 func (c *call) fault(err error) *Error {
 	e := &Error{Status: http.StatusBadGateway, Text: errBroken.Error(), err: err}
 	var none *openai.NoneError
@@ -703,16 +703,16 @@ func (c *call) fault(err error) *Error {
 	case isLate(cause):
 		e.Status, e.Text, e.err = http.StatusGatewayTimeout, cause.Error(), cause
 		e.Late = c.sent.Load()
-		e.once = e.Late // it may be at work on it still, and be paid for it
+		e.once = e.Late // it may still work on it, and must be paid
 		e.server = !e.Late
-	case errors.Is(err, openai.ErrLarge): // as that of another upstream would be
+	case errors.Is(err, openai.ErrLarge): // another upstream's would be as large
 		e.Text, e.fatal = err.Error(), true
 	case errors.As(err, &none):
 		none.Message = openai.ErrNone.Error() + ": " + none.Message
 		return c.reported(none.Fault)
 	case errors.Is(err, openai.ErrNone), errors.Is(err, errPending):
 		e.Text = err.Error()
-	case errors.Is(err, openai.ErrForm): // it would have it once more
+	case errors.Is(err, openai.ErrForm): // it would answer the same again
 		e.Text, e.once = openai.ErrForm.Error(), true
 	case errors.Is(err, outward.ErrRefused):
 		e.Text, e.server = "its address is not allowed", true
@@ -724,12 +724,12 @@ func (c *call) fault(err error) *Error {
 	return e // others are of the network, and name both ends, or of the library for HTTP
 }
 
-// reported is a failure that the upstream itself reports.
+// reported returns a failure that the upstream itself reports.
 func (c *call) reported(f openai.Fault) *Error {
 	return &Error{Status: http.StatusBadGateway, Text: string(c.withoutKey([]byte(f.Message))), Type: f.Type, Code: f.Code}
 }
 
-// withoutKey returns what an upstream says without its key, which it may repeat.
+// withoutKey removes the upstream's key from its text, which may repeat it.
 func (c *call) withoutKey(text []byte) []byte {
 	if c.target.Key == "" {
 		return text
@@ -737,10 +737,10 @@ func (c *call) withoutKey(text []byte) []byte {
 	return bytes.ReplaceAll(text, []byte(c.target.Key), []byte("[key]"))
 }
 
-// tokens estimates how many tokens what has come of an answer is.
+// tokens estimates the tokens of the part of an answer so far.
 func (c *call) tokens(body []byte) int { return c.bounded(openai.TextBytes(body)) }
 
-// bounded estimates how many tokens that many bytes of text are: at most as many as were asked for.
+// bounded estimates the tokens of a number of bytes of text, up to the request's bound.
 func (c *call) bounded(bytes int) int {
 	n := openai.EstimateTokens(bytes)
 	if most := c.request.MaxCompletion(); most > 0 {
@@ -749,10 +749,10 @@ func (c *call) bounded(bytes int) int {
 	return n
 }
 
-// maxRefusal bounds what is read of an answer that is none.
+// maxRefusal bounds the bytes that are read of an error response.
 const maxRefusal = 64 << 10
 
-// status says what a status but 200 means.
+// status returns the error of a status other than 200.
 func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	c.sent.Store(false) // it has not worked on it
 	e := &Error{Status: http.StatusBadGateway, Text: "status " + strconv.Itoa(resp.StatusCode), answered: true, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
@@ -764,7 +764,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	}
 	e.Type, e.Code = f.Type, f.Code
 	e.options = resp.StatusCode/100 == 4 && c.options && c.request.MayDropOptions() && openai.NamesOptions(body)
-	if !json.Valid(body) { // or half of it: a string without its end cannot be masked
+	if !json.Valid(body) { // it may be cut: an incomplete string cannot be masked
 		body = []byte{}
 	}
 	switch s := resp.StatusCode; {
@@ -773,13 +773,14 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	case s == http.StatusServiceUnavailable:
 		e.Status = s
 	case s == http.StatusForbidden, s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooEarly:
-		// Another may answer. But who asks such things again and again would have the upstream cool down for everybody.
+		// Another upstream may answer. But repeated requests of this kind must not make the upstream cool down for
+		// all tenants.
 		e.unclear = true
 	case s == http.StatusNotFound && c.request.Continues():
-		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0 // what the request names is not there
+		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0 // the request names something that does not exist
 	case s == http.StatusUnauthorized, s == http.StatusPaymentRequired, s == http.StatusNotFound, s == http.StatusProxyAuthRequired, s == http.StatusMisdirectedRequest:
 		// The gateway's own fault: its key, its account, its URL, or which models it believes to be there.
-		e.Type, e.Code = "", "" // a client would take it for its own
+		e.Type, e.Code = "", "" // a client would relate it to its own account
 		e.server = s == http.StatusUnauthorized || s == http.StatusPaymentRequired || s == http.StatusProxyAuthRequired
 	case 400 <= s && s < 500:
 		e.Status, e.Body, e.fatal, e.RetryAfter = s, body, true, 0
@@ -787,7 +788,7 @@ func (c *call) status(resp *http.Response, text io.Reader) *Error {
 	return e
 }
 
-// retryAfter reads the field of that name (RFC 9110, section 10.2.3).
+// retryAfter parses the field Retry-After (RFC 9110, section 10.2.3).
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return min(time.Duration(n)*time.Second, maxRetryAfter) //nolint:gosec // 31 bits
@@ -798,16 +799,16 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// whole reads an answer that is no stream.
+// whole reads a whole answer.
 func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant) (*Answer, *Error) {
 	most := c.pool.cfg.MaxAnswerBytes
 	share := c.pool.cfg.Answers.Grant(of)
-	defer share.Keep(0) // who asks holds it from then on
+	defer share.Keep(0) // the caller holds it from then on
 	if ahead := min(length, most, mostAhead); !share.Hold(ahead) {
 		return nil, Crowded(c.bounded(int(ahead)))
 	}
 	body, err := readAll(share.Reader(io.LimitReader(from, most+1)), length)
-	// failed is of an answer that has begun: the upstream has worked on it.
+	// failed returns the error of a begun answer: the upstream has worked on it.
 	failed := func(err error) *Error {
 		e := c.fault(err)
 		e.Late, e.Completion = true, c.tokens(body)
@@ -819,7 +820,7 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	case err != nil:
 		return nil, failed(err)
 	}
-	if int64(len(body)) > most { // as that of another upstream would
+	if int64(len(body)) > most { // as would that of another upstream
 		return nil, &Error{Status: http.StatusBadGateway, Text: fmt.Sprintf("the answer has more than %d bytes", most), Completion: c.tokens(body), Usage: c.usageBehind(from, body), fatal: true}
 	}
 	reply, err := c.pool.cfg.Codec.ParseReply(c.request.Endpoint, body)
@@ -837,21 +838,21 @@ func (c *call) whole(t *target, from io.Reader, length int64, of *budget.Tenant)
 	if reply.Usage != nil {
 		a.Usage = *reply.Usage
 	}
-	if reply.Pending { // what it comes to is told to nobody here: it may be all that was asked for
+	if reply.Pending { // its usage is unknown here: it may be all that was requested
 		a.Usage = soFar(a.Usage, c.request, c.request.MaxCompletion())
 	}
 	c.end(c.ctx, nil)
 	return a, nil
 }
 
-// How much is read of an answer that is too large, to find what it has used: timesBehind times what one may have. Its last
-// endBehind bytes are looked at.
+// The bounds on reading an oversized answer, to find its usage: timesBehind times the permitted size. The last
+// endBehind bytes are examined.
 const (
 	timesBehind = 8
 	endBehind   = 16 << 10
 )
 
-// usageBehind finds what an answer that is too large has used, which stands at its end; nil is not known.
+// usageBehind finds the usage of an oversized answer, which is at its end; nil is unknown.
 func (c *call) usageBehind(from io.Reader, body []byte) *openai.Usage {
 	end := bytes.Clone(body[max(0, len(body)-endBehind):])
 	piece := make([]byte, endBehind)
@@ -870,10 +871,10 @@ func (c *call) usageBehind(from io.Reader, body []byte) *openai.Usage {
 	return nil
 }
 
-// mostAhead bounds the room that is made because an upstream says that so much will come.
+// mostAhead bounds the memory that is allocated because of an upstream's Content-Length.
 const mostAhead = 1 << 20
 
-// readAll reads to the end. Length is what is said to come, -1 if nothing is.
+// readAll reads to the end. Length is the Content-Length, or -1.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	if length <= 0 {
 		return io.ReadAll(r)
@@ -883,23 +884,22 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// A Stream is an answer event by event. It is used by one goroutine at a time, but
-// Cancel may be called from any.
+// A Stream reads an answer event by event. It is for one goroutine at a time, except for Cancel.
 type Stream struct {
 	call   *call
 	want   *want
-	reader *openai.Reader // nil once it is given back
+	reader *openai.Reader // nil after it is returned
 	frame  openai.Frame
 	event  openai.Event
-	first  bool // the event that has been read is not given out yet
+	first  bool // the event was read, and not returned yet
 	usage  *openai.Usage
 	tokens int // counted
 	done   bool
-	begun  choices // that have text
-	ended  choices // that have a reason to have ended
+	begun  choices // choices that have text
+	ended  choices // choices with a reason for their end
 }
 
-// choices are some of a stream's, by their numbers. One that is beyond those that a request may have is not told from others like it.
+// choices is a set of a stream's choices, by their numbers. All numbers beyond the permitted ones share one bit.
 type choices uint32
 
 func (c *choices) add(n int) {
@@ -907,18 +907,19 @@ func (c *choices) add(n int) {
 	*c |= 1 << uint(max(0, min(n, most))) //nolint:gosec // not negative
 }
 
-// complete tells whether all choices have ended: some servers say nothing after that, and some keep the connection open.
+// complete reports whether all choices have ended: some servers send nothing after that, and some keep the connection
+// open.
 func (s *Stream) complete() bool {
 	return s.ended != 0 && s.begun&^s.ended == 0 && bits.OnesCount32(uint32(s.ended)) >= s.call.request.Choices
 }
 
-// Times of waiting for what follows the end of all choices: what was used, and the event that says that there is no more.
+// Times of waiting after the end of all choices: for the usage, and for the last event.
 const (
 	usageTimeout = time.Second
 	doneTimeout  = restTimeout
 )
 
-// patience is how long the next event is waited for.
+// patience returns the bound on the wait for the next event.
 func (s *Stream) patience() time.Duration {
 	switch {
 	case !s.call.begun.Load():
@@ -931,19 +932,19 @@ func (s *Stream) patience() time.Duration {
 	return usageTimeout
 }
 
-// alivePause is how often who waits for an event is told that the upstream is at work. The first time is not before that, so
-// that a failure until then has a status of its own.
+// alivePause is the least pause between two calls of want.alive, and before the first. So an early failure can still
+// set the response's status.
 const alivePause = time.Second
 
-// alive notes that the upstream is at work on its next event.
+// alive notes that the upstream works on its next event.
 func (s *Stream) alive() {
-	if s.complete() { // nothing that matters is to come
+	if s.complete() { // no important event is left
 		return
 	}
 	s.call.timer.Reset(s.patience())
-	if w := s.want; w.alive != nil && time.Since(w.told) >= alivePause {
+	if w := s.want; w.alive != nil && time.Since(w.lastSign) >= alivePause {
 		w.alive()
-		w.told = time.Now() // however long that took
+		w.lastSign = time.Now() // however long that took
 	}
 }
 
@@ -966,7 +967,7 @@ func (s *Stream) read() error {
 		s.usage = s.event.Usage
 	}
 	if s.event.Bytes > 0 {
-		s.tokens += openai.EstimateTokens(s.event.Bytes) // one at least
+		s.tokens += openai.EstimateTokens(s.event.Bytes) // at least one
 	}
 	if s.frame.End() && !s.endsHere() {
 		return fmt.Errorf("%w: it ends before its answer does", openai.ErrCut)
@@ -975,9 +976,9 @@ func (s *Stream) read() error {
 	return nil
 }
 
-// endsHere tells whether [DONE] is the end of a whole answer: of /v1/chat/completions, if all choices that have text have
-// a reason to have ended, and one has. Some gateways send [DONE] where their own upstream has left them. Events of
-// /v1/responses say themselves which is the last one.
+// endsHere reports whether [DONE] ends a complete answer. At /v1/chat/completions all choices with text must have a
+// reason for their end, and at least one must. Some gateways send [DONE] after a failure of their own upstream. In
+// /v1/responses the last event says so itself.
 func (s *Stream) endsHere() bool {
 	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.begun&^s.ended == 0
 }
@@ -991,7 +992,7 @@ func (s *Stream) begin() *Error {
 			e.Completion = c.tokens(s.reader.Rest())
 			return e
 		}
-		if rest := s.reader.Rest(); errors.Is(err, openai.ErrCut) && json.Valid(rest) { // no stream at all
+		if rest := s.reader.Rest(); errors.Is(err, openai.ErrCut) && json.Valid(rest) { // not a stream
 			if f := codec.ParseFault(rest); f.Message != "" {
 				return c.reported(f)
 			}
@@ -1009,9 +1010,8 @@ func (s *Stream) begin() *Error {
 	return nil
 }
 
-// Next returns the next event, as it came and as what it means. Both are good until the
-// next call. After the event that is Done there is io.EOF. Any other error is an *Error,
-// or that of Ask's context: the answer is not complete.
+// Next returns the next event, raw and parsed. Both are valid until the next call. After an event with Done it
+// returns io.EOF. Any other error is an *Error, or that of Ask's context: the answer is not complete.
 func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	if s.first {
 		s.first = false
@@ -1027,12 +1027,12 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 		return s.fail(err)
 	}
 	if s.want.alive != nil {
-		s.want.told = time.Now()
+		s.want.lastSign = time.Now()
 	}
 	return s.frame, &s.event, nil
 }
 
-// fail ends a stream of which no more can be read, or whose upstream has given up: err is nil then. It is Next's.
+// fail ends a stream after an error, or, with nil, after the upstream's own failure. It returns the results of Next.
 func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 	var e *Error
 	if err != nil {
@@ -1049,14 +1049,14 @@ func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 	}
 	e.Upstream = s.call.target.Name
 	s.tokens += e.Completion
-	e.unclear = errors.Is(e.err, errTotal) // who reads it may be slow
+	e.unclear = errors.Is(e.err, errTotal) // the reader may be slow
 	if cause := context.Cause(s.call.ctx); cause != nil && !isLate(cause) {
-		// Who asked has gone, or Cancel was called.
+		// The client has gone, or Cancel was called.
 		e.idle = true
 		s.call.end(s.call.ctx, e)
 		return openai.Frame{}, nil, cause
 	}
-	if err != nil && s.complete() { // there is its end only to be said
+	if err != nil && s.complete() { // only the end is missing
 		s.done, s.frame, s.event = true, openai.EndFrame(), openai.Event{Done: true}
 		return s.frame, &s.event, nil
 	}
@@ -1064,10 +1064,11 @@ func (s *Stream) fail(err error) (openai.Frame, *openai.Event, error) {
 	return openai.Frame{}, nil, e
 }
 
-// More tells whether the next event has come already: Next does not wait for it.
+// More reports whether the next event has already come: Next does not wait for it.
 func (s *Stream) More() bool { return s.first || s.reader != nil && s.reader.More() }
 
-// Usage is what the answer has used so far: as the upstream says, or else counted. An answer in the background goes on when it is left: it may use all that was asked for.
+// Usage returns the usage so far: the upstream's, or else counted. An answer in the background goes on without its
+// client: it may use all that was requested.
 func (s *Stream) Usage() openai.Usage {
 	u := openai.Usage{Prompt: s.call.request.PromptTokens, Estimated: true}
 	if s.usage != nil {
@@ -1086,8 +1087,8 @@ func (s *Stream) Usage() openai.Usage {
 	return soFar(u, s.call.request, counted)
 }
 
-// soFar is what an answer that has not ended uses, if it has that many tokens: some upstreams say at the beginning that
-// nothing is used yet, or one token.
+// soFar returns the usage of an incomplete answer with a number of tokens. Some upstreams report at the beginning
+// that no token is used yet, or one.
 func soFar(u openai.Usage, r *openai.Request, tokens int) openai.Usage {
 	if u.Prompt == 0 && r.PromptTokens > 0 {
 		u.Prompt, u.Estimated = r.PromptTokens, true
@@ -1098,17 +1099,16 @@ func soFar(u openai.Usage, r *openai.Request, tokens int) openai.Usage {
 	return u
 }
 
-// Cancel has Next fail at once.
+// Cancel makes Next fail at once.
 func (s *Stream) Cancel() { s.call.cancel(context.Canceled) }
 
-// maxRest and restTimeout bound what is read behind the end of a stream, so that its connection can be
-// used again.
+// maxRest and restTimeout bound the reading after the end of a stream, which lets its connection be reused.
 const (
 	maxRest     = 4 << 10
 	restTimeout = 100 * time.Millisecond // a client may wait for it
 )
 
-// giveBack has another stream be read with the reader's memory.
+// giveBack returns the reader's memory, for another stream.
 func (s *Stream) giveBack() {
 	if s.reader != nil {
 		s.call.pool.cfg.Readers.Put(s.reader)
@@ -1116,8 +1116,7 @@ func (s *Stream) giveBack() {
 	s.reader, s.frame = nil, openai.Frame{}
 }
 
-// Close frees the connection. An answer that is not complete is left at its upstream.
-// What Next has returned is not good any more.
+// Close frees the connection, and aborts an incomplete answer. Results of Next become invalid.
 func (s *Stream) Close() {
 	defer s.giveBack()
 	if s.call.ended {
@@ -1125,7 +1124,7 @@ func (s *Stream) Close() {
 	}
 	if s.done {
 		s.call.timer.Reset(restTimeout)
-		_, _ = io.CopyN(io.Discard, s.call.body, maxRest) // what it says does not matter any more
+		_, _ = io.CopyN(io.Discard, s.call.body, maxRest) // its contents do not matter any more
 		s.call.end(s.call.ctx, nil)
 		return
 	}

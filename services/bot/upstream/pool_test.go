@@ -422,8 +422,7 @@ func TestLastPlace(t *testing.T) {
 	})
 }
 
-// TestLate: an error says how often an upstream was asked, and whether one had the request and did not
-// answer in time.
+// TestLate: an error has the number of attempts, and whether an upstream had the request without answering in time.
 func TestLate(t *testing.T) {
 	set := func(c *Config) { c.FirstByte, c.Total, c.Failures = 5*time.Second, 5*time.Second, 100 }
 	for fault, want := range map[string]Error{
@@ -644,8 +643,7 @@ func TestUsageOfPart(t *testing.T) {
 	}
 }
 
-// TestPending: an answer that is made in the background, and of which nothing is told yet, is accounted as
-// all that was asked for.
+// TestPending: an answer in the background, of unknown usage, is accounted as all that was requested.
 func TestPending(t *testing.T) {
 	inBubble(t, make([]Upstream, 1), nil, nil, func(t *testing.T, b *bed) {
 		for _, c := range []struct {
@@ -672,8 +670,7 @@ func TestPending(t *testing.T) {
 	})
 }
 
-// TestKeyAndModel: each upstream is asked by its own name of the model and with its own
-// key, and not with the client's.
+// TestKeyAndModel: each upstream gets its own name of the model and its own key, never the client's.
 func TestKeyAndModel(t *testing.T) {
 	inBubble(t, []Upstream{{Key: "secret", Models: map[string]string{"m": "own/name"}, Price: Price{Prompt: 1, Completion: 2}}}, nil, func(c *llm.Config) { c.Models = []string{"own/name"} }, func(t *testing.T, b *bed) {
 		authorization := ""
@@ -733,8 +730,8 @@ func TestHolders(t *testing.T) {
 	})
 }
 
-// TestLargeEvent: an event that is too large to be read ends the answer, which is paid, is not asked for again, and is
-// not held against the upstream: another would say the same.
+// TestLargeEvent: an oversized event ends the answer. It is paid, is not retried, and does not count as the
+// upstream's failure.
 func TestLargeEvent(t *testing.T) {
 	for _, before := range []string{"", `data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}` + "\n\n"} {
 		inBubble(t, make([]Upstream, 1), func(c *Config) { c.Attempts, c.Failures, c.MaxEventBytes = 3, 1, 4096 }, nil, func(t *testing.T, b *bed) {

@@ -56,7 +56,7 @@ func TestEnds(t *testing.T) {
 		text     string
 		choices  int
 		complete bool
-		told     bool // what was used
+		reported bool // what was used
 	}{
 		"all of it":                  {word + stop + used + ended, 1, true, true},
 		"no end":                     {word + stop + used, 1, true, true},
@@ -107,8 +107,8 @@ func TestEnds(t *testing.T) {
 					if c.complete && last != ended {
 						t.Errorf("ends with %q", last)
 					}
-					told := c.told && (name != "no line" || how == "closed" || how == "broken") // otherwise more of it may come
-					if u := a.Stream.Usage(); c.complete && u.Estimated == told || told && u.Prompt != 7 {
+					reported := c.reported && (name != "no line" || how == "closed" || how == "broken") // otherwise more of it may come
+					if u := a.Stream.Usage(); c.complete && u.Estimated == reported || reported && u.Prompt != 7 {
 						t.Errorf("%+v", u)
 					}
 					a.Stream.Close()
@@ -125,8 +125,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: an upstream that sends comments is waited for, before its first event and between events, for as long as an
-// answer may take in all. Who waits is told, and nobody is asked twice.
+// TestSignsOfLife: comments of an upstream extend the wait, before the first event and between events, up to the
+// bound on the answer. Who waits is told, and nobody is asked twice.
 func TestSignsOfLife(t *testing.T) {
 	for _, each := range []string{ping, ":\n", "data:\n\n"} {
 		inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.FirstByte, c.Idle, c.Total = 3*time.Second, 2*time.Second, 5*time.Minute }, nil, func(t *testing.T, b *bed) {
@@ -205,8 +205,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestAskedOnce: an upstream that has a request and is slow, or whose answer is not understood, is not asked for it again;
-// another one is.
+// TestAskedOnce: an upstream that is slow, or whose answer has an unknown form, does not get the request again.
 func TestAskedOnce(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.FirstByte, c.Total, c.Attempts, c.Failures = time.Second, 2*time.Second, 9, 100 }, nil, func(t *testing.T, b *bed) {

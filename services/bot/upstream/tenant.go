@@ -8,24 +8,24 @@ import (
 	"dyno/services/bot/budget"
 )
 
-// A Tenant is one of those who ask, such as an API key, with its part of what all share: half of an upstream's places at
-// most, if there are other tenants, and retries of its own. What fails of its requests has an upstream cool down for it
-// alone, until the same happens to another. nil is nobody whose part is bounded. It may be used by any goroutine.
+// A Tenant is a client of a Pool, such as an API key, with its part of shared resources. With other tenants, it has
+// at most half of an upstream's places. It has a retry budget of its own. Its failures make an upstream cool down
+// only for it, until another tenant fails as well. A nil tenant has no bounds. It may be used by any goroutine.
 type Tenant struct {
 	answers   *budget.Tenant
 	retries   *retryBudget
-	alone     bool // there is no other: it has all that there is
+	alone     bool // it is the only one, and may use all places
 	standings []standing
 }
 
-// A standing is what one upstream is to a tenant.
+// A standing is the state of one upstream for a tenant.
 type standing struct {
 	places  budget.Tenant
 	breaker breaker.Breaker
-	models  sync.Map // of *breaker.Breaker, by the upstream's own names: of those that the tenant has asked for
+	models  sync.Map // of *breaker.Breaker, by the upstream's own names, for models that the tenant has used
 }
 
-// model is the breaker of one model.
+// model returns the breaker of one model.
 func (s *standing) model(name string, init func(*breaker.Breaker)) *breaker.Breaker {
 	if b, ok := s.models.Load(name); ok {
 		return b.(*breaker.Breaker)
@@ -36,8 +36,7 @@ func (s *standing) model(name string, init func(*breaker.Breaker)) *breaker.Brea
 	return b.(*breaker.Breaker)
 }
 
-// NewTenant returns a tenant. Answers is who holds what comes of its answers, as of Ask; nil is nobody whose part is
-// bounded.
+// NewTenant returns a tenant. answers holds the bytes of its whole answers during Ask; nil is without a bound.
 func (p *Pool) NewTenant(answers *budget.Tenant) *Tenant {
 	t := &Tenant{answers: answers, retries: p.newRetryBudget(), alone: p.cfg.Tenants <= 1, standings: make([]standing, len(p.targets))}
 	for i := range t.standings {
@@ -50,13 +49,13 @@ func (p *Pool) initBreaker(b *breaker.Breaker) {
 	b.Init(p.cfg.Failures, p.cfg.Cooldown, p.cfg.MaxCooldown)
 }
 
-// A gate decides whether an upstream is asked, or one of its models: for all tenants, and for one.
+// A gate decides whether an upstream, or one of its models, is asked: for all tenants, and for one.
 type gate struct {
-	all, own        *breaker.Breaker // own is nil if the one for all is enough
+	all, own        *breaker.Breaker // own is nil without a tenant
 	probe, ownProbe bool
 }
 
-// ready tells whether it is open, and if not, when it will be.
+// ready reports whether it is open, and if not, when it will be.
 func (g *gate) ready(now time.Time) (bool, time.Time) {
 	if g.own == nil || g.own.Closed() {
 		return g.all.Ready(now)
@@ -67,8 +66,8 @@ func (g *gate) ready(now time.Time) (bool, time.Time) {
 	return g.all.Cooled(now)
 }
 
-// begin lets a request pass; false if others came first. Where it decides for its tenant it does not for all: others need
-// not wait for a request that failed before.
+// begin lets a request pass; false if others came first. A request that decides for its tenant does not decide for
+// all: others must not wait for one that failed before.
 func (g *gate) begin(now time.Time) (ok bool) {
 	if g.own != nil {
 		if g.ownProbe, ok = g.own.Begin(now); !ok {
@@ -94,16 +93,16 @@ func (g *gate) good() {
 	g.probe, g.ownProbe = false, false
 }
 
-// nothing takes back a request that says nothing.
-func (g *gate) nothing() {
+// discard takes back a request without a result for the upstream.
+func (g *gate) discard() {
 	g.all.Cancel(g.probe)
 	if g.own != nil {
 		g.own.Cancel(g.ownProbe)
 	}
 }
 
-// failed counts a failure. It tells whether the gate closes from now on, for its tenant or for all. A tenant's failures
-// count for all until the gate closes for it: they are too few to have it do so for others.
+// failed counts a failure. It reports whether the gate closes now, for its tenant or for all. A tenant's failures
+// count for all until the gate closes for it: they are too few to close it for others.
 func (g *gate) failed(now time.Time, after time.Duration) (own, all bool) {
 	switch {
 	case g.own == nil:
@@ -117,15 +116,16 @@ func (g *gate) failed(now time.Time, after time.Duration) (own, all bool) {
 	return false, g.all.Fail(g.probe, now, 0)
 }
 
-// A slot is what a call takes of an upstream: a place, and perhaps the decision whether it is well again. Limits and names
-// are of single models: what fails closes the gate of the model, and that of the server only if no model could be asked.
+// A slot is a call's part of an upstream: a place, and perhaps the decision whether it has recovered. Limits and
+// names concern single models. So a failure closes the gate of the model, and that of the server only if it concerns
+// all models.
 type slot struct {
 	target        *target
 	place         budget.Grant
 	server, model gate
 }
 
-// slot is what a tenant's call for a model would take of an upstream; nothing is taken yet.
+// slot returns the slot of a tenant's call for a model, without taking it.
 func (p *Pool) slot(t *target, of *Tenant, model string) slot {
 	name := t.Models[model]
 	s := slot{target: t, server: gate{all: &t.breaker}, model: gate{all: t.models[name]}}
@@ -140,7 +140,7 @@ func (p *Pool) slot(t *target, of *Tenant, model string) slot {
 	return s
 }
 
-// ready tells whether the upstream may be asked, and if not, when.
+// ready reports whether the upstream may be asked, and if not, when.
 func (s *slot) ready(now time.Time) (bool, time.Time) {
 	server, first := s.server.ready(now)
 	model, second := s.model.ready(now)
@@ -156,13 +156,13 @@ func (s *slot) begin(now time.Time) bool {
 		return false
 	}
 	if !s.model.begin(now) {
-		s.server.nothing()
+		s.server.discard()
 		return false
 	}
 	return true
 }
 
-// decides tells whether others wait for the call.
+// decides reports whether others wait for the call.
 func (s *slot) decides() bool {
 	return s.server.probe || s.server.ownProbe || s.model.probe || s.model.ownProbe
 }
@@ -173,22 +173,22 @@ func (s *slot) good() {
 	s.model.good()
 }
 
-// nothing takes back a request that says nothing about the upstream.
-func (s *slot) nothing() {
-	s.server.nothing()
-	s.model.nothing()
+// discard takes back a request without a result for the upstream.
+func (s *slot) discard() {
+	s.server.discard()
+	s.model.discard()
 }
 
-// failed counts a failure, as a gate does.
+// failed counts a failure at its gates.
 func (s *slot) failed(now time.Time, e *Error) (own, all bool) {
 	switch {
 	case e.server:
-		s.model.nothing()
+		s.model.discard()
 		return s.server.failed(now, e.RetryAfter)
 	case e.answered:
 		s.server.good()
 	default:
-		s.server.nothing()
+		s.server.discard()
 	}
 	return s.model.failed(now, e.RetryAfter)
 }

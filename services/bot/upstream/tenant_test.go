@@ -44,8 +44,8 @@ func picky(b *bed, fail func(http.ResponseWriter)) {
 	}
 }
 
-// TestOneTenantsFailures: what fails of one tenant's requests, in whatever way, costs that tenant the upstream, for as
-// long as it cools down, and nobody else.
+// TestOneTenantsFailures: one tenant's failures, of every kind, make the upstream cool down for that tenant, and for
+// no other.
 func TestOneTenantsFailures(t *testing.T) {
 	for name, fail := range map[string]func(http.ResponseWriter){
 		"500": func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
@@ -92,8 +92,8 @@ func TestOneTenantsFailures(t *testing.T) {
 	}
 }
 
-// TestTwoTenantsFailures: what fails for two tenants has the upstream cool down for all, of whom one finds out when it is
-// well again.
+// TestTwoTenantsFailures: failures of two tenants make the upstream cool down for all. One request finds out when it
+// has recovered.
 func TestTwoTenantsFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail  func(http.ResponseWriter)

@@ -10,15 +10,15 @@ import (
 	"dyno/services/bot/store"
 )
 
-// Bounds say how much an Archive holds. Beyond them, the conversation goes that was used least recently, with all of its
-// turns, and the oldest entry.
+// Bounds limits an Archive. Beyond them, the least recently used conversation goes, with all of its turns, and the
+// oldest entry.
 type Bounds struct {
-	Bytes   int64 // of turns, in all, with what is around their texts
-	Turns   int   // of one conversation: its oldest goes
+	Bytes   int64 // of all turns, with their overhead
+	Turns   int   // of one conversation: its oldest turn goes
 	Entries int   // of the ledger
 }
 
-// DefaultBounds are at most some hundred megabytes.
+// DefaultBounds is at most some hundred megabytes.
 func DefaultBounds() Bounds { return Bounds{Bytes: 256 << 20, Turns: 64, Entries: 100_000} }
 
 // Archive keeps turns and the ledger.
@@ -27,33 +27,33 @@ type Archive struct {
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*list.Element
-	order    *list.List // of *turns, what was used last first
+	order    *list.List // of *turns, most recently used first
 	bytes    int64      // of all turns
 	entries  []store.Entry
-	next     int // where in entries the next goes, when there are as many as may be
+	next     int // the place of the next entry, when entries is full
 	ids      map[string]bool
 }
 
-// turns are those of one session.
+// turns are the turns of one session.
 type turns struct {
 	session string
 	list    []store.Turn
 	count   int64
 }
 
-// What is held without texts, about, in bytes: of a session and of a turn.
+// Estimated overhead in bytes, without texts: of a turn and of a session.
 const (
-	besideSession = 256
-	besideTurn    = 160
+	sessionOverhead = 256
+	turnOverhead    = 160
 )
 
-func (t *turns) size() int64 { return besideSession + int64(len(t.session)) }
+func (t *turns) size() int64 { return sessionOverhead + int64(len(t.session)) }
 
 func sizeOf(t store.Turn) int64 {
-	return int64(besideTurn + len(t.ID) + len(t.Session) + len(t.User) + len(t.Reply))
+	return int64(turnOverhead + len(t.ID) + len(t.Session) + len(t.User) + len(t.Reply))
 }
 
-// NewArchive returns one with nothing in it.
+// NewArchive returns an empty Archive.
 func NewArchive(b Bounds) *Archive {
 	return &Archive{bounds: b, sessions: map[string]*list.Element{}, order: list.New(), ids: map[string]bool{}}
 }
@@ -106,7 +106,7 @@ func (a *Archive) turn(turn store.Turn) error {
 		}
 	}
 	if turn.Number <= t.count-int64(len(t.list)) {
-		return store.ErrConflict // of one that has gone
+		return store.ErrConflict // the number of a removed turn
 	}
 	t.list = append(t.list, turn)
 	a.bytes += sizeOf(turn)
@@ -116,13 +116,13 @@ func (a *Archive) turn(turn store.Turn) error {
 	for a.bytes > a.bounds.Bytes && a.order.Len() > 1 {
 		a.remove(a.order.Back())
 	}
-	for a.bytes > a.bounds.Bytes && len(t.list) > 0 { // by itself it is too much
+	for a.bytes > a.bounds.Bytes && len(t.list) > 0 { // one turn alone may be too large
 		a.shorten(t, 1)
 	}
 	return nil
 }
 
-// shorten has the first turns of a session go, if n is more than 0. How many it had stays known.
+// shorten removes the first n turns of a session; their number stays known.
 func (a *Archive) shorten(t *turns, n int) {
 	for _, gone := range t.list[:max(0, n)] {
 		a.bytes -= sizeOf(gone)
@@ -130,7 +130,7 @@ func (a *Archive) shorten(t *turns, n int) {
 	t.list = slices.Delete(t.list, 0, max(0, n))
 }
 
-// remove has a session go.
+// remove removes a session.
 func (a *Archive) remove(e *list.Element) {
 	t := a.order.Remove(e).(*turns)
 	a.shorten(t, len(t.list))

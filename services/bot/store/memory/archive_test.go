@@ -34,9 +34,9 @@ func has(t *testing.T, a *Archive, session string) (turns int, count int64) {
 func bytes(a *Archive) (n int64) {
 	for _, e := range a.sessions {
 		t := e.Value.(*turns)
-		n += besideSession + int64(len(t.session))
+		n += sessionOverhead + int64(len(t.session))
 		for _, turn := range t.list {
-			n += int64(besideTurn + len(turn.ID) + len(turn.Session) + len(turn.User) + len(turn.Reply))
+			n += int64(turnOverhead + len(turn.ID) + len(turn.Session) + len(turn.User) + len(turn.Reply))
 		}
 	}
 	return n

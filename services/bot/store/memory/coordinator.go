@@ -14,7 +14,7 @@ type Coordinator struct {
 	limits   limits
 }
 
-// NewCoordinator returns one that knows nothing yet. It remembers the number of turns of at most that many sessions; of
+// NewCoordinator returns an empty Coordinator. It remembers the numbers of turns of a bounded number of sessions; for
 // others it is store.Unknown.
 func NewCoordinator(sessions int) *Coordinator {
 	c := &Coordinator{}
@@ -63,14 +63,14 @@ func (c *Coordinator) Used(_ context.Context, key string, list []store.Limit, no
 	return c.limits.used(key, list, now), nil
 }
 
-// A Ledger says what a key has used since a moment.
+// A Ledger sums a key's usage since a time.
 type Ledger interface {
 	Sum(ctx context.Context, key string, from time.Time) (store.Cost, error)
 }
 
-// Seed starts the counters of a key with what a ledger says of the current windows: what a process that has ended counted,
-// or what a limit that is new did not count yet. Counters that are there already stay. Later windows start with nothing, so that no request waits for a ledger, however long
-// that is.
+// Seed starts a key's counters of the current windows with the ledger's sums. That includes counts of an earlier
+// process, and usage from before a new limit. Existing counters stay. Later windows start at 0, so that no request
+// waits for a long ledger.
 func (c *Coordinator) Seed(ctx context.Context, ledger Ledger, key string, list []store.Limit, now time.Time) error {
 	list = c.limits.unknown(key, list, now)
 	sums := map[time.Time]store.Cost{} // several resources may have the same window

@@ -39,7 +39,7 @@ func (l *limits) account(key string) *account {
 	return a
 }
 
-// counter returns what a limit counts at a moment. The caller holds a.mu.
+// counter returns the counter of a limit at a time. The caller holds a.mu.
 func (a *account) counter(limit store.Limit, now time.Time) *counter {
 	name := limit.Counter(now)
 	if c := a.counters[name]; c != nil {
@@ -53,7 +53,7 @@ func (a *account) counter(limit store.Limit, now time.Time) *counter {
 	return c
 }
 
-// unknown are the limits that nothing is counted for at a moment.
+// unknown returns the limits without a counter at a time.
 func (l *limits) unknown(key string, list []store.Limit, now time.Time) []store.Limit {
 	a := l.account(key)
 	a.mu.Lock()
@@ -61,11 +61,10 @@ func (l *limits) unknown(key string, list []store.Limit, now time.Time) []store.
 	return slices.DeleteFunc(slices.Clone(list), func(limit store.Limit) bool { return a.counters[limit.Counter(now)] != nil })
 }
 
-// pruneEvery is how often windows that have ended are looked for.
+// pruneEvery is the pause between two searches for ended windows.
 const pruneEvery = time.Second
 
-// prune gives back what was reserved by those that have died, and forgets windows that
-// nothing is reserved in any more. The caller holds a.mu.
+// prune releases expired reservations, and forgets ended windows without reservations. The caller holds a.mu.
 func (a *account) prune(now time.Time) {
 	if d := now.Sub(a.pruned); 0 <= d && d < pruneEvery {
 		return
@@ -84,7 +83,7 @@ func (a *account) prune(now time.Time) {
 		}
 	}
 	if len(over) == 0 {
-		return // nobody waits until all that is reserved has been gone through
+		return // a request does not wait for a scan of all reservations
 	}
 	used := map[string]bool{}
 	for _, r := range a.reserved {
@@ -99,7 +98,7 @@ func (a *account) prune(now time.Time) {
 	}
 }
 
-// add counts in the windows in which a reservation was made. The caller holds a.mu.
+// add adds a cost to the windows of a reservation. The caller holds a.mu.
 func (a *account) add(r store.Reservation, cost store.Cost) {
 	for _, limit := range r.Limits {
 		if c := a.counters[limit.Counter(r.At)]; c != nil {

@@ -35,12 +35,12 @@ func (s *sessions) acquire(l *store.Lock) (turns int64, err error) {
 		return 0, store.ErrBusy
 	}
 	turns = h.turns
-	// Unknown until it is released: whoever held it may have died with a turn kept.
+	// Unknown until it is released: its last holder may have died after it kept a turn.
 	h.holder, h.ends, h.turns = l.Holder, now.Add(l.Lease), store.Unknown
 	return turns, nil
 }
 
-// makeRoom forgets some sessions that nobody holds. The caller holds mu.
+// makeRoom forgets some unlocked sessions. The caller holds mu.
 func (s *sessions) makeRoom(now time.Time) {
 	for name, h := range s.held {
 		if len(s.held) < s.most {
@@ -52,7 +52,7 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// locked returns a session if a lock of it still holds. The caller holds mu.
+// locked returns a session if the lock still holds it. The caller holds mu.
 func (s *sessions) locked(l *store.Lock) *session {
 	h := s.held[l.Session]
 	if h == nil || h.holder != l.Holder || !time.Now().Before(h.ends) {

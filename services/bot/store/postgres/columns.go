@@ -7,7 +7,7 @@ import (
 	"dyno/services/bot/store"
 )
 
-// turnColumns are turns, column by column.
+// turnColumns has turns, column by column.
 type turnColumns struct {
 	session []string
 	number  []int64
@@ -18,7 +18,7 @@ type turnColumns struct {
 	tokens  []int32
 }
 
-// clean is text as PostgreSQL can have it: UTF-8 without zero bytes.
+// clean returns text in the form that PostgreSQL can store: UTF-8 without zero bytes.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 }
@@ -33,7 +33,7 @@ func (c *turnColumns) add(t *store.Turn) {
 	c.tokens = append(c.tokens, int32(min(t.Tokens, 1<<30))) //nolint:gosec // bounded
 }
 
-// entryColumns are entries, column by column.
+// entryColumns has entries, column by column.
 type entryColumns struct {
 	id                                                      []string
 	at                                                      []time.Time

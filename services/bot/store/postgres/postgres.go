@@ -15,15 +15,13 @@ import (
 	"dyno/services/bot/store"
 )
 
-// Archive is a database. Its methods may be called from any goroutine. A connection that
-// is lost is made again.
+// Archive is a database. Its methods may be called from any goroutine. It reconnects after a lost connection.
 type Archive struct {
 	pool   *pgxpool.Pool // for reading
-	writer *pgxpool.Pool // however much is read, what is to be kept does not wait for a connection
+	writer *pgxpool.Pool // separate, so that writes never wait for readers' connections
 }
 
-// migrations bring a database from one version to the next. What is here is never
-// changed, only added to.
+// migrations bring a database from one version to the next. Migrations are only added, never changed.
 var migrations = []string{
 	`CREATE TABLE turns (
 		session text NOT NULL, number bigint NOT NULL, id text NOT NULL, at timestamptz NOT NULL,
@@ -40,8 +38,7 @@ var migrations = []string{
 	CREATE INDEX entries_by_key ON entries (key, at);`,
 }
 
-// lock is the number of the advisory lock that lets one gateway migrate at a time. It
-// means nothing else.
+// lock is the number of the advisory lock that lets one gateway migrate at a time. The value is arbitrary.
 const lock = 0x64796e6f626f74
 
 // Bounds of connections.
@@ -51,8 +48,8 @@ const (
 	healthPeriod   = 5 * time.Second
 )
 
-// Open connects to the database of a connection string, postgres://user:password@host/database or key=value, and brings
-// it to the version of this program. A later version is refused.
+// Open connects to the database of a connection string: postgres://user:password@host/database or key=value. It
+// migrates the database to this program's version, and refuses a later one.
 func Open(ctx context.Context, url string) (_ *Archive, err error) {
 	cfg, err := parse(url)
 	if err != nil {
@@ -60,7 +57,7 @@ func Open(ctx context.Context, url string) (_ *Archive, err error) {
 	}
 	cfg.HealthCheckPeriod = healthPeriod
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
-	// One is used for writing at a time: others are for when it is stuck, and is given up.
+	// One is in use for writing at a time; the others replace it when it is stuck.
 	cfg.MaxConns = maxConnections
 	a := &Archive{}
 	if a.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
@@ -71,13 +68,13 @@ func Open(ctx context.Context, url string) (_ *Archive, err error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	if err := migrate(ctx, a.writer); err != nil {
-		_ = a.Close() // cannot fail
+		_ = a.Close() // never fails
 		return nil, fmt.Errorf("postgres: migrate: %w", err)
 	}
 	return a, nil
 }
 
-// CheckURL returns what is wrong with a connection string, without showing it.
+// CheckURL validates a connection string. Its error does not show the string.
 func CheckURL(text string) error {
 	_, err := parse(text)
 	return err
@@ -86,7 +83,7 @@ func CheckURL(text string) error {
 func parse(text string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(text)
 	if err != nil {
-		return nil, errors.New("postgres: the connection string is not understood") // which may have a password in it
+		return nil, errors.New("postgres: the connection string is not understood") // it may have a password
 	}
 	return cfg, nil
 }
@@ -153,7 +150,7 @@ const (
 		$12::bigint[], $13::bigint[], $14::boolean[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[]) ON CONFLICT DO NOTHING`
 )
 
-// Write is store.Archive's. Texts have no zero bytes afterwards: PostgreSQL has none.
+// Write is store.Archive's. It removes zero bytes from texts: PostgreSQL cannot store them.
 func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, error) {
 	var (
 		t      turnColumns
@@ -193,7 +190,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	if err := a.writer.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	if len(kept) < len(places) { // the others were kept before, or another turn has their number
+	if len(kept) < len(places) { // the rest was kept before, or its numbers belong to other turns
 		rows, err := a.writer.Query(ctx, selectTurns, t.session, t.number)
 		if err == nil {
 			err = read(rows)

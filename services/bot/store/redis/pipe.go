@@ -9,15 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of what is sent together, and of how many exchanges with Redis are under way at once: one that is stuck does not
-// hold up all others.
+// Bounds of one exchange with Redis, and of simultaneous exchanges: a stuck one must not delay all others.
 const (
 	maxTogether  = 256
 	maxExchanges = 2
 )
 
-// A pipe runs scripts of several callers in one exchange with Redis: those that come during an exchange go with the next
-// one. Callers bound how many wait.
+// A pipe runs scripts of several callers in one exchange with Redis: those that arrive during an exchange go with the
+// next one. Callers bound the number of waiting ones.
 type pipe struct {
 	client  *redis.Client
 	timeout time.Duration // of one exchange
@@ -27,7 +26,7 @@ type pipe struct {
 	exchanges int // under way
 }
 
-// A call is a script that is to be run.
+// A call is one run of a script.
 type call struct {
 	script *redis.Script
 	keys   []string
@@ -36,7 +35,7 @@ type call struct {
 	done   chan struct{} // closed when there is an answer
 }
 
-// run runs a script. When ctx ends before there is an answer, it is not known whether the script was run.
+// run runs a script. If ctx ends before the answer, the script may have run.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args ...any) *redis.Cmd {
 	c := &call{script: script, keys: keys, args: args, done: make(chan struct{})}
 	p.mu.Lock()
@@ -56,10 +55,10 @@ func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, arg
 	}
 }
 
-// exchange sends what waits until nothing does.
+// exchange sends waiting calls until there are none.
 func (p *pipe) exchange() {
 	for {
-		runtime.Gosched() // callers that are ready to run come along
+		runtime.Gosched() // ready callers join
 		p.mu.Lock()
 		calls := p.waiting
 		if len(calls) > maxTogether {
@@ -77,8 +76,8 @@ func (p *pipe) exchange() {
 	}
 }
 
-// send runs scripts together, and once more with their text those that Redis does not know: it was started again, or its
-// scripts were flushed.
+// send runs scripts together. It repeats those that Redis does not know, with their text: after a restart of Redis,
+// or a flush of its scripts.
 func (p *pipe) send(calls []*call) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
@@ -97,7 +96,7 @@ func (p *pipe) send(calls []*call) {
 	}
 }
 
-// each asks all calls in one exchange. Every answer has its own error.
+// each sends all calls in one exchange. Every answer has its own error.
 func (p *pipe) each(ctx context.Context, calls []*call, ask func(to redis.Pipeliner, c *call) *redis.Cmd) {
 	to := p.client.Pipeline()
 	for _, c := range calls {

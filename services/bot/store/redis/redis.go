@@ -1,6 +1,5 @@
-// Package redis keeps sessions and limits in Redis, for several gateways at once. Each
-// operation is one script, which Redis runs without any other in between: that is what
-// makes a reservation atomic over all gateways. Operations that come at once share an exchange.
+// Package redis keeps sessions and limits in Redis, for several gateways at once. Each operation is one script, which
+// Redis runs atomically. So a reservation is atomic over all gateways. Simultaneous operations share an exchange.
 //
 // Keys are "PREFIX:{NAME}:…", of one API key or of one session. A cluster of Redis is not supported.
 package redis
@@ -22,8 +21,8 @@ import (
 
 // Config says where Redis is.
 type Config struct {
-	// Address is host:port, unix:PATH, redis://user:password@host:port/db or, with TLS, rediss://…: no error
-	// shows it.
+	// Address is host:port, unix:PATH, redis://user:password@host:port/db or, with TLS, rediss://…. No error shows
+	// it.
 	Address string
 	// Prefix is what all keys begin with.
 	Prefix string
@@ -34,32 +33,31 @@ type Config struct {
 // maxConnections bounds the connections.
 const maxConnections = 16
 
-// remember is for how long the number of a session's turns is remembered.
+// remember is for how long a session's number of turns is remembered.
 const remember = time.Hour
 
-// Defaults returns what every field starts from.
+// Defaults returns the Config that every field starts from.
 func Defaults() Config {
 	return Config{Prefix: "dyno:bot", Timeout: time.Second}
 }
 
-// Store is a Redis. Its methods may be called from any goroutine. A connection that is
-// lost is made again.
+// Store is a Redis. Its methods may be called from any goroutine. It reconnects after a lost connection.
 type Store struct {
 	cfg    Config
 	client *redis.Client
 	pipe   pipe
 }
 
-// silent is a log of nothing.
+// silent is a log that discards everything.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// quiet keeps the client from writing a line to standard error for every connection that
-// is not made: it returns that as an error, too, and an outage is thousands of them.
+// quiet stops the client's lines about failed connections on standard error: it also returns them as errors, and an
+// outage has thousands of them.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
-// Open returns a store; Redis need not be there yet.
+// Open returns a store; Redis need not be running yet.
 func Open(c Config) (*Store, error) {
 	quiet()
 	o, err := c.options()
@@ -80,7 +78,7 @@ func (c Config) options() (*redis.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A request that failed may have been carried out: asking again could count twice.
+	// A failed request may have been carried out: a retry could count twice.
 	o.MaxRetries = -1
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = c.Timeout, c.Timeout, c.Timeout, c.Timeout
 	o.ContextTimeoutEnabled, o.DisableIdentity, o.DialerRetries = true, true, 1
@@ -88,13 +86,13 @@ func (c Config) options() (*redis.Options, error) {
 	return o, nil
 }
 
-// CheckAddress returns what is wrong with an address, without showing it: it may have a password.
+// CheckAddress validates an address. Its error does not show it: it may have a password.
 func CheckAddress(address string) error {
 	_, err := at(address)
 	return err
 }
 
-// at are the options that an address says. Errors of the packages that read it would show a part of it.
+// at returns the options of an address. It hides errors of the parsing packages, which would show a part of it.
 func at(address string) (*redis.Options, error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if path == "" {
@@ -129,17 +127,17 @@ func at(address string) (*redis.Options, error) {
 // Close closes the connections.
 func (s *Store) Close() error { return s.client.Close() }
 
-// braces escapes the characters that would end what decides on the slot.
+// braces escapes the characters that would end the hash tag.
 var braces = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D")
 
-// key is what all keys of an API key or of a session begin with.
+// key returns the prefix of all keys of an API key or of a session.
 func (s *Store) key(name string) string { return s.cfg.Prefix + ":{" + braces.Replace(name) + "}:" }
 
-// grace is for how much longer than its window a counter is there: reservations are
-// settled in the window in which they were made.
+// grace is for how long a counter outlives its window: reservations are settled in the window in which they were
+// made.
 const grace = 24 * time.Hour
 
-// giveBack is the part of scripts that gives back what nobody settled in time, some at a time.
+// giveBack is the part of scripts that releases expired reservations, some at a time.
 const giveBack = `
 local function give_back(now, ends, prefix)
   local late = redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 64)
@@ -154,12 +152,12 @@ local function give_back(now, ends, prefix)
 end
 `
 
-// KEYS: the holder of the session, its number of turns, the set of reservations by when they end, the prefix of their own
-// keys, and a counter for each limit. ARGV: the holder ("" locks nothing), its lease in milliseconds; the ID of the
-// reservation ("" takes nothing), now and its end in milliseconds, for how many milliseconds it is known (0 is no end); and
-// for each limit its amount, what is to be taken, and for how many milliseconds the counter is there (0 is no end).
-// Returns 0 and how many turns the session has, -1 if it does not know; or -1 if the session is locked; or which limit is
-// reached, and what is used of it. The number of turns is not known again until the session is unlocked.
+// KEYS: the holder of the session, its number of turns, the reservations by expiry, the prefix of their keys, and a
+// counter per limit. ARGV: the holder ("" locks nothing) and its lease in milliseconds; the ID of the reservation (""
+// reserves nothing); now, its end and its retention, in milliseconds (retention 0: no end); for each limit its
+// amount, the cost, and the counter's retention in milliseconds (0 is without end). Returns 0 and the session's
+// number of turns, -1 if unknown; or -1 if the session is locked; or the number of the reached limit, and its usage.
+// The number of turns stays unknown until the session is unlocked.
 var begin = redis.NewScript(giveBack + `
 if ARGV[1] ~= '' and redis.call('EXISTS', KEYS[1]) == 1 then return {-1, '0'} end
 if ARGV[3] ~= '' then
@@ -305,8 +303,8 @@ func (s *Store) pair(answer *redis.Cmd) ([]int64, error) {
 	return found, nil
 }
 
-// appendReservation adds the arguments of a reservation. What is reserved is known until it is given back, which may be long
-// after the lease's end: when the key is used again. No counter is there any longer than that.
+// appendReservation appends the arguments of a reservation. It is kept until its release, which may be long after the
+// lease's end: at the next use of the key. No counter is kept longer than that.
 func appendReservation(args []any, r *store.Reservation) []any {
 	args = append(args, r.ID, r.At.UnixMilli(), r.At.Add(r.Lease).UnixMilli(), int64(0))
 	longest, ever := time.Duration(0), false

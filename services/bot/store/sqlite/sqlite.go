@@ -26,18 +26,18 @@ import (
 // Config says where the file is.
 type Config struct {
 	Path string
-	// Sync waits for the disk with each write: what is kept survives a power cut. Without
-	// it, it survives a killed process, and a power cut loses what was written since the last
-	// checkpoint: of the last second, and more where the disk cannot keep up.
+	// Sync waits for the disk at each write, so that records survive a power cut. Without it, they survive a killed
+	// process. A power cut then loses the writes since the last checkpoint: those of the last second, and more if the
+	// disk cannot keep up.
 	Sync bool
-	// Exclusive refuses a file that is open so already, in this process or another.
+	// Exclusive refuses a file that is already open with Exclusive, in this process or another.
 	Exclusive bool
 }
 
 // Archive is a file. Its methods may be called from any goroutine.
 //
-// Writes go to the write-ahead log. What is in it is copied to the database at the same time, by
-// checkpoints on a connection of their own, so that no write waits for those.
+// Writes go to the write-ahead log. Checkpoints copy it to the database in the background, on their own connection:
+// no write waits for them.
 type Archive struct {
 	writer, readers, checkpoints *sql.DB
 	insertTurn                   *sql.Stmt
@@ -46,28 +46,27 @@ type Archive struct {
 
 	fresh   atomic.Int64  // records since the last checkpoint that ran during writes
 	logged  atomic.Int64  // records since the last one between two writes
-	written chan struct{} // holds one: there are some
-	due     chan struct{} // holds one: there are many
+	written chan struct{} // capacity 1: there are new records
+	due     chan struct{} // capacity 1: there are many new records
 	copying sync.Mutex    // held during a checkpoint: a second one would do nothing
 	stop    chan struct{} // closed at the end
 	ended   sync.WaitGroup
 	lock    *os.File // nil if the file may be open twice
 }
 
-// When there are checkpoints: after a number of records or a time. One of few records is short: where there is one
-// CPU, it keeps requests from it for that time.
+// Checkpoints come after a number of records or a time. They cover few records, and so are short: on one CPU, a
+// checkpoint blocks requests.
 //
-// While writes go on, there is always something in the log that is not copied yet, and it never begins
-// again. After mostLogged records the next write copies what is left itself, which is little unless the
-// disk cannot keep up. So the log has about 30 MiB at most.
+// During continuous writes the log always has uncopied records, so it never restarts. After mostLogged records the
+// next write copies the rest itself, which is little unless the disk cannot keep up. So the log has at most about 30
+// MiB.
 const (
 	checkpointRecords = 64
 	checkpointAge     = time.Second
 	mostLogged        = 4096
 )
 
-// migrations bring a file from one version to the next. What is here is never changed,
-// only added to.
+// migrations bring a file from one version to the next. Migrations are only added, never changed.
 var migrations = []string{
 	`CREATE TABLE turns (
 		session TEXT NOT NULL, number INTEGER NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL,
@@ -82,19 +81,18 @@ var migrations = []string{
 		queue INTEGER NOT NULL, first_byte INTEGER NOT NULL, took INTEGER NOT NULL
 	) WITHOUT ROWID;
 	CREATE INDEX entries_by_key ON entries (key, at);`,
-	// Sum reads nothing but this index: limits without an end are summed over the whole ledger.
+	// Sum reads only this index: limits without an end are summed over the whole ledger.
 	`CREATE INDEX entries_by_use ON entries (key, at, cached, prompt, completion, money);
 	DROP INDEX entries_by_key;`,
 }
 
-// busyTimeout is how long SQLite waits for another's lock, and openPause how often we look where it does not.
+// busyTimeout is how long SQLite waits for a lock. If it does not wait, we retry after openPause.
 const (
 	busyTimeout = 5 * time.Second
 	openPause   = 10 * time.Millisecond
 )
 
-// Open opens the file, or makes it, and brings it to the version of this program. A file
-// of a later one is refused.
+// Open opens or creates the file, and migrates it to this program's version. It refuses a file of a later version.
 func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	synchronous := "NORMAL"
 	if c.Sync {
@@ -150,15 +148,15 @@ func Open(ctx context.Context, c Config) (_ *Archive, err error) {
 	return a, nil
 }
 
-// private is the mode of the files: conversations and the ledger are in them.
+// private is the mode of the files, which hold conversations and the ledger.
 const private = 0o600
 
-// makePrivate makes the database, if there is none, and takes its files from everybody but their owner. SQLite makes the
-// log and its index with the mode of the database. The database is not opened here: closing it would end all locks that
-// this process has on it (fcntl(2), "Record locking").
+// makePrivate creates the database, if there is none, and restricts its files to their owner. SQLite makes the log
+// and its index with the mode of the database. It must not open an existing database: closing it would end all locks
+// that this process has on it (fcntl(2), "Record locking").
 func makePrivate(path string) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // where SQLite makes the other files, too
+		path = target // SQLite makes the other files there, too
 	}
 	if err := unix.Mknod(path, unix.S_IFREG|private, 0); err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("make the file: %w", err)
@@ -185,14 +183,13 @@ func lockFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close() // it was not used
+		_ = f.Close() // it was never used
 		return nil, fmt.Errorf("another gateway uses it: give each a file, or all of them a Redis: %w", err)
 	}
 	return f, nil
 }
 
-// checkpointAlways copies what is written from the log to the database, when that is much or has
-// waited for some time.
+// checkpointAlways copies the log to the database, after many records or some time.
 func (a *Archive) checkpointAlways() {
 	age := time.NewTimer(checkpointAge)
 	defer age.Stop()
@@ -210,11 +207,11 @@ func (a *Archive) checkpointAlways() {
 			return
 		}
 		a.fresh.Store(0)
-		_ = a.checkpoint(context.Background(), a.checkpoints) // what fails is said by the one between two writes
+		_ = a.checkpoint(context.Background(), a.checkpoints) // the checkpoint between two writes reports errors
 	}
 }
 
-// checkpoint copies as much of the log as it can without waiting for those who read or write.
+// checkpoint copies as much of the log as it can without waiting for readers or writers.
 func (a *Archive) checkpoint(ctx context.Context, db *sql.DB) error {
 	a.copying.Lock()
 	defer a.copying.Unlock()
@@ -237,8 +234,8 @@ func (a *Archive) wrote(records int) {
 	}
 }
 
-// prepare brings the file to its form. Where several do so at once, SQLite refuses all but one of those that change its
-// journal without waiting: each would wait for the others' locks.
+// prepare sets the journal mode and migrates the file. If several processes change the journal at once, SQLite
+// refuses all but one without waiting: each would wait for the others' locks.
 func (a *Archive) prepare(ctx context.Context) error {
 	for until := time.Now().Add(busyTimeout); ; {
 		err := a.migrate(ctx)
@@ -327,10 +324,10 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 		return nil, err
 	}
 	each := make([]error, len(records))
-	// The driver has a goroutine for each statement whose context may end. None of these takes long: what does is the
+	// The driver starts a goroutine for each statement whose context may end. No statement takes long, except for the
 	// disk, which no context interrupts.
 	inside := context.WithoutCancel(ctx)
-	if len(records) == 1 && records[0].Entry == nil { // one statement is a transaction by itself
+	if len(records) == 1 && records[0].Entry == nil { // a single statement is a transaction
 		conflict, err := a.keep(inside, a.writer, a.insertTurn, records[0].Turn)
 		if err != nil {
 			return nil, err
@@ -400,7 +397,7 @@ func (a *Archive) Sum(ctx context.Context, key string, from time.Time) (c store.
 	return c, err
 }
 
-// microseconds is a moment since 1970; the zero time is that.
+// microseconds returns a time in microseconds since 1970; 0 for the zero time.
 func microseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -91,8 +91,8 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// TestPrivate: only their owner reads conversations and the ledger, whatever a new file may be, and whoever could read
-// one that is there.
+// TestPrivate: only the owner can read conversations and the ledger, in new files and in existing ones with another
+// mode.
 func TestPrivate(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
 	folder := t.TempDir()
@@ -139,8 +139,8 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// TestOpenedAtOnce: gateways that share a file may begin at the same time, each of which would bring a new one to its
-// form. SQLite refuses all but one of those that change its journal at once, without waiting.
+// TestOpenedAtOnce: gateways that share a file may start at once, although each would migrate a new one. SQLite
+// refuses all but one of those that change its journal at once, without waiting.
 func TestOpenedAtOnce(t *testing.T) {
 	for i := range 10 {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(i))
@@ -161,8 +161,8 @@ func TestOpenedAtOnce(t *testing.T) {
 	}
 }
 
-// TestSumReadsItsIndex: however long a ledger is, it is summed up without reading entries, also in a file
-// that was begun by the first version of this program.
+// TestSumReadsItsIndex: a long ledger is summed up without reading entries, even in a file from this program's first
+// version.
 func TestSumReadsItsIndex(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	old, err := sql.Open("sqlite", path)

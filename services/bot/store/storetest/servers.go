@@ -1,6 +1,5 @@
-// Package storetest starts real servers for tests: Redis and PostgreSQL, each with a
-// temporary folder and a Unix socket in it, so that no port is taken and nothing of the
-// machine's own is touched.
+// Package storetest starts real servers for tests: Redis and PostgreSQL. Each has a temporary folder with a Unix
+// socket. So it takes no port, and leaves the machine's own servers alone.
 package storetest
 
 import (
@@ -25,11 +24,11 @@ import (
 // ErrMissing says that a server is not installed: the test is to be skipped.
 var ErrMissing = errors.New("not installed")
 
-// A Server is one that runs, or is to run again.
+// A Server is a server process, which can be restarted.
 type Server struct {
 	dir    string
 	start  func() *exec.Cmd
-	ready  string // what it prints when it answers
+	ready  string // what it prints when it is ready
 	stop   os.Signal
 	cmd    *exec.Cmd
 	output chan struct{} // closed when it prints no more
@@ -38,7 +37,7 @@ type Server struct {
 // startTimeout bounds a start.
 const startTimeout = time.Minute
 
-// Start starts it, and returns when it answers.
+// Start starts it, and waits until it is ready.
 func (s *Server) Start() error {
 	s.cmd = s.start()
 	r, w, err := os.Pipe()
@@ -94,13 +93,12 @@ func (s *Server) end(signal os.Signal) {
 		return
 	}
 	_ = s.cmd.Process.Signal(signal) // it may have ended
-	_ = s.cmd.Wait()                 // and says how, which nobody wants to know
+	_ = s.cmd.Wait()                 // how it ended does not matter
 	<-s.output
 	s.cmd = nil
 }
 
-// Pause has it do nothing, with all processes that it has started: connections stay, and
-// nobody answers.
+// Pause stops it, with all its processes: connections stay, and it does not answer.
 func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
 
 // Resume is the opposite of Pause.
@@ -214,8 +212,8 @@ func Postgres() (_ *Server, _ string, err error) {
 	return s, "host=" + dir + " user=postgres database=postgres sslmode=disable", nil
 }
 
-// unprivileged has a program run as another user where this is root, as which PostgreSQL
-// refuses to run. The folder is that user's then.
+// unprivileged makes a program run as another user if this is root: PostgreSQL refuses to run as root. The folder
+// then belongs to that user.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // nothing to change
