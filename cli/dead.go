@@ -118,7 +118,7 @@ func (a *app) remarkFailures(run *rundir.Run) {
 		}
 	}
 	if most := verdict.MostFailing(run); most != nil {
-		a.warn(fmt.Sprintf("%.3g %% of the requests%s failed, %d of %d", 100**most.Errors.Ratio, of(most), most.Errors.Total, most.Errors.Due))
+		a.warn(fmt.Sprintf("%.3g %% of the requests%s failed, %d of %d", 100**most.Known(rundir.MetricErrorRatio), of(most), most.Counts.Unanswered(), most.Counts.Due()))
 		fmt.Fprintln(a.stderr, "hint: a threshold, such as errors.ratio < 1%, makes that an error")
 	}
 }

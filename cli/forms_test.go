@@ -28,7 +28,7 @@ func TestFormsOfTools(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", loop, err, &stderr)
 		}
 		v := f.Run.Variants[0]
-		times := v.Times(map[string]string{"open": rundir.TagResponse, "closed": rundir.TagService}[loop])
+		times := f.Trials[0].Times[map[string]string{"open": rundir.TagResponse, "closed": rundir.TagService}[loop]]
 		var k6 struct {
 			Metrics map[string]map[string]float64 `json:"metrics"`
 		}
@@ -60,13 +60,13 @@ func TestFormsOfTools(t *testing.T) {
 			"k6 avg":           {k6.Metrics["http_req_duration"]["avg"], *times.Mean * 1e3},
 			"k6 med":           {k6.Metrics["http_req_duration"]["med"], *times.P50 * 1e3},
 			"k6 p(95)":         {k6.Metrics["http_req_duration"]["p(95)"], *times.P95 * 1e3},
-			"k6 waiting":       {k6.Metrics["http_req_waiting"]["med"], *v.FirstByte.P50 * 1e3},
+			"k6 waiting":       {k6.Metrics["http_req_waiting"]["med"], *v.Known("first_byte.p50") * 1e3},
 			"k6 requests":      {k6.Metrics["http_reqs"]["count"], 200},
-			"k6 rate":          {k6.Metrics["http_reqs"]["rate"], *v.Throughput.Estimate},
+			"k6 rate":          {k6.Metrics["http_reqs"]["rate"], *v.Known(rundir.MetricThroughput)},
 			"k6 users":         {k6.Metrics["vus"]["value"], map[string]float64{"closed": 2}[loop]},
 			"oha p75":          {oha.Percentiles["p75"], *times.P75},
 			"oha slowest":      {oha.Summary["slowest"], *times.Max},
-			"oha rate":         {oha.Summary["requestsPerSec"], *v.Throughput.Estimate},
+			"oha rate":         {oha.Summary["requestsPerSec"], *v.Known(rundir.MetricThroughput)},
 			"oha statuses":     {float64(oha.Statuses["200"]), 200},
 			"vegeta 99":        {vegeta.Latencies["99th"].Seconds(), *times.P99},
 			"vegeta mean":      {vegeta.Latencies["mean"].Seconds(), *times.Mean},

@@ -240,7 +240,7 @@ func (c matrixCell) run(ctx context.Context, dir string) (matrixOutcome, error) 
 	}
 	if n := len(f.Run.Variants); n > 0 {
 		v := f.Run.Variants[n-1]
-		o.errors, o.availability = v.Errors.Ratio, v.Availability
+		o.errors, o.availability = v.Known(rundir.MetricErrorRatio), v.Known(rundir.MetricAvailability)
 	}
 	return o, nil
 }

@@ -47,7 +47,7 @@ func TestHTTP2AndTLSFromTheCommandLine(t *testing.T) {
 		check func(*rundir.Trial) bool
 	}{
 		"chosen": {"--cacert " + ca + " --server-name example.com " + secure.URL, "HTTP/2.0", func(t *rundir.Trial) bool {
-			return t.TLS.Handshakes == 2 && t.TLS.Agreed[0].ALPN == "h2" && t.TLS.Agreed[0].Group == "x25519" && t.Handshake.Count == 2
+			return t.TLS.Handshakes == 2 && t.TLS.Agreed[0].ALPN == "h2" && t.TLS.Agreed[0].Group == "x25519" && t.Times[rundir.TagHandshake].Count == 2
 		}},
 		"streams": {"--http2 --streams 8 --insecure --tls-max 1.2 " + secure.URL, "HTTP/2.0", func(t *rundir.Trial) bool {
 			return t.TLS.Agreed[0].Version == "TLS 1.2" && t.Connections.Streams == 8 && t.Connections.Users() == 16
@@ -98,7 +98,7 @@ func TestSubscribersOverTLSFromTheCommandLine(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	l := load(t, "", "sse", "-q", "-c", "3", "-z", "300ms", "--cacert", certificateFile(t, server.Certificate().Raw), "--server-name", "example.com", server.URL)
-	if trial := &l.trial; trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Handshake.Count != 3 ||
+	if trial := &l.trial; trial.TLS == nil || trial.TLS.Handshakes != 3 || trial.TLS.Failed > 0 || trial.TLS.Agreed[0].ALPN != "http/1.1" || trial.Times[rundir.TagHandshake].Count != 3 ||
 		trial.Streams == nil || trial.Streams.Opened != 3 || trial.Streams.Failed > 0 || trial.Streams.Delivered == 0 {
 		t.Errorf("exit code %d, %+v, %+v\n%s", l.code, trial.TLS, trial.Streams, l.stdout)
 	}

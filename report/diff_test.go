@@ -34,7 +34,7 @@ func nights() (older, newer *rundir.Run) {
 				}
 				intervals[metric] = e
 			}
-			run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: len(wobble), Intervals: intervals})
+			run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: len(wobble), Figures: intervals})
 		}
 		return run
 	}
@@ -65,9 +65,9 @@ func TestDiff(t *testing.T) {
 	older, newer = nights()
 	newer.Environment, newer.Plan = older.Environment, older.Plan
 	newer.Valid, newer.Name = false, "relay-2"
-	for metric, e := range newer.Variants[0].Intervals {
+	for metric, e := range newer.Variants[0].Figures {
 		e.Values, e.Low, e.High = e.Values[:1], nil, nil
-		newer.Variants[0].Intervals[metric] = e
+		newer.Variants[0].Figures[metric] = e
 	}
 	older.Variants[1].Name = "epoll"
 	golden(t, "diff-single.txt", difference(t, older, newer))
@@ -93,7 +93,7 @@ func TestDiffIsTame(t *testing.T) {
 	newer.Name, newer.DynoVersion, newer.Environment.Kernel = wild, wild, wild
 	for _, run := range []*rundir.Run{older, newer} {
 		run.Variants[0].Name, run.Plan.Variants[0].Name = wild, wild
-		run.Variants[0].Intervals["program."+wild] = rundir.Estimate{}
+		run.Variants[0].Figures["program."+wild] = rundir.Estimate{}
 	}
 	newer.Plan.Variants[0].Connections, newer.Variants[1].Name = 3, wild+"2"
 	expectTame(t, difference(t, older, newer))

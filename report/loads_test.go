@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"dyno/judge/verdict/checks"
 	"dyno/load/hist"
 	"dyno/report/export"
 	"dyno/results/rundir"
@@ -32,8 +31,7 @@ func writtenLoad(t *testing.T) *rundir.Folder {
 	}
 	x.Trials[0].Counts, x.Trials[0].Silence.Last = counts, ptr(7.25)
 	v := &x.Run.Variants[0]
-	v.Counts, v.Throughput.Estimate = counts, ptr(3998.)
-	v.Errors = rundir.Errors{Total: 400, Due: 20_400, Ratio: ptr(400. / 20_400), Succeeded: ptr(1 - 400./20_400), ByKind: counts.ByKind}
+	v.Counts, v.Figures["throughput"] = counts, rundir.Estimate{Estimate: ptr(3998.)}
 	f := written(t, x)
 	file, err := os.Create(filepath.Join(f.Dir, f.Trials[0].Name, rundir.LatencyFile))
 	if err != nil {
@@ -279,7 +277,7 @@ func TestLoadsOfNothing(t *testing.T) {
 	} {
 		f := writtenLoad(t)
 		v := &f.Run.Variants[0]
-		v.Counts, v.Throughput.Estimate, v.Errors = counts, ptr(0.), checks.Failures(counts)
+		v.Counts, v.Figures["throughput"] = counts, rundir.Estimate{Estimate: ptr(0.)}
 		var b bytes.Buffer
 		log, err := hist.NewLogWriter(&b, time.Unix(1e9, 0))
 		if given := counts.Timeouts + counts.Unfinished; given > 0 {
@@ -301,7 +299,6 @@ func TestLoadsOfCarried(t *testing.T) {
 	f := writtenLoad(t)
 	v := &f.Run.Variants[0]
 	v.Counts.Carried = rundir.Carried{Scheduled: 7, OK: 7}
-	v.Errors = checks.Failures(v.Counts)
 	if got := figuresIn(t, loadAs(t, f, "vegeta"), `^Status Codes\s+\[code:count\]\s+0:(\d+)  200:(\d+)`); got[0] != 340 || got[1] != 20_000 {
 		t.Errorf("%v without a status and with 200", got)
 	}

@@ -19,7 +19,7 @@ func (p *page) quick() {
 	trial := p.OnlyTrial(v.Name)
 	p.Section("summary")
 	t := layout.Table{Left: []int{1}}
-	t.Add("throughput", figure.Maybe(v.Throughput.Estimate, func(x float64) string {
+	t.Add("throughput", figure.Maybe(v.Known(rundir.MetricThroughput), func(x float64) string {
 		if v.Streams != nil {
 			return figure.Count(x) + " events/s, delivered"
 		}
@@ -44,23 +44,17 @@ func (p *page) quick() {
 	if c.Dropped > 0 {
 		t.Add("dropped", figure.Whole(c.Dropped)+" of "+figure.Whole(c.Scheduled)+" scheduled")
 	}
-	for _, cost := range []struct {
-		name       string
-		per, share *float64
-	}{
-		{"target CPU", v.Target.CPUSecondsPerRequest, v.Target.CPUShare},
-		{"generator CPU", v.Generator.CPUSecondsPerRequest, v.Generator.CPUShare},
-	} {
-		if cost.per != nil {
-			cell := figure.Seconds(*cost.per) + " per " + p.Per()
-			if cost.share != nil {
-				cell += ", " + figure.Percent(*cost.share) + " of its CPUs"
+	for _, process := range []string{"target", "generator"} {
+		if per := v.Known(process + ".cpu_per_request"); per != nil {
+			cell := figure.Seconds(*per) + " per " + p.Per()
+			if share := v.Known(process + ".cpu_share"); share != nil {
+				cell += ", " + figure.Percent(*share) + " of its CPUs"
 			}
-			t.Add(cost.name, cell)
+			t.Add(process+" CPU", cell)
 		}
 	}
-	if rss := v.Target.RSSBytes; rss != nil {
-		t.Add("target RSS", figure.Sizes().Write(float64(*rss)))
+	if rss := v.Known(rundir.MetricMemory); rss != nil {
+		t.Add("target RSS", figure.Sizes().Write(*rss))
 	}
 	p.Table(t)
 
@@ -94,14 +88,15 @@ func (p *page) outcomes(v *rundir.Variant) {
 	p.steps([]rundir.Variant{*v})
 	p.Section("errors")
 	t := layout.Table{}
-	if v.Errors.Total == 0 {
+	byKind, ratio := c.Failures()
+	if c.Unanswered() == 0 {
 		p.Line("none")
 	}
-	for _, kind := range judged.MostFrequent(v.Errors.ByKind) {
-		t.Add(kind, figure.Whole(v.Errors.ByKind[kind]))
+	for _, kind := range judged.MostFrequent(byKind) {
+		t.Add(kind, figure.Whole(byKind[kind]))
 	}
-	if v.Errors.Ratio != nil && v.Errors.Total > 0 {
-		t.Add("all", figure.Whole(v.Errors.Total), figure.Percent(*v.Errors.Ratio)+" of the "+p.Sent())
+	if ratio != nil && c.Unanswered() > 0 {
+		t.Add("all", figure.Whole(c.Unanswered()), figure.Percent(*ratio)+" of the "+p.Sent())
 	}
 	p.Table(t)
 }
@@ -120,7 +115,7 @@ func (p *page) connections(v *rundir.Variant, trial *rundir.Trial) {
 		t.Add("opened", figure.Whole(k.Opened))
 		t.Add("failed", figure.Whole(k.Failed))
 		t.Add("at once", figure.Whole(k.Peak))
-		if reuse := v.Target.ConnectionReuseRatio; reuse != nil {
+		if reuse := v.Known("target.connection_reuse_ratio"); reuse != nil {
 			t.Add("reused", figure.Percent(*reuse)+" of the "+p.Sent())
 		}
 	}
@@ -143,7 +138,7 @@ func (p *page) connections(v *rundir.Variant, trial *rundir.Trial) {
 		t.Add("requests refused", figure.Whole(k.Refused)+", "+figure.Whole(k.Resent)+" sent again")
 	}
 	if s := trial.TLS; s != nil {
-		handshakes, agreed := judged.Handshakes(s, &v.Handshake)
+		handshakes, agreed := judged.Handshakes(s, v)
 		t.Add("handshakes", handshakes)
 		for _, text := range agreed {
 			t.Add("TLS", text)

@@ -30,7 +30,7 @@ func TestQuickSaysWhatWasDone(t *testing.T) {
 		x.Connections.Streams, x.Connections.Multiplexed = 4, x.Connections.Opened
 		x.Server = &rundir.Server{PID: 7, Name: "nginx"}
 		cpu := 4.9
-		run.Variants[0].Target.CPUSeconds = &cpu
+		x.Target.CPUSeconds = &cpu
 	})
 	for _, want := range []string{
 		"GET http://127.0.0.1:8080/a   HTTP/2 · 100 connections × 4 streams · closed loop · 5s",
@@ -65,8 +65,9 @@ func TestQuickMarks(t *testing.T) {
 	because := texts.New("why.disturbed", "share", "2 %")
 	got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
 		v := &run.Variants[0]
-		v.Intervals = nil
-		v.Service.Count = 5000 // which is too few for a p99.9
+		q := quantilesOf(1.2e-3)
+		q.Count = 5000 // which is too few for a p99.9
+		timed(v, "service", q)
 		state := func(figure, state string, low, high float64) rundir.Validity {
 			of := rundir.Validity{Figure: figure, Variant: v.Name, State: state, Why: &because}
 			if high > 0 {
@@ -75,9 +76,9 @@ func TestQuickMarks(t *testing.T) {
 			return of
 		}
 		run.Validity = []rundir.Validity{
-			state("throughput", rundir.StateBounded, *v.Throughput.Estimate, 2**v.Throughput.Estimate),
-			state("service.p90", rundir.StateBounded, *v.Service.P90/2, *v.Service.P90),
-			state("service.p99", rundir.StateBounded, *v.Service.P99/2, *v.Service.P99),
+			state("throughput", rundir.StateBounded, *v.Known("throughput"), 2**v.Known("throughput")),
+			state("service.p90", rundir.StateBounded, *v.Known("service.p90")/2, *v.Known("service.p90")),
+			state("service.p99", rundir.StateBounded, *v.Known("service.p99")/2, *v.Known("service.p99")),
 			state("service.max", rundir.StateNotIdentified, 0, 0),
 		}
 	})
@@ -100,8 +101,9 @@ func TestQuickTailWithoutMarks(t *testing.T) {
 	for _, state := range []string{rundir.StateBounded, rundir.StateNotIdentified, rundir.StateOK} {
 		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
 			v := &run.Variants[0]
-			v.Intervals = nil
-			v.Service.Count, v.Service.P9999 = 1_000_000, new(0.009)
+			q := quantilesOf(1.2e-3)
+			q.Count, q.P9999 = 1_000_000, new(0.009)
+			timed(v, "service", q)
 			run.Validity = nil
 			for _, figure := range []string{"service.p999", "service.p9999"} {
 				run.Validity = append(run.Validity, rundir.Validity{Figure: figure, Variant: v.Name, State: state, Why: &because, Low: new(0.001), High: new(0.002)})
@@ -118,7 +120,7 @@ func TestQuickUntilRead(t *testing.T) {
 	const row = "until read p50 1.21 ms p90 %s p99 3.61 as tools without kernel time stamps show"
 	for p90, want := range map[float64]string{2.05e-3: "", 2.5e-3: "2.50"} {
 		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
-			run.Variants[0].ServiceRead = rundir.Quantiles{Count: 10000, P50: new(1.21e-3), P90: &p90, P99: new(3.61e-3), Max: new(0.01)}
+			timed(&run.Variants[0], "service_read", rundir.Quantiles{Count: 10000, P50: new(1.21e-3), P90: &p90, P99: new(3.61e-3), Max: new(0.01)})
 		})
 		if has := strings.Contains(strings.Join(strings.Fields(got), " "), fmt.Sprintf(row, want)); has != (want != "") || want == "" && strings.Contains(got, "until read") {
 			t.Errorf("p90 %v:\n%s", p90, got)
@@ -142,7 +144,7 @@ func TestQuickConnecting(t *testing.T) {
 	} {
 		got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
 			if c.slowest > 0 {
-				run.Variants[0].Connect = rundir.Quantiles{Count: 2000, Mean: &c.mean, P50: new(0.0002), P99: new(0.0003), Max: &c.slowest}
+				timed(&run.Variants[0], "connect", rundir.Quantiles{Count: 2000, Mean: &c.mean, P50: new(0.0002), P99: new(0.0003), Max: &c.slowest})
 			}
 		})
 		if !strings.Contains(strings.Join(strings.Fields(got), " "), c.want) {
@@ -168,7 +170,8 @@ func TestQuickAnswersAfterTheEnd(t *testing.T) {
 func TestQuickOneRequest(t *testing.T) {
 	got := quickText(t, func(run *rundir.Run, _ *rundir.Trial) {
 		run.Variants[0].Counts = rundir.Counts{OK: 1}
-		run.Variants[0].Service.Count = 1
+		q := quantilesOf(1.2e-3)
+		timed(&run.Variants[0], "service", rundir.Quantiles{Count: 1, P50: q.P50, Max: q.P50, Mean: q.P50})
 	})
 	if strings.Contains(got, "try --rate") || strings.Contains(got, "measure longer") {
 		t.Errorf("advice:\n%s", got)

@@ -289,7 +289,8 @@ func TestFailuresComeFirst(t *testing.T) {
 	quick, compare := exampleQuick(), exampleCompare()
 	for f, prefix := range map[*rundir.Folder]string{quick: "", compare: "goroutine: "} {
 		v := &f.Run.Variants[len(f.Run.Variants)-1]
-		v.Errors = rundir.Errors{Total: 99, Due: 200, Ratio: ptr(0.495), ByKind: map[string]int64{"assertion": 99}}
+		v.Counts = rundir.Counts{Scheduled: 200, Sent: 200}
+		failing(v, map[string]int64{"assertion": 99})
 		v.Users = &rundir.Users{Count: 8, FailedLogins: 12, LoggedOut: 3}
 		failure := `assertion: step "get": its body does not contain "ok"`
 		for i := range f.Trials {
@@ -307,14 +308,18 @@ func TestFailuresComeFirst(t *testing.T) {
 		if err := Markdown(&b, f); err != nil || !strings.Contains(b.String(), prefix+"succeeded 50.5%") {
 			t.Errorf("%v\n%s", err, b.String())
 		}
-		v.Errors.Total, v.Errors.Ratio, v.Users = 1, ptr(0.0009), nil
+		v.Counts = rundir.Counts{Scheduled: 1100, Sent: 1100}
+		failing(v, map[string]int64{"assertion": 1})
+		v.Users = nil
 		for name, got := range both(t, f) {
 			if strings.Contains(got, "succeeded") || strings.Contains(got, "log in") {
 				t.Errorf("%s:\n%s", name, got)
 			}
 		}
 	}
-	quick.Run.Variants[0].Errors.Ratio, quick.Run.Variants[0].Users = ptr(0.495), &rundir.Users{FailedLogins: 12, LoggedOut: 3}
+	quick.Run.Variants[0].Counts = rundir.Counts{Scheduled: 200, Sent: 200}
+	failing(&quick.Run.Variants[0], map[string]int64{"assertion": 99})
+	quick.Run.Variants[0].Users = &rundir.Users{FailedLogins: 12, LoggedOut: 3}
 	if got := both(t, quick)["short"]; !strings.Contains(got, " · succeeded 50.5%") || !strings.Contains(got, "logins 12 failed · 3 users waited to log in again at the end") {
 		t.Error(got)
 	}

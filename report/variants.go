@@ -145,7 +145,7 @@ func (p *page) throughput(variants []rundir.Variant) {
 	p.Section("throughput, " + what + " per second")
 	t := layout.Table{Head: []string{"", "", "by round"}, Left: []int{2}, Prose: true}
 	for _, v := range variants {
-		t.Add(v.Name, p.cell(v.Name, "throughput"), list(v.Throughput.Values, figure.Counts().Write))
+		t.Add(v.Name, p.cell(v.Name, "throughput"), list(v.Figure(rundir.MetricThroughput).Values, figure.Counts().Write))
 	}
 	p.Table(t)
 }
@@ -209,11 +209,11 @@ func (p *page) ends(variants []rundir.Variant) {
 		}
 		share = append(share, *v.Ends.ArrivalShare)
 		clock = clock || v.Ends.ByArrival > 0
-		if q := v.ReadDelay; q.P50 != nil {
-			p50 = append(p50, *q.P50)
+		if delay := v.Known(rundir.TagReadDelay + ".p50"); delay != nil {
+			p50 = append(p50, *delay)
 		}
-		if q := v.ReadDelay; q.P99 != nil {
-			p99 = append(p99, *q.P99)
+		if delay := v.Known(rundir.TagReadDelay + ".p99"); delay != nil {
+			p99 = append(p99, *delay)
 		}
 	}
 	switch {
@@ -252,7 +252,8 @@ func extremes(figures []float64, write func(float64) string) string {
 // messages writes the times of messages, of requests and responses that consist of several.
 func (p *page) messages(variants []rundir.Variant) {
 	variants = slices.DeleteFunc(slices.Clone(variants), func(v rundir.Variant) bool {
-		return v.FirstMessage.Count+v.MessageGap.Count+v.Message.Count == 0 && v.Messages == nil
+		timed := slices.ContainsFunc([]string{rundir.TagFirstMessage, rundir.TagMessageGap, rundir.TagMessage}, func(tag string) bool { return v.Known(tag+".max") != nil })
+		return !timed && v.Messages == nil
 	})
 	if len(variants) == 0 {
 		return
@@ -260,7 +261,7 @@ func (p *page) messages(variants []rundir.Variant) {
 	counted := layout.Table{Head: []string{"", "received", "per second"}}
 	for _, v := range variants {
 		if m := v.Messages; m != nil {
-			counted.Add(v.Name, figure.Whole(m.Count), figure.Maybe(m.PerSecond, figure.PerSecond))
+			counted.Add(v.Name, figure.Whole(m.Count), figure.Maybe(v.Known(rundir.MetricMessageRate), figure.PerSecond))
 		}
 	}
 	if len(counted.Rows) > 0 {
@@ -304,7 +305,7 @@ func (p *page) tokens(variants []rundir.Variant) {
 	p.Section("answers of the language model: tokens per second, of answers and of prompts; answers per second within the goal; the first token, from when the request was due; the time per token after it")
 	head := []string{"tokens/s", "of prompts", "goodput", "first p50", "first p99", "first max", "token p50", "token p99", "token max"}
 	metrics := []string{"tokens_per_second", "prompt_tokens_per_second", "goodput", "first_token.p50", "first_token.p99", "first_token.max", "token_time.p50", "token_time.p99", "token_time.max"}
-	if !slices.ContainsFunc(variants, func(v rundir.Variant) bool { return v.Tokens.PromptPerSecond != nil }) {
+	if !slices.ContainsFunc(variants, func(v rundir.Variant) bool { return v.Known(rundir.MetricPromptRate) != nil }) {
 		head, metrics = slices.Delete(head, 1, 2), slices.Delete(metrics, 1, 2)
 	}
 	p.Table(p.columns(variants, head, metrics))
@@ -377,9 +378,10 @@ func (p *page) costs(variants []rundir.Variant) {
 	t.Head = slices.Insert(t.Head, 1, "errors") // they are counted, not estimated
 	var lines []string
 	for i, v := range variants {
-		t.Rows[i] = slices.Insert(t.Rows[i], 1, failures(v.Errors))
-		if len(v.Errors.ByKind) > 0 {
-			lines = append(lines, v.Name+": "+kinds(v.Errors.ByKind))
+		byKind, ratio := v.Counts.Failures()
+		t.Rows[i] = slices.Insert(t.Rows[i], 1, failures(v.Counts.Unanswered(), ratio))
+		if len(byKind) > 0 {
+			lines = append(lines, v.Name+": "+kinds(byKind))
 		}
 	}
 	p.Table(t)
@@ -389,14 +391,14 @@ func (p *page) costs(variants []rundir.Variant) {
 }
 
 // failures writes how many requests failed.
-func failures(e rundir.Errors) string {
+func failures(total int64, ratio *float64) string {
 	switch {
-	case e.Ratio == nil:
+	case ratio == nil:
 		return figure.Unknown
-	case e.Total == 0:
+	case total == 0:
 		return "0"
 	}
-	return figure.Whole(e.Total) + " (" + figure.Percent(*e.Ratio) + ")"
+	return figure.Whole(total) + " (" + figure.Percent(*ratio) + ")"
 }
 
 // kinds lists counts by name, the largest first.
@@ -414,16 +416,17 @@ func (p *page) measures(variants []rundir.Variant) {
 	p.Section("what the programs printed")
 	names := map[string]bool{}
 	for _, v := range variants {
-		for name := range v.Measures {
-			names[name] = true
+		for name := range v.Figures {
+			names[name] = names[name] || strings.HasPrefix(name, rundir.OfPrograms)
 		}
 	}
 	t := layout.Table{Head: []string{"", "", "by round"}, Left: []int{2}, Prose: true}
+	maps.DeleteFunc(names, func(_ string, printed bool) bool { return !printed })
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		t.Add(rundir.OfPrograms + name)
+		t.Add(name)
 		for _, v := range variants {
-			if e, ok := v.Measures[name]; ok {
-				t.Add("  "+v.Name, p.cell(v.Name, rundir.OfPrograms+name), list(e.Values, figure.UnitOf(rundir.OfPrograms+name).Write))
+			if e, ok := v.Figures[name]; ok {
+				t.Add("  "+v.Name, p.cell(v.Name, name), list(e.Values, figure.UnitOf(name).Write))
 			}
 		}
 	}
@@ -451,12 +454,9 @@ func (p *page) methods() []string {
 		note(t.Slope)
 	}
 	for _, v := range p.Run.Variants {
-		note(v.Throughput)
-		for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
-			note(v.Measures[name])
-		}
-		for _, name := range slices.Sorted(maps.Keys(v.Intervals)) {
-			note(v.Intervals[name])
+		note(v.Figures[rundir.MetricThroughput])
+		for _, name := range slices.Sorted(maps.Keys(v.Figures)) {
+			note(v.Figures[name])
 		}
 	}
 	var lines []string

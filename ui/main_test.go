@@ -122,7 +122,7 @@ func figured(name string, throughput float64) rundir.Variant {
 	for i := range 8 {
 		e.Values = append(e.Values, throughput*(1+0.001*float64(i-4)))
 	}
-	return rundir.Variant{Name: name, Trials: 8, Throughput: e, Intervals: map[string]rundir.Estimate{"throughput": e}}
+	return rundir.Variant{Name: name, Trials: 8, Figures: map[string]rundir.Estimate{"throughput": e}}
 }
 
 // fresh makes the next list scan the folders.

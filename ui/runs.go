@@ -471,7 +471,7 @@ func (r *Run) fill(run *rundir.Run) {
 		}
 	}
 	for _, v := range run.Variants {
-		if e := v.Intervals[r.Metric]; e.Estimate != nil && slices.Contains(r.Variants, cut(v.Name, mostName)) && len(r.Results) == 0 && len(r.Figures) < shown {
+		if e := v.Figures[r.Metric]; e.Estimate != nil && slices.Contains(r.Variants, cut(v.Name, mostName)) && len(r.Results) == 0 && len(r.Figures) < shown {
 			r.Figures = append(r.Figures, Figure{cut(v.Name, mostName), bare(e)})
 		}
 	}

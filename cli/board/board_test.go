@@ -45,7 +45,7 @@ const title = "GET http://127.0.0.1:8080/"
 
 var (
 	median, throughput = 0.002, 1500.
-	finished           = rundir.Trial{Throughput: &throughput, Response: rundir.Quantiles{P50: &median}, Counts: rundir.Counts{OK: 10, Dropped: 1, Unfinished: 1}}
+	finished           = rundir.Trial{Throughput: &throughput, Times: rundir.Times{rundir.TagResponse: {P50: &median}}, Counts: rundir.Counts{OK: 10, Dropped: 1, Unfinished: 1}}
 
 	quick  = trial.Planned{Number: 1, Of: 1, Variant: "default", Warmup: time.Second, Window: 10 * time.Second}
 	boards = map[string]played{

@@ -289,11 +289,11 @@ func Row(next trial.Planned, t *rundir.Trial, flags []rundir.Flag) string {
 		return line + "failed: " + figure.Printable(first)
 	case t.Throughput != nil:
 		line += figure.Count(*t.Throughput) + "/s"
-		if t.Response.P50 != nil {
-			line += "  p50 " + figure.Seconds(*t.Response.P50)
+		if q := t.Times[rundir.TagResponse]; q.P50 != nil {
+			line += "  p50 " + figure.Seconds(*q.P50)
 		}
-		if t.Response.P99 != nil {
-			line += "  p99 " + figure.Seconds(*t.Response.P99)
+		if q := t.Times[rundir.TagResponse]; q.P99 != nil {
+			line += "  p99 " + figure.Seconds(*q.P99)
 		}
 		if failed := t.Counts.Unanswered(); failed > 0 {
 			line += fmt.Sprintf("  failed %d", failed)

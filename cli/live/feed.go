@@ -230,10 +230,10 @@ func (f *Feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	}
 	e := ui.TrialEnd{
 		Number: t.Number, Round: t.Round, Variant: t.Variant, Purpose: t.Purpose, Complete: t.Complete, Error: t.Error,
-		Throughput: t.Throughput, Failed: t.Counts.Unanswered(), Latency: t.Response, Clock: record.Response.String(), Flags: flags,
+		Throughput: t.Throughput, Failed: t.Counts.Unanswered(), Latency: t.Times[rundir.TagResponse], Clock: record.Response.String(), Flags: flags,
 	}
 	if t.Streams != nil {
-		e.Latency, e.Clock = t.Streams.Delivery, record.Delivery.String()
+		e.Latency, e.Clock = t.Times[rundir.TagDelivery], record.Delivery.String()
 	}
 	f.tell(ui.Event{End: &e})
 }

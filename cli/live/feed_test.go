@@ -66,7 +66,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if events := fed(t, func(f *Feed) {
-		f.End(&rundir.Trial{Streams: &rundir.Streams{Delivery: rundir.Quantiles{Count: 4}}}, nil)
+		f.End(&rundir.Trial{Streams: &rundir.Streams{}, Times: rundir.Times{rundir.TagDelivery: {Count: 4}}}, nil)
 	}); events[0].End.Clock != "delivery" || events[0].End.Latency.Count != 4 {
 		t.Errorf("%+v", events[0].End)
 	}

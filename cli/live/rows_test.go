@@ -34,7 +34,7 @@ func play(p *Rows) {
 	}
 	throughput, p50 := 500.0, 0.002
 	p.End(&rundir.Trial{
-		Throughput: &throughput, Response: rundir.Quantiles{P50: &p50},
+		Throughput: &throughput, Times: rundir.Times{rundir.TagResponse: {P50: &p50}},
 		Counts: rundir.Counts{OK: 750, Timeouts: 12, Dropped: 5, Unsent: 2},
 	}, []rundir.Flag{{Kind: "steal"}, {Kind: "drops", Disturbs: true}, {Kind: "steal"}})
 	p.Begin(trial.Planned{Number: 3, Of: 12, Variant: "goroutine", Width: 9})

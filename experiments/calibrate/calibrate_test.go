@@ -197,8 +197,8 @@ func TestRead(t *testing.T) {
 		Valid: true,
 		Flags: []rundir.Flag{{Kind: "a"}, {Kind: "b"}, {Kind: "a"}},
 		Variants: []rundir.Variant{
-			{Name: slowed(0.05), Target: rundir.Target{CPUShare: pointer(0.5)}},
-			{Name: baseName, Target: rundir.Target{CPUShare: pointer(0.99)}, Generator: rundir.Generator{CPUShare: pointer(0.3)}},
+			{Name: slowed(0.05), Figures: map[string]rundir.Estimate{rundir.MetricCPUShare: {Estimate: pointer(0.5)}}},
+			{Name: baseName, Figures: map[string]rundir.Estimate{rundir.MetricCPUShare: {Estimate: pointer(0.99)}, rundir.MetricGenerator: {Estimate: pointer(0.3)}}},
 		},
 		Comparisons: []rundir.Comparison{
 			{Base: baseName, Variant: slowed(0.05), Metric: "response.p99", Ratio: rundir.Estimate{Estimate: pointer(9)}},

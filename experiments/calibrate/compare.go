@@ -409,7 +409,7 @@ func read(run *rundir.Run, n int, slows []float64) []Comparison {
 		}
 		for _, v := range run.Variants {
 			if v.Name == baseName {
-				c.ServerCPU, c.LoadCPU = v.Target.CPUShare, v.Generator.CPUShare
+				c.ServerCPU, c.LoadCPU = v.Known(rundir.MetricCPUShare), v.Known(rundir.MetricGenerator)
 			}
 		}
 		for _, x := range run.Comparisons {

@@ -264,7 +264,7 @@ func (k *calibrator) trial(dir string, run *rundir.Run, trouble, loop string, nu
 	t = trialOf(run, trouble, loop, number)
 	for _, measured := range folder.Trials {
 		if measured.Purpose == "" {
-			t.Throughput, t.LagP99, t.LoadCPU = measured.Throughput, measured.GeneratorLag.P99, measured.Generator.CPUShare
+			t.Throughput, t.LagP99, t.LoadCPU = measured.Throughput, measured.Times[rundir.TagGeneratorLag].P99, measured.Generator.CPUShare
 		}
 	}
 	return t, nil

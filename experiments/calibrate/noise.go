@@ -293,7 +293,7 @@ func readNoisy(run *rundir.Run, number int, server knownServer, noise string, ra
 			}
 			for _, x := range run.Variants {
 				if x.Name == v.Variant {
-					n.Estimate = x.Intervals[want.figure].Estimate
+					n.Estimate = x.Figures[want.figure].Estimate
 				}
 			}
 			found = append(found, n)

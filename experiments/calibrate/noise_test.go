@@ -153,7 +153,7 @@ func TestReadNoisy(t *testing.T) {
 	server := knownServers(0)[0]
 	run := &rundir.Run{
 		Trials:   []rundir.Examined{{Purpose: rundir.PurposePilot, DisturbedShare: pointer(1)}, {DisturbedShare: pointer(0.2), Checks: []rundir.Check{{Kind: "steal", Measured: pointer(7)}, {Kind: checks.FlagForeignCPU, Measured: pointer(0.03)}}}},
-		Variants: []rundir.Variant{{Name: "default", Intervals: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
+		Variants: []rundir.Variant{{Name: "default", Figures: map[string]rundir.Estimate{compared: {Estimate: pointer(1000)}, "response.p99": {Estimate: pointer(0.02)}}}},
 		Validity: []rundir.Validity{
 			{Figure: compared, Variant: "default", State: rundir.StateOK},
 			{Figure: "service.p99", Variant: "default", State: rundir.StateOK},

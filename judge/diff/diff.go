@@ -185,7 +185,7 @@ func Runs(older, newer *rundir.Run) (Difference, error) {
 
 // judgedRun refuses a run that lacks the trials' values.
 func judgedRun(which string, run *rundir.Run) error {
-	if slices.ContainsFunc(run.Variants, func(v rundir.Variant) bool { return len(v.Intervals) > 0 }) {
+	if slices.ContainsFunc(run.Variants, func(v rundir.Variant) bool { return len(v.Figures) > 0 }) {
 		return nil
 	}
 	return &texts.Error{Message: texts.New("differ.unjudged", "name", run.Name).With("which", texts.New(which))}
@@ -273,7 +273,7 @@ func (d *Difference) note(older, newer *rundir.Run) {
 
 // unpaired compares one metric of a variant. The verdict is not final.
 func unpaired(older, newer *rundir.Variant, metric string, primary bool) Comparison {
-	a, b := older.Intervals[metric], newer.Intervals[metric]
+	a, b := older.Figures[metric], newer.Figures[metric]
 	c := Comparison{
 		Variant: newer.Name, Metric: metric, Primary: primary, Good: goodWay(metric),
 		Old: a, New: b, Ratio: rundir.Estimate{Interval: rundir.NoInterval}, Verdict: rundir.Inconclusive,
@@ -353,8 +353,8 @@ func finite(v float64) *float64 {
 // compared: those that either run has, and the primary one in any case.
 func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	known := func(metric string) bool {
-		_, before := older.Intervals[metric]
-		_, after := newer.Intervals[metric]
+		_, before := older.Figures[metric]
+		_, after := newer.Figures[metric]
 		return before || after
 	}
 	var list []string
@@ -364,7 +364,7 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 		}
 	}
 	programs := map[string]bool{}
-	for _, intervals := range []map[string]rundir.Estimate{older.Intervals, newer.Intervals} {
+	for _, intervals := range []map[string]rundir.Estimate{older.Figures, newer.Figures} {
 		for metric := range intervals {
 			if strings.HasPrefix(metric, rundir.OfPrograms) {
 				programs[metric] = true

@@ -44,7 +44,7 @@ func nightly(rng *rand.Rand, at time.Time, trials int, speed float64) *rundir.Ru
 			e.Estimate = &figure.level
 			intervals[figure.metric] = e
 		}
-		run.Variants = append(run.Variants, rundir.Variant{Name: v.name, Trials: trials, Intervals: intervals})
+		run.Variants = append(run.Variants, rundir.Variant{Name: v.name, Trials: trials, Figures: intervals})
 	}
 	return run
 }
@@ -142,8 +142,8 @@ func TestDiffWithoutIntervals(t *testing.T) {
 	}
 	// A figure that one run lacks, and one that is no ratio.
 	older, newer = nights(1, 3)
-	delete(older.Variants[0].Intervals, "service.p50")
-	newer.Variants[0].Intervals["service.p99"].Values[1] = 0
+	delete(older.Variants[0].Figures, "service.p50")
+	newer.Variants[0].Figures["service.p99"].Values[1] = 0
 	newer.Plan.Metric = "errors.ratio"
 	if d, err = Runs(older, newer); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestDiffOfCapacities(t *testing.T) {
 				c.Searches = append(c.Searches, rundir.Bracket{Round: round + 1, Low: &low, High: &high})
 				values = append(values, math.Sqrt(low*high))
 			}
-			v.Intervals["capacity"] = rundir.Estimate{Estimate: &values[0], Values: values}
+			v.Figures["capacity"] = rundir.Estimate{Estimate: &values[0], Values: values}
 			run.Capacities = append(run.Capacities, c)
 		}
 		return run
@@ -299,10 +299,10 @@ func TestDiffRefuses(t *testing.T) {
 // Two finished runs are compared in the times of their steps.
 func TestStepsOfTwoRuns(t *testing.T) {
 	of := func(steps ...string) *rundir.Variant {
-		v := &rundir.Variant{Intervals: map[string]rundir.Estimate{"throughput": {}}}
+		v := &rundir.Variant{Figures: map[string]rundir.Estimate{"throughput": {}}}
 		for _, name := range steps {
 			v.Steps = append(v.Steps, rundir.ScenarioStep{Name: name})
-			v.Intervals[rundir.StepMetric("service.p50", name)] = rundir.Estimate{}
+			v.Figures[rundir.StepMetric("service.p50", name)] = rundir.Estimate{}
 		}
 		return v
 	}

@@ -68,10 +68,10 @@ func choose(run *rundir.Run, pilots []recording.Source, trials int, given Design
 	var sides [2][]float64 // what is compared by the pilot's bins, of two that ran at once
 	for _, from := range pilots {
 		t := from.Trial
-		if !t.Complete || t.Throughput == nil || *t.Throughput <= 0 || t.Service.P50 == nil {
+		if !t.Complete || t.Throughput == nil || *t.Throughput <= 0 || t.Times[rundir.TagService].P50 == nil {
 			return d, fmt.Errorf("pilot of %s: it has no figures", t.Variant)
 		}
-		rate, answer = min(rate, *t.Throughput), max(answer, *t.Service.P50)
+		rate, answer = min(rate, *t.Throughput), max(answer, *t.Times[rundir.TagService].P50)
 		hasCPU = hasCPU && t.Target.CPUSecondsPerRequest != nil
 		isBusy = isBusy || isBusyIn(&run.Plan, t)
 		series, err := pilotSeries(run.Plan.Variant(t.Variant), from)

@@ -37,7 +37,7 @@ func (p madePilot) choose() (Design, error) {
 	for i, name := range []string{"a", "b"} {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: p.loop, Connections: 50})
 		t := &rundir.Trial{Number: i + 1, Variant: name, Complete: true, StartedAt: time.Unix(1e9, 0), WindowSeconds: window, Throughput: &p.rate, Duet: &rundir.Duet{CPUSet: i, Shared: true}}
-		t.Service.P50, t.Response.P50 = &p.answer, &p.answer
+		t.Times = rundir.Times{rundir.TagService: {P50: &p.answer}, rundir.TagResponse: {P50: &p.answer}}
 		t.Target.CPUSeconds, t.Target.CPUSecondsPerRequest = new(p.cpu*window), new(p.cpu/p.rate)
 		t.Target.RunQueueWaitSecondsPerRequest = new(p.wait / p.rate)
 		t.Generator = rundir.Generator{CPUShare: new(0.04), Workers: 1}

@@ -23,7 +23,7 @@ func TestAChangeIsThatOfItsFigures(t *testing.T) {
 		isDuet := rapid.Bool().Draw(t, "duet")
 		for i := range b.trials {
 			x := &b.trials[i]
-			x.Service.P99 = new(1 / *x.Throughput)
+			x.Times = rundir.Times{rundir.TagService: {P99: new(1 / *x.Throughput)}}
 			x.Target.CPUSecondsPerRequest = new(0.3 / *x.Throughput)
 			if !isDuet {
 				x.Duet = nil

@@ -27,8 +27,7 @@ const leastFailing = 0.001
 // small to report.
 func MostFailing(run *rundir.Run) (most *rundir.Variant) {
 	for i := range run.Variants {
-		e := &run.Variants[i].Errors
-		if e.Ratio != nil && *e.Ratio >= leastFailing && (most == nil || *e.Ratio > *most.Errors.Ratio) {
+		if ratio := run.Variants[i].Known(rundir.MetricErrorRatio); ratio != nil && *ratio >= leastFailing && (most == nil || *ratio > *most.Known(rundir.MetricErrorRatio)) {
 			most = &run.Variants[i]
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -199,9 +200,9 @@ func golden(t *testing.T, name string, got any) {
 func TestJudgedRun(t *testing.T) {
 	run := abc().judge(t)
 	for i := range run.Variants { // a few of the forty metrics are enough to read
-		for name := range run.Variants[i].Intervals {
+		for name := range run.Variants[i].Figures {
 			if !slices.Contains([]string{"throughput", "service.p50", "service.p99", "service.mean", "service.max", "errors.ratio", "errors.total", rundir.MetricCPU, "connections.opened"}, name) {
-				delete(run.Variants[i].Intervals, name)
+				delete(run.Variants[i].Figures, name)
 			}
 		}
 	}
@@ -229,7 +230,7 @@ func TestIntervals(t *testing.T) {
 	b := abc()
 	run := b.judge(t)
 	for _, v := range run.Variants {
-		for name, e := range v.Intervals {
+		for name, e := range v.Figures {
 			if e.Low != nil && *e.Low > *e.Estimate || e.High != nil && *e.High < *e.Estimate {
 				t.Errorf("%s of %s: %v to %v does not hold %v", name, v.Name, *e.Low, *e.High, *e.Estimate)
 			}
@@ -237,29 +238,21 @@ func TestIntervals(t *testing.T) {
 				t.Errorf("%s of %s: %d values", name, v.Name, len(e.Values))
 			}
 		}
-		for name, want := range map[string]*float64{
-			"service.p50": v.Service.P50, "service.p99": v.Service.P99, "service.mean": v.Service.Mean, "service.max": v.Service.Max,
-			"errors.ratio": v.Errors.Ratio, rundir.MetricCPU: v.Target.CPUSecondsPerRequest, "throughput": v.Throughput.Estimate,
-		} {
-			if diff := cmp.Diff(want, v.Intervals[name].Estimate); diff != "" {
-				t.Errorf("%s of %s: %s", name, v.Name, diff)
-			}
-		}
 		for name, want := range map[string]string{
 			"service.p99": rundir.ByShare, "service.mean": rundir.ByStudent, "service.max": rundir.NoInterval, "errors.total": rundir.NoInterval, rundir.MetricCPU: rundir.ByStudent,
 		} {
-			if got := v.Intervals[name].Interval; got != want {
+			if got := v.Figures[name].Interval; got != want {
 				t.Errorf("%s: interval %q, want %q", name, got, want)
 			}
 		}
-		if e := v.Intervals["connections.opened"]; *e.Estimate != 10 || *e.Low != 10 || *e.High != 10 {
+		if e := v.Figures["connections.opened"]; *e.Estimate != 10 || *e.Low != 10 || *e.High != 10 {
 			t.Errorf("ten connections in all trials: %v, %v to %v", *e.Estimate, *e.Low, *e.High)
 		}
 	}
 
 	b.trials = b.trials[:4]
 	run = b.judge(t)
-	for name, e := range run.Variants[0].Intervals {
+	for name, e := range run.Variants[0].Figures {
 		if e.Interval != rundir.NoInterval || e.Low != nil || e.High != nil {
 			t.Errorf("%s of one trial: %+v", name, e)
 		}
@@ -279,7 +272,7 @@ func TestShares(t *testing.T) {
 		x.Counts.Errors, x.Counts.ByKind = errs, map[string]int64{"reset": errs, "unfinished": 2}
 	}
 	run := b.judge(t)
-	e := run.Variants[0].Intervals["errors.ratio"]
+	e := run.Variants[0].Figures["errors.ratio"]
 	want, err := stat.PairedMean([]float64{3. / 4000, 9. / 4000, 4. / 4000, 8. / 4000}, 0.95)
 	if err != nil {
 		t.Fatal(err)
@@ -290,8 +283,8 @@ func TestShares(t *testing.T) {
 	if math.Abs(*e.Estimate-p) > 1e-12 || math.Abs(*e.Low-low) > 1e-12 || math.Abs(*e.High-high) > 1e-12 {
 		t.Errorf("%v, %v to %v; want %v to %v of %+v", *e.Estimate, *e.Low, *e.High, low, high, want)
 	}
-	if diff := cmp.Diff(map[string]int64{"reset": 24, "unfinished": 8}, run.Variants[0].Errors.ByKind); diff != "" || run.Variants[0].Errors.Total != 24 {
-		t.Errorf("errors: %s", diff)
+	if byKind, _ := run.Variants[0].Counts.Failures(); !maps.Equal(byKind, map[string]int64{"reset": 24, "unfinished": 8}) || run.Variants[0].Counts.Unanswered() != 24 {
+		t.Errorf("errors: %v", byKind)
 	}
 }
 
@@ -358,11 +351,9 @@ func TestAlike(t *testing.T) {
 			for round := range c.rounds {
 				for _, v := range []string{"a", "b", "c"} {
 					x := math.Exp(0.01 * r.NormFloat64())
-					f := &dataset.Stats{}
+					f := &dataset.Stats{Times: rundir.Times{rundir.TagService: {P99: &x, Count: 1000}}}
 					if c.metric == rundir.MetricThroughput {
-						f.Throughput.Estimate = &x
-					} else {
-						f.Service.P99, f.Service.Count = &x, 1000
+						f = &dataset.Stats{Values: map[string]float64{c.metric: x}}
 					}
 					s.Rounds[v][round], s.AllRounds[v][round] = f, f
 				}
@@ -554,7 +545,7 @@ func TestUnboundedIntervals(t *testing.T) {
 	if c.Ratio.Low != nil || c.Ratio.High != nil || c.Detectable != nil || c.Verdict != rundir.Inconclusive || c.FurtherRounds == nil || *c.FurtherRounds != 3 {
 		t.Errorf("three rounds: %+v", c)
 	}
-	if p99 := run.Variants[1].Intervals["service.p99"]; p99.High != nil || p99.Low == nil || p99.Interval != rundir.ByShare {
+	if p99 := run.Variants[1].Figures["service.p99"]; p99.High != nil || p99.Low == nil || p99.Interval != rundir.ByShare {
 		t.Errorf("p99 %+v", p99)
 	}
 }
@@ -657,7 +648,7 @@ func TestVariantWithoutTrials(t *testing.T) {
 	if kinds(run.Flags) != "no_complete_trial!" || run.Flags[0].Variant != "b" || run.Valid || len(run.Comparisons) != 0 {
 		t.Errorf("flags %+v, comparisons %+v", run.Flags, run.Comparisons)
 	}
-	if v := run.Variants[1]; v.Trials != 0 || v.Throughput.Estimate != nil || v.Errors.Ratio != nil || len(v.Intervals) != 0 {
+	if v := run.Variants[1]; v.Trials != 0 || len(v.Figures) != 0 {
 		t.Errorf("figures of nothing: %+v", v)
 	}
 }
@@ -728,8 +719,11 @@ func TestQuantilesAreOfMergedHistograms(t *testing.T) {
 			}
 		}
 		run := b.judge(t)
-		if diff := cmp.Diff(rundir.QuantilesOf(all), run.Variants[0].Service); diff != "" {
-			t.Fatal(diff)
+		q := rundir.QuantilesOf(all)
+		for _, s := range rundir.Summaries() {
+			if diff := cmp.Diff(s.Of(&q), run.Variants[0].Known("service."+s.Name)); diff != "" {
+				t.Fatalf("%s: %s", s.Name, diff)
+			}
 		}
 	})
 }
@@ -754,8 +748,8 @@ func TestPrograms(t *testing.T) {
 	if err := judge(&b.run, sources, dataset.Taken{}); err != nil {
 		t.Fatal(err)
 	}
-	if e := b.run.Variants[1].Measures["switch_seconds"]; e.Estimate == nil || *e.Estimate != 1e-7 || *e.High != 1e-7 {
-		t.Errorf("measures %+v", b.run.Variants[1].Measures)
+	if e := b.run.Variants[1].Figures["program.switch_seconds"]; e.Estimate == nil || *e.Estimate != 1e-7 || *e.High != 1e-7 {
+		t.Errorf("%+v", b.run.Variants[1].Figures)
 	}
 	c := comparison(t, &b.run, "c", "go", "program.switch_seconds")
 	if !c.Primary || c.Good != "lower" || c.Verdict != rundir.Better || math.Abs(*c.Ratio.Estimate-0.5) > 1e-12 {
@@ -945,7 +939,7 @@ func (b *bench) probe(round int, variant string, rate float64, ok bool) *rundir.
 func (b *bench) probeOf(round int, variant string, rate float64, v time.Duration) *rundir.Trial {
 	x := b.measure(round, variant, rate)
 	x.Purpose, x.Rate = rundir.PurposeProbe, &rate
-	x.Response = rundir.Quantiles{}
+	x.Times = nil
 	b.record(slices.Repeat([]time.Duration{v}, 2000)...)
 	for i := range b.logs[x.Number] {
 		if b.logs[x.Number][i].Tag == rundir.TagService {
@@ -1014,7 +1008,7 @@ func TestCapacity(t *testing.T) {
 			len(s.AtHigh) != 1 || s.AtHigh[0].Outcome != rundir.Broken || math.Abs(*s.AtHigh[0].Measured-0.02) > 1e-4 {
 			t.Errorf("at the ends: %+v, %+v", s.AtLow, s.AtHigh)
 		}
-		if diff := cmp.Diff(c.Rate, run.Variants[slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == c.Variant })].Intervals[rundir.MetricCapacity]); diff != "" {
+		if diff := cmp.Diff(c.Rate, run.Variants[slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == c.Variant })].Figures[rundir.MetricCapacity]); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -1197,9 +1191,15 @@ func TestJudgeProbe(t *testing.T) {
 	b.run.Plan.Variants[0].MostConnections = 50
 	b.probe(1, "a", 100, true).Connections = rundir.Connections{Requested: 50, Peak: 49}
 	b.serve(1)
+	p99 := func(s *dataset.Trial, tag string, seconds *float64) {
+		q := s.Stats.Times[tag]
+		q.P99 = seconds
+		s.Stats.Times[tag] = q
+	}
 	allUsed := func(s *dataset.Trial, service float64) {
 		s.Connections.Peak = 50
-		s.Stats.Response.P99, s.Stats.Service.P99 = new(0.011), new(service)
+		p99(s, rundir.TagResponse, new(0.011))
+		p99(s, rundir.TagService, new(service))
 	}
 	plan := b.run.Plan
 	for name, c := range map[string]struct {
@@ -1209,8 +1209,8 @@ func TestJudgeProbe(t *testing.T) {
 		"good":       {func(*dataset.Trial) {}, ""},
 		"incomplete": {func(s *dataset.Trial) { s.Complete = false }, checks.FlagIncomplete},
 		"dropped":    {func(s *dataset.Trial) { s.Counts.Dropped = 1 }, checks.FlagDrops},
-		"too slow":   {func(s *dataset.Trial) { s.Stats.Response.P99 = new(0.011) }, "response.p99 < 10ms"},
-		"unknown": {func(s *dataset.Trial) { s.Stats.Response.P99 = nil },
+		"too slow":   {func(s *dataset.Trial) { p99(s, rundir.TagResponse, new(0.011)) }, "response.p99 < 10ms"},
+		"unknown": {func(s *dataset.Trial) { p99(s, rundir.TagResponse, nil) },
 			"response.p99 of a is not known: not observed, or too few values"},
 		"waited for a connection":       {func(s *dataset.Trial) { allUsed(s, 0.009) }, "response.p99 < 10ms"},
 		"too slow with all connections": {func(s *dataset.Trial) { allUsed(s, 0.0105) }, "response.p99 < 10ms"},
@@ -1274,7 +1274,7 @@ func TestEnough(t *testing.T) {
 					x = math.Exp(r.NormFloat64()) // it may be as wild as it likes
 				}
 				trial := b.measure(round, v.Name, 1000*x)
-				trial.Service.P99 = new(0.01 * x)
+				trial.Times = rundir.Times{rundir.TagService: {P99: new(0.01 * x)}}
 			}
 			if stop, reason := ask(b); stop {
 				return round, reason, b
@@ -1401,8 +1401,8 @@ func TestInterruptedTrial(t *testing.T) {
 
 	run := b.judge(t)
 	v := run.Variants[1]
-	if v.Trials != 1 || v.Throughput.Estimate == nil || *v.Throughput.Estimate != 50 || v.Service.P50 == nil {
-		t.Errorf("the figures of b: %d trials, %v, %v", v.Trials, v.Throughput.Estimate, v.Service.P50)
+	if v.Trials != 1 || v.Known("throughput") == nil || *v.Known("throughput") != 50 || v.Known("service.p50") == nil {
+		t.Errorf("the figures of b: %d trials, %v, %v", v.Trials, v.Known("throughput"), v.Known("service.p50"))
 	}
 	if run.Rounds != 0 {
 		t.Errorf("%d whole rounds", run.Rounds)
@@ -1426,13 +1426,13 @@ func TestInterruptedTrial(t *testing.T) {
 	if !found || !disturbed {
 		t.Errorf("flags %+v, validity %+v", run.Flags, run.Validity)
 	}
-	if got := run.Variants[1].Intervals[rundir.OfObservers+"depth"].Estimate; got == nil || *got != 3 {
+	if got := run.Variants[1].Figures[rundir.OfObservers+"depth"].Estimate; got == nil || *got != 3 {
 		t.Errorf("observed %v", got)
 	}
 
 	b.measure(2, "b", 80)
 	v = b.judge(t).Variants[1]
-	if v.Trials != 1 || *v.Throughput.Estimate != 80 {
-		t.Errorf("with a trial that stands: %d trials, %v", v.Trials, *v.Throughput.Estimate)
+	if v.Trials != 1 || *v.Known("throughput") != 80 {
+		t.Errorf("with a trial that stands: %d trials, %v", v.Trials, *v.Known("throughput"))
 	}
 }

@@ -30,9 +30,10 @@ func sampled(t testing.TB, trials ...answers) evidence.Sampled {
 		early.RecordN(int64(20*time.Millisecond), a.early)
 		return &dataset.Stats{
 			Variant: rundir.Variant{
-				Name: "v", Intervals: map[string]rundir.Estimate{rundir.MetricErrorRatio: {Estimate: new(float64(a.slow) / float64(a.all)), Interval: rundir.NoInterval}},
-				Errors: rundir.Errors{Total: a.slow, Due: a.all},
+				Name: "v", Figures: map[string]rundir.Estimate{rundir.MetricErrorRatio: {Estimate: new(float64(a.slow) / float64(a.all)), Interval: rundir.NoInterval}},
+				Counts: rundir.Counts{Scheduled: a.all, Errors: a.slow, OK: a.all - a.slow},
 			},
+			Values:     map[string]float64{rundir.MetricErrorRatio: float64(a.slow) / float64(a.all), rundir.MetricErrorTotal: float64(a.slow)},
 			Histograms: map[string]*hist.Histogram{rundir.TagResponse: h, rundir.TagGivenUp: early},
 		}
 	}

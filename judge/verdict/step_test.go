@@ -25,7 +25,7 @@ func (b *bench) withSteps() {
 func (b *bench) step(name string, good int64, kinds map[string]int64, service *hist.Histogram) {
 	n := len(b.trials)
 	t := &b.trials[n-1]
-	t.Steps = append(t.Steps, rundir.ScenarioStep{Name: name, OK: good, ByKind: kinds, CompletedInWindow: good})
+	t.Steps = append(t.Steps, rundir.ScenarioStep{Name: name, OK: good, ByKind: kinds, CompletedInWindow: good, Throughput: new(float64(good) / t.WindowSeconds)})
 	if service == nil {
 		return
 	}
@@ -80,17 +80,17 @@ func TestStepsAreCompared(t *testing.T) {
 	if run.Claims[0].Outcome != rundir.Holds {
 		t.Errorf("%+v", run.Claims[0])
 	}
-	e, ok := run.Variants[0].Intervals["throughput{step=list}"]
+	e, ok := run.Variants[0].Figures["throughput{step=list}"]
 	if !ok || *e.Estimate != 750 {
 		t.Errorf("throughput %+v", e)
 	}
-	if e := run.Variants[0].Intervals["service.p99{step=list}"]; e.Interval != rundir.ByShare || e.Low == nil {
+	if e := run.Variants[0].Figures["service.p99{step=list}"]; e.Interval != rundir.ByShare || e.Low == nil {
 		t.Errorf("p99 %+v", e)
 	}
 	if v := figureOfRun(t, run, "service.p90{step=login}", "new", "old"); v.State != rundir.StateOK || !v.Asked {
 		t.Errorf("%+v", v)
 	}
-	for name := range run.Variants[0].Intervals {
+	for name := range run.Variants[0].Figures {
 		of, step := rundir.SplitStep(name)
 		if step != "" && !slices.Contains([]string{"throughput", "service.p50", "service.p99", "service.max", "errors.ratio"}, of) && name != b.run.Plan.Metric && name != "errors.total{step=list}" {
 			t.Errorf("%s was made, and nobody asks for it", name)
@@ -175,13 +175,13 @@ func TestBoundsHoldTheTruth(t *testing.T) {
 			"response.mean{step=login}": truth.Mean(),
 			"response.p50":              float64(all.Quantile(0.5)), "response.p90": float64(all.Quantile(0.9)), "response.p99": float64(all.Quantile(0.99)),
 		} {
-			if run.Variants[0].Intervals[name].Estimate == nil {
+			if run.Variants[0].Figures[name].Estimate == nil {
 				continue // too few values
 			}
 			want /= 1e9
 			got := figureOfRun(t, run, name, "v", "")
 			tolerance := 0.006 * want // a bucket
-			m := *run.Variants[0].Intervals[name].Estimate
+			m := *run.Variants[0].Figures[name].Estimate
 			if got.State == rundir.StateOK && math.Abs(m-want) > validity.WithinLatency*m+tolerance {
 				t.Fatalf("%s is called ok at %v; the truth is %v", name, m, want)
 			}

@@ -325,7 +325,7 @@ func TestTooFewConnections(t *testing.T) {
 		b.run.Plan.Thresholds = []string{"response.p90 < 1us", "errors.ratio < 1%", "service.p90 < 1us", "response.p90 < 1s"}
 		x := b.measure(1, "v", 1000)
 		b.record(slices.Repeat([]time.Duration{time.Millisecond}, n)...)
-		x.Connections.Requested, x.Connections.Unqueued, x.Service.Mean = 1, 0.002, new(0.002)
+		x.Connections.Requested, x.Connections.Unqueued, x.Times = 1, 0.002, rundir.Times{rundir.TagService: {Mean: new(0.002)}}
 		x.Counts.Dropped, x.Counts.Sent, x.Counts.OK = 3000, x.Counts.Sent-3000, x.Counts.OK-3000
 		run := b.judge(t)
 		if run.Valid || len(Breaking(run)) != 0 {

@@ -58,7 +58,7 @@ load:
 			}
 			for _, step := range trial.Steps {
 				h, err := trial.Latency(rundir.StepTag("service", step.Name))
-				if err != nil || h.Count() != 61 || step.OK != 61 || step.Service.Count != 61 || step.Response.Count != 61 {
+				if err != nil || h.Count() != 61 || step.OK != 61 || trial.Times[rundir.StepTag(rundir.TagService, step.Name)].Count != 61 || trial.Times[rundir.StepTag(rundir.TagResponse, step.Name)].Count != 61 {
 					t.Errorf("step %+v, %v", step, err)
 				}
 			}

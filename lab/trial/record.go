@@ -26,19 +26,8 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 		throughput := r.Throughput()
 		t.Throughput = &throughput
 	}
-	t.Response = rundir.QuantilesOf(r.Latency[record.Response])
-	t.Service = rundir.QuantilesOf(r.Latency[record.Service])
-	t.SendLag = rundir.QuantilesOf(r.Latency[record.SendLag])
-	t.GeneratorLag = rundir.QuantilesOf(r.Latency[record.GeneratorLag])
-	t.FirstByte = rundir.QuantilesOf(r.Latency[record.FirstByte])
-	t.Connect = rundir.QuantilesOf(r.Latency[record.ConnectTime])
-	t.ReadDelay = rundir.QuantilesOf(r.Latency[record.ReadDelay])
-	t.ServiceRead = rundir.QuantilesOf(r.Latency[record.ServiceRead])
-	t.Handshake = rundir.QuantilesOf(r.Latency[record.HandshakeTime])
-	t.FirstMessage = rundir.QuantilesOf(r.Latency[record.FirstMessage])
-	t.MessageGap = rundir.QuantilesOf(r.Latency[record.MessageGap])
-	t.Message = rundir.QuantilesOf(r.Latency[record.Message])
-	t.Tokens = tokens(r.Tokens, r.Latency[record.FirstToken], r.Latency[record.TokenTime], r.Window)
+	t.Times = times(r)
+	t.Tokens = tokens(r.Tokens, r.Window)
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
 	t.Connections = rundir.Connections{
@@ -92,6 +81,21 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 		reuse := float64(r.Connections.WindowReused) / float64(exchanges)
 		t.Target.ConnectionReuseRatio = &reuse
 	}
+}
+
+// times sums up what was recorded, as latency.hlog has it.
+func times(r *record.Result) rundir.Times {
+	histograms := map[string]*hist.Histogram{}
+	for tag, h := range r.Latency {
+		histograms[record.Tag(tag).String()] = h //nolint:gosec // there are few tags
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		for tag, h := range map[record.Tag]*hist.Histogram{record.Response: s.Response, record.Service: s.Service, record.FirstToken: s.FirstToken, record.TokenTime: s.TokenTime} {
+			histograms[rundir.StepTag(tag.String(), s.Name)] = h
+		}
+	}
+	return rundir.TimesOf(histograms)
 }
 
 // CountsOf returns a run folder's counts of ended requests. So followers of a run and readers of its
@@ -170,14 +174,11 @@ func loaded(protocol string, r *record.Result) *rundir.Loaded {
 }
 
 // tokens says what answers of language models consisted of; nil if there were none.
-func tokens(counted *record.Tokens, first, each *hist.Histogram, window time.Duration) *rundir.Tokens {
+func tokens(counted *record.Tokens, window time.Duration) *rundir.Tokens {
 	if counted == nil {
 		return nil
 	}
-	t := &rundir.Tokens{
-		Count: signed(counted.Count), Within: signed(counted.Within),
-		FirstToken: rundir.QuantilesOf(first), TokenTime: rundir.QuantilesOf(each),
-	}
+	t := &rundir.Tokens{Count: signed(counted.Count), Within: signed(counted.Within)}
 	if window > 0 {
 		perSecond, goodput := float64(counted.Count)/window.Seconds(), float64(counted.Within)/window.Seconds()
 		t.PerSecond, t.Goodput = &perSecond, &goodput
@@ -198,8 +199,8 @@ func ends(r *record.Result) *rundir.Ends {
 	to := &rundir.Ends{
 		ByArrival: signed(e.ByArrival), ByRead: signed(e.ByRead),
 		Late: signed(e.Late), Early: signed(e.Early), Stale: signed(e.Stale),
-		Shared: signed(e.Shared), SharedBy: rundir.QuantilesOf(r.Latency[record.SharedStamp]),
-		Steps: signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
+		Shared: signed(e.Shared),
+		Steps:  signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
 	}
 	to.Complete()
 	return to
@@ -214,8 +215,7 @@ func recordUsers(t *rundir.Trial, r *record.Result) {
 		from := &r.Steps[i]
 		s := rundir.ScenarioStep{
 			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), Skipped: signed(from.Skipped), CompletedInWindow: signed(from.Completed),
-			Response: rundir.QuantilesOf(from.Response), Service: rundir.QuantilesOf(from.Service),
-			Tokens: tokens(from.Tokens, from.FirstToken, from.TokenTime, r.Window),
+			Tokens: tokens(from.Tokens, r.Window),
 		}
 		for kind, n := range from.Counts.ByKind {
 			if n > 0 && s.ByKind == nil {

@@ -79,16 +79,16 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	near(t, "throughput", got.Throughput, 2)
-	near(t, "response", got.Response.Max, 0.003)
-	near(t, "connect", got.Connect.Max, 0.005)
+	near(t, "response", got.Times[rundir.TagResponse].Max, 0.003)
+	near(t, "connect", got.Times[rundir.TagConnect].Max, 0.005)
 	near(t, "reuse", got.Target.ConnectionReuseRatio, 0.75)
 	// Time spent polling is not load.
 	near(t, "CPU", got.Generator.CPUSeconds, 0.3)
 	near(t, "CPU per request", got.Generator.CPUSecondsPerRequest, 0.075)
 	near(t, "CPU share", got.Generator.CPUShare, 0.2/2/2)
 	near(t, "user share", got.Generator.UserShare, 0.75)
-	if got.Service.Count != 0 || got.Service.Max != nil {
-		t.Errorf("service time of nothing: %+v", got.Service)
+	if got.Times[rundir.TagService].Count != 0 || got.Times[rundir.TagService].Max != nil {
+		t.Errorf("service time of nothing: %+v", got.Times)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestRecordNothing(t *testing.T) {
 	var got rundir.Trial
 	translate(&got, plan.HTTP, &record.Result{}, 1)
 	g := got.Generator
-	if got.Throughput != nil || got.Response.Max != nil || got.Target.ConnectionReuseRatio != nil ||
+	if got.Throughput != nil || got.Times[rundir.TagResponse].Max != nil || got.Target.ConnectionReuseRatio != nil ||
 		g.CPUSecondsPerRequest != nil || g.CPUShare != nil || g.UserShare != nil {
 		t.Errorf("%+v", got)
 	}

@@ -118,16 +118,16 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 			t.Errorf("trial %d: %d values of %s in the log, want %d: %+v", trial.Number, counts[tag], tag, want, c)
 		}
 	}
-	if trial.Response.Count != counts["response"] || trial.SendLag.Count != counts["send_lag"] {
+	if trial.Times[rundir.TagResponse].Count != counts["response"] || trial.Times[rundir.TagSendLag].Count != counts["send_lag"] {
 		t.Errorf("trial %d: quantiles of %d response times and %d send lags, the log has %v",
-			trial.Number, trial.Response.Count, trial.SendLag.Count, counts)
+			trial.Number, trial.Times[rundir.TagResponse].Count, trial.Times[rundir.TagSendLag].Count, counts)
 	}
 	merged, err := trial.Latency("response")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := rundir.QuantilesOf(merged); trial.Response.P50 == nil || want.P50 == nil || *trial.Response.P50 != *want.P50 {
-		t.Errorf("trial %d: median %v, by the log %v", trial.Number, trial.Response.P50, want.P50)
+	if want := rundir.QuantilesOf(merged); trial.Times[rundir.TagResponse].P50 == nil || want.P50 == nil || *trial.Times[rundir.TagResponse].P50 != *want.P50 {
+		t.Errorf("trial %d: median %v, by the log %v", trial.Number, trial.Times[rundir.TagResponse].P50, want.P50)
 	}
 	series, err := trial.Series()
 	if err != nil {

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"dyno/load/engine/record"
-	"dyno/load/hist"
 	"dyno/results/rundir"
 )
 
@@ -39,14 +38,6 @@ func recordStreams(t *rundir.Trial, r *record.Result) {
 		Unstamped:      signed(s.Unstamped),
 		Untracked:      signed(s.Untracked),
 	}
-	for tag, into := range map[record.Tag]*rundir.Quantiles{
-		record.Opening:    &t.Streams.Opening,
-		record.FirstEvent: &t.Streams.FirstEvent,
-		record.EventGap:   &t.Streams.EventGap,
-		record.Delivery:   &t.Streams.Delivery,
-	} {
-		*into = rundir.QuantilesOf(orEmpty(r.Latency[tag]))
-	}
 	if slow := s.Slow; slow != (record.SlowStreams{}) {
 		t.Streams.Slow = &rundir.SlowStreams{
 			Requested: int64(slow.Requested), Opened: signed(slow.Opened), Ended: signed(slow.Ended), Delivered: signed(slow.Delivered),
@@ -63,11 +54,4 @@ func recordStreams(t *rundir.Trial, r *record.Result) {
 		throughput := r.Deliveries()
 		t.Throughput = &throughput
 	}
-}
-
-func orEmpty(h *hist.Histogram) *hist.Histogram {
-	if h == nil {
-		return hist.New()
-	}
-	return h
 }

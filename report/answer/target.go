@@ -20,7 +20,7 @@ import (
 // log in. Both are before any other figure, which is of the others.
 func failures(j *judged.Result) (lines []texts.Message) {
 	if v := verdict.MostFailing(j.Run); v != nil {
-		pairs := []string{"variant", v.Name, "share", figure.Percent(1 - *v.Errors.Ratio), "failed", figure.Whole(v.Errors.Total), "of", figure.Whole(v.Errors.Due)}
+		pairs := []string{"variant", v.Name, "share", figure.Percent(1 - *v.Known(rundir.MetricErrorRatio)), "failed", figure.Whole(v.Counts.Unanswered()), "of", figure.Whole(v.Counts.Due())}
 		if why := mostFrequentFailure(j, v.Name); why != "" {
 			lines = append(lines, j.Message("answer.succeeded.why", append(pairs, "why", why)...))
 		} else {

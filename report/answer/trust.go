@@ -24,8 +24,8 @@ func sure(j *judged.Result) []texts.Message {
 		}
 	}
 	for _, v := range j.Run.Variants {
-		if v.Throughput.Low != nil {
-			confidence = max(confidence, v.Throughput.Confidence)
+		if rate := v.Figure(rundir.MetricThroughput); rate.Low != nil {
+			confidence = max(confidence, rate.Confidence)
 		}
 	}
 	for _, c := range j.Run.Capacities {

@@ -114,12 +114,9 @@ type benchmark struct {
 
 // benchmarks returns the figures of a trial.
 func benchmarks(t *rundir.Trial, latency string) []benchmark {
-	clock, work := t.Service, "req/s"
-	switch {
-	case latency == "response":
-		clock = t.Response
-	case latency == "delivery" && t.Streams != nil:
-		clock, work = t.Streams.Delivery, "events/s"
+	clock, work := t.Times[latency], "req/s"
+	if latency == rundir.TagDelivery && t.Streams != nil {
+		work = "events/s"
 	}
 	ns := func(seconds *float64) *float64 {
 		if seconds == nil {

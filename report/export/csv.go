@@ -46,13 +46,8 @@ func metricsOf(v rundir.Variant) (names []string) {
 	for _, m := range rundir.Metrics() {
 		names = append(names, m.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Intervals)) {
+	for _, name := range slices.Sorted(maps.Keys(v.Figures)) {
 		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(v.Measures)) {
-		if name = rundir.OfPrograms + name; !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -162,7 +157,7 @@ func trialColumns() []trialColumn {
 	}
 	for _, clock := range rundir.Clocks() {
 		for _, of := range rundir.Summaries() {
-			columns = append(columns, real(clock.Tag+"_"+of.Name+"_seconds", func(t *rundir.Trial) *float64 { return of.Of(t.Times(clock.Tag)) }))
+			columns = append(columns, real(clock.Tag+"_"+of.Name+"_seconds", func(t *rundir.Trial) *float64 { return of.Of(new(t.Times[clock.Tag])) }))
 		}
 	}
 	return append(columns,

@@ -8,12 +8,12 @@ import (
 
 // k6 writes what k6 run --summary-export writes. Times are in ms.
 func k6(w io.Writer, l *load) error {
-	requests := map[string]any{"count": l.Errors.Due, "rate": l.perSecond()}
+	requests := map[string]any{"count": l.Counts.Due(), "rate": l.perSecond()}
 	metrics := map[string]any{
 		"http_reqs":  requests,
 		"iterations": requests,
 		// Passes are those for which it is true that they failed.
-		"http_req_failed": map[string]any{"value": l.ratio(l.Errors.Total), "passes": l.Errors.Total, "fails": l.Errors.Due - l.Errors.Total},
+		"http_req_failed": map[string]any{"value": l.ratio(l.Counts.Unanswered()), "passes": l.Counts.Unanswered(), "fails": l.Counts.Answered()},
 	}
 	if l.Users != nil {
 		metrics["iterations"] = map[string]any{"count": l.Users.Iterations, "rate": over(float64(l.Users.Iterations), l.seconds)}

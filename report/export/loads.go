@@ -176,7 +176,7 @@ func buckets(h *hist.Histogram) (bounds []float64, counts []int64) {
 func (l *load) statuses() map[string]int64 { return nonzero(l.Counts.ByStatus) }
 
 // ratio is the share of a number of the requests that were due; 0 without any.
-func (l *load) ratio(n int64) float64 { return over(float64(n), float64(l.Errors.Due)) }
+func (l *load) ratio(n int64) float64 { return over(float64(n), float64(l.Counts.Due())) }
 
 // over divides; nothing over nothing is nothing.
 func over(x, by float64) float64 {
@@ -189,11 +189,11 @@ func over(x, by float64) float64 {
 // failures are what went wrong, but for statuses: kinds of failures, and requests that were not sent or
 // belong to no kind.
 func (l *load) failures() map[string]int64 {
-	kinds := maps.Clone(l.Errors.ByKind)
+	kinds, _ := l.Counts.Failures()
 	if kinds == nil {
 		kinds = map[string]int64{}
 	}
-	rest := l.Errors.Total
+	rest := l.Counts.Unanswered()
 	for _, n := range kinds {
 		rest -= n
 	}
@@ -223,10 +223,10 @@ func (l *load) received() (total int64, mean float64, known bool) {
 
 // perSecond is the rate of good responses.
 func (l *load) perSecond() float64 {
-	if l.Throughput.Estimate == nil {
-		return 0
+	if rate := l.Known(rundir.MetricThroughput); rate != nil {
+		return *rate
 	}
-	return *l.Throughput.Estimate
+	return 0
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(math.Round(seconds * 1e9)) }

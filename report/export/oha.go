@@ -9,7 +9,7 @@ import (
 
 // oha writes what oha --output-format json writes. Times are in seconds.
 func oha(w io.Writer, l *load) error {
-	succeeded := l.ratio(l.Errors.Due - l.Errors.Total)
+	succeeded := l.ratio(l.Counts.Answered())
 	summary := map[string]any{"successRate": succeeded, "total": l.seconds, "requestsPerSec": l.perSecond()}
 	if total, mean, known := l.received(); known {
 		summary["totalData"], summary["sizePerRequest"], summary["sizePerSec"] = total, int64(mean), over(float64(total), l.seconds)

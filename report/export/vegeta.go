@@ -35,7 +35,7 @@ type vegetaBytes struct {
 func vegetaOf(l *load) *vegeta {
 	v := &vegeta{
 		Earliest: l.started, End: l.started.Add(duration(l.seconds + l.wait)), Duration: duration(l.seconds), Wait: duration(l.wait),
-		Requests: l.Errors.Due, Rate: over(float64(l.Errors.Due), l.seconds), Throughput: l.perSecond(), Success: l.ratio(l.Errors.Due - l.Errors.Total),
+		Requests: l.Counts.Due(), Rate: over(float64(l.Counts.Due()), l.seconds), Throughput: l.perSecond(), Success: l.ratio(l.Counts.Answered()),
 		StatusCodes: l.statuses(), Errors: []string{},
 	}
 	h := l.times
@@ -50,7 +50,7 @@ func vegetaOf(l *load) *vegeta {
 	without := v.Requests - l.Counts.Carried.OK
 	for _, code := range slices.Sorted(maps.Keys(v.StatusCodes)) {
 		without -= v.StatusCodes[code]
-		if n, err := strconv.Atoi(code); err == nil && n >= 400 && l.Errors.ByKind["status"] > 0 {
+		if n, err := strconv.Atoi(code); err == nil && n >= 400 && l.Counts.ByKind["status"] > 0 {
 			v.Errors = append(v.Errors, code+" "+http.StatusText(n))
 		}
 	}

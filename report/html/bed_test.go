@@ -211,7 +211,7 @@ func hour(t testing.TB) *rundir.Folder {
 		name := fmt.Sprintf("variant-%d", i+1)
 		rate := 20_000 + 3000*float64(i)
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 100, WarmupSeconds: 2, WindowSeconds: 450})
-		run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: 1, Throughput: rundir.Estimate{Estimate: &rate, Values: []float64{rate}}})
+		run.Variants = append(run.Variants, rundir.Variant{Name: name, Trials: 1, Figures: map[string]rundir.Estimate{"throughput": {Estimate: &rate, Values: []float64{rate}}}})
 		recipes = append(recipes, recipe{round: 1, variant: name, seconds: 450, interval: time.Second, p50: 1e-3 + 2e-4*float64(i), rate: rate, columns: 10})
 		if i > 0 {
 			ratio := rundir.Estimate{Estimate: ptr(rate / 20_000)}
@@ -245,10 +245,10 @@ func audience(t testing.TB) *rundir.Folder {
 		rate := 20_000 + 3000*float64(i)
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "closed", Connections: 1, Subscribers: 1000, WarmupSeconds: 2, WindowSeconds: 10})
 		run.Variants = append(run.Variants, rundir.Variant{
-			Name: n, Trials: 2, Throughput: e(rate),
+			Name: n, Trials: 2,
 			Streams: &rundir.Streams{Requested: 1000, Opened: 2000, Peak: 1000, AllDelivered: 400_000},
-			Intervals: map[string]rundir.Estimate{
-				"delivery.p50": e(1e-3), "delivery.p99": e(5e-3), "event_gap.p50": e(2e-3), "event_gap.p99": e(9e-3), "first_event.p50": e(0.1), "opening.p50": e(0.03),
+			Figures: map[string]rundir.Estimate{
+				"throughput": e(rate), "delivery.p50": e(1e-3), "delivery.p99": e(5e-3), "event_gap.p50": e(2e-3), "event_gap.p99": e(9e-3), "first_event.p50": e(0.1), "opening.p50": e(0.03),
 				"opening.p99": {Estimate: ptr(0.05)}, "target.cpu_per_request": e(9e-6),
 			},
 		})
@@ -460,7 +460,8 @@ func everything(t testing.TB) *rundir.Folder {
 	for i, n := range names {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20, TraceURL: "javascript:alert(1)//{id}"})
 		cpu, p99 := e(20e-6-2e-6*float64(i), 0.02), e(3e-3, 0.1)
-		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Throughput: e(throughputs[i], 0.012), Intervals: map[string]rundir.Estimate{
+		run.Variants = append(run.Variants, rundir.Variant{Name: n, Trials: 2, Figures: map[string]rundir.Estimate{
+			"throughput":   e(throughputs[i], 0.012),
 			"response.p50": e(1e-3, 0.02), "response.p99": p99, "response.p999": {Estimate: ptr(6e-3), Low: ptr(5e-3), Interval: rundir.ByShare}, "target.cpu_per_request": cpu,
 			"target.rss": e(9<<20, 0.03), "target.user_share": e(0.2, 0.03), "target.connection_reuse_ratio": e(0.99, 0.001), "target.syscalls_per_second": e(2e5, 0.02), "errors.ratio": {Estimate: ptr(0.)},
 		}, Agents: []rundir.Agent{
@@ -469,7 +470,7 @@ func everything(t testing.TB) *rundir.Folder {
 		}})
 		run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "errors.ratio < 0.1%", Variant: n, OK: true, Outcome: rundir.Kept, Measured: ptr(0.)})
 	}
-	run.Variants[0].Measures = map[string]rundir.Estimate{"x_seconds": e(1e-6, 0.1), hostile: e(3, 0.2)}
+	run.Variants[0].Figures["program.x_seconds"], run.Variants[0].Figures["program."+hostile] = e(1e-6, 0.1), e(3, 0.2)
 	run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "response.p99 < 2ms", Variant: "baseline", Outcome: rundir.Broken, Measured: ptr(3e-3), Low: ptr(2.7e-3), High: ptr(3.3e-3), Detail: new(texts.Verbatim(hostile))})
 	compare := func(base, variant, role, verdict, metric string, ratio, wide float64) {
 		run.Comparisons = append(run.Comparisons, rundir.Comparison{

@@ -108,7 +108,7 @@ func TestHistoryPage(t *testing.T) {
 		run := &rundir.Run{
 			Name: "nightly <img src=x>", StartedAt: time.Date(2026, 1, i+1, 0, 0, 0, 0, time.UTC), Complete: true, Valid: true, Plan: plan,
 			Environment: rundir.Environment{Hostname: "secret-host"},
-			Variants:    []rundir.Variant{{Name: "pool", Intervals: map[string]rundir.Estimate{"throughput": {Estimate: &level}, "service.p99": {Estimate: ptr(1 / level)}}}},
+			Variants:    []rundir.Variant{{Name: "pool", Figures: map[string]rundir.Estimate{"throughput": {Estimate: &level}, "service.p99": {Estimate: ptr(1 / level)}}}},
 		}
 		about := rundir.Annotations{}
 		if i == 2 {

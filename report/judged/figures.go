@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
@@ -60,16 +59,8 @@ func (r *Result) Mark(v rundir.Variant, metric string) string {
 
 // IsFew tells whether a figure is a quantile with fewer than ten values beyond it.
 func IsFew(v rundir.Variant, metric string) bool {
-	if _, estimated := v.Intervals[metric]; estimated {
-		return false
-	}
-	of, step := rundir.SplitStep(metric)
-	if step != "" {
-		v = ofStep(v, step)
-	}
-	tag, name, _ := strings.Cut(of, ".")
-	q, ok := rundir.QuantileOf(name)
-	return ok && rundir.Few(v.Times(tag).Count, q)
+	_, few := v.Few[metric]
+	return few
 }
 
 // BrieflyIn writes a figure of a variant as its state allows.
@@ -214,67 +205,17 @@ func (r *Result) Grown(variant string, slope rundir.Estimate) string {
 	return figure.Over(slope, span) + " in " + units.FormatSeconds(span)
 }
 
-// ofStep returns the figures of one step of a variant. They are empty if it has no such step.
-func ofStep(v rundir.Variant, step string) rundir.Variant {
-	for _, s := range v.Steps {
-		if s.Name == step {
-			return rundir.Variant{Throughput: rundir.Estimate{Estimate: s.Throughput}, Response: s.Response, Service: s.Service, Tokens: s.Tokens}
-		}
-	}
-	return rundir.Variant{}
-}
-
 // Estimate returns a variant's figure in a metric, with its interval if that is
 // known.
 func (r *Result) Estimate(v rundir.Variant, metric string) rundir.Estimate {
-	switch {
-	case metric == "throughput":
-		return v.Throughput
-	case metric == "capacity":
+	if metric == rundir.MetricCapacity {
 		for _, c := range r.Run.Capacities {
 			if c.Variant == v.Name {
 				return c.Rate
 			}
 		}
-		return rundir.Estimate{}
-	case strings.HasPrefix(metric, rundir.OfPrograms):
-		return v.Measures[strings.TrimPrefix(metric, rundir.OfPrograms)]
 	}
-	if e, ok := v.Intervals[metric]; ok {
-		return e
-	}
-	return rundir.Estimate{Estimate: summary(v, metric)}
-}
-
-// summary is a figure of a variant that is stored next to its intervals.
-func summary(v rundir.Variant, metric string) *float64 {
-	if of, step := rundir.SplitStep(metric); step != "" {
-		return summary(ofStep(v, step), of)
-	}
-	if metric == "throughput" {
-		return v.Throughput.Estimate
-	}
-	if c, ok := rundir.ClockOf(metric); ok {
-		_, of, _ := strings.Cut(metric, ".")
-		return v.Times(c.Tag).Summary(of)
-	}
-	if t := v.Tokens; t != nil {
-		if rate, ok := map[string]*float64{"tokens_per_second": t.PerSecond, "prompt_tokens_per_second": t.PromptPerSecond, "goodput": t.Goodput}[metric]; ok {
-			return rate
-		}
-	}
-	return map[string]*float64{
-		"errors.ratio":                  v.Errors.Ratio,
-		"target.cpu_per_request":        v.Target.CPUSecondsPerRequest,
-		"target.cpu_share":              v.Target.CPUShare,
-		"target.rss":                    Float(v.Target.RSSBytes),
-		"target.user_share":             v.Target.UserShare,
-		"target.connection_reuse_ratio": v.Target.ConnectionReuseRatio,
-		"target.syscalls_per_second":    v.Target.SyscallsPerSecond,
-		"target.syscalls_per_request":   v.Target.SyscallsPerRequest,
-		"generator.cpu_per_request":     v.Generator.CPUSecondsPerRequest,
-		"generator.cpu_share":           v.Generator.CPUShare,
-	}[metric]
+	return v.Figure(metric)
 }
 
 // Float returns a count as a figure.

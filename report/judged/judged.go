@@ -113,16 +113,15 @@ func run(s string) (first, rest string) {
 }
 
 // Handshakes says what became of TLS handshakes, and what they agreed on.
-func Handshakes(s *rundir.TLS, took *rundir.Quantiles) (handshakes string, agreed []string) {
+func Handshakes(s *rundir.TLS, v *rundir.Variant) (handshakes string, agreed []string) {
 	handshakes = figure.Whole(s.Handshakes) + " completed, " + figure.Whole(s.Failed) + " failed"
 	if s.ResumedShare != nil {
 		handshakes += ", " + figure.Percent(*s.ResumedShare) + " resumed"
 	}
-	if took.P50 != nil {
-		handshakes += ", p50 " + figure.Seconds(*took.P50)
-	}
-	if took.P99 != nil {
-		handshakes += ", p99 " + figure.Seconds(*took.P99)
+	for _, of := range []string{"p50", "p99"} {
+		if took := v.Known(rundir.TagHandshake + "." + of); took != nil {
+			handshakes += ", " + of + " " + figure.Seconds(*took)
+		}
 	}
 	for _, a := range s.Agreed {
 		parts := slices.DeleteFunc([]string{a.Version, a.CipherSuite, a.Group, a.ALPN}, func(s string) bool { return s == "" })

@@ -100,7 +100,7 @@ func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow)
 		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
 	}
 	if a.Next == nil && p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0 && loaded {
-		note(4, fmt.Sprintf("A closed loop hides coordinated omission (wrk adds an estimate): try --rate %d.", tryRate(v.Throughput.Estimate)))
+		note(4, fmt.Sprintf("A closed loop hides coordinated omission (wrk adds an estimate): try --rate %d.", tryRate(v.Known(rundir.MetricThroughput))))
 	}
 	if a.Rest != nil && loaded {
 		note(5, "Everything: "+a.Rest.In(texts.English))
@@ -243,7 +243,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	c := &v.Counts
 	rate := "–"
-	if x := v.Throughput.Estimate; x != nil {
+	if x := v.Known(rundir.MetricThroughput); x != nil {
 		rate = judged.Marked(p.Mark(*v, "throughput"), figure.PerSecond(*x))
 	}
 	what := "requests/s"
@@ -257,7 +257,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 			amounts = append(amounts, figure.Whole(n)+" not sent")
 		}
 		if verdict.MostFailing(p.Run) != nil {
-			amounts = append(amounts, "succeeded "+figure.Percent(1-*v.Errors.Ratio))
+			amounts = append(amounts, "succeeded "+figure.Percent(1-*v.Known(rundir.MetricErrorRatio)))
 		}
 	}
 	if trial != nil && trial.WindowSeconds > 0 && c.ReceivedBytes > 0 {
@@ -270,9 +270,9 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	}
 	rows = append(rows, quickRow{name: what, separator: " · ", items: amounts})
 
-	if t := v.Tokens; t != nil {
+	if v.Tokens != nil {
 		tokens := []string{p.Figure(*v, "tokens_per_second", figure.Counts()) + " tokens/s"}
-		if t.PromptPerSecond != nil {
+		if v.Known(rundir.MetricPromptRate) != nil {
 			tokens = append(tokens, p.Figure(*v, "prompt_tokens_per_second", figure.Counts())+" tokens/s of prompts")
 		}
 		add(2, "tokens", append(tokens, "goodput "+p.Figure(*v, "goodput", figure.Counts())+" answers/s within the goal")...)
@@ -308,7 +308,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		if !slow && len(connecting) > 1 && p.Run.Plan.Variant(v.Name).Latency() == rundir.TagService {
 			items[0] += " (" + notInLatency + ")"
 		}
-		if reuse := v.Target.ConnectionReuseRatio; reuse != nil && k.Opened > k.Requested {
+		if reuse := v.Known("target.connection_reuse_ratio"); reuse != nil && k.Opened > k.Requested {
 			items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
 		}
 		if l := v.Loaded; l != nil {
@@ -325,11 +325,11 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 		add(spare, "connections", items...)
 	}
 	add(0, "addresses", addresses(v.Loaded)...)
-	if m := v.Messages; m != nil && m.PerSecond != nil {
-		add(1, "messages", figure.PerSecond(*m.PerSecond)+"/s", figure.Whole(m.Count)+" received")
+	if rate := v.Known(rundir.MetricMessageRate); v.Messages != nil && rate != nil {
+		add(1, "messages", figure.PerSecond(*rate)+"/s", figure.Whole(v.Messages.Count)+" received")
 	}
 	if trial != nil && trial.TLS != nil {
-		handshakes, agreed := judged.Handshakes(trial.TLS, &v.Handshake)
+		handshakes, agreed := judged.Handshakes(trial.TLS, v)
 		add(6, "handshakes", append([]string{handshakes}, agreed...)...)
 	}
 	if len(v.Steps) > 0 {
@@ -372,12 +372,13 @@ const (
 func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 	most, mean := 0.0, 0.0
 	for _, of := range []struct{ tag, word string }{{rundir.TagConnect, ""}, {rundir.TagHandshake, "TLS "}} {
-		q := v.Times(of.tag)
-		if q.Count == 0 || q.Max == nil {
+		longest := v.Known(of.tag + ".max")
+		if longest == nil {
 			continue
 		}
-		if most += *q.Max; q.Mean != nil {
-			mean += *q.Mean
+		most += *longest
+		if of := v.Known(of.tag + ".mean"); of != nil {
+			mean += *of
 		}
 		for _, item := range p.quantiles(v, of.tag, "p50", "p99", "max") {
 			items = append(items, of.word+item)
@@ -387,10 +388,7 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 	if clock == rundir.TagService {
 		items = append(items, "not in latency")
 	}
-	tail := v.Times(clock).P99
-	if tail == nil {
-		tail = v.Times(clock).Max
-	}
+	tail := cmp.Or(v.Known(clock+".p99"), v.Known(clock+".max"))
 	return items, most > slowConnect || tail != nil && mean > max(leastConnect, slowShare**tail)
 }
 
@@ -403,9 +401,8 @@ func (p *page) untilRead(v *rundir.Variant) []string {
 	if p.Run.Plan.Variant(v.Name).Latency() != rundir.TagService {
 		return nil
 	}
-	read := v.Times(rundir.TagServiceRead)
 	for _, s := range p.shown(v, rundir.TagService) {
-		arrived, until := s.Of(v.Times(rundir.TagService)), s.Of(read)
+		arrived, until := v.Known(rundir.TagService+"."+s.Name), v.Known(rundir.TagServiceRead+"."+s.Name)
 		if until != nil && s.Quantile > 0 && *until > (1+lateRead)**arrived {
 			return append(p.quantiles(v, rundir.TagServiceRead, "p50", "p90", "p99"), "as tools without kernel time stamps show")
 		}
@@ -496,7 +493,7 @@ type quickClock struct {
 // quickClocks are the clocks that a quick load shows, the one that it is judged by first.
 func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 	add := func(name, tag string, spare int) {
-		if v.Times(tag).Count > 0 {
+		if v.Known(tag+".max") != nil {
 			list = append(list, quickClock{name, tag, spare})
 		}
 	}
@@ -525,13 +522,12 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 // quantiles writes the quantiles of a clock that have a place on the screen, or those of them that are named, in one unit,
 // which stands at the first and the longest.
 func (p *page) quantiles(v *rundir.Variant, tag string, named ...string) (items []string) {
-	of := v.Times(tag)
-	unit := oneUnit(of)
+	unit := oneUnit(v.Known(tag+".p50"), v.Known(tag+".max"))
 	for _, s := range p.shown(v, tag) {
 		if len(named) > 0 && !slices.Contains(named, s.Name) {
 			continue
 		}
-		number := figure.PerSecond(*s.Of(of) / unit.From)
+		number := figure.PerSecond(*v.Known(tag + "." + s.Name) / unit.From)
 		if len(items) == 0 || s.Name == "max" {
 			number += unit.Name
 		}
@@ -544,18 +540,14 @@ func (p *page) quantiles(v *rundir.Variant, tag string, named ...string) (items 
 // mark: so few requests make it that one disturbance moves it.
 func (p *page) shown(v *rundir.Variant, tag string) []rundir.Summary {
 	return slices.DeleteFunc(rundir.Summaries(), func(s rundir.Summary) bool {
-		return s.Of(v.Times(tag)) == nil || s.Name == "mean" || s.Quantile > 0.99 && p.Mark(*v, tag+"."+s.Name) != ""
+		return v.Known(tag+"."+s.Name) == nil || s.Name == "mean" || s.Quantile > 0.99 && p.Mark(*v, tag+"."+s.Name) != ""
 	})
 }
 
 // oneUnit is a unit in which all of a clock's times can be read: that of the median, or the next where the longest
 // would have five digits before the point.
-func oneUnit(of *rundir.Quantiles) units.Step {
-	least, most := of.P50, of.Max
-	if least == nil {
-		least = most
-	}
-	if least == nil {
+func oneUnit(least, most *float64) units.Step {
+	if least = cmp.Or(least, most); least == nil {
 		return units.Times().Step(0)
 	}
 	unit := units.Times().Step(*least)
@@ -579,16 +571,17 @@ func (p *page) statuses(v *rundir.Variant, trial *rundir.Trial) (items []string)
 
 // errorKinds are the failures of other kinds, with what the most frequent of each says.
 func (p *page) errorKinds(v *rundir.Variant, trial *rundir.Trial) (items []string) {
-	for i, kind := range judged.MostFrequent(v.Errors.ByKind) {
+	byKind, _ := v.Counts.Failures()
+	for i, kind := range judged.MostFrequent(byKind) {
 		if i < 4 && kind != "status" && kind != "unfinished" {
-			text := kind + " × " + figure.Whole(v.Errors.ByKind[kind])
+			text := kind + " × " + figure.Whole(byKind[kind])
 			if kind != "timeout" { // which says all by its name
 				text += reason(trial, kind+": ")
 			}
 			items = append(items, text)
 		}
 	}
-	if trial != nil && len(v.Errors.ByKind) == 0 {
+	if trial != nil && len(byKind) == 0 {
 		for _, text := range judged.MostFrequent(trial.Failures) {
 			return append(items, text)
 		}
@@ -598,20 +591,19 @@ func (p *page) errorKinds(v *rundir.Variant, trial *rundir.Trial) (items []strin
 
 // server says which process was loaded, if it is on this machine, and what it used.
 func (p *page) server(v *rundir.Variant, trial *rundir.Trial) (items []string) {
-	t := &v.Target
-	if trial == nil || trial.WindowSeconds <= 0 || t.CPUSeconds == nil {
+	if trial == nil || trial.WindowSeconds <= 0 || trial.Target.CPUSeconds == nil {
 		return nil
 	}
-	cpus := units.Figure(*t.CPUSeconds/trial.WindowSeconds) + " CPUs"
+	cpus := units.Figure(*trial.Target.CPUSeconds/trial.WindowSeconds) + " CPUs"
 	if s := trial.Server; s != nil {
 		cpus = fmt.Sprintf("%s (pid %d): %s", figure.Printable(s.Name), s.PID, cpus)
 	}
 	items = append(items, cpus)
-	if t.CPUSecondsPerRequest != nil {
+	if v.Known(rundir.MetricCPU) != nil {
 		items = append(items, p.Figure(*v, "target.cpu_per_request", figure.Times())+" per "+p.Per())
 	}
-	if t.RSSBytes != nil {
-		items = append(items, figure.Sizes().Write(float64(*t.RSSBytes)))
+	if rss := v.Known(rundir.MetricMemory); rss != nil {
+		items = append(items, figure.Sizes().Write(*rss))
 	}
 	return items
 }
@@ -722,18 +714,14 @@ func (p *page) steps(v *rundir.Variant) string {
 		if s.Skipped > 0 {
 			text += ", skipped " + figure.Whole(s.Skipped)
 		}
-		if q := p.clockOf(*v, s); q.P99 != nil {
-			text += ", p99 " + figure.Seconds(*q.P99)
+		clock := rundir.TagService
+		if p.Run.Plan.Variant(v.Name).Loop == "open" {
+			clock = rundir.TagResponse
+		}
+		if tail := v.Known(rundir.StepMetric(clock+".p99", s.Name)); tail != nil {
+			text += ", p99 " + figure.Seconds(*tail)
 		}
 		words = append(words, text)
 	}
 	return strings.Join(words, "; ")
-}
-
-// clockOf returns the times of a step by the clock that the loop can know.
-func (p *page) clockOf(v rundir.Variant, s *rundir.ScenarioStep) *rundir.Quantiles {
-	if p.Run.Plan.Variant(v.Name).Loop == "open" {
-		return &s.Response
-	}
-	return &s.Service
 }

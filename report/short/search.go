@@ -99,7 +99,10 @@ func (p *page) searchScreen(a answer.Answer) []string {
 	}
 	if f.trial != nil {
 		seen := *v
-		seen.Target = f.trial.Target
+		seen.Figures = map[string]rundir.Estimate{}
+		for metric, x := range f.trial.Figures() {
+			seen.Figures[metric] = rundir.Estimate{Estimate: &x}
+		}
 		if items := p.server(&seen, f.trial); len(items) > 0 {
 			add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
 		}

@@ -147,7 +147,7 @@ func Of(dir string, run *rundir.Run, about rundir.Annotations) Run {
 		}
 		r.Variants = append(r.Variants, v.Name)
 		figures := map[string]rundir.Estimate{}
-		for metric, e := range v.Intervals {
+		for metric, e := range v.Figures {
 			e.Values = nil // thousands of runs are kept at once
 			figures[metric] = e
 		}

@@ -35,7 +35,7 @@ func night(day int, pool, goroutine float64) *rundir.Run {
 		name  string
 		level float64
 	}{{"pool", pool}, {"pool.control", pool}, {"goroutine", goroutine}} {
-		run.Variants = append(run.Variants, rundir.Variant{Name: v.name, Trials: 8, Intervals: map[string]rundir.Estimate{
+		run.Variants = append(run.Variants, rundir.Variant{Name: v.name, Trials: 8, Figures: map[string]rundir.Estimate{
 			"throughput":  {Estimate: &v.level, Values: []float64{v.level}},
 			"service.p50": {Estimate: &v.level, Values: []float64{v.level}},
 		}})
@@ -177,11 +177,11 @@ func TestChanges(t *testing.T) {
 		run := night(day, noise(level), noise(5000))
 		switch {
 		case day == 5:
-			run.Valid, *run.Variants[0].Intervals["throughput"].Estimate = false, 100
+			run.Valid, *run.Variants[0].Figures["throughput"].Estimate = false, 100
 		case day == 6:
-			run.Complete, *run.Variants[0].Intervals["throughput"].Estimate = false, 200
+			run.Complete, *run.Variants[0].Figures["throughput"].Estimate = false, 200
 		case day == 7:
-			delete(run.Variants[0].Intervals, "throughput")
+			delete(run.Variants[0].Figures, "throughput")
 		case day >= 14:
 			run.Environment.Kernel = "6.2"
 		}

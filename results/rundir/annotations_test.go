@@ -15,7 +15,7 @@ func TestAnnotations(t *testing.T) {
 		t.Error("a folder without a run was annotated")
 	}
 	run := filepath.Join(dir, RunFile)
-	if err := os.WriteFile(run, []byte(`{"schema_version": 2, "name": "relay"}`), 0o644); err != nil {
+	if err := os.WriteFile(run, []byte(`{"schema_version": 3, "name": "relay"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if a, err := ReadAnnotations(dir); err != nil || len(a.Tags) > 0 {
@@ -48,7 +48,7 @@ func TestAnnotations(t *testing.T) {
 	if after, err := ReadAnnotations(dir); err != nil || !slices.Equal(after.Tags, a.Tags) {
 		t.Errorf("%+v, %v", after, err)
 	}
-	if text, err := os.ReadFile(run); err != nil || string(text) != `{"schema_version": 2, "name": "relay"}` {
+	if text, err := os.ReadFile(run); err != nil || string(text) != `{"schema_version": 3, "name": "relay"}` {
 		t.Errorf("run.json has changed: %s, %v", text, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, AnnotationsFile), []byte("{"), 0o644); err != nil {

@@ -40,7 +40,7 @@ func TestMetricOf(t *testing.T) {
 		"":                                 {Unit: Count},
 	} {
 		got := MetricOf(name)
-		if want.Name, got.About = name, ""; got != want {
+		if got.Name != name || got.Unit != want.Unit || got.Higher != want.Higher {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
@@ -122,42 +122,49 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// A variant and a trial have the times of every clock, and every summary of Quantiles.
+// The times of a trial have every summary, and none of times that were not recorded.
 func TestTimes(t *testing.T) {
 	h := hist.New()
 	for v := range int64(20_000) {
 		h.Record(v * 1000)
 	}
-	all := QuantilesOf(h)
-	v := Variant{Streams: &Streams{}, Tokens: &Tokens{}}
-	trial := Trial{Streams: &Streams{}, Tokens: &Tokens{}}
-	seen := map[*Quantiles]bool{}
-	for _, c := range Clocks() {
-		for _, q := range []*Quantiles{v.Times(c.Tag), trial.Times(c.Tag)} {
-			*q = all
-			seen[q] = true
-		}
-		if v.Times(c.Tag).P99 == nil || trial.Times(c.Tag).P99 == nil {
-			t.Errorf("%s is not kept", c.Tag)
-		}
+	times := TimesOf(map[string]*hist.Histogram{TagService: h, TagResponse: hist.New(), TagConnect: nil})
+	if len(times) != 1 || times[TagDelivery] != (Quantiles{}) {
+		t.Errorf("%+v", times)
 	}
-	if len(seen) != 2*len(Clocks()) {
-		t.Errorf("%d places for the times of %d clocks", len(seen), len(Clocks()))
-	}
-	if q := (&Variant{}).Times(TagDelivery); *q != (Quantiles{}) {
-		t.Errorf("without streams: %+v", q)
-	}
-	text, err := json.Marshal(all)
+	text, err := json.Marshal(times[TagService])
 	if err != nil || len(Summaries()) != strings.Count(string(text), "_seconds") {
 		t.Errorf("%d summaries of %s, %v", len(Summaries()), text, err)
 	}
 	for _, s := range Summaries() {
-		if got := all.Summary(s.Name); got == nil || s.Of(&all) != got {
-			t.Errorf("%s: %v", s.Name, got)
+		if s.Of(new(times[TagService])) == nil {
+			t.Errorf("%s is not known", s.Name)
 		}
 	}
-	if all.Summary("p96") != nil {
-		t.Error("there is a p96")
+}
+
+// A trial's figures are those of its fields that declare a metric, known ones only, and those of its steps and of others.
+func TestFiguresOfTrial(t *testing.T) {
+	trial := Trial{
+		Throughput: new(3.), Target: Target{RSSBytes: new(int64(4)), CPUSeconds: new(9.)}, Tokens: &Tokens{Goodput: new(5.)}, Streams: &Streams{Lost: 6},
+		Steps: []ScenarioStep{{Name: "a", Throughput: new(7.), Tokens: &Tokens{PerSecond: new(8.)}}}, Measures: map[string]float64{"x": 1}, Observed: map[string]float64{"y": 2},
+	}
+	got := trial.Figures()
+	for name, want := range map[string]float64{
+		"throughput": 3, "target.rss": 4, "goodput": 5, "streams.lost": 6, "streams.gaps": 0, "connections.opened": 0,
+		"throughput{step=a}": 7, "tokens_per_second{step=a}": 8, "program.x": 1, "observed.y": 2,
+	} {
+		if v, known := got[name]; !known || v != want {
+			t.Errorf("%s is %v, known %v", name, v, known)
+		}
+		if _, found := FindMetric(name); !found {
+			t.Errorf("%s is no metric", name)
+		}
+	}
+	for _, name := range []string{"target.threads", "tokens_per_second", "goodput{step=a}"} {
+		if v, known := got[name]; known {
+			t.Errorf("%s is %v", name, v)
+		}
 	}
 }
 

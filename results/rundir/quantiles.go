@@ -12,6 +12,20 @@ import (
 // 10,000. Reports mark one that has fewer with a ~.
 const Beyond = 10
 
+// Times are summaries of times by their tags in latency.hlog.
+type Times map[string]Quantiles
+
+// TimesOf summarises histograms of nanoseconds; empty ones are left out.
+func TimesOf(histograms map[string]*hist.Histogram) Times {
+	times := Times{}
+	for tag, h := range histograms {
+		if q := QuantilesOf(h); q.Count > 0 {
+			times[tag] = q
+		}
+	}
+	return times
+}
+
 // QuantilesOf summarises a histogram of nanoseconds; nil counts as an empty one.
 func QuantilesOf(h *hist.Histogram) Quantiles {
 	if h == nil || h.Count() == 0 {
@@ -92,45 +106,4 @@ func QuantileName(name string) string {
 		return name[:3] + "." + name[3:]
 	}
 	return name
-}
-
-// Summary returns the figure of a name, such as p99. It is nil if it is not known.
-func (q *Quantiles) Summary(name string) *float64 {
-	for _, s := range Summaries() {
-		if s.Name == name {
-			return s.Of(q)
-		}
-	}
-	return nil
-}
-
-// Times returns the times of a clock. They are empty if the variant has none.
-func (v *Variant) Times(clock string) *Quantiles {
-	return timesOf(clock, v.Streams, v.Tokens, map[string]*Quantiles{
-		TagResponse: &v.Response, TagService: &v.Service, TagSendLag: &v.SendLag, TagConnect: &v.Connect, TagFirstByte: &v.FirstByte,
-		TagReadDelay: &v.ReadDelay, TagServiceRead: &v.ServiceRead, TagHandshake: &v.Handshake,
-		TagFirstMessage: &v.FirstMessage, TagMessageGap: &v.MessageGap, TagMessage: &v.Message,
-	})
-}
-
-// Times returns the times of a clock. They are empty if the trial has none.
-func (t *Trial) Times(clock string) *Quantiles {
-	return timesOf(clock, t.Streams, t.Tokens, map[string]*Quantiles{
-		TagResponse: &t.Response, TagService: &t.Service, TagSendLag: &t.SendLag, TagConnect: &t.Connect, TagFirstByte: &t.FirstByte,
-		TagReadDelay: &t.ReadDelay, TagServiceRead: &t.ServiceRead, TagHandshake: &t.Handshake,
-		TagFirstMessage: &t.FirstMessage, TagMessageGap: &t.MessageGap, TagMessage: &t.Message,
-	})
-}
-
-func timesOf(clock string, s *Streams, t *Tokens, own map[string]*Quantiles) *Quantiles {
-	if t != nil {
-		own[TagFirstToken], own[TagTokenTime] = &t.FirstToken, &t.TokenTime
-	}
-	if s != nil {
-		own[TagOpening], own[TagFirstEvent], own[TagEventGap], own[TagDelivery] = &s.Opening, &s.FirstEvent, &s.EventGap, &s.Delivery
-	}
-	if q := own[clock]; q != nil {
-		return q
-	}
-	return &Quantiles{}
 }

@@ -27,14 +27,13 @@ import (
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func aRun() *Run {
-	rate, rss := 1234.5, int64(1<<20)
+	rate := 1234.5
 	return &Run{
 		Name: "relay-models", StartedAt: begin, TrialsPlanned: 2, Valid: true,
 		Plan: Plan{Rounds: 1, Seed: 7, Variants: []PlanVariant{{Name: "pool", Variables: map[string]string{"workers": "16"}}}},
 		Variants: []Variant{{
 			Name: "pool", Trials: 2,
-			Throughput: Estimate{Estimate: &rate, Values: []float64{1230, 1239}, Interval: NoInterval},
-			Target:     Target{RSSBytes: &rss},
+			Figures: map[string]Estimate{"throughput": {Estimate: &rate, Values: []float64{1230, 1239}, Interval: NoInterval}},
 		}},
 		Claims: []Claim{{ID: "R1.1", Says: "x", Outcome: Inconclusive}},
 	}
@@ -152,15 +151,12 @@ func TestRunJSON(t *testing.T) {
 			t.Errorf("%s is %T, want a list", list, got[list])
 		}
 	}
-	if got["schema_version"] != 2.0 || got["complete"] != false || got["valid"] != true {
+	if got["schema_version"] != 3.0 || got["complete"] != false || got["valid"] != true {
 		t.Errorf("%v", got)
 	}
 	variant := got["variants"].([]any)[0].(map[string]any)
 	want := map[string]any{"estimate": 1234.5, "values": []any{1230.0, 1239.0}, "interval": "none claimed"}
-	if diff := cmp.Diff(want, variant["throughput"]); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(map[string]any{"rss_bytes": float64(1 << 20)}, variant["target"]); diff != "" {
+	if diff := cmp.Diff(want, variant["figures"].(map[string]any)["throughput"]); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -371,13 +367,13 @@ func TestOpenRefuses(t *testing.T) {
 		name, content, want string
 	}{
 		{"nothing", "", "unexpected end of JSON"},
-		{"version", `{"schema_version": 1, "name": "x"}`, "schema_version: 1, this program reads 2"},
+		{"version", `{"schema_version": 1, "name": "x"}`, "schema_version: 1, this program reads 3"},
 		{"no version", `{"name": "x"}`, "schema_version: 0"},
-		{"no name", `{"schema_version": 2}`, "name: is empty"},
-		{"type", `{"schema_version": 2, "name": 5}`, "byte 31: name cannot be a number"},
-		{"syntax", `{"schema_version": 2,}`, "byte 22"},
-		{"planned", `{"schema_version": 2, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
-		{"variants", `{"schema_version": 2, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},
+		{"no name", `{"schema_version": 3}`, "name: is empty"},
+		{"type", `{"schema_version": 3, "name": 5}`, "byte 31: name cannot be a number"},
+		{"syntax", `{"schema_version": 3,}`, "byte 22"},
+		{"planned", `{"schema_version": 3, "name": "x", "trials_planned": -1}`, "trials_planned: -1"},
+		{"variants", `{"schema_version": 3, "name": "x", "variants": [{"name": "a"}, {"name": "a", "trials": -1}]}`, "variants[1].trials: -1"},
 	} {
 		dir := t.TempDir()
 		check(t, os.WriteFile(filepath.Join(dir, RunFile), []byte(c.content), 0o644))
@@ -403,7 +399,7 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 		"0002-syntax":  "{",
 		"0003-number":  good,
 		"0001-again":   good,
-		"0004-version": strings.Replace(good, `"schema_version": 2`, `"schema_version": 9`, 1),
+		"0004-version": strings.Replace(good, `"schema_version": 3`, `"schema_version": 9`, 1),
 		"0006-pilot":   strings.NewReplacer(`"number": 1`, `"number": 6, "purpose": "pilot"`).Replace(good),
 		"0007-probe":   strings.NewReplacer(`"number": 1`, `"number": 7, "purpose": "probe"`).Replace(good),
 		"0008-purpose": strings.NewReplacer(`"number": 1`, `"number": 8, "purpose": "fun"`).Replace(good),
@@ -498,7 +494,7 @@ func FuzzOpen(f *testing.F) {
 	run, trial := read(RunFile), read("trials/0001-pool/"+TrialFile)
 	latency, series := read("trials/0001-pool/"+LatencyFile), read("trials/0001-pool/"+SeriesFile)
 	f.Add(run, trial, latency, series)
-	f.Add([]byte(`{"schema_version": 2, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
+	f.Add([]byte(`{"schema_version": 3, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
 	f.Add([]byte("null"), []byte("[]"), []byte("#x"), []byte("time_seconds,a\n1,\n"))
 	scratch := f.TempDir()
 	f.Fuzz(func(t *testing.T, run, trial, latency, series []byte) {

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,7 +13,7 @@ import (
 
 // SchemaVersion is the version of run.json and trial.json written here.
 // Readers refuse any other.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // The methods that make the low and high of an Estimate, as Estimate.Interval names them.
 // NoInterval means that no interval is claimed, for example for a single trial.
@@ -356,74 +357,55 @@ type Environment struct {
 
 // A Variant sums up the trials of one variant.
 type Variant struct {
-	Name       string    `json:"name"`
-	Trials     int       `json:"trials"` // complete ones, which the figures use
-	Throughput Estimate  `json:"throughput"`
-	Response   Quantiles `json:"response"`
-	Service    Quantiles `json:"service"`
-	SendLag    Quantiles `json:"send_lag"`
-	Connect    Quantiles `json:"connect"`
-	FirstByte  Quantiles `json:"first_byte"`
-	// ReadDelay is the time from the arrival of a response or an event to its read, for
-	// those that ended by arrival. ServiceRead is the service time until the read.
-	ReadDelay   Quantiles `json:"read_delay,omitzero"`
-	ServiceRead Quantiles `json:"service_read,omitzero"`
-	Handshake   Quantiles `json:"handshake,omitzero"` // of TLS
-	// Of messages, where requests or responses consist of several.
-	FirstMessage Quantiles `json:"first_message,omitzero"` // from the write of the request to the first message of the response
-	MessageGap   Quantiles `json:"message_gap,omitzero"`   // between two messages of a response, where they answer nothing
-	Message      Quantiles `json:"message,omitzero"`       // from when a message of a request was due to the one that answers it
-	Ends         *Ends     `json:"ends,omitempty"`
-	Errors       Errors    `json:"errors"`
-	// Availability is the share of what was due that was answered well. For subscribers,
-	// it is at most the share of their time in which they were served.
-	Availability *float64 `json:"availability,omitempty"`
+	Name   string `json:"name"`
+	Trials int    `json:"trials"` // complete ones, which the figures use
+	// Figures are the known figures, by the metric's name in expressions, such as response.p99. Throughput and what is per
+	// request are of events where there are subscribers.
+	Figures map[string]Estimate `json:"figures,omitempty"`
+	// Few are quantiles with fewer than ten values beyond them, by the metric's name. Nothing is decided by them.
+	Few  map[string]float64 `json:"figures_of_few,omitempty"`
+	Ends *Ends              `json:"ends,omitempty"`
 	// Omitted is the share of a closed loop's time in which users waited in vain, and so
 	// did not send their next requests.
-	Omitted   float64   `json:"omitted_share,omitempty"`
-	Counts    Counts    `json:"counts"`
-	Target    Target    `json:"target"`
-	Generator Generator `json:"generator"`
-	Agents    []Agent   `json:"agents,omitempty"`  // that carried the load, in any of the trials; without any, dyno's machine did
-	Streams   *Streams  `json:"streams,omitempty"` // of subscribers; then throughput is of events, and so is what is per request
-	Tokens    *Tokens   `json:"tokens,omitempty"`  // of language models; its rates are typical ones of the trials
-	// Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
-	// as the variant's is.
+	Omitted  float64        `json:"omitted_share,omitempty"`
+	Counts   Counts         `json:"counts"`
+	Agents   []Agent        `json:"agents,omitempty"`   // that carried the load, in any of the trials; without any, dyno's machine did
+	Streams  *Streams       `json:"streams,omitempty"`  // of subscribers
+	Tokens   *Tokens        `json:"tokens,omitempty"`   // of language models
 	Messages *Messages      `json:"messages,omitempty"` // nil where responses do not consist of several
 	Loaded   *Loaded        `json:"loaded,omitempty"`   // nil of a program
-	Steps    []ScenarioStep `json:"steps,omitempty"`
+	Steps    []ScenarioStep `json:"steps,omitempty"`    // of a scenario
 	Users    *Users         `json:"users,omitempty"`
-	// Measures are the figures that a program printed, by name.
-	Measures map[string]Estimate `json:"measures,omitempty"`
-	// Intervals are those of the figures above, by the metric's name in expressions, such
-	// as response.p99. The estimate of each is the figure itself.
-	Intervals map[string]Estimate `json:"intervals,omitempty"`
 	// Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock.
 	Placed []Placement `json:"placed,omitempty"`
 }
 
-// Tokens are the figures of answers of language models, of which only good ones count: of
-// counts and rates, those that ended inside the window; of times, those to requests of the
-// window.
+// Figure returns a figure of the variant, also one of few values; without an estimate if it is not known.
+func (v *Variant) Figure(metric string) Estimate {
+	if few, ok := v.Few[metric]; ok {
+		return Estimate{Estimate: &few}
+	}
+	return v.Figures[metric]
+}
+
+// Known returns the estimate of a figure; nil if it is not known.
+func (v *Variant) Known(metric string) *float64 { return v.Figure(metric).Estimate }
+
+// Tokens are of answers of language models, of which only good ones count: those that ended inside the window.
 type Tokens struct {
 	Count     int64    `json:"count"`
-	PerSecond *float64 `json:"per_second,omitempty"`
-	// PromptPerSecond are tokens of the questions to these answers, as the server counts them; it is
-	// missing if it does not say it of each.
-	PromptPerSecond *float64 `json:"prompt_per_second,omitempty"`
+	PerSecond *float64 `json:"per_second,omitempty" sum:"-" metric:"tokens_per_second" unit:"/s" better:"more" about:"tokens of good answers a second"`
+	// PromptPerSecond is missing if the server does not say it of each answer.
+	PromptPerSecond *float64 `json:"prompt_per_second,omitempty" sum:"-" metric:"prompt_tokens_per_second" unit:"/s" better:"more" about:"tokens of the prompts of good answers a second"`
 	// Within are the answers that keep within the goal of the load; without a goal, all do.
 	Within  int64    `json:"within_goal"`
-	Goodput *float64 `json:"goodput_per_second,omitempty"` // of those answers
-	// FirstToken is the time from when a request was due until the first piece of the
-	// answer, TokenTime that per token after it, on average over each answer.
-	FirstToken Quantiles `json:"first_token"`
-	TokenTime  Quantiles `json:"token_time"`
+	Goodput *float64 `json:"goodput_per_second,omitempty" sum:"-" metric:"goodput" unit:"/s" better:"more" about:"answers a second that keep within both bounds of an SLO"`
 }
 
 // Messages are those of responses that consist of several, as streams of a server do: that arrived in the window.
 type Messages struct {
 	Count     int64    `json:"count"`
-	PerSecond *float64 `json:"per_second,omitempty"`
+	PerSecond *float64 `json:"per_second,omitempty" sum:"-" metric:"messages_per_second" unit:"/s" better:"more" about:"messages of responses a second"`
 }
 
 // Loaded says what of the target was really loaded. Of several trials, counts are sums. What was open or allowed at once
@@ -494,10 +476,10 @@ type Quantiles struct {
 // their last segment at this machine, by the kernel's time stamp, or the generator's
 // read. Response, service, first byte and the times of events end in that way.
 type Ends struct {
-	Clock        string   `json:"clock"` // arrival, if any ended so, or read
+	Clock        string   `json:"clock" sum:"-"` // arrival, if any ended so, or read
 	ByArrival    int64    `json:"by_arrival"`
 	ByRead       int64    `json:"by_read"`
-	ArrivalShare *float64 `json:"by_arrival_share,omitempty"`
+	ArrivalShare *float64 `json:"by_arrival_share,omitempty" sum:"-"`
 
 	// These ended by the read because their stamp was not credible: later than the read;
 	// earlier than the write; or of a segment that the kernel held back because one
@@ -507,12 +489,11 @@ type Ends struct {
 	Stale int64 `json:"refused_stale,omitempty"`
 
 	// Shared counts events by arrival that were followed by more events in the same read,
-	// and have its stamp. They arrived no earlier than SharedBy before it.
-	Shared   int64     `json:"shared,omitempty"`
-	SharedBy Quantiles `json:"shared_by,omitzero"`
+	// and have its stamp. The times shared_stamp say how much earlier they may have arrived.
+	Shared int64 `json:"shared,omitempty"`
 
-	Steps              int64   `json:"clock_steps,omitempty"`         // of the real-time clock, which stamps are of
-	UncertaintySeconds float64 `json:"uncertainty_seconds,omitempty"` // of the clocks' difference, at most
+	Steps              int64   `json:"clock_steps,omitempty"`                   // of the real-time clock, which stamps are of
+	UncertaintySeconds float64 `json:"uncertainty_seconds,omitempty" sum:"max"` // of the clocks' difference, at most
 }
 
 // The clocks that Ends names.
@@ -532,74 +513,6 @@ func (e *Ends) Complete() {
 		share := float64(e.ByArrival) / float64(all)
 		e.ArrivalShare = &share
 	}
-}
-
-// Errors are the requests that were due and not answered well: failed, timed out, dropped
-// and unfinished ones, with those carried into the window and missed ones. Requests that
-// dyno itself could not send are not among them.
-type Errors struct {
-	Total  int64            `json:"total"`
-	Due    int64            `json:"due"`
-	Ratio  *float64         `json:"ratio,omitempty"`   // of what was due
-	ByKind map[string]int64 `json:"by_kind,omitempty"` // of those that were sent
-
-	// Succeeded is the share of the others: 1 − Ratio.
-	Succeeded *float64 `json:"succeeded_ratio,omitempty"`
-}
-
-// Target holds the cost of the load for the target.
-type Target struct {
-	CPUSeconds                    *float64 `json:"cpu_seconds,omitempty"`
-	CPUSecondsPerRequest          *float64 `json:"cpu_seconds_per_request,omitempty"`
-	CPUShare                      *float64 `json:"cpu_share,omitempty"`            // of the CPUs it may use, during the window
-	BusiestThreadShare            *float64 `json:"busiest_thread_share,omitempty"` // of one CPU's time, which its busiest thread used
-	UserShare                     *float64 `json:"user_share,omitempty"`           // of its CPU time
-	RSSBytes                      *int64   `json:"rss_bytes,omitempty"`            // the peak seen in the window
-	Threads                       *int64   `json:"threads,omitempty"`
-	Descriptors                   *int64   `json:"descriptors,omitempty"`
-	VoluntarySwitchesPerRequest   *float64 `json:"voluntary_switches_per_request,omitempty"`
-	InvoluntarySwitchesPerRequest *float64 `json:"involuntary_switches_per_request,omitempty"`
-	// RunQueueWaitSecondsPerRequest is how long its threads were ready to run without a
-	// CPU.
-	RunQueueWaitSecondsPerRequest *float64 `json:"run_queue_wait_seconds_per_request,omitempty"`
-	// RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted.
-	RunQueueWaitP99 *float64 `json:"run_queue_wait_p99_seconds,omitempty"`
-	// System calls are counted in the window, or in a stretch of the same load after it;
-	// then the rate is that of the window's requests.
-	SyscallsPerSecond    *float64           `json:"syscalls_per_second,omitempty"`
-	SyscallsPerRequest   *float64           `json:"syscalls_per_request,omitempty"`
-	Syscalls             map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
-	ConnectionReuseRatio *float64           `json:"connection_reuse_ratio,omitempty"` // requests of the window that were sent on a connection that had carried one before, of all that were sent in it; of events: the publications
-	ConnectionsAccepted  *int64             `json:"connections_accepted,omitempty"`
-	Retransmits          *int64             `json:"retransmits,omitempty"`      // segments, on the target's connections
-	ListenOverflows      *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
-	ThrottledSeconds     *float64           `json:"throttled_seconds,omitempty"`
-	StealShare           *float64           `json:"steal_share,omitempty"` // of its CPUs' time, where they are its own: taken by the hypervisor
-	// ForeignShare is the CPU time of other programs, as if all of it had been taken from
-	// the CPUs that the target may use: the most that the target can have lost to them.
-	ForeignShare *float64 `json:"foreign_share,omitempty"`
-	Goroutines   *int64   `json:"goroutines,omitempty"` // the most seen in the window
-	// DescriptorsLeft is how many more descriptors were open two seconds after the load
-	// than before it, at most. It is known for profiled trials.
-	DescriptorsLeft          *int64   `json:"descriptors_left,omitempty"`
-	GCPauseSeconds           *float64 `json:"gc_pause_seconds,omitempty"`
-	GCPauseSecondsPerRequest *float64 `json:"gc_pause_seconds_per_request,omitempty"`
-	AllocatedBytesPerRequest *float64 `json:"allocated_bytes_per_request,omitempty"`
-	AllocationsPerRequest    *float64 `json:"allocations_per_request,omitempty"`
-}
-
-// Generator holds the cost of the load for dyno.
-type Generator struct {
-	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
-	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty"`
-	CPUShare             *float64 `json:"cpu_share,omitempty"` // of its workers' CPUs, during the window
-	UserShare            *float64 `json:"user_share,omitempty"`
-	RSSBytes             *int64   `json:"rss_bytes,omitempty"`
-	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker of all machines was ready to run and had no CPU
-	// TimeslicesPerSecond is how often that worker was given a CPU.
-	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
-	StealShare          *float64 `json:"steal_share,omitempty"` // of its CPUs' time, where it has CPUs of its own, or of the worst agent's: taken by the hypervisor
-	Workers             int      `json:"workers,omitempty"`
 }
 
 // Machine describes the rest of the machine during the window.
@@ -899,19 +812,10 @@ type Trial struct {
 	Fault          string           `json:"fault,omitempty"`       // whose doing that was: see the Fault constants
 	Counts         Counts           `json:"counts"`
 	Conservation   Conservation     `json:"conservation"`
-	Throughput     *float64         `json:"throughput_per_second,omitempty"` // good responses in the window; with Streams, events delivered
-	Response       Quantiles        `json:"response"`
-	Service        Quantiles        `json:"service"`
-	SendLag        Quantiles        `json:"send_lag"`
-	Connect        Quantiles        `json:"connect"`
-	FirstByte      Quantiles        `json:"first_byte"`
-	GeneratorLag   Quantiles        `json:"generator_lag"`         // the part of the send lag that the generator itself caused
-	ReadDelay      Quantiles        `json:"read_delay,omitzero"`   // from a response's or an event's arrival to its read, of those that ended by arrival
-	ServiceRead    Quantiles        `json:"service_read,omitzero"` // the service time until the read
-	Handshake      Quantiles        `json:"handshake,omitzero"`    // of TLS, on connections that were opened; the warm-up\'s included
-	FirstMessage   Quantiles        `json:"first_message,omitzero"`
-	MessageGap     Quantiles        `json:"message_gap,omitzero"`
-	Message        Quantiles        `json:"message,omitzero"`
+	Throughput     *float64         `json:"throughput_per_second,omitempty" metric:"throughput" unit:"/s" better:"more" about:"good responses a second; with subscribers, events" en:"throughput" zh:"吞吐量"`
+	Tokens         *Tokens          `json:"tokens,omitempty"`   // of language models; nil without
+	Messages       *Messages        `json:"messages,omitempty"` // nil where responses do not consist of several
+	Times          Times            `json:"times,omitempty"`    // by their tags in latency.hlog
 	Ends           *Ends            `json:"ends,omitempty"`     // nil of a program, and where nothing came
 	Failures       map[string]int64 `json:"failures,omitempty"` // failed requests, by what was wrong
 	GoAways        map[string]int64 `json:"go_aways,omitempty"` // connections that the target ended by GOAWAY for an error, by its text
@@ -919,18 +823,16 @@ type Trial struct {
 	// departs: folded_lines, bare_lf or spaces_at_chunk_sizes.
 	Deviations  map[string]int64 `json:"deviations,omitempty"`
 	Slowest     []Slow           `json:"slowest,omitempty"` // requests of the window, where these have trace ids; the slowest first
-	Connections Connections      `json:"connections"`
-	Silence     Silence          `json:"silence"`            // of requests
-	TLS         *TLS             `json:"tls,omitempty"`      // nil without
-	Streams     *Streams         `json:"streams,omitempty"`  // of subscribers; nil without
-	Tokens      *Tokens          `json:"tokens,omitempty"`   // of language models; nil without
-	Messages    *Messages        `json:"messages,omitempty"` // nil where responses do not consist of several
-	Loaded      *Loaded          `json:"loaded,omitempty"`   // nil of a program
-	Steps       []ScenarioStep   `json:"steps,omitempty"`    // of a scenario
-	Users       *Users           `json:"users,omitempty"`    // nil without a scenario
+	Silence     Silence          `json:"silence"`           // of requests
+	TLS         *TLS             `json:"tls,omitempty"`     // nil without
+	Streams     *Streams         `json:"streams,omitempty"` // of subscribers; nil without
+	Loaded      *Loaded          `json:"loaded,omitempty"`  // nil of a program
+	Steps       []ScenarioStep   `json:"steps,omitempty"`   // of a scenario
+	Users       *Users           `json:"users,omitempty"`   // nil without a scenario
 	Target      Target           `json:"target"`
 	Server      *Server          `json:"server,omitempty"` // the target's process, where dyno did not start it and it is known
 	Generator   Generator        `json:"generator"`
+	Connections Connections      `json:"connections"`
 	Agents      []Agent          `json:"agents,omitempty"` // that carried the load; without any, dyno's machine did
 	// StartSkew is the time between the first and the last of several agents' beginnings, and StartSkewError by how
 	// much it may be larger.
@@ -1147,6 +1049,16 @@ func (c *Counts) Unanswered() int64 {
 		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
 }
 
+// Failures are those of them by their kinds, and as a share of what was due; nil where nothing was.
+func (c *Counts) Failures() (byKind map[string]int64, ratio *float64) {
+	byKind = maps.Clone(c.ByKind)
+	maps.DeleteFunc(byKind, func(kind string, n int64) bool { return kind == "generator" || n == 0 })
+	if due := c.Due(); due > 0 {
+		ratio = new(float64(c.Unanswered()) / float64(due))
+	}
+	return byKind, ratio
+}
+
 // NotSent counts those that dyno itself could not send, for want of descriptors, ports or memory. Nobody else has failed them.
 func (c *Counts) NotSent() int64 {
 	return c.Generator + c.Unsent + c.Carried.Generator + c.Carried.Unsent
@@ -1168,49 +1080,44 @@ type Silence struct {
 // to the end of the drain, except those that are said to be of the window. Slow
 // subscribers are only in Slow and in the counts of connections.
 type Streams struct {
-	Requested      int64     `json:"requested"`         // subscribers
-	Untried        int64     `json:"untried,omitempty"` // subscribers whose first attempt had not ended when the load began
-	Opened         int64     `json:"opened"`            // subscriptions that the target accepted, including those of subscribers that came back
-	Failed         int64     `json:"failed"`            // attempts that it did not
-	Reconnects     int64     `json:"reconnects"`
-	Ended          int64     `json:"ended"`               // subscriptions that the target ended
-	Broken         int64     `json:"broken"`              // subscriptions in which it broke the protocol's rules
-	Closed         int64     `json:"closed"`              // subscribers that it asked not to come back
-	Peak           int64     `json:"peak"`                // subscriptions open at once
-	Generator      int64     `json:"generator,omitempty"` // of the failed: because dyno itself lacked descriptors, ports or memory
-	Served         int64     `json:"served"`              // subscribers that received something in the window: an event, or a comment that keeps a stream alive
-	Silent         int64     `json:"silent"`              // subscribers with a stream that received nothing in the window
-	Quiet          int64     `json:"quiet"`               // subscribers that received something in the window, but nothing more when it ended
-	Away           int64     `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
-	Subscribed     float64   `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
-	Silence        Silence   `json:"silence"`             // of all subscribers together
-	Delivered      int64     `json:"delivered"`           // events that arrived in the window
-	DeliveredBytes int64     `json:"delivered_bytes"`     // theirs
-	AllDelivered   int64     `json:"all_delivered"`
-	Lost           int64     `json:"lost"`        // were published and never arrived, and no gap event said so
-	Announced      int64     `json:"announced"`   // never arrived, and the target said so
-	Uncertain      int64     `json:"uncertain"`   // never arrived, and perhaps were not published: that failed after the request was sent
-	Pending        int64     `json:"pending"`     // had not arrived when the measurement ended, their subscriber being without a connection
-	Gaps           int64     `json:"gaps"`        // events by which the target said that others are missing
-	Repeated       int64     `json:"repeated"`    // arrived again
-	Disordered     int64     `json:"disordered"`  // arrived after a later one of their publisher
-	Unstamped      int64     `json:"unstamped"`   // without a publisher and a number: nobody knows whether others are missing
-	Untracked      int64     `json:"untracked"`   // of more publishers than are distinguished: nobody knows whether others are missing
-	Opening        Quantiles `json:"opening"`     // from the beginning of connecting to the end of the response's header
-	FirstEvent     Quantiles `json:"first_event"` // from the request to the first event
-	EventGap       Quantiles `json:"event_gap"`   // between two events of a subscriber
-	Delivery       Quantiles `json:"delivery"`    // from when an event was due, or as its target stamped it, to its last byte
-
+	Requested      int64   `json:"requested" sum:"max"` // subscribers
+	Untried        int64   `json:"untried,omitempty"`   // subscribers whose first attempt had not ended when the load began
+	Opened         int64   `json:"opened"`              // subscriptions that the target accepted, including those of subscribers that came back
+	Failed         int64   `json:"failed"`              // attempts that it did not
+	Reconnects     int64   `json:"reconnects" metric:"streams.reconnects" over:"sum" about:"streams that were opened again"`
+	Ended          int64   `json:"ended"`               // subscriptions that the target ended
+	Broken         int64   `json:"broken"`              // subscriptions in which it broke the protocol's rules
+	Closed         int64   `json:"closed"`              // subscribers that it asked not to come back
+	Peak           int64   `json:"peak" sum:"max"`      // subscriptions open at once
+	Generator      int64   `json:"generator,omitempty"` // of the failed: because dyno itself lacked descriptors, ports or memory
+	Served         int64   `json:"served"`              // subscribers that received something in the window: an event, or a comment that keeps a stream alive
+	Silent         int64   `json:"silent"`              // subscribers with a stream that received nothing in the window
+	Quiet          int64   `json:"quiet"`               // subscribers that received something in the window, but nothing more when it ended
+	Away           int64   `json:"away"`                // subscribers without a stream when the window ended, whose last attempt at one had failed
+	Subscribed     float64 `json:"subscribed_seconds"`  // how long subscribers had a stream in the window, summed
+	Silence        Silence `json:"silence" sum:"-"`     // of all subscribers together
+	Delivered      int64   `json:"delivered"`           // events that arrived in the window
+	DeliveredBytes int64   `json:"delivered_bytes"`     // theirs
+	AllDelivered   int64   `json:"all_delivered"`
+	Lost           int64   `json:"lost" metric:"streams.lost" over:"sum" about:"events that never arrived, without a word of the target"`
+	Announced      int64   `json:"announced" metric:"streams.announced" over:"sum" about:"events that never arrived, as the target said"`
+	Uncertain      int64   `json:"uncertain"` // never arrived, and perhaps were not published: that failed after the request was sent
+	Pending        int64   `json:"pending"`   // had not arrived when the measurement ended, their subscriber being without a connection
+	Gaps           int64   `json:"gaps" metric:"streams.gaps" over:"sum" about:"events by which the target said that others are missing"`
+	Repeated       int64   `json:"repeated" metric:"streams.repeated" over:"sum" about:"events that arrived more than once"`
+	Disordered     int64   `json:"disordered" metric:"streams.disordered" over:"sum" about:"events that arrived after a later one of their publisher"`
+	Unstamped      int64   `json:"unstamped"` // without a publisher and a number: nobody knows whether others are missing
+	Untracked      int64   `json:"untracked"` // of more publishers than are distinguished: nobody knows whether others are missing
 	// DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
 	// on machines with clocks of their own.
-	DeliveryError float64 `json:"delivery_error_seconds,omitempty"`
+	DeliveryError float64 `json:"delivery_error_seconds,omitempty" sum:"max"`
 
 	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
 }
 
 // SlowStreams describe subscribers that read slowly.
 type SlowStreams struct {
-	Requested int64 `json:"requested"`
+	Requested int64 `json:"requested" sum:"max"`
 	Opened    int64 `json:"opened"`
 	Ended     int64 `json:"ended"`     // subscriptions that the target ended
 	Delivered int64 `json:"delivered"` // events that were read
@@ -1227,26 +1134,26 @@ type Conservation struct {
 
 // Connections describe the connections that were asked for and those that were opened.
 type Connections struct {
-	Requested   int64   `json:"requested"`
+	Requested   int64   `json:"requested" metric:"connections.requested" about:"connections that the load asked for"`
 	Unopened    int64   `json:"unopened,omitempty"` // of a closed loop: not open when the load began
-	Opened      int64   `json:"opened"`
+	Opened      int64   `json:"opened" metric:"connections.opened" about:"connections that were opened"`
 	Multiplexed int64   `json:"multiplexed,omitempty"` // of the opened: speak HTTP/2
-	Failed      int64   `json:"failed"`
-	Generator   int64   `json:"generator,omitempty"`    // of the failed: because dyno itself lacked descriptors, ports or memory
-	Served      int64   `json:"served"`                 // places for a connection on which a request of the window, or carried into it, was answered well
-	Unanswered  int64   `json:"unanswered"`             // places on which there were such requests, and none was answered at all
-	Hung        int64   `json:"hung"`                   // places whose last such request had waited for a second or more when the measurement ended
-	HungSeconds float64 `json:"hung_seconds,omitempty"` // how long those had waited, summed
+	Failed      int64   `json:"failed" metric:"connections.failed" about:"connections that could not be opened"`
+	Generator   int64   `json:"generator,omitempty"`                                                                    // of the failed: because dyno itself lacked descriptors, ports or memory
+	Served      int64   `json:"served" metric:"connections.served" about:"connections with a good answer"`              // places for a connection on which a request of the window, or carried into it, was answered well
+	Unanswered  int64   `json:"unanswered" metric:"connections.unanswered" about:"connections on which no answer came"` // places on which there were such requests, and none was answered at all
+	Hung        int64   `json:"hung"`                                                                                   // places whose last such request had waited for a second or more when the measurement ended
+	HungSeconds float64 `json:"hung_seconds,omitempty"`                                                                 // how long those had waited, summed
 	// Omitted is how long users of a closed loop waited in vain within the window,
 	// summed. The requests that they would have sent are in no count (coordinated
 	// omission).
 	Omitted float64 `json:"omitted_seconds,omitempty"`
 	// Unqueued is the mean service time of an open loop's requests before the first one waited for a connection.
 	Unqueued       float64 `json:"unqueued_service_seconds,omitempty"`
-	PeerClosed     int64   `json:"peer_closed"`     // closed by the peer while idle
-	Unsolicited    int64   `json:"unsolicited"`     // closed by dyno because of bytes that nobody asked for
-	ReusedRequests int64   `json:"reused_requests"` // sent on a connection that had carried one before
-	Peak           int64   `json:"peak"`            // open at once
+	PeerClosed     int64   `json:"peer_closed"`                                                         // closed by the peer while idle
+	Unsolicited    int64   `json:"unsolicited"`                                                         // closed by dyno because of bytes that nobody asked for
+	ReusedRequests int64   `json:"reused_requests"`                                                     // sent on a connection that had carried one before
+	Peak           int64   `json:"peak" metric:"connections.peak" about:"the most connections at once"` // open at once
 
 	// Of HTTP/2. Each connection carries this many requests at once, if the target lets it;
 	// the users of a closed loop are as many on each connection. A request is refused that the
@@ -1271,12 +1178,10 @@ type ScenarioStep struct {
 	OK                int64            `json:"ok"`
 	ByKind            map[string]int64 `json:"by_kind,omitempty"` // those that failed
 	Dropped           int64            `json:"dropped,omitempty"`
-	Skipped           int64            `json:"skipped,omitempty"`               // times that its condition did not hold: no requests
-	CompletedInWindow int64            `json:"completed_in_window"`             // good responses that ended in the window
-	Throughput        *float64         `json:"throughput_per_second,omitempty"` // of these
-	Response          Quantiles        `json:"response"`
-	Service           Quantiles        `json:"service"`
-	Tokens            *Tokens          `json:"tokens,omitempty"` // where responses are answers of language models
+	Skipped           int64            `json:"skipped,omitempty"`                                                                   // times that its condition did not hold: no requests
+	CompletedInWindow int64            `json:"completed_in_window"`                                                                 // good responses that ended in the window
+	Throughput        *float64         `json:"throughput_per_second,omitempty" sum:"-" metric:"throughput" unit:"/s" better:"more"` // of these
+	Tokens            *Tokens          `json:"tokens,omitempty"`                                                                    // where responses are answers of language models
 }
 
 // Failed is how many of the step's requests failed, timeouts and unfinished ones included.
@@ -1306,9 +1211,9 @@ func SplitStep(name string) (metric, step string) {
 
 // Users says what became of those who carried out a scenario.
 type Users struct {
-	Count      int64 `json:"count"`   // there were; of an open loop, there could be at once
-	Started    int64 `json:"started"` // also those who took the place of others
-	Ended      int64 `json:"ended"`   // had no step left, or no row of data
+	Count      int64 `json:"count" sum:"max"` // there were; of an open loop, there could be at once
+	Started    int64 `json:"started"`         // also those who took the place of others
+	Ended      int64 `json:"ended"`           // had no step left, or no row of data
 	Iterations int64 `json:"iterations_in_window"`
 	Arrivals   int64 `json:"arrivals,omitempty"`    // of the window of an open loop, whose rate is theirs
 	TurnedAway int64 `json:"turned_away,omitempty"` // those of them that found no user, and were dropped
@@ -1319,7 +1224,7 @@ type Users struct {
 	LoggedOut    int64 `json:"logged_out,omitempty"`
 	// Misses are the extractions that found nothing, in the whole load, also where that is
 	// no failure.
-	Misses []Miss `json:"misses,omitempty"`
+	Misses []Miss `json:"misses,omitempty" sum:"-"`
 }
 
 // A Miss says how often an extraction found nothing.

@@ -91,7 +91,7 @@ func (w *folderWriter) table(t reflect.Type) error {
 		if err != nil {
 			return fmt.Errorf("%v.%s: %w", t, f.Name, err)
 		}
-		fmt.Fprintf(&w.out, "| `%s` | %s | %s |\n", cmp.Or(name, f.Name), of, cell(comments[t.Name()+"."+f.Name]))
+		fmt.Fprintf(&w.out, "| `%s` | %s | %s |\n", cmp.Or(name, f.Name), of, cell(cmp.Or(comments[t.Name()+"."+f.Name], f.Tag.Get("about"))))
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (g *generator) declare(t reflect.Type) error {
 		case mayBeNil(t, f.Type):
 			of += " | null"
 		}
-		g.comment("  ", comments[t.Name()+"."+f.Name])
+		g.comment("  ", cmp.Or(comments[t.Name()+"."+f.Name], f.Tag.Get("about")))
 		fmt.Fprintf(&g.out, "  %s%s: %s;\n", cmp.Or(name, f.Name), optional, of)
 	}
 	g.out.WriteString("}\n")

@@ -248,7 +248,7 @@ test("it finds, compares and traces runs, and hostile texts are inert", patience
     run.dyno_version = i > 6 ? hostile : "v1";
     for (const v of run.variants) {
       const f = (1000 + i) * (i > 6 ? 2 : 1);
-      v.throughput = v.intervals.throughput = { estimate: f, low: 0.99 * f, high: 1.01 * f, confidence: 0.95, values: [f, f * 1.01, f * 0.99] };
+      v.figures.throughput = { estimate: f, low: 0.99 * f, high: 1.01 * f, confidence: 0.95, values: [f, f * 1.01, f * 0.99] };
     }
     const name = i === 1 ? "night <b>1<!-- %2F" : `night ${i}`;
     mkdirSync(join(dir, "runs", name, "trials"), { recursive: true });

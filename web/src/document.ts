@@ -338,53 +338,29 @@ export interface Variant {
   name: string;
   /** complete ones, which the figures use */
   trials: number;
-  throughput: Estimate;
-  response: Quantiles;
-  service: Quantiles;
-  send_lag: Quantiles;
-  connect: Quantiles;
-  first_byte: Quantiles;
-  /** ReadDelay is the time from the arrival of a response or an event to its read, for
-   * those that ended by arrival. ServiceRead is the service time until the read. */
-  read_delay?: Quantiles;
-  service_read?: Quantiles;
-  /** of TLS */
-  handshake?: Quantiles;
-  /** Of messages, where requests or responses consist of several. */
-  first_message?: Quantiles;
-  /** between two messages of a response, where they answer nothing */
-  message_gap?: Quantiles;
-  /** from when a message of a request was due to the one that answers it */
-  message?: Quantiles;
+  /** Figures are the known figures, by the metric's name in expressions, such as response.p99. Throughput and what is per
+   * request are of events where there are subscribers. */
+  figures?: Record<string, Estimate>;
+  /** Few are quantiles with fewer than ten values beyond them, by the metric's name. Nothing is decided by them. */
+  figures_of_few?: Record<string, number>;
   ends?: Ends;
-  errors: Errors;
-  /** Availability is the share of what was due that was answered well. For subscribers,
-   * it is at most the share of their time in which they were served. */
-  availability?: number;
   /** Omitted is the share of a closed loop's time in which users waited in vain, and so
    * did not send their next requests. */
   omitted_share?: number;
   counts: Counts;
-  target: Target;
-  generator: Generator;
   /** that carried the load, in any of the trials; without any, dyno's machine did */
   agents?: RundirAgent[];
-  /** of subscribers; then throughput is of events, and so is what is per request */
+  /** of subscribers */
   streams?: Streams;
-  /** of language models; its rates are typical ones of the trials */
+  /** of language models */
   tokens?: Tokens;
-  /** Steps and Users are of a scenario. A step's throughput is the typical one of its trials,
-   * as the variant's is. */
+  /** nil where responses do not consist of several */
   messages?: Messages;
   /** nil of a program */
   loaded?: Loaded;
+  /** of a scenario */
   steps?: ScenarioStep[];
   users?: Users;
-  /** Measures are the figures that a program printed, by name. */
-  measures?: Record<string, Estimate>;
-  /** Intervals are those of the figures above, by the metric's name in expressions, such
-   * as response.p99. The estimate of each is the figure itself. */
-  intervals?: Record<string, Estimate>;
   /** Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock. */
   placed?: Placement[];
 }
@@ -833,21 +809,6 @@ export interface Estimate {
   interval?: string;
 }
 
-/** Quantiles summarise a latency histogram of Count values. A quantile is nil if no value lies
- * beyond it. If fewer than Beyond do, nothing is decided by it (see Few). */
-export interface Quantiles {
-  count: number;
-  mean_seconds?: number;
-  p50_seconds?: number;
-  p75_seconds?: number;
-  p90_seconds?: number;
-  p95_seconds?: number;
-  p99_seconds?: number;
-  p999_seconds?: number;
-  p9999_seconds?: number;
-  max_seconds?: number;
-}
-
 /** Ends says what ended the good responses, and the events, of the window: the arrival of
  * their last segment at this machine, by the kernel's time stamp, or the generator's
  * read. Response, service, first byte and the times of events end in that way. */
@@ -864,27 +825,12 @@ export interface Ends {
   refused_early?: number;
   refused_stale?: number;
   /** Shared counts events by arrival that were followed by more events in the same read,
-   * and have its stamp. They arrived no earlier than SharedBy before it. */
+   * and have its stamp. The times shared_stamp say how much earlier they may have arrived. */
   shared?: number;
-  shared_by?: Quantiles;
   /** of the real-time clock, which stamps are of */
   clock_steps?: number;
   /** of the clocks' difference, at most */
   uncertainty_seconds?: number;
-}
-
-/** Errors are the requests that were due and not answered well: failed, timed out, dropped
- * and unfinished ones, with those carried into the window and missed ones. Requests that
- * dyno itself could not send are not among them. */
-export interface Errors {
-  total: number;
-  due: number;
-  /** of what was due */
-  ratio?: number;
-  /** of those that were sent */
-  by_kind?: Record<string, number>;
-  /** Succeeded is the share of the others: 1 − Ratio. */
-  succeeded_ratio?: number;
 }
 
 /** Counts are of the requests that were due in the window, however late they ended. The
@@ -918,73 +864,6 @@ export interface Counts {
   by_kind?: Record<string, number>;
   /** responses, by HTTP status code, or by the name of gRPC's status */
   by_status?: Record<string, number>;
-}
-
-/** Target holds the cost of the load for the target. */
-export interface Target {
-  cpu_seconds?: number;
-  cpu_seconds_per_request?: number;
-  /** of the CPUs it may use, during the window */
-  cpu_share?: number;
-  /** of one CPU's time, which its busiest thread used */
-  busiest_thread_share?: number;
-  /** of its CPU time */
-  user_share?: number;
-  /** the peak seen in the window */
-  rss_bytes?: number;
-  threads?: number;
-  descriptors?: number;
-  voluntary_switches_per_request?: number;
-  involuntary_switches_per_request?: number;
-  /** RunQueueWaitSecondsPerRequest is how long its threads were ready to run without a
-   * CPU. */
-  run_queue_wait_seconds_per_request?: number;
-  /** RunQueueWaitP99 is the 99th percentile of such waits, where system calls are counted. */
-  run_queue_wait_p99_seconds?: number;
-  /** System calls are counted in the window, or in a stretch of the same load after it;
-   * then the rate is that of the window's requests. */
-  syscalls_per_second?: number;
-  syscalls_per_request?: number;
-  syscalls_by_name_per_request?: Record<string, number>;
-  /** requests of the window that were sent on a connection that had carried one before, of all that were sent in it; of events: the publications */
-  connection_reuse_ratio?: number;
-  connections_accepted?: number;
-  /** segments, on the target's connections */
-  retransmits?: number;
-  /** connections that found a full accept queue, in its network namespace */
-  listen_overflows?: number;
-  throttled_seconds?: number;
-  /** of its CPUs' time, where they are its own: taken by the hypervisor */
-  steal_share?: number;
-  /** ForeignShare is the CPU time of other programs, as if all of it had been taken from
-   * the CPUs that the target may use: the most that the target can have lost to them. */
-  foreign_share?: number;
-  /** the most seen in the window */
-  goroutines?: number;
-  /** DescriptorsLeft is how many more descriptors were open two seconds after the load
-   * than before it, at most. It is known for profiled trials. */
-  descriptors_left?: number;
-  gc_pause_seconds?: number;
-  gc_pause_seconds_per_request?: number;
-  allocated_bytes_per_request?: number;
-  allocations_per_request?: number;
-}
-
-/** Generator holds the cost of the load for dyno. */
-export interface Generator {
-  cpu_seconds?: number;
-  cpu_seconds_per_request?: number;
-  /** of its workers' CPUs, during the window */
-  cpu_share?: number;
-  user_share?: number;
-  rss_bytes?: number;
-  /** of the window: the worst worker of all machines was ready to run and had no CPU */
-  run_queue_wait_share?: number;
-  /** TimeslicesPerSecond is how often that worker was given a CPU. */
-  timeslices_per_second?: number;
-  /** of its CPUs' time, where it has CPUs of its own, or of the worst agent's: taken by the hypervisor */
-  steal_share?: number;
-  workers?: number;
 }
 
 /** An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
@@ -1023,6 +902,7 @@ export interface Streams {
   opened: number;
   /** attempts that it did not */
   failed: number;
+  /** streams that were opened again */
   reconnects: number;
   /** subscriptions that the target ended */
   ended: number;
@@ -1051,9 +931,9 @@ export interface Streams {
   /** theirs */
   delivered_bytes: number;
   all_delivered: number;
-  /** were published and never arrived, and no gap event said so */
+  /** events that never arrived, without a word of the target */
   lost: number;
-  /** never arrived, and the target said so */
+  /** events that never arrived, as the target said */
   announced: number;
   /** never arrived, and perhaps were not published: that failed after the request was sent */
   uncertain: number;
@@ -1061,22 +941,14 @@ export interface Streams {
   pending: number;
   /** events by which the target said that others are missing */
   gaps: number;
-  /** arrived again */
+  /** events that arrived more than once */
   repeated: number;
-  /** arrived after a later one of their publisher */
+  /** events that arrived after a later one of their publisher */
   disordered: number;
   /** without a publisher and a number: nobody knows whether others are missing */
   unstamped: number;
   /** of more publishers than are distinguished: nobody knows whether others are missing */
   untracked: number;
-  /** from the beginning of connecting to the end of the response's header */
-  opening: Quantiles;
-  /** from the request to the first event */
-  first_event: Quantiles;
-  /** between two events of a subscriber */
-  event_gap: Quantiles;
-  /** from when an event was due, or as its target stamped it, to its last byte */
-  delivery: Quantiles;
   /** DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
    * on machines with clocks of their own. */
   delivery_error_seconds?: number;
@@ -1084,28 +956,23 @@ export interface Streams {
   slow?: SlowStreams;
 }
 
-/** Tokens are the figures of answers of language models, of which only good ones count: of
- * counts and rates, those that ended inside the window; of times, those to requests of the
- * window. */
+/** Tokens are of answers of language models, of which only good ones count: those that ended inside the window. */
 export interface Tokens {
   count: number;
+  /** tokens of good answers a second */
   per_second?: number;
-  /** PromptPerSecond are tokens of the questions to these answers, as the server counts them; it is
-   * missing if it does not say it of each. */
+  /** PromptPerSecond is missing if the server does not say it of each answer. */
   prompt_per_second?: number;
   /** Within are the answers that keep within the goal of the load; without a goal, all do. */
   within_goal: number;
-  /** of those answers */
+  /** answers a second that keep within both bounds of an SLO */
   goodput_per_second?: number;
-  /** FirstToken is the time from when a request was due until the first piece of the
-   * answer, TokenTime that per token after it, on average over each answer. */
-  first_token: Quantiles;
-  token_time: Quantiles;
 }
 
 /** Messages are those of responses that consist of several, as streams of a server do: that arrived in the window. */
 export interface Messages {
   count: number;
+  /** messages of responses a second */
   per_second?: number;
 }
 
@@ -1138,8 +1005,6 @@ export interface ScenarioStep {
   completed_in_window: number;
   /** of these */
   throughput_per_second?: number;
-  response: Quantiles;
-  service: Quantiles;
   /** where responses are answers of language models */
   tokens?: Tokens;
 }
@@ -1286,6 +1151,24 @@ export interface Carried {
   unfinished: number;
   generator?: number;
   unsent?: number;
+}
+
+/** Generator holds the cost of the load for dyno. */
+export interface Generator {
+  cpu_seconds?: number;
+  /** dyno's own CPU time for each request */
+  cpu_seconds_per_request?: number;
+  /** how much of its workers' CPUs dyno used */
+  cpu_share?: number;
+  user_share?: number;
+  rss_bytes?: number;
+  /** of the window: the worst worker of all machines was ready to run and had no CPU */
+  run_queue_wait_share?: number;
+  /** TimeslicesPerSecond is how often that worker was given a CPU. */
+  timeslices_per_second?: number;
+  /** of its CPUs' time, where it has CPUs of its own, or of the worst agent's: taken by the hypervisor */
+  steal_share?: number;
+  workers?: number;
 }
 
 /** Machine describes the rest of the machine during the window. */

@@ -1,9 +1,6 @@
 package checks
 
-import (
-	"dyno/load/wire"
-	"dyno/results/rundir"
-)
+import "dyno/results/rundir"
 
 // Availability is the share of what was due that was answered well. For requests it is
 // the share of all that were due. In a closed loop, whose users send nothing while they
@@ -51,7 +48,7 @@ func subscribedShare(t *rundir.Trial) float64 {
 	}
 	served := s.Subscribed - float64(silent(t))*t.WindowSeconds
 	limit := QuietFloor
-	if longest := s.EventGap.Max; longest != nil {
+	if longest := t.Times[rundir.TagEventGap].Max; longest != nil {
 		limit = max(limit, QuietFactor**longest)
 	}
 	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
@@ -86,24 +83,4 @@ func Omitted(t *rundir.Trial) float64 {
 		return 0
 	}
 	return min(max(t.Connections.Omitted/users, 0), 1)
-}
-
-// Failures are the requests that were due and not answered well, without those that dyno
-// could not send for lack of its own resources.
-func Failures(c rundir.Counts) rundir.Errors {
-	e := rundir.Errors{Total: c.Unanswered(), Due: c.Due()}
-	if e.Due > 0 {
-		ratio := float64(e.Total) / float64(e.Due)
-		succeeded := 1 - ratio
-		e.Ratio, e.Succeeded = &ratio, &succeeded
-	}
-	for kind, n := range c.ByKind {
-		if kind != wire.Generator.String() && n > 0 {
-			if e.ByKind == nil {
-				e.ByKind = map[string]int64{}
-			}
-			e.ByKind[kind] = n
-		}
-	}
-	return e
 }

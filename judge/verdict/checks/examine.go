@@ -262,7 +262,7 @@ func (x *examination) lagBody(generator string) {
 // and the longer the more there are. In a search, probes with fewer connections tell.
 func (x *examination) connectionsNeeded() {
 	t := x.Trial
-	c, mean := &t.Connections, t.Service.Mean
+	c, mean := &t.Connections, t.Times[rundir.TagService].Mean
 	if t.Purpose == rundir.PurposeProbe || mean == nil || !(c.Unqueued > 0 && t.WindowSeconds > 0) || *mean > Queued*c.Unqueued || IsSaturated(t) {
 		return
 	}

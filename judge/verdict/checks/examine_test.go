@@ -141,19 +141,19 @@ func TestChecks(t *testing.T) {
 		{"lag tail in a closed loop", closed, func(s *recording.Recording) { slow(s, rundir.TagGeneratorLag, 2, 600*µs) }, "generator_lag_tail", FlagGeneratorLagTail, measured{warning, 600e-6, 500e-6}},
 		{"connections short", open, func(s *recording.Recording) { slow(s, rundir.TagSendLag, 20, time.Millisecond) }, "connection_limit", FlagConnectionLimit, measured{warning, 1e-3, 100e-6}},
 		{"too few connections", open, func(s *recording.Recording) {
-			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 1, 0.002, new(0.00201)
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Times = 1, 0.002, rundir.Times{rundir.TagService: {Mean: new(0.00201)}}
 			slow(s, rundir.TagSendLag, 20, time.Millisecond)
 			s.Trial.Counts.Sent, s.Trial.Counts.Dropped = 9950, 50
 		}, "few_connections!", FlagFewConnections, measured{invalid, 1000, 500}},
 		{"enough connections", open, func(s *recording.Recording) {
-			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 3, 0.002, new(0.00201)
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Times = 3, 0.002, rundir.Times{rundir.TagService: {Mean: new(0.00201)}}
 		}, "", FlagFewConnections, measured{ok, 1000, 1500}},
 		{"too few streams that the peer allows", open, func(s *recording.Recording) {
 			s.Trial.Connections.Requested, s.Trial.Connections.Streams, s.Trial.Loaded = 1, 16, &rundir.Loaded{Allowed: 1}
-			s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 0.002, new(0.002)
+			s.Trial.Connections.Unqueued, s.Trial.Times = 0.002, rundir.Times{rundir.TagService: {Mean: new(0.002)}}
 		}, "few_connections!", FlagFewConnections, measured{invalid, 1000, 500}},
 		{"a queue in the target", open, func(s *recording.Recording) {
-			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Service.Mean = 1, 0.002, new(0.003)
+			s.Trial.Connections.Requested, s.Trial.Connections.Unqueued, s.Trial.Times = 1, 0.002, rundir.Times{rundir.TagService: {Mean: new(0.003)}}
 			s.Trial.Counts.Sent, s.Trial.Counts.Dropped = 9950, 50
 		}, "drops", FlagDrops, measured{broken, 50, 0}},
 		{"late and short of connections", open, func(s *recording.Recording) {
@@ -331,7 +331,7 @@ func TestFewConnectionsNameWhatHelps(t *testing.T) {
 	} {
 		s := soundOpen()
 		s.Trial.Connections = rundir.Connections{Requested: 1, Opened: 1, Multiplexed: c.multiplexed, Streams: c.streams, Unqueued: 0.1}
-		s.Trial.Service.Mean, s.Trial.Loaded = new(0.1), &rundir.Loaded{Allowed: c.allowed}
+		s.Trial.Times, s.Trial.Loaded = rundir.Times{rundir.TagService: {Mean: new(0.1)}}, &rundir.Loaded{Allowed: c.allowed}
 		_, flags, _ := Examine(s)
 		i := slices.IndexFunc(flags, func(f rundir.Flag) bool { return f.Kind == FlagFewConnections })
 		if i < 0 || strings.Contains(flags[i].Detail.English(), "--streams") != c.want || !strings.Contains(flags[i].Detail.English(), "--connections") {

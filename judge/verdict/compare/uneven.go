@@ -102,10 +102,10 @@ func (s Comparer) widen(p Pair, m dataset.Metric, e effect) effect {
 // logarithms; infinite where they are open.
 func (s Comparer) reach(variant string, m dataset.Metric) (below, above float64) {
 	f := s.Whole[variant]
-	if f == nil || f.Intervals[m.Name].Estimate == nil {
+	if f == nil || f.Figures[m.Name].Estimate == nil {
 		return math.Inf(1), math.Inf(1)
 	}
-	b, estimate := s.Bounds(variant, m), *f.Intervals[m.Name].Estimate
+	b, estimate := s.Bounds(variant, m), *f.Figures[m.Name].Estimate
 	if below = math.Inf(1); b.Low > 0 {
 		below = math.Log(estimate / b.Low)
 	}

@@ -5,31 +5,36 @@ import (
 	"math"
 	"slices"
 
+	"dyno/judge/stat"
 	"dyno/results/rundir"
 )
 
 // agents sums up, by name, the agents that carried the load in some of the trials.
 func agents(trials []*rundir.Trial) (list []rundir.Agent) {
-	of := map[string][]*rundir.Trial{} // each with one agent only
+	of := map[string][]rundir.Agent{}
 	for _, t := range trials {
 		for _, a := range t.Agents {
 			if of[a.Name] == nil {
 				list = append(list, rundir.Agent{Name: a.Name})
 			}
-			of[a.Name] = append(of[a.Name], &rundir.Trial{Agents: []rundir.Agent{a}, Generator: a.Generator})
+			of[a.Name] = append(of[a.Name], a)
 		}
 	}
 	for i := range list {
 		to := &list[i]
 		parts := of[to.Name]
-		off := func(t *rundir.Trial) float64 { return math.Abs(t.Agents[0].StartDeviation) + t.Agents[0].ClockError }
-		worst := slices.MaxFunc(parts, func(a, b *rundir.Trial) int { return cmp.Compare(off(a), off(b)) })
-		*to = worst.Agents[0]
-		to.Trials, to.Work, to.Machine, to.Generator = len(parts), 0, rundir.Machine{}, generator(parts)
-		to.Share = *known(parts, func(t *rundir.Trial) *float64 { return &t.Agents[0].Share })
+		off := func(a rundir.Agent) float64 { return math.Abs(a.StartDeviation) + a.ClockError }
+		*to = slices.MaxFunc(parts, func(a, b rundir.Agent) int { return cmp.Compare(off(a), off(b)) })
+		var shares, costs []float64
+		work := int64(0)
 		for _, p := range parts {
-			to.Work += p.Agents[0].Work
+			shares, work = append(shares, p.Share), work+p.Work
+			if cpu := p.Generator.CPUSecondsPerRequest; cpu != nil {
+				costs = append(costs, *cpu)
+			}
 		}
+		to.Trials, to.Work, to.Share, to.Machine = len(parts), work, *stat.Typical(shares), rundir.Machine{}
+		to.Generator = rundir.Generator{CPUSecondsPerRequest: stat.Typical(costs)}
 	}
 	return list
 }

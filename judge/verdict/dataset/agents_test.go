@@ -24,6 +24,7 @@ func TestAgents(t *testing.T) {
 	})
 	a, b := of("a", 4e-6, 3e-6, 4e-5, 110), of("b", 1e-6, 1e-6, 1e-5, 50)
 	a.Trials, b.Trials, a.Machine, b.Machine = 2, 1, rundir.Machine{}, rundir.Machine{}
+	a.Generator.Workers, b.Generator.Workers = 0, 0
 	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 })
 	if diff := cmp.Diff([]rundir.Agent{a, b}, got, near); diff != "" {
 		t.Error(diff)

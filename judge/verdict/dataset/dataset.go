@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"dyno/judge/stat"
 	"dyno/judge/verdict/expr"
@@ -137,28 +138,27 @@ func (s *Dataset) Metrics() []Metric {
 		asked = append(asked, at.Metric)
 	}
 	for _, name := range asked {
-		if _, listed := find(all, name); !listed {
-			if m, ok := quantileMetric(name); ok {
-				all = append(all, m)
-			}
+		if m, ok := Lookup(name); ok && m.Quantile != nil && !slices.ContainsFunc(all, func(of Metric) bool { return of.Name == name }) {
+			all = append(all, m)
 		}
 	}
-	measures, observed := map[string]bool{}, map[string]bool{}
+	others := map[string]bool{}
 	for _, v := range s.Plan.Variants {
 		for _, f := range s.InOrder(v.Name) {
-			for name := range f.measures {
-				measures[name] = true
-			}
-			for name := range f.observed {
-				observed[name] = true
+			for name := range f.Values {
+				if strings.HasPrefix(name, rundir.OfPrograms) || strings.HasPrefix(name, rundir.OfObservers) {
+					others[name] = true
+				}
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(measures)) {
-		all = append(all, programMetric(name))
-	}
-	for _, name := range slices.Sorted(maps.Keys(observed)) {
-		all = append(all, observedMetric(name))
+	byName := slices.Sorted(maps.Keys(others))
+	slices.SortStableFunc(byName, func(a, b string) int { // programs before observers
+		return strings.Compare(b[:1], a[:1])
+	})
+	for _, name := range byName {
+		m, _ := Lookup(name)
+		all = append(all, m)
 	}
 	return all
 }
@@ -180,7 +180,10 @@ func (s *Dataset) Summarize(trials []*Trial) error {
 	for _, v := range s.Plan.Variants {
 		f := summarize(v.Name, byVariant[v.Name], merged[v.Name])
 		rounds := s.InOrder(v.Name)
-		f.Capacity = stat.Typical(valuesOf(rounds, func(f *Stats) *float64 { return f.Capacity }))
+		capacity, _ := Lookup(rundir.MetricCapacity)
+		if rate := stat.Typical(valuesOf(rounds, capacity.Get)); rate != nil {
+			f.Values[rundir.MetricCapacity] = *rate
+		}
 		var err error
 		if s.Whole[v.Name], err = withIntervals(f, rounds, all); err != nil {
 			return fmt.Errorf("%s: %w", v.Name, err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
@@ -80,25 +79,19 @@ func (m Metric) widen(e *rundir.Estimate, trials []*Stats) {
 // withIntervals gives the figures of several trials their intervals.
 func withIntervals(f *Stats, trials []*Stats, all []Metric) (*Stats, error) {
 	w := *f
-	w.Intervals = map[string]rundir.Estimate{}
+	w.Figures, w.Few = map[string]rundir.Estimate{}, map[string]float64{}
 	for _, m := range all {
 		e, err := m.estimate(&w, trials)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if e.Estimate == nil {
-			continue
-		}
-		w.Intervals[m.Name] = e
-		if measure, ok := strings.CutPrefix(m.Name, rundir.OfPrograms); ok {
-			if w.Measures == nil {
-				w.Measures = map[string]rundir.Estimate{}
+		if e.Estimate != nil {
+			w.Figures[m.Name] = e
+		} else if m.few != nil {
+			if v, few := m.few(&w); v != nil && few {
+				w.Few[m.Name] = *v
 			}
-			w.Measures[measure] = e
 		}
-	}
-	if e, ok := w.Intervals[rundir.MetricThroughput]; ok {
-		w.Throughput = e
 	}
 	return &w, nil
 }

@@ -15,22 +15,15 @@ import (
 // Stats are the known figures of one variant, or of one trial alone.
 type Stats struct {
 	rundir.Variant
-	connections connections
-	measures    map[string]float64       // values that a program printed; over trials, their typical value
-	observed    map[string]float64       // values of endpoints and commands of the plan; over trials, their typical value
+	Values      map[string]float64       // the figures that are no times, by the metric's name
+	Times       rundir.Times             // by the tags of Histograms
 	Search      *rundir.Bracket          // of one round's search for capacity
-	Capacity    *float64                 // requests per second
 	Histograms  recording.Times          // nil where only trial.json was read
 	Disturbance *disturbance.Disturbance // of one trial; nil where only trial.json was read
 	Flags       []rundir.Flag            // of one trial
 	Lost        bool                     // of one trial: its target ended, or answered nothing
 	Waited      float64                  // of one trial: the window, in seconds, as it was planned
 	Seat        int                      // of one trial of a duet
-}
-
-// connections holds the typical values of a trial.
-type connections struct {
-	requested, opened, failed, peak, served, unanswered *float64
 }
 
 // A Metric is a figure that expressions name. Get returns nil for a figure that
@@ -46,6 +39,7 @@ type Metric struct {
 	Share    func(*Stats) (part, whole float64)        // the sum of the parts over that of the wholes
 	Width    func(*Stats) (low, high float64, ok bool) // each value is itself known only to lie between these
 	upTo     func(*Stats) (high float64, ok bool)      // the figure is known only to lie between itself and this
+	few      func(*Stats) (value *float64, few bool)   // a figure of times, and whether too few values support it
 }
 
 // A Quantile is the q-quantile of what a log has under a tag.
@@ -81,79 +75,81 @@ func (m Metric) Direction() stat.Direction {
 // Lookup returns the metric of a name. Any program.NAME and observed.NAME is one, and any
 // step's.
 func Lookup(name string) (Metric, bool) {
-	if _, step := rundir.SplitStep(name); step != "" {
-		if m, ok := find(stepMetrics(step), name); ok {
-			return m, true
+	if _, found := rundir.FindMetric(name); !found {
+		return Metric{}, false
+	}
+	kind, step := rundir.SplitStep(name)
+	m := Metric{Name: name, Step: step}
+	tag, of, _ := strings.Cut(kind, ".")
+	if _, isTime := rundir.ClockOf(kind); isTime {
+		if step != "" {
+			tag = rundir.StepTag(tag, step)
 		}
-		return quantileMetric(name)
-	}
-	if measure, ok := strings.CutPrefix(name, rundir.OfPrograms); ok && measure != "" {
-		return programMetric(measure), true
-	}
-	if column, ok := strings.CutPrefix(name, rundir.OfObservers); ok && column != "" {
-		return observedMetric(column), true
-	}
-	if m, ok := find(metrics(), name); ok {
+		m.ofTimes(tag, of)
 		return m, true
 	}
-	return quantileMetric(name)
-}
-
-// quantileMetric is a quantile that no trial.json has, such as response.p98: the histograms
-// have it.
-func quantileMetric(name string) (Metric, bool) {
-	of, step := rundir.SplitStep(name)
-	_, quantile, _ := strings.Cut(of, ".")
-	q, ok := rundir.QuantileOf(quantile)
-	if !ok {
-		return Metric{}, false
-	}
-	all := metrics()
-	if step != "" {
-		all = stepMetrics(step)
-	}
-	m, ok := find(all, strings.Replace(name, "."+quantile, ".p50", 1))
-	if !ok {
-		return Metric{}, false
-	}
-	m.Name, m.Quantile = name, &Quantile{m.Quantile.Tag, q}
-	tag := m.Quantile.Tag
 	m.Get = func(f *Stats) *float64 {
-		h := f.Histograms[tag]
-		if h == nil || rundir.Few(h.Count(), q) {
-			return nil
+		if v, ok := f.Values[name]; ok {
+			return &v
 		}
-		return new(recording.Seconds(float64(h.Quantile(q))))
+		return nil
+	}
+	switch kind {
+	case rundir.MetricCapacity:
+		m.Width = searched
+	case rundir.MetricErrorRatio:
+		m.upTo = m.upToOmitted
+		m.Share = func(f *Stats) (failed, due float64) {
+			ratio, total := m.Get(f), f.Values[strings.Replace(name, rundir.MetricErrorRatio, rundir.MetricErrorTotal, 1)]
+			switch {
+			case ratio == nil:
+				return 0, 0
+			case step == "":
+				return total, float64(f.Counts.Due())
+			}
+			i := slices.IndexFunc(f.Steps, func(s rundir.ScenarioStep) bool { return s.Name == step })
+			return total, total + float64(f.Steps[i].OK)
+		}
 	}
 	return m, true
 }
 
-func find(all []Metric, name string) (Metric, bool) {
-	if i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name }); i >= 0 {
-		return all[i], true
+// ofTimes makes the metric a figure of the times under a tag.
+func (m *Metric) ofTimes(tag, of string) {
+	if i := slices.IndexFunc(rundir.Summaries(), func(s rundir.Summary) bool { return s.Name == of }); i >= 0 {
+		s := rundir.Summaries()[i]
+		m.few = func(f *Stats) (*float64, bool) {
+			q := f.Times[tag]
+			return s.Of(&q), rundir.Few(q.Count, s.Quantile)
+		}
 	}
-	return Metric{}, false
-}
-
-// observedMetric is the value of an endpoint or a command of the plan: for a counter its
-// growth per second, for a gauge its mean.
-func observedMetric(column string) Metric {
-	return Metric{Name: rundir.OfObservers + column, Get: func(f *Stats) *float64 {
-		if v, ok := f.observed[column]; ok {
-			return &v
+	if q, ok := rundir.QuantileOf(of); ok {
+		m.Quantile = &Quantile{tag, q}
+		if m.few == nil { // no trial.json has it, but the histograms do
+			m.few = func(f *Stats) (*float64, bool) {
+				h := f.Histograms[tag]
+				if h == nil {
+					return nil, false
+				}
+				return new(recording.Seconds(float64(h.Quantile(q)))), rundir.Few(h.Count(), q)
+			}
+		}
+	} else if !m.IsMaximum() {
+		m.Share = func(f *Stats) (sum, count float64) {
+			q := f.Times[tag]
+			if q.Mean == nil {
+				return 0, 0
+			}
+			return *q.Mean * float64(q.Count), float64(q.Count)
+		}
+	}
+	few := m.few
+	m.Get = func(f *Stats) *float64 {
+		if v, isFew := few(f); !isFew {
+			return v
 		}
 		return nil
-	}}
-}
-
-// programMetric is a number that a program printed.
-func programMetric(measure string) Metric {
-	return Metric{Name: rundir.OfPrograms + measure, Get: func(f *Stats) *float64 {
-		if v, ok := f.measures[measure]; ok {
-			return &v
-		}
-		return nil
-	}}
+	}
 }
 
 // IsThroughput tells whether the metric counts what a target did in the window's time.
@@ -167,118 +163,13 @@ func (m Metric) IsProgram() bool { return strings.HasPrefix(m.Name, rundir.OfPro
 
 // metrics lists every metric but those of programs, observers, steps and further quantiles, in the
 // order of a report.
-var metrics = sync.OnceValue(func() []Metric {
-	all := []Metric{
-		{Name: rundir.MetricThroughput, Get: func(f *Stats) *float64 { return f.Throughput.Estimate }},
-		{Name: rundir.MetricTokenRate, Get: func(f *Stats) *float64 {
-			if f.Tokens == nil {
-				return nil
-			}
-			return f.Tokens.PerSecond
-		}},
-		{Name: rundir.MetricPromptRate, Get: func(f *Stats) *float64 {
-			if f.Tokens == nil {
-				return nil
-			}
-			return f.Tokens.PromptPerSecond
-		}},
-		{Name: rundir.MetricGoodput, Get: func(f *Stats) *float64 {
-			if f.Tokens == nil {
-				return nil
-			}
-			return f.Tokens.Goodput
-		}},
-		{Name: rundir.MetricCapacity, Get: func(f *Stats) *float64 { return f.Capacity }, Width: searched},
-	}
-	for _, c := range rundir.Clocks() {
-		all = append(all, timesOf(c.Tag, c.Tag, func(f *Stats) *rundir.Quantiles { return f.Times(c.Tag) })...)
-	}
-	for _, c := range []struct {
-		name string
-		of   func(*rundir.Streams) int64
-	}{
-		{"lost", func(s *rundir.Streams) int64 { return s.Lost }},
-		{"announced", func(s *rundir.Streams) int64 { return s.Announced }},
-		{"repeated", func(s *rundir.Streams) int64 { return s.Repeated }},
-		{"disordered", func(s *rundir.Streams) int64 { return s.Disordered }},
-		{"gaps", func(s *rundir.Streams) int64 { return s.Gaps }},
-		{"reconnects", func(s *rundir.Streams) int64 { return s.Reconnects }},
-	} {
-		all = append(all, Metric{Name: "streams." + c.name, Get: func(f *Stats) *float64 {
-			if f.Streams == nil {
-				return nil
-			}
-			return new(float64(c.of(f.Streams)))
-		}})
-	}
-	of := func(name string, get func(*Stats) *float64) Metric {
-		return Metric{Name: name, Get: get}
-	}
-	errorsOf := func(f *Stats) *float64 { return f.Errors.Ratio }
-	return append(all,
-		Metric{Name: rundir.MetricErrorRatio, Get: errorsOf,
-			Share: func(f *Stats) (float64, float64) { return float64(f.Errors.Total), float64(f.Errors.Due) }, upTo: upToOmitted(errorsOf)},
-		of("availability", func(f *Stats) *float64 { return f.Availability }),
-		Metric{Name: rundir.MetricErrorTotal, Get: func(f *Stats) *float64 {
-			if f.Trials == 0 {
-				return nil
-			}
-			return new(float64(f.Errors.Total))
-		}},
-		of(rundir.MetricCPU, func(f *Stats) *float64 { return f.Target.CPUSecondsPerRequest }),
-		of("target.cpu_share", func(f *Stats) *float64 { return f.Target.CPUShare }),
-		of("target.user_share", func(f *Stats) *float64 { return f.Target.UserShare }),
-		of(rundir.MetricMemory, func(f *Stats) *float64 { return whole(f.Target.RSSBytes) }),
-		of("target.threads", func(f *Stats) *float64 { return whole(f.Target.Threads) }),
-		of("target.descriptors", func(f *Stats) *float64 { return whole(f.Target.Descriptors) }),
-		of("target.connection_reuse_ratio", func(f *Stats) *float64 { return f.Target.ConnectionReuseRatio }),
-		of("target.syscalls_per_second", func(f *Stats) *float64 { return f.Target.SyscallsPerSecond }),
-		of("target.syscalls_per_request", func(f *Stats) *float64 { return f.Target.SyscallsPerRequest }),
-		of("target.run_queue_wait_per_request", func(f *Stats) *float64 { return f.Target.RunQueueWaitSecondsPerRequest }),
-		of("target.gc_pause_per_request", func(f *Stats) *float64 { return f.Target.GCPauseSecondsPerRequest }),
-		of("target.allocated_per_request", func(f *Stats) *float64 { return f.Target.AllocatedBytesPerRequest }),
-		of("target.allocations_per_request", func(f *Stats) *float64 { return f.Target.AllocationsPerRequest }),
-		of("target.goroutines", func(f *Stats) *float64 { return whole(f.Target.Goroutines) }),
-		of("target.voluntary_switches_per_request", func(f *Stats) *float64 { return f.Target.VoluntarySwitchesPerRequest }),
-		of("target.involuntary_switches_per_request", func(f *Stats) *float64 { return f.Target.InvoluntarySwitchesPerRequest }),
-		of("generator.cpu_per_request", func(f *Stats) *float64 { return f.Generator.CPUSecondsPerRequest }),
-		of("generator.cpu_share", func(f *Stats) *float64 { return f.Generator.CPUShare }),
-		of("connections.requested", func(f *Stats) *float64 { return f.connections.requested }),
-		of("connections.opened", func(f *Stats) *float64 { return f.connections.opened }),
-		of("connections.failed", func(f *Stats) *float64 { return f.connections.failed }),
-		of("connections.peak", func(f *Stats) *float64 { return f.connections.peak }),
-		of("connections.served", func(f *Stats) *float64 { return f.connections.served }),
-		of("connections.unanswered", func(f *Stats) *float64 { return f.connections.unanswered }),
-	)
-})
-
-// timesOf lists the metrics of a clock, whose times stand in the log under a tag.
-func timesOf(clock, tag string, times func(*Stats) *rundir.Quantiles) (all []Metric) {
-	for _, of := range rundir.Summaries() {
-		m := Metric{Name: clock + "." + of.Name, Get: func(f *Stats) *float64 {
-			if q := times(f); !rundir.Few(q.Count, of.Quantile) {
-				return of.Of(q)
-			}
-			return nil
-		}}
-		switch {
-		case of.Quantile > 0:
-			m.Quantile = &Quantile{tag, of.Quantile}
-		case !m.IsMaximum():
-			m.Share = func(f *Stats) (float64, float64) { return summed(times(f)) }
-		}
+var metrics = sync.OnceValue(func() (all []Metric) {
+	for _, declared := range rundir.Metrics() {
+		m, _ := Lookup(declared.Name)
 		all = append(all, m)
 	}
 	return all
-}
-
-// summed returns the sum of all values of a histogram, and how many they are.
-func summed(q *rundir.Quantiles) (sum, count float64) {
-	if q.Mean == nil {
-		return 0, 0
-	}
-	return *q.Mean * float64(q.Count), float64(q.Count)
-}
+})
 
 // searched returns the two rates between which a round's search found the edge.
 func searched(f *Stats) (low, high float64, ok bool) {
@@ -286,11 +177,4 @@ func searched(f *Stats) (low, high float64, ok bool) {
 		return 0, 0, false
 	}
 	return *f.Search.Low, *f.Search.High, true
-}
-
-func whole(n *int64) *float64 {
-	if n == nil {
-		return nil
-	}
-	return new(float64(*n))
 }

@@ -2,8 +2,6 @@ package dataset
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
 
 	"dyno/internal/units"
@@ -12,34 +10,6 @@ import (
 	"dyno/load/hist"
 	"dyno/results/rundir"
 )
-
-// The table of names has the metrics that there are, in their order, and no others; those of
-// steps are among them.
-func TestMetricsAreNamed(t *testing.T) {
-	var got, want []string
-	for _, m := range metrics() {
-		got = append(got, m.Name)
-	}
-	for _, m := range rundir.Metrics() {
-		want = append(want, m.Name)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("metrics %q, want those of rundir.Metrics: %q", got, want)
-	}
-	for _, m := range stepMetrics("login") {
-		if !slices.Contains(want, m.Kind()) {
-			t.Errorf("%s is not in the table", m.Name)
-		}
-	}
-	for _, m := range slices.Concat(metrics(), stepMetrics("login")) {
-		for _, name := range []string{m.Name, strings.Replace(m.Name, "p50", "p98", 1), strings.Replace(m.Name, "p50", "p9z", 1), strings.TrimSuffix(m.Name, "{step=login}") + "{step=login}"} {
-			_, ok := Lookup(name)
-			if _, found := rundir.FindMetric(name); ok != found {
-				t.Errorf("%s: found %v, in the table %v", name, ok, found)
-			}
-		}
-	}
-}
 
 // What is known of a step's metric is what is known of the metric of all requests.
 func TestStepMetrics(t *testing.T) {
@@ -56,9 +26,9 @@ func TestStepMetrics(t *testing.T) {
 			t.Errorf("%s of nothing is %v", m.Name, *v)
 		}
 	}
-	f := &Stats{Variant: rundir.Variant{Steps: []rundir.ScenarioStep{
+	f := summarize("v", []*rundir.Trial{{Steps: []rundir.ScenarioStep{
 		{Name: "list"}, {Name: "login", OK: 90, Dropped: 4, ByKind: map[string]int64{"status": 5, "timeout": 1, "generator": 30}},
-	}}}
+	}}}, nil)
 	for name, want := range map[string]float64{"errors.total{step=login}": 10, "errors.ratio{step=login}": 0.1, "errors.total{step=list}": 0} {
 		if m, ok := Lookup(name); !ok || m.Get(f) == nil || *m.Get(f) != want {
 			t.Errorf("%s is not %v", name, want)
@@ -84,7 +54,7 @@ func TestLookup(t *testing.T) {
 		"program.switch_seconds": units.Duration, "program.stack_bytes": units.Size, "program.exchanges_per_second": units.Rate, "program.units": units.Plain,
 	} {
 		m, ok := Lookup(name)
-		v := m.Get(&Stats{measures: map[string]float64{strings.TrimPrefix(name, "program."): 3}})
+		v := m.Get(&Stats{Values: map[string]float64{name: 3}})
 		if !ok || m.Dimension() != want || m.Name != name || v == nil || *v != 3 {
 			t.Errorf("%s: %v, %v", name, m.Dimension(), v)
 		}
@@ -108,7 +78,7 @@ func TestLookup(t *testing.T) {
 	if m, _ := Lookup("response.p985"); m.Get(&Stats{Histograms: recording.Times{"response": h}}) != nil {
 		t.Error("fewer than ten values are beyond the p98.5")
 	}
-	if m, ok := Lookup("observed.hub_hits"); !ok || m.Dimension() != units.Plain || *m.Get(&Stats{observed: map[string]float64{"hub_hits": 3}}) != 3 {
+	if m, ok := Lookup("observed.hub_hits"); !ok || m.Dimension() != units.Plain || *m.Get(&Stats{Values: map[string]float64{"observed.hub_hits": 3}}) != 3 {
 		t.Error("observed.hub_hits is no metric")
 	}
 	for _, name := range []string{"", "program.", "observed.", "response", "response.p0", "response.p990", "response.p9a", "nothing.p98", "connect.p98{step=a}", "p99"} {

@@ -17,9 +17,9 @@ import (
 func TestScenarioSteps(t *testing.T) {
 	trial := func(ok int64, kinds map[string]int64, misses ...rundir.Miss) *rundir.Trial {
 		return &rundir.Trial{
-			WindowSeconds: 2, Users: &rundir.Users{Count: 5, Started: 6, Ended: 1, Iterations: ok, Arrivals: 7, TurnedAway: 2, Misses: misses},
+			Users: &rundir.Users{Count: 5, Started: 6, Ended: 1, Iterations: ok, Arrivals: 7, TurnedAway: 2, Misses: misses},
 			Steps: []rundir.ScenarioStep{
-				{Name: "a", OK: ok, ByKind: kinds, CompletedInWindow: ok}, {Name: "b", OK: 1, Dropped: 3, CompletedInWindow: 1},
+				{Name: "a", OK: ok, ByKind: kinds, CompletedInWindow: ok, Throughput: new(float64(ok) / 2)}, {Name: "b", OK: 1, Dropped: 3, CompletedInWindow: 1, Throughput: new(0.5)},
 			},
 		}
 	}
@@ -36,17 +36,13 @@ func TestScenarioSteps(t *testing.T) {
 	})
 	got := summarize("v", trials, log)
 	want := []rundir.ScenarioStep{
-		{
-			Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80, Throughput: new(math.Exp((math.Log(15) + math.Log(25)) / 2)),
-			Response: rundir.QuantilesOf(of(2 * time.Millisecond)),
-			Service:  rundir.QuantilesOf(log[rundir.StepTag("service", "a")]),
-		},
-		{Name: "b", OK: 2, Dropped: 6, CompletedInWindow: 2, Throughput: new(0.5)},
+		{Name: "a", OK: 80, ByKind: map[string]int64{"status": 3, "reset": 1}, CompletedInWindow: 80},
+		{Name: "b", OK: 2, Dropped: 6, CompletedInWindow: 2},
 	}
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
 		t.Error(diff)
 	}
-	if got.Steps[0].Service.Count != 80 || got.Steps[0].Failed() != 4 {
+	if got.Times["service/a"].Count != 80 || got.Values["throughput{step=a}"] != math.Exp((math.Log(15)+math.Log(25))/2) || got.Values["throughput{step=b}"] != 0.5 || got.Steps[0].Failed() != 4 {
 		t.Errorf("%+v", got.Steps[0])
 	}
 	x.Count = 4
@@ -65,9 +61,11 @@ func TestScenarioSteps(t *testing.T) {
 // What users waited in vain may all have been requests of one step, on top of those that failed
 // there.
 func TestStepErrorsUpToOmitted(t *testing.T) {
-	f := &Stats{}
-	f.Steps = []rundir.ScenarioStep{{Name: "pay", OK: 95, ByKind: map[string]int64{"status": 5}}, {Name: "list", OK: 400}}
-	f.Errors.Ratio, f.Omitted, f.Counts = new(0.01), 0.02, rundir.Counts{Sent: 500, OK: 495, Errors: 5}
+	f := summarize("v", []*rundir.Trial{{
+		Steps:  []rundir.ScenarioStep{{Name: "pay", OK: 95, ByKind: map[string]int64{"status": 5}}, {Name: "list", OK: 400}},
+		Counts: rundir.Counts{Scheduled: 500, Sent: 500, OK: 495, Errors: 5},
+	}}, nil)
+	f.Omitted = 0.02
 	for name, want := range map[string]float64{"errors.ratio{step=pay}": 1 - 0.95*0.98, "errors.ratio{step=list}": 0.02, "errors.ratio": 1 - 0.99*0.98} {
 		m, _ := Lookup(name)
 		if high, ok := m.upTo(f); !ok || math.Abs(high-want) > 1e-12 {

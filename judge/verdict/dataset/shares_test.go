@@ -11,14 +11,12 @@ import (
 
 // failing makes trials from pairs: the requests that failed, and those that were due.
 func failing(pairs ...int64) (trials []*Stats, whole *Stats) {
-	whole = &Stats{}
+	var all []*rundir.Trial
 	for i := 0; i < len(pairs); i += 2 {
-		f := &Stats{}
-		f.Errors.Total, f.Errors.Due = pairs[i], pairs[i+1]
-		whole.Errors.Total, whole.Errors.Due = whole.Errors.Total+pairs[i], whole.Errors.Due+pairs[i+1]
-		trials = append(trials, f)
+		x := &rundir.Trial{Counts: rundir.Counts{Scheduled: pairs[i+1], Errors: pairs[i]}}
+		trials, all = append(trials, ofTrial(x, nil)), append(all, x)
 	}
-	return trials, whole
+	return trials, summarize("v", all, nil)
 }
 
 func shareOf(t interface{ Fatal(...any) }, pairs ...int64) rundir.Estimate {
@@ -27,7 +25,7 @@ func shareOf(t interface{ Fatal(...any) }, pairs ...int64) rundir.Estimate {
 	if !ok {
 		t.Fatal("there is no errors.ratio")
 	}
-	share := float64(whole.Errors.Total) / float64(whole.Errors.Due)
+	share := float64(whole.Counts.Unanswered()) / float64(whole.Counts.Due())
 	e := rundir.Estimate{Estimate: &share}
 	if err := byShares(&e, m, trials); err != nil {
 		t.Fatal(err)

@@ -17,12 +17,14 @@ func TestTokensOfSeveralTrials(t *testing.T) {
 	if got := summarize("v", []*rundir.Trial{{}}, log).Tokens; got != nil {
 		t.Errorf("%+v", got)
 	}
-	got := summarize("v", []*rundir.Trial{
+	f := summarize("v", []*rundir.Trial{
 		{Tokens: &rundir.Tokens{Count: 10, Within: 1, PerSecond: new(5.), Goodput: new(1.)}},
 		{Tokens: &rundir.Tokens{Count: 30, Within: 3, PerSecond: new(15.), Goodput: new(3.)}},
-	}, log).Tokens
-	if got == nil || got.Count != 40 || got.Within != 4 || got.FirstToken.Count != 100 || got.TokenTime.Count != 0 ||
-		got.PerSecond == nil || *got.PerSecond < 5 || *got.PerSecond > 15 || *got.Goodput < 1 || *got.Goodput > 3 {
-		t.Errorf("%+v", got)
+	}, log)
+	if got := f.Tokens; got == nil || *got != (rundir.Tokens{Count: 40, Within: 4}) || f.Times[rundir.TagFirstToken].Count != 100 {
+		t.Errorf("%+v, %+v", got, f.Times)
+	}
+	if rate, good := f.Values[rundir.MetricTokenRate], f.Values[rundir.MetricGoodput]; rate < 5 || rate > 15 || good < 1 || good > 3 {
+		t.Errorf("%v tokens a second, goodput %v", rate, good)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"dyno/judge/verdict/expr"
-	"dyno/load/wire"
 	"dyno/results/rundir"
 )
 
@@ -15,87 +14,11 @@ import (
 // stretches were of this one step.
 
 // stepMetrics lists the metrics that a step has.
-func stepMetrics(step string) []Metric {
-	of := func(f *Stats) *rundir.ScenarioStep {
-		if i := slices.IndexFunc(f.Steps, func(s rundir.ScenarioStep) bool { return s.Name == step }); i >= 0 {
-			return &f.Steps[i]
+func stepMetrics(step string) (all []Metric) {
+	for _, of := range rundir.Metrics() {
+		if m, ok := Lookup(rundir.StepMetric(of.Name, step)); ok {
+			all = append(all, m)
 		}
-		return nil
-	}
-	none := rundir.QuantilesOf(nil)
-	clock := func(tag string, get func(*rundir.ScenarioStep) *rundir.Quantiles) []Metric {
-		return timesOf(tag, rundir.StepTag(tag, step), func(f *Stats) *rundir.Quantiles {
-			if s := of(f); s != nil {
-				return get(s)
-			}
-			return &none
-		})
-	}
-	// Without answers of language models there are none of these figures.
-	answers := func(f *Stats) *rundir.Tokens {
-		if s := of(f); s != nil {
-			return s.Tokens
-		}
-		return nil
-	}
-	rate := func(name string, get func(*rundir.Tokens) *float64) Metric {
-		return Metric{Name: name, Get: func(f *Stats) *float64 {
-			if t := answers(f); t != nil {
-				return get(t)
-			}
-			return nil
-		}}
-	}
-	tokenClock := func(tag string, get func(*rundir.Tokens) *rundir.Quantiles) []Metric {
-		return timesOf(tag, rundir.StepTag(tag, step), func(f *Stats) *rundir.Quantiles {
-			if t := answers(f); t != nil {
-				return get(t)
-			}
-			return &none
-		})
-	}
-	failed := func(f *Stats) (total, due float64) {
-		s := of(f)
-		if s == nil {
-			return 0, 0
-		}
-		// Those that dyno could not send for lack of its own resources do not count.
-		n := s.Failed() - s.ByKind[wire.Generator.String()] + s.Dropped
-		return float64(n), float64(s.OK + n)
-	}
-	ratio := func(f *Stats) *float64 {
-		total, due := failed(f)
-		if due == 0 {
-			return nil
-		}
-		return new(total / due)
-	}
-	all := []Metric{{Name: rundir.MetricThroughput, Get: func(f *Stats) *float64 {
-		if s := of(f); s != nil {
-			return s.Throughput
-		}
-		return nil
-	}}}
-	all = append(all,
-		rate(rundir.MetricTokenRate, func(t *rundir.Tokens) *float64 { return t.PerSecond }),
-		rate(rundir.MetricPromptRate, func(t *rundir.Tokens) *float64 { return t.PromptPerSecond }),
-		rate(rundir.MetricGoodput, func(t *rundir.Tokens) *float64 { return t.Goodput }))
-	all = append(all, clock(rundir.TagResponse, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Response })...)
-	all = append(all, clock(rundir.TagService, func(s *rundir.ScenarioStep) *rundir.Quantiles { return &s.Service })...)
-	all = append(all, tokenClock(rundir.TagFirstToken, func(t *rundir.Tokens) *rundir.Quantiles { return &t.FirstToken })...)
-	all = append(all, tokenClock(rundir.TagTokenTime, func(t *rundir.Tokens) *rundir.Quantiles { return &t.TokenTime })...)
-	all = append(all,
-		Metric{Name: rundir.MetricErrorRatio, Share: failed, upTo: upToOmitted(ratio), Get: ratio},
-		Metric{Name: rundir.MetricErrorTotal, Get: func(f *Stats) *float64 {
-			if of(f) == nil {
-				return nil
-			}
-			total, _ := failed(f)
-			return &total
-		}},
-	)
-	for i := range all {
-		all[i].Name, all[i].Step = rundir.StepMetric(all[i].Name, step), step
 	}
 	return all
 }
@@ -135,12 +58,10 @@ func (s *Dataset) ofSteps() (all []Metric) {
 
 // upToOmitted is the most that an errors.ratio, of all requests or of a step's, can be: the ratio
 // if users who waited in vain had sent as much as the others, all in vain.
-func upToOmitted(ratio func(*Stats) *float64) func(*Stats) (high float64, ok bool) {
-	return func(f *Stats) (float64, bool) {
-		r := ratio(f)
-		if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
-			return 0, false
-		}
-		return 1 - (1-*r)*(1-f.Omitted), true
+func (m Metric) upToOmitted(f *Stats) (high float64, ok bool) {
+	r := m.Get(f)
+	if r == nil || f.Omitted <= 0 || f.Counts.Answered() == 0 {
+		return 0, false
 	}
+	return 1 - (1-*r)*(1-f.Omitted), true
 }

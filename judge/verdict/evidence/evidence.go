@@ -48,7 +48,7 @@ func (s *Evidence) Value(variant, metric string) (expr.Quantity, error) {
 	if f == nil {
 		return expr.Quantity{}, texts.NewError("lacks.variant", "variant", variant)
 	}
-	e, ok := f.Intervals[metric]
+	e, ok := f.Figures[metric]
 	switch {
 	case ok && e.Estimate != nil:
 		f := figureOf(e)
@@ -95,7 +95,7 @@ func (s *Evidence) Spread(variant, metric string) (expr.Quantity, error) {
 	if _, err := s.Value(variant, metric); err != nil {
 		return expr.Quantity{}, err
 	}
-	values := s.Whole[variant].Intervals[metric].Values
+	values := s.Whole[variant].Figures[metric].Values
 	if len(values) < 2 {
 		return expr.Quantity{}, texts.NewError("lacks.spread", "metric", metric, "variant", variant)
 	}

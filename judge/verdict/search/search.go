@@ -312,10 +312,9 @@ func ReplayAll(s *dataset.Dataset, all []*Probe) (Searches, error) {
 			if err := b.complete(s.Plan); err != nil {
 				return nil, fmt.Errorf("capacity of %s, round %d: %w", variant, b.Round, err)
 			}
-			f := &dataset.Stats{Variant: rundir.Variant{Name: variant}, Search: &b.Bracket}
+			f := &dataset.Stats{Variant: rundir.Variant{Name: variant}, Search: &b.Bracket, Values: map[string]float64{}}
 			if b.done && within { // otherwise the rounds that have one would not represent all
-				rate := b.middle()
-				f.Capacity = &rate
+				f.Values[rundir.MetricCapacity] = b.middle()
 			}
 			ended[variant] = append(ended[variant], b)
 			if b.done {
@@ -369,8 +368,8 @@ func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 				c.Searches = append(c.Searches, b.Bracket)
 			}
 		}
-		if whole := s.Whole[v.Name]; whole != nil && whole.Capacity != nil {
-			c.Rate = whole.Intervals[rundir.MetricCapacity]
+		if whole := s.Whole[v.Name]; whole != nil && whole.Known(rundir.MetricCapacity) != nil {
+			c.Rate = whole.Figures[rundir.MetricCapacity]
 		} else {
 			details = append(details, outside(&c.Rate, done))
 		}

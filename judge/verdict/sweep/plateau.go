@@ -33,13 +33,16 @@ func Plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 		known := true
 		for _, l := range levels {
 			at := slices.IndexFunc(run.Variants, func(v rundir.Variant) bool { return v.Name == l.Variant })
-			if at < 0 || l.Figure.Estimate == nil || run.Variants[at].Target.CPUShare == nil || run.Variants[at].Generator.CPUShare == nil {
-				known = false
+			if known = at >= 0 && l.Figure.Estimate != nil; !known {
+				break
+			}
+			target, generator := run.Variants[at].Known(rundir.MetricCPUShare), run.Variants[at].Known(rundir.MetricGenerator)
+			if known = target != nil && generator != nil; !known {
 				break
 			}
 			least, most = min(least, *l.Figure.Estimate), max(most, *l.Figure.Estimate)
-			idleTarget = max(idleTarget, *run.Variants[at].Target.CPUShare)
-			busyGenerator = min(busyGenerator, *run.Variants[at].Generator.CPUShare)
+			idleTarget = max(idleTarget, *target)
+			busyGenerator = min(busyGenerator, *generator)
 		}
 		if !known || most-least > checks.PlateauTolerance*most || idleTarget >= checks.SaturatedTarget || busyGenerator <= checks.PlateauGenerator {
 			continue

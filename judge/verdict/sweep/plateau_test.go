@@ -18,7 +18,7 @@ func TestPlateaus(t *testing.T) {
 			name := fmt.Sprint("v", i)
 			run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: name, Loop: "closed", Connections: 1 << i})
 			run.Variants = append(run.Variants, rundir.Variant{
-				Name: name, Target: rundir.Target{CPUShare: new(0.5)}, Generator: rundir.Generator{CPUShare: new(0.91 + 0.01*float64(i))},
+				Name: name, Figures: map[string]rundir.Estimate{rundir.MetricCPUShare: {Estimate: new(0.5)}, rundir.MetricGenerator: {Estimate: new(0.91 + 0.01*float64(i))}},
 			})
 			run.Sweeps[0].Levels = append(run.Sweeps[0].Levels, rundir.Level{Value: float64(int(1) << i), Variant: name, Figure: rundir.Estimate{Estimate: new(x)}})
 		}
@@ -35,10 +35,16 @@ func TestPlateaus(t *testing.T) {
 		{"in any order", func(r *rundir.Run) { l := levels(r); l[0], l[4] = l[4], l[0] }, true},
 		{"at the tolerance", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = new(980.) }, true},
 		{"still growing", func(r *rundir.Run) { levels(r)[2].Figure.Estimate = new(979.) }, false},
-		{"a saturated target", func(r *rundir.Run) { r.Variants[3].Target.CPUShare = new(0.9) }, false},
-		{"a generator with time to spare", func(r *rundir.Run) { r.Variants[2].Generator.CPUShare = new(0.9) }, false},
-		{"one without before the plateau", func(r *rundir.Run) { r.Variants[1].Generator.CPUShare = new(0.5) }, true},
-		{"an unknown target", func(r *rundir.Run) { r.Variants[4].Target.CPUShare = nil }, false},
+		{"a saturated target", func(r *rundir.Run) {
+			r.Variants[3].Figures[rundir.MetricCPUShare] = rundir.Estimate{Estimate: new(0.9)}
+		}, false},
+		{"a generator with time to spare", func(r *rundir.Run) {
+			r.Variants[2].Figures[rundir.MetricGenerator] = rundir.Estimate{Estimate: new(0.9)}
+		}, false},
+		{"one without before the plateau", func(r *rundir.Run) {
+			r.Variants[1].Figures[rundir.MetricGenerator] = rundir.Estimate{Estimate: new(0.5)}
+		}, true},
+		{"an unknown target", func(r *rundir.Run) { delete(r.Variants[4].Figures, rundir.MetricCPUShare) }, false},
 		{"an unknown figure", func(r *rundir.Run) { levels(r)[4].Figure.Estimate = nil }, false},
 		{"another metric", func(r *rundir.Run) { r.Sweeps[0].Metric = "response.p99" }, false},
 		{"two levels", func(r *rundir.Run) { r.Sweeps[0].Levels = levels(r)[3:] }, false},

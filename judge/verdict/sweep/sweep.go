@@ -36,7 +36,7 @@ func All(s *dataset.Dataset) ([]rundir.Sweep, error) {
 			w := rundir.Sweep{Variable: d.Name, Fixed: line.fixed, Metric: m.Name}
 			for _, v := range line.variants {
 				w.Levels = append(w.Levels, rundir.Level{
-					Value: values[v.Variables[d.Name]], Variant: v.Name, Figure: s.Whole[v.Name].Intervals[m.Name],
+					Value: values[v.Variables[d.Name]], Variant: v.Name, Figure: s.Whole[v.Name].Figures[m.Name],
 				})
 			}
 			slices.SortStableFunc(w.Levels, func(a, b rundir.Level) int { return cmp.Compare(a.Value, b.Value) })

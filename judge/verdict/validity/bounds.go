@@ -26,7 +26,7 @@ func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 
 // Bounds returns the range of a variant's true figure. The longest time is a fact of the run.
 func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
-	estimate := *s.Whole[variant].Intervals[m.Name].Estimate
+	estimate := *s.Whole[variant].Figures[m.Name].Estimate
 	trials := s.InOrder(variant)
 	switch kinds, held := Biasing(trials, checks.BiasAll), held(trials, m); {
 	case len(kinds) > 0:
@@ -227,8 +227,9 @@ func (s Assessor) cpuBounds(variant string, estimate float64) Bounds {
 		if t.Disturbance != nil {
 			foreign += t.Disturbance.Foreign / float64(len(trials))
 		}
-		if t.Target.CPUShare != nil && t.Target.StealShare != nil {
-			stolen, busy = stolen+*t.Target.StealShare, busy+*t.Target.CPUShare
+		used, hasUsed := t.Values[rundir.MetricCPUShare]
+		if taken, hasTaken := t.Values[rundir.MetricStealShare]; hasUsed && hasTaken {
+			stolen, busy = stolen+taken, busy+used
 		}
 	}
 	b := exact(estimate)

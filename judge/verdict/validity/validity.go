@@ -66,7 +66,7 @@ func WhyBiased(trials []*dataset.Stats, kind string) *rundir.Message {
 // OfVariant says what may be said of a variant's figures.
 func (s Assessor) OfVariant(variant string) (list []rundir.Validity) {
 	for _, m := range s.Metrics() {
-		if CanBeDisturbed(m) && (s.Whole[variant].Intervals[m.Name].Estimate != nil || len(held(s.InOrder(variant), m)) > 0) {
+		if CanBeDisturbed(m) && (s.Whole[variant].Figures[m.Name].Estimate != nil || len(held(s.InOrder(variant), m)) > 0) {
 			list = append(list, s.validity(variant, m))
 		}
 	}
@@ -91,7 +91,7 @@ func LatencyTag(m dataset.Metric) string {
 // validity says what may be said of a figure of one variant.
 func (s Assessor) validity(variant string, m dataset.Metric) rundir.Validity {
 	f := s.Whole[variant]
-	e := f.Intervals[m.Name]
+	e := f.Figures[m.Name]
 	v := rundir.Validity{Figure: m.Name, Variant: variant, State: rundir.StateOK}
 	if e.Estimate == nil {
 		if kinds := held(s.InOrder(variant), m); len(kinds) > 0 {

@@ -1,5 +1,5 @@
 import type { Comparison, Estimate, PlanVariant, Report, Run, Validity, Variant } from "../document";
-import { splitStep, stated, unitOf, unknown, write } from "../format";
+import { stated, unitOf, unknown, write } from "../format";
 import type { Language, Texts, Work } from "../i18n";
 import type { View } from "../charts/flametree";
 
@@ -58,12 +58,8 @@ export function figureOf(c: Context, variant: string, metric: string): Estimate 
 }
 
 export function estimateOf(c: Context, v: Variant, metric: string): Estimate | undefined {
-  if (metric === "throughput") return v.throughput.estimate === undefined ? undefined : v.throughput;
   if (metric === "capacity") return c.doc.run.capacities?.find((x) => x.variant === v.name)?.rate_per_second;
-  if (metric.startsWith("program.")) return v.measures?.[metric.slice(8)];
-  if (v.intervals && Object.hasOwn(v.intervals, metric)) return v.intervals[metric];
-  if (metric === "errors.ratio" && v.errors.ratio !== undefined) return { estimate: v.errors.ratio };
-  return undefined;
+  return v.figures && Object.hasOwn(v.figures, metric) ? v.figures[metric] : undefined;
 }
 
 /** The p that decides: within its family where there is one. */
@@ -76,21 +72,11 @@ export function stateOf(c: Context, figure: string, variant: string, base?: stri
   return (c.doc.run.validity ?? []).find((v) => v.figure === figure && v.variant === variant && (v.base ?? "") === (base ?? ""));
 }
 
-/** A quantile with too few values beyond it for an estimate. */
-function recorded(v: Variant, metric: string): number | undefined {
-  const [of, step] = splitStep(metric);
-  const [clock = "", quantile = ""] = of.split(".");
-  const from = step ? v.steps?.find((s) => s.name === step) : v;
-  const all = { ...from?.tokens, ...(step ? {} : v.streams), ...from } as Record<string, unknown>;
-  const value = (all[clock] as Record<string, unknown> | undefined)?.[`${quantile}_seconds`];
-  return typeof value === "number" && /^p\d+$/.test(quantile) ? value : undefined;
-}
-
 /** A variant's figure in a metric, as it was measured, with the mark that it needs. */
 export function written(c: Context, variant: string, metric: string, e: Estimate | undefined): string {
   if (e?.estimate === undefined) {
     const v = (c.doc.run.variants ?? []).find((x) => x.name === variant);
-    const few = v && recorded(v, metric);
+    const few = v?.figures_of_few?.[metric];
     return few === undefined ? unknown : `~${write(unitOf(metric), few)}`;
   }
   return stated(unitOf(metric), e, stateOf(c, metric, variant), c.t("too_disturbed"));

@@ -41,13 +41,12 @@ function highest(list: (Estimate | undefined)[]): number {
 function programs(c: Context): Child {
   const { t } = c;
   const variants = c.doc.run.variants ?? [];
-  const names = [...new Set(variants.flatMap((v) => Object.keys(v.measures ?? {})))].sort();
+  const names = [...new Set(variants.flatMap((v) => Object.keys(v.figures ?? {})))].filter((name) => name.startsWith("program.")).sort();
   if (names.length === 0) return null;
   const rows: Child[][] = [];
-  for (const name of names) {
-    const metric = `program.${name}`;
+  for (const metric of names) {
     const most = highest(variants.map((v) => estimateOf(c, v, metric)));
-    rows.push([name]);
+    rows.push([metric.slice("program.".length)]);
     for (const v of variants) {
       const e = estimateOf(c, v, metric);
       const text = written(c, v.name, metric, e);

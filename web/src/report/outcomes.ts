@@ -2,7 +2,7 @@ import { details, h, table, type Child } from "../dom";
 import type { Claim, Message, Threshold } from "../document";
 import { between, command, delta, figure, ranges, shares, sizes, unitNamed, write } from "../format";
 import type { Key } from "../i18n";
-import type { Context } from "./context";
+import { estimateOf, type Context } from "./context";
 import { others, said, spoken } from "./say";
 
 interface Decided { measured?: number; low?: number; high?: number; not_identified?: Message }
@@ -149,7 +149,7 @@ export function notes(c: Context): Child[] {
   const { t } = c;
   const { run } = c.doc;
   const methods = new Map<number, Set<string>>();
-  const used = [...(run.comparisons ?? []).map((x) => x.ratio), ...(run.variants ?? []).map((v) => v.throughput), ...(run.capacities ?? []).map((x) => x.rate_per_second)];
+  const used = [...(run.comparisons ?? []).map((x) => x.ratio), ...(run.variants ?? []).flatMap((v) => estimateOf(c, v, "throughput") ?? []), ...(run.capacities ?? []).map((x) => x.rate_per_second)];
   for (const e of used) {
     if (!e.interval || e.interval === "none claimed" || !e.confidence) continue;
     const percent = Number((100 * e.confidence).toPrecision(3));

@@ -1,5 +1,5 @@
 import { h, table, type Child } from "../dom";
-import { stepMetric, unitOf, write } from "../format";
+import { stepMetric } from "../format";
 import { estimateOf, mainClock, written, type Context } from "./context";
 
 /** What became of the steps of scenarios: counts, times by the clock that the loop can know, errors.
@@ -10,18 +10,16 @@ export function steps(c: Context): Child[] {
   if (variants.length === 0) return [];
   const response = mainClock(c) === "response";
   const rows: Child[][] = variants.flatMap((v) => (v.steps ?? []).map((s): Child[] => {
-    const q = response ? s.response : s.service;
     const kinds = Object.entries(s.by_kind ?? {}).sort(([, a], [, b]) => b - a).map(([kind, n]) => `${kind} ${n.toLocaleString("en")}`);
     if (s.dropped) kinds.push(t("steps.dropped", { n: s.dropped.toLocaleString("en") }));
     const clock = response ? "response" : "service";
-    const figure = (metric: string, bare: number | undefined) => {
+    const figure = (metric: string) => {
       const name = stepMetric(metric, s.name);
-      const e = estimateOf(c, v, name);
-      return e ? written(c, v.name, name, e) : write(unitOf(name), bare);
+      return written(c, v.name, name, estimateOf(c, v, name));
     };
     return [
-      v.name, s.name, s.ok.toLocaleString("en"), figure("throughput", s.throughput_per_second),
-      figure(`${clock}.p50`, q.p50_seconds), figure(`${clock}.p99`, q.p99_seconds), figure(`${clock}.max`, q.max_seconds),
+      v.name, s.name, s.ok.toLocaleString("en"), figure("throughput"),
+      figure(`${clock}.p50`), figure(`${clock}.p99`), figure(`${clock}.max`),
       kinds.length > 0 ? h("span", { class: "badge bad" }, kinds.join(", ")) : "0",
     ];
   }));

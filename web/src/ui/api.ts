@@ -1,7 +1,7 @@
 // The server's API, as package ui documents it. The token comes with the address that
 // dyno ui prints, and stays in this tab.
 
-import type { Answer, Estimate, Flag, Message, Quantiles, Run as Judged } from "../document";
+import type { Answer, Estimate, Flag, Message, Run as Judged } from "../document";
 import type { Annotations } from "../report/history";
 
 /** A run with what it comes to. */
@@ -144,7 +144,7 @@ export interface TrialEnd {
   error?: string;
   throughput_per_second?: number;
   failed: number;
-  latency: Quantiles;
+  latency: { p50_seconds?: number; p99_seconds?: number };
   clock: string;
   flags: Flag[] | null;
 }
