@@ -215,97 +215,50 @@ func (o *op) appendScalar(b, text []byte) ([]byte, bool) {
 		f, ok := parseFloat(text, 64)
 		return protowire.AppendFixed64(b, math.Float64bits(f)), ok
 	}
-	negative, n, ok := parseInt(text)
-	if !ok {
+	if !isNumber(text) {
 		return b, false
 	}
-	v := n
-	if negative {
-		v = -n
-	}
+	bits := 64
 	switch o.kind {
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		ok = n <= math.MaxUint32 && !negative
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		ok = !negative
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		ok = n <= math.MaxInt32 || negative && n == math.MaxInt32+1
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind, protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		bits = 32
+	}
+	var v uint64
+	var err error
+	switch o.kind {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		v, err = strconv.ParseUint(string(text), 10, bits)
 	default:
-		ok = n <= math.MaxInt64 || negative && n == math.MaxInt64+1
+		var n int64
+		n, err = strconv.ParseInt(string(text), 10, bits)
+		v = uint64(n)
 	}
 	switch o.kind {
 	case protoreflect.Sint32Kind, protoreflect.Sint64Kind:
-		return protowire.AppendVarint(b, protowire.EncodeZigZag(int64(v))), ok
+		return protowire.AppendVarint(b, protowire.EncodeZigZag(int64(v))), err == nil
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind:
-		return protowire.AppendFixed32(b, uint32(v)), ok
+		return protowire.AppendFixed32(b, uint32(v)), err == nil
 	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind:
-		return protowire.AppendFixed64(b, v), ok
+		return protowire.AppendFixed64(b, v), err == nil
 	}
-	return protowire.AppendVarint(b, v), ok
+	return protowire.AppendVarint(b, v), err == nil
 }
 
-// parseInt reads a whole number in digits.
-func parseInt(text []byte) (negative bool, n uint64, ok bool) {
-	negative = len(text) > 0 && text[0] == '-'
-	if negative {
-		text = text[1:]
-	}
-	if len(text) == 0 || len(text) > 19 || text[0] == '0' && len(text) > 1 {
-		return false, 0, false
-	}
-	for _, c := range text {
-		if c < '0' || c > '9' {
-			return false, 0, false
-		}
-		n = 10*n + uint64(c-'0')
-	}
-	return negative, n, true
-}
-
-// parseFloat reads a number as JSON has it. Longer texts would have to be copied.
+// parseFloat reads a number.
 func parseFloat(text []byte, bits int) (float64, bool) {
-	if len(text) > 32 || !isNumber(text) {
+	if !isNumber(text) || !json.Valid(text) {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(text), bits)
 	return f, err == nil
 }
 
-// isNumber tells whether text is a number of JSON (RFC 8259, section 6).
+// isNumber tells whether text, which strconv reads, can be a number of JSON: it has no sign but a minus, no needless
+// zeros, and begins with a digit. Longer texts would have to be copied.
 func isNumber(text []byte) bool {
-	digits := func() bool {
-		n := 0
-		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
-			n++
-		}
-		text = text[n:]
-		return n > 0
-	}
-	if len(text) > 0 && text[0] == '-' {
-		text = text[1:]
-	}
-	switch {
-	case len(text) > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9':
-		return false
-	case !digits():
-		return false
-	}
-	if len(text) > 0 && text[0] == '.' {
-		text = text[1:]
-		if !digits() {
-			return false
-		}
-	}
-	if len(text) > 0 && (text[0] == 'e' || text[0] == 'E') {
-		text = text[1:]
-		if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
-			text = text[1:]
-		}
-		if !digits() {
-			return false
-		}
-	}
-	return len(text) == 0
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	return len(digits) > 0 && len(text) <= 32 && digits[0] >= '0' && digits[0] <= '9' &&
+		(digits[0] != '0' || len(digits) == 1 || digits[1] < '0' || digits[1] > '9')
 }
 
 // A planner makes ops of a sample.

@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -346,31 +346,10 @@ func (w *jsonWriter) float(v float64, size int) {
 
 // string writes a text.
 func (w *jsonWriter) string(text []byte) bool {
-	if !utf8.Valid(text) {
+	b, err := jsontext.AppendQuote(w.b, text)
+	if err != nil {
 		return false
 	}
-	const digits = "0123456789abcdef"
-	w.b = append(w.b, '"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			w.b = append(w.b, '\\', c)
-		case c >= ' ':
-			w.b = append(w.b, c)
-		case c == '\b':
-			w.b = append(w.b, `\b`...)
-		case c == '\f':
-			w.b = append(w.b, `\f`...)
-		case c == '\n':
-			w.b = append(w.b, `\n`...)
-		case c == '\r':
-			w.b = append(w.b, `\r`...)
-		case c == '\t':
-			w.b = append(w.b, `\t`...)
-		default:
-			w.b = append(w.b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		}
-	}
-	w.b = append(w.b, '"')
+	w.b = b
 	return true
 }
