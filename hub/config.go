@@ -103,9 +103,6 @@ type Config struct {
 	// Each client gets another time, so that they do not all come back at once.
 	Retry time.Duration `yaml:"retry" range:"0..24h" default:"1s" doc:"tells clients to wait from this to twice as long before they reconnect; 0 tells nothing"`
 
-	PooledBuffers bool `yaml:"pooled_buffers" default:"true" doc:"encode into buffers that are reused"`
-	EncodeOnce    bool `yaml:"encode_once" default:"true" doc:"encode an event once for all subscribers"`
-	SingleWrite   bool `yaml:"single_write" default:"true" doc:"write an event with one call instead of line by line"`
 	// With Hijack the connection ends with the stream: no chunks, no buffer. HTTP/2 subscribers
 	// share a connection, so this setting does not apply to them.
 	Hijack bool `yaml:"hijack" default:"true" doc:"write straight to HTTP/1.1 connections, with a minimal head"`
@@ -124,6 +121,9 @@ type Config struct {
 	KeepAlive    KeepAlive `yaml:",inline"`
 	MeasureFlush bool      `yaml:"measure_flush" doc:"record how long each flush takes in the metrics"`
 
+	// Send writes an entry's event to a subscriber, by calls of write; nil writes its frame by one call.
+	Send func(e *journal.Entry, write func([]byte) error) error
+
 	Seed uint64 `yaml:"seed" range:"0..9007199254740992" otherwise:"a new one each time" doc:"makes the random times of retry and drain repeatable"`
 	// Logger receives the hub's events, and at debug level those of single subscribers;
 	// nil discards them.
@@ -131,6 +131,8 @@ type Config struct {
 	// Registerer gets the hub's metrics, whose names begin with "events_", until Close;
 	// nil is none. A registerer can take those of one hub only.
 	Registerer prometheus.Registerer
+	// Collectors are registered with the hub's metrics.
+	Collectors []prometheus.Collector
 }
 
 // maxRetry bounds the times that updates may tell clients to wait.
@@ -173,9 +175,8 @@ func (c Config) Check(r *fields.Report) {
 	r.Check(c.ClientBackoff == 0 || c.Heartbeat == 0, "heartbeat", "follows from client_backoff", "leave one of them out")
 	r.Check(c.Retry%time.Millisecond == 0, "retry", fmt.Sprintf("%v has a part of a millisecond", c.Retry), "whole milliseconds")
 
-	r.Check(!c.Hijack || c.SingleWrite, "hijack", "needs single_write: line by line, every line would be a packet of its own", "--hijack=false")
 	r.Check(!c.EventLoop || c.Hijack, "event_loop", "needs hijack: it writes to connections of its own", "--event-loop=false")
-	r.Check(!c.EventLoop || c.EncodeOnce, "event_loop", "needs encode_once: it sends all subscribers the same bytes", "--event-loop=false")
+	r.Check(!c.EventLoop || c.Send == nil, "event_loop", "sends all subscribers the same bytes, and not by Send", "--event-loop=false")
 	r.Check(!c.EventLoop || !c.MeasureFlush, "measure_flush", "the event loop flushes nothing", "measure with --event-loop=false")
 	r.Check(c.BatchDelay == 0 || c.EventLoop, "batch_delay", "is only for the event loop", "leave it out")
 	if c.KeepAlive != (KeepAlive{}) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/hub/journal"
 	"dyno/internal/fields"
 )
 
@@ -38,9 +39,10 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Heartbeat, c.ClientBackoff, c.Retry = 0, time.Millisecond, time.Microsecond }, []string{"client_backoff", "retry"}},
 		{func(c *Config) { c.Heartbeat = time.Millisecond }, []string{"heartbeat"}},
 		{func(c *Config) { c.Hijack = false }, []string{"event_loop"}},
-		{func(c *Config) { c.EncodeOnce, c.MeasureFlush = false, true }, []string{"event_loop", "measure_flush"}},
+		{func(c *Config) {
+			c.Send, c.MeasureFlush = func(*journal.Entry, func([]byte) error) error { return nil }, true
+		}, []string{"event_loop", "measure_flush"}},
 		{func(c *Config) { c.EventLoop, c.BatchDelay = false, time.Second }, []string{"batch_delay"}},
-		{func(c *Config) { c.SingleWrite = false }, []string{"hijack"}},
 		{func(c *Config) { c.KeepAlive = KeepAlive{Idle: time.Millisecond, Count: 128} }, []string{"keepalive_count", "keepalive_idle", "keepalive_interval"}},
 	} {
 		config := Defaults()

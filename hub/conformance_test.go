@@ -14,10 +14,10 @@ import (
 // TestConformance tests every way of delivering against the Mercure protocol's rules for
 // publishing and subscribing.
 func TestConformance(t *testing.T) {
-	for _, step := range steps {
-		t.Run(step.name, func(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
 			b := serving(t, func(c *Config) {
-				step.set(c)
+				mode.set(c)
 				c.PublisherKey, c.SubscriberKey = hs256(), hs256()
 			})
 			all := "Authorization: Bearer " + grant(t, "publish", "*")

@@ -27,10 +27,6 @@
 //   - When the hub must stop, it refuses new subscribers, and disconnects the
 //     existing ones one after the other, so that they do not all come back at once.
 //
-// The ways of delivering are switches, the most wasteful first, so that the gain of each
-// can be measured: PooledBuffers, EncodeOnce, SingleWrite, Hijack, the socket options, and
-// EventLoop.
-//
 // To read the source: package journal, the one list of events; config.go and hub.go; server.go for
 // the methods that servers use; http.go for requests; stream.go for the life of a subscriber;
 // queue.go for subscribers that fall behind; and loop.go for subscribers that the event loop of
@@ -104,7 +100,6 @@ type Hub struct {
 	history history
 	handler http.Handler
 	stats   *stats
-	buffers bufferPool
 
 	loop     *fanout.Loop  // nil unless configured
 	loopDone chan struct{} // closed when the loop has ended

@@ -303,42 +303,26 @@ func (b *bed) until(ok func(Stats) bool) {
 	}
 }
 
-// ladder says how many steps a hub has, from the baseline on.
-func (c *Config) ladder(step int) {
-	c.PooledBuffers, c.EncodeOnce, c.SingleWrite, c.Hijack, c.EventLoop = step > 0, step > 1, step > 2, step > 3, step > 5
-	if step > 4 {
-		on := true
-		c.NoDelay, c.SendBuffer = &on, 64<<10
-		c.KeepAlive = KeepAlive{time.Minute, 10 * time.Second, 3}
-	}
+// withSocketOptions sets all of them.
+func (c *Config) withSocketOptions() {
+	on := true
+	c.NoDelay, c.SendBuffer = &on, 64<<10
+	c.KeepAlive = KeepAlive{time.Minute, 10 * time.Second, 3}
 }
 
-// A step is a way of delivering, as a change of a configuration.
-type step struct {
+// A mode is a way of delivering, as a change of a configuration.
+type mode struct {
 	name string
 	set  func(*Config)
 }
 
-// steps are all of them, goroutineSteps those that need no connection of the system's.
-var (
-	goroutineSteps = []step{
-		{"baseline", func(c *Config) { c.ladder(0) }},
-		{"pooled", func(c *Config) { c.ladder(1) }},
-		{"encoded once", func(c *Config) { c.ladder(2) }},
-		{"single write", func(c *Config) { c.ladder(3) }},
-		{"hijacked", func(c *Config) { c.ladder(4) }},
-		{"socket options", func(c *Config) { c.ladder(5) }},
-	}
-	steps = append(goroutineSteps, step{"event loop", func(c *Config) { c.ladder(6) }})
-)
-
 // pipeModes are the two kinds of connection that a goroutine serves, modes all three.
 var (
-	pipeModes = []step{
+	pipeModes = []mode{
 		{"within net/http", func(c *Config) { c.Hijack, c.EventLoop = false, false }},
 		{"hijacked", func(c *Config) { c.EventLoop = false }},
 	}
-	modes = append(pipeModes, step{"event loop", func(*Config) {}})
+	modes = append(pipeModes, mode{"event loop", func(*Config) {}})
 )
 
 // inModes runs a test in each mode, on real sockets.

@@ -69,8 +69,6 @@ type Stats struct {
 	Gaps        uint64            // gap events written
 	Missed      uint64            // events that these announce as missing, as far as known
 	Heartbeats  uint64            // comments written
-	BufferGets  uint64            // buffers taken from the pool
-	BufferHits  uint64            // those of them that had been used before
 }
 
 // Stats reads the counters. It may be called from any goroutine.
@@ -96,9 +94,6 @@ func (h *Hub) Stats() Stats {
 		r.Missed += uint64(l.Dropped + l.Coalesced)
 		r.Heartbeats += uint64(l.Heartbeats)
 	}
-	misses := h.buffers.misses.Load() // read before gets, so that there are never more of them
-	r.BufferGets = h.buffers.gets.Load()
-	r.BufferHits = r.BufferGets - misses
 	return r
 }
 
@@ -170,7 +165,7 @@ func (h *Hub) register(r prometheus.Registerer) (unregister func(), err error) {
 	if r == nil {
 		return unregister, nil
 	}
-	for _, c := range []prometheus.Collector{newCollector(h), h.stats.publish, h.stats.flush} {
+	for _, c := range append([]prometheus.Collector{newCollector(h), h.stats.publish, h.stats.flush}, h.cfg.Collectors...) {
 		if err := r.Register(c); err != nil {
 			unregister()
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -185,7 +180,7 @@ type collector struct {
 	hub *Hub
 
 	subscribers, entered, ends, refused, postponed, published, deliveries, bytes, gaps, missed, heartbeats,
-	gets, hits, states, closed, history, head, options *prometheus.Desc
+	states, closed, history, head, options *prometheus.Desc
 }
 
 func newCollector(h *Hub) *collector {
@@ -205,8 +200,6 @@ func newCollector(h *Hub) *collector {
 		gaps:        desc("gaps_total", "Gap events written."),
 		missed:      desc("missed_total", "Events left out of queues that were full."),
 		heartbeats:  desc("heartbeats_total", "Heartbeats written."),
-		gets:        desc("buffer_gets_total", "Buffers taken from the pool."),
-		hits:        desc("buffer_hits_total", "Buffers taken from the pool that had been used before."),
 		states:      desc("connections", "Connections by state: idle between requests, reading a request, waiting for an event, writing one.", "state"),
 		closed:      desc("connections_closed_total", "Connections that have ended."),
 		history:     desc("history_updates", "Updates in the history."),
@@ -220,7 +213,7 @@ func newCollector(h *Hub) *collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.subscribers, c.entered, c.ends, c.refused, c.postponed, c.published, c.deliveries, c.bytes, c.gaps, c.missed, c.heartbeats,
-		c.gets, c.hits, c.states, c.closed, c.history, c.head, c.options,
+		c.states, c.closed, c.history, c.head, c.options,
 	} {
 		ch <- d
 	}
@@ -250,8 +243,6 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter(c.gaps, s.Gaps)
 	counter(c.missed, s.Missed)
 	counter(c.heartbeats, s.Heartbeats)
-	counter(c.gets, s.BufferGets)
-	counter(c.hits, s.BufferHits)
 
 	busy, idle, closed := h.conns.count()
 	answered := h.stats.responses.Load()

@@ -9,10 +9,10 @@ import (
 // TestReconnecting: subscribers that come and go while updates are published are
 // given each one once and in order, in every way of delivering.
 func TestReconnecting(t *testing.T) {
-	for _, step := range steps {
-		t.Run(step.name, func(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(mode.name, func(t *testing.T) {
 			const publishers, each, clients = 3, 60, 6
-			b := serving(t, step.set)
+			b := serving(t, mode.set)
 			begun, first := make(chan struct{}, clients), make(chan struct{}, clients)
 			var publishing, reading sync.WaitGroup
 			for c := range clients {

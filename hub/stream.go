@@ -280,37 +280,12 @@ func (s *subscriber) moveTo(e *journal.Entry) {
 	s.cursor.Store(e.Seq)
 }
 
-// event writes an entry's event in the configured way.
+// event writes an entry's event.
 func (h *Hub) event(s *subscriber, e *journal.Entry) error {
-	switch {
-	case h.cfg.EncodeOnce:
-		return h.sendEvent(s, e.Frame)
-	case h.cfg.PooledBuffers:
-		b := h.buffers.get()
-		defer h.buffers.put(b)
-		*b = journal.AppendFrame((*b)[:0], &e.Update)
-		return h.sendEvent(s, *b)
-	default:
-		return h.sendEvent(s, journal.AppendFrame(make([]byte, 0, bufferBytes), &e.Update))
+	if h.cfg.Send != nil {
+		return h.cfg.Send(e, func(p []byte) error { return h.send(s, p) })
 	}
-}
-
-// sendEvent writes an event at once, or line by line.
-func (h *Hub) sendEvent(s *subscriber, frame []byte) error {
-	if h.cfg.SingleWrite {
-		return h.send(s, frame)
-	}
-	for len(frame) > 0 {
-		n := 1
-		for frame[n-1] != '\n' {
-			n++
-		}
-		if err := h.send(s, frame[:n]); err != nil {
-			return err
-		}
-		frame = frame[n:]
-	}
-	return nil
+	return h.send(s, e.Frame)
 }
 
 // send writes p within WriteTimeout.
@@ -334,33 +309,4 @@ func (h *Hub) sendGap(s *subscriber, g journal.Gap) error {
 		h.stats.missed.Add(uint64(g.Missed))
 	}
 	return h.send(s, journal.AppendGap(nil, g))
-}
-
-// bufferBytes is the size of the buffers that events are encoded in.
-const bufferBytes = 4 << 10
-
-// maxPooled bounds the size of buffers that are kept; the buffer of a rare large event is
-// dropped.
-const maxPooled = 16 * bufferBytes
-
-// A bufferPool counts how often it had a buffer to reuse.
-type bufferPool struct {
-	pool         sync.Pool
-	gets, misses atomic.Uint64
-}
-
-func (p *bufferPool) get() *[]byte {
-	p.gets.Add(1)
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return b
-	}
-	p.misses.Add(1)
-	b := make([]byte, 0, bufferBytes)
-	return &b
-}
-
-func (p *bufferPool) put(b *[]byte) {
-	if cap(*b) <= maxPooled {
-		p.pool.Put(b)
-	}
 }

@@ -23,8 +23,7 @@ An update's id cannot be "earliest" or begin with "dyno:", and its type cannot b
 On loopback, requests of other sites' pages need a token, or --allow-origin or --publish-origin.
 With --admin, /subscribers lists the subscribers that are furthest behind.`,
 		Example: `  dyno serve events --listen 127.0.0.1:7000
-  dyno serve events --listen 127.0.0.1:7000 --history file --file events.db
-  dyno serve events --listen 127.0.0.1:7000 --pooled-buffers=false --encode-once=false --single-write=false --hijack=false`,
+  dyno serve events --listen 127.0.0.1:7000 --history file --file events.db`,
 	}, settings.New(&c), func(cmd *cobra.Command, s *settings.Settings) (service, error) {
 		c.Complete(s.Given)
 		if err := s.Validate(c.Check); err != nil {

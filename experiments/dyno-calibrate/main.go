@@ -11,17 +11,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
 	"dyno/cli/output"
 	"dyno/cli/serve"
 	"dyno/experiments/calibrate"
@@ -29,6 +26,7 @@ import (
 	"dyno/host/child"
 	"dyno/host/target"
 	"dyno/internal/buildinfo"
+	"dyno/internal/command"
 	"dyno/internal/exit"
 	"dyno/internal/units"
 )
@@ -40,24 +38,7 @@ func run(args []string) int {
 	if code, ran := child.Run(args, target.Role(), disturb.Role()); ran {
 		return code
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	cmd := newCommand(args)
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
-	if err == nil {
-		return exit.Done
-	}
-	fmt.Fprintf(os.Stderr, "dyno-calibrate: %v\n", err)
-	failure := &exit.Failure{Code: exit.Failed}
-	errors.As(err, &failure)
-	if failure.Hint != "" {
-		fmt.Fprintf(os.Stderr, "hint: %s\n", failure.Hint)
-	}
-	if ctx.Err() != nil {
-		return exit.Interrupted
-	}
-	return failure.Code
+	return command.Main(context.Background(), newCommand(args), args, os.Stdout, os.Stderr)
 }
 
 // newCommand returns the program's command. The arguments are what it records.
@@ -76,21 +57,19 @@ are an error only with --strict.`,
 		Example: `  dyno-calibrate
   dyno-calibrate --only aa,power --comparisons 50 --slow 2%,5%
   dyno-calibrate --long --docs docs`,
-		Args:          command.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.given = cmd.Flags().Changed
-			return c.run(cmd, args)
+			err := c.run(cmd, args)
+			if err != nil && cmd.Context().Err() != nil {
+				return exit.With(exit.Interrupted, err, "")
+			}
+			return err
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Misused(help, "%w", err) })
 	c.flags(cmd.Flags())
 	return cmd
 }
-
-// help is the hint for a wrong command line.
-const help = "dyno-calibrate --help lists the flags"
 
 // A calibration holds the flags.
 type calibration struct {
@@ -209,7 +188,7 @@ func (c *calibration) run(cmd *cobra.Command, args []string) error {
 		err = k.Validate()
 	}
 	if err != nil {
-		return exit.With(exit.Usage, err, help)
+		return exit.With(exit.Usage, err, "dyno-calibrate --help lists the flags")
 	}
 	if !c.quiet {
 		k.Progress = cmd.ErrOrStderr()

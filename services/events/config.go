@@ -41,7 +41,7 @@ func Defaults() Config { return fields.Default[Config]() }
 // Complete sets what follows from other fields, unless it is given.
 func (c *Config) Complete(given func(field string) bool) {
 	if !given("event_loop") {
-		c.EventLoop = c.Hijack && c.EncodeOnce && !c.MeasureFlush // it needs both, and never flushes
+		c.EventLoop = c.Hijack && c.Send == nil && !c.MeasureFlush // it needs connections of its own, and never flushes
 	}
 	if c.ClientBackoff > 0 && !given("heartbeat") {
 		c.Heartbeat = 0

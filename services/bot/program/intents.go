@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/command"
 	"dyno/internal/exit"
 	"dyno/internal/textfile"
 	"dyno/services/bot/intent"
-	"dyno/services/internal/command"
 )
 
 // intentsCommand returns the command that measures rules.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/internal/command"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/garbage"
@@ -18,7 +19,6 @@ import (
 	"dyno/internal/terminal"
 	"dyno/services/bot"
 	"dyno/services/bot/upstream"
-	"dyno/services/internal/command"
 )
 
 // Name is the program's name.

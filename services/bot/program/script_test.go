@@ -10,8 +10,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"dyno/internal/command"
 	"dyno/internal/script"
-	"dyno/services/internal/command"
 	"dyno/services/llm"
 )
 

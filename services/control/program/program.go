@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/internal/command"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
@@ -20,7 +21,6 @@ import (
 	"dyno/internal/terminal"
 	"dyno/services/control"
 	"dyno/services/control/format"
-	"dyno/services/internal/command"
 )
 
 // Name is the program's name.

@@ -1,5 +1,5 @@
-// Package command is what services have in common that are programs of their own: how they
-// are run, what they say when they fail, and their exit codes, which are those of dyno.
+// Package command is what programs next to dyno have in common: how they are run, what they say when they fail, and
+// their exit codes, which are those of dyno.
 package command
 
 import (
@@ -29,7 +29,7 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Logger returns a service's logger, which writes JSON lines. What libraries write by package log is written by it, too.
+// Logger returns a program's logger, which writes JSON lines. What libraries write by package log is written by it, too.
 func Logger(w io.Writer, verbose bool) *slog.Logger {
 	level := slog.LevelInfo
 	if verbose {
