@@ -192,7 +192,7 @@ var typedCommands = []struct {
 	{"grpc --keepalive-timeout 5s ADDRESS a.B/C", 2, "--keepalive: "},
 	{"grpc --kind unary -d {} ADDRESS a.B/C", 2, "takes a description of the service"},
 	{"grpc ADDRESS a.B/C d", 2, "want an address, and a method"},
-	{"llm --model m --prompt a --prompt-words-to 50 SITE", 2, "--prompt-words-to: is of made-up prompts"},
+	{"llm --model m --prompt a --prompt-words-to 50 SITE", 2, "--prompt-words-to: applies to made-up prompts only"},
 	{"compare --a x SITE", 2, "--b: is missing"},
 	{"compare --a x --b y --set rounds=2 SITE", 2, "--set: is for the variables of a file"},
 	{"compare --a x --b y --pilot 20s SITE", 2, "--warmup: 1s, and a pilot that finds it"},

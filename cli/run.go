@@ -415,7 +415,7 @@ func (a *app) carryOut(ctx context.Context, j job, dir string, keep bool, w tria
 	if j.quick {
 		ran = trial.Cause(ran)
 	}
-	var none *trial.NotBegunError
+	var none *trial.NotStartedError
 	if errors.As(ran, &none) {
 		return nil, ran // what stands in the folder, if anything, is another run
 	}

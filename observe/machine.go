@@ -16,21 +16,21 @@ type CPUUser interface{ CPUSeconds() float64 }
 // The kernel accounts for them in steps of 10 ms, and by sampling on most machines:
 // single ticks are coarse, seconds are right.
 type Machine struct {
-	known    []CPUUser
+	users    []CPUUser
 	stat     procFile
 	pressure []pressureFile // of those that the kernel has
 	missing  []error        // why there are no more
-	base     float64        // busy − known at the first reading
-	begun    bool
+	base     float64        // busy − what users account for, at the first reading
+	started  bool
 	last     cpuTimes
 	buf      [512]byte // the first line of /proc/stat is all that counts
 }
 
-// NewMachine observes the machine. CPU time that the processes of known do not account
+// NewMachine observes the machine. CPU time that the processes of users do not account
 // for is foreign. Those must be read before the machine. A Recorder reads its observers
 // in the order in which it was given them.
-func NewMachine(known ...CPUUser) (*Machine, error) {
-	m := &Machine{known: known}
+func NewMachine(users ...CPUUser) (*Machine, error) {
+	m := &Machine{users: users}
 	unavailable := func(err error) error {
 		return unreadable(m.Name(), err, "help.proc")
 	}
@@ -129,18 +129,18 @@ func (m *Machine) Observe(row []float64) error {
 	row[4] = ticks(c.idle + c.iowait)
 	row[5] = ticks(c.steal)
 	row[6] = busy
-	if m.begun {
+	if m.started {
 		row[7] = share(c.steal, m.last.steal, c.total(), m.last.total())
 	}
 	foreign := busy
-	for _, k := range m.known {
+	for _, k := range m.users {
 		foreign -= k.CPUSeconds()
 	}
-	if math.IsNaN(m.base) || !m.begun {
+	if math.IsNaN(m.base) || !m.started {
 		m.base = foreign
 	}
 	row[8] = foreign - m.base
-	m.last, m.begun = c, true
+	m.last, m.started = c, true
 
 	for i, p := range m.pressure {
 		b, err := p.file.read(m.buf[:])

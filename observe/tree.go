@@ -50,7 +50,7 @@ type Tree struct {
 	crowded   bool       // a bound was met
 	lastPID   uint64     // when the tree was last looked through
 	dirty     bool       // a process or thread has vanished since
-	begun     bool       // there was a reading
+	started   bool       // there was a reading
 	dirents   direntReader
 	buf       [8192]byte
 
@@ -88,7 +88,7 @@ type thread struct {
 	tid                          int
 	status, schedstat            procFile
 	voluntary, involuntary, wait float64
-	run, begun                   float64 // CPU time, and that when it was first read
+	run, firstRun                float64 // CPU time, and that when it was first read
 	seen                         bool
 }
 
@@ -204,14 +204,14 @@ func (t *Tree) Observe(row []float64) error {
 			voluntary += th.voluntary
 			involuntary += th.involuntary
 			wait += th.wait
-			busiest = max(busiest, th.run-th.begun)
+			busiest = max(busiest, th.run-th.firstRun)
 		}
 	}
 	clear(t.processes[len(keep):])
 	t.processes = keep
 
-	if !t.begun { // processes that ended before the first reading
-		t.begun = true
+	if !t.started { // processes that ended before the first reading
+		t.started = true
 		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
 	}
 	// Both are lower bounds of the CPU time of the dead: their last readings, and what their parents
@@ -288,7 +288,7 @@ func (t *Tree) readThread(th *thread) bool {
 		if run, wait, _, perr := parseSchedstat(b); err == nil && perr == nil {
 			th.run, th.wait = float64(run)/1e9, float64(wait)/1e9
 			if !th.seen {
-				th.seen, th.begun = true, th.run
+				th.seen, th.firstRun = true, th.run
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Server) showOther(ctx context.Context) {
 		ctx, f.cancel = context.WithCancel(ctx)
 		live := Live{ID: id, Name: cut(run.Name, mostName), Experiment: cut(run.Plan.File, mostName), Short: run.Plan.Short, StartedAt: run.StartedAt, Elsewhere: true}
 		err = s.stage.show(live, func() (Execution, error) {
-			go f.read(ctx, s.stage.tell)
+			go f.read(ctx, s.stage.handle)
 			return f, nil
 		})
 		if err != nil { // a run was started meanwhile
@@ -134,14 +134,14 @@ func (f *following) Wait() Outcome {
 }
 
 // read tells what happens until the run has ended.
-func (f *following) read(ctx context.Context, tell func(Event)) {
+func (f *following) read(ctx context.Context, handle func(Event)) {
 	defer close(f.done)
 	defer f.cancel()
 	tick := time.NewTicker(readEvery)
 	defer tick.Stop()
 	for {
 		busy := f.runs.busy(f.id) // what is written after that is read with the next tick
-		f.more(tell)
+		f.more(handle)
 		if !busy {
 			break
 		}
@@ -171,7 +171,7 @@ const (
 )
 
 // more tells what was written since the last time.
-func (f *following) more(tell func(Event)) {
+func (f *following) more(handle func(Event)) {
 	if f.file == nil {
 		file, err := f.runs.live(f.id)
 		if err != nil {
@@ -195,7 +195,7 @@ func (f *following) more(tell func(Event)) {
 	for _, line := range lines[:len(lines)-1] {
 		var e Event
 		if len(line) <= longestLine && json.Unmarshal(line, &e) == nil {
-			tell(e)
+			handle(e)
 		}
 	}
 	f.rest = bytes.Clone(lines[len(lines)-1])

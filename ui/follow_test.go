@@ -27,8 +27,8 @@ func (b *bed) elsewhere(id string) *elsewhere {
 	return &elsewhere{b.t, w, live}
 }
 
-// tell appends events to the live file.
-func (o *elsewhere) tell(events ...Event) {
+// send appends events to the live file.
+func (o *elsewhere) send(events ...Event) {
 	o.t.Helper()
 	for _, e := range events {
 		check(o.t, json.NewEncoder(o.live).Encode(e))
@@ -64,7 +64,7 @@ func TestRunOfAnotherProcess(t *testing.T) {
 			events, _ := b.follow("")
 			await(t, events, "state")
 			o := b.elsewhere("theirs-1")
-			o.tell(Event{Begin: &Begin{Number: 1, Variant: "v"}}, Event{Second: &Second{Trial: 1, Throughput: 5}})
+			o.send(Event{Begin: &Begin{Number: 1, Variant: "v"}}, Event{Second: &Second{Trial: 1, Throughput: 5}})
 			e := await(t, events, "run")
 			for _, want := range []string{`"id":"theirs-1"`, `"name":"theirs"`, `"experiment":"theirs.yaml"`, `"short":true`, `"elsewhere":true`} {
 				if !strings.Contains(e.data, want) {
@@ -83,7 +83,7 @@ func TestRunOfAnotherProcess(t *testing.T) {
 					t.Errorf("%s: %d %s", path, status, text)
 				}
 			}
-			o.tell(Event{End: &TrialEnd{Number: 1, Variant: "v"}})
+			o.send(Event{End: &TrialEnd{Number: 1, Variant: "v"}})
 			o.end(c.run)
 			await(t, events, "end")
 			if e := await(t, events, "ended"); !strings.Contains(e.data, c.want) {

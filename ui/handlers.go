@@ -125,8 +125,8 @@ func (s *Server) alone(serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// known refuses IDs that do not belong to a run: no other path is ever opened.
-func (s *Server) known(w http.ResponseWriter, r *http.Request, id string) bool {
+// checkRun refuses IDs that do not belong to a run: no other path is ever opened.
+func (s *Server) checkRun(w http.ResponseWriter, r *http.Request, id string) bool {
 	if s.runs.has(r.Context(), id) {
 		return true
 	}
@@ -148,7 +148,7 @@ func unread(w http.ResponseWriter, err error) {
 
 func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	if !s.known(w, r, id) {
+	if !s.checkRun(w, r, id) {
 		return
 	}
 	run, about, err := readRun(s.runs.root, id)
@@ -168,7 +168,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 // serveAnnotate replaces what people say about a run. The time of pinning is the server's.
 func (s *Server) serveAnnotate(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	if !s.known(w, r, id) {
+	if !s.checkRun(w, r, id) {
 		return
 	}
 	var said struct {
@@ -226,7 +226,7 @@ func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	if !s.known(w, r, id) {
+	if !s.checkRun(w, r, id) {
 		return
 	}
 	var page bytes.Buffer
@@ -254,7 +254,7 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request) {
 	var runs [2]*rundir.Run
 	for i, name := range []string{"a", "b"} {
 		id := r.URL.Query().Get(name)
-		if !s.known(w, r, id) {
+		if !s.checkRun(w, r, id) {
 			return
 		}
 		run, _, err := readRun(s.runs.root, id)
@@ -282,7 +282,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 		return
 	case len(ids) > 0:
 		for _, id := range ids {
-			if !s.known(w, r, id) {
+			if !s.checkRun(w, r, id) {
 				return
 			}
 		}

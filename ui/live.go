@@ -122,7 +122,7 @@ func (l *Live) outline() Live {
 // start begins a run. It fails with errBusy, or as the Runner does.
 func (s *stage) start(run Live, launch Launch) error {
 	run.StartedAt = s.now()
-	return s.show(run, func() (Execution, error) { return s.runner.Start(launch, s.tell) })
+	return s.show(run, func() (Execution, error) { return s.runner.Start(launch, s.handle) })
 }
 
 // show makes a run the current one.
@@ -154,8 +154,8 @@ func (s *stage) show(run Live, begin func() (Execution, error)) error {
 	return nil
 }
 
-// tell handles an event of the run.
-func (s *stage) tell(e Event) {
+// handle handles an event of the run.
+func (s *stage) handle(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

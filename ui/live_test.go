@@ -68,11 +68,11 @@ func TestEverybodyKnowsTheSame(t *testing.T) {
 			switch what := rapid.SampledFrom([]string{"begin", "second", "end", "come", "reconnect"}).Draw(rt, "what"); {
 			case what == "begin":
 				trials++
-				x.tell(Event{Begin: &Begin{Number: trials, Variant: "v"}})
+				x.send(Event{Begin: &Begin{Number: trials, Variant: "v"}})
 			case what == "second":
-				x.tell(Event{Second: &Second{Trial: trials, Throughput: rapid.Float64Range(0, 1e9).Draw(rt, "throughput"), Latency: map[string]Latency{"response": {P50: 0.25}}}})
+				x.send(Event{Second: &Second{Trial: trials, Throughput: rapid.Float64Range(0, 1e9).Draw(rt, "throughput"), Latency: map[string]Latency{"response": {P50: 0.25}}}})
 			case what == "end":
-				x.tell(Event{End: &TrialEnd{Number: trials, Variant: "v", Flags: []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("</script>"))}}}})
+				x.send(Event{End: &TrialEnd{Number: trials, Variant: "v", Flags: []rundir.Flag{{Kind: "steal", Detail: new(texts.Verbatim("</script>"))}}}})
 			case what == "come":
 				v := &viewer{}
 				v.events, v.cut = b.follow("")
@@ -131,7 +131,7 @@ func TestLive(t *testing.T) {
 	if l := get[RunList](b, "/api/runs?state=running"); len(l.Runs) != 1 || l.Runs[0].State != Running {
 		t.Errorf("%+v", l)
 	}
-	x.tell(Event{Begin: &Begin{Number: 1, Variant: "v"}})
+	x.send(Event{Begin: &Begin{Number: 1, Variant: "v"}})
 	await(t, events, "begin")
 	if status, _ := b.do(b.request("POST", "/api/runs/other/stop", "")); status != 409 {
 		t.Errorf("stop of another run: %d", status)
@@ -188,10 +188,10 @@ func TestLongRun(t *testing.T) {
 	b := newBed(t, nil)
 	_, x := b.start()
 	for i := range keptSeconds + 5 {
-		x.tell(Event{Second: &Second{Trial: i}})
+		x.send(Event{Second: &Second{Trial: i}})
 	}
 	for i := range keptTrials + 7 {
-		x.tell(Event{End: &TrialEnd{Number: i}})
+		x.send(Event{End: &TrialEnd{Number: i}})
 	}
 	events, _ := b.follow("")
 	var known *Live
@@ -212,7 +212,7 @@ func TestStageCloses(t *testing.T) {
 			defer s.hub.Close()
 			check(t, s.start(Live{ID: "x"}, Launch{}))
 			x := runner.latest()
-			begun := time.Now()
+			start := time.Now()
 			closed := make(chan struct{})
 			go func() {
 				defer close(closed)
@@ -224,7 +224,7 @@ func TestStageCloses(t *testing.T) {
 				x.end(Outcome{Code: 130})
 			}
 			<-closed
-			took, stops := time.Since(begun), len(x.stops)
+			took, stops := time.Since(start), len(x.stops)
 			if obeys && (took != time.Second || stops != 0) || !obeys && (took != time.Minute || stops != 1) {
 				t.Errorf("obeys %v: %v, %d more stops", obeys, took, stops)
 			}

@@ -185,20 +185,20 @@ type puppeteer struct {
 // A puppet is an Execution that does what a test says.
 type puppet struct {
 	launch Launch
-	tell   func(Event)
+	send   func(Event)
 	stops  chan int // receives 1 at the first Stop, 2 at the second
 	ends   chan Outcome
 	once   sync.Once
 	n      int
 }
 
-func (p *puppeteer) Start(l Launch, tell func(Event)) (Execution, error) {
+func (p *puppeteer) Start(l Launch, send func(Event)) (Execution, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
 		return nil, p.refuse
 	}
-	x := &puppet{launch: l, tell: tell, stops: make(chan int, 9), ends: make(chan Outcome, 9)}
+	x := &puppet{launch: l, send: send, stops: make(chan int, 9), ends: make(chan Outcome, 9)}
 	p.puppets = append(p.puppets, x)
 	return x, nil
 }

@@ -11,7 +11,7 @@ import (
 type Runner interface {
 	// Start starts a run and returns when its process exists. Until Wait returns, one
 	// goroutine calls tell with the run's events; tell returns at once.
-	Start(l Launch, tell func(Event)) (Execution, error)
+	Start(l Launch, onEvent func(Event)) (Execution, error)
 }
 
 // A Launch is a run to start, checked as far as possible.

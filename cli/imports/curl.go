@@ -127,7 +127,7 @@ func curlOptions() []curlOption {
 		{"L location", true, differs("users of a scenario follow no redirects", "request the last address, or extract the field Location and request it by a step of its own")},
 		{"retry", false, differs("a failed request is counted, and not sent again", "")},
 		{"K config", false, (*curl).config},
-		{"request-target", false, differs("the target is that of the URL", "give the step the path")},
+		{"request-target", false, differs("the target comes from the URL", "give the step the path")},
 		{"limit-rate", false, differs("dyno reads as fast as it can", "")},
 		{"parallel", true, none}, {"Z", true, none}, {"f fail fail-with-body", true, none},
 		{"s silent", true, none}, {"S show-error", true, none}, {"v verbose", true, none}, {"i include show-headers", true, none},
@@ -174,7 +174,7 @@ func (c *curl) add(content, separator string) {
 	c.data, c.hasData = c.data+content, true
 }
 
-// fromFile returns a text, or what the file holds that it names: without line breaks if it is text.
+// fromFile returns a text, or the content of the file that it names: without line breaks if it is text.
 func (c *curl) fromFile(option, v string, isText bool) string {
 	file, isFile := strings.CutPrefix(v, "@")
 	if !isFile {
@@ -357,7 +357,7 @@ func (c *curl) option(options []curlOption, typed, name, value string, args []st
 	return args
 }
 
-// remark is what the table of other tools' flags says of one of curl's that dyno has nothing for.
+// remark returns the remark on a flag that dyno lacks, from the table of other tools' flags.
 func remark(name string) string {
 	for _, f := range foreign.Flags() {
 		if slices.Contains(strings.Fields(f.Names), name) && slices.Contains(strings.Fields(f.Tools), "curl") {

@@ -94,13 +94,13 @@ func (t *k6Time) UnmarshalJSON(text []byte) error {
 
 var inDays = lazyregexp.New(`^(\d{1,3})d(.*)$`)
 
-// k6Known are the options that are carried over, or that only change what k6 prints or keeps.
-const k6Known = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
+// k6Settings are the options that are carried over, or that only change what k6 prints or keeps.
+const k6Settings = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
 	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport systemTags discardResponseBodies setupTimeout teardownTimeout throw
 	batch batchPerHost noCookiesReset cloud ext `
 
-// k6ScenarioKnown are a scenario's known settings.
-const k6ScenarioKnown = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
+// k6ScenarioSettings are a scenario's known settings.
+const k6ScenarioSettings = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
 
 // listUnknown lists settings of an object that are not carried over.
 func (d *draft) listUnknown(object json.RawMessage, known, within string, line int) {
@@ -121,9 +121,9 @@ func (d *draft) listUnknown(object json.RawMessage, known, within string, line i
 
 // listUnknown lists the settings that are not carried over.
 func (o *k6Options) listUnknown(d *draft) {
-	d.listUnknown(o.text, k6Known, "options", lineOfKey(d.src, "options", 0))
+	d.listUnknown(o.text, k6Settings, "options", lineOfKey(d.src, "options", 0))
 	for _, s := range o.scenarios {
-		d.listUnknown(s.text, k6ScenarioKnown, "scenario "+s.name, s.line)
+		d.listUnknown(s.text, k6ScenarioSettings, "scenario "+s.name, s.line)
 	}
 }
 

@@ -31,15 +31,15 @@ type visit struct {
 	method, path string
 	line         int // of the first
 	count        int
-	answered     int            // how often the status says what the answer was
+	answered     int            // number of statuses that a client received
 	bad          int            // how often that was 400 or more
 	statuses     map[string]int // by how often there was each
 }
 
-// tells counts a status, if it says what a client was answered. Clients never see the statuses that
+// countStatus counts a status, if it says what a client was answered. Clients never see the statuses that
 // nginx logs when they have left (499) or sent too slowly (408). Nor do they see 444, for which it ends
 // the connection, and 494 to 497, for which it answers 400.
-func (v *visit) tells(status string) {
+func (v *visit) countStatus(status string) {
 	if status == "408" || status == "444" || status >= "494" && status <= "499" || status < "100" || status > "599" {
 		return
 	}
@@ -136,7 +136,7 @@ func readLog(d *draft, src []byte) error {
 			visits[key] = v
 		}
 		v.count++
-		v.tells(string(m[3]))
+		v.countStatus(string(m[3]))
 	}
 	if unread > maxShown {
 		d.leave(number, fmt.Sprintf("%d more lines", unread-maxShown), "they are no requests for a path", "")

@@ -76,7 +76,7 @@ func connect(ctx context.Context, network, addr string) error {
 	defer c.Close()
 	// A TCP socket can connect to itself if the port is ephemeral.
 	if network == "tcp" && c.LocalAddr().String() == c.RemoteAddr().String() {
-		return errors.New("nobody listens")
+		return errors.New("nothing listens")
 	}
 	return nil
 }

@@ -365,7 +365,7 @@ func (p *Process) await(ctx context.Context) error {
 	}()
 
 	var last error
-	begun := time.Now()
+	start := time.Now()
 	for {
 		err := p.spec.Ready.attempt(limit, p.out)
 		switch {
@@ -387,7 +387,7 @@ func (p *Process) await(ctx context.Context) error {
 				return fmt.Errorf("target %s: starting: %w", p.spec.Name, err)
 			}
 			return p.failure(ErrNotReady, fmt.Sprintf("%v: %v", p.spec.ReadyTimeout, last))
-		case <-time.After(max(leastPause, min(time.Since(begun)/8, mostPause))): // late by an eighth of the start at most
+		case <-time.After(max(leastPause, min(time.Since(start)/8, mostPause))): // late by an eighth of the start at most
 		}
 	}
 }

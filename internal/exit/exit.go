@@ -39,7 +39,7 @@ func Codes() []Code {
 		{Threshold, "a threshold is broken, or was not measured; with --strict also one that is kept only as measured"},
 		{Signalled + int(syscall.SIGHUP), "interrupted by SIGHUP; as with the other signals, what was measured is printed, kept and marked"},
 		{Interrupted, "interrupted by SIGINT (Ctrl-C)"},
-		{Unread, "nobody reads the output any more, as in dyno … | head"},
+		{Unread, "the output is no longer read, as in dyno … | head"},
 		{Terminated, "interrupted by SIGTERM"},
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// known are the specs of structs by their type, which are made once.
-var known sync.Map
+// specs are the specs of structs by their type, which are made once.
+var specs sync.Map
 
 // names are the patterns for the names of mappings in such structs. A mapping that is a flag, too, has
 // any: as a flag it is NAME=VALUE,…
@@ -19,9 +19,9 @@ var names = map[string]*Pattern{
 
 // Of returns the spec of a struct whose tags name no protocols, and no patterns except any and text.
 func Of(t reflect.Type) *Spec {
-	s, ok := known.Load(t)
+	s, ok := specs.Load(t)
 	if !ok {
-		s, _ = known.LoadOrStore(t, (&Grammar{Patterns: names}).Mapping("", t))
+		s, _ = specs.LoadOrStore(t, (&Grammar{Patterns: names}).Mapping("", t))
 	}
 	return s.(*Spec)
 }
@@ -40,14 +40,14 @@ func Validate(value any, check func(*Report)) error {
 	return c.Err("", func(string) (line, column int) { return 0, 0 })
 }
 
-// A Report takes what is wrong with the values of a struct. It leaves out what may follow from a
-// fault that it has already.
+// A Report takes the faults of a struct's values. It leaves out what may follow from a fault that it
+// has already.
 type Report struct {
 	c  *Collector
 	at string // the path of the struct
 }
 
-// NewReport adds to what was found when values were read.
+// NewReport adds to faults that were found when values were read.
 func NewReport(c *Collector) *Report {
 	c.Settle()
 	return &Report{c: c}
@@ -71,7 +71,7 @@ func (r *Report) At(path string, args ...any) *Report {
 	return &Report{r.c, Join(r.at, fmt.Sprintf(path, args...))}
 }
 
-// Fault reports what is wrong with a field, and what would be right.
+// Fault reports a field's fault and its remedy.
 func (r *Report) Fault(field, problem, hint string) {
 	path := r.at
 	if field != "" {

@@ -89,8 +89,8 @@ type Verifier struct {
 	parser  *golangjwt.Parser // of signatures; times are checked by their issuer's leeway
 
 	remember int
-	mu       sync.RWMutex // guards known
-	known    map[[sha256.Size]byte]verified
+	mu       sync.RWMutex // guards cache
+	cache    map[[sha256.Size]byte]verified
 }
 
 // accepted is an issuer with what checks the times of its tokens.
@@ -108,7 +108,7 @@ type verified struct {
 
 // New returns a verifier.
 func New(c Config) *Verifier {
-	v := &Verifier{issuers: map[string]*accepted{}, remember: c.Remember, known: map[[sha256.Size]byte]verified{}}
+	v := &Verifier{issuers: map[string]*accepted{}, remember: c.Remember, cache: map[[sha256.Size]byte]verified{}}
 	for _, s := range c.Issuers {
 		options := []golangjwt.ParserOption{golangjwt.WithLeeway(s.Leeway)}
 		if s.Lifetime > 0 {
@@ -127,7 +127,7 @@ func New(c Config) *Verifier {
 func (v *Verifier) Remembered() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.known)
+	return len(v.cache)
 }
 
 // Verify returns a token's claims, or one of the errors above. The claims are shared: they must not be
@@ -140,7 +140,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	if v.remember > 0 {
 		sum = sha256.Sum256([]byte(token))
 		v.mu.RLock()
-		k, ok := v.known[sum]
+		k, ok := v.cache[sum]
 		v.mu.RUnlock()
 		if ok && k.generation == k.issuer.Keys.Generation() {
 			if k.claims.ExpiresAt != nil && !time.Now().Before(k.claims.ExpiresAt.Add(k.issuer.Leeway)) {
@@ -208,20 +208,20 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 func (v *Verifier) forget(sum [sha256.Size]byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.known, sum)
+	delete(v.cache, sum)
 }
 
 // keep remembers a token, in place of any other when there is no room.
 func (v *Verifier) keep(sum [sha256.Size]byte, k verified) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for other := range v.known {
-		if len(v.known) < v.remember {
+	for other := range v.cache {
+		if len(v.cache) < v.remember {
 			break
 		}
-		delete(v.known, other)
+		delete(v.cache, other)
 	}
-	v.known[sum] = k
+	v.cache[sum] = k
 }
 
 // reason returns which of this package's errors golang-jwt's is.
@@ -295,7 +295,7 @@ func inspect(token string) (header, error) {
 		}
 	}
 	switch {
-	case !h.algorithm.Known():
+	case !h.algorithm.Supported():
 		return header{}, ErrAlgorithm
 	case len(h.id) > maxID:
 		return header{}, ErrKey

@@ -23,8 +23,10 @@ const (
 	EdDSA Algorithm = "EdDSA"
 )
 
-// Known tells whether a is accepted.
-func (a Algorithm) Known() bool { return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a) }
+// Supported tells whether a is accepted.
+func (a Algorithm) Supported() bool {
+	return slices.Contains([]Algorithm{HS256, RS256, ES256, EdDSA}, a)
+}
 
 // Bounds of keys.
 const (
@@ -177,7 +179,7 @@ func verificationKey(j jwkset.JWKMarshal) (Key, error) {
 		return Key{}, fmt.Errorf("%q: %w", j.KID, err)
 	}
 	if j.ALG != "" && Algorithm(j.ALG) != k.Algorithm {
-		if Algorithm(j.ALG).Known() {
+		if Algorithm(j.ALG).Supported() {
 			return Key{}, fmt.Errorf("%q: a key of type %s for algorithm %s", j.KID, j.KTY, j.ALG)
 		}
 		return Key{}, nil // such as PS256

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// published returns a key as a set has it, changed as told.
+// published returns a key as in a set, with changes.
 func published(a Algorithm, id string, change map[string]any) map[string]any {
 	text := base64.RawURLEncoding.EncodeToString
 	j := map[string]any{"kid": id, "use": "sig", "alg": string(a)}
@@ -200,7 +200,7 @@ func TestRotation(t *testing.T) {
 		check(RS256, "1", nil)
 		p.publish(set(published(ES256, "2", nil)))
 		time.Sleep(refreshAfter + time.Second)
-		check(ES256, "2", nil) // has it read meanwhile
+		check(ES256, "2", nil) // reads it meanwhile
 		r.Wait()
 		check(RS256, "1", ErrKey)
 		// Nothing good can be had: the last good set stays, but not without end.
@@ -234,7 +234,7 @@ func TestRemovedKey(t *testing.T) {
 			}
 			p.publish(set(published(ES256, "2", nil)))
 			time.Sleep(after)
-			_, _ = v.Verify(t.Context(), token) // has the set read
+			_, _ = v.Verify(t.Context(), token) // reads the set
 			r.Wait()
 			if _, err := v.Verify(t.Context(), token); !errors.Is(err, ErrKey) {
 				t.Errorf("after %v: %v", after, err)

@@ -87,8 +87,8 @@ func (c *Child) Line(t testing.TB) string {
 	return strings.TrimSpace(s)
 }
 
-// Tell sends a line and returns the answer.
-func (c *Child) Tell(t testing.TB, format string, args ...any) string {
+// Ask sends a line and returns the answer.
+func (c *Child) Ask(t testing.TB, format string, args ...any) string {
 	t.Helper()
 	if _, err := fmt.Fprintf(c.Stdin, format+"\n", args...); err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func await(ts *testscript.TestScript, address string) {
 			return
 		}
 		if time.Now().After(end) {
-			ts.Fatalf("nobody listens: %v", err)
+			ts.Fatalf("nothing listens: %v", err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func Check(text []byte, known Members) error {
 		return fault(err)
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return &Error{"", "want one JSON object, and nothing behind it"}
+		return &Error{"", "want one JSON object, and nothing after it"}
 	}
 	return nil
 }

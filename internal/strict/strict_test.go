@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 		``:                                     {"", "want a JSON object"},
 		`[]`:                                   {"", "want a JSON object"},
 		`null`:                                 {"", "want a JSON object"},
-		`{} {}`:                                {"", "want one JSON object, and nothing behind it"},
+		`{} {}`:                                {"", "want one JSON object, and nothing after it"},
 		`{"a":1`:                               {"", "unexpected EOF"},
 		`{"a":1,}`:                             {"", "invalid character"},
 		`{"a" 1}`:                              {"", "invalid character"},

@@ -352,14 +352,14 @@ func finite(v float64) *float64 {
 // comparedIn lists the metrics in which a variant of two runs, judged by such times, is
 // compared: those that either run has, and the primary one in any case.
 func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
-	known := func(metric string) bool {
+	has := func(metric string) bool {
 		_, before := older.Figures[metric]
 		_, after := newer.Figures[metric]
 		return before || after
 	}
 	var list []string
 	for _, metric := range []string{"throughput", times + ".p50", times + ".p99", "target.cpu_per_request", "capacity"} {
-		if known(metric) {
+		if has(metric) {
 			list = append(list, metric)
 		}
 	}
@@ -374,7 +374,7 @@ func comparedIn(older, newer *rundir.Variant, times, primary string) []string {
 	list = append(list, slices.Sorted(maps.Keys(programs))...)
 	for _, step := range stepsOf(older, newer) {
 		for _, of := range []string{times + ".p50", times + ".p99"} {
-			if metric := rundir.StepMetric(of, step); known(metric) {
+			if metric := rundir.StepMetric(of, step); has(metric) {
 				list = append(list, metric)
 			}
 		}

@@ -237,4 +237,4 @@ type missingError struct{ rundir.Message }
 
 func (e *missingError) Error() string { return e.String() }
 
-func lacks(kind string, pairs ...string) error { return &missingError{texts.New(kind, pairs...)} }
+func newMissing(kind string, pairs ...string) error { return &missingError{texts.New(kind, pairs...)} }

@@ -77,7 +77,7 @@ func tabulate(k Kind, trials []pair) (*Table, map[string]float64, error) {
 		return nil, nil, fmt.Errorf("%s: groups: %w", k.Name, err)
 	}
 	if len(t.Functions) == 0 {
-		return nil, nil, lacks("unexplained.empty", "profile", k.Name)
+		return nil, nil, newMissing("unexplained.empty", "profile", k.Name)
 	}
 	for i := range t.Functions {
 		f := &t.Functions[i]
@@ -129,7 +129,7 @@ func read(k Kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 		if why := why(t, k.Name); why != nil {
 			return usage{}, &missingError{texts.New("unexplained.missing.why", "trial", number, "profile", k.Name).With("why", *why)}
 		}
-		return usage{}, lacks("unexplained.missing", "trial", number, "profile", k.Name)
+		return usage{}, newMissing("unexplained.missing", "trial", number, "profile", k.Name)
 	}
 	content, err := Open(t, p.File)
 	if err != nil {
@@ -155,12 +155,12 @@ func read(k Kind, t *rundir.TrialFolder, label map[string]string) (usage, error)
 		// it.
 		perRequest, all := t.Target.CPUSecondsPerRequest, t.Target.CPUSeconds
 		if perRequest == nil || all == nil || costs.Total <= 0 {
-			return usage{}, lacks("unexplained.cpu", "trial", strconv.Itoa(t.Number))
+			return usage{}, newMissing("unexplained.cpu", "trial", strconv.Itoa(t.Number))
 		}
 		scale = *perRequest / costs.Total
 		u.covered = costs.Total * k.Scale / *all
 	case requests <= 0 || p.Seconds <= 0 || t.WindowSeconds <= 0:
-		return usage{}, lacks("unexplained.requests", "trial", strconv.Itoa(t.Number), "profile", k.Name)
+		return usage{}, newMissing("unexplained.requests", "trial", strconv.Itoa(t.Number), "profile", k.Name)
 	default:
 		scale = k.Scale / (requests * p.Seconds / t.WindowSeconds)
 	}

@@ -134,7 +134,7 @@ func (k *coordinator) shareOut(ctx context.Context, published <-chan []wire.Sour
 			return nil // a part has failed
 		}
 	}
-	return k.tellPublished(all)
+	return k.sendPublished(all)
 }
 
 // announceIntervals reports what all parts did in each interval, until done. The last has the rest.

@@ -105,7 +105,7 @@ func startParts(ctx context.Context, plan partPlan, portions []Portion, by []Car
 	}
 	stop := context.AfterFunc(ctx, func() {
 		for _, p := range parts {
-			_ = p.tell(partOrder{Stop: true}) // if this fails, the part is already gone
+			_ = p.send(partOrder{Stop: true}) // if this fails, the part is already gone
 		}
 	})
 	return parts, func() { stop(); kill() }, nil

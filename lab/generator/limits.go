@@ -125,7 +125,7 @@ func (l *Limits) AdmitSecrets(s *scenario.Spec) error {
 
 func admitEnvironment(s *scenario.Spec) error {
 	if s != nil && len(s.Env) > 0 {
-		return errors.New("load.scenario.env: the environment is that of the machine's owner")
+		return errors.New("load.scenario.env: the environment belongs to the machine's owner")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestAdmit(t *testing.T) {
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.TLS = &plan.TLS{CA: "in/none"} }, notThere},
 		{Limits{Files: in}, func(v *plan.Variant) { v.Load.Call = &plan.Call{ImportPaths: []string{"out"}} }, "load.call.import_paths: out: "},
 		{Limits{Files: in}, func(v *plan.Variant) { v.Target.Address = "unix:out/ca.pem" }, "target.address: out/ca.pem: "},
-		{Limits{Networks: v4}, func(v *plan.Variant) { v.Load.Scenario = &scenario.Spec{Env: []string{"TOKEN"}} }, "load.scenario.env: the environment is that of the machine's owner"},
+		{Limits{Networks: v4}, func(v *plan.Variant) { v.Load.Scenario = &scenario.Spec{Env: []string{"TOKEN"}} }, "load.scenario.env: the environment belongs to the machine's owner"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "localhost:http" }, "127.0.0.1:80"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "[::ffff:10.1.2.3]:8080" }, "10.1.2.3:8080"},
 		{Limits{Networks: v4}, func(v *plan.Variant) { v.Target.Address = "127.0.0.1:81" }, "target.address: the machine's owner " + elsewhere + "127.0.0.1:81 (--network)"},

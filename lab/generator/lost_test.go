@@ -50,11 +50,11 @@ func TestSilence(t *testing.T) {
 			_ = orders.Close()
 		})}
 		begin := time.Now()
-		var told atomic.Int64
+		var received atomic.Int64
 		go func() {
 			lines := bufio.NewScanner(orders)
 			for lines.Scan() {
-				told.Add(1)
+				received.Add(1)
 			}
 		}()
 		p, err := startPart(t.Context(), by, partPlan{})
@@ -68,8 +68,8 @@ func TestSilence(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if want := int64(1 + 140*beats/15); told.Load() != want {
-			t.Errorf("%d orders, want %d", told.Load(), want)
+		if want := int64(1 + 140*beats/15); received.Load() != want {
+			t.Errorf("%d orders, want %d", received.Load(), want)
 		}
 		_, err = p.hear()
 		if _, lost := errors.AsType[*LostError](err); !lost || err.Error() != "it: its reports ended: it was silent for 15s" || killed.Sub(begin) != 155*time.Second {
@@ -79,7 +79,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A part that hears nothing of dyno for too long exits, and before that does what it is told.
+// A part that hears nothing from dyno for too long exits. Before that it follows orders.
 func TestDynoIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, orders := io.Pipe()

@@ -63,7 +63,7 @@ func startPart(ctx context.Context, by Carrier, plan partPlan) (*part, error) {
 		p.line.Watch(plan.Silence, process.Kill)
 	}
 	go p.listen()
-	if err := p.tell(partOrder{Plan: &plan}); err != nil {
+	if err := p.send(partOrder{Plan: &plan}); err != nil {
 		_ = p.kill() // it is lost already
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (p *part) letGo() {
 	p.line.Close()
 }
 
-func (p *part) tell(o partOrder) error {
+func (p *part) send(o partOrder) error {
 	if err := p.line.Send(o); err != nil {
 		return p.gone(err)
 	}
@@ -268,7 +268,7 @@ func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.P
 	for _, p := range c.parts {
 		at, within := p.process.At(ours + lead.Nanoseconds())
 		p.start, p.ours, p.at, p.clock.Error = start, ours+lead.Nanoseconds(), at, time.Duration(within)
-		if err := p.tell(partOrder{Start: &startSignal{At: at, All: all}}); err != nil {
+		if err := p.send(partOrder{Start: &startSignal{At: at, All: all}}); err != nil {
 			return all, start, err
 		}
 	}
@@ -290,13 +290,13 @@ func (c *coordinator) WaitPublished(ctx context.Context, published []wire.Source
 		}
 		all = append(all, r.Published.Sources...)
 	}
-	return all, c.tellPublished(all)
+	return all, c.sendPublished(all)
 }
 
-// tellPublished tells the parts what all have published.
-func (c *coordinator) tellPublished(all []wire.Source) error {
+// sendPublished tells the parts what all have published.
+func (c *coordinator) sendPublished(all []wire.Source) error {
 	for _, p := range c.parts {
-		if err := p.tell(partOrder{Published: &publications{all}}); err != nil {
+		if err := p.send(partOrder{Published: &publications{all}}); err != nil {
 			return err
 		}
 	}

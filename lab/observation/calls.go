@@ -40,16 +40,16 @@ func counting(window time.Duration, throughput *float64) (warmup, counted time.D
 // processes below root. The hooks for that slow down target and generator, so no figure of the window
 // should contain them. carry runs a load.
 func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Config) (*record.Result, error)) {
-	lack := t.AddUnavailable
+	unavailable := t.AddUnavailable
 	k, err := kernel.New(kernel.Config{
 		Name: kernelColumns, Root: root, SystemCalls: true, RunQueue: true,
 	})
 	if err != nil {
-		lack(err)
+		unavailable(err)
 		return
 	}
 	for _, missing := range k.Missing() {
-		lack(missing)
+		unavailable(missing)
 	}
 	c.OnInterval, c.OnStart = nil, nil
 	c.Warmup, c.Window = counting(c.Window, t.Throughput)
@@ -64,16 +64,16 @@ func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Co
 		}
 		rows[i] = make([]float64, len(k.Columns()))
 		if err := k.Observe(rows[i]); err != nil {
-			lack(err)
+			unavailable(err)
 		}
 		at[i] = time.Now()
 	}
 	result, err := carry(c)
 	if closed := k.Close(); closed != nil {
-		lack(closed)
+		unavailable(closed)
 	}
 	if err != nil {
-		lack(texts.NewError("unavailable.calls", "error", err.Error()))
+		unavailable(texts.NewError("unavailable.calls", "error", err.Error()))
 		return
 	}
 	answered := result.Completed
@@ -81,14 +81,14 @@ func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Co
 		answered = result.Streams.Delivered
 	}
 	if rows[1] == nil || answered == 0 {
-		lack(texts.NewError("unavailable.calls.none"))
+		unavailable(texts.NewError("unavailable.calls.none"))
 		return
 	}
 	// The readings are not exactly at the window's edges: the requests between them are known
 	// as far as the rate is the same there.
 	begin := result.Start.Add(result.WindowStart)
 	if off := at[0].Sub(begin).Abs() + at[1].Sub(begin.Add(result.Window)).Abs(); off > result.Window/maxLateShare {
-		lack(texts.NewError("unavailable.calls.late", "time", off.Round(time.Millisecond).String(), "window", result.Window.Round(time.Millisecond).String()))
+		unavailable(texts.NewError("unavailable.calls.late", "time", off.Round(time.Millisecond).String(), "window", result.Window.Round(time.Millisecond).String()))
 		return
 	}
 	seconds := at[1].Sub(at[0]).Seconds()

@@ -63,7 +63,7 @@ func (s Subject) Open(ctx context.Context) *Observed {
 	machine, err := observe.NewMachine(users...)
 	if o.add(renamed{machine, TargetMachine}, err) {
 		for _, missing := range machine.Missing() {
-			o.lack(missing)
+			o.addMissing(missing)
 		}
 	}
 	if len(s.CPUs) > 0 {
@@ -96,14 +96,14 @@ const (
 func (o *Observed) add(of observe.Observer, err error) bool {
 	switch {
 	case err != nil:
-		o.lack(err)
+		o.addMissing(err)
 	case of != nil:
 		o.Observers = append(o.Observers, of)
 	}
 	return err == nil
 }
 
-func (o *Observed) lack(err error) { o.Missing = append(o.Missing, err) }
+func (o *Observed) addMissing(err error) { o.Missing = append(o.Missing, err) }
 
 // A renamed observer has columns that begin otherwise.
 type renamed struct {
@@ -215,7 +215,7 @@ func (l *located) around(ctx context.Context, o *Observed) {
 		s, err := sockets.NewConnections(ctx, sockets.Config{Name: socketColumns, Address: l.Address, PID: pid})
 		if o.add(s, err) {
 			for _, missing := range s.Missing() {
-				o.lack(missing)
+				o.addMissing(missing)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (i *inspector) design(e *Experiment) {
 	if least := leastToStop(d.Stop); d.Rounds >= 1 && d.Rounds < least {
 		i.fault("design.rounds", fmt.Sprintf("%d rounds are too few for stop: %s", d.Rounds, d.Stop), fmt.Sprintf("%d or more", least))
 	}
-	if leastToStop(d.Stop) > 1 && e.Base == "" && e.known() {
+	if leastToStop(d.Stop) > 1 && e.Base == "" && e.hasVariants() {
 		i.fault("design.stop", "there is no base to compare with, and so nothing to stop by", "fixed, or a compare or ladder")
 	}
 	i.metric(e)
@@ -142,7 +142,7 @@ const MostInPairs = 20
 // pairs judges whether there are variants that can all be compared with each other.
 func (i *inspector) pairs(e *Experiment) {
 	const path = "design.pairs"
-	if !e.Design.Pairs || !e.known() {
+	if !e.Design.Pairs || !e.hasVariants() {
 		return
 	}
 	switch {
@@ -166,8 +166,8 @@ func (i *inspector) pairs(e *Experiment) {
 	}
 }
 
-// known tells whether the variants are: reading may have failed to find them.
-func (e *Experiment) known() bool {
+// hasVariants tells whether the variants are known: reading may have failed to find them.
+func (e *Experiment) hasVariants() bool {
 	return !slices.ContainsFunc(e.Variants, func(v Variant) bool { return v.Name == "" })
 }
 

@@ -11,7 +11,7 @@ import (
 // their ratio.
 func (i *inspector) duet(e *Experiment) {
 	const path = "design.duet"
-	if !e.Design.Duet || !e.known() || len(e.Variants) == 0 {
+	if !e.Design.Duet || !e.hasVariants() || len(e.Variants) == 0 {
 		return
 	}
 	first := &e.Variants[0]
@@ -31,7 +31,7 @@ func (i *inspector) duet(e *Experiment) {
 	case e.Design.Control == "":
 		i.fault(path, "only a control shows whether a duet finds no difference where there is none", "design.control: true")
 	case e.Design.Control != ControlName(e.Base):
-		i.fault(path, fmt.Sprintf("a duet's control is that of the base, and %q is another's", nearest.Clip(e.Design.Control)), "design.control: true")
+		i.fault(path, fmt.Sprintf("a duet's control copies the base, and %q copies another variant", nearest.Clip(e.Design.Control)), "design.control: true")
 	}
 	if e.Profile != nil {
 		i.fault("profile", "a profile of two targets at once would be of neither", "remove it, or design.duet: false")

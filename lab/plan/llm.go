@@ -71,7 +71,7 @@ func (LLMLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		}
 	}
 	if a.WordsTo > 0 && (a.Prompt != "" || a.Prompts != "") {
-		i.fault(path+".words_to", "is of made-up prompts", "remove it, or what is asked")
+		i.fault(path+".words_to", "applies to made-up prompts only", "remove it, or what is asked")
 	}
 	if a.Options != "" {
 		var object map[string]json.RawMessage

@@ -134,7 +134,7 @@ func (i *inspector) plan(e *Experiment) {
 		i.soak(e)
 	}
 	i.profile(e)
-	if e.Ladder != nil && e.known() {
+	if e.Ladder != nil && e.hasVariants() {
 		i.ladder(e)
 	}
 	trials := e.Design.Rounds * len(e.Variants)

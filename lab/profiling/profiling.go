@@ -99,14 +99,14 @@ func (p *Profiler) begin(ctx context.Context) {
 		c.CPUs, c.Symbols = p.cpus, p.symbols
 		var err error
 		if p.sampler, err = sample.Start(c); err != nil {
-			p.lack(err)
+			p.addMissing(err)
 			p.sampler = nil
 		}
 	}
 	if p.wants(plan.ProfileOffCPU) {
 		var err error
 		if p.waits, err = offcpu.Start(p.root, p.symbols); err != nil {
-			p.lack(err)
+			p.addMissing(err)
 			p.waits = nil
 		}
 	}
@@ -119,7 +119,7 @@ func (p *Profiler) begin(ctx context.Context) {
 			continue
 		}
 		if whole == 0 {
-			p.lack(texts.NewError("unavailable.window", "taken", string(kind), "time", p.window.String()))
+			p.addMissing(texts.NewError("unavailable.window", "taken", string(kind), "time", p.window.String()))
 			continue
 		}
 		p.fetching.Go(func() { p.fetch(ctx, string(kind), kind, whole) })
@@ -132,7 +132,7 @@ func (p *Profiler) end(ctx context.Context) {
 		r, err := p.sampler.Stop()
 		p.sampler = nil
 		if err != nil {
-			p.lack(err)
+			p.addMissing(err)
 		} else {
 			p.keep(taken{rundir.Profile{
 				Kind: plan.ProfileCPU, By: plan.BySampling, Samples: count(r.Samples), Lost: count(r.Lost + r.Dropped),
@@ -144,7 +144,7 @@ func (p *Profiler) end(ctx context.Context) {
 		r, err := p.waits.Stop()
 		p.waits = nil
 		if err != nil {
-			p.lack(err)
+			p.addMissing(err)
 		} else {
 			p.keep(taken{rundir.Profile{
 				Kind: plan.ProfileOffCPU, By: "ebpf", Samples: int64(len(r.Profile.Sample)), Lost: count(r.Lost + r.Unknown),
@@ -178,7 +178,7 @@ func (p *Profiler) Settle(ctx context.Context, t *rundir.Trial) {
 				running, err = profile.Leftover(p.goroutines, after)
 			}
 			if err != nil {
-				p.lack(err)
+				p.addMissing(err)
 				p.goroutines = nil
 			}
 		}
@@ -210,7 +210,7 @@ func (p *Profiler) Settle(ctx context.Context, t *rundir.Trial) {
 func (p *Profiler) fetch(ctx context.Context, name string, kind profile.Kind, d time.Duration) *pprof.Profile {
 	content, err := p.source.Fetch(ctx, kind, d)
 	if err != nil {
-		p.lack(err)
+		p.addMissing(err)
 		return nil
 	}
 	p.keep(taken{rundir.Profile{Kind: name, By: plan.ByPprof, Samples: int64(len(content.Sample))}, content})
@@ -225,7 +225,7 @@ func (p *Profiler) keep(t taken) {
 	p.taken = append(p.taken, t)
 }
 
-func (p *Profiler) lack(err error) {
+func (p *Profiler) addMissing(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.missing = append(p.missing, err)

@@ -191,11 +191,11 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 		}
 		t.Agents = append(t.Agents, one)
 	}
-	subtractKnown(t, accounts, w.TargetBoot())
+	subtractOwnUse(t, accounts, w.TargetBoot())
 	sumUpAgents(t)
 	recordSkew(t)
 	recordDeliveryError(t, accounts)
-	lackOfAgents(t, accounts)
+	recordUnavailable(t, accounts)
 	for _, of := range accounts {
 		if o := of.Observed; o != nil && o.ObserverCPU != nil && t.ObserverCPU != nil {
 			*t.ObserverCPU += *o.ObserverCPU
@@ -203,10 +203,10 @@ func (r *runner) recordAgents(t *rundir.Trial, w *observation.Watch, accounts []
 	}
 }
 
-// subtractKnown subtracts from the foreign CPU time of each agent's machine what the load's other processes used there: each
+// subtractOwnUse subtracts from the foreign CPU time of each agent's machine what the load's other processes used there: each
 // part knows only itself, and agents may share a machine with each other and with the target. there is the target's
 // machine; empty if it is not known.
-func subtractKnown(t *rundir.Trial, accounts []generator.Account, there string) {
+func subtractOwnUse(t *rundir.Trial, accounts []generator.Account, there string) {
 	for i, of := range accounts {
 		o := of.Observed
 		if o == nil || o.Boot == "" || o.CPUSeconds == nil || *o.CPUSeconds <= 0 {
@@ -227,8 +227,8 @@ func subtractKnown(t *rundir.Trial, accounts []generator.Account, there string) 
 	}
 }
 
-// sumUpAgents gives the trial's generator what was observed of all agents: memory added up, and the waits of the one that
-// waited longest.
+// sumUpAgents gives the trial's generator the figures of all agents: memory added up, and the waits of
+// the one that waited longest.
 func sumUpAgents(t *rundir.Trial) {
 	g := &t.Generator
 	g.RSSBytes = new(int64(0))
@@ -279,8 +279,8 @@ func recordDeliveryError(t *rundir.Trial, accounts []generator.Account) {
 	}
 }
 
-// lackOfAgents records what could not be observed on agents' machines: each reason once, with its agents.
-func lackOfAgents(t *rundir.Trial, accounts []generator.Account) {
+// recordUnavailable records what could not be observed on agents' machines: each reason once, with its agents.
+func recordUnavailable(t *rundir.Trial, accounts []generator.Account) {
 	var reasons []rundir.Message
 	names := map[string][]string{} // by what the reason says
 	for i, of := range accounts {

@@ -142,7 +142,7 @@ design: {rounds: %d, seed: 5, control: false}
 compare: {base: x, variants: {x: {path: x}, y: {path: y}}}
 %s
 `, server.URL, append(placed, "", "")[0], fleetRequests, rounds, append(placed, "", "")[1]))
-	f.options = options(t, &log{begun: func(p Planned) {
+	f.options = options(t, &log{onStart: func(p Planned) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.trial = p.Number
@@ -356,7 +356,7 @@ func TestForeignOnSharedMachines(t *testing.T) {
 		for _, of := range accounts {
 			trial.Agents = append(trial.Agents, rundir.Agent{Machine: rundir.Machine{ForeignShare: new(*of.Observed.Machine.ForeignShare)}})
 		}
-		subtractKnown(trial, accounts, there)
+		subtractOwnUse(trial, accounts, there)
 		var got []float64
 		for _, a := range trial.Agents {
 			got = append(got, *a.Machine.ForeignShare)
@@ -393,11 +393,11 @@ func TestAgentsAreRecorded(t *testing.T) {
 	if a := trial.Agents[1]; a.Name != "b" || a.StartDeviation != 1e-3 || a.ClockError != 2e-3 || a.Work != 100 || *a.Generator.CPUSecondsPerRequest != 0.01 || *a.Generator.RunQueueWaitShare != 0.3 || a.Generator.Workers != 1 {
 		t.Errorf("%+v", a)
 	}
-	var lack []string
+	var unavailable []string
 	for _, m := range trial.Unavailable {
-		lack = append(lack, m.English())
+		unavailable = append(unavailable, m.English())
 	}
-	if diff := cmp.Diff([]string{"on agent a, c: no pressure", "on agent c: no steal"}, lack); diff != "" {
+	if diff := cmp.Diff([]string{"on agent a, c: no pressure", "on agent c: no steal"}, unavailable); diff != "" {
 		t.Error(diff)
 	}
 	alone := &rundir.Trial{}

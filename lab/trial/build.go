@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// exitLacking is how a build says that something is missing on this machine.
-	exitLacking = 3
+	// exitUnavailable is how a build says that something is missing on this machine.
+	exitUnavailable = 3
 
 	// buildTimeout bounds one build. Some compile a library for minutes.
 	buildTimeout = time.Hour
@@ -96,7 +96,7 @@ func (b *builder) variant(ctx context.Context, v *plan.Variant) (why string, err
 }
 
 // run carries out one build.
-func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err error) {
+func (b *builder) run(ctx context.Context, p plan.Process) (missing string, err error) {
 	if w, ok := b.options.Watcher.(PreparingWatcher); ok {
 		w.Preparing("building: " + strings.Join(p.Build, " "))
 	}
@@ -122,7 +122,7 @@ func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err 
 		return "", err
 	}
 	var failed *target.Failure
-	if errors.As(err, &failed) && failed.Code == exitLacking {
+	if errors.As(err, &failed) && failed.Code == exitUnavailable {
 		if len(failed.Tail) == 0 {
 			return "its build does not say why", nil
 		}
@@ -131,9 +131,9 @@ func (b *builder) run(ctx context.Context, p plan.Process) (lacking string, err 
 	return "", err
 }
 
-// lack records the variants that were left out, in the run's plan and among what cannot be
+// recordLeftOut records the variants that were left out, in the run's plan and among what cannot be
 // had here.
-func lack(run *rundir.Run, left []rundir.LeftOut) {
+func recordLeftOut(run *rundir.Run, left []rundir.LeftOut) {
 	run.Plan.LeftOut = left
 	for _, l := range left {
 		run.Environment.AddUnavailable(&texts.Error{Message: texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why)})

@@ -73,8 +73,8 @@ compare:
 			t.Errorf("trial %d of %s, complete: %t", tr.Number, tr.Variant, tr.Complete)
 		}
 	}
-	if lacks := fmt.Sprint(f.Run.Environment.Unavailable); !strings.Contains(lacks, "variant rust is left out, because it cannot be built here: there is no cargo") {
-		t.Errorf("unavailable: %s", lacks)
+	if unavailable := fmt.Sprint(f.Run.Environment.Unavailable); !strings.Contains(unavailable, "variant rust is left out, because it cannot be built here: there is no cargo") {
+		t.Errorf("unavailable: %s", unavailable)
 	}
 }
 

@@ -157,11 +157,11 @@ func onCPUSet(v plan.Variant, set rundir.CPUSet) plan.Variant {
 
 // duetRound measures the pairs of one round. In the first rounds it also measures the base
 // next to each variant without load.
-func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error {
+func (r *runner) duetRound(ctx context.Context, round int, planned []pair) error {
 	if r.whole(round) {
 		return nil
 	}
-	for _, c := range couples {
+	for _, c := range planned {
 		if err := r.both(ctx, round, c); err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (r *runner) duetRound(ctx context.Context, round int, couples []pair) error
 	if round > r.experiment.Design.IdleRounds() {
 		return nil
 	}
-	for _, c := range couples {
+	for _, c := range planned {
 		if c.variant.AliasOf != "" {
 			continue
 		}
@@ -198,15 +198,15 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 		{round: round, variant: c.base, cpuSet: c.cpuSet, peer: c.variant},
 		{round: round, variant: c.variant, cpuSet: 1 - c.cpuSet, peer: c.base},
 	}
-	var begun [2]*begun
+	var started [2]*startedTrial
 	for i := range tasks {
 		tasks[i].side = &side{partners: p, number: i}
 		var err error
-		if begun[i], err = r.begin(tasks[i]); err != nil {
+		if started[i], err = r.begin(tasks[i]); err != nil {
 			return err
 		}
 	}
-	begun[0].trial.Duet.Trial, begun[1].trial.Duet.Trial = begun[1].trial.Number, begun[0].trial.Number
+	started[0].trial.Duet.Trial, started[1].trial.Duet.Trial = started[1].trial.Number, started[0].trial.Number
 	before, err := target.AllowedCPUs()
 	if err != nil {
 		return err
@@ -217,21 +217,21 @@ func (r *runner) both(ctx context.Context, round int, c pair) error {
 	}
 	procs := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(max(procs, workers+2*generator.SpareProcessors))
-	r.announce(tasks[0], begun[0])
+	r.announce(tasks[0], started[0])
 	var failed [2]error
 	var sides sync.WaitGroup
 	for i := range tasks {
 		sides.Go(func() {
 			defer p.leave(i)
-			failed[i] = r.carryOut(ctx, tasks[i], begun[i].trial, begun[i].folder)
+			failed[i] = r.carryOut(ctx, tasks[i], started[i].trial, started[i].folder)
 		})
 	}
 	sides.Wait()
 	_ = target.SetAffinity(before) // dyno was allowed to use these CPUs before
 	runtime.GOMAXPROCS(procs)
-	_, err = r.end(ctx, tasks[0], begun[0], failed[0])
-	r.announce(tasks[1], begun[1])
-	_, other := r.end(ctx, tasks[1], begun[1], failed[1])
+	_, err = r.end(ctx, tasks[0], started[0], failed[0])
+	r.announce(tasks[1], started[1])
+	_, other := r.end(ctx, tasks[1], started[1], failed[1])
 	return errors.Join(err, other)
 }
 

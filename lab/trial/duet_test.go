@@ -264,7 +264,7 @@ func TestResumeDuet(t *testing.T) {
 		e.Variants[i].Observe.Kernel = plan.KernelNone // which takes more CPU time than all the rest
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	l := log{begun: func(p Planned) {
+	l := log{onStart: func(p Planned) {
 		if p.Round == 2 && p.Purpose == rundir.PurposeIdle {
 			cancel()
 		}

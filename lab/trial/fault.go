@@ -120,13 +120,13 @@ func (r *runner) canContinue(t *rundir.Trial) bool {
 	return len(r.experiment.Variants) > 1 || r.experiment.Capacity != nil || r.experiment.Design.Rounds > 1 && answered
 }
 
-// hopelessRounds is the number of rounds after which a variant that lost each of them
+// lostRoundsLimit is the number of rounds that a variant must have, and lose, before it
 // ends the run.
-const hopelessRounds = 3
+const lostRoundsLimit = 3
 
 // allRoundsLost returns why no more rounds are made: a variant has lost all of them.
 func (r *runner) allRoundsLost(round int) (reason *rundir.Message) {
-	if round < hopelessRounds {
+	if round < lostRoundsLimit {
 		return nil
 	}
 	for i := range r.experiment.Variants {
@@ -140,7 +140,7 @@ func (r *runner) allRoundsLost(round int) (reason *rundir.Message) {
 				}
 			}
 		}
-		if all >= hopelessRounds && lost == all {
+		if all >= lostRoundsLimit && lost == all {
 			m := texts.New("stopped.lost", "variant", name, "n", strconv.Itoa(lost))
 			return &m
 		}

@@ -71,7 +71,7 @@ func TestFilesAreSummedAfterTheFirstLoad(t *testing.T) {
 		o := options(t, &l)
 		o.Temporary = temporary
 		var summed []bool // when a trial begins
-		l.begun = func(Planned) {
+		l.onStart = func(Planned) {
 			run, err := rundir.ReadRun(o.Dir)
 			if err != nil {
 				t.Error(err)

@@ -38,7 +38,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 			v.Connections = min(v.Connections, v.MostConnections)
 		}
 	}
-	lack(run, left)
+	recordLeftOut(run, left)
 	return run, nil
 }
 
@@ -144,11 +144,11 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet) rundir.Environment {
 		CPUs:            here.CPUs,
 		AllowedCPUs:     here.AllowedCPUs,
 		Sysctls:         here.Sysctls,
-		MemoryBytes:     known(here.MemoryBytes),
+		MemoryBytes:     nilIfZero(here.MemoryBytes),
 		Virtualization:  hypervisor(here.Virtualisation),
 		ClockSource:     here.ClockSource,
 		Governor:        here.Governor,
-		DescriptorLimit: known(here.Limits.Descriptors),
+		DescriptorLimit: nilIfZero(here.Limits.Descriptors),
 		GoVersion:       here.GoVersion,
 	}
 	for i := range e.Variants {
@@ -169,8 +169,8 @@ func environment(e *plan.Experiment, duet *rundir.PlanDuet) rundir.Environment {
 	return env
 }
 
-// known returns nil for 0, which says that a number is not known.
-func known(n uint64) *int64 {
+// nilIfZero returns nil for 0, which says that a number is not known.
+func nilIfZero(n uint64) *int64 {
 	if n == 0 {
 		return nil
 	}

@@ -81,7 +81,7 @@ func (s *stage) services() []observation.Service {
 
 // stop stops everything, the last started first. It returns the errors that are not known
 // yet.
-func (s *stage) stop(ctx context.Context, known error) error {
+func (s *stage) stop(ctx context.Context, values error) error {
 	all := slices.Clone(s.processes)
 	for _, p := range s.connections {
 		if !slices.Contains(all, process(p)) { // it was only observed, or could not be started
@@ -90,7 +90,7 @@ func (s *stage) stop(ctx context.Context, known error) error {
 	}
 	var errs []error
 	for _, p := range slices.Backward(all) {
-		if err := p.Stop(ctx); err != nil && !errors.Is(known, err) {
+		if err := p.Stop(ctx); err != nil && !errors.Is(values, err) {
 			errs = append(errs, err)
 		}
 	}
@@ -123,20 +123,20 @@ func (r *runner) set(ctx context.Context, v plan.Variant, output func(name strin
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx), err))
 		}
 	}()
-	known := map[string]string{}
+	values := map[string]string{}
 	for i := range v.Services {
 		service := &v.Services[i]
 		m, err := r.machine(ctx, s, service.Name, service.Agent)
 		if err != nil {
 			return nil, err
 		}
-		own := maps.Clone(known)
+		own := maps.Clone(values)
 		if err := variables(ctx, m, own); err != nil {
 			return nil, err
 		}
-		known[service.Name+".port"], known[service.Name+".admin"] = own["port"], own["admin"]
-		known[service.Name+".addr"] = own["host"] + ":" + own["port"]
-		if _, err := r.start(ctx, s, m, service.Name, service.Process, own, known[service.Name+".addr"], output); err != nil {
+		values[service.Name+".port"], values[service.Name+".admin"] = own["port"], own["admin"]
+		values[service.Name+".addr"] = own["host"] + ":" + own["port"]
+		if _, err := r.start(ctx, s, m, service.Name, service.Process, own, values[service.Name+".addr"], output); err != nil {
 			return nil, err
 		}
 	}
@@ -146,22 +146,22 @@ func (r *runner) set(ctx context.Context, v plan.Variant, output func(name strin
 		if m, err = r.machine(ctx, s, rundir.PlacedTarget, v.Target.Agent); err != nil {
 			return nil, err
 		}
-		known["host"] = m.address()
+		values["host"] = m.address()
 	}
 	if started {
-		if err := variables(ctx, m, known); err != nil {
+		if err := variables(ctx, m, values); err != nil {
 			return nil, err
 		}
 	}
-	if err := v.Fill(known); err != nil {
+	if err := v.Fill(values); err != nil {
 		return nil, err
 	}
-	s.variables = known
+	s.variables = values
 	if of := s.variant.Observe.Pods; of != nil {
 		s.pods = r.findPods(ctx, s, of)
 	}
 	if started && v.Target.Protocol != plan.Program {
-		if s.target, err = r.start(ctx, s, m, targetName, v.Target.Process, known, v.Target.Address, output); err != nil {
+		if s.target, err = r.start(ctx, s, m, targetName, v.Target.Process, values, v.Target.Address, output); err != nil {
 			return nil, startFault(err)
 		}
 	}

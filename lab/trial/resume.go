@@ -24,7 +24,7 @@ import (
 func Resume(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := reopen(ctx, e, o)
 	if err != nil {
-		return &NotBegunError{err}
+		return &NotStartedError{err}
 	}
 	if err = r.folder.Update(r.run); err == nil {
 		err = r.carryThrough(ctx)
@@ -97,7 +97,7 @@ func same(recorded, now *rundir.Run) error {
 			differ(f, recorded.Plan.Seed, now.Plan.Seed)
 			continue
 		}
-		faults = append(faults, fmt.Errorf("plan: %s is not that of the folder", f))
+		faults = append(faults, fmt.Errorf("plan: %s differs from the folder's", f))
 	}
 	return errors.Join(append(faults, err)...)
 }
@@ -163,8 +163,8 @@ func encoded(p rundir.Plan) (fields map[string]json.RawMessage, err error) {
 	return fields, nil
 }
 
-// begun reports whether there are trials of this round or of later ones.
-func (r *runner) begun(round int) bool {
+// roundStarted reports whether there are trials of this round or of later ones.
+func (r *runner) roundStarted(round int) bool {
 	return slices.ContainsFunc(r.trials, func(t *rundir.TrialFolder) bool { return t.Round >= round })
 }
 

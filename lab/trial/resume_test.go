@@ -66,7 +66,7 @@ func TestResumeAfterKill(t *testing.T) {
 	other.Design.Seed, other.Variants[1].Name = 6, "many"
 	other.Source = append(other.Source, "# changed"...)
 	err = Resume(t.Context(), other, o)
-	for _, want := range []string{"seed: 5 in the folder, 6 now", "variants is not", "source is not"} {
+	for _, want := range []string{"seed: 5 in the folder, 6 now", "variants differs", "source differs"} {
 		if !errors.As(err, &plan) || !strings.Contains(err.Error(), want) {
 			t.Errorf("another plan: %v, want %s", err, want)
 		}
@@ -88,7 +88,7 @@ func TestResumeAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Resume(t.Context(), e, o)
-	var none *NotBegunError
+	var none *NotStartedError
 	if !errors.As(err, &plan) || !errors.As(err, &none) || !strings.Contains(err.Error(), "server: not the file that it was") || !strings.Contains(err.Error(), "dyno's version: v0 in the folder, v1 now") {
 		t.Errorf("another dyno: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestResumeAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	l := log{begun: func(p Planned) {
+	l := log{onStart: func(p Planned) {
 		if p.Number == 8 {
 			if err := Resume(t.Context(), e, o); !errors.Is(err, rundir.ErrBusy) {
 				t.Errorf("resumed twice at once: %v", err)

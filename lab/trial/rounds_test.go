@@ -375,7 +375,7 @@ func TestResumeSearch(t *testing.T) {
 	interrupt := func(run func(context.Context, Options) error, o Options, variant, purpose string, n int) {
 		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		o.Watcher = &log{begun: func(p Planned) {
+		o.Watcher = &log{onStart: func(p Planned) {
 			if p.Variant == variant && p.Purpose == purpose {
 				if n--; n == 0 {
 					cancel(interrupted)

@@ -157,10 +157,10 @@ func (e *PlanError) Unwrap() error { return e.Err }
 // A NotBegunError means that the run ended before it had its folder: nothing was measured, and if
 // there is a folder of that name, it was not changed. Err is a *PlanError or a *FolderError, or
 // says that the run was interrupted.
-type NotBegunError struct{ Err error }
+type NotStartedError struct{ Err error }
 
-func (e *NotBegunError) Error() string { return e.Err.Error() }
-func (e *NotBegunError) Unwrap() error { return e.Err }
+func (e *NotStartedError) Error() string { return e.Err.Error() }
+func (e *NotStartedError) Unwrap() error { return e.Err }
 
 // planFault makes a *PlanError of an error of preparation, unless the run was interrupted meanwhile:
 // that is no fault of the plan.
@@ -204,7 +204,7 @@ type runner struct {
 func Run(ctx context.Context, e *plan.Experiment, o Options) error {
 	r, err := create(ctx, e, o)
 	if err != nil {
-		return &NotBegunError{err}
+		return &NotStartedError{err}
 	}
 	return r.finish(r.carryThrough(ctx))
 }
@@ -258,7 +258,7 @@ func check(e *plan.Experiment, o Options) error {
 		v := &e.Variants[i]
 		faults = append(faults, checkHosts(v, o.Hosts), o.Limits.check(v))
 		if v.Observe.Pods != nil && o.Pods == nil {
-			faults = append(faults, fmt.Errorf("variant %s: observe.pods: nobody finds them here", v.Name))
+			faults = append(faults, fmt.Errorf("variant %s: observe.pods: no pods can be found from here", v.Name))
 		}
 		if v.Target.Protocol == plan.Program {
 			if d.Pilot > 0 || e.Capacity != nil {
@@ -391,7 +391,7 @@ func (r *runner) carryThrough(ctx context.Context) (err error) {
 			r.stopped(*reason)
 			break
 		}
-		if !ruled(&r.experiment.Design) || r.begun(round+1) {
+		if !ruled(&r.experiment.Design) || r.roundStarted(round+1) {
 			continue // no referee, or it was asked when the round ended
 		}
 		stop, reason, err := r.options.Referee.Enough(r.run.Plan, r.measured())
@@ -443,7 +443,7 @@ func (r *runner) checkDisturbed(round int) error {
 	}
 	if disturbed {
 		r.disturbed[round] = true
-		if r.of > 0 && !r.begun(r.experiment.Design.Rounds+len(r.disturbed)) {
+		if r.of > 0 && !r.roundStarted(r.experiment.Design.Rounds+len(r.disturbed)) {
 			r.of += r.trialsOf(r.experiment.Design.Rounds + len(r.disturbed))
 		}
 	}
@@ -524,8 +524,8 @@ type task struct {
 	side   *side         // nil: no other load runs at the same time
 }
 
-// A begun trial has its number and its folder.
-type begun struct {
+// A startedTrial has its number and its folder.
+type startedTrial struct {
 	trial  *rundir.Trial
 	folder *rundir.TrialWriter
 	bare   rundir.Trial // as it began
@@ -550,7 +550,7 @@ func (r *runner) measure(ctx context.Context, s task) (*rundir.TrialFolder, erro
 }
 
 // begin gives a trial its number and its folder.
-func (r *runner) begin(s task) (*begun, error) {
+func (r *runner) begin(s task) (*startedTrial, error) {
 	r.number++
 	t := &rundir.Trial{
 		SchemaVersion: rundir.SchemaVersion,
@@ -572,11 +572,11 @@ func (r *runner) begin(s task) (*begun, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &begun{t, folder, *t}, folder.Begin(t)
+	return &startedTrial{t, folder, *t}, folder.Begin(t)
 }
 
 // announce tells the watcher of a trial that is about to be measured.
-func (r *runner) announce(s task, b *begun) {
+func (r *runner) announce(s task, b *startedTrial) {
 	w := r.options.Watcher
 	if w == nil {
 		return
@@ -596,7 +596,7 @@ func (r *runner) announce(s task, b *begun) {
 }
 
 // end writes the result of a trial, and why it failed if it did.
-func (r *runner) end(ctx context.Context, s task, b *begun, failed error) (*rundir.TrialFolder, error) {
+func (r *runner) end(ctx context.Context, s task, b *startedTrial, failed error) (*rundir.TrialFolder, error) {
 	t := b.trial
 	if failed != nil {
 		failed = &trialError{t, failed}
@@ -675,8 +675,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	died := up.died()
 	defer func() { err = errors.Join(err, up.stop(context.WithoutCancel(ctx), err)) }()
 
-	// A process that ends by itself ends the trial: what is measured after that would be
-	// something else.
+	// A process that ends by itself ends the trial: measurements after that would be of something else.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	loaded := make(chan struct{})

@@ -29,15 +29,15 @@ type log struct {
 	completed uint64  // good responses of all intervals
 	read      Reading // the last one
 	peak      int     // connections
-	begun     func(Planned)
+	onStart   func(Planned)
 }
 
 func (l *log) Begin(p Planned) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.planned = append(l.planned, p)
-	if l.begun != nil {
-		l.begun(p)
+	if l.onStart != nil {
+		l.onStart(p)
 	}
 }
 

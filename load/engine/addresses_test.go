@@ -126,7 +126,7 @@ func TestSeveralAddresses(t *testing.T) {
 				at := slices.IndexFunc(hosts, func(h string) bool { return net.JoinHostPort(h, text) == a.Name })
 				if at < 0 {
 					if a.Opened+a.Failed+a.OK+a.Bad != 0 || a.Why == "" {
-						t.Errorf("nobody listens there: %+v", a)
+						t.Errorf("nothing listens there: %+v", a)
 					}
 					continue
 				}

@@ -86,16 +86,16 @@ func conserved(t testing.TB, r *record.Result) {
 		}
 	}
 	// The reported intervals add up to the whole, whichever way requests ended.
-	var told, measured, all record.Interval
+	var reported, measured, all record.Interval
 	for i := range r.Intervals {
-		told.AddCounts(&r.Intervals[i])
+		reported.AddCounts(&r.Intervals[i])
 	}
 	measured.AddCounts(&record.Interval{Measured: r.Counts.Outcomes})
 	measured.AddCounts(&record.Interval{Measured: r.Carried.Outcomes})
-	all.AddCounts(&record.Interval{Measured: told.Measured})
-	all.AddCounts(&record.Interval{Measured: told.Warmup})
-	if told.Measured != measured.Measured || all.Measured != r.AllCounts.Outcomes {
-		t.Errorf("the intervals have %+v measured and %+v in all, the whole has %+v and %+v", told.Measured, all.Measured, measured.Measured, r.AllCounts.Outcomes)
+	all.AddCounts(&record.Interval{Measured: reported.Measured})
+	all.AddCounts(&record.Interval{Measured: reported.Warmup})
+	if reported.Measured != measured.Measured || all.Measured != r.AllCounts.Outcomes {
+		t.Errorf("the intervals have %+v measured and %+v in all, the whole has %+v and %+v", reported.Measured, all.Measured, measured.Measured, r.AllCounts.Outcomes)
 	}
 	var withStatus uint64
 	for _, n := range r.Status {

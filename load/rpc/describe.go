@@ -28,7 +28,7 @@ func (s *Schema) Describe(name string) (string, error) {
 	name = strings.TrimPrefix(name, "/")
 	d, err := s.files.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name, "/", ".")))
 	if err != nil {
-		if _, err := s.Service(name); err != nil && s.known(name) {
+		if _, err := s.Service(name); err != nil && s.hasService(name) {
 			return "", err // a service that the server does not describe
 		}
 		return "", &diag.Fault{Source: s.source, Problem: "there is neither a service nor a message " + diag.Quote(name), Hint: diag.Suggest(name, s.names())}
@@ -51,8 +51,8 @@ func (s *Schema) Describe(name string) (string, error) {
 	return printable(p.text.String()), nil
 }
 
-// known tells whether a service is listed.
-func (s *Schema) known(name string) bool {
+// hasService tells whether a service is listed.
+func (s *Schema) hasService(name string) bool {
 	_, ok := s.byName[name]
 	return ok
 }
@@ -73,7 +73,7 @@ type describer struct {
 	open []protoreflect.Descriptor // to be written
 }
 
-// printer leaves out what is no comment of a declaration.
+// printer leaves out comments that belong to no declaration.
 var printer = protoprint.Printer{Compact: true, OmitComments: protoprint.CommentsDetached | protoprint.CommentsTokens}
 
 // want has a declaration written: the outermost that it is in, or a method alone.

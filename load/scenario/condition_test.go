@@ -27,14 +27,14 @@ func TestConditionsAndValues(t *testing.T) {
 	}
 	// A user who could not log in goes on, and skips what needs it.
 	u := mustCompile(t, spec(`not defined(token)`, `defined(token)`)).Worker(whole, 1).User()
-	check(t, turns(t, u, answer(500, ""), answer(200, `{"token":"t"}`), answer(200, ""), answer(200, "")), []string{
+	check(t, answerAll(t, u, answer(500, ""), answer(200, `{"token":"t"}`), answer(200, ""), answer(200, "")), []string{
 		"login", "over [1]", "login", "order", "order [0]", "order [0]",
 	})
 }
 
-// turns answers a user's requests, and returns what the user did: a step's name or "over", with the
+// answerAll answers a user's requests, and returns what the user did: a step's name or "over", with the
 // steps that were skipped before.
-func turns(t *testing.T, u *User, answers ...*Response) (did []string) {
+func answerAll(t *testing.T, u *User, answers ...*Response) (did []string) {
 	t.Helper()
 	names := u.w.s.Steps()
 	var r Request
@@ -95,7 +95,7 @@ func TestSkippedSteps(t *testing.T) {
 		}, []string{"over [0]", "yes", "yes", "yes", "yes"}},
 	} {
 		u := mustCompile(t, Spec{Data: []Data{data}, Steps: tt.steps}).Worker(whole, 1).User()
-		got := turns(t, u, ok, ok, ok)
+		got := answerAll(t, u, ok, ok, ok)
 		if tt.name == "drawn" { // in an order that the seed decides
 			slices.Sort(got)
 			got = slices.Compact(got)

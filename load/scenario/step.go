@@ -272,7 +272,7 @@ func (c *compiler) fieldsOf(path string, st *Step, sent *StepRequest) (all []loc
 	return all
 }
 
-// literalValue checks what is known of a header field's value before any user is.
+// literalValue checks the constant part of a header field's value before there are users.
 func (c *compiler) literalValue(path string, t *template.Template) {
 	pieces := t.Pieces()
 	for i, p := range pieces {
@@ -291,7 +291,7 @@ func (c *compiler) literalValue(path string, t *template.Template) {
 	}
 }
 
-// literalPath checks what is known of a path before any user is.
+// literalPath checks the constant part of a path before there are users.
 func (c *compiler) literalPath(path string, t *template.Template) {
 	pieces := t.Pieces()
 	for i, p := range pieces {
@@ -418,13 +418,13 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 	if v := c.names[e.Variable]; v != nil {
 		compiled.value = v.use()
 	}
-	lacks := "is missing"
+	problem := "is missing"
 	if e.Pattern != "" {
-		if lacks = fmt.Sprintf("does not match %q", nearest.Clip(e.Pattern)); of.part != wholeBody {
-			lacks = "is missing or " + lacks
+		if problem = fmt.Sprintf("does not match %q", nearest.Clip(e.Pattern)); of.part != wholeBody {
+			problem = "is missing or " + problem
 		}
 	}
-	compiled.nothing = expectation(st, "nothing for %q: %s %s", nearest.Clip(e.Variable), c.subject(of), lacks)
+	compiled.nothing = expectation(st, "nothing for %q: %s %s", nearest.Clip(e.Variable), c.subject(of), problem)
 	compiled.large = expectation(st, "more than %d bytes for %q", MaxValue, nearest.Clip(e.Variable))
 	out.extractions = append(out.extractions, compiled)
 }

@@ -27,7 +27,7 @@ type Worker struct {
 	cursors  []*feed.Cursor
 	dry      []bool   // by flow: a user of it has found no row
 	left     choice   // of the flows that are not dry; no weights: there is none
-	turns    []uint64 // by flow: how many steps have been carried out in turn
+	ordered  []uint64 // by flow: steps carried out so far, if they go in order
 	misses   []uint64
 	failed   uint64 // log-ins
 	err      error
@@ -58,7 +58,7 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	w := &Worker{
 		s: s, seed: pace.Mix(seed),
 		template: template.Worker{Shard: shard, Counters: make([]uint64, s.counters)}, misses: make([]uint64, len(s.misses)),
-		dry: make([]bool, len(s.flows)), left: s.users, turns: make([]uint64, len(s.flows)),
+		dry: make([]bool, len(s.flows)), left: s.users, ordered: make([]uint64, len(s.flows)),
 	}
 	for i, f := range s.feeds {
 		w.cursors = append(w.cursors, f.table.Cursor(shard, f.order, pace.Mix(w.seed+seedFeeds)+uint64(i), f.end))
@@ -255,9 +255,9 @@ func (u *User) choose() int {
 	case f.inTurn:
 		// Each worker goes through all steps, starting from its own, so that a slow worker leaves none
 		// out.
-		turn := uint64(u.w.template.Shard.Index) + u.w.turns[u.chosen] //nolint:gosec // a few
-		u.w.turns[u.chosen]++
-		return f.loop[turn%uint64(len(f.loop))]
+		next := uint64(u.w.template.Shard.Index) + u.w.ordered[u.chosen] //nolint:gosec // a few
+		u.w.ordered[u.chosen]++
+		return f.loop[next%uint64(len(f.loop))]
 	default:
 		return f.loop[u.at]
 	}

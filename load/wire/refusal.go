@@ -25,11 +25,11 @@ const (
 // Contents may differ from one response to the next, by the number of a request for instance. So
 // only the first are read, and only a few texts are counted apart: failing stays cheap.
 type Refusals struct {
-	known map[refusal]*Error
-	read  int
-	plain *Error // the error of the last content without its text
-	last  []byte // the last content; servers repeat themselves
-	err   *Error // its error
+	interned map[refusal]*Error
+	read     int
+	plain    *Error // the error of the last content without its text
+	last     []byte // the last content; servers repeat themselves
+	err      *Error // its error
 }
 
 type refusal struct {
@@ -63,17 +63,17 @@ func (r *Refusals) errorOf(plain *Error, text string) *Error {
 		return plain
 	}
 	key := refusal{plain, text}
-	err := r.known[key]
+	err := r.interned[key]
 	switch {
 	case err != nil:
 		return err
-	case len(r.known) == maxRefusals:
+	case len(r.interned) == maxRefusals:
 		return plain
-	case r.known == nil:
-		r.known = map[refusal]*Error{}
+	case r.interned == nil:
+		r.interned = map[refusal]*Error{}
 	}
 	err = &Error{Kind: plain.Kind, Text: plain.Text + ": " + text}
-	r.known[key] = err
+	r.interned[key] = err
 	return err
 }
 

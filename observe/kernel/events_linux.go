@@ -229,7 +229,7 @@ func tracepointEvents(cfg Config) (points []tracepointEvent, has facility, err e
 		has |= acceptCalls
 	}
 	if has == 0 {
-		return nil, 0, errors.New("no tracepoint for what is wanted")
+		return nil, 0, errors.New("no tracepoint for the wanted columns")
 	}
 	return points, has, nil
 }

@@ -177,7 +177,7 @@ func TestCountsConnections(t *testing.T) {
 	visit(t, 17, port, "/")      // closed by us
 	visit(t, 13, port, "/close") // closed by the server
 	visit(t, 11, other, "/")     // not to the port that is observed
-	if n := c.Tell(t, ""); n != "41" {
+	if n := c.Ask(t, ""); n != "41" {
 		t.Fatalf("the server counts %s connections; want 41", n)
 	}
 	roles.Until(t, "all connections have ended", func() bool { return look(t, o)["connections_closed_total"] >= 30 })
@@ -493,7 +493,7 @@ func TestPerfEvents(t *testing.T) {
 	// It must not take the events away.
 	second := observing(t, DefaultConfig("kernel", c.Process.Pid, port))
 	visit(t, 17, port, "/")
-	if n := c.Tell(t, ""); n != "17" {
+	if n := c.Ask(t, ""); n != "17" {
 		t.Fatalf("the server counts %s connections; want 17", n)
 	}
 	have := look(t, o)

@@ -229,7 +229,7 @@ func startBelow(t *testing.T, args ...string) (c *roles.Child, pid int) {
 // do makes a caller do something.
 func do(t *testing.T, c *roles.Child, command string) {
 	t.Helper()
-	if answer := c.Tell(t, "%s", command); answer != "done" {
+	if answer := c.Ask(t, "%s", command); answer != "done" {
 		t.Fatalf("caller: %s", answer)
 	}
 }

@@ -88,12 +88,12 @@ func newTracer(cfg Config, spec *ebpf.CollectionSpec) (t *tracer, has facility, 
 	if _, err := kernelTypes.Kernel(); err != nil {
 		return nil, 0, nil, unavailable("unavailable.types", texts.New("help.btf"), err)
 	}
-	lacks := map[facility]error{waitTimes: accounting()}
+	unsupported := map[facility]error{waitTimes: accounting()}
 	if len(cfg.Ports) == 0 {
-		lacks[connections] = errors.New("the target's ports are not known")
-		lacks[retransmits] = lacks[connections]
+		unsupported[connections] = errors.New("the target's ports are not known")
+		unsupported[retransmits] = unsupported[connections]
 	}
-	if err := configure(spec, cfg, cfg.RunQueue && lacks[waitTimes] == nil); err != nil {
+	if err := configure(spec, cfg, cfg.RunQueue && unsupported[waitTimes] == nil); err != nil {
 		return nil, 0, nil, err
 	}
 	t = &tracer{spec: spec}
@@ -122,7 +122,7 @@ func newTracer(cfg Config, spec *ebpf.CollectionSpec) (t *tracer, has facility, 
 		if cfg.asks()&c.gives == 0 {
 			continue
 		}
-		err := lacks[c.gives]
+		err := unsupported[c.gives]
 		if err == nil {
 			err = t.attach(c.programs...)
 		}

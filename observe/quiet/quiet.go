@@ -156,5 +156,5 @@ func (w *Waiter) Wait(ctx context.Context) (isQuiet bool, err error) {
 		}
 		before = now
 	}
-	return false, errors.Join(errors.New("nobody knows whether the machine is quiet"), err)
+	return false, errors.Join(errors.New("not known whether the machine is quiet"), err)
 }

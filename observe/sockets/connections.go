@@ -368,7 +368,7 @@ func matches(those []netip.AddrPort, a netip.AddrPort) bool {
 	return false
 }
 
-var errNotListening = errors.New("nobody listens there")
+var errNotListening = errors.New("nothing listens there")
 
 // A queue reads the accept queue of the sockets that listen on the target's address.
 type queue struct {

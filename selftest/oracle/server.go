@@ -79,9 +79,9 @@ type policy struct {
 	tick func()      // a time set by after with no connection has come
 	idle func()      // there was nothing to read or write
 
-	// turn is called when a turn of the loop is over: one wait, the nanoseconds of it that
+	// afterCycle is called when a cycle of the loop is over: one wait, the nanoseconds of it that
 	// were slept, and all that came of it.
-	turn func(slept int64)
+	afterCycle func(slept int64)
 }
 
 // A conn is one client's connection, used by the loop only.
@@ -322,8 +322,8 @@ func (s *Server) loop() error {
 			s.handle(&events[i])
 		}
 		s.expire()
-		if s.policy.turn != nil {
-			s.policy.turn(slept)
+		if s.policy.afterCycle != nil {
+			s.policy.afterCycle(slept)
 		}
 		s.mu.Unlock()
 	}
@@ -360,11 +360,11 @@ func (s *Server) wait(events []unix.EpollEvent) (n int, slept int64, err error) 
 		return 0, 0, nil
 	}
 	var before int64
-	if s.policy.turn != nil {
+	if s.policy.afterCycle != nil {
 		before = s.now()
 	}
 	n, err = unix.EpollWait(s.epoll, events, -1)
-	if s.policy.turn != nil {
+	if s.policy.afterCycle != nil {
 		slept = s.now() - before
 	}
 	if errors.Is(err, unix.EINTR) {

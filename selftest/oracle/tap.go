@@ -325,7 +325,7 @@ type follower struct {
 // A flow is one connection.
 type flow struct {
 	ends     [2]uint32 // the highest sequence number seen, of the client and of the server
-	begun    [2]bool   // ends holds one
+	started  [2]bool   // ends holds one
 	request  int64     // when the last packet of the request passed, 0: none
 	response int64     // when the last packet of its response so far did, 0: none
 }
@@ -354,10 +354,10 @@ func (f *follower) take(packet []byte, at int64) {
 		f.open[client] = c
 	}
 	end := s.sequence + uint32(s.size)
-	if s.size == 0 || c.begun[side] && int32(end-c.ends[side]) <= 0 {
+	if s.size == 0 || c.started[side] && int32(end-c.ends[side]) <= 0 {
 		return // an acknowledgement, or sent again
 	}
-	c.begun[side], c.ends[side] = true, end
+	c.started[side], c.ends[side] = true, end
 	switch {
 	case side == 1 && c.request != 0:
 		c.response = at

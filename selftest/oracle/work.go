@@ -58,7 +58,7 @@ func SlowRatio(share float64) float64 { return 1 / (1 + share) }
 // in which the server's thread did not sleep, but for the planted slowdown.
 type Account struct {
 	Iterations int64         // burnt for requests
-	Cycles     int64         // wake-ups, or turns of the loop while it did not sleep
+	Cycles     int64         // wake-ups, or cycles of the loop while it did not sleep
 	Busy       time.Duration // reading, working and writing, in the kernel as well
 	Planted    time.Duration // burnt by slowdown and hot function: their shares of Busy, to within one clock reading
 	Idle       time.Duration // asleep between the first request and the last
@@ -67,18 +67,18 @@ type Account struct {
 // A Work server computes for each request, so its CPU limits a closed loop. It can be slowed down by an
 // exactly known share.
 //
-// After each turn of its loop (wait, read, work, write) it burns Slow times what the turn took.
-// Everything that a turn costs is covered: its system calls, the interrupts and the network's work in
-// its context. Other threads' use of its CPU is included too, since a turn is timed by the wall clock.
+// After each cycle of its loop (wait, read, work, write) it burns Slow times what the cycle took.
+// Everything that a cycle costs is covered: its system calls, the interrupts and the network's work in
+// its context. Other threads' use of its CPU is included too, since a cycle is timed by the wall clock.
 // Kernels may leave interrupts out of a thread's CPU time (CONFIG_IRQ_TIME_ACCOUNTING). If burning
-// takes too long in one turn, it takes less in the next. So the time that is left for requests is 1/(1
+// takes too long in one cycle, it takes less in the next. So the time that is left for requests is 1/(1
 // + Slow) of the whole.
 //
 // Not covered is time asleep, when there is no request: it would absorb the
 // slowdown. The ratio of throughputs is SlowRatio only if the server is
 // saturated. Account.Idle tells: its share of the whole must be close to 0. Not
-// covered either is that a slower server finds more requests at each turn and
-// looks for them less often. With n requests a turn and a look of half a
+// covered either is that a slower server finds more requests at each cycle and
+// looks for them less often. With n requests a cycle and a look of half a
 // microsecond that is 0.5 µs/n of a request's time.
 type Work struct {
 	*Server
@@ -89,7 +89,7 @@ type Work struct {
 	slow    slowdown
 	hot     slowdown
 	account Account
-	served  int64  // Traffic.Received at the end of the last turn
+	served  int64  // Traffic.Received at the end of the last cycle
 	asleep  int64  // since the last request
 	state   uint64 // of the loop that is burnt, so that it cannot be left out
 }
@@ -110,7 +110,7 @@ func StartWork(ctx context.Context, config Config, load Workload) (*Work, error)
 		w.account.Iterations += w.load.Iterations
 		answer(c)
 	}
-	s.policy.turn = w.turn
+	s.policy.afterCycle = w.endCycle
 	s.run(ctx)
 	return w, nil
 }
@@ -124,8 +124,8 @@ func (w *Work) Account() Account {
 	return a
 }
 
-// turn ends a turn of the loop; the server slept for a part of it.
-func (w *Work) turn(slept int64) {
+// endCycle ends a cycle of the loop; the server slept for a part of it.
+func (w *Work) endCycle(slept int64) {
 	w.account.Cycles++
 	if w.served > 0 {
 		w.asleep += slept
@@ -167,26 +167,26 @@ func planted(x uint64) uint64 {
 // one clock.
 type slowdown struct {
 	share   float64
-	ended   int64 // the last turn, with what it burnt
-	owed    float64
+	ended   int64 // the last cycle, with what it burnt
+	debt    float64
 	from    int64 // when burning began
 	busy    int64
 	planted int64
 }
 
-// end takes the end of a turn, and the part that was slept. It returns until when to burn.
+// end takes the end of a cycle, and the part that was slept. It returns until when to burn.
 func (s *slowdown) end(now, slept int64) (until int64) {
 	busy := max(0, now-s.ended-slept)
 	s.busy += busy
-	s.owed += s.share * float64(busy)
+	s.debt += s.share * float64(busy)
 	s.from = now
-	return now + int64(s.owed)
+	return now + int64(s.debt)
 }
 
 // burnt takes the time at which burning has ended.
 func (s *slowdown) burnt(now int64) {
 	s.planted += now - s.from
-	s.owed -= float64(now - s.from)
+	s.debt -= float64(now - s.from)
 	s.ended = now
 }
 

@@ -9,17 +9,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The burnt time is the share of the busy time, whatever turns cost and however late burning ends. Only
-// the last turn's excess differs.
+// The burnt time is the share of the busy time, whatever cycles cost and however late burning ends. Only
+// the last cycle's excess differs.
 func TestSlowdown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := slowdown{share: rapid.Float64Range(0, 2).Draw(t, "share")}
 		var now, busy int64
-		for range rapid.IntRange(1, 200).Draw(t, "turns") {
+		for range rapid.IntRange(1, 200).Draw(t, "cycles") {
 			slept := rapid.Int64Range(0, 1e9).Draw(t, "slept")
-			turn := rapid.Int64Range(0, 1e7).Draw(t, "turn")
-			busy += turn
-			now += slept + turn
+			cycle := rapid.Int64Range(0, 1e7).Draw(t, "cycle")
+			busy += cycle
+			now += slept + cycle
 			until := s.end(now, slept)
 			late := int64(0)
 			if until > now {

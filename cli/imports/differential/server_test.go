@@ -109,13 +109,13 @@ func (h *handed) Close() error {
 
 func (h *handed) Addr() net.Addr { return h.address }
 
-// A begun connection is one whose first bytes were read.
-type begun struct {
+// A peekedConn is a connection whose first bytes were read.
+type peekedConn struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-func (b begun) Read(p []byte) (int, error) { return b.in.Read(p) }
+func (b peekedConn) Read(p []byte) (int, error) { return b.in.Read(p) }
 
 // serve answers the requests of a connection until it ends. The standard library's server would refuse what tools may
 // send, such as odd targets.
@@ -123,7 +123,7 @@ func (s *server) serve(conn net.Conn, calls *handed) {
 	in := bufio.NewReader(conn)
 	if start, err := in.Peek(len("PRI ")); err == nil && string(start) == "PRI " {
 		select {
-		case calls.conns <- begun{conn, in}:
+		case calls.conns <- peekedConn{conn, in}:
 		case <-calls.closed:
 			_ = conn.Close()
 		}

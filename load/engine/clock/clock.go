@@ -6,9 +6,9 @@
 //
 // The stamp belongs to the read, not to a protocol: recvmsg(2) returns it together with the bytes. It
 // is the stamp of the last segment whose bytes were copied. The kernel joins small segments that wait
-// in a socket, and what it has joined bears the latest stamp. So a response that is last in its read
-// ends by its own stamp. If more followed in the same read, it ends by a later stamp, but never later
-// than the read.
+// in a socket. The joined segment bears the latest stamp. So a response that is last in its read ends
+// by its own stamp. If more followed in the same read, it ends by a later stamp, but never later than
+// the read.
 package clock
 
 import "time"
@@ -29,7 +29,7 @@ const (
 	Unstamped Stamp = iota // none was asked for, or none came
 	Stamped
 	Late  // refused: it is later than the read
-	Early // refused: it is earlier than what the bytes answer was written
+	Early // refused: it is earlier than the write of the request that the bytes answer
 	Stale // refused: the socket has been empty since
 )
 

@@ -60,7 +60,7 @@ func (k *call) restart(request int) {
 	*k = call{request: int32(request), state: active, trailing: k.trailing[:0], values: k.values[:0]} //nolint:gosec // bounded by the calls
 }
 
-// A callState holds what is known of a call.
+// A callState is a call's state.
 type callState uint16
 
 const (
@@ -69,7 +69,7 @@ const (
 	settled                        // end is what the status says
 	early                          // it stands in the header, and counts only if nothing is after that
 	opaque                         // the content is not gRPC's
-	encoded                        // grpc-encoding names what was offered
+	encoded                        // grpc-encoding names an offered coding
 	foreign                        // grpc-encoding names something else
 	inside                         // of a message, whose prefix is complete
 	whole                          // the message is put together
@@ -271,13 +271,13 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 		}
 	}
 	if s.code != nil {
-		k.tell(t, s)
+		k.noteStatus(t, s)
 	}
 	return f
 }
 
-// tell notes what a status says. That of trailers takes the place of one in the header.
-func (k *call) tell(t *Template, s said) {
+// noteStatus notes what a status says. That of trailers takes the place of one in the header.
+func (k *call) noteStatus(t *Template, s said) {
 	end, ok := t.ending(s)
 	k.end = end
 	k.state |= settled

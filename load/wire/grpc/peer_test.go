@@ -121,8 +121,8 @@ func dial(t *testing.T, c wire.Mux, address string) *link {
 	return &link{t, c, conn, make([]byte, 5000)}
 }
 
-// turn writes what there is, reads what comes, and hands over the events.
-func (k *link) turn(event func(wire.MuxEvent)) {
+// exchange writes what there is, reads what comes, and hands over the events.
+func (k *link) exchange(event func(wire.MuxEvent)) {
 	k.t.Helper()
 	if _, err := k.conn.Write(wiretest.Take(k.c)); err != nil {
 		k.t.Fatal(err)
@@ -149,7 +149,7 @@ func (k *link) call(request int) (messages []string, end wire.MuxEvent) {
 	k.t.Helper()
 	begin(k.t, k.c, 0, request)
 	for end.Kind == wire.MuxNothing {
-		k.turn(func(e wire.MuxEvent) {
+		k.exchange(func(e wire.MuxEvent) {
 			switch e.Kind {
 			case wire.MuxMessage:
 				messages = append(messages, string(e.Data))
@@ -275,7 +275,7 @@ func TestPeerMany(t *testing.T) {
 			free = free[:len(free)-1]
 			begun++
 		}
-		k.turn(func(e wire.MuxEvent) {
+		k.exchange(func(e wire.MuxEvent) {
 			if e.Kind == wire.MuxEnded {
 				if e.Err != nil {
 					t.Fatal(e.Err)

@@ -213,7 +213,7 @@ func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
 		}
 	}
 	if s.code != nil {
-		k.tell(t, s)
+		k.noteStatus(t, s)
 	}
 	if trailers {
 		return
@@ -282,7 +282,7 @@ func (t *Template) take(k *call, message []byte) (f failure) {
 	return f
 }
 
-// translated makes of a message what is delivered in its place. It is valid until the next one.
+// translated makes the delivered form of a message. It is valid until the next one.
 func (t *Template) translated(k *call, message []byte) (said []byte, f failure) {
 	p := &t.calls[k.request]
 	t.said = t.said[:0]

@@ -14,7 +14,7 @@ type WebClient struct {
 	piece   content
 	outcome Code
 
-	said []byte // what was made of the messages of the response, up to the call's Keep
+	said []byte // forms of the response's messages by Translate, up to the call's Keep
 	size int64  // of all that was made of them
 }
 
@@ -102,14 +102,14 @@ func (c *WebClient) take(message []byte) (f failure) {
 	return f
 }
 
-// keep keeps what was made of a message, as far as there is room.
+// keep keeps a translated message, as far as there is room.
 func (c *WebClient) keep(said []byte) {
 	room := c.t.calls[c.k.request].Keep - len(c.said)
 	c.said = append(c.said, said[:min(len(said), room)]...)
 	c.size += int64(len(said))
 }
 
-// Collected returns what was made of the messages of the response; see wire.Collector.
+// Collected returns the translated messages of the response; see wire.Collector.
 func (c *WebClient) Collected() (beginning []byte, size int64) { return c.said, c.size }
 
 // ended says what the protocol below says of the end, as gRPC does.
@@ -176,7 +176,7 @@ func (c *WebClient) Fields() []wire.MuxField {
 	return c.t.fields
 }
 
-// Content is Response: what is made of messages is delivered by Collected.
+// Content is Response: Collected delivers translated messages.
 func (c *WebClient) Content(p []byte) (n, size int, done bool, err error) {
 	n, done, err = c.Response(p)
 	return n, 0, done, err

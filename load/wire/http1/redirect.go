@@ -11,14 +11,14 @@ import (
 // MaxRedirects is how many redirects an exchange follows in a row.
 const MaxRedirects = 10
 
-// maxKnown bounds the redirects that are remembered.
-const maxKnown = 1024
+// maxTargets bounds the redirects that are remembered.
+const maxTargets = 1024
 
 // The beginnings of errors about redirects that are not followed.
 const (
 	toOtherHost   = "redirect to another host or port: "
 	toOtherScheme = "redirect to another scheme: "
-	toNoAddress   = "redirect to what is no address: "
+	toNoAddress   = "redirect to an invalid address: "
 	tooMany       = "more than 10 redirects in a row, the last one to "
 )
 
@@ -54,7 +54,7 @@ type Redirects struct {
 	hosts  []string // that are the server, as Endpoint.Host has them
 	method string
 
-	known    map[string]resolved // by target and location
+	targets  map[string]resolved // by target and location
 	key      []byte
 	refusals wire.Refusals
 }
@@ -71,7 +71,7 @@ type resolved struct {
 // NewRedirects returns what follows the redirects of responses to a request that is sent to an
 // endpoint.
 func NewRedirects(end Endpoint, r Request) *Redirects {
-	f := &Redirects{method: r.Method, known: map[string]resolved{}}
+	f := &Redirects{method: r.Method, targets: map[string]resolved{}}
 	f.first = url.URL{Scheme: "http", Host: end.Host, Path: "/"}
 	if end.Secure {
 		f.first.Scheme = "https"
@@ -123,13 +123,13 @@ func (f *Redirects) Follow(t *wire.Trail, status int) (follows bool, err error) 
 // nothing.
 func (f *Redirects) resolve(t *wire.Trail) resolved {
 	f.key = append(append(append(f.key[:0], t.Target...), 0), t.Location...)
-	to, found := f.known[string(f.key)]
+	to, found := f.targets[string(f.key)]
 	if !found {
-		if len(f.known) == maxKnown {
-			clear(f.known)
+		if len(f.targets) == maxTargets {
+			clear(f.targets)
 		}
 		to = f.parse(string(t.Target), string(t.Location))
-		f.known[string(f.key)] = to
+		f.targets[string(f.key)] = to
 	}
 	return to
 }

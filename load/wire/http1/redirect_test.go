@@ -39,8 +39,8 @@ func TestFollow(t *testing.T) {
 		{"GET", 302, "http://example.org/c", 0, "", "status 302: redirect to another host or port: http://example.org/c"},
 		{"GET", 302, "https://example.com:8080/c", 0, "", "status 302: redirect to another scheme: https://example.com:8080/c"},
 		{"GET", 302, "http://example.org/c?access_token=secret", 0, "", "status 302: redirect to another host or port: http://example.org/c?…"},
-		{"GET", 302, "http://example.com:x/?token=secret", 0, "", "status 302: redirect to what is no address: http://example.com:x/"},
-		{"GET", 302, "http://user:secret@example.com:8080/", 0, "", "status 302: redirect to what is no address: http://user:xxxxx@example.com:8080/"},
+		{"GET", 302, "http://example.com:x/?token=secret", 0, "", "status 302: redirect to an invalid address: http://example.com:x/"},
+		{"GET", 302, "http://user:secret@example.com:8080/", 0, "", "status 302: redirect to an invalid address: http://user:xxxxx@example.com:8080/"},
 		{"GET", 302, "http://example.org/" + strings.Repeat("x", 300), 0, "", "status 302: redirect to another host or port: http://example.org/" + strings.Repeat("x", wire.MaxText-53)},
 	} {
 		end, err := ParseURL(first)
@@ -107,14 +107,14 @@ func TestFollowRemembers(t *testing.T) {
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
-	for n := range 3 * maxKnown {
+	for n := range 3 * maxTargets {
 		trail.Redirects, trail.Location = 0, []byte("/"+url.QueryEscape(strings.Repeat("x", n%7)+string(rune('a'+n%26))+strings.Repeat("y", n)))
 		if _, err := f.Follow(&trail, 302); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(f.known) > maxKnown {
-		t.Errorf("%d redirects are remembered", len(f.known))
+	if len(f.targets) > maxTargets {
+		t.Errorf("%d redirects are remembered", len(f.targets))
 	}
 }
 

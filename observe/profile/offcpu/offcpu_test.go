@@ -128,7 +128,7 @@ func watch(t *testing.T, role string) (*Result, time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	took, err := strconv.ParseInt(c.Tell(t, ""), 10, 64)
+	took, err := strconv.ParseInt(c.Ask(t, ""), 10, 64)
 	if err != nil {
 		t.Error(err)
 	}

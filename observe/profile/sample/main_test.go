@@ -177,7 +177,7 @@ func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := child.Tell(t, "")
+	said := child.Ask(t, "")
 	r, err = s.Stop()
 	if err != nil {
 		t.Fatal(err)
