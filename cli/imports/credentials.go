@@ -60,7 +60,7 @@ func (d *draft) addSecret(line int, what string, s secret) {
 	d.leave(line, what, fmt.Sprintf("this is a credential, whose value is in %s, as the variable %s", d.fileName(secretsFile), s.name), "")
 }
 
-// secretsFile is what the name of the file with credentials ends in.
+// secretsFile is the ending of the name of the file with credentials.
 const secretsFile = "secrets.yaml"
 
 // hideProxy takes a user and a password out of the address of a proxy, in which no variable may stand.
@@ -72,7 +72,7 @@ func (d *draft) hideProxy() {
 	}
 }
 
-// hideCredentials puts variables in the place of credentials, wherever they stand in what is sent.
+// hideCredentials puts variables in the place of credentials, everywhere in a request.
 func (d *draft) hideCredentials() {
 	d.hideProxy()
 	line := 0
@@ -175,7 +175,7 @@ func replaceOutside(text, old string, by func() string) string {
 // formPart is a part of a form (multipart/form-data) that is text.
 var formPart = lazyregexp.New(`(?s)(; name="([^"\r\n]*)"\r\n(?:[^\r\n]+\r\n)*\r\n)(.*?)(\r\n--)`)
 
-// hideInForm hides what is in parts of a form.
+// hideInForm hides credentials in parts of a form.
 func hideInForm(body *string, hide func(name string, text *string)) {
 	if !strings.HasPrefix(*body, "--") {
 		return

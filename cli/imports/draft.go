@@ -62,7 +62,7 @@ type draft struct {
 func (d *draft) load() *plan.Load     { return &d.e.Variants[0].Load }
 func (d *draft) target() *plan.Target { return &d.e.Variants[0].Target }
 
-// leave notes, once, what the experiment does not have of the file.
+// leave notes, once, a part of the file that the experiment lacks.
 func (d *draft) leave(line int, what, why, hint string) {
 	item := Item{line, clip(what), why, hint}
 	switch {

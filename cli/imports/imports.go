@@ -1,6 +1,6 @@
 // Package imports makes experiments from files of other tools: scripts, recordings, logs, and
 // descriptions of services. Each format has a file with its reader. A reader fills a draft (draft.go):
-// a plan, and a list of what the plan lacks.
+// a plan, and a list of the file's parts that the plan lacks.
 package imports
 
 import (

@@ -437,7 +437,7 @@ func (j *jmeter) cookies(e *element) {
 	}
 }
 
-// element carries an element over, with what is below it.
+// element carries an element over, with everything below it.
 func (j *jmeter) element(e, below *element, s scope, grouped bool, depth int) {
 	d := j.d
 	if j.visited++; j.visited > maxElements {

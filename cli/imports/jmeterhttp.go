@@ -51,7 +51,7 @@ func (s *jmeterSampler) prop(name string) string {
 	return ""
 }
 
-// leave lists what is not carried over of the sampler.
+// leave lists the sampler's settings that are not carried over.
 func (s *jmeterSampler) leave(why, hint string) { s.j.d.leave(s.e.line, s.e.title(), why, hint) }
 
 // text returns a text of the sampler, with marks for what varies.

@@ -149,7 +149,7 @@ func (d *draft) count() (n int) {
 	return n
 }
 
-// k6Steps adds what was recorded. Like is what another iteration does.
+// k6Steps adds recorded requests. Like is what another iteration does.
 func (d *draft) k6Steps(events, like []k6Event, once bool) {
 	if !once && len(events) != len(like) {
 		d.leave(0, "default", fmt.Sprintf("iterations differ in length: one has %d requests and pauses, another %d", len(events), len(like)), "the first one is carried over; steps with weights are drawn")
@@ -190,7 +190,7 @@ func (d *draft) k6Steps(events, like []k6Event, once bool) {
 	}
 }
 
-// k6Undefined lists that requests have in them what is no value, and what they might have it from.
+// k6Undefined lists undefined values in requests, and their possible sources.
 func (d *draft) k6Undefined(events []k6Event, missing []k6Missing) {
 	count, found := 0, ""
 	var first *k6Event

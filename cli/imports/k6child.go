@@ -21,14 +21,14 @@ func Role() process.Role {
 	return process.Role{Name: "__run-k6", Main: func([]string) int { return process.Answer(scriptLimits.Memory, runTask) }}
 }
 
-// A k6Task is what the process is given.
+// A k6Task is the process's input.
 type k6Task struct {
 	File, Out  string // as in Source
 	AllowFiles bool   // as in Source
 	Script     []byte
 }
 
-// A k6Session is what the process has found.
+// A k6Session is the process's result.
 type k6Session struct {
 	Failed        string          // why there is nothing else
 	Options       json.RawMessage // that the script exports

@@ -348,7 +348,7 @@ func child(n *yaml.Node, step string) *yaml.Node {
 	return own(n, step)
 }
 
-// leave lists what is not carried over of an operation.
+// leave lists an operation's parts that are not carried over.
 func (o *document) leave(line int, what, why, hint string) {
 	o.d.leave(cmp.Or(line, o.at), o.title+": "+what, why, hint)
 }

@@ -76,7 +76,8 @@ func (d *draft) check() (err error) {
 	return err
 }
 
-// elsewhere returns the experiment with its own files in a folder, and without what comes from the environment.
+// elsewhere returns the experiment with its own files in a folder, and without values from the
+// environment.
 func (d *draft) elsewhere(folder string) (*plan.Experiment, error) {
 	own := map[string]string{} // by the path that the experiment has
 	for _, f := range d.files {
@@ -211,7 +212,7 @@ func (r *repairs) stepAt(flow, number string) *scenario.Step {
 	return &steps[n]
 }
 
-// repairStep takes a part of a step out. Without what is sent, all of the step is.
+// repairStep takes a part of a step out. Without a request, the whole step goes.
 func (r *repairs) repairStep(st *scenario.Step, path string, f fields.Fault) {
 	part, below, _ := strings.Cut(path, ".")
 	kind, number, _ := strings.Cut(strings.TrimSuffix(part, "]"), "[")

@@ -34,8 +34,8 @@ type Spec struct {
 	Env  []string // "NAME=value", in addition to dyno's own environment; the last one wins
 	Dir  string   // working directory; default: dyno's own
 
-	// CPUs are those that the process and all it starts may run on. Default: those that
-	// dyno's own threads may run on when Start is called.
+	// CPUs are the allowed CPUs of the process and all it starts. Default: those that dyno's own
+	// threads may run on when Start is called.
 	CPUs []int
 	// Cgroup limits the process and all it starts, in a control group next to dyno's own or below it.
 	// The group is removed when the last of these processes is gone. Nil: no limits.

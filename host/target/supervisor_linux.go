@@ -59,7 +59,7 @@ type report struct {
 	Gone      *ending         `json:"gone,omitempty"`      // nothing of the tree is left
 }
 
-// An ending is what is known about a tree once it is gone.
+// An ending describes a tree that is gone.
 type ending struct {
 	Usage
 	OOMKills  int    // in its control group

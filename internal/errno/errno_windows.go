@@ -18,7 +18,7 @@ func Is(err error, number syscall.Errno) bool {
 	return false
 }
 
-// own has Windows' numbers for what has one of Unix.
+// own has Windows' numbers for errors that also have one in Unix.
 var own = map[syscall.Errno][]syscall.Errno{
 	syscall.EADDRINUSE:   {windows.WSAEADDRINUSE},
 	syscall.ECONNREFUSED: {windows.WSAECONNREFUSED},

@@ -9,7 +9,7 @@ import (
 	"dyno/internal/units"
 )
 
-// Bounds hold Go values against what the tags of their fields say, however they came about.
+// Bounds check Go values against the tags of their fields, however they came about.
 type Bounds struct {
 	Protocol string // of the target; empty for what all have
 
@@ -19,7 +19,7 @@ type Bounds struct {
 	Misplaced func(path string, of, s *Spec)
 }
 
-// Fields holds what is in a struct against the tags of its fields, by path.
+// Fields checks a struct's values against the tags of its fields, by path.
 func (b *Bounds) Fields(path string, s *Spec, of reflect.Value) {
 	for _, f := range s.Fields {
 		if f.Spec.form {

@@ -84,8 +84,8 @@ func (d *Decoder) field(n *Node, s *Spec, of reflect.Value) {
 	}
 }
 
-// A Setter is a value that reads its text itself. Files that the text names are relative to the
-// folder. The error is what is wrong and, after a semicolon, what would be right.
+// A Setter is a value that reads its text itself. Files that the text names are relative to the folder.
+// The error names the fault and, after a semicolon, the remedy.
 type Setter interface {
 	SetText(text, folder string) error
 }

@@ -25,8 +25,8 @@ type Encoder struct {
 	Traits   map[string]bool
 }
 
-// Value returns what a file says of a value. Fields are left out that are as in like, which is
-// what the Decoder begins with. Fields that have another form in the file are left out, too.
+// Value returns what a file says of a value. Fields equal to like's are left out; like is the Decoder's
+// starting value. Fields that have another form in the file are left out, too.
 func (e *Encoder) Value(s *Spec, value, like reflect.Value) *Node {
 	if value.Kind() == reflect.Pointer {
 		if like.IsNil() {

@@ -104,8 +104,8 @@ func parseNumber(s string) (float64, bool) {
 const Auto = time.Duration(-1)
 
 // Read returns the value that text stands for: a string, bool, float64, int64 (of bytes), time.Duration
-// or []int. A value of the right form may be out of bounds. The error is what is wrong and, after a
-// semicolon, what would be right.
+// or []int. A value of the right form may be out of bounds. The error names the fault and, after a
+// semicolon, the remedy.
 func (s *Spec) Read(t string) (value any, err error) {
 	ok := true
 	switch s.Kind {
@@ -140,8 +140,7 @@ func (s *Spec) Read(t string) (value any, err error) {
 	return value, err
 }
 
-// ScalarFault returns what is wrong with a scalar's text, and what would be
-// right; nothing when it is good.
+// ScalarFault returns the fault of a scalar's text, and the remedy; nothing when it is good.
 func (s *Spec) ScalarFault(t string) (problem, hint string) {
 	value, err := s.Read(t)
 	switch {
@@ -159,7 +158,7 @@ func (s *Spec) ScalarFault(t string) (problem, hint string) {
 	return "", ""
 }
 
-// FormFault takes what is wrong with text that cannot be read apart from what would be right.
+// FormFault splits the error of an unreadable text into fault and remedy.
 func (s *Spec) FormFault(err error) (problem, hint string) {
 	problem, hint, _ = strings.Cut(err.Error(), "; ")
 	if len(s.Choices) > 0 {

@@ -83,7 +83,7 @@ const (
 	MaxItems   = 1000 // of a list
 )
 
-// A Grammar is what the tags of a file's structs may name.
+// A Grammar has the names that the tags of a file's structs may use.
 type Grammar struct {
 	Patterns  map[string]*Pattern     // by the tags like and names
 	Forms     map[string]reflect.Type // by the tag form
@@ -281,7 +281,7 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 	}
 }
 
-// declared returns what the tags of a field say.
+// declared returns the declarations in a field's tags.
 func (g *Grammar) declared(f reflect.StructField, name string, options []string) *Spec {
 	t := f.Type
 	form := f.Tag.Get("form")
@@ -424,8 +424,7 @@ func (s *Spec) whereIs(name, path string) []string {
 	return found
 }
 
-// description is what is said of the field, with the protocols that have it and what holds
-// without it.
+// description describes the field, with its protocols and its default.
 func (s *Spec) description() string {
 	d := s.about()
 	if without := s.Otherwise(); without != "" {
@@ -434,7 +433,7 @@ func (s *Spec) description() string {
 	return d
 }
 
-// about is what is said of the field, with the protocols that have it.
+// about describes the field, with its protocols.
 func (s *Spec) about() string {
 	if len(s.Only) == 0 || s.usual {
 		return s.Doc

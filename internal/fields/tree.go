@@ -257,7 +257,7 @@ func (t *treeBuilder) fault(n *Node, problem, hint string) {
 	t.c.Add(Finding{Path: n.Path, Problem: problem, Hint: hint, Line: n.Line, Column: n.Column}, "")
 }
 
-// build returns nil after reporting what has no place in such a file.
+// build returns nil after reporting parts that have no place in such a file.
 func (t *treeBuilder) build(y ast.Node, path string) *Node {
 	n := &Node{Path: path, Line: 1, Column: 1}
 	if y == nil {

@@ -1,4 +1,4 @@
-// Package garbage sets how often Go collects garbage, by what is alive.
+// Package garbage sets how often Go collects garbage, by the size of the live heap.
 package garbage
 
 import (

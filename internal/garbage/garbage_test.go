@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestPace: the percentage is what follows from what is alive, at once and after each
-// collection.
+// TestPace: the percentage follows from the live heap, at once and after each collection.
 func TestPace(t *testing.T) {
 	t.Setenv("GOGC", "")
 	const percent = 321

@@ -19,7 +19,7 @@ import (
 // on may both send it.
 const repeatTime = time.Second
 
-// A watch is what is known of the process.
+// A watch is the state of the process's signals.
 type watch struct {
 	signals    chan os.Signal
 	requests   chan struct{}

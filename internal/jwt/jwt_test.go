@@ -73,7 +73,7 @@ func pemOf(t testing.TB, a Algorithm) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// claims are good ones, changed as told: a nil removes one.
+// claims are good ones, with changes: a nil removes one.
 func claims(change map[string]any) map[string]any {
 	now := time.Now()
 	c := map[string]any{"iss": issuer, "aud": audience, "sub": "u1", "iat": now.Unix(), "exp": now.Add(10 * time.Minute).Unix()}

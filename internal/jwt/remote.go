@@ -49,8 +49,8 @@ func NewRemote(c RemoteConfig) *Remote {
 	return &Remote{cfg: c, log: c.Logger.With("keys", c.URL)}
 }
 
-// Generation changes whenever the keys do, and when they have become too old. It has the set read if that is due: a token that
-// is remembered asks for nothing else.
+// Generation changes whenever the keys do, and when they have become too old. It reads the set if that
+// is due: a token that is remembered asks for nothing else.
 func (r *Remote) Generation() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Remote) Generation() uint64 {
 	return r.generation
 }
 
-// start has the set read, unless it is being read or was tried a moment ago. The caller holds mu.
+// start starts reading the set, unless it is being read or was tried a moment ago. The caller holds mu.
 func (r *Remote) start() {
 	if r.under != nil || !r.tried.IsZero() && time.Since(r.tried) < retryPause {
 		return

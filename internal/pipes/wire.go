@@ -6,7 +6,7 @@ import (
 )
 
 // A Wire passes bytes on between its TCP clients and an address. When it is cut, its connections pass
-// nothing more, and their ends are not told. Connections that are made after it was mended pass again.
+// nothing more, and their ends get no notice. Connections that are made after it was mended pass again.
 type Wire struct {
 	listener net.Listener
 	to       string

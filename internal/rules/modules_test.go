@@ -6,7 +6,7 @@ import (
 )
 
 // TestModules: the main module needs nothing of the other one. Each has the same versions of others'
-// modules alone and in the workspace. So what is tested is what is released.
+// modules alone and in the workspace. So tests and releases use the same versions.
 func TestModules(t *testing.T) {
 	top := root(t)
 	t.Setenv("GOWORK", filepath.Join(top, "go.work"))

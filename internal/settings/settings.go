@@ -43,7 +43,7 @@ func (s *Settings) Again(into any) *Settings {
 	return &Settings{Verbose: s.Verbose, File: s.File, into: reflect.ValueOf(into).Elem(), spec: s.spec, flags: s.flags, found: fields.NewCollector()}
 }
 
-// A flag holds what is given for one field.
+// A flag holds the value given for one field.
 type flag struct {
 	path, name string
 	spec       *fields.Spec

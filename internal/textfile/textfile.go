@@ -60,7 +60,7 @@ func checkUTF8(name string, content []byte) error {
 	return fault(name, content, at, fmt.Sprintf("the byte 0x%02x is not UTF-8", content[at]), "want UTF-8: convert it, for example with iconv -f WINDOWS-1252 -t UTF-8")
 }
 
-// checkText refuses also what is UTF-8 and no text.
+// checkText also refuses UTF-8 that is no text.
 func checkText(name string, content []byte) error {
 	if at := bytes.IndexByte(content, 0); at >= 0 {
 		return fault(name, content, at, "a NUL byte", "want text: take it out, or convert UTF-16 to UTF-8")

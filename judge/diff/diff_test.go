@@ -211,8 +211,7 @@ func TestDiffOfUnlikeRuns(t *testing.T) {
 	}
 }
 
-// Two runs do not share what disturbs them: where nothing can be said of a figure in one,
-// there is no verdict on it.
+// Two runs do not share what disturbs them: a figure that one of them lacks gets no verdict.
 func TestDiffOfFiguresNotIdentified(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	older, newer := nightly(r, time.Unix(1, 0), 4, 1), nightly(r, time.Unix(2, 0), 4, 2)
@@ -313,7 +312,7 @@ func TestStepsOfTwoRuns(t *testing.T) {
 	}
 }
 
-// A comparison that could not have found a regression is told from one that found none.
+// A comparison that could not have found a regression differs from one that found none.
 func TestTooImprecise(t *testing.T) {
 	for _, c := range []struct {
 		verdict    string

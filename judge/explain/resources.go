@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Resource is what the target used, in the ordinary trials.
+// A Resource is a use of the target, in the ordinary trials.
 type Resource struct {
 	Name     string          `json:"name"`
 	Unit     rundir.Unit     `json:"unit"`
@@ -25,7 +25,7 @@ type Resource struct {
 	metric string // what the run calls it; empty: it does not compare it
 }
 
-// adopt has a resource say what the run's comparison of two variants says of it, if it has their figures.
+// adopt copies the run's comparison of two variants into a resource, if it has their figures.
 func (r *Resource) adopt(run *rundir.Run, base, variant string) {
 	for i := range run.Comparisons {
 		if c := &run.Comparisons[i]; c.Metric == r.metric && c.Base == base && c.Variant == variant && c.Figure != nil && c.BaseFigure != nil {

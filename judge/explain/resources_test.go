@@ -15,8 +15,8 @@ func trialWith(change func(*rundir.Target)) *rundir.TrialFolder {
 
 func ptr[T any](v T) *T { return &v }
 
-// A system call that only one of the variants makes was made zero times by the other;
-// what was not observed of one is not compared.
+// A system call that only one of the variants makes was made zero times by the other; a resource that
+// one did not observe is not compared.
 func TestResources(t *testing.T) {
 	var trials []pair
 	for i := range 8 {

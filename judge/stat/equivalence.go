@@ -16,7 +16,7 @@ func (d Direction) String() string {
 	return "higher is better"
 }
 
-// An Outcome is what may be said of a comparison.
+// An Outcome is a comparison's result.
 type Outcome int
 
 // The outcomes. An invalid run has none of them.

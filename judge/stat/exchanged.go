@@ -11,8 +11,7 @@ import (
 // places from noise. With fewer, the degree of freedom that it costs is worth more.
 const LeastExchanged = 6
 
-// An ExchangedMean is a mean of paired differences that does not contain what the two
-// places differ by.
+// An ExchangedMean is a mean of paired differences, without the difference of the two places.
 type ExchangedMean struct {
 	Mean
 	// Values are the differences without the places' own difference. They are spread about the mean so

@@ -88,7 +88,7 @@ func (s Stopping) Looks() []Look {
 	return []Look{{s.Rounds, 0.05}}
 }
 
-// A Decision is whether to stop, and what the result may then be read at.
+// A Decision says whether to stop, and the level of the result.
 type Decision struct {
 	Stop bool
 	// Confidence of the interval to report when stopping. One minus it is the level of

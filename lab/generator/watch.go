@@ -11,11 +11,11 @@ type Watch interface {
 	Start(s engine.Start)
 	// Phase is called when a phase begins.
 	Phase(p engine.Phase)
-	// Stop ends it, and returns what was seen in the window of a part with a number of workers.
+	// Stop ends it, and returns the observations in the window of a part with a number of workers.
 	Stop(workers int) *Observed
 }
 
-// Observed is what was seen of a machine in the window of a part.
+// Observed has the observations of a machine in the window of a part.
 type Observed struct {
 	Boot        string           `json:"boot,omitempty"`        // identifies the machine, from its start on; empty: not known
 	CPUSeconds  *float64         `json:"cpu_seconds,omitempty"` // that all its CPUs had

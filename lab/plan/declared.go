@@ -51,11 +51,11 @@ var declared = sync.OnceValues(func() (file *fields.Spec, parts [2]*fields.Spec)
 	return file, parts
 })
 
-// Declared returns what the tags declare of a whole file, and of the two structs that its fields go
-// to: the plan and, once for each variant, that.
+// Declared returns the declarations of a whole file, and of the two structs that its fields go to: the
+// plan and, once for each variant, that.
 func Declared() (file *fields.Spec, parts [2]*fields.Spec) { return declared() }
 
-// DeclaredAt returns what the tags declare of the field at a path of the file, or nil.
+// DeclaredAt returns the declaration of the field at a path of the file, or nil.
 func DeclaredAt(path string) *fields.Spec {
 	file, _ := declared()
 	return file.Find(path)

@@ -106,9 +106,9 @@ type Variant struct {
 	Observe  Observe   `yaml:"observe,template" doc:"what is recorded during the load; CPU, memory, threads and descriptors always are"`
 }
 
-// An Observe says what is recorded during the load, except for what always is: CPU, memory, threads and
-// descriptors of the target, the generator and the machine. Figures that a machine cannot give are left
-// out, and named.
+// An Observe says what is recorded during the load, in addition to the standard columns: CPU, memory,
+// threads and descriptors of the target, the generator and the machine. Figures that a machine cannot
+// give are left out, and named.
 type Observe struct {
 	Kernel    string     `yaml:"kernel,zero" oneof:"after window none" default:"after" doc:"when the target's system calls, accepts and run-queue waits are counted, by eBPF, at 0.15 to 0.2 µs for each call; after: in a short stretch of load after the window; window: in it, on its time line"`
 	Server    bool       `yaml:"server" default:"true" doc:"the process that listens at the address of a target on this machine that dyno did not start: its CPU time and memory"`

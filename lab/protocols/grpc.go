@@ -103,7 +103,7 @@ func speakGRPC(v *plan.Variant, c *Codecs, end http1.Endpoint, config grpc.Confi
 	return err
 }
 
-// A call is what is prepared of the one that a plan has.
+// A call is the prepared form of the plan's call.
 type call struct{ *plan.Call }
 
 // A preparedCall is the call as it is sent, and what checks its responses.

@@ -52,7 +52,7 @@ type stepCalls struct {
 	steps  map[string]*stepCall
 }
 
-// A stepCall is what is known of a step's method.
+// A stepCall describes a step's method.
 type stepCall struct {
 	method   rpc.Method
 	messages [][]byte // of a stream of the client's

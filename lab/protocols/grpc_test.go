@@ -190,7 +190,7 @@ func TestCallFaults(t *testing.T) {
 	}
 }
 
-// A check refuses what the method does not answer with.
+// A check refuses responses that the method does not have.
 func TestCallCheck(t *testing.T) {
 	v := ofGRPC(t, "t.Echo/Say", func(v *plan.Variant) { v.Load.Call.Check = true })
 	end := endOf(t, v)

@@ -1,6 +1,6 @@
-// Package protocols makes what the load of a plan is spoken with: for each protocol the codecs of
-// its requests and responses, and what users of a scenario do in it. It reads the files that
-// requests take their content from, and asks servers of gRPC for descriptions of their services.
+// Package protocols makes the clients for a plan's load: for each protocol the codecs of its requests
+// and responses, and what users of a scenario do in it. It reads the files that requests take their
+// content from, and asks servers of gRPC for descriptions of their services.
 package protocols
 
 import (
@@ -15,8 +15,8 @@ import (
 	"dyno/load/wire/tlslayer"
 )
 
-// Codecs are what a load is spoken with. Each function is called once for each worker, and
-// what it makes is used by that worker alone.
+// Codecs are what a load is spoken with. Each function is called once for each worker, and its result
+// is used by that worker alone.
 type Codecs struct {
 	// Clients returns the maker of a worker's clients; nil without requests.
 	Clients func(worker int) func() wire.Client
@@ -77,8 +77,8 @@ func (c *Codecs) Close() error {
 	return closeAll(tables)
 }
 
-// A protocol makes what the loads of its targets are spoken with. To add one is to write a file like
-// tcp.go, and a line in protocols.
+// A protocol makes the clients for its targets' loads. To add one is to write a file like tcp.go, and a
+// line in protocols.
 type protocol struct {
 	codecs func(ctx context.Context, v *plan.Variant, seed uint64, workers int) (Codecs, error)
 

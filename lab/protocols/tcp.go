@@ -47,8 +47,7 @@ func messages(v *plan.Variant, all []tcp.Message) (func(worker int) func() wire.
 
 var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLine: tcp.Lines, plan.FramingLength: tcp.Length}
 
-// tcpScript says what a scenario's users do over TCP: they send messages, and look at what is
-// answered.
+// tcpScript says what a scenario's users do over TCP: they send messages, and check the answers.
 func tcpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	framing := framings[v.Load.Framing]
 	return script{
@@ -61,8 +60,8 @@ func tcpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	}, nil
 }
 
-// A messageEncoder makes a message of TCP: it decodes what is written, and holds it against what
-// the framing allows.
+// A messageEncoder makes a message of TCP: it decodes the text, and checks it against the framing's
+// limits.
 type messageEncoder struct {
 	framing  tcp.Framing
 	encoding string

@@ -127,7 +127,7 @@ func (r *runner) configure(ctx context.Context, d *drive, purpose string) (err e
 	return nil
 }
 
-// observe has a load report its intervals and phases to what watches it.
+// observe connects a load's intervals and phases to its watchers.
 func (r *runner) observe(ctx context.Context, d *drive, up *stage, purpose string) {
 	d.watch = r.watch(up, purpose)
 	d.watch.Open(ctx)

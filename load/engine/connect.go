@@ -10,8 +10,8 @@ import (
 	"dyno/load/wire"
 )
 
-// A connection is a place for one, and what it is used for. Fields that each exchange of HTTP/1.1
-// touches come first.
+// A connection is a place for one, and its use. Fields that each exchange of HTTP/1.1 touches come
+// first.
 type connection struct {
 	socket.Socket
 	current       int32  // without a mux: the exchange under way, or the last one

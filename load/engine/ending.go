@@ -28,7 +28,7 @@ const idleEnough = 0.75
 // trialRun is how long a worker reads before it decides, without a warm-up.
 const trialRun = int64(100 * time.Millisecond)
 
-// A clockChoice is what is left to decide of how responses end.
+// A clockChoice is the open decision on how responses end.
 type clockChoice struct {
 	undecided  bool          // whether they end by arrival is seen in the warm-up
 	decision   int64         // when it is due

@@ -154,8 +154,8 @@ func (e *engine) unreachable() error {
 	return u
 }
 
-// spareDescriptors are those that the process needs in addition to its connections, with room: observers, files, and
-// connections that are closed while others are opened.
+// spareDescriptors are the descriptors that the process needs in addition to its connections, with
+// room: observers, files, and connections that are closed while others are opened.
 const spareDescriptors = 1024
 
 // Run carries out one measurement: it connects, warms up, measures and drains.

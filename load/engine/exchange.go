@@ -299,7 +299,7 @@ func (w *worker) fail(x *exchange, c *connection, now int64, err error) {
 // failedAgain counts a failure of a connection in a row.
 func (c *connection) failedAgain() { c.failures = min(c.failures, math.MaxUint8-1) + 1 }
 
-// expire ends what has taken too long.
+// expire ends requests that have taken too long.
 func (w *worker) expire(now int64) {
 	limit := now - int64(w.engine.config.Timeout)
 	for e := w.exchanges.inFlight.Head(); e != none && w.exchanges.all[e].Written <= limit; e = w.exchanges.inFlight.Head() {

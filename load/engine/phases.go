@@ -126,8 +126,8 @@ func (w *worker) ended(now int64) bool {
 // hang. Whether that is long for the target, its other answers tell.
 const hangTime = time.Second
 
-// giveUp accounts for what is under way at the end: sent requests are
-// unfinished, waiting ones were never sent.
+// giveUp accounts for requests under way at the end: sent requests are unfinished, waiting ones were
+// never sent.
 func (w *worker) giveUp() {
 	now := w.sockets.Clock.Now()
 	for e := w.exchanges.inFlight.Head(); e != none; {

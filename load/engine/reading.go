@@ -130,8 +130,7 @@ func (w *worker) consume(i int32, c *connection, p []byte, r clock.Reading) {
 
 var errExcess = &wire.Error{Kind: wire.Protocol, Text: "bytes after the end of the response"}
 
-// done ends an exchange whose response is complete, and uses the connection
-// for what is due next.
+// done ends an exchange whose response is complete, and uses the connection for the next one due.
 func (w *worker) done(e int32, x *exchange, i int32, c *connection, r clock.Reading, err error) {
 	w.rec.Response(&x.Request, c.client)
 	if w.redirects != nil && err == nil {
@@ -303,7 +302,7 @@ func (w *worker) cut(i int32, c *connection, now int64, err error) {
 	}
 }
 
-// flush writes what is pending. The rest goes when the socket has room again.
+// flush writes pending bytes. The rest goes when the socket has room again.
 func (w *worker) flush(i int32, c *connection) {
 	if err := c.Flush(w.sockets, c.cutKind()); err != nil {
 		w.writeFailed(i, c, err)

@@ -22,8 +22,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// A worker that gets no CPU until the window is over still owes what was due in
-// it: left out, the requests that waited longest would be those not counted.
+// A worker that gets no CPU until the window is over still sends the requests due in it: left out, the
+// requests that waited longest would be those not counted.
 func TestStalledWorkerOmitsNothing(t *testing.T) {
 	const rate, window, late = 100, 300 * time.Millisecond, 100 * time.Millisecond
 	server, err := oracle.StartNull(t.Context(), oracle.Config{Protocol: oracle.TCP})

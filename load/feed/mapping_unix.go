@@ -14,7 +14,7 @@ func mapping(f *os.File, size int) ([]byte, error) {
 	return data, os.NewSyscallError("mmap", err)
 }
 
-// forget has what was looked at no longer count as the process's memory.
+// forget stops looked at pages from counting as the process's memory.
 func forget(data []byte) error {
 	return os.NewSyscallError("madvise", unix.Madvise(data, unix.MADV_DONTNEED))
 }

@@ -52,7 +52,7 @@ func equal(s []byte, name string) bool {
 	}
 }
 
-// short are the escapes of one character, and shortMeans what they stand for.
+// short are the escapes of one character, and shortMeans their meanings.
 const (
 	short      = `"\/bfnrt`
 	shortMeans = "\"\\/\b\f\n\r\t"

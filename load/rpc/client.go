@@ -58,7 +58,7 @@ type doer struct{ *http.Transport }
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d.RoundTrip(r) }
 
-// authority returns what the server is called.
+// authority returns the server's name.
 func (t Target) authority() string {
 	switch {
 	case t.Authority != "":

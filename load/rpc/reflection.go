@@ -57,7 +57,7 @@ func FromReflection(ctx context.Context, t Target) (*Schema, error) {
 		return nil, err
 	}
 	defer transport.CloseIdleConnections()
-	// The server is not told of the deadline, so that it cannot be the first to say so.
+	// The server does not learn the deadline, so that it cannot be the first to say so.
 	ctx, cancel := context.WithCancelCause(ctx)
 	timeout := cmp.Or(t.Timeout, defaultTimeout)
 	timer := time.AfterFunc(timeout, func() { cancel(fmt.Errorf("no complete answer within %v", timeout)) })

@@ -106,9 +106,9 @@ type Info struct {
 	Timeout time.Duration // how long the response may take; 0: as long as any
 }
 
-// An Outline is what is the same each time of a request, so that a codec can encode it once. Varying
-// parts are given with each request: the path first, then the header fields that vary in the order of
-// Header, then the body.
+// An Outline is the constant part of a request, so that a codec can encode it once. Varying parts are
+// given with each request: the path first, then the header fields that vary in the order of Header,
+// then the body.
 type Outline struct {
 	Step   int    // that sends it
 	Method string // "" of protocols that have none; of calls as the Step has it
@@ -200,7 +200,7 @@ func Compile(spec *Spec, by Protocol) (*Scenario, error) {
 	return c.s, nil
 }
 
-// A compiler holds what is known of a Spec while it is compiled.
+// A compiler holds the state of a Spec's compilation.
 type compiler struct {
 	faults
 	Protocol
@@ -212,7 +212,7 @@ type compiler struct {
 	onceFeeds uint32 // that steps marked Once need
 }
 
-// A variableInfo is what is known of a variable.
+// A variableInfo describes a variable.
 type variableInfo struct {
 	c     *compiler
 	name  string

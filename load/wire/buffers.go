@@ -1,7 +1,7 @@
 package wire
 
-// Buffers are those that no client of a worker needs at present. It is for one goroutine at a time.
-// The zero value is ready for use.
+// Buffers are the buffers that no client of a worker needs at present. It is for one goroutine at a
+// time. The zero value is ready for use.
 type Buffers struct{ spare [][]byte }
 
 // Buffers of up to maxSpare bytes are kept in any number. Of larger ones at most maxLarge are kept:

@@ -9,7 +9,7 @@ import (
 	"dyno/internal/contentcoding"
 )
 
-// Codings are those that a response's fields Content-Encoding list, in the order in which they were
+// Codings are a response's codings in its fields Content-Encoding, in the order in which they were
 // applied: four bits each, the first in the lowest. So a header takes none of the memory of its texts.
 type Codings uint16
 

@@ -11,11 +11,12 @@
 //   - NAME.differs is what the experiment sends in another way. It begins with lines "# TEXT", which the import lists,
 //     and ends with the differences (-update rewrites those): "-" is the tool's, "+" the experiment's.
 //
-// Files whose names begin with "part-" are read by others. The server's address in all files is 127.0.0.1:18080; the
-// tool gets copies of the files with the address of the real server. generated.sent is what the tool sent of the fifty
-// generated inputs. They come from a fixed seed.
+// Files whose names begin with "part-" are read by others. The server's address in all files is
+// 127.0.0.1:18080; the tool gets copies of the files with the address of the real server.
+// generated.sent has the tool's requests for the fifty generated inputs. They come from a fixed seed.
 //
-// Recordings and logs say themselves what was sent: for those, tests generate what was sent, and the file from that.
+// Recordings and logs contain the requests themselves: for those, tests generate requests, and the file
+// from them.
 //
 // To add a format, write a file like vegeta_test.go: a tool, a test that calls compareFiles, and a test that calls
 // compareGenerated with a function that makes inputs. -short takes a dozen inputs, and checks no recording against a tool in PATH;

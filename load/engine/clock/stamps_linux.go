@@ -64,8 +64,8 @@ func (c *Clock) Read(fd int32, p []byte, stamps bool, empty int64) (n int, r Rea
 	return n, r, errno
 }
 
-// A receiver reads bytes and their time stamp from sockets. It is used by one thread,
-// and holds what the kernel writes to, so that nothing is allocated.
+// A receiver reads bytes and their time stamp from sockets. It is used by one thread, and holds the
+// buffers that the kernel writes to, so that nothing is allocated.
 type receiver struct {
 	header  unix.Msghdr
 	vector  unix.Iovec
@@ -140,8 +140,8 @@ const maxSeconds = int64(1<<63-1)/int64(time.Second) - 1
 
 // An offset is how far the real-time clock is ahead of the engine's: somewhere from low to high. Linux
 // slews both clocks alike (adjtimex(2)) and steps only the former. So the offset stays the same until a
-// step. Each look at both clocks, the engine's before and after the other, bounds it; what no look
-// excludes is what is left.
+// step. Each look at both clocks, the engine's before and after the other, bounds it; the remaining
+// range is what no look excludes.
 type offset struct {
 	low, high int64
 	next      int64 // when to look again, on the engine's clock
@@ -177,14 +177,14 @@ func (o *offset) keep(c clocks, now int64) {
 	o.worst = max(o.worst, (o.high-o.low)/2)
 }
 
-// clocks are those that an offset is between.
+// clocks are the two clocks of an offset.
 type clocks interface {
 	Now() int64  // the engine's
 	real() int64 // the real-time clock's, Unix time in nanoseconds
 }
 
-// look narrows the offset by one look. It tells whether what it saw was impossible
-// before, which means that the clock was stepped; what it saw is what is known then.
+// look narrows the offset by one look. It tells whether the reading was impossible before, which means
+// that the clock was stepped; then only this reading counts.
 func (o *offset) look(c clocks) (stepped bool) {
 	before := c.Now()
 	real := c.real()

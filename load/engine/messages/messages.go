@@ -52,7 +52,7 @@ type Times struct {
 	timers queue.Timers // of exchanges whose next message is due at a time
 }
 
-// times is what is kept of the messages of an exchange.
+// times are the times of one exchange's messages.
 type times struct {
 	first    int64 // when the first message of the response came; 0 before
 	last     int64 // when the last message of the response came, or the last one to be answered was due

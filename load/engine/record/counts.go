@@ -161,7 +161,7 @@ func (a *Ends) count(r clock.Reading) {
 	a.ByRead++
 }
 
-// An Answer is what is known of a good response that is the answer of a language model.
+// An Answer describes a language model's good answer.
 type Answer struct {
 	First   int64 // from when the request was due until the first piece came
 	Each    int64 // per token after the first

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Copies of an interval do not share what is added to one of them.
+// Copies of an interval are independent of each other.
 func TestAddCountsToACopy(t *testing.T) {
 	one := Interval{Measured: Outcomes{OK: 1}, Status: map[int]uint64{200: 1}}
 	sum := one

@@ -48,7 +48,7 @@ const NoStatus = -1
 // statusCodes bounds the codes that are counted apart; the others count as 0.
 const statusCodes = 1000
 
-// A Request is what is kept of a request until it has ended.
+// A Request is the record of a request until it has ended.
 type Request struct {
 	Intended int64  // when it was due
 	Ready    int64  // when a connection was at hand for it
@@ -131,7 +131,7 @@ func (r *Recorder) Drop(part Part, starved bool) {
 	}
 }
 
-// BeginWindow notes that the window begins: Carry moves what is unanswered into it.
+// BeginWindow notes that the window begins: Carry moves unanswered requests into it.
 func (r *Recorder) BeginWindow() { r.Window.begun = true }
 
 // Carry moves a request into the window that was due before it and is unanswered.

@@ -135,7 +135,7 @@ func try(ctx context.Context, addrs []netip.Addr, port int) map[netip.Addr]error
 	return refused
 }
 
-// cause is what the system said of a connection, without the addresses.
+// cause is the system's reason for a connection's failure, without the addresses.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Timeout() {
 		return syscall.ETIMEDOUT

@@ -167,8 +167,8 @@ func (t *Thread) New() Socket {
 
 // Open begins to open a connection whose events bear the token and the new generation. With receive it
 // asks for a receive buffer of that many bytes. This must happen before the connection exists to bound
-// its window. A shortage of the generator is an error of kind Generator; all else the system said of
-// the peer.
+// its window. A shortage of the generator is an error of kind Generator; other errors of the system
+// concern the peer.
 func (s *Socket) Open(t *Thread, token int32, receive int) error {
 	to := &t.to[s.To]
 	fd, err := t.socket(to.family)

@@ -96,7 +96,7 @@ const (
 	lookAgain = int64(5 * time.Millisecond)
 )
 
-// A Worker is whose pool it is, and what they share.
+// A Worker is the owner of a pool, and their shared state.
 type Worker struct {
 	Number, Count           int           // which worker it is, of how many
 	Window                  time.Duration // how long it is to be
@@ -183,7 +183,7 @@ func (p *Pool) Next() int64 {
 	return next
 }
 
-// Serve does what is due to subscribers.
+// Serve does the due work for subscribers.
 func (p *Pool) Serve(now int64) {
 	for p.timers.Next() <= now {
 		i, _ := p.timers.Pop()
@@ -293,7 +293,7 @@ func (p *Pool) requestStream(i int32, s *subscriber, now int64) {
 	p.writeSubscription(s)
 }
 
-// writeSubscription writes what is pending. If that fails, whoever has caused it reads next.
+// writeSubscription writes pending bytes. If that fails, whoever has caused it reads next.
 func (p *Pool) writeSubscription(s *subscriber) {
 	if err := s.Flush(p.sockets, s.cutKind()); err != nil {
 		s.Break(err)

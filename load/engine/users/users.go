@@ -327,8 +327,7 @@ func (p *Pool) PrepareResponse(n int32) {
 	u.headed, u.fields, u.values = false, u.fields[:0], u.values[:0]
 }
 
-// Collect takes in bytes of a response as the client does, and keeps of its content what the
-// user wants.
+// Collect takes in bytes of a response as the client does, and keeps the content that the user wants.
 func (p *Pool) Collect(n int32, c wire.Client, b []byte) (used int, done bool, err error) {
 	u := &p.all[n]
 	if !u.wants || p.collects {

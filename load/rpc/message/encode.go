@@ -28,7 +28,7 @@ func (c *Codec) AppendEncode(dst, message []byte) ([]byte, error) {
 	return c.encode(dst, message, 0, len(message))
 }
 
-// encode encodes what is between two offsets of a text.
+// encode encodes the text between two offsets.
 func (c *Codec) encode(dst, text []byte, from, to int) ([]byte, error) {
 	if to-from > maxMessage {
 		return dst, &diag.Fault{Problem: fmt.Sprintf("a message of %d bytes is too large: it may have %d MiB", to-from, maxMessage>>20)}

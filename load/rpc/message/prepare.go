@@ -125,7 +125,7 @@ const (
 	opScalar         // a part that is a number, a truth value or the name of an enum's value
 )
 
-// write writes what is planned. It returns false, and dst as it was, when a part is wrong or unusually
+// write writes by the plan. It returns false, and dst as it was, when a part is wrong or unusually
 // written.
 func (e *Encoder) write(dst []byte, parts [][]byte) (b []byte, ok bool) {
 	var starts [maxOpen]int

@@ -12,8 +12,8 @@ import (
 	"dyno/load/pace"
 )
 
-// A Worker is what the users of one worker of the engine share. The fields are for its
-// owner to set.
+// A Worker is the shared state of the users of one worker of the engine. The fields are for its owner
+// to set.
 type Worker struct {
 	Shard    pace.Shard
 	Counters []uint64 // by their numbers

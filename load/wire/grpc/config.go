@@ -68,10 +68,10 @@ type Call struct {
 	// Gzip compresses the messages, each of them once.
 	Gzip bool
 
-	// Translate makes of each message of a response what is delivered in its place, such as
-	// JSON, appended to dst. With ServerStream it must be JSON: the messages are delivered as
-	// the elements of one array. An error makes the call a failure of kind Assertion. Nil has
-	// messages delivered as Config.Content says.
+	// Translate makes the delivered form of each message of a response, such as JSON, and appends it to
+	// dst. With ServerStream it must be JSON: the messages are delivered as the elements of one array.
+	// An error makes the call a failure of kind Assertion. Nil has messages delivered as Config.Content
+	// says.
 	Translate func(dst, message []byte) ([]byte, error)
 
 	// Keep is the number of bytes made by Translate that a WebClient keeps and delivers after the end.

@@ -231,7 +231,7 @@ func (t *Template) translate(err error) error {
 // maxTranslated bounds the errors of the protocol below that are kept: it has fewer.
 const maxTranslated = 256
 
-// A said is what the fields of a response say of how the call ended.
+// A said is the outcome of a call, by the fields of its response.
 type said struct {
 	code             []byte // grpc-status; nil without
 	message, details []byte // as they are on the wire

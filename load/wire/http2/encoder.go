@@ -60,7 +60,7 @@ type prepared struct {
 	head    bool // its response has no body
 }
 
-// bound returns what the header block takes at most.
+// bound returns the largest size of the header block.
 func (p *prepared) bound(parts [][]byte) int {
 	n := p.size
 	for _, part := range parts {

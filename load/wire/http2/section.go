@@ -35,7 +35,7 @@ const (
 	codingField // content-encoding
 )
 
-// A nameInfo is what is known of a name.
+// A nameInfo describes a name.
 type nameInfo struct {
 	kind   fieldKind
 	wanted uint8       // the number of the wanted field plus 1; 0 for others

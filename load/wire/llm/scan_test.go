@@ -34,7 +34,7 @@ func TestScan(t *testing.T) {
 		{`{"error":true}`, piece{failed: true}, true},
 		{`{"error":-0.5e0}`, piece{failed: true}, true},
 		{`{"error":["",{"details":["overloaded"]}]}`, piece{failed: true}, true},
-		// An error in which nothing is said is none: servers send the member always.
+		// An error without a text is none: servers send the member always.
 		{`{"error":null}`, piece{}, true},
 		{`{"error":""}`, piece{}, true},
 		{`{"error":false}`, piece{}, true},

@@ -44,8 +44,8 @@ const (
 // NewParser returns a parser at the beginning of a stream.
 func NewParser() *Parser { return &Parser{pool: &pool{}} }
 
-// An event is what is known of an event whose end has not arrived. Values of its fields are copied into
-// its own buffers where they must outlive the bytes that brought them.
+// An event is the state of an event whose end has not arrived. Values of its fields are copied into its
+// own buffers where they must outlive the bytes that brought them.
 type event struct {
 	line  value // the beginning of a line whose end has not arrived; always its own
 	data  value // the lines so far, joined by LF

@@ -31,7 +31,7 @@ type reading struct {
 	err    error
 }
 
-// read has a parser read a stream cut at the given places.
+// read lets a parser read a stream cut at the given places.
 func read(tb wiretest.TB, p *Parser, stream []byte, cuts ...int) (r reading) {
 	tb.Helper()
 	from, at := 0, 0

@@ -9,8 +9,8 @@ package tcp
 
 import "dyno/load/wire"
 
-// An exchange is where a client stands in its connection. It is what the
-// protocols have in common: none has a way to announce that a connection ends.
+// An exchange is where a client stands in its connection. It is the common part of the protocols: none
+// has a way to announce that a connection ends.
 type exchange struct {
 	got     int64 // bytes of the response so far
 	pending bool  // a response is awaited

@@ -204,7 +204,7 @@ const (
 	noApplicationProtocol = 120
 )
 
-// An alert is what is to be said of one.
+// An alert is the text for an alert.
 type alert struct {
 	name        string
 	certificate bool // it may be about the client's certificate
