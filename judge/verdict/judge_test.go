@@ -1201,15 +1201,24 @@ func TestJudgeProbe(t *testing.T) {
 		p99(s, rundir.TagResponse, new(0.011))
 		p99(s, rundir.TagService, new(service))
 	}
-	plan := b.run.Plan
+	grow := func(s *dataset.Trial) {
+		s.AllFlags = []rundir.Flag{{Kind: checks.FlagBacklog, Measured: new(0.2)}}
+	}
+	plan, waits := b.run.Plan, map[string]bool{"waited for a connection": true, "backlog for want of connections": true}
 	for name, c := range map[string]struct {
 		change func(*dataset.Trial)
 		want   string
 	}{
-		"good":       {func(*dataset.Trial) {}, ""},
-		"incomplete": {func(s *dataset.Trial) { s.Complete = false }, checks.FlagIncomplete},
-		"dropped":    {func(s *dataset.Trial) { s.Counts.Dropped = 1 }, checks.FlagDrops},
-		"too slow":   {func(s *dataset.Trial) { p99(s, rundir.TagResponse, new(0.011)) }, "response.p99 < 10ms"},
+		"good":          {func(*dataset.Trial) {}, ""},
+		"incomplete":    {func(s *dataset.Trial) { s.Complete = false }, checks.FlagIncomplete},
+		"dropped":       {func(s *dataset.Trial) { s.Counts.Dropped = 1 }, checks.FlagDrops},
+		"too slow":      {func(s *dataset.Trial) { p99(s, rundir.TagResponse, new(0.011)) }, "response.p99 < 10ms"},
+		"grown backlog": {grow, checks.FlagBacklog},
+		"backlog for want of connections": {func(s *dataset.Trial) {
+			allUsed(s, 0.009)
+			p99(s, rundir.TagResponse, new(0.009))
+			grow(s)
+		}, checks.FlagBacklog},
 		"unknown": {func(s *dataset.Trial) { p99(s, rundir.TagResponse, nil) },
 			"response.p99 of a is not known: not observed, or too few values"},
 		"waited for a connection":       {func(s *dataset.Trial) { allUsed(s, 0.009) }, "response.p99 < 10ms"},
@@ -1232,10 +1241,26 @@ func TestJudgeProbe(t *testing.T) {
 			s.Trial = &trial
 			c.change(s)
 			p := search.JudgeProbe(plan, s)
-			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed || p.Result.Waited != (name == "waited for a connection") || (p.Result.Served == 20) != (name == "answered on some connections") {
+			if p.Result.Good != (c.want == "") || p.Why != c.want || p.Result.Disturbed || p.Result.Waited != waits[name] || (p.Result.Served == 20) != (name == "answered on some connections") {
 				t.Errorf("%+v: %q, want %q", p.Result, p.Why, c.want)
 			}
 		})
+	}
+}
+
+// A backlog that a disturbance explains says nothing about the target; a larger one does.
+func TestBacklogOfADisturbedProbe(t *testing.T) {
+	for foreign, want := range map[float64]bool{0.4: true, 0.1: false} {
+		b := capacityBench("a")
+		b.probe(1, "a", 100, true).Target.ForeignShare = &foreign
+		s, err := dataset.Taken{}.Take(b.run.Plan, b.sources()[0], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AllFlags = []rundir.Flag{{Kind: checks.FlagBacklog, Measured: new(0.3)}}
+		if p := search.JudgeProbe(b.run.Plan, s); p.Result.Good || p.Result.Disturbed != want || (p.Why == checks.FlagBacklog) == want {
+			t.Errorf("others took %v: %+v, %q", foreign, p.Result, p.Why)
+		}
 	}
 }
 

@@ -157,6 +157,7 @@ func CheckUnits() map[string]Unit {
 		"generator_lag_tail":  Seconds,
 		"drops":               Count,
 		"achieved_rate":       Share,
+		"backlog":             Share,
 		"unfinished":          Share,
 		"subscribers":         Count,
 		"generator_cpu":       Share,

@@ -55,6 +55,7 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 	if x.Open() {
 		x.drops()
 		x.achieved()
+		x.backlog()
 	}
 	if !x.OnlySubscribers() {
 		x.unfinished()
@@ -320,6 +321,39 @@ func differ(is, want float64) float64 {
 		return 0
 	}
 	return math.Abs(is-want) / want
+}
+
+// backlog judges whether more and more requests of a probe waited: what is due faster than the target answers it may be
+// answered after the window. By Little's law a backlog also grows until the first requests are answered, however fast
+// the target is, and a pause at the end leaves one. So it grows by no more than what the target lacked when it was fastest.
+func (x *examination) backlog() {
+	c, window := &x.Trial.Counts, x.Trial.WindowSeconds
+	if x.Trial.Purpose != rundir.PurposeProbe || c.Scheduled <= 0 || window <= 0 {
+		return
+	}
+	due, left := float64(c.Scheduled), float64(c.Answered()-c.CompletedInWindow+c.Unfinished+c.Carried.Unfinished)
+	grown := min(left-float64(c.Carried.Scheduled), due-x.fastest(window/2)*window)
+	x.compare(FlagBacklog, max(0, grown/due), BacklogTolerance+BacklogChance*math.Sqrt(left)/due, rundir.CheckWarning,
+		new(texts.New("found.backlog", "n", units.Digits(int64(left)), "before", units.Digits(c.Carried.Scheduled))))
+}
+
+// fastest is at which rate requests of the window ended in the fastest stretch of a length, from the window's beginning
+// until the last of them.
+func (x *examination) fastest(stretch float64) (rate float64) {
+	counted := recording.CountedTag(x.Plan)
+	var count, seconds [64]float64
+	for _, i := range x.Log {
+		n := int((i.Start.Seconds() - x.Trial.WarmupSeconds) / stretch)
+		if i.Tag == counted && n >= 0 && n < len(count) {
+			count[n], seconds[n] = count[n]+float64(i.Hist.Count()), seconds[n]+i.Length.Seconds()
+		}
+	}
+	for n := range count {
+		if seconds[n] >= stretch/2 {
+			rate = max(rate, count[n]/seconds[n])
+		}
+	}
+	return rate
 }
 
 // unfinished judges how much of the tail is censored on the right: such requests took at

@@ -37,6 +37,7 @@ const (
 	FlagDeviations         = "deviations"         // a warning: responses depart from HTTP/1.1, and were read
 	FlagDrops              = "drops"              // open loops; it breaks
 	FlagAchievedRate       = "achieved_rate"      // open loops
+	FlagBacklog            = "backlog"            // of searches' probes
 	FlagUnfinished         = "unfinished"
 	FlagSubscribers        = "subscribers"     // of events; it breaks, unless dyno lacked descriptors
 	FlagGeneratorCPU       = "generator_cpu"   // open loops
@@ -95,6 +96,7 @@ var kindsOfFlags = map[string]kindOfFlag{
 	FlagFewConnections:     {rundir.AboutGenerator, []string{BiasThroughput, rundir.TagResponse}, "dyno had too few connections for the rate"},
 	FlagDrops:              {rundir.AboutTarget, nil, "too many requests waited, so that dyno dropped some"},
 	FlagAchievedRate:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno did not send at the rate that was asked for"},
+	FlagBacklog:            {rundir.AboutTarget, nil, "requests came faster than they were answered"},
 	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}, "requests had no response at the end"},
 	FlagSubscribers:        {rundir.AboutTarget, nil, "subscribers received nothing, or lost their streams"},
 	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno used most of its CPUs"},

@@ -96,6 +96,10 @@ const (
 const (
 	// The throughputs of the window's halves may differ by SteadyTolerance.
 	SteadyTolerance = 0.01
+	// The backlog of a probe may grow by BacklogTolerance of the requests that were due, and by BacklogChance standard
+	// deviations of a count like it. A search then errs by less than its resolution, if hundreds are due.
+	BacklogTolerance = 0.02
+	BacklogChance    = 2
 	// The share of requests sent that may be unfinished at the end. They would have been
 	// the slowest. Of the quantiles reported, the p99.9 is the first that lies among
 	// them.

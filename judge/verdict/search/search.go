@@ -150,7 +150,7 @@ func Goal(p rundir.PlanCapacity) capacity.Goal {
 }
 
 // JudgeProbe decides whether a probe was good. A good probe is complete, nothing was
-// dropped, and all thresholds hold by its estimates. A figure that a disturbance can only
+// dropped, its backlog did not grow, and all thresholds hold by its estimates. A figure that a disturbance can only
 // have made worse is good if it is good despite that. A probe says nothing when thresholds are
 // undecided because something disturbed it. One says little about the target when the generator was at
 // a limit, or when all connections were in use and what went from the write on would have kept the thresholds.
@@ -162,7 +162,10 @@ func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 	kind, disturbed := unusable(s)
 	p.Why, p.Result.Disturbed = kind, disturbed
 	if kind == "" || kind == checks.FlagGeneratorCPU { // which did no harm if the thresholds hold
-		if p.Why, p.because, p.Result.Disturbed = p.broken(plan); p.Why != "" && kind != "" {
+		if p.Why, p.because, p.Result.Disturbed = p.broken(plan); p.Why == "" {
+			p.Why, p.Result.Disturbed = p.backlog()
+		}
+		if p.Why != "" && kind != "" {
 			p.Why, p.because = kind, nil
 		}
 	}
@@ -183,6 +186,18 @@ func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 		p.Result.Waited = !p.slowService(plan)
 	}
 	return p
+}
+
+// backlog returns why a probe is not good whose requests waited more and more, and whether a disturbance explains that.
+func (p *Probe) backlog() (why string, disturbed bool) {
+	i := slices.IndexFunc(p.AllFlags, func(f rundir.Flag) bool { return f.Kind == checks.FlagBacklog })
+	if i < 0 {
+		return "", false
+	}
+	if causes := p.Disturbance.Causes(); len(causes) > 0 && p.Disturbance.Lost >= *p.AllFlags[i].Measured {
+		return causes[0], true
+	}
+	return checks.FlagBacklog, false
 }
 
 // slowService tells whether a probe breaks a threshold even by the times from the write on, in which no wait for a

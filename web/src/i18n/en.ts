@@ -436,6 +436,7 @@ export const en = {
   "check.connection_limit": "connections were the limit",
   "check.drops": "requests dropped",
   "check.achieved_rate": "achieved rate",
+  "check.backlog": "growing backlog",
   "check.unfinished": "unfinished requests",
   "check.generator_cpu": "generator CPU",
   "check.run_queue_wait": "generator waiting for a CPU",

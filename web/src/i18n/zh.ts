@@ -436,6 +436,7 @@ export const zh: Record<Key, string> = {
   "check.connection_limit": "连接数成为瓶颈",
   "check.drops": "丢弃的请求",
   "check.achieved_rate": "实际达到的速率",
+  "check.backlog": "积压增长",
   "check.unfinished": "未完成的请求",
   "check.generator_cpu": "发生器 CPU",
   "check.run_queue_wait": "发生器等待 CPU",
