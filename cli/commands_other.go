@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/imports"
-	"dyno/host/child"
 	"dyno/internal/exit"
 )
 
@@ -35,6 +33,3 @@ func (a *app) linuxCommands() []*cobra.Command {
 func (a *app) startControl(context.Context, *controlPlane) (started bool, err error) {
 	return false, nil
 }
-
-// roles are those of processes that dyno starts of itself.
-func roles() []child.Role { return []child.Role{imports.Role()} }

@@ -8,6 +8,7 @@ import (
 
 	"dyno/cli/output"
 	"dyno/internal/exit"
+	"dyno/measure"
 	"dyno/report"
 	"dyno/report/export"
 	"dyno/report/html"
@@ -25,6 +26,13 @@ const (
 type formOptions struct {
 	full, noColor, kept bool
 	variant, tag        string // where a form is of one variant, or of one of its times
+	forms               []Form
+}
+
+// A Form is a form of output that a program adds to those of --format: see Main.
+type Form struct {
+	Name  string
+	Write func(io.Writer, *measure.Result) error
 }
 
 // A writer prints a run. In Markdown, it prints several.
@@ -74,6 +82,9 @@ func (o *formOptions) writers() map[string]writer {
 	}
 	for _, tool := range export.LoadTools() {
 		writers[tool] = ofVariant(func(w io.Writer, f *rundir.Folder) error { return export.Load(w, f, tool, o.variant) })
+	}
+	for _, form := range o.forms {
+		writers[form.Name] = ofOne(func(w io.Writer, f *rundir.Folder) error { return form.Write(w, measure.ResultOf(f)) })
 	}
 	return writers
 }

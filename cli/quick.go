@@ -100,7 +100,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		Use: c.use, Short: c.short, Long: c.long, Example: c.example,
 		Args: q.Args(c.protocol, c.where),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.checkFormat(c.protocol, q.IsSearch()); err != nil {
+			if err := out.checkFormat(a.forms, c.protocol, q.IsSearch()); err != nil {
 				return err
 			}
 			if c.protocol == plan.GRPC {

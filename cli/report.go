@@ -20,7 +20,7 @@ func (a *app) reportCommand() *cobra.Command {
 	var (
 		format, out    string
 		rejudge, pairs bool
-		o              = formOptions{kept: true}
+		o              = formOptions{kept: true, forms: a.forms}
 	)
 	cmd := &cobra.Command{
 		Use:   "report RUN…",

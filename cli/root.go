@@ -25,6 +25,7 @@ import (
 	"dyno/cli/command"
 	"dyno/cli/foreign"
 	"dyno/cli/help"
+	"dyno/cli/imports"
 	"dyno/cli/live"
 	"dyno/cli/output"
 	"dyno/host/child"
@@ -50,6 +51,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
+	forms          []Form     // of output, in addition to dyno's own
 
 	limits *trial.Limits // of the plans that it runs; nil: none
 
@@ -59,9 +61,10 @@ type app struct {
 // room is by how many bytes the heap grows at least before garbage is collected. A short load needs less.
 const room = 64 << 20
 
-// Main runs dyno and returns its exit code.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if code, ran := child.Run(args, roles()...); ran {
+// Main runs dyno and returns its exit code. Forms are further ones for --format: a program that adds them has a main
+// of its own, which calls this one.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, forms ...Form) int {
+	if code, ran := child.Run(args, append(trial.Roles(), imports.Role())...); ran {
 		return code
 	}
 	if len(args) == 0 || args[0] != "serve" { // a service that others measure is as Go makes it
@@ -76,7 +79,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	out, errs := terminal.Cleaned(output.Piped(stdout, gone)), terminal.Cleaned(output.Piped(stderr, gone))
 	defer func() { _, _ = out.Flush(), errs.Flush() }() // the end of a text that was cut
 	stdout, stderr = out, errs
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }, forms: forms}
 	if live.Followed(args) {
 		args = args[1:]
 		var cancel context.CancelCauseFunc

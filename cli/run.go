@@ -498,7 +498,7 @@ func (a *app) print(folder *rundir.Folder, out *outputFlags, kept bool) error {
 	if out.json == "-" {
 		return asJSON(a.stdout)
 	}
-	o := formOptions{full: out.full, noColor: out.noColor, kept: kept, tag: rundir.TagResponse}
+	o := formOptions{full: out.full, noColor: out.noColor, kept: kept, tag: rundir.TagResponse, forms: a.forms}
 	write, err := o.writer(cmp.Or(out.format, plainText))
 	if err != nil {
 		return err
@@ -514,8 +514,8 @@ func (a *app) print(folder *rundir.Folder, out *outputFlags, kept bool) error {
 }
 
 // checkFormat refuses a form that the results of a quick load could not be printed in.
-func (o *outputFlags) checkFormat(protocol string, isSearch bool) error {
-	if _, err := new(formOptions).writer(o.format); err != nil {
+func (o *outputFlags) checkFormat(forms []Form, protocol string, isSearch bool) error {
+	if _, err := (&formOptions{forms: forms}).writer(o.format); err != nil {
 		return err
 	}
 	switch {

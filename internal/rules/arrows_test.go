@@ -21,9 +21,10 @@ var arrows = []arrow{
 	{"cmd/dyno-control", []string{"services/control/program"}, "it is a program of its own, so that dyno links neither etcd nor grpc-go"},
 	{"cmd/dyno-bot", []string{"services/bot/program"}, "it is a program of its own, so that dyno links neither the gateway nor its databases"},
 	{"cli", []string{
-		"cli", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui",
+		"cli", "measure", "lab", "judge", "report", "results", "selftest", "services", "hub", "load", "host", "observe", "ui",
 		"internal/buildinfo", "internal/errno", "internal/exit", "internal/fields", "internal/filelock", "internal/garbage", "internal/hangup", "internal/nearest", "internal/nesting", "internal/secretfile", "internal/settings", "internal/terminal", "internal/texts", "internal/units",
 	}, "the command line joins all stages"},
+	{"measure", []string{"host/child", "internal/buildinfo", "judge/stat", "judge/verdict", "lab/plan", "lab/planfile", "lab/trial", "report", "results/rundir"}, "what other programs import does what the command line does, without its streams"},
 	{"cli/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
 	{"cli/command", []string{"internal/exit"}, "commands share how they refuse and end, whatever they do"},
 	{"cli/doctor", []string{"internal/exit", "cli/command", "cli/output", "host/target", "internal/units", "load/engine", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
