@@ -2,7 +2,7 @@
 // neither protoc nor buf has to be installed, and runs the plugins in the versions
 // that its command line names:
 //
-//	protogen -in DIR -out DIR FILE.proto PLUGIN[@VERSION][,OPTION…] …
+//	protogen FILE.proto PLUGIN[@VERSION][,OPTION…] …
 //
 // A plugin is the path of a Go package, which "go run" builds: with a version it comes
 // from the module proxy, without one it is of this module's own dependencies.
@@ -17,9 +17,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -34,31 +32,30 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
+// module is the path of the module that the code is of.
+const module = "dyno"
+
 func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stderr); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string, stderr io.Writer) error {
-	flags := flag.NewFlagSet("protogen", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	in := flags.String("in", ".", "folder that holds the .proto file")
-	out := flags.String("out", ".", "folder of the module's root: code goes where its import path says")
-	module := flags.String("module", "dyno", "module path that -out stands for")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() < 2 {
+func run(args []string) error {
+	if len(args) < 2 {
 		return errors.New("want a .proto file and at least one plugin")
 	}
-	file, err := compile(ctx, *in, flags.Arg(0))
+	file, err := compile(args[0])
 	if err != nil {
 		return err
 	}
-	for _, plugin := range flags.Args()[1:] {
-		if err := generate(ctx, file, plugin, *module, *out, stderr); err != nil {
+	mod, err := exec.Command("go", "env", "GOMOD").Output() // in the module's root
+	if err != nil {
+		return err
+	}
+	for _, plugin := range args[1:] {
+		if err := generate(file, plugin, filepath.Dir(string(mod))); err != nil {
 			return fmt.Errorf("%s: %w", plugin, err)
 		}
 	}
@@ -66,12 +63,12 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 }
 
 // compile reads a .proto file without imports, with its comments.
-func compile(ctx context.Context, folder, name string) (*descriptorpb.FileDescriptorProto, error) {
+func compile(name string) (*descriptorpb.FileDescriptorProto, error) {
 	compiler := protocompile.Compiler{
-		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{folder}},
+		Resolver:       &protocompile.SourceResolver{ImportPaths: []string{filepath.Dir(name)}},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	files, err := compiler.Compile(ctx, name)
+	files, err := compiler.Compile(context.Background(), filepath.Base(name))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +82,7 @@ func compile(ctx context.Context, folder, name string) (*descriptorpb.FileDescri
 // as a file of the package stubs.
 func request(file *descriptorpb.FileDescriptorProto, options []string) *pluginpb.CodeGeneratorRequest {
 	var stubs string
-	passed := []string{}
+	var passed []string
 	for _, o := range options {
 		if s, ok := strings.CutPrefix(o, "stubs="); ok {
 			stubs = s
@@ -112,13 +109,9 @@ func request(file *descriptorpb.FileDescriptorProto, options []string) *pluginpb
 }
 
 // generate runs one plugin and writes the files that it returns.
-func generate(ctx context.Context, file *descriptorpb.FileDescriptorProto, plugin, module, out string, stderr io.Writer) error {
-	name, rest, _ := strings.Cut(plugin, ",")
-	options := strings.Split(rest, ",")
-	if rest == "" {
-		options = nil
-	}
-	asked := request(file, append(options, "module="+module))
+func generate(file *descriptorpb.FileDescriptorProto, plugin, out string) error {
+	words := strings.Split(plugin, ",")
+	asked := request(file, append(words[1:], "module="+module))
 	for _, f := range asked.GetProtoFile() {
 		// A plugin stops without a word at a descriptor that is not one.
 		if len(f.GetDependency()) == 0 {
@@ -131,8 +124,8 @@ func generate(ctx context.Context, file *descriptorpb.FileDescriptorProto, plugi
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", name)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), stderr
+	cmd := exec.Command("go", "run", words[0])
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), os.Stderr
 	answer, err := cmd.Output()
 	if err != nil {
 		return err

@@ -2,4 +2,4 @@
 // which a program on another library does not link.
 package healthpb
 
-//go:generate go run ../../../../../../scripts/protogen -in . -out ../../../../../.. health.proto google.golang.org/protobuf/cmd/protoc-gen-go
+//go:generate go run ../../../../../../scripts/protogen health.proto google.golang.org/protobuf/cmd/protoc-gen-go
