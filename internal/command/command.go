@@ -40,8 +40,8 @@ func Logger(w io.Writer, verbose bool) *slog.Logger {
 	return l
 }
 
-// Main runs a command until it ends, by itself or because of SIGINT or SIGTERM, or SIGHUP as package hangup has it. A
-// second signal ends the process at once. It prints what failed, once, and returns the exit code.
+// Main runs a command until it ends, by itself or by SIGINT, SIGTERM, or SIGHUP as package hangup has
+// it. A second signal ends the process at once. It prints what failed, once, and returns the exit code.
 func Main(ctx context.Context, cmd *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -138,8 +138,8 @@ type State struct {
 // rounded to a tenth of the resolution or finer, so that they read well and repeat
 // exactly.
 //
-// A search ends: it tries about as many rates as the logarithm of the range over the
-// resolution has digits in base two, and none without end. A trial outside the range is an error.
+// A search ends: it tries at most about as many rates as the logarithm of range over resolution has
+// digits in base two. A trial outside the range is an error.
 func (g Goal) Next(done []Trial, hint float64) (State, error) {
 	if err := errors.Join(g.Validate(), g.checkTrials(done), checkHint(hint)); err != nil {
 		return State{}, fmt.Errorf("capacity: %w", err)
@@ -383,10 +383,10 @@ func (g Goal) causeOf(t Trial, trials []Trial) cause {
 // growth is by how much the connections grow that were too few.
 const growth = 4
 
-// mostUnclear is how many trials of one rate may be of unknown cause. Each of them has growth times the connections of the
-// one before, up to the most, and one more has a part of the most. Further ones count as bad by the generator's limits.
-// So a rate is tried at most mostUnclear times, and twice the goal's trials: that many may be disturbed, and as many
-// others decide it.
+// mostUnclear is how many trials of one rate may be of unknown cause. Each has growth times the
+// connections of the one before, up to the most. One more has a part of the most. Further ones count as
+// bad by the generator's limits. So a rate is tried at most mostUnclear times, and twice the goal's
+// trials: that many may be disturbed, and as many others decide it.
 func (g Goal) mostUnclear() int { return (bits.Len(uint(g.MostConnections))+1)/2 + 2 } //nolint:gosec // not negative
 
 // connections returns with how many a rate is to be tried: by Little's law, those that were too few at one rate are too

@@ -1,7 +1,7 @@
-// Package observation records what the target, the generator and the machine do during one load or
-// program, as a series of readings, and sums up the measured window for the run folder. It opens the
-// observers that the plan asks for, and counts system calls after the window. If something cannot be
-// observed here, it is left out and this is recorded; the trial does not fail.
+// Package observation records readings of the target, the generator and the machine during one load or
+// program. It sums up the measured window for the run folder. It opens the observers that the plan asks
+// for, and counts system calls after the window. If something cannot be observed here, it is left out
+// and this is recorded; the trial does not fail.
 package observation
 
 import (
@@ -65,8 +65,8 @@ type Watch struct {
 
 	observers []observe.Observer // those opened before the load
 	kernel    *kernel.Observer   // one of them; nil without it
-	paid      []paid             // those of them that cost CPU time
-	named     []observe.Observer // those of them that the plan names
+	paid      []paid             // observers that cost CPU time
+	named     []observe.Observer // observers that the plan names
 
 	recorder    *observe.Recorder
 	recording   atomic.Pointer[observe.Recorder] // the same one, for other goroutines
@@ -203,8 +203,8 @@ func (w *Watch) begin(origin time.Time, threads []int) {
 			observers = append(observers, s)
 		}
 	}
-	// What the plan names comes last: where its columns have names that others have, too, it is
-	// left out rather than these.
+	// Observers that the plan names come last: where their columns have names that others have too,
+	// they are left out rather than these.
 	observers = append(slices.DeleteFunc(observers, func(o observe.Observer) bool { return slices.Contains(w.named, o) }), w.named...)
 	recorder, err := observe.NewRecorder(observe.Config{Origin: origin, Interval: w.tick, MaxRows: mostRows}, observers...)
 	for twice := (*observe.TwiceError)(nil); errors.As(err, &twice); {
@@ -316,8 +316,7 @@ func (w *Watch) Save(folder *rundir.TrialWriter) error {
 	return folder.Save(rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
 }
 
-// stalls are the stretches in which a CPU did not wake a sleeper that was due, on the
-// trial's time line.
+// stalls are the stretches in which a CPU did not wake a due sleeper, on the trial's time line.
 func (w *Watch) stalls() []rundir.Stall {
 	var all []rundir.Stall
 	for i, s := range w.sleepers {
@@ -349,8 +348,8 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 	}
 	window := w.recorder.Window(w.marks[0], w.marks[1])
 	length := (window.To - window.From).Seconds()
-	// The marks are not exactly at the window's edges, so counts are divided by the
-	// requests of their own stretch of time.
+	// The marks are not exactly at the window's edges. So counts are divided by the requests of their
+	// own stretch.
 	requests := float64(t.Work()) * length / r.Window.Seconds()
 	if p := w.config.Pods; p == nil {
 		w.recordTarget(t, window, r.Window)
@@ -415,7 +414,7 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	}
 	t.Target.ThrottledSeconds = known(throttled)
 	recordKernel(&t.Target, window, requests)
-	// The rows' percentiles are of the time between two of them, and none is of the window.
+	// The rows' percentiles do not cover the window, only the time between two rows.
 	t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
 }
 
@@ -473,8 +472,8 @@ func (w *Watch) targetCPU(window observe.Window) float64 {
 	return window.Delta("target_cpu_seconds")
 }
 
-// worstWait returns how long the worker that waited longest for a CPU did so, in seconds, and how
-// often it was given one. Workers whose figures could not be read are left out: NaN without any.
+// worstWait returns the CPU wait of the worker that waited longest, in seconds, and how often it got a
+// CPU. Workers whose figures could not be read are left out: NaN without any.
 func worstWait(window observe.Window, workers int) (wait, slices float64) {
 	wait, slices = math.NaN(), math.NaN()
 	for i := range workers {
@@ -486,8 +485,9 @@ func worstWait(window observe.Window, workers int) (wait, slices float64) {
 	return wait, slices
 }
 
-// foreign returns the CPU time of dyno's machine, and of the target's if that is another one, that others used than dyno,
-// the target and the parts of the load. An observer there knows one of these. Which machine that is, the kernel's boot id tells.
+// foreign returns the CPU time of others on dyno's machine, and on the target's if that is another one.
+// Others are not dyno, the target or parts of the load. An observer there knows one of these. The
+// kernel's boot id tells which machine that is.
 func (w *Watch) foreign(window observe.Window) (here, there float64) {
 	here, there = window.Delta("machine_cpu_foreign_seconds"), window.Delta(TargetMachine+"_cpu_foreign_seconds")
 	subtract := func(from *float64, at, boot string, used float64) {

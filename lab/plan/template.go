@@ -46,10 +46,9 @@ func isTemplateName(s string) bool {
 	return name != ""
 }
 
-// RuntimeNames returns the names that stay in a variant's strings until a trial
-// fills them in: host, the address of the machine of the process in whose fields
-// it stands (the target's, in the load's), port and admin, two free ports there,
-// and for each service its .addr (host:port), .port and .admin. A variable may use none of them as its
+// RuntimeNames returns the names that stay in a variant's strings until a trial fills them in: host is
+// the address of the process's machine, or in the load the target's. port and admin are two free ports
+// there. Each service has .addr (host:port), .port and .admin. A variable may use none of them as its
 // name.
 func RuntimeNames(services ...string) []string {
 	names := []string{"host", "port", "admin"}
@@ -120,9 +119,8 @@ func Expand(s string, vars map[string]string) (string, error) {
 	return out, nil
 }
 
-// Fill replaces the run-time variables in the target's addresses, in the load, unless it is
-// Plain, and in what is observed, of which it makes copies. Processes have ports of their own,
-// and are filled in by who starts them.
+// Fill replaces the run-time variables in the target's addresses, in the load, unless it is Plain, and
+// in what is observed. It makes copies. Processes have their own ports; their starter fills them in.
 func (v *Variant) Fill(vars map[string]string) error {
 	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Proxy, &v.Target.Pprof, &v.Observe}
 	if v.Plain {
@@ -136,12 +134,10 @@ func (v *Variant) Fill(vars map[string]string) error {
 	return nil
 }
 
-// Fill replaces the run-time variables in all texts of the process, of which it makes
-// copies.
+// Fill replaces the run-time variables in all texts of the process. It makes copies.
 func (p *Process) Fill(vars map[string]string) error { return fill(vars, p) }
 
-// fill puts filled copies in the place of what it is given pointers to. It returns the first
-// error.
+// fill replaces the pointers' targets by filled copies. It returns the first error.
 func fill(vars map[string]string, parts ...any) (first error) {
 	for _, part := range parts {
 		of := reflect.ValueOf(part).Elem()
@@ -292,8 +288,8 @@ func placeholder(name string) (string, bool) {
 	return "1", true
 }
 
-// placeholders replaces the run-time names by values of the right form, so
-// that what surrounds them can be checked before they are known.
+// placeholders replaces the run-time names by values of the right form, so that the rest can be checked
+// before.
 func placeholders(s string) string {
 	out, err := ExpandWith(s, braces, placeholder)
 	if err != nil {
@@ -302,8 +298,8 @@ func placeholders(s string) string {
 	return out
 }
 
-// Sample returns a copy of the variant with something of the right form in the place of the
-// run-time variables in its URL and its scenario, to be checked before they are known.
+// Sample returns a copy of the variant for checks before a trial. It has values of the right form in
+// place of the run-time variables in its URL and its scenario.
 func (v *Variant) Sample() Variant {
 	with := *v
 	with.Target.URL = placeholders(v.Target.URL)

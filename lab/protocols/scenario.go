@@ -198,7 +198,7 @@ func requests(s *scenario.Scenario, end http1.Endpoint) (all []http1.Request, er
 
 var ofHeader = regexp.MustCompile(`^header \d+ "([^"]+)"`)
 
-// locate puts errors about the request of the step at a path at the step, or at the part that they name.
+// locate puts errors about a step's request at the step, or at the part that they name.
 func locate(path string, err error) error {
 	var faults []error
 	for _, fault := range flatten(err) {
