@@ -77,8 +77,7 @@ func scrape(t *testing.T, s service, admin func() string, ask func()) map[string
 	return families
 }
 
-// exported returns the names that can be asked for, with the labels that they have in
-// addition to what a scrape adds.
+// exported returns the available names, with the labels that they have in addition to those of a scrape.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"up": nil}

@@ -11,13 +11,12 @@ import (
 	"dyno/internal/jwt"
 )
 
-// A Key verifies JSON Web Tokens (RFC 7519) by one method only. It refuses a token that
-// names another method, so that a public key can never be used as a shared secret.
+// A Key verifies JSON Web Tokens (RFC 7519) by one method only. It refuses tokens with another method, so that a
+// public key can never serve as a shared secret.
 type Key struct {
 	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1), or EdDSA (RFC 8037).
 	Method string
-	// Material is the shared secret of HS256, at least 32 bytes (RFC 7518, section 3.2),
-	// or otherwise a public key in PEM.
+	// Material is the shared secret of HS256, at least 32 bytes (RFC 7518, section 3.2), or a public key in PEM.
 	Material []byte
 }
 
@@ -74,8 +73,7 @@ func refuse(status int, format string, args ...any) *refusal {
 // anyTopic is what may be published about without a token, where that is allowed.
 var anyTopic = []*selector{newSelector("*")}
 
-// mayPublish returns the selectors of the topics about which a request may publish: those of
-// its token's mercure.publish claim.
+// mayPublish returns selectors of the topics of permitted updates: those of the token's mercure.publish claim.
 func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	text, cookie, err := token(r, r.URL.Query().Get("authorization"))
 	if err != nil {
@@ -84,7 +82,7 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	if cookie && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return nil, refuse(http.StatusForbidden, "origin: must be given to publish by cookie")
 	}
-	// A token that nobody verifies proves nothing: any page can make one up. A browser sends a cookie for any page.
+	// An unverified token proves nothing: any page can make one up. A browser sends a cookie for any page.
 	anonymous := text == "" || h.publishers == nil
 	if cookie || anonymous {
 		if refused := h.crossSite(r); refused != nil {
@@ -110,7 +108,7 @@ func (h *Hub) mayPublish(r *http.Request) (granted []*selector, _ *refusal) {
 	return h.selectors.keep(*c.Mercure.Publish), nil
 }
 
-// crossSite refuses what a browser sends for a page of another site, unless the page may publish. Old browsers name
+// crossSite refuses a browser's requests for pages of other sites, except pages that may publish. Old browsers name
 // the page in Referer only.
 func (h *Hub) crossSite(r *http.Request) *refusal {
 	page := r.Header.Get("Origin")

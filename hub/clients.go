@@ -13,9 +13,8 @@ type Client struct {
 	Address string    `json:"address"`
 	Topics  []string  `json:"topics"`
 	Since   time.Time `json:"since"`
-	// LagEvents and LagBytes (of frames) are what was published and not yet given to the
-	// subscriber. Without the event loop they include updates that are not for this
-	// subscriber.
+	// LagEvents and LagBytes (of frames) count published events that the subscriber has not got yet. Without the
+	// event loop they include updates that are not for this subscriber.
 	LagEvents uint64 `json:"lag_events"`
 	LagBytes  uint64 `json:"lag_bytes"`
 	Writing   bool   `json:"writing"` // an event is being written to its connection
@@ -58,7 +57,7 @@ func (h *Hub) Clients(limit int) (list []Client, all int) {
 		return list, len(active) // the hub is closed and has no subscribers any more
 	}
 	for _, c := range looped {
-		s := c.Owner.(*seat)
+		s := c.Owner.(*registration)
 		list = append(list, Client{
 			ID: s.id, Address: s.address, Topics: texts(s.filter.wanted), Since: s.since,
 			LagEvents: uint64(c.LagEvents), LagBytes: uint64(c.LagBytes), Writing: c.Late,

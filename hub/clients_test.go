@@ -21,8 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A client is a program from another project. Given the URL of a subscription, it reports
-// each event, comes back when its connection is lost, and ends after "end".
+// A client is a program from another project. Given a subscription's URL, it reports each event, reconnects after a
+// lost connection, and ends after "end".
 type client struct {
 	name  string
 	needs []string // commands, and files below testdata/clients

@@ -85,8 +85,7 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q remembers the wrong topic", c.selector)
 		}
 	}
-	// A selector that the library cannot turn into an expression matches its own text, and so does
-	// one that would take long to match.
+	// A selector that does not compile, or would take long to match, matches only its own text.
 	large := "/{" + strings.Repeat("x,", 1200) + "x}"
 	for text, want := range map[string]bool{
 		strings.Repeat("{+a}", maxVariables): true, "{" + strings.Repeat("a,", maxVariables-1) + "a}": true,

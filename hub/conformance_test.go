@@ -105,8 +105,7 @@ func (b *bed) overHTTP2() *stream {
 	return &stream{t: b.t, resp: resp, body: newReader(resp.Body)}
 }
 
-// TestHTTP2: by HTTP/2, too, subscribers get what is published, and one that gets nothing for
-// longer than a write may take stays.
+// TestHTTP2: HTTP/2 subscribers get updates as well, and an idle one stays for longer than a write may take.
 func TestHTTP2(t *testing.T) {
 	b := serving(t, func(c *Config) { c.WriteTimeout, c.Heartbeat = 500*time.Millisecond, 0 })
 	s := b.overHTTP2()

@@ -163,8 +163,8 @@ func parseUpdate(form url.Values) (Update, error) {
 	return u, nil
 }
 
-// publish reads, checks and publishes an update, and answers with its ID. The body must be
-// of that type, unless it is "". Nothing is read from those who may not publish.
+// publish reads, checks and publishes an update, and answers with its ID. The body must be of that type, unless it is
+// "". It reads nothing from clients that may not publish.
 func (h *Hub) publish(w http.ResponseWriter, r *http.Request, bodyType string, parse func([]byte) (Update, error)) {
 	granted, refused := h.mayPublish(r)
 	if refused != nil {
@@ -229,10 +229,10 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := &subscriber{
-		seat:  seat{address: host(r.RemoteAddr), since: time.Now(), until: until},
-		ended: make(chan struct{}), gone: make(chan struct{}),
+		registration: registration{address: host(r.RemoteAddr), since: time.Now(), until: until},
+		ended:        make(chan struct{}), gone: make(chan struct{}),
 	}
-	if refused := h.reserve(&s.seat); refused != nil {
+	if refused := h.reserve(&s.registration); refused != nil {
 		h.answer(w, refused)
 		return
 	}
@@ -241,7 +241,7 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-cache")
 	header.Set("X-Accel-Buffering", "no") // nginx would otherwise buffer events
 	if r.Method == http.MethodHead {
-		h.release(&s.seat)
+		h.release(&s.registration)
 		return
 	}
 	s.filter = filter{h.selectors.acquire(topics), h.selectors.acquire(unique(rights))}
@@ -262,7 +262,7 @@ func (h *Hub) serveSubscribe(w http.ResponseWriter, r *http.Request) {
 		// Last-Event-ID; after an error status they would not.
 		h.log.Debug("history not complete", "error", err)
 		h.stats.postponed.Add(1)
-		h.forget(&s.seat)
+		h.forget(&s.registration)
 		_, _ = w.Write(begin) // a client that has gone comes back all the same
 		return
 	}
@@ -290,9 +290,9 @@ func host(address string) string {
 	return h
 }
 
-// place sets the cursor of a subscriber by the ID of its last event, and reports whether
-// the ID is known. If it is not, the subscriber gets the whole history: too much rather
-// than too little. The error says that the history cannot tell at the moment.
+// place sets a subscriber's cursor by the ID of its last event, and reports whether the ID is known. If it is not,
+// the subscriber gets the whole history: too much rather than too little. The error says that the history cannot tell
+// at the moment.
 func (h *Hub) place(ctx context.Context, s *subscriber, last string) (found bool, err error) {
 	s.backlogTotal, s.backlog = h.journal.Total(), h.journal.Head()
 	cursor := s.backlog
@@ -341,7 +341,7 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 		}
 		if !errors.Is(err, http.ErrNotSupported) {
 			h.log.Debug("hijack", "error", err)
-			h.forget(&s.seat)
+			h.forget(&s.registration)
 			return
 		}
 	}
@@ -352,7 +352,7 @@ func (h *Hub) start(w http.ResponseWriter, r *http.Request, s *subscriber, begin
 	}
 	s.out = out
 	if refused := h.enter(s); refused != nil {
-		h.forget(&s.seat)
+		h.forget(&s.registration)
 		h.answer(w, refused)
 		return
 	}
@@ -384,7 +384,7 @@ func (h *Hub) startHijacked(c net.Conn, s *subscriber, begin []byte) {
 	}
 	s.out = out
 	if refused := h.enter(s); refused != nil {
-		h.forget(&s.seat)
+		h.forget(&s.registration)
 		h.stats.hijacked.Add(1)
 		h.answerHijacked(c, refused)
 		c.Close()
@@ -444,7 +444,7 @@ func (h *Hub) stopping() *refusal {
 }
 
 // reserve takes a place for a subscriber, if one is free.
-func (h *Hub) reserve(s *seat) *refusal {
+func (h *Hub) reserve(s *registration) *refusal {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	after := max(h.cfg.Retry, time.Second)
@@ -473,7 +473,7 @@ func (h *Hub) jittered() time.Duration {
 }
 
 // release gives the place back.
-func (h *Hub) release(s *seat) {
+func (h *Hub) release(s *registration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.places--
@@ -482,8 +482,8 @@ func (h *Hub) release(s *seat) {
 	}
 }
 
-// forget gives back what a subscriber holds that was never entered, or has left.
-func (h *Hub) forget(s *seat) {
+// forget releases the resources of a subscriber that was never entered, or has left.
+func (h *Hub) forget(s *registration) {
 	h.release(s)
 	h.selectors.release(s.filter.wanted)
 	h.selectors.release(s.filter.rights)
@@ -507,7 +507,7 @@ func (h *Hub) leave(s *subscriber, why end) {
 	s.mu.Lock()
 	s.out = nil
 	s.mu.Unlock()
-	h.farewell(&s.seat, why)
+	h.farewell(&s.registration, why)
 	h.mu.Lock()
 	delete(h.active, s.id) // only after its place is free: a client that sees that the subscriber has gone may come at once
 	h.mu.Unlock()
@@ -516,8 +516,8 @@ func (h *Hub) leave(s *subscriber, why end) {
 	h.streams.Done()
 }
 
-// farewell counts a subscriber whose stream has ended, and gives back what it held.
-func (h *Hub) farewell(s *seat, why end) {
+// farewell counts a subscriber whose stream has ended, and releases its resources.
+func (h *Hub) farewell(s *registration, why end) {
 	if h.log.Enabled(context.Background(), slog.LevelDebug) {
 		h.log.Debug("subscriber ended", "id", s.id, "address", s.address, "reason", why.String(), "topics", strings.Join(texts(s.filter.wanted), " "))
 	}

@@ -119,7 +119,7 @@ type Hub struct {
 	mu        sync.Mutex // guards the following fields
 	active    map[uint64]*subscriber
 	places    int            // taken by subscribers, and by requests that are about to become one
-	addresses map[string]int // the same, by IP address
+	addresses map[string]int // taken places, by IP address
 	lastID    uint64
 	draining  bool
 	random    *rand.Rand
@@ -270,12 +270,10 @@ func (h *Hub) checkTopics(topics []string) error {
 	return nil
 }
 
-// Drain refuses new subscribers and ends the existing ones, in random order and spread
-// over the given time (0: all at once). Each gets all entries that there are first. Drain
-// returns when all have ended. If ctx ends before that, Drain cuts the rest and returns
-// their number. The last subscribers need some time to take what is on its way, so let
-// ctx end some time after over has passed. It is called once, before Close, and may run
-// at the same time as http.Server.Shutdown.
+// Drain refuses new subscribers and ends the existing ones, in random order and spread over the given time (0: all at
+// once). Each gets all present entries first. Drain returns when all have ended. If ctx ends before that, Drain cuts
+// the rest and returns their number. The last subscribers need time for events on their way: ctx should end some time
+// after over. It is called once, before Close, and may run at the same time as http.Server.Shutdown.
 func (h *Hub) Drain(ctx context.Context, over time.Duration) (cut int) {
 	list := h.startDrain()
 	looped := make(chan int, 1)
@@ -383,7 +381,7 @@ func (h *Hub) watch(ctx context.Context) {
 	}
 }
 
-// A broadcast wakes everybody who waits.
+// A broadcast wakes all waiting goroutines.
 type broadcast struct{ ch atomic.Pointer[chan struct{}] }
 
 func newBroadcast() *broadcast {

@@ -72,7 +72,7 @@ func (h *Hub) looped(c net.Conn) (s socket, ok bool) {
 // handOver gives a connection to the event loop, and frees what Go's runtime and net/http
 // hold for it.
 func (h *Hub) handOver(ctx context.Context, c socket, s *subscriber, preamble []byte) {
-	own := s.seat // the rest is not needed any more
+	own := s.registration // the rest is not needed any more
 	err := h.adopt(ctx, c, &own, s.cursor.Load(), preamble)
 	if err != nil {
 		h.stats.hijacked.Add(1)
@@ -86,7 +86,7 @@ func (h *Hub) handOver(ctx context.Context, c socket, s *subscriber, preamble []
 }
 
 // adopt lets the event loop take over another descriptor of a connection.
-func (h *Hub) adopt(ctx context.Context, c socket, own *seat, cursor uint64, preamble []byte) error {
+func (h *Hub) adopt(ctx context.Context, c socket, own *registration, cursor uint64, preamble []byte) error {
 	fd, err := duplicate(c)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (h *Hub) loopEnded(owner any, why fanout.End) {
 		reason = endExpired
 	}
 	h.stats.hijacked.Add(1)
-	h.farewell(owner.(*seat), reason)
+	h.farewell(owner.(*registration), reason)
 	h.stats.looped.Add(-1)
 	h.departed.wake()
 }

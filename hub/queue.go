@@ -41,9 +41,9 @@ func (h *Hub) full(s *subscriber, a *allowance) bool {
 // journal still had all of them.
 func (h *Hub) pending(s *subscriber, cursor, head uint64, fn func(*journal.Entry)) (whole bool) {
 	whole = true
-	var turn [64]*journal.Entry
+	var batch [64]*journal.Entry
 	for cursor < head {
-		entries, oldest := h.journal.Since(cursor, turn[:0], len(turn))
+		entries, oldest := h.journal.Since(cursor, batch[:0], len(batch))
 		if oldest > cursor+1 {
 			whole = false
 			cursor = oldest - 1
@@ -82,9 +82,8 @@ func (h *Hub) endStuck() {
 	}
 }
 
-// leaveOut shortens the queue of s as the outcome says, and announces what is left out.
-// Half of the queue is free afterwards, so that a subscriber that is always behind does
-// not get a gap event for every event.
+// leaveOut shortens the queue of s as the outcome says, and announces what is left out. Half of the queue is free
+// afterwards: otherwise a slow subscriber would get a gap event for every event.
 func (h *Hub) leaveOut(s *subscriber) error {
 	start, total, head := s.cursor.Load(), h.journal.Total(), h.journal.Head()
 	var queue []*journal.Entry // bounded by the journal
@@ -145,8 +144,8 @@ func newest(queue []*journal.Entry, events int, bytes int64) []*journal.Entry {
 	return queue[from:]
 }
 
-// firstLeftOut and lastLeftOut return the sequence numbers of the first and last entry of
-// queue that is not in kept, a part of it; 0 if there is none.
+// firstLeftOut and lastLeftOut return the first and last sequence number of queue that is not in its part kept; 0 if
+// none.
 func firstLeftOut(queue, kept []*journal.Entry) uint64 {
 	for i, e := range queue {
 		if i >= len(kept) || kept[i] != e {

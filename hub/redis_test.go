@@ -56,8 +56,8 @@ type unreadable struct{ memory }
 
 func (unreadable) CatchUp(context.Context) error { return errors.New("no answer") }
 
-// TestPostponed: a client is asked to come back while nobody knows whether it misses
-// something, and neither refused for good nor given a gap.
+// TestPostponed: while it is unknown whether a client misses events, it is asked to reconnect: it gets neither an
+// error nor a gap.
 func TestPostponed(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		h := newHub(t, set)

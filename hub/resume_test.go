@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestReconnecting: subscribers that come and go while updates are published are
-// given each one once and in order, in every way of delivering.
+// TestReconnecting: subscribers come and go while updates are published. With every way of delivery they get each one
+// once and in order.
 func TestReconnecting(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode.name, func(t *testing.T) {

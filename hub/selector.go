@@ -33,10 +33,9 @@ type verdict struct {
 	match bool
 }
 
-// An event is matched for all subscribers by one goroutine, and the time of a match grows with the
-// variables of the template, the length of the topic, and the templates of a subscriber. What is
-// within these bounds takes up to 25 µs a template for a topic of 50 bytes, and about 1 ms for the
-// longest.
+// One goroutine matches an event for all subscribers. The time grows with the template's variables, the topic's
+// length, and the number of templates. Within these bounds, a template takes up to 25 µs for a topic of 50 bytes, and
+// about 1 ms for the longest.
 const (
 	maxTemplate  = 1 << 10 // length of a template in bytes
 	maxVariables = 8       // of a template
@@ -66,7 +65,7 @@ func checkTemplate(text string) error {
 	return nil
 }
 
-// checkTemplates returns why one cannot subscribe to the topics.
+// checkTemplates returns why a client cannot subscribe to the topics.
 func checkTemplates(topics []string) error {
 	n := 0
 	for _, text := range topics {
@@ -114,9 +113,8 @@ func (s *selector) match(topic string) bool {
 	return v.match
 }
 
-// selectors gives all subscribers with the same selector the same object, so that a
-// template is compiled and matched once for all of them. It holds selectors that subscribers
-// use, and the latest ones of publishers.
+// selectors shares one object among all subscribers with an equal selector. So a template is compiled and matched
+// once. It holds selectors that subscribers use, and the latest ones of publishers.
 type selectors struct {
 	mu   sync.Mutex // guards the following fields
 	used map[string]*selector

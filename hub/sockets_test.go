@@ -157,9 +157,8 @@ func TestTokenExpiresOnSockets(t *testing.T) {
 	})
 }
 
-// TestDrainOnSockets: subscribers are notified and ended one by one, by HTTP/2 as well, and
-// one that hangs is cut at the deadline. That is when all others have ended, and not a
-// time: a machine that is late would have them cut too.
+// TestDrainOnSockets: subscribers are notified and ended one by one, also over HTTP/2, and a hanging one is cut at
+// the deadline. That is when all others have ended, and not a time: a machine that is late would have them cut too.
 func TestDrainOnSockets(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		h, b := handler(t, func(c *Config) {
@@ -295,8 +294,8 @@ func TestNotTakenOver(t *testing.T) {
 	h.mu.Lock()
 	h.draining = false // as it was a moment before the loop ended
 	h.mu.Unlock()
-	s := &subscriber{seat: seat{address: "somewhere"}}
-	if refused := h.reserve(&s.seat); refused != nil {
+	s := &subscriber{registration: registration{address: "somewhere"}}
+	if refused := h.reserve(&s.registration); refused != nil {
 		t.Fatal(refused)
 	}
 	h.handOver(t.Context(), server.(*net.TCPConn), s, []byte("HTTP/1.1 200 OK\r\n\r\n"))
@@ -316,8 +315,7 @@ func TestNotTakenOver(t *testing.T) {
 	}
 }
 
-// TestLoopEnds: a hub whose event loop has ended by itself does not go on without it, and
-// says so to its server.
+// TestLoopEnds: a hub whose event loop has ended by itself stops as well, and reports that to its server.
 func TestLoopEnds(t *testing.T) {
 	h, b := handler(t, func(*Config) {})
 	ended := make(chan error, 1)

@@ -39,8 +39,8 @@ const (
 	writing
 )
 
-// A seat holds what the hub knows about a subscriber, whichever way it is served.
-type seat struct {
+// A registration is the hub's record of a subscriber, whichever way it is served.
+type registration struct {
 	id      uint64
 	address string
 	since   time.Time
@@ -49,14 +49,12 @@ type seat struct {
 	retry   time.Duration
 }
 
-// A subscriber is one stream: a cursor into the journal, and where to write the entries
-// after it. One goroutine writes to it. If the event loop has taken it over, only its
-// seat is used.
+// A subscriber is one stream: a cursor into the journal, and where to write the entries after it. One goroutine
+// writes to it. If the event loop has taken it over, only its registration is used.
 type subscriber struct {
-	seat
+	registration
 
-	// Entries that were in the journal when the subscriber came are history that it asked
-	// for, and do not count as its queue.
+	// Entries from before the subscriber came are history that it asked for. They do not count as its queue.
 	backlog, backlogTotal uint64
 
 	cursor atomic.Uint64 // it was given everything up to here
@@ -142,8 +140,8 @@ func (c *connection) write(p []byte) error {
 
 func (c *connection) deadline(t time.Time) { c.SetWriteDeadline(t) }
 
-// turnEntries is how many entries a stream reads from the journal at once.
-const turnEntries = 16
+// batchEntries is how many entries a stream reads from the journal at once.
+const batchEntries = 16
 
 // stream gives s the entries after its cursor until the stream ends, and returns the
 // reason. ctx ends with the client. begin is written first.
@@ -164,7 +162,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 	if err := h.send(s, begin); err != nil {
 		return s.reason(err)
 	}
-	var turn [turnEntries]*journal.Entry
+	var batch [batchEntries]*journal.Entry
 	for {
 		appended := h.appended.wait() // taken before the check, so that a later append closes it
 		finishing := s.finishing()
@@ -179,7 +177,7 @@ func (h *Hub) stream(ctx context.Context, s *subscriber, begin []byte) end {
 			case Block: // publishers wait
 			}
 		}
-		n, err := h.deliver(s, turn[:0])
+		n, err := h.deliver(s, batch[:0])
 		if err != nil {
 			return s.reason(err)
 		}
@@ -234,8 +232,7 @@ func (s *subscriber) reason(err error) end {
 	return endClient
 }
 
-// beat sends a comment if nothing has been sent for the heartbeat's period, and sets the
-// timer for the next possible time.
+// beat sends a comment after a silent heartbeat period, and sets the timer for the next possible time.
 func (h *Hub) beat(s *subscriber, pulse *time.Timer, now time.Time) error {
 	period := h.cfg.heartbeat()
 	if quiet := now.Sub(s.lastWrite); quiet < period {
@@ -249,9 +246,9 @@ func (h *Hub) beat(s *subscriber, pulse *time.Timer, now time.Time) error {
 
 // deliver writes the next entries after its cursor that are for s, and returns how many
 // entries it looked at.
-func (h *Hub) deliver(s *subscriber, turn []*journal.Entry) (n int, err error) {
+func (h *Hub) deliver(s *subscriber, batch []*journal.Entry) (n int, err error) {
 	cursor := s.cursor.Load()
-	entries, oldest := h.journal.Since(cursor, turn, turnEntries)
+	entries, oldest := h.journal.Since(cursor, batch, batchEntries)
 	if oldest > cursor+1 {
 		if err := h.sendGap(s, journal.Gap{From: cursor + 1, To: oldest - 1, Missed: -1}); err != nil {
 			return 0, err

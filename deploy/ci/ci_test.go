@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // options make the comparison short: its verdict is the machine's.
 const options = "-c 2 --rounds 2 -z 200ms --warmup 0 --remeasure=false --control=false"
 
-// codes are what the comparison of two good servers may end with on a busy machine, which may leave one
-// of them without a CPU for as long as the window is.
+// codes are the possible exit codes of a comparison of two good servers. A busy machine may leave one without a CPU
+// for the whole window.
 var codes = []string{"0", "3", "4", "5"}
 
 // A step is one of a composite action.
@@ -273,7 +273,7 @@ func contents(t *testing.T, file string) string {
 	return string(text)
 }
 
-// fakeGh stands in for GitHub's own gh where the action calls it, with the comments of one pull request in a file.
+// fakeGh replaces GitHub's gh in the action. It keeps the comments of one pull request in a file.
 const fakeGh = `#!/bin/sh
 set -eu
 method=GET

@@ -31,8 +31,7 @@ type late struct {
 	half bool        // rest is the end of an entry's frame
 	gap  journal.Gap // goes out after rest; From is 0 if there is none
 
-	// events and bytes are owed: the entries for this client after counted and up to
-	// Loop.seen, without rest.
+	// events and bytes count its pending entries: those after counted and up to Loop.seen, without rest.
 	counted uint64
 	events  int64
 	bytes   int64
@@ -43,7 +42,7 @@ type late struct {
 
 	writable bool // the socket took everything that it was given, as far as is known
 	queued   bool // in Loop.waiting
-	crowds   bool // counted in Loop.over
+	crowds   bool // beyond the bounds, counted in Loop.over
 }
 
 // A group is the set of clients that get the same entries.
@@ -75,7 +74,7 @@ const (
 func (l *Loop) adopt(a arrival) {
 	// A cursor may be ahead of the loop, but not of the journal.
 	for end := min(a.s.Cursor, l.source.Head()); l.seen < end; {
-		l.turn()
+		l.deliverNew()
 	}
 	key, c := l.clients.Alloc()
 	g := l.groups[a.s.Group]
@@ -154,7 +153,7 @@ func (l *Loop) settle(c *client) {
 	l.counts.late.Add(-1)
 }
 
-// enqueue asks catchUp to give a late client a turn.
+// enqueue asks catchUp to serve a late client.
 func (l *Loop) enqueue(c *client) {
 	if !c.late.queued {
 		c.late.queued = true

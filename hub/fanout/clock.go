@@ -113,7 +113,7 @@ func (l *Loop) leave(until time.Time) error {
 // time that has passed.
 func (l *Loop) depart() {
 	for head := l.source.Head(); l.seen < head; {
-		l.turn()
+		l.deliverNew()
 	}
 	left := max(time.Until(l.leaving.until), 0)
 	keep := int(float64(l.leaving.all) * float64(left) / float64(l.leaving.over))

@@ -7,17 +7,16 @@ import (
 	"dyno/internal/loop"
 )
 
-// turn sends what is new in the journal to all clients that are up to date.
-func (l *Loop) turn() {
-	// This comes before the journal is read: an entry that is added later asks for
-	// another turn.
+// deliverNew sends new entries of the journal to all clients that are up to date.
+func (l *Loop) deliverNew() {
+	// This comes before the journal is read: an entry that is added later asks for another round.
 	l.grown.Store(false)
 	l.noted.Store(false)
-	entries, oldest := l.source.Since(l.seen, l.entries[:0], turnEntries)
+	entries, oldest := l.source.Since(l.seen, l.entries[:0], batchEntries)
 	if len(entries) == 0 && oldest <= l.seen+1 {
 		return
 	}
-	l.counts.turns.Add(1)
+	l.counts.rounds.Add(1)
 	if oldest > l.seen+1 {
 		// The loop itself came too late for some entries. Each client notices that by its
 		// own cursor.
@@ -26,7 +25,7 @@ func (l *Loop) turn() {
 	}
 	size, n := 0, 0
 	for _, e := range entries {
-		if size += len(e.Frame); n > 0 && size > turnBytes {
+		if size += len(e.Frame); n > 0 && size > batchBytes {
 			break
 		}
 		n++
@@ -110,12 +109,12 @@ func (l *Loop) join() []byte {
 	return l.buffer
 }
 
-// catchUp gives a turn to late clients whose sockets can take something.
+// catchUp serves late clients whose sockets can take something.
 func (l *Loop) catchUp() {
-	n := min(len(l.waiting), turnLate)
-	turn := append(l.spare[:0], l.waiting[:n]...)
+	n := min(len(l.waiting), batchLate)
+	batch := append(l.spare[:0], l.waiting[:n]...)
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
-	for _, key := range turn {
+	for _, key := range batch {
 		if c := l.clients.Get(key); c != nil && c.late != nil {
 			c.late.queued = false
 			if c.late.writable {
@@ -123,13 +122,13 @@ func (l *Loop) catchUp() {
 			}
 		}
 	}
-	l.spare = turn
+	l.spare = batch
 }
 
-// advance sends a late client some of what it is owed.
+// advance sends a late client some of its pending entries.
 func (l *Loop) advance(c *client) {
 	w := c.late
-	entries, oldest := l.source.Since(w.cursor, l.entries[:0], turnEntries)
+	entries, oldest := l.source.Since(w.cursor, l.entries[:0], batchEntries)
 	if w.cursor < l.seen && oldest > w.cursor+1 {
 		l.lose(w, oldest)
 	}
@@ -150,7 +149,7 @@ func (l *Loop) advance(c *client) {
 	}
 	end := w.cursor
 	for _, e := range entries {
-		if e.Seq > l.seen || size > 0 && size+len(e.Frame) > turnBytes {
+		if e.Seq > l.seen || size > 0 && size+len(e.Frame) > batchBytes {
 			break
 		}
 		end = e.Seq
@@ -247,7 +246,7 @@ func (l *Loop) taken(c *client, p part) {
 	}
 }
 
-// pay subtracts an entry from what is owed.
+// pay subtracts an entry from the pending ones.
 func (l *Loop) pay(w *late, seq uint64, size int) {
 	if seq > w.counted {
 		w.events--
@@ -264,7 +263,7 @@ func (l *Loop) relieve(w *late) {
 	}
 }
 
-// beyond reports whether more is owed than the bounds allow.
+// beyond reports whether pending entries exceed the bounds.
 func (l *Loop) beyond(w *late) bool {
 	return w.events > int64(l.cfg.QueueEvents) || w.bytes > l.cfg.QueueBytes
 }
@@ -291,7 +290,7 @@ func (l *Loop) bound(c *client) {
 func (l *Loop) dropOldest(c *client) {
 	w := c.late
 	for l.beyond(w) && w.cursor < l.seen {
-		entries, oldest := l.source.Since(w.cursor, l.passing[:0], turnEntries)
+		entries, oldest := l.source.Since(w.cursor, l.passing[:0], batchEntries)
 		if oldest > w.cursor+1 {
 			l.lose(w, oldest)
 		}
@@ -339,7 +338,7 @@ func (l *Loop) coalesce(c *client, entries []*journal.Entry) {
 	}
 	look(entries)
 	for from < w.until {
-		more, _ := l.source.Since(from, l.passing[:0], turnEntries)
+		more, _ := l.source.Since(from, l.passing[:0], batchEntries)
 		if len(more) == 0 {
 			break
 		}

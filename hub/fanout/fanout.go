@@ -2,16 +2,14 @@
 // goroutine. A subscriber costs neither a goroutine nor a buffer: it is a socket, a place
 // in a slab and, while it is not up to date, a cursor.
 //
-// Subscribers that want the same entries and have the same rights form a group. When the
-// journal grows, the loop reads the new entries once and makes each group's bytes once.
-// It sends them with one call to every member that is up to date; events that came since
-// the last turn share that call.
+// Subscribers that want the same entries and have the same rights form a group. When the journal grows, the loop
+// reads the new entries once and makes each group's bytes once. It sends them with one call to every member that is
+// up to date; events that came since the last round share that call.
 //
-// If a socket does not take everything, its subscriber becomes late. A late subscriber
-// catches up from the journal by its own cursor. It gets a bounded amount in a turn, and
-// only when its socket is ready, so it costs the others nothing. What it may be owed is
-// bounded; Outcome says what happens beyond. New subscribers begin as late ones: history
-// and live entries come from the same journal, so no entry can be lost between them.
+// If a socket does not take everything, its subscriber becomes late. A late subscriber catches up from the journal by
+// its own cursor. It gets a bounded amount per round, and only when its socket is ready: so it costs the others
+// nothing. Its pending entries are bounded; Outcome says what happens beyond. New subscribers begin as late ones:
+// history and live entries come from the same journal, so no entry can be lost between them.
 package fanout
 
 import (
@@ -34,15 +32,14 @@ type Source interface {
 
 var _ Source = (*journal.Journal)(nil)
 
-// An Outcome is what happens to a subscriber that is owed more than the bounds allow.
+// An Outcome is what happens to a subscriber with more pending entries than the bounds allow.
 type Outcome string
 
 // The outcomes.
 const (
 	// Disconnect resets its connection. It may come back and name its last event.
 	Disconnect Outcome = "disconnect"
-	// DropOldest passes over the oldest entries that it is owed, and announces that by a
-	// gap event.
+	// DropOldest skips its oldest pending entries, and announces that by a gap event.
 	DropOldest Outcome = "drop_oldest"
 	// Coalesce gives it only the latest of the entries that share a first topic. A gap
 	// event before them says how many are left out.
@@ -54,10 +51,8 @@ const (
 
 // Config configures a loop. Start from Defaults. The caller checks its values.
 type Config struct {
-	// QueueEvents and QueueBytes bound what a subscriber may be owed of the entries that
-	// were appended while it was late: the number of entries, and the bytes of their
-	// frames. An entry that is partly sent does not count, nor does history that the
-	// subscriber asked for.
+	// QueueEvents and QueueBytes bound the pending entries of a late subscriber: their number, and the bytes of their
+	// frames. Partly sent entries, and history that the subscriber asked for, do not count.
 	QueueEvents int
 	QueueBytes  int64
 	// Outcome is what happens to a subscriber beyond the bounds.
@@ -83,9 +78,8 @@ type Config struct {
 	// when its connection has ended. It is called on the loop's goroutine, or by Close,
 	// and must not block.
 	Ended func(owner any, why End)
-	// Farewell, if not nil, returns the last bytes for a subscriber that Drain
-	// disconnects, such as a retry field with a time of its own. It is called on the
-	// loop's goroutine and must not block.
+	// Farewell, if not nil, returns the last bytes for a subscriber that Drain disconnects, such as a retry field. It
+	// is called on the loop's goroutine and must not block.
 	Farewell func() []byte
 }
 
@@ -107,10 +101,8 @@ type Subscriber struct {
 	// Owner identifies the subscriber to Config.Ended and in the list of clients. The
 	// loop does not use it otherwise.
 	Owner any
-	// Until is when the connection is ended in any case, for example because a token
-	// expires; zero is never. The loop notices it up to two seconds later, or up to a
-	// quarter of the heartbeat's period or of the write timeout if one of these is
-	// shorter.
+	// Until is when the connection is ended in any case, for example because a token expires; zero is never. The loop
+	// notices it up to two seconds later. If the heartbeat or the write timeout is short, that is a quarter of it.
 	Until time.Time
 	// Group is equal for subscribers whose Match gives the same answers. The loop calls
 	// only the first one's Match for all of them.
@@ -131,7 +123,7 @@ type End int
 // The ends.
 const (
 	Gone      End = iota // the peer hung up, or its connection failed
-	Slow                 // it was owed more than the bounds, and the outcome is Disconnect
+	Slow                 // it had too many pending entries, and the outcome is Disconnect
 	Stalled              // its socket took nothing for the write timeout
 	Talkative            // the peer sent more than ReadBytes
 	Drained              // Drain ended it in order, up to date
@@ -144,13 +136,13 @@ const (
 // Stats are counts since the loop began, except for the first two, which are current.
 type Stats struct {
 	Subscribers int64
-	Late        int64 // of these, how many have not been sent all that there is for them
+	Late        int64 // of these, those with pending entries
 
 	Deliveries int64 // entries sent whole, counted for each subscriber
 	Writes     int64 // send calls of which the kernel took at least a part
 	Bytes      int64 // taken by the kernel
 	Short      int64 // send calls of which a full socket took only a part, or nothing
-	Turns      int64 // times that the journal was read and had something new
+	Rounds     int64 // times that the journal was read and had something new
 	Heartbeats int64
 	Gaps       int64 // gap events sent
 	Dropped    int64 // entries passed over, by DropOldest
@@ -162,7 +154,6 @@ type Stats struct {
 type Client struct {
 	Owner any // Subscriber.Owner
 	Late  bool
-	// LagEvents and LagBytes are what it is owed of the entries that came while it was
-	// late. They do not include history that it is still reading.
+	// LagEvents and LagBytes count its pending entries. They do not include history that it is still reading.
 	LagEvents, LagBytes int64
 }

@@ -15,14 +15,13 @@ import (
 
 // The bounds of what the loop does before it looks at everything else again.
 const (
-	turnEntries = 256      // entries read from the journal at once
-	turnBytes   = 64 << 10 // bytes of one send call, beyond the first frame
-	turnLate    = 256      // late subscribers that get a turn
-	turnArrive  = 256      // new subscribers
+	batchEntries  = 256      // entries read from the journal at once
+	batchBytes    = 64 << 10 // bytes of one send call, beyond the first frame
+	batchLate     = 256      // late subscribers served
+	batchArrivals = 256      // new subscribers
 )
 
-// ErrClosed is returned by Add, Admit, Clients and Run once the loop accepts nobody any
-// more.
+// ErrClosed is returned by Add, Admit, Clients and Run after the loop has stopped accepting calls.
 var ErrClosed = errors.New("the event loop is closed")
 
 // A Loop is one event loop. Run is its goroutine; all other methods may be called from
@@ -43,7 +42,7 @@ type Loop struct {
 	ticks   uint32
 	clock   clock
 	leaving leaving
-	more    bool // some arrivals are left for the next turn
+	more    bool // some arrivals are left for the next round
 	over    int  // late subscribers beyond the bounds, with Block
 	entries []*journal.Entry
 	passing []*journal.Entry // a second buffer, because entries may be in use
@@ -95,7 +94,7 @@ func New(c Config, source Source) (*Loop, error) {
 		cfg: c, source: source, poll: poll, clock: newClock(c),
 		groups: map[string]*group{}, seen: source.Head(),
 		scratch: make([]byte, 4<<10), heartbeat: []byte(journal.Heartbeat),
-		entries: make([]*journal.Entry, 0, turnEntries), passing: make([]*journal.Entry, 0, turnEntries),
+		entries: make([]*journal.Entry, 0, batchEntries), passing: make([]*journal.Entry, 0, batchEntries),
 		places: make(chan struct{}, c.Arrivals), gate: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -168,7 +167,7 @@ func (l *Loop) step(wait bool) (done bool, err error) {
 		return done, err
 	}
 	if l.grown.Load() {
-		l.turn()
+		l.deliverNew()
 	}
 	l.catchUp()
 	l.open()
@@ -254,9 +253,8 @@ func (l *Loop) Add(ctx context.Context, fd int, s Subscriber) error {
 	return nil
 }
 
-// Admit does nothing unless the outcome is Block. Then it waits until no subscriber is
-// owed more than the bounds allow and the loop itself is not behind the journal by more
-// than QueueEvents. Publishers call it before they append. It fails if ctx ends first,
+// Admit does nothing unless the outcome is Block. Then it waits until all subscribers are within the bounds, and the
+// loop is at most QueueEvents behind the journal. Publishers call it before they append. It fails if ctx ends first,
 // and with ErrClosed.
 func (l *Loop) Admit(ctx context.Context) error {
 	for l.cfg.Outcome == Block {
@@ -317,10 +315,9 @@ func (l *Loop) open() {
 	l.gate = make(chan struct{})
 }
 
-// Drain accepts no new subscribers. It disconnects the existing ones one after the other,
-// spread over the given time, so that they do not all come back at once. Late ones may
-// catch up first, and are reset when ctx ends; cut is the number of these. It is called
-// once.
+// Drain accepts no new subscribers. It disconnects the existing ones one by one, over the given time, so that they do
+// not reconnect at once. Late ones may catch up first, and are reset when ctx ends; cut is the number of these. It is
+// called once.
 func (l *Loop) Drain(ctx context.Context, over time.Duration) (cut int) {
 	l.mu.Lock()
 	l.drain = time.Now().Add(over)
@@ -358,8 +355,7 @@ func (l *Loop) Close() {
 // Stats returns counts. Each is exact by itself.
 func (l *Loop) Stats() Stats { return l.counts.read() }
 
-// Clients lists the subscribers that are owed most, in descending order, at most limit of
-// them.
+// Clients lists up to limit subscribers with the most pending entries, in descending order.
 func (l *Loop) Clients(ctx context.Context, limit int) ([]Client, error) {
 	q := question{limit, make(chan []Client, 1)}
 	l.mu.Lock()
@@ -385,8 +381,8 @@ func (l *Loop) Clients(ctx context.Context, limit int) ([]Client, error) {
 func (l *Loop) obey() (done bool, err error) {
 	l.mu.Lock()
 	arrivals := l.arrivals
-	if len(arrivals) > turnArrive {
-		arrivals = arrivals[:turnArrive]
+	if len(arrivals) > batchArrivals {
+		arrivals = arrivals[:batchArrivals]
 		l.poll.Wake() // for the remaining arrivals
 	}
 	l.arrivals = l.arrivals[len(arrivals):]
@@ -450,17 +446,17 @@ func (l *Loop) list(limit int) []Client {
 
 // counters hold Stats while counting.
 type counters struct {
-	subscribers, late                       atomic.Int64
-	deliveries, writes, bytes, short, turns atomic.Int64
-	heartbeats, gaps, dropped, coalesced    atomic.Int64
-	ended                                   [ends]atomic.Int64
+	subscribers, late                        atomic.Int64
+	deliveries, writes, bytes, short, rounds atomic.Int64
+	heartbeats, gaps, dropped, coalesced     atomic.Int64
+	ended                                    [ends]atomic.Int64
 }
 
 func (c *counters) read() Stats {
 	s := Stats{
 		Subscribers: c.subscribers.Load(), Late: c.late.Load(),
 		Deliveries: c.deliveries.Load(), Writes: c.writes.Load(), Bytes: c.bytes.Load(),
-		Short: c.short.Load(), Turns: c.turns.Load(), Heartbeats: c.heartbeats.Load(),
+		Short: c.short.Load(), Rounds: c.rounds.Load(), Heartbeats: c.heartbeats.Load(),
 		Gaps: c.gaps.Load(), Dropped: c.dropped.Load(), Coalesced: c.coalesced.Load(),
 	}
 	for i := range s.Ended {

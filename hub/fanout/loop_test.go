@@ -60,9 +60,8 @@ func steps(t fatal, l *Loop, n int) {
 	}
 }
 
-// TestHandOff: whenever a subscriber comes, and whatever its cursor, it gets every later
-// entry of its topics, once and in order, while entries are appended and sockets take
-// them in pieces.
+// TestHandOff: a subscriber gets every entry of its topics after its cursor, once and in order. Entries are appended,
+// and sockets take them in pieces, at any time.
 func TestHandOff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const last = 100
@@ -118,10 +117,9 @@ func TestHandOff(t *testing.T) {
 	})
 }
 
-// TestOutcomes tests each outcome, over any interleaving of appends, loop rounds and
-// reads through small socket buffers. A subscriber must be able to rely on this: its
-// numbers rise, everything that it did not get lies in a gap that was announced to it, and
-// gaps have the right counts unless they say that they do not know.
+// TestOutcomes tests each outcome, over any interleaving of appends, loop rounds and reads through small socket
+// buffers. A subscriber must be able to rely on this: its numbers rise, and every missing entry lies in an announced
+// gap. Gaps have the right counts, or an unknown one.
 func TestOutcomes(t *testing.T) {
 	for _, outcome := range []Outcome{DropOldest, Coalesce, Block} {
 		t.Run(string(outcome), func(t *testing.T) {
@@ -154,7 +152,7 @@ func checkOutcome(t *rapid.T, outcome Outcome) {
 			}
 		},
 		"step": func(*rapid.T) { steps(t, l, 1) },
-		"turn": func(*rapid.T) { l.turn() },
+		"turn": func(*rapid.T) { l.deliverNew() },
 		"publish meanwhile": func(t *rapid.T) {
 			source.updates = rapid.IntRange(1, 10).Draw(t, "n")
 			steps(t, l, 1)
@@ -385,9 +383,8 @@ func TestCursorBeyondHead(t *testing.T) {
 	s.expect(t, 1)
 }
 
-// TestHeartbeats: by the clock's ticks, silence is never longer than the period, no busy
-// subscriber gets a heartbeat, and subscribers that fell silent together are not all
-// served in one tick.
+// TestHeartbeats: by the clock's ticks, silence is never longer than the period, and busy subscribers get no
+// heartbeat. Subscribers that fell silent together are not all served in one tick.
 func TestHeartbeats(t *testing.T) {
 	const many = 64
 	c := Defaults()
@@ -413,7 +410,7 @@ func TestHeartbeats(t *testing.T) {
 			l.onTick()
 		}
 		add(t, j, "a", 0)
-		l.turn()
+		l.deliverNew()
 	}
 	if n := l.Stats().Heartbeats; n != 0 {
 		t.Fatalf("%d heartbeats for busy connections", n)
@@ -454,7 +451,7 @@ func TestWriteTimeout(t *testing.T) {
 	defer fine.conn.Close()
 	for n := uint64(1); l.Stats().Short == 0; n++ {
 		add(t, j, "a", 5000)
-		l.turn()
+		l.deliverNew()
 		steps(t, l, 2)
 		fine.expect(t, n)
 	}
@@ -526,7 +523,7 @@ func TestDrainDelivers(t *testing.T) {
 	for l.Stats().Short == 0 {
 		n++
 		add(t, j, "a", 5000)
-		l.turn()
+		l.deliverNew()
 	}
 	quick := subscribe(t, l, Subscriber{Cursor: n}, false)
 	steps(t, l, 3)
@@ -602,18 +599,18 @@ func TestArrivalsAreBounded(t *testing.T) {
 // TestManyArrivals: more than one turn takes.
 func TestManyArrivals(t *testing.T) {
 	l := newLoop(t, Defaults(), newJournal(t, 10))
-	for range turnArrive + 10 {
+	for range batchArrivals + 10 {
 		s := subscribe(t, l, Subscriber{}, false)
 		defer s.conn.Close()
 	}
 	steps(t, l, 1)
-	if n := l.Stats().Subscribers; n != turnArrive {
+	if n := l.Stats().Subscribers; n != batchArrivals {
 		t.Errorf("%d in one turn", n)
 	}
 	if done, err := l.step(true); done || err != nil {
 		t.Error(done, err)
 	}
-	if n := l.Stats().Subscribers; n != turnArrive+10 {
+	if n := l.Stats().Subscribers; n != batchArrivals+10 {
 		t.Errorf("%d in two turns", n)
 	}
 	l.Close()

@@ -1,10 +1,9 @@
 // Package filelog keeps a hub's history in a file, so that a restarted hub continues
 // where it ended: with the same updates, the same IDs, and continued sequence numbers.
 //
-// An update is acknowledged when it has been written to the file, but the file is not
-// forced to the disk. So everything that was acknowledged survives a process that is
-// killed at any moment. After a power cut the latest updates may be missing, and the file may be
-// damaged. Open refuses a damaged file and leaves it as it is.
+// An update is acknowledged after it is written to the file, which is not forced to the disk. So everything that was
+// acknowledged survives a process that is killed at any moment. After a power cut the latest updates may be missing,
+// and the file may be damaged. Open refuses a damaged file and leaves it as it is.
 package filelog
 
 import (
@@ -88,8 +87,8 @@ func Open(path string, c journal.Config) (*Log, error) {
 	return l, nil
 }
 
-// open opens the file. The free pages are kept in it: the library would look for them on a goroutine of
-// its own, where nobody can recover from a page that makes no sense.
+// open opens the file. The free pages are kept in it: the library would look for them on its own goroutine, whose
+// panics over damaged pages cannot be recovered.
 func (l *Log) open(path string) (err error) {
 	defer recovered(&err)()
 	const private = 0o600
@@ -128,8 +127,8 @@ func (l *Log) release(err error) error {
 	return nil // the library has closed it
 }
 
-// recovered makes an error of the library's panics over pages that make no sense, and of the kernel's signals
-// for those that the file does not reach. The function that it returns is to be deferred.
+// recovered turns the library's panics over damaged pages into errors. It also does so for the kernel's signals for
+// pages beyond the file's end. The function that it returns is to be deferred.
 func recovered(err *error) func() {
 	before := debug.SetPanicOnFault(true)
 	return func() {

@@ -249,8 +249,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestTornPages: a file of which pages are missing, as a power cut may leave it, is refused or read, and
-// never ends the process.
+// TestTornPages: a file with missing pages, as after a power cut, is refused or read, and never ends the process.
 func TestTornPages(t *testing.T) {
 	dir := t.TempDir()
 	whole := filepath.Join(dir, "whole")

@@ -22,8 +22,7 @@ func (e *Entry) size() int64 {
 	return int64(n)
 }
 
-// maxFieldBytes is the size of a frame without the values of its fields, with an ID from
-// the journal and one line of data.
+// maxFieldBytes is the size of a frame without field values, with an ID from the journal and one data line.
 const maxFieldBytes = 160
 
 // bound is at least the size of the entry that u becomes, whatever its sequence number.
@@ -52,9 +51,8 @@ func (e *Entry) encode() {
 	e.Data = e.Frame[end-len(e.Data) : end : end]
 }
 
-// AppendFrame appends u as an event of an event stream (HTML standard, section 9.2), with
-// its ID, and with its type and retry if it has them. The data is split into lines at CR,
-// LF and CRLF; all of these arrive as LF. u must have passed Check.
+// AppendFrame appends u as an event (HTML standard, section 9.2), with its ID, and its type and retry, if any. The
+// data is split into lines at CR, LF and CRLF; all of these arrive as LF. u must have passed Check.
 func AppendFrame(dst []byte, u *Update) []byte {
 	dst = append(dst, "id: "...)
 	dst = append(dst, u.ID...)

@@ -57,9 +57,8 @@ type Config struct {
 	Events int           // entries
 	Bytes  int64         // memory that the entries take, approximately
 	Age    time.Duration // of an entry; 0 is no bound
-	// Epoch is part of every ID that the journal makes. It must change whenever sequence
-	// numbers begin again, so that an ID from an earlier time is not mistaken for a
-	// current one. It has 1 to 32 letters and digits; "" makes a random one.
+	// Epoch is part of every ID that the journal makes. It must change whenever sequence numbers restart. Otherwise
+	// an old ID could be taken for a current one. It has 1 to 32 letters and digits; "" makes a random one.
 	Epoch string
 	// Head is the last sequence number that an earlier journal with the same epoch has
 	// used.
@@ -134,10 +133,9 @@ const Earliest = "earliest"
 // maxID is the length in bytes of the longest ID that a publisher may choose.
 const maxID = 1 << 10
 
-// CheckID returns why a publisher may not choose an ID. A subscriber gives the ID of its last
-// event back as a header field, which decides what it gets next. So an ID must be possible in
-// such a field, come back as it was, and be no hub's: a publisher of one topic could otherwise
-// make the subscribers of another topic lose events, or get the whole history again.
+// CheckID returns why a publisher may not choose an ID. A subscriber gives the ID of its last event back as a header
+// field, which decides what it gets next. So an ID must be possible in such a field, come back as it was, and be no
+// hub's: a publisher could otherwise make another topic's subscribers lose events, or get the whole history again.
 func CheckID(id string) error {
 	switch {
 	case len(id) > maxID:
@@ -211,8 +209,8 @@ func (j *Journal) Append(u Update) (*Entry, error) { return j.AppendAt(time.Now(
 // share number their updates themselves.
 func (j *Journal) AppendAs(id string, u Update) (*Entry, error) { return j.append(time.Now(), id, u) }
 
-// AppendAt is Append for an update that was first published at another time, such as one
-// read back from a file. The times of successive calls must not decrease.
+// AppendAt is Append for an update from an earlier time, such as one read back from a file. The times of successive
+// calls must not decrease.
 func (j *Journal) AppendAt(at time.Time, u Update) (*Entry, error) { return j.append(at, "", u) }
 
 func (j *Journal) append(at time.Time, id string, u Update) (*Entry, error) {
@@ -309,10 +307,9 @@ func (j *Journal) Break() {
 	}
 }
 
-// Since appends up to limit entries after seq to dst, in order and without gaps, and
-// returns it. If oldest is more than seq+1, the entries from seq+1 to oldest-1 are gone
-// for good, and the returned entries, if any, begin with oldest. A seq beyond the head
-// yields nothing. Since allocates only if dst is too small.
+// Since appends up to limit entries after seq to dst, in order and without gaps, and returns it. If oldest is more
+// than seq+1, the entries before oldest are lost, and the returned ones, if any, begin with oldest. A seq beyond the
+// head yields nothing. Since allocates only if dst is too small.
 func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, oldest uint64) {
 	for {
 		head := j.head.Load()
@@ -332,11 +329,10 @@ func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, 
 	}
 }
 
-// Seek returns the cursor of a reader whose last event had this ID, and whether the ID is
-// known. An ID that this journal made is known even if its entry is gone; Since then says
-// what is missing. An ID that a publisher chose is known while its entry is there. If
-// several entries have the same ID, the oldest is used, because it is better to repeat
-// events than to lose them.
+// Seek returns the cursor of a reader whose last event had this ID, and whether the ID is known. An ID that this
+// journal made is known even if its entry is gone; Since then says what is missing. An ID that a publisher chose is
+// known while its entry is there. Of several entries with one ID, the oldest counts: repeated events are better than
+// lost ones.
 func (j *Journal) Seek(id string) (seq uint64, found bool) {
 	j.mu.Lock()
 	seq, found = j.ids[id]
@@ -366,9 +362,8 @@ func (j *Journal) Oldest() uint64 { return j.oldest.Load() }
 // given are Total minus the Total of its last entry.
 func (j *Journal) Total() uint64 { return j.total.Load() }
 
-// Notify makes fn be called after every Append and Break, on the goroutine of the writer
-// and possibly on several at once. The new entries can be read by then. fn must not block.
-// After stop, fn is not called for later entries.
+// Notify makes every Append and Break call fn, on the writer's goroutine, and possibly on several at once. The new
+// entries can be read by then. fn must not block. After stop, fn is not called for later entries.
 func (j *Journal) Notify(fn func()) (stop func()) {
 	w := &watcher{fn}
 	j.mu.Lock()

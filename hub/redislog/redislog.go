@@ -3,12 +3,11 @@
 // are those of the stream, so any hub can continue the stream of another hub's
 // subscriber.
 //
-// The script that adds an update to the stream also numbers it, by the update before it. It
-// has one key, as Redis Cluster demands. A hub may find a number missing: the stream was trimmed faster than the hub could read, or Redis lost what it
-// had not saved. Then the hub breaks its journal, so that every subscriber gets a gap
-// event. IDs of the stream begin with the time, so the package relies on Redis's clock
-// not to go back when Redis loses data. While Redis cannot be reached, subscribers stay
-// connected, and publishing fails.
+// The script that adds an update to the stream also numbers it, by the update before it. It has one key, as Redis
+// Cluster demands. A hub may find a number missing: the stream was trimmed faster than the hub could read, or Redis
+// lost what it had not saved. Then the hub breaks its journal, so that every subscriber gets a gap event. IDs of the
+// stream begin with the time. So Redis's clock must not go back when Redis loses data. While Redis cannot be reached,
+// subscribers stay connected, and publishing fails.
 package redislog
 
 import (
@@ -65,8 +64,8 @@ type Log struct {
 	sequence uint64 // of last; only the reader uses it
 }
 
-// addScript publishes: it numbers an update and adds it in one step. Programs that write to the
-// stream without numbers must not end the numbering, unless they wrote all of its last entries.
+// addScript publishes: it numbers an update and adds it in one step. Programs that write without numbers must not end
+// the numbering, unless they wrote all of the last entries.
 //
 //	KEYS: the stream. ARGV: about how many to hold, the update.
 const addScript = `local n = 0

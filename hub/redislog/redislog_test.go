@@ -119,8 +119,7 @@ func held(l *Log) (ids, data []string, gap bool) {
 	return ids, data, oldest > 1
 }
 
-// TestTwo: two logs of one stream hold the same, in one order, with the same IDs, and
-// so does one that comes later.
+// TestTwo: two logs of one stream have equal updates, in one order and with equal IDs. A later log has them as well.
 func TestTwo(t *testing.T) {
 	s := run(t)
 	a, b := s.open(1000), s.open(1000)

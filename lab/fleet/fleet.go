@@ -1,6 +1,6 @@
-// Package fleet has agents on other machines carry a load, and start and observe its target. An agent is reached over
-// one connection for each part that it carries; package agent has its side. Before each part and after it, the clocks
-// of both machines are compared.
+// Package fleet makes agents on other machines carry a load, and start and observe its target. Each part that an
+// agent carries has its own connection; package agent has its side. Before each part and after it, the clocks of both
+// machines are compared.
 package fleet
 
 import (
@@ -31,15 +31,15 @@ import (
 // The bounds of the exchange.
 const (
 	requestTimeout = 10 * time.Second
-	endTimeout     = 10 * time.Second // of a part that has reported all
+	endTimeout     = 10 * time.Second // for a part after its last report
 	maxAnswer      = 64 << 10
 	maxLog         = 2 << 20
 	clockSamples   = 16
-	askTimeout     = 2 * time.Second        // of an agent that was lost
+	askTimeout     = 2 * time.Second        // for a request to a lost agent
 	askPeriod      = 100 * time.Millisecond // until its parts have ended
 )
 
-// DefaultSilence is how long an agent's part, or this process, may be silent until the other takes it for lost. A
+// DefaultSilence is how long an agent's part, or this process, may be silent before the other counts it as lost. A
 // machine that is busy with load delays a message by less.
 const DefaultSilence = 15 * time.Second
 
@@ -47,11 +47,11 @@ const DefaultSilence = 15 * time.Second
 type Agent struct {
 	Info    agent.Info
 	Address string        // host:port
-	Fence   int64         // of the run that has the machine for itself; 0: no run has
-	Silence time.Duration // after which a part is lost, or this process to a part
-	// Locate returns where the agent is now, after it was lost. nil: where it was.
+	Fence   int64         // of the run with exclusive use of the machine; 0: none
+	Silence time.Duration // after which a part, or this process, counts as lost
+	// Locate returns the agent's present address, after it was lost. nil: it is unchanged.
 	Locate func(context.Context) (address string, err error)
-	// Awaited tells that no other agent can take its place: Ask waits for it to come back, for as long as it may be silent.
+	// Awaited says that no other agent can replace it: Ask waits for its return, up to Silence.
 	Awaited bool
 
 	version string
@@ -59,7 +59,7 @@ type Agent struct {
 
 	mu     sync.Mutex  // guards what follows
 	clock  clock.Clock // CLOCK_MONOTONIC of its machine
-	killed time.Time   // when a connection to a part was ended last
+	killed time.Time   // time of the last ended connection to a part
 }
 
 var (
@@ -75,9 +75,8 @@ func (a *Agent) String() string {
 	return fmt.Sprintf("agent %s (%s)", a.Info.Name, a.Address)
 }
 
-// Connect asks the agents at some addresses what they are. All are of the same version as this dyno, and
-// each has a name of its own. A coordinator of a fleet connects to agents of the fleet only; no member, to agents
-// without TLS.
+// Connect gets the Info of the agents at some addresses. All must have this dyno's version, and different names. A
+// coordinator connects only to agents of its fleet; without membership, it connects only to agents without TLS.
 func Connect(ctx context.Context, version string, m *identity.Member, addresses ...string) ([]*Agent, error) {
 	var all []*Agent
 	named := map[string]string{}
@@ -88,7 +87,7 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 			return nil, err
 		}
 		if err = conn.ask(ctx, "/v1/agent", &a.Info); err == nil {
-			// The next comparison tells the rates of the clocks, too, before the first load begins.
+			// The next comparison also gives the clocks' rates, before the first load begins.
 			_, err = a.compareClocks(ctx, conn)
 		}
 		if secured, ok := conn.Conn.(*tls.Conn); ok && err == nil {
@@ -108,15 +107,14 @@ func Connect(ctx context.Context, version string, m *identity.Member, addresses 
 	return all, nil
 }
 
-// Ask asks an agent of which a part was lost what it is now. It returns when none of the parts that it carried
-// can send any longer: they have ended, or have been without orders for too long. The error says why the agent
-// carries no parts now.
+// Ask gets the present state of an agent that lost a part. It waits until none of its earlier parts can send: they
+// have ended, or were without orders for too long. The error says why the agent cannot carry parts now.
 func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err error) {
 	a.mu.Lock()
 	end := a.killed.Add(a.Silence)
 	a.mu.Unlock()
 	if a.Locate != nil {
-		// An agent at the new address does not know of the parts at the old one.
+		// An agent at the new address does not know the parts at the old one.
 		if now, err := a.Locate(ctx); err == nil && now != a.Address {
 			select {
 			case <-ctx.Done():
@@ -148,7 +146,7 @@ func (a *Agent) Ask(ctx context.Context) (address string, descriptors int, err e
 	}
 }
 
-// askOnce asks an agent what it is.
+// askOnce gets an agent's Info.
 func (a *Agent) askOnce(ctx context.Context) (info agent.Info, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -167,7 +165,7 @@ func (a *Agent) askOnce(ctx context.Context) (info agent.Info, err error) {
 	return info, nil
 }
 
-// Parts asks the agent at an address how many parts it carries, whatever its version.
+// Parts returns how many parts the agent at an address carries. Its version may differ.
 func Parts(ctx context.Context, m *identity.Member, address string) (int, error) {
 	var info agent.Info
 	err := get(ctx, m, address, "/v1/agent", func(body io.Reader) error { return json.NewDecoder(body).Decode(&info) })
@@ -244,8 +242,8 @@ func (c *connection) measureClock(ctx context.Context) (clock.Measurement, error
 	return clock.Measure(samples)
 }
 
-// follow returns the agent's clock after another measurement. One that contradicts those before is the first of
-// another clock: the machine was started again.
+// follow returns the agent's clock after another measurement. A contradicting one is the first of a new clock: the
+// machine was restarted.
 func (a *Agent) follow(m clock.Measurement) (followed clock.Clock, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,7 +254,7 @@ func (a *Agent) follow(m clock.Measurement) (followed clock.Clock, err error) {
 	return followed, err
 }
 
-// A connection is one to an agent.
+// A connection is a connection to an agent.
 type connection struct {
 	net.Conn
 	agent   *Agent
@@ -276,7 +274,7 @@ func (a *Agent) dial(ctx context.Context) (*connection, error) {
 	dialer := &net.Dialer{KeepAliveConfig: agent.KeepAlive, Control: agent.BoundSilence}
 	dial := dialer.DialContext
 	if a.member != nil {
-		// Once it has a name, no other agent may answer.
+		// After the name is known, no other agent may answer.
 		dial = (&tls.Dialer{NetDialer: dialer, Config: a.member.Client(a.Info.Name, identity.Agent)}).DialContext
 	}
 	conn, err := dial(ctx, "tcp", a.Address)
@@ -305,14 +303,14 @@ func (c *connection) ask(ctx context.Context, path string, answer any) error {
 	return errors.Join(err, r.Body.Close())
 }
 
-// upgrade makes the connection one to a process.
+// upgrade turns the connection into one to a process.
 func (c *connection) upgrade(ctx context.Context, path, protocol string) error {
 	_, err := c.send(ctx, http.MethodPost, path, protocol) //nolint:bodyclose // the connection is no longer one for requests
 	return err
 }
 
-// send sends a request, which may be one for an upgrade to a protocol, and returns the response. The text of one that
-// refuses is the error.
+// send sends a request, perhaps to upgrade to a protocol, and returns the response. The text of a refusal is the
+// error.
 func (c *connection) send(ctx context.Context, method, path, upgrade string) (*http.Response, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -344,7 +342,7 @@ func (c *connection) send(ctx context.Context, method, path, upgrade string) (*h
 		return nil, err
 	}
 	if r.StatusCode != status {
-		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer))                                                       // what there is says enough
+		text, _ := io.ReadAll(io.LimitReader(r.Body, maxAnswer))                                                       // a part of the text is enough
 		if r.StatusCode == http.StatusBadRequest && c.agent.member == nil && strings.Contains(string(text), "HTTPS") { // net/http says so
 			text = []byte("it belongs to a fleet: name the folder of a coordinator's certificate with --identity")
 		}
@@ -365,7 +363,7 @@ var (
 	_ remote.Channel    = (*session)(nil)
 )
 
-// Read implements io.Reader. What came with the response to the upgrade comes first.
+// Read implements io.Reader. Bytes that came with the response to the upgrade come first.
 func (s *session) Read(b []byte) (int, error) { return s.r.Read(b) }
 
 // CloseWrite ends the orders.
@@ -397,8 +395,8 @@ func (s *session) Wait() error {
 // At implements generator.Process.
 func (s *session) At(ours int64) (theirs, within int64) { return s.clock.At(ours) }
 
-// Drift implements generator.Process. The connection is a part's, so another one compares the clocks. The agent's clock
-// does not follow: of this comparison and the next part's, which are close to each other, it would learn no rate.
+// Drift implements generator.Process. It compares the clocks over a connection of its own. It does not update the
+// agent's clock: this comparison and that of the next part are too close to give a rate.
 func (s *session) Drift(ctx context.Context, ours, theirs int64) (within int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -93,8 +93,8 @@ func (j *journal) taken() []string {
 	return seen
 }
 
-// carry runs an open load of a server: in this process, or by agents. On a machine that stalls for longer
-// than the end of a load waits, not all that is scheduled is answered.
+// carry runs an open load of a server: in this process, or by agents. If a machine stalls for longer than the wait at
+// the end, some scheduled requests have no response.
 func carry(t *testing.T, url, window string, by []generator.Carrier, descriptors []int) (scheduled, answered uint64, accounts []generator.Account, err error) {
 	t.Helper()
 	e, err := planfile.Parse("load.yaml", fmt.Appendf(nil, `name: load
@@ -525,8 +525,8 @@ func TestDrift(t *testing.T) {
 	p.Kill()
 }
 
-// The offset of a clock that is 100 s ahead is found within its stated error, and a load begins by it. It takes root
-// to have such a clock: that of a time namespace (time_namespaces(7)).
+// The offset of a clock 100 s ahead is found within its error, and a load begins by it. It takes root to have such a
+// clock: that of a time namespace (time_namespaces(7)).
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	const ahead = 100 * time.Second

@@ -1,11 +1,10 @@
-// Package remote starts and observes targets and services on the machines of agents. A Process is this machine's
-// side of one. The agent's side is a process with this package's Role, which starts and observes on its machine what
-// host/target and lab/observation start and observe on this one.
+// Package remote starts and observes targets and services on the machines of agents. A Process is this machine's side
+// of one. The agent's side is a process with this package's Role. It uses host/target and lab/observation on its
+// machine.
 //
-// Both exchange lines of JSON: orders in one direction, reports in the other. Each order has a number, which the
-// report that answers it repeats. When the orders end, or there are none for too long, dyno is dead, cut off, or does not
-// need the process any more: the agent's side then ends what it has started. When the reports end, or there are none for
-// too long, the agent is lost.
+// Both exchange lines of JSON: orders in one direction, reports in the other. Each order has a number, which its
+// report repeats. If the orders end, or stay out for too long, dyno is dead, cut off, or has finished: the agent's
+// side then ends its processes. If the reports end, or stay out for too long, the agent is lost.
 package remote
 
 import (
@@ -27,16 +26,16 @@ import (
 const (
 	maxLine     = 8 << 20 // the largest holds arguments and environment, or output
 	askTimeout  = 30 * time.Second
-	readTimeout = 10 * time.Second // of a reading, which holds up a recording
-	// startTimeout and stopTimeout come on top of what a process is given to be ready and to end.
+	readTimeout = 10 * time.Second // for a reading, which delays a recording
+	// startTimeout and stopTimeout are added to a process's own times to be ready and to end.
 	startTimeout = time.Minute
 	stopTimeout  = 15 * time.Second
 	endTimeout   = 15 * time.Second // of the agent's side, without orders
 	// Silence is how long the agent's side goes on without orders. A machine that is busy with load delays an order
 	// by less.
 	Silence = 15 * time.Second
-	// beats is how often there is an empty order in the time that each side may be silent. It says that dyno is there, and
-	// the empty report that answers it at once, that the agent is.
+	// beats is the number of empty orders in each side's Silence. An empty order shows that dyno lives; its immediate
+	// empty report, that the agent does.
 	beats = 5
 )
 
@@ -51,9 +50,9 @@ type order struct {
 	Stop    bool                 `json:"stop,omitempty"`  // what was started
 }
 
-// A report is a message from the agent's side: the answer to an order, or what nobody asked for.
+// A report is a message from the agent's side: the answer to an order, or an event.
 type report struct {
-	Number int      `json:"number,omitempty"` // of the order that this answers; 0: of none
+	Number int      `json:"number,omitempty"` // of the answered order; 0: none
 	Failed *failure `json:"failed,omitempty"` // why the order was not carried out
 
 	Ports    []int     `json:"ports,omitempty"`
@@ -62,7 +61,7 @@ type report struct {
 	Rest     *rest     `json:"rest,omitempty"` // of the observers, once they are closed
 
 	Output []byte   `json:"output,omitempty"`
-	Ended  *failure `json:"ended,omitempty"` // why the process ended, if nobody has stopped it
+	Ended  *failure `json:"ended,omitempty"` // why the process ended without an order
 }
 
 // observed describes an observation.Observed.
@@ -106,7 +105,7 @@ func (c *cell) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(c))
 }
 
-// rest is what an observation.Observed has once it is closed.
+// rest is the data of an observation.Observed after it is closed.
 type rest struct {
 	Stalls []stall
 	Cost   float64 // in seconds of CPU time
@@ -119,15 +118,15 @@ type stall struct {
 	Late time.Duration
 }
 
-// A failure is an error; of a target.Failure, its parts.
+// A failure is an error, with the parts of a target.Failure.
 type failure struct {
 	Text    string
 	Refused bool   `json:",omitempty"`
-	Reason  string `json:",omitempty"` // of Target, whose own is no data
+	Reason  string `json:",omitempty"` // Target.Reason as text; errors do not encode
 	Target  *target.Failure
 }
 
-// reasons are those that a target.Failure wraps. Its reason begins with the text of one.
+// reasons are the errors that a target.Failure wraps. Its reason begins with the text of one.
 var reasons = []error{target.ErrNotFound, target.ErrPortInUse, target.ErrNotReady, target.ErrExited, target.ErrPlacement}
 
 // failureOf describes an error; nil for none.
@@ -165,10 +164,10 @@ func (f *failure) err() error {
 	return &of
 }
 
-// monotonicAt returns the value that CLOCK_MONOTONIC had.
+// monotonicAt returns the value of CLOCK_MONOTONIC at a time.
 func monotonicAt(t time.Time) int64 { return generator.Monotonic() + int64(time.Until(t)) }
 
-// timeAt returns when CLOCK_MONOTONIC had a value.
+// timeAt returns the time at which CLOCK_MONOTONIC had a value.
 func timeAt(monotonic int64) time.Time {
 	return time.Now().Add(time.Duration(monotonic - generator.Monotonic()))
 }

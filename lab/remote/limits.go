@@ -18,17 +18,17 @@ import (
 	"dyno/lab/generator"
 )
 
-// Limits say what may be started and observed on a machine whose owner did not write the plan.
+// Limits bound the programs and observers of a plan on the machine of another owner.
 type Limits struct {
 	Commands []string            // patterns of path.Match: the programs that may be started, with any arguments and any environment; none: no program
-	Observe  bool                // processes that were not started may be observed, and named
-	Networks []generator.Network // where probes may go that find out whether a program is ready; none: anywhere
+	Observe  bool                // processes that were already running may be observed, and named
+	Networks []generator.Network // networks for probes of a program's readiness; none: all
 	Files    string              // the folder that programs run in, or below; empty: only where the agent runs
-	Time     time.Duration       // that a process may take
-	Silence  time.Duration       // until dyno is taken for lost
+	Time     time.Duration       // bound on a process's time
+	Silence  time.Duration       // until dyno counts as lost
 }
 
-// A RefusedError says what a plan asks beyond the limits.
+// A RefusedError says how a plan exceeds the limits.
 type RefusedError struct{ error }
 
 // Unwrap returns the reason.
@@ -36,8 +36,8 @@ func (e *RefusedError) Unwrap() error { return e.error }
 
 func refused(format string, args ...any) error { return &RefusedError{fmt.Errorf(format, args...)} }
 
-// Admit refuses a program that may not be started, or not there, and a probe of something elsewhere. It puts the path of the
-// program in the place of its name: this is the one that is started.
+// Admit refuses a forbidden program or folder, and a probe outside of the networks. It replaces the program's name by
+// its path: that program is started.
 func (l *Limits) Admit(ctx context.Context, s *target.Spec) error {
 	if err := errors.Join(l.AdmitCommand(s), l.admitProbe(ctx, &s.Ready)); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (l *Limits) Admit(ctx context.Context, s *target.Spec) error {
 	return nil
 }
 
-// admitProbe puts the number of an address in the place of its name: no other is asked later.
+// admitProbe replaces the name in an address by a number: no other address is probed later.
 func (l *Limits) admitProbe(ctx context.Context, p *target.Probe) (err error) {
 	networks := generator.Limits{Networks: l.Networks}
 	switch {
@@ -57,7 +57,7 @@ func (l *Limits) admitProbe(ctx context.Context, p *target.Probe) (err error) {
 		if u, err = url.Parse(p.HTTP); err == nil {
 			host := u.Host
 			if u.Port() == "" {
-				host = net.JoinHostPort(u.Hostname(), u.Scheme) // whose name is that of a port
+				host = net.JoinHostPort(u.Hostname(), u.Scheme) // the scheme is the name of a port
 			}
 			if host, err = networks.AdmitAddress(ctx, host); err == nil && len(l.Networks) > 0 {
 				u.Host = host
@@ -75,7 +75,7 @@ func (l *Limits) admitProbe(ctx context.Context, p *target.Probe) (err error) {
 	return nil
 }
 
-// below tells whether a path without symbolic links is in a folder.
+// below reports whether a path without symbolic links is in a folder.
 func below(path, folder string) bool {
 	folder, err := filepath.EvalSymlinks(folder)
 	if err != nil {
@@ -85,7 +85,7 @@ func below(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// AdmitCommand refuses a program that may not be started, or not there.
+// AdmitCommand refuses a forbidden program or folder.
 func (l *Limits) AdmitCommand(s *target.Spec) error {
 	if len(s.Args) == 0 {
 		return errors.New("there is no command")
@@ -119,7 +119,7 @@ func (l *Limits) AdmitCommand(s *target.Spec) error {
 	return nil
 }
 
-// programOf returns the path of a program on this machine, as it would be started. dyno is this one.
+// programOf returns the path of a program on this machine. dyno is this program.
 func programOf(name string) (string, error) {
 	if name == "dyno" {
 		return os.Executable()
@@ -137,7 +137,7 @@ func programOf(name string) (string, error) {
 	return filepath.Clean(found), nil
 }
 
-// AdmitSubject refuses to observe what was not started.
+// AdmitSubject refuses to observe a process that was not started here.
 func (l *Limits) AdmitSubject(started bool) error {
 	if started || l.Observe {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"dyno/observe"
 )
 
-// A reading is the last one of all observers of a machine. One goroutine at a time uses it.
+// A reading is the last reading of all observers of a machine. One goroutine at a time uses it.
 type reading struct {
 	process *Process
 	width   int   // of a row
@@ -23,7 +23,7 @@ type reading struct {
 	cost   float64
 }
 
-// A clockObserver takes the readings, and says when they were taken.
+// A clockObserver takes the readings, and reports their times.
 type clockObserver struct{ *reading }
 
 var _ observe.Observer = (*clockObserver)(nil)
@@ -72,8 +72,8 @@ func (o *clockObserver) Close() error {
 	return nil
 }
 
-// ours translates an instant of another machine's clock, which is not long ago, into this one's. The clocks' rates differ
-// so little that the second step is exact.
+// ours translates a recent instant of another machine's clock into this one's. The clocks' rates differ so little
+// that the second step is exact.
 func ours(c Channel, theirs int64) int64 {
 	at := generator.Monotonic()
 	for range 2 {
@@ -83,7 +83,7 @@ func ours(c Channel, theirs int64) int64 {
 	return at
 }
 
-// A remoteObserver shows what one observer on the agent's machine has read.
+// A remoteObserver shows the readings of one observer on the agent's machine.
 type remoteObserver struct {
 	observer
 	*reading
@@ -108,7 +108,7 @@ func (o *remoteObserver) Observe(row []float64) error {
 		}
 	}
 	if o.row == nil {
-		return nil // the clock's observer says why
+		return nil // the clock's observer reports the error
 	}
 	if fault, failed := o.row.Faults[o.index]; failed {
 		return errors.New(fault)

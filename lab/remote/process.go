@@ -17,7 +17,7 @@ import (
 	"dyno/observe"
 )
 
-// A Machine is one of an agent.
+// A Machine is the machine of an agent.
 type Machine interface {
 	// Host starts a process with this package's Role there.
 	Host(ctx context.Context) (Channel, error)
@@ -40,8 +40,8 @@ type Channel interface {
 	Silence() time.Duration
 }
 
-// A Process is a target or a service on the machine of an agent, from the connection to it on. Its methods may be
-// called by any number of goroutines.
+// A Process is a target or a service on the machine of an agent. Its methods may be called by any number of
+// goroutines.
 type Process struct {
 	machine string
 	channel Channel
@@ -51,19 +51,20 @@ type Process struct {
 
 	asking  sync.Mutex  // held from an order to its answer
 	number  int         // of the last order; guarded by asking
-	late    int         // of an order that was not answered in time; 0: none; guarded by asking
-	answers chan report // at most two: a late one and the one that is waited for
+	late    int         // of an unanswered order; 0: none; guarded by asking
+	answers chan report // at most two: a late one and the expected one
 
 	mu       sync.Mutex // guards the fields below
-	output   io.Writer  // what the process writes goes there; nil: nowhere
+	output   io.Writer  // gets the process's output; nil discards
 	grace    time.Duration
 	started  bool
 	stopping bool
 	err      error
 }
 
-// Open connects to a machine. The process is one that runs there already, until Start starts one. If the agent is lost,
-// then or later, errors are a *generator.LostError. What became of the process is not known, but the agent ends it.
+// Open connects to a machine. Until Start starts a process, it stands for one that runs there already. If the agent
+// is lost, then or later, errors are a *generator.LostError. The process's state is then unknown, but the agent ends
+// it.
 func Open(ctx context.Context, m Machine) (*Process, error) {
 	c, err := m.Host(ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func Open(ctx context.Context, m Machine) (*Process, error) {
 		done: make(chan struct{}), ended: make(chan struct{}), answers: make(chan report, 2),
 	}
 	p.line.Watch(c.Silence(), c.Kill)
-	p.line.Beat(min(Silence, c.Silence())/beats, order{}) // which the agent's side answers
+	p.line.Beat(min(Silence, c.Silence())/beats, order{}) // the agent's side answers them
 	go p.listen()
 	return p, nil
 }
@@ -84,7 +85,7 @@ func (p *Process) lost(err error) error {
 	return &generator.LostError{Err: fmt.Errorf("%s: the connection ended: %w", p.machine, err)}
 }
 
-// listen reads reports until they end, or there are none for too long.
+// listen reads reports until they end, or stay out for too long.
 func (p *Process) listen() {
 	defer close(p.ended)
 	defer p.line.Close()
@@ -122,7 +123,7 @@ func (p *Process) write(b []byte) error {
 	return err
 }
 
-// end notes why the process has ended, unless that is known.
+// end notes why the process has ended, unless a reason is known.
 func (p *Process) end(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +137,7 @@ func (p *Process) end(err error) {
 	}
 }
 
-// ask gives an order, and returns its answer. One that does not come in time is an error, and no answer to a later
+// ask sends an order, and returns its answer. A late answer is an error, and is never taken for that of a later
 // order.
 func (p *Process) ask(ctx context.Context, limit time.Duration, o order) (report, error) {
 	p.asking.Lock()
@@ -191,8 +192,8 @@ func (p *Process) Ports(ctx context.Context) (port, admin int, err error) {
 	return r.Ports[0], r.Ports[1], nil
 }
 
-// Start starts the process, and returns when it is ready. Errors are those of target.Start, or a *RefusedError. After
-// one, Stop ends what was being started.
+// Start starts the process, and waits until it is ready. Errors are those of target.Start, or a *RefusedError. After
+// an error, Stop ends the incomplete start.
 func (p *Process) Start(ctx context.Context, s target.Spec) error {
 	p.mu.Lock()
 	p.output, s.Output = s.Output, nil
@@ -204,8 +205,8 @@ func (p *Process) Start(ctx context.Context, s target.Spec) error {
 	return err
 }
 
-// Observe implements observation.Agent. The observers' readings are of one instant for each row of a recording. The
-// first of them says when that was, by the agent's clock, and how much later than the row's.
+// Observe implements observation.Agent. All readings of a row are of one instant. The first observer gives that
+// instant by the agent's clock, and its delay after the row's.
 func (p *Process) Observe(ctx context.Context, s observation.Subject) (*observation.Observed, error) {
 	r, err := p.ask(ctx, askTimeout, order{Observe: &s})
 	if err == nil && r.Observed == nil {
@@ -229,13 +230,13 @@ func (p *Process) Observe(ctx context.Context, s observation.Subject) (*observat
 	return o, nil
 }
 
-// ClockError bounds the error of the times at which the machine was observed.
+// ClockError bounds the error of the observations' times.
 func (p *Process) ClockError() time.Duration {
 	_, within := p.channel.At(generator.Monotonic())
 	return time.Duration(within)
 }
 
-// Done is closed when nothing of the process is left, or the agent is lost.
+// Done is closed when the process has ended completely, or the agent is lost.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err says, once Done is closed, why the process ended: nil if Stop ended it.
@@ -250,7 +251,8 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// Stop ends the process as target.Process.Stop does, and the connection. What was running already runs on.
+// Stop ends the process as target.Process.Stop does, and the connection. A process that was already running
+// continues.
 func (p *Process) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	started, grace := p.started && !p.stopping, p.grace
@@ -261,7 +263,7 @@ func (p *Process) Stop(ctx context.Context) error {
 		// When ctx ends, the orders end, and the process with them.
 		_, err = p.ask(ctx, grace+stopTimeout, order{Stop: true})
 	}
-	_ = p.channel.CloseWrite() // if this fails, the agent's side is gone
+	_ = p.channel.CloseWrite() // on failure, the agent's side has gone
 	select {
 	case <-p.ended:
 	case <-time.After(endTimeout):

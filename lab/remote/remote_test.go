@@ -131,8 +131,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// Nothing is left of a process when nobody gives orders any more, or when the agent's side is killed, or when its time
-// is over.
+// A process ends completely without orders, after a kill of the agent's side, and after its time.
 func TestNothingIsLeft(t *testing.T) {
 	// It returns the process, and what waits until that has ended: a connection to it ends with it.
 	begin := func(t *testing.T, l Limits) (p *Process, gone func()) {

@@ -21,7 +21,7 @@ import (
 	"dyno/lab/observation"
 )
 
-// Role is the role of the agent's side.
+// Role returns the role of the agent's side.
 func Role() child.Role {
 	return child.Role{Name: "__host-process", Main: func(args []string) int { return serve(args, os.Stdin, os.Stdout) }}
 }
@@ -53,7 +53,7 @@ func serve(args []string, stdin io.Reader, stdout io.Writer) int {
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
-		defer cancel() // also what is being started
+		defer cancel() // this also ends an incomplete start
 		h.line.Watch(h.limits.Silence, cancel)
 		defer h.line.Close()
 		for {
@@ -99,10 +99,10 @@ type host struct {
 	line    *exchange.Line
 }
 
-// say sends a report. If this fails, nobody is left to read it: the orders end, and so does this process.
+// say sends a report. It ignores failures: the reader has gone, so the orders end, and this process with them.
 func (h *host) say(r report) { _ = h.line.Send(r) }
 
-// Write reports what the process writes.
+// Write reports the process's output.
 func (h *host) Write(b []byte) (int, error) {
 	h.say(report{Output: b})
 	return len(b), nil
@@ -143,7 +143,7 @@ func (h *host) freePorts() (two []int, err error) {
 	return two, nil
 }
 
-// start starts the process, of which there is one.
+// start starts the one process.
 func (h *host) start(ctx context.Context, s target.Spec) error {
 	if h.process != nil {
 		return errors.New("there is a process already")
@@ -227,6 +227,6 @@ func (h *host) end(ctx context.Context) {
 	}
 	if h.process != nil {
 		h.stopped.Store(true)
-		_ = h.process.Stop(ctx) // which has ended: the process is killed. Nobody hears more of it
+		_ = h.process.Stop(ctx) // ctx has ended, so the process is killed; no report follows
 	}
 }

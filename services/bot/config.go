@@ -65,7 +65,7 @@ type Key struct {
 	// The secret itself is not stored; it must be long and random.
 	SHA256 string   `yaml:"sha256,required" doc:"the SHA-256 of its secret: 64 hexadecimal digits, no two the same"`
 	Models []string `yaml:"models" otherwise:"all" doc:"the models that it may use"`
-	Limits []Limit  `yaml:"limits" most:"16" doc:"what it may use, one for a resource and a window"`
+	Limits []Limit  `yaml:"limits" most:"16" doc:"limits on its usage, one for each resource and window"`
 }
 
 // pays reports whether some upstream that the key may use has a price.
@@ -154,15 +154,15 @@ type Config struct {
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 	Page          bool     `yaml:"page" default:"true" doc:"serve a page to chat in at /"`
-	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"networks that upstreams, plugins, key sets and the collector of traces may be in although they are not public, such as 10.1.0.0/16 or 127.0.0.1"`
+	AllowNetworks []string `yaml:"allow_networks" flag:"allow-network" doc:"further networks for upstreams, plugins, key sets and the trace collector, such as 10.1.0.0/16 or 127.0.0.1"`
 	AllowOrigins  []string `yaml:"allow_origins" flag:"allow-origin" doc:"pages of these origins may use the API (CORS), such as https://app.example; * alone is every origin, and needs keys"`
 
 	// Without Keys, all clients of a loopback Listen may log in and send requests, without limits.
 	Keys          []Key           `yaml:"keys" doc:"the API keys"`
 	TokenSecret   secretfile.Text `yaml:"token_secret_file" otherwise:"one of this process's own" doc:"the file of the secret that signs tokens, of 32 to 1,024 bytes"`
-	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the secret before, whose tokens are accepted too"`
+	TokenPrevious secretfile.Text `yaml:"token_previous_file" doc:"the file of the previous secret, whose tokens are still accepted"`
 	Token         Token           `yaml:"token" doc:"how tokens are made and checked; all gateways of one secret should have the same"`
-	Issuers       []Issuer        `yaml:"issuers" doc:"others whose tokens are accepted"`
+	Issuers       []Issuer        `yaml:"issuers" doc:"other issuers of accepted tokens"`
 
 	// Upstream configures the upstreams; its Policy is AllowNetworks.
 	Upstream     upstream.Config `yaml:"upstream" doc:"how all upstreams are asked"`
@@ -171,9 +171,9 @@ type Config struct {
 	// The model gets the latest turns of a conversation that fit.
 	HistoryTokens int `yaml:"history_tokens" range:"0..1048576" default:"2048" doc:"tokens of a conversation that the model is sent again"`
 	HistoryTurns  int `yaml:"history_turns" range:"0..1024" default:"32" doc:"turns of a conversation that the model is sent again"`
-	ReplyTokens   int `yaml:"reply_tokens" range:"1..1048576" default:"1024" doc:"tokens of an answer of /v1/bot/chat, and of others that have no bound, for keys with limits of tokens or money"`
+	ReplyTokens   int `yaml:"reply_tokens" range:"1..1048576" default:"1024" doc:"the bound on tokens of an answer of /v1/bot/chat. With limits of tokens or money, it applies to all requests without a bound"`
 	// The upstream's own limit has precedence.
-	ContextTokens int   `yaml:"context_tokens" range:"0..134217728" default:"128000" doc:"tokens that a model is taken to read in addition to the request, for keys with limits of tokens or money: what an upstream keeps or finds by its own tools, and files by ID or link"`
+	ContextTokens int   `yaml:"context_tokens" range:"0..134217728" default:"128000" doc:"tokens reserved for context outside of the request, under limits of tokens or money: data that an upstream keeps or finds by its own tools, and files by ID or link"`
 	HistoryBytes  int64 `yaml:"history_bytes" kind:"size" range:"0..16GiB" default:"32MiB" doc:"memory for conversations that go on, so that SQLite is not read for each turn; archives of several gateways are read in any case"`
 
 	Rules         string        `yaml:"rules" kind:"path" otherwise:"all is chat" doc:"the file of the rules for intents, read again when it changes"`
@@ -181,12 +181,12 @@ type Config struct {
 	Plugins       []Plugin      `yaml:"plugins" most:"64" doc:"what adds to the context of a turn"`
 	PluginBudget  time.Duration `yaml:"plugin_budget" range:"1ms..5m" default:"2s" doc:"time of all plugins of a turn"`
 
-	MaskIn    bool        `yaml:"mask_in" doc:"replace secrets in what is asked"`
-	MaskOut   bool        `yaml:"mask_out" doc:"replace secrets in what is answered"`
-	MaskRules []mask.Rule `yaml:"mask_rules" otherwise:"common keys and tokens" doc:"what a secret looks like"`
+	MaskIn    bool        `yaml:"mask_in" doc:"replace secrets in requests"`
+	MaskOut   bool        `yaml:"mask_out" doc:"replace secrets in answers"`
+	MaskRules []mask.Rule `yaml:"mask_rules" otherwise:"common keys and tokens" doc:"the form of a secret"`
 
 	// A key gets only its own answers from the cache.
-	CacheAge   time.Duration `yaml:"cache_age" range:"0..24h" doc:"how long answers are kept that are no streams and whose temperature is 0; 0 keeps none"`
+	CacheAge   time.Duration `yaml:"cache_age" range:"0..24h" doc:"how long whole answers with temperature 0 are cached; 0 caches none"`
 	CacheBytes int64         `yaml:"cache_bytes" kind:"size" range:"1MiB..16GiB" default:"64MiB" doc:"the memory for them"`
 
 	ResumeAge         time.Duration `yaml:"resume_age" range:"0..24h" default:"1m" doc:"how long a client that lost its connection may read on in a stream of /v1/bot/chat after its end; 0 is never"`
@@ -195,7 +195,7 @@ type Config struct {
 
 	Archive      Archive         `yaml:"archive" oneof:"memory sqlite postgres" default:"memory" doc:"where turns and the ledger are"`
 	File         string          `yaml:"file" doc:"SQLite's file, relative to the working directory"`
-	SyncWrites   bool            `yaml:"sync_writes" flag:"sync" doc:"have SQLite wait for the disk with each write; without it a power cut, not the end of the process, loses what was kept in the last second"`
+	SyncWrites   bool            `yaml:"sync_writes" flag:"sync" doc:"wait for the disk at each write of SQLite; without it a power cut, but not the end of the process, loses the last second"`
 	PostgresFile secretfile.Text `yaml:"postgres_file" doc:"the file of PostgreSQL's connection string"`
 	Postgres     string          // the connection string
 	Redis        string          `yaml:"redis" otherwise:"this process" doc:"Redis for sessions and limits: host:port, unix:PATH, redis://host:port/db or, with TLS, rediss://host:port/db"`

@@ -19,8 +19,7 @@ const (
 // all are settled. It is not io.EOF, because a sink's peer may cause io.EOF at any time.
 var errDone = errors.New("all settled")
 
-// errFinal is returned by buffer.take when no more records will come, all have been
-// handed out, and some of them are not settled.
+// errFinal is returned by buffer.take after the last record was handed out, while some are not settled.
 var errFinal = errors.New("handed out, not settled")
 
 // errNudged is returned by buffer.take after buffer.nudge.
@@ -157,10 +156,9 @@ func (b *buffer) awaitSettled(ctx context.Context, number uint64) (uint64, error
 	return b.through, nil
 }
 
-// take appends records for the sink to out: at most max of them, with about maxBytes of
-// payload, and so that at most window are unsettled. It waits for the first. It returns
-// errDone when everything is done, errFinal when all that is left is to settle, errNudged after
-// nudge, and the cause of ctx when ctx is done.
+// take appends records for the sink to out: at most max of them, with about maxBytes of payload, and so that at most
+// window are unsettled. It waits for the first. It returns errDone when everything is done, and errFinal when only
+// settling is left. It returns errNudged after nudge, and the cause of ctx when ctx is done.
 func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window int) ([]Record, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +188,7 @@ func (b *buffer) take(ctx context.Context, out []Record, max, maxBytes, window i
 	return out, nil
 }
 
-// hasQueued tells whether take need not wait, where the sink's window is the whole buffer.
+// hasQueued reports whether take returns without waiting, if the sink's window is the whole buffer.
 func (b *buffer) hasQueued() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,8 +271,8 @@ func (b *buffer) close() {
 	b.work.Broadcast()
 }
 
-// unsettled returns how many records have been handed out since the last rewind and are
-// not settled, and the highest number that a record has.
+// unsettled returns the number of records handed out since the last rewind and not settled, and the highest record
+// number.
 func (b *buffer) unsettled() (n int, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,8 +287,7 @@ func (b *buffer) manyUnsettled(most int) bool {
 	return 2*b.next >= b.limit.Records || 2*b.handed >= b.limit.Bytes || b.next >= most
 }
 
-// settledThrough returns the number up to which every record is delivered or dropped, and
-// the position of the source after it.
+// settledThrough returns the number up to which all records are delivered or dropped, and the source's next position.
 func (b *buffer) settledThrough() (uint64, position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

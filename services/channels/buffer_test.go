@@ -22,9 +22,8 @@ func balance(t interface{ Fatalf(string, ...any) }, b *buffer) {
 	}
 }
 
-// A sink that takes, loses its connection and settles at random gets, in order,
-// exactly the records that are not counted as dropped; and the position never
-// passes a record that is still pending.
+// A sink takes, loses its connection and settles at random. It gets, in order, exactly the records not counted as
+// dropped.
 func TestBufferAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := Buffer{

@@ -163,10 +163,8 @@ func (l *ledger) records() int {
 	return l.count
 }
 
-// A flaky sink is a receiver whose process dies again and again: its connections
-// break after some bytes of records, which may be inside one, or before an
-// acknowledgement, and its listener goes away for a while. What it has handled
-// survives.
+// A flaky sink is a receiver whose process dies again and again: its connections break after some bytes, perhaps
+// inside a record or before an acknowledgement. Its listener goes away for a while. What it has handled survives.
 type flaky struct {
 	t        *testing.T
 	receiver *receiver

@@ -26,7 +26,7 @@ type Config struct {
 type Channel struct {
 	Name   string `yaml:"name,required" doc:"1 to 64 letters, digits, dots, dashes or underscores"`
 	Source Source `yaml:"source,required" doc:"where records come from"`
-	Buffer Buffer `yaml:"buffer" doc:"what it holds at most, with records that were sent and not acknowledged"`
+	Buffer Buffer `yaml:"buffer" doc:"its bounds, with sent but unacknowledged records"`
 	Sink   Sink   `yaml:"sink,required" doc:"where they go to"`
 }
 

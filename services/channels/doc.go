@@ -9,14 +9,12 @@
 //
 // # Records
 //
-// A source cuts its bytes into records: lines (without their newline; a carriage return
-// stays), or payloads after a length of 4 bytes, big endian. The records of one connection
-// stay in order. Records of different connections are interleaved in the order in which the
-// channel received them, and carry the number of their connection. A record that is longer
-// than max_record_bytes ends its connection; in a file or on standard input it is skipped.
-// Both count as rejected. A record that a connection leaves incomplete counts as torn and
-// not as received. The last line of a file that was rotated away, and that of standard
-// input, count even without a newline.
+// A source cuts its bytes into records: lines (without their newline; a carriage return stays), or payloads after a
+// length of 4 bytes, big endian. The records of one connection stay in order. Records of different connections are
+// interleaved in the order of arrival, and carry their connection's number. A record that is longer than
+// max_record_bytes ends its connection; in a file or on standard input it is skipped. Both count as rejected. A
+// record that a connection leaves incomplete counts as torn and not as received. The last line of a file that was
+// rotated away, and that of standard input, count even without a newline.
 //
 // On arrival, each record gets the next sequence number of the channel. A dropped record
 // has a number too, so a gap of n numbers at the sink means n dropped records.
@@ -54,11 +52,10 @@
 // peer has. Records that were sent and not acknowledged stay in the buffer, at most window
 // of them.
 //
-// Such a peer is a channel whose source listens with framing: framed. It acknowledges a
-// record when its own sink has it for good, or when it was dropped and counted, and leaves
-// out those that it had before. So what the first of several channels calls delivered is
-// at the end of the last. It remembers the last numbers of 1,024 streams, of all that are
-// connected and else of the latest, until its process ends.
+// Such a peer is a channel whose source listens with framing: framed. It acknowledges a record after its own sink has
+// it for good, or after it was dropped and counted. It skips records that it had before. So what the first of several
+// channels calls delivered is at the end of the last. It remembers the last numbers of 1,024 streams until its
+// process ends: of connected ones, and then of the latest.
 //
 // A sink's file that is synced at intervals is synced sooner if its records came from framed
 // peers: after 10 ms, or 512 records, because the peers wait for it.
@@ -96,15 +93,13 @@
 // the sink has accepted (for files: written and, by the sync policy, on disk) or that were
 // dropped and counted.
 //
-// A followed file may be rotated by renaming it within its directory, and may be truncated.
-// Files that had the path while the channel was following are read in their order, also
-// after a restart, if they are still in the directory. A file that was removed is let go once
-// it has been read and was quiet for rotate_wait. A file that gets the path and is
-// rotated away while the process is not running is never seen. After a crash, this also
-// applies to a file that was rotated away and followed by another one since the position
-// was last saved. A file that is truncated and rotated away while the process is not
-// running counts as gone. A file that is truncated and then grows beyond the old position
-// between two checks is told from one that only grew by its first 256 bytes.
+// A followed file may be rotated by renaming it within its directory, and may be truncated. Files that had the path
+// are read in their order, also after a restart, if they are still in the directory. A file that was removed is let
+// go once it has been read and was quiet for rotate_wait. A file that gets the path and is rotated away while the
+// process is not running is never seen. After a crash, this also applies to a file rotated away after the position
+// was last saved. A file that is truncated and rotated away while the process is not running counts as gone. A file
+// may be truncated, and grow beyond the old position between two checks. Its first 256 bytes distinguish it from one
+// that only grew.
 //
 // A path that cannot be followed or opened for a while is tried again, and counted.
 package channels

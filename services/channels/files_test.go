@@ -102,8 +102,7 @@ func TestFileSinkFaults(t *testing.T) {
 	}
 }
 
-// lateFile fails when it is closed, as a file does whose quota is exceeded when
-// the kernel gets round to writing it.
+// lateFile fails when it is closed, like a file over its quota when the kernel writes late.
 type lateFile struct{ *os.File }
 
 func (f lateFile) Close() error { return errors.Join(f.File.Close(), unix.EDQUOT) }
@@ -333,9 +332,9 @@ func TestFollowAcrossRestarts(t *testing.T) {
 	}
 }
 
-// TestFollowAfterLosingTheFile: after a crash the sink has more than the saved position tells of. If
-// the file of that position is gone, what the next one has is new, and is delivered once, even if
-// there is another crash before the next position is saved.
+// TestFollowAfterLosingTheFile: after a crash the sink has more than the saved position tells of. If the file of that
+// position is gone, the next file's records are new. They are delivered once, even with a crash before the next
+// position is saved.
 func TestFollowAfterLosingTheFile(t *testing.T) {
 	type place struct {
 		sink Sink

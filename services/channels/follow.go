@@ -102,7 +102,7 @@ func syncFolder(path string) error {
 	return errors.Join(err, d.Close())
 }
 
-// isRemoved tells whether an open file has no name any more.
+// isRemoved reports whether an open file has no name any more.
 func isRemoved(info os.FileInfo) bool { return info.Sys().(*syscall.Stat_t).Nlink == 0 }
 
 // A followSource follows a file that is appended to, rotated and truncated. It only reads
@@ -238,8 +238,8 @@ func (s *followSource) open(b *buffer) error {
 	return nil
 }
 
-// find opens the file that an earlier process was reading, whatever its name is now, and those
-// after it. It tells whether any of them is gone.
+// find opens the file that an earlier process was reading, whatever its name is now, and those after it. gone reports
+// whether any of them is gone.
 func (s *followSource) find(resume *state) (gone bool, err error) {
 	pos := resume.Position
 	folders := []string{filepath.Dir(s.config.Path)}
@@ -424,11 +424,11 @@ func (s *followSource) mark(offset int64) {
 	}
 }
 
-// isSame tells whether the file begins as it did: else it was truncated, and has grown beyond what
-// had been read.
+// isSame reports whether the file's beginning is unchanged. Otherwise it was truncated, and has grown beyond the read
+// part.
 func (s *followSource) isSame() bool {
 	head := make([]byte, len(s.head))
-	n, _ := s.file.ReadAt(head, 0) // what cannot be read is no sign
+	n, _ := s.file.ReadAt(head, 0) // a failed read proves nothing
 	return n < len(head) || bytes.Equal(head, s.head)
 }
 
@@ -468,13 +468,11 @@ func (s *followSource) leave(keep func(line []byte) bool) {
 	}
 }
 
-// maxSuccessors bounds how many rotated files are held open while their predecessors are
-// still being read, for example because the buffer is full. A further file is lost if it
-// is rotated away before there is room.
+// maxSuccessors bounds the rotated files held open during the reading of their predecessors, for example behind a
+// full buffer. A further file is lost if it is rotated away before there is room.
 const maxSuccessors = 64
 
-// A pathWatch opens each file that appears at a path, so that none is missed, however
-// often the path changes to another file.
+// A pathWatch opens each file that appears at a path, so that it misses none, however often the path changes.
 type pathWatch struct {
 	path string
 
@@ -560,9 +558,8 @@ func (w *pathWatch) close() {
 	}
 }
 
-// watch calls look whenever something happens in the path's directory, until ctx is done,
-// and then signals the channel that it returns. If the kernel cannot report changes,
-// watch never signals, and polling takes its place.
+// watch calls look at each event in the path's directory until ctx is done. Then it signals the channel that it
+// returns. If the kernel cannot report changes, watch never signals, and polling takes its place.
 func (w *pathWatch) watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	changes := make(chan struct{}, 1)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)

@@ -16,9 +16,9 @@ import (
 // maxStreams bounds how many streams a receiver remembers.
 const maxStreams = 1024
 
-// A receiver is the other end of framed TCP sinks. It hands on each record once, in order,
-// and acknowledges it once it is settled. It may serve any number of connections, also several of
-// one stream, for example after a reconnection that only one side has noticed.
+// A receiver is the other end of framed TCP sinks. It hands on each record once, in order, and acknowledges it once
+// it is settled. It may serve any number of connections, also several of one stream: after a reconnect, one side may
+// notice first.
 type receiver struct {
 	maxPayload int
 	idle       time.Duration // a peer that is silent for so long is disconnected; 0: never
@@ -98,12 +98,11 @@ func (r *receiver) forget() bool {
 	return true
 }
 
-// serve receives from one connection until it ends or ctx is done. It gives h each
-// new record, in the order of their numbers, and one at a time within a stream. When ctx is done, it
-// reads no more, and waits until hard is done for records that can still be acknowledged.
-// The caller closes the connection.
+// serve receives from one connection until it ends or ctx is done. It gives h each new record, in the order of their
+// numbers, and one at a time within a stream. When ctx is done, it stops reading, and waits until hard is done for
+// records that can still be acknowledged. The caller closes the connection.
 func (r *receiver) serve(ctx, hard context.Context, conn net.Conn, h handler) error {
-	// Only reading ends with ctx, so that what was handled is still acknowledged.
+	// Only reading ends with ctx, so that handled records are still acknowledged.
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Now()) })
 	defer stop()
 
@@ -215,7 +214,7 @@ func (r *receiver) frames(id StreamID, s *received, b []byte, h handler) (used i
 			if err != nil {
 				return used, last, fmt.Errorf("handle record %d: %w", rec.Seq, err)
 			}
-			if s.last > 0 { // else nobody knows what an earlier process has
+			if s.last > 0 { // otherwise the records of an earlier process are unknown
 				r.count.missing.Add(rec.Seq - s.last - 1)
 			}
 			s.last, s.number = rec.Seq, number
@@ -225,7 +224,7 @@ func (r *receiver) frames(id StreamID, s *received, b []byte, h handler) (used i
 	}
 }
 
-// A mark is a record by the number that its peer has given it, and by the one it has here.
+// A mark is a record's number at its peer, and its number here.
 type mark struct{ peer, number uint64 }
 
 // maxMarks bounds the marks of a connection. Further ones replace the last.
@@ -238,7 +237,7 @@ type acks struct {
 	marks  []mark        // guarded by mu, in order
 	closed bool          // guarded by mu: no more will come
 	gone   bool          // guarded by mu: nothing more can be written
-	change chan struct{} // of what mu guards
+	change chan struct{} // closed at a change of the fields under mu
 }
 
 func newAcks() *acks { return &acks{change: make(chan struct{}, 1)} }
@@ -269,7 +268,7 @@ func (a *acks) close() {
 	a.changed()
 }
 
-// awaited tells whether there is something to acknowledge.
+// awaited reports whether there is something to acknowledge.
 func (a *acks) awaited() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

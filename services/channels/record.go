@@ -19,7 +19,7 @@ func (s StreamID) String() string { return hex.EncodeToString(s[:]) }
 // MarshalText writes the identifier in hexadecimal.
 func (s StreamID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the result of MarshalText.
 func (s *StreamID) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(s) {
@@ -153,9 +153,8 @@ func (f *Reader) Stream() StreamID { return f.id }
 // Offset returns the length of the header and of all frames read so far.
 func (f *Reader) Offset() int64 { return f.offset }
 
-// Next returns the next record; its payload is valid until the next call. It
-// returns io.EOF at the end, ErrShort (wrapped, with the offset) if the stream
-// ends inside a frame, and the errors of DecodeFrame.
+// Next returns the next record; its payload is valid until the next call. It returns io.EOF at the end, and ErrShort
+// (wrapped, with the offset) inside a frame; otherwise errors of DecodeFrame.
 func (f *Reader) Next() (Record, error) {
 	at := func(err error) (Record, error) { return Record{}, fmt.Errorf("offset %d: %w", f.offset, err) }
 	f.frame = append(f.frame[:0], make([]byte, frameHead)...)

@@ -267,7 +267,8 @@ func TestReceiverEndsBeforeItsSinkHasAnything(t *testing.T) {
 	verify(t, out, n)
 }
 
-// follows runs a channel from a file to a file, and returns it with a function that waits for what the sink has.
+// follows runs a channel from a file to a file. It returns the channel, and a function that waits for the sink's
+// contents.
 func (f *follower) follows() (s *serving, has func(want string)) {
 	f.t.Helper()
 	out := f.path + "-out"

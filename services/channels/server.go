@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ErrPending is returned by Serve if received records could not be delivered by the drain
-// deadline and no source can supply them again.
+// ErrPending is returned by Serve if received records were not delivered by the deadline, and no source can supply
+// them again.
 var ErrPending = errors.New("records received and not delivered")
 
 // errDrained is the cause with which work still running at the drain deadline is ended.
@@ -136,10 +136,9 @@ func (ch *channel) open(c Config, stdin *os.File, stdout io.Writer) error {
 		f.stream = ch.stream
 	}
 	if lost {
-		// The sink may have more than the saved position says. What the files that are left have is
-		// something else, as far as one knows, and is numbered after that: in a stream of its own
-		// where only the peer knows what it has. This is saved below before anything is delivered, so
-		// that after another crash nothing is delivered twice.
+		// The sink may have more than the saved position says. The remaining files' records may be different ones, so
+		// they get later numbers: in a new stream, if only the peer knows its records. This is saved below before
+		// anything is delivered, so that after another crash nothing is delivered twice.
 		seq, pos = max(seq, floor), ch.source.(*followSource).at // nowhere, if the position's own file is gone
 	}
 	ch.buffer = newBuffer(ch.config.Buffer, seq, floor, pos)
@@ -316,7 +315,7 @@ func (ch *channel) savePosition() error {
 	return nil
 }
 
-// Reopen has the sinks look at their paths at once, as after a rotation.
+// Reopen makes the sinks look at their paths at once, as after a rotation.
 func (s *Server) Reopen() {
 	for _, ch := range s.channels {
 		if _, ok := ch.sink.(*fileSink); ok {

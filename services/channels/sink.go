@@ -23,9 +23,8 @@ const (
 	batchBytes   = 256 << 10
 )
 
-// A sink takes records out of a buffer until the buffer is empty and closed, or until ctx
-// is done, the drain deadline. It tries again what can be tried again, and returns an
-// error if the channel cannot go on.
+// A sink takes records from a buffer until the buffer is empty and closed, or until ctx ends at the drain deadline.
+// It retries where that can help, and returns an error if the channel cannot go on.
 type sink interface {
 	run(ctx context.Context, b *buffer) error
 }
@@ -42,8 +41,7 @@ func encode(out []byte, format string, records []Record) []byte {
 	return out
 }
 
-// lastWhole returns the number of the last record that is whole within the first n
-// encoded bytes, 0 if there is none.
+// lastWhole returns the number of the last complete record within the first n encoded bytes, 0 if none.
 func lastWhole(format string, records []Record, n int) (seq uint64) {
 	for i := range records {
 		if format == Framed {
@@ -210,9 +208,8 @@ func (s *tcpSink) framed(ctx context.Context, conn net.Conn, b *buffer) error {
 	}
 }
 
-// readAcks settles what the peer acknowledges. It returns if the connection fails, if the
-// peer acknowledges what it was not sent, or if it has been silent for AckTimeout or a
-// little longer while records wait.
+// readAcks settles what the peer acknowledges. It returns if the connection fails, or if the peer acknowledges
+// records that it was not sent. It also returns if the peer is silent for about AckTimeout while records wait.
 func (s *tcpSink) readAcks(conn net.Conn, b *buffer, last uint64) error {
 	var buf [ackSize * 64]byte
 	have, overdue := 0, false
@@ -295,7 +292,7 @@ func openFileSink(config Sink, maxRecord int, log *slog.Logger) (s *fileSink, he
 
 // open opens the file at the path for this sink alone.
 func (s *fileSink) open() (f *os.File, err error) {
-	// The source may be for its owner only. Who has made the file says himself who may read it.
+	// The source may be for its owner only. The mode of an existing file stays.
 	f, err = os.OpenFile(s.config.Path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open sink: %w", err)
@@ -417,9 +414,9 @@ const (
 // The path is looked at as often as this, and before records are settled.
 const lookEvery = time.Second
 
-// follow looks whether the open file is at the path still, and as long as it should be. If not,
-// somebody renamed, removed, replaced or truncated it. Then what is not settled is cut off, and
-// the sink goes on with the file at the path, which it makes if need be.
+// follow checks that the open file is still at the path, and has its expected length. If not, somebody renamed,
+// removed, replaced or truncated it. Then unsettled bytes are cut off, and the sink continues with the file at the
+// path, which it creates if necessary.
 func (s *fileSink) follow(b *buffer) error {
 	if !s.regular {
 		s.looked = time.Now()
@@ -431,7 +428,7 @@ func (s *fileSink) follow(b *buffer) error {
 	}
 	there, err := os.Stat(s.config.Path)
 	same := err == nil && os.SameFile(own, there)
-	hidden := err != nil && !errors.Is(err, os.ErrNotExist) && !isRemoved(own) // nobody can look, and the file is somewhere
+	hidden := err != nil && !errors.Is(err, os.ErrNotExist) && !isRemoved(own) // the path cannot be examined, and the file still exists
 	if own.Size() >= s.written && (same || hidden) {
 		s.looked = time.Now()
 		return nil
@@ -440,7 +437,7 @@ func (s *fileSink) follow(b *buffer) error {
 	b.rewind()
 	keep := s.size
 	if own.Size() < s.written {
-		keep = max(0, own.Size()-(s.written-s.size)) // what was written since stands at the end
+		keep = max(0, own.Size()-(s.written-s.size)) // bytes written since are at the end
 	}
 	if own.Size() != keep {
 		if err := s.file.Truncate(keep); err != nil {
@@ -476,7 +473,7 @@ func (s *fileSink) follow(b *buffer) error {
 	return nil
 }
 
-// attempts are what attempts to write have in common.
+// attempts has the state shared by attempts to write.
 type attempts struct {
 	records  []Record
 	out      []byte
@@ -585,7 +582,7 @@ func (s *fileSink) attempt(ctx context.Context, b *buffer, a *attempts) error {
 	return nil
 }
 
-// clean cuts off what was written but not settled, after a failure.
+// clean cuts off unsettled bytes after a failure.
 func (s *fileSink) clean() error {
 	if !s.dirty {
 		return nil

@@ -25,7 +25,7 @@ type source interface {
 	close() error // for a source that was never run
 }
 
-// counters count what the buffer does not see. They belong to one channel.
+// counters count events outside of the buffer. They belong to one channel.
 type counters struct {
 	rejected     atomic.Uint64 // records that were too long
 	torn         atomic.Uint64 // records left incomplete
@@ -257,9 +257,8 @@ func (s *stdinSource) run(ctx, hard context.Context, b *buffer) error {
 	}
 }
 
-// readable waits until f can be read. If ctx is done first, it returns false. A read of a
-// terminal or pipe cannot be ended once it has begun, so it is begun only when it will
-// not wait. ctx is checked ten times a second.
+// readable waits until f can be read. If ctx is done first, it returns false. A read of a terminal or pipe cannot be
+// interrupted, so it begins only when it will not wait. ctx is checked ten times a second.
 func readable(ctx context.Context, f *os.File) (bool, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package echo answers with what it was sent: over TCP byte for byte, over HTTP/1.1 body
-// for body. It is used behind a relay, or as a target that does almost nothing.
+// Package echo sends back its input: over TCP byte for byte, over HTTP/1.1 body for body. It is used behind a relay,
+// or as a target that does almost nothing.
 //
 // The TCP side is one readiness loop: it must cost less than what is measured in front of
 // it.
@@ -43,7 +43,7 @@ func Defaults() Config { return fields.Default[Config]() }
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	r.Check(c.TCP != "" || c.HTTP != "", "tcp", "there is no address", "such as --tcp 127.0.0.1:7000 or --http 127.0.0.1:8080")
 	if c.TCP != "" {

@@ -28,17 +28,16 @@ type Config struct {
 	Publisher  *KeyFile `yaml:"publisher_key" otherwise:"none" doc:"verifies publishers' JWTs, as METHOD:FILE: HS256 with a secret, RS256, ES256 or EdDSA with a public key in PEM"`
 	Subscriber *KeyFile `yaml:"subscriber_key" otherwise:"none" doc:"verifies subscribers' JWTs, as METHOD:FILE"`
 
-	// Config is the hub's. If only this machine can reach Listen, everybody may publish,
-	// even without AnonymousPublish and PublisherKey. The metrics are on the admin
-	// listener: Registerer must be nil. If only this machine can reach Listen, requests from
-	// other sites' pages are refused: Foreign must be nil.
+	// Config is the hub's. If only this machine can reach Listen, all clients may publish, even without
+	// AnonymousPublish and PublisherKey. The metrics are on the admin listener: Registerer must be nil. If only this
+	// machine can reach Listen, requests from other sites' pages are refused: Foreign must be nil.
 	hub.Config
 }
 
 // Defaults returns a Config with every default; Listen has none.
 func Defaults() Config { return fields.Default[Config]() }
 
-// Complete sets what follows from other fields, unless it is given.
+// Complete sets fields that follow from others, unless they are given.
 func (c *Config) Complete(given func(field string) bool) {
 	if !given("event_loop") {
 		c.EventLoop = c.Hijack && c.Send == nil && !c.MeasureFlush // it needs connections of its own, and never flushes
@@ -65,7 +64,7 @@ func (c Config) withKeys() Config {
 // Validate reports every fault at once, including those of the hub's Config.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	c = c.withKeys()
 	serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)

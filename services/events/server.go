@@ -4,8 +4,7 @@
 //	server, err := events.New(config)
 //	err = server.Serve(ctx)
 //
-// When asked to stop, it accepts no more connections, refuses new subscribers, and
-// disconnects the existing ones one after the other.
+// To stop, it accepts no more connections, refuses new subscribers, and disconnects the existing ones one by one.
 package events
 
 import (
@@ -80,8 +79,8 @@ func New(cfg Config) (*Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		Protocols:         protocols,
-		// A browser holds all its subscriptions on one connection.
-		// A subscriber whose deadline has passed is let go once its connection takes something, or this is over.
+		// A browser holds all its subscriptions on one connection. A subscriber past its deadline ends when its
+		// connection accepts bytes, or after this time.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: min(cfg.MaxPerAddress, maxStreams), WriteByteTimeout: cfg.WriteTimeout},
 		ConnState:   s.hub.ConnState,
 		ConnContext: s.hub.ConnContext,
@@ -145,8 +144,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// drainShare is the share of the drain's time over which the ends of subscribers are
-// spread. In the rest, the last of them can take what is on its way.
+// drainShare is the share of the drain's time over which the ends of subscribers are spread. In the rest, the last of
+// them can receive events on their way.
 const drainShare = 0.8
 
 // drain accepts no more connections and ends the subscribers. It returns how many were

@@ -178,8 +178,8 @@ func TestWhoMayPublish(t *testing.T) {
 	}
 }
 
-// TestForeign: other sites' pages reach neither publishers' nor subscribers' paths of a hub on loopback that asks for no
-// token, except those whose origins are permitted. A hub that other machines reach has no names to compare with.
+// TestForeign: a hub on loopback without tokens refuses other sites' pages on all paths, except those of permitted
+// origins. A hub that other machines reach has no names to compare with.
 func TestForeign(t *testing.T) {
 	local := serving(t, nil)
 	permitting := serving(t, func(c *Config) {
@@ -309,9 +309,8 @@ func subscribe(t *testing.T, l *pipes.Listener) *bufio.Scanner {
 	return lines
 }
 
-// TestDrain: a server that is asked to stop accepts no more connections, notifies and ends
-// subscribers one by one in the first 0.8 of the time, and cuts those that hang at its
-// end.
+// TestDrain: a stopping server accepts no more connections. It ends subscribers one by one in the first 0.8 of the
+// time, and cuts hanging ones at its end.
 func TestDrain(t *testing.T) {
 	for name, hijack := range map[string]bool{"within net/http": false, "hijacked": true} {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,8 @@ import (
 	"strconv"
 )
 
-// An answer is what a request is answered with, in pieces. Its methods add to a buffer
-// and do nothing else. A piece of an answer that calls a tool is one of the call's
-// arguments.
+// An answer is the answer to a request, in pieces. Its methods only append to a buffer. In an answer that calls a
+// tool, a piece is one of the call's arguments.
 type answer struct {
 	request
 	tokens  int    // that each choice has
@@ -31,7 +30,7 @@ func newAnswer(q request, usual int, created int64, usage bool) *answer {
 		a.tokens, a.cut = q.limit, true
 	}
 	if q.tool != "" {
-		const piece = 8 // characters: about what a token of JSON has
+		const piece = 8 // characters: about one token of JSON
 		for text := range slices.Chunk([]rune(q.arguments), piece) {
 			a.pieces = append(a.pieces, string(text))
 		}
@@ -70,7 +69,7 @@ func (a *answer) reason() string {
 // allTokens is how many tokens all choices have.
 func (a *answer) allTokens() int { return a.tokens * a.choices() }
 
-// begin adds what a stream has before the first token.
+// begin appends the part of a stream before the first token.
 func (a *answer) begin(b []byte) []byte {
 	switch a.endpoint {
 	case responses:
@@ -109,7 +108,7 @@ func (a *answer) malformed(b []byte) []byte {
 	return append(b, "data: {\"id\":\"chatcmpl-\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\n\n"...)
 }
 
-// end adds what a stream has after the last token.
+// end appends the part of a stream after the last token.
 func (a *answer) end(b []byte) []byte {
 	switch a.endpoint {
 	case responses:
@@ -126,8 +125,7 @@ func (a *answer) end(b []byte) []byte {
 	return append(b, "data: [DONE]\n\n"...)
 }
 
-// head adds the beginning of a completion or a chunk of one. A chunk of a text
-// completion is called what the completion is called.
+// head appends the beginning of a completion or a chunk of one. For text completions, both have one name.
 func (a *answer) head(b []byte, object string) []byte {
 	prefix := "chatcmpl-"
 	if a.endpoint == completions {
@@ -145,8 +143,7 @@ func (a *answer) chunk(b []byte) []byte {
 	return append(a.head(append(b, "data: "...), "chat.completion.chunk"), `,"choices":[{"index":0,"delta":`...)
 }
 
-// endChunk adds what follows the delta, or the text. A stream that ends with the usage has null
-// before.
+// endChunk appends the part after the delta, or the text. A stream that ends with the usage has null before.
 func (a *answer) endChunk(b []byte, reason string) []byte {
 	b = append(b, `,"logprobs":null,"finish_reason":`...)
 	if reason == "" {
@@ -198,7 +195,7 @@ func quote(text string) []byte {
 	return b
 }
 
-// What follows is of /v1/responses: each event has a type, twice, and a number.
+// The rest is for /v1/responses: each event has a type, twice, and a number.
 
 // ended is the status of the answer, and of what it holds, at its end.
 func (a *answer) ended() string {

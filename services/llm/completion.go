@@ -2,8 +2,8 @@ package llm
 
 import "strconv"
 
-// What is here is of /v1/completions: a choice has a text and no role, and an answer one
-// choice for each prompt. All choices grow at the same time, as those of a batch do.
+// This file is for /v1/completions: a choice has a text and no role, and an answer has one choice for each prompt.
+// All choices grow at the same time, as those of a batch do.
 
 // completion adds the answer of a request that wants no stream.
 func (a *answer) completion(b []byte) []byte {

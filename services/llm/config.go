@@ -1,8 +1,7 @@
-// Package llm is a model server that has no model: it speaks the parts of OpenAI's
-// protocol that gateways and clients use, answers with tokens that follow from the
-// request alone, as slowly as configured, and fails as configured. It is the
-// upstream of tests, and the target of load with nothing of its own to measure. It speaks
-// HTTP/1.1, and HTTP/2 without TLS with clients that begin with it.
+// Package llm is a model server that has no model: it supports the parts of OpenAI's protocol that gateways and
+// clients use. Its tokens follow from the request alone. It answers as slowly, and fails as often, as configured. It
+// is the upstream of tests, and the target of load with nothing of its own to measure. It speaks HTTP/1.1, and HTTP/2
+// without TLS with clients that begin with it.
 //
 // A repeated request gets the same answer, whatever was asked before. Delays and faults
 // that are left to chance follow from Config.Seed and the request's number.
@@ -17,7 +16,7 @@ import (
 	"dyno/services/internal/serve"
 )
 
-// Config says what the server does. Start from Defaults.
+// Config configures the server. Start from Defaults.
 type Config struct {
 	// Listen is "" for servers that are used by their Handler only.
 	Listen      string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
@@ -30,7 +29,7 @@ type Config struct {
 	MaxBodyBytes  int64    `yaml:"max_body" kind:"size" range:"1..1GiB" default:"4MiB" doc:"bytes of a request; beyond: 413"`
 	MaxConcurrent int      `yaml:"max_concurrent" range:"1..1048576" default:"16384" doc:"answers under way; beyond: 429 with Retry-After"`
 
-	// An answer that is no stream takes as long as a stream would.
+	// A whole answer takes as long as a stream would.
 	FirstToken Delay `yaml:"first_token" otherwise:"none" doc:"the delay before the first token"`
 	InterToken Delay `yaml:"inter_token" otherwise:"none" doc:"the delay between tokens"`
 	// The first fault that is drawn happens.
@@ -39,7 +38,7 @@ type Config struct {
 	Seed        uint64      `yaml:"seed" range:"0..9007199254740992" default:"0" doc:"makes delays and faults other ones, which repeat"`
 
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long answers under way may go on at the end"`
-	// Logger takes what happens to the service; nil discards.
+	// Logger gets the service's events; nil discards.
 	Logger *slog.Logger
 }
 
@@ -53,7 +52,7 @@ func Defaults() Config { return fields.Default[Config]() }
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	if c.Listen != "" {
 		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)

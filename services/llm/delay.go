@@ -21,7 +21,7 @@ const (
 	LogNormal   Shape = "lognormal"   // of median A; B is the 84th percentile, one σ of the logarithm above
 )
 
-// durations is how many each shape has.
+// durations is each shape's number of durations.
 var durations = map[Shape]int{Constant: 1, Exponential: 1, Uniform: 2, Normal: 2, LogNormal: 2}
 
 // A Delay is a distribution of delays. The zero value is no delay.

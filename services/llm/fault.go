@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A FaultKind is what goes wrong with an answer.
+// A FaultKind is a kind of fault in an answer.
 type FaultKind string
 
 // The kinds of faults. A status (400 to 599) is a kind as well: the request is
@@ -18,7 +18,7 @@ const (
 	FaultNone      FaultKind = ""
 	FaultCut       FaultKind = "cut"       // the connection ends after some tokens, without an end of the answer
 	FaultMalformed FaultKind = "malformed" // a chunk that is no JSON after some tokens; the stream goes on
-	FaultNoUsage   FaultKind = "no_usage"  // the answer does not say what was used
+	FaultNoUsage   FaultKind = "no_usage"  // the answer has no usage
 	FaultSlow      FaultKind = "slow"      // the first byte comes late
 	FaultHang      FaultKind = "hang"      // nothing is answered until the client goes
 )
@@ -26,12 +26,11 @@ const (
 // A Fault is something that goes wrong. The zero value is nothing.
 type Fault struct {
 	Kind FaultKind
-	// After is how many tokens come before it: of cut and malformed.
+	// After is how many tokens come before it, for cut and malformed.
 	After int
-	// Delay is how late the first byte is: of slow.
+	// Delay is how late the first byte is, for slow.
 	Delay time.Duration
-	// RetryAfter is what the header field of that name says, in whole seconds; 0 leaves
-	// it out: of a status.
+	// RetryAfter is the header field of that name, in whole seconds, for a status; 0 leaves it out.
 	RetryAfter time.Duration
 }
 
@@ -82,8 +81,7 @@ func (f Fault) status() int {
 	return n
 }
 
-// Validate reports every fault of f at once: parameters that its kind does not have
-// are some.
+// Validate reports every fault of f at once, such as parameters that its kind does not have.
 func (f Fault) Validate() error {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

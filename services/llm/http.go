@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// writeTimeout bounds writing one piece of a stream: a client that takes nothing for so
-// long is left.
+// writeTimeout bounds the write of one piece of a stream: then the client is disconnected.
 const writeTimeout = 30 * time.Second
 
 // flushBytes is how much of a stream without delays is written at once.
@@ -115,7 +114,7 @@ func refuse(w http.ResponseWriter, status int, code, param, text string) {
 	}{fault{text, kind, optional(param), optional(code)}})
 }
 
-// answer is what an HTTP request for an answer is about, from the first byte to the last.
+// answer serves an HTTP request for an answer, from the first byte to the last.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, e endpoint) {
 	number := s.asked.Add(1)
 	status := 0
@@ -154,7 +153,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, e endpoint) {
 	}
 	ctx := r.Context()
 	a := newAnswer(q, s.cfg.Tokens, time.Now().Unix(), f.Kind != FaultNoUsage)
-	t := &teller{server: s, w: w, answer: a, fault: f, random: random, buffer: buffer}
+	t := &responder{server: s, w: w, answer: a, fault: f, random: random, buffer: buffer}
 	switch {
 	case f.Kind == FaultHang:
 		<-ctx.Done()
@@ -206,7 +205,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, e endpoint, buffer
 	return q, nil
 }
 
-// bound refuses what asks for too many tokens: all choices have them together.
+// bound refuses a request for too many tokens, counted over all choices.
 func (s *Server) bound(q request) error {
 	if q.limit > s.cfg.MaxTokens {
 		return bad("max_tokens", "%d: must be %d at most", q.limit, s.cfg.MaxTokens)
@@ -217,7 +216,7 @@ func (s *Server) bound(q request) error {
 	return nil
 }
 
-// fault returns what is to go wrong with a request.
+// fault returns the fault to inject into a request.
 func (s *Server) fault(r *http.Request, random *rand.Rand) (Fault, error) {
 	if text := r.Header.Get(FaultField); text != "" && s.cfg.FaultHeader {
 		return ParseFault(text)
@@ -231,19 +230,19 @@ func (s *Server) fault(r *http.Request, random *rand.Rand) (Fault, error) {
 // errCut says that the connection is to end here.
 var errCut = errors.New("cut")
 
-// A teller tells one answer.
-type teller struct {
+// A responder sends one answer.
+type responder struct {
 	server *Server
 	w      http.ResponseWriter
 	answer *answer
 	fault  Fault
 	random *rand.Rand
-	buffer *bytes.Buffer // what has been said and not written
+	buffer *bytes.Buffer // bytes not written yet
 	timer  *time.Timer
 }
 
 // wait returns after d, or when ctx ends.
-func (t *teller) wait(ctx context.Context, d time.Duration) error {
+func (t *responder) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -262,12 +261,12 @@ func (t *teller) wait(ctx context.Context, d time.Duration) error {
 }
 
 // first returns when the first token is due.
-func (t *teller) first(ctx context.Context) error {
+func (t *responder) first(ctx context.Context) error {
 	return t.wait(ctx, t.fault.Delay+t.server.cfg.FirstToken.Draw(t.random))
 }
 
-// whole answers at once, after as long as a stream would have taken.
-func (t *teller) whole(ctx context.Context) error {
+// whole sends the whole answer, after the time that a stream would have taken.
+func (t *responder) whole(ctx context.Context) error {
 	if err := t.first(ctx); err != nil {
 		return err
 	}
@@ -299,7 +298,7 @@ func (t *teller) whole(ctx context.Context) error {
 }
 
 // stream answers token by token.
-func (t *teller) stream(ctx context.Context) error {
+func (t *responder) stream(ctx context.Context) error {
 	control := http.NewResponseController(t.w)
 	// say writes the pieces so far, and the head also if there are none: a stream may be cut before its first piece.
 	say := func() error {
@@ -358,6 +357,6 @@ func (t *teller) stream(ctx context.Context) error {
 }
 
 // add has something written to the buffer.
-func (t *teller) add(piece func([]byte) []byte) {
+func (t *responder) add(piece func([]byte) []byte) {
 	_, _ = t.buffer.Write(piece(t.buffer.AvailableBuffer())) // memory
 }

@@ -26,12 +26,12 @@ const (
 	maxPrompts   = 128 // the most choices that OpenAI's answers have
 )
 
-// A request is what matters of a client's.
+// A request has the used parts of a client's request.
 type request struct {
 	endpoint     endpoint
 	model        string
 	stream       bool
-	usage        bool // a stream says at its end what was used
+	usage        bool // the stream's end has the usage
 	limit        int  // tokens of each choice at most; 0 is no bound
 	promptTokens int
 	hash         uint64   // of all that the answer follows from
@@ -40,7 +40,7 @@ type request struct {
 	arguments    string   // of the call, as JSON
 }
 
-// choices is how many the answer has.
+// choices returns the answer's number of choices.
 func (q *request) choices() int { return max(len(q.seeds), 1) }
 
 // A badRequest is one that is answered with 400. Its text names the field.
@@ -65,8 +65,8 @@ type function struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// A message is one of either endpoint. What a tool has returned is a message of role
-// tool to the one, and an item of type function_call_output to the other.
+// A message is one of either endpoint. A tool's result is a message of role tool, or an item of type
+// function_call_output.
 type message struct {
 	Role string `json:"role"`
 	Type string `json:"type"`
@@ -154,7 +154,7 @@ func (e endpoint) parse(body []byte) (request, error) {
 	return q, nil
 }
 
-// field is where the endpoint has what was said.
+// field returns the endpoint's field with the texts.
 func (e endpoint) field() string { return [...]string{"messages", "input", "prompt"}[e] }
 
 // input returns the messages of a request to /v1/responses: a string, or a list.
@@ -282,7 +282,7 @@ func hash(h uint64, b []byte) uint64 {
 	return (h ^ 0xff) * fnvPrime // no byte of UTF-8: what follows is another part
 }
 
-// words are what answers are made of. There are 64, so that six bits choose one.
+// words are the words of answers. There are 64, so that six bits choose one.
 var words = [64]string{
 	"able", "above", "again", "air", "all", "and", "answer", "are", "ask", "at", "back", "be", "begin", "blue", "both", "bring",
 	"but", "by", "call", "can", "city", "clear", "close", "cold", "come", "day", "do", "each", "early", "east", "end", "even",

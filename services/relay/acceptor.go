@@ -12,8 +12,7 @@ import (
 	"dyno/services/internal/sockets"
 )
 
-// acceptBatch bounds how many connections one wake-up accepts, so that a flood
-// of new connections does not starve the open ones.
+// acceptBatch bounds the connections accepted per wake-up: a flood of new ones must not starve the open ones.
 const acceptBatch = 64
 
 // accepted is a connection that has been accepted and is not yet served.

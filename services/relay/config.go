@@ -75,8 +75,8 @@ type Config struct {
 	serve.AdminListener
 
 	Workers int `yaml:"workers" range:"1..4096" default:"16" doc:"pool: how many goroutines forward"`
-	// Queue bounds what waits without loss: when it is full, the relay reads no further events
-	// until a worker is free, and readiness waits in the kernel.
+	// Queue bounds the waiting events, without loss: when it is full, the relay reads no events until a worker is
+	// free, and readiness waits in the kernel.
 	Queue int   `yaml:"queue" range:"1..1048576" default:"1024" doc:"pool: how many ready connections may wait for a worker"`
 	Loops int   `yaml:"loops" range:"0..1024" otherwise:"one per CPU" doc:"epoll: how many loops"`
 	CPUs  []int `yaml:"cpus" otherwise:"all it may use" doc:"pinned: a loop on each of these CPUs, such as 0-3,5"`
@@ -89,7 +89,7 @@ type Config struct {
 	ReadBudgetBytes int `yaml:"read_budget" kind:"size" range:"1..1GiB" default:"256KiB" doc:"bytes forwarded for one connection before the next one's turn"`
 
 	MaxConnections int  `yaml:"max_connections" range:"1..1048576" default:"8192" doc:"clients served at once; each takes two descriptors"`
-	Full           Full `yaml:"when_full" oneof:"wait reject" default:"wait" doc:"what further connections do; wait: in the listener's queue; reject: they are reset"`
+	Full           Full `yaml:"when_full" oneof:"wait reject" default:"wait" doc:"what happens to further connections; wait: in the listener's queue; reject: they are reset"`
 
 	// The addresses of a name are tried one after the other, each for its share of ConnectTimeout.
 	// All timeouts are coarse: a connection ends after at least the timeout and less than two ticks
@@ -97,8 +97,8 @@ type Config struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..24h" default:"5s" doc:"of connecting to the upstream, at all of its addresses"`
 	IdleTimeout    time.Duration `yaml:"idle_timeout" range:"0..24h" default:"5m" doc:"ends a connection that has been idle for so long; 0 is never"`
 	HeaderTimeout  time.Duration `yaml:"header_timeout" range:"1ms..24h" default:"5s" doc:"of the client's whole PROXY protocol header"`
-	// Connections that outlast DrainTimeout are reset, so that no peer takes the cut for the end of
-	// the stream.
+	// Connections that outlast DrainTimeout are reset, so that peers cannot confuse the cut with the end of the
+	// stream.
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long open connections may continue at the end"`
 
 	ProxyIn  ProxyIn  `yaml:"proxy_in" oneof:"off require" default:"off" doc:"PROXY protocol header from clients; require: a connection without one is reset"`
@@ -120,7 +120,7 @@ func Defaults() Config { return fields.Default[Config]() }
 // Validate reports every fault at once.
 func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c Config) Check(r *fields.Report) {
 	serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
 	_, err := serve.ParseAddress(c.To)
@@ -132,7 +132,7 @@ func (c Config) Check(r *fields.Report) {
 		"the goroutine model: a condition sleeps, and would hold up every other connection of a loop or worker")
 }
 
-// conditions returns what simulates a network between the two sides of each connection; nil for none.
+// conditions returns the simulated network between the two sides of each connection; nil for none.
 func (c Config) conditions() (*conditions.Profile, error) {
 	if c.Network+c.ToServer+c.ToClient == "" {
 		return nil, nil

@@ -79,10 +79,9 @@ func headerLength(b []byte) (int, error) {
 	return 0, errHeaderMissing
 }
 
-// formatHeader returns the header to send for a client: with the addresses from the
-// header in, if it has any, and otherwise with the connection's own. Addresses that the
-// format cannot express (those of a Unix socket in version 1, which has only TCP) are
-// sent as unknown. Extensions of a received header are not passed on: they are statements
+// formatHeader returns the header to send for a client: with the addresses from the header in, if it has any, and
+// otherwise with the connection's own. Addresses that the format cannot express are sent as unknown, such as Unix
+// sockets in version 1, which has only TCP. Extensions of a received header are not passed on: they are statements
 // about another connection.
 func formatHeader(version ProxyOut, in *proxyproto.Header, peer, local net.Addr) ([]byte, error) {
 	number := byte(2)

@@ -35,8 +35,8 @@ type pair struct {
 	// retry asks for a step on every tick.
 	retry atomic.Bool
 
-	// While the pair connects: its way to the upstream, the tick at which that has lasted too
-	// long, whether it waits for a lookup, and why the last address failed.
+	// While the pair connects: its way to the upstream: the deadline as a tick, whether it waits for a lookup, and
+	// the last address's error.
 	route    route
 	deadline uint32
 	asking   bool
@@ -70,10 +70,9 @@ type end struct {
 	readable bool
 	writable bool
 	broken   bool // the socket has a pending error
-	// greedy asks to read until nothing is left. Without it, a read that does not fill
-	// the buffer proves that the socket is empty, which saves a call per message. That
-	// proof fails if the end of the stream or an urgent mark follows the data, and on
-	// Unix sockets, whose reads also stop at passed descriptors.
+	// greedy asks to read until nothing is left. Without it, a read that does not fill the buffer proves an empty
+	// socket, and saves a call per message. That proof fails if the stream's end or an urgent mark follows the data.
+	// It also fails on Unix sockets, whose reads stop at passed descriptors.
 	greedy bool
 }
 
@@ -472,7 +471,7 @@ func (c *carrier) connect(p *pair) progress {
 
 func (c *carrier) connected(p *pair) progress {
 	p.route.view.accepted(int(p.route.at))
-	if p.route.again() { // what an earlier socket's event has left is not so: a read shows what is
+	if p.route.again() { // flags from an earlier socket's event are stale: a read shows the truth
 		p.ends[1] = end{fd: p.ends[1].fd, readable: true, greedy: true}
 	}
 	p.route, p.asking = route{}, false
@@ -556,7 +555,7 @@ func (c *carrier) fail(p *pair, why outcome, err error) progress {
 	return c.reset(p, why)
 }
 
-// reset ends a pair so that neither side takes it for an orderly end.
+// reset ends a pair with resets, so that neither side sees an orderly end.
 func (c *carrier) reset(p *pair, why outcome) progress { return c.leave(p, why, loop.Reset) }
 
 // finish ends a pair in order.
@@ -574,27 +573,26 @@ func (c *carrier) leave(p *pair, why outcome, closeFD func(int)) progress {
 	return over
 }
 
-// A warning is what an operator must know of connections that failed.
+// A warning is a cause of failed connections that an operator must know.
 type warning uint8
 
 const (
-	lacking     warning = iota // the relay has no descriptors or memory
-	unreachable                // the upstream accepts no connection
-	oversized                  // a header that may be right is longer than its bound
+	outOfResources warning = iota // the relay has no descriptors or memory
+	unreachable                   // the upstream accepts no connection
+	oversized                     // a header that may be right is longer than its bound
 	warnings
 )
 
-// warnEvery is how often the log has each warning.
+// warnEvery is the least pause between two equal warnings in the log.
 const warnEvery = time.Second
 
-// connectionFailed logs at debug level: a flood of connections must not become a flood of
-// log records. The metrics count every failure. What an operator must know is logged as a
-// warning from time to time.
+// connectionFailed logs at debug level: a flood of connections must not become a flood of log records. The metrics
+// count every failure. Causes that an operator must know are logged as warnings from time to time.
 func (s *Server) connectionFailed(id uint64, client func() net.Addr, why outcome, err error) {
 	level := slog.LevelDebug
 	switch {
 	case serve.Scarce(err):
-		level = s.warn(lacking)
+		level = s.warn(outOfResources)
 	case why == connectRefused, why == connectTimeout, why == connectFailed:
 		level = s.warn(unreachable)
 	case errors.Is(err, errHeaderLong):

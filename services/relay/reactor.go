@@ -63,7 +63,7 @@ type reactor struct {
 
 	mu    sync.Mutex // guards inbox and lost
 	inbox []accepted // connections accepted for this loop; bounded by the slots
-	lost  bool       // the loop has failed, and nobody takes from the inbox any more
+	lost  bool       // the loop has failed, and does not read the inbox any more
 }
 
 func newReactors(s *Server) *reactors {
@@ -109,11 +109,10 @@ func (m *reactors) listen() error {
 	return nil
 }
 
-// listenFor gives the i-th loop its listener. One loop of the epoll model accepts for all
-// and gives connections to the loops in turn: if all accepted from one listener, the
-// kernel would favour the loop that went to sleep last. Pinned loops have a listener
-// each. For Unix sockets, which have no SO_REUSEPORT, they share one, by a descriptor each: no
-// loop closes what another one accepts from.
+// listenFor gives the i-th loop its listener. One loop of the epoll model accepts for all and gives connections to
+// the loops in turn: if all accepted from one listener, the kernel would favour the loop that went to sleep last.
+// Pinned loops have a listener each. Unix sockets have no SO_REUSEPORT, so loops share one, by a descriptor each: no
+// loop can close the listener of another.
 func (m *reactors) listenFor(r *reactor, i int) (err error) {
 	cfg := m.server.cfg
 	switch {
@@ -313,13 +312,13 @@ func (r *reactor) abandon() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.inbox {
-		r.turnAway(a)
+		r.rejectLate(a)
 	}
 	r.inbox, r.lost = nil, true
 }
 
-// turnAway resets an accepted connection that no loop will carry.
-func (r *reactor) turnAway(a accepted) {
+// rejectLate resets an accepted connection that no loop will carry.
+func (r *reactor) rejectLate(a accepted) {
 	loop.Reset(a.fd)
 	r.group.server.leave(cut)
 }
@@ -352,7 +351,7 @@ func (r *reactor) deal(a accepted) {
 	}
 	to.mu.Unlock()
 	if lost {
-		r.turnAway(a)
+		r.rejectLate(a)
 		return
 	}
 	to.carrier.poll.Wake()

@@ -138,8 +138,8 @@ func severalAddresses(b bed) {
 	}
 }
 
-// silentAddress: an address that does not answer takes only its share of the time, and a name that leads to no other
-// address is looked up meanwhile.
+// silentAddress: a silent address takes only its share of the time. A name without further addresses is looked up
+// meanwhile.
 func silentAddress(b bed) {
 	fd := b.deaf(unix.AF_INET, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 2}})
 	sa, err := unix.Getsockname(fd)
@@ -162,7 +162,8 @@ func silentAddress(b bed) {
 	b.wantCount(s, connectTimeout, 1)
 }
 
-// nobodyAnywhere: if no address accepts and no other is found, the connection fails as at one address, and the log says so.
+// nobodyAnywhere: if no address accepts and no other is found, the connection fails as with one address, which is
+// logged.
 func nobodyAnywhere(b bed) {
 	port, stop := b.greeter("127.0.0.2", 0)
 	stop()
@@ -219,9 +220,8 @@ func (r *record) has(text string) bool {
 	return bytes.Contains(r.text.Bytes(), []byte(text))
 }
 
-// TestLookups: a name is looked up from time to time, not too often, and its addresses stay if it cannot be looked up.
-// A caller gets a lookup that has begun after its call. An address without a name is never
-// looked up again.
+// TestLookups: a name is looked up periodically, not too often, and its addresses stay if a look-up fails. A caller
+// gets a lookup that has begun after its call. An address without a name is never looked up again.
 func TestLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n names
@@ -293,8 +293,7 @@ func TestLookups(t *testing.T) {
 	})
 }
 
-// TestEventOfAnEarlierAddress: an event that was on its way when the pair went on to another address does not make that
-// one connected.
+// TestEventOfAnEarlierAddress: an event of an earlier address does not make the pair's next address connected.
 func TestEventOfAnEarlierAddress(t *testing.T) {
 	b := bed{t, Epoll}
 	fd := b.deaf(unix.AF_INET, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 2}})

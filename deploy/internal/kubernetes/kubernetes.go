@@ -35,8 +35,8 @@ type Manifest struct {
 	Bindings    []rbac.RoleBinding
 }
 
-// Read reads a manifest. An unknown field, or an object of a kind or version that Manifest does
-// not list, is an error, which says where it is.
+// Read reads a manifest. Unknown fields, and objects of kinds or versions that Manifest does not list, are errors
+// with their place.
 func Read(text []byte) (m Manifest, err error) {
 	for i, document := range bytes.Split(text, []byte("\n---\n")) {
 		var head meta.TypeMeta

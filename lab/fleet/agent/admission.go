@@ -9,32 +9,32 @@ import (
 	"sync"
 )
 
-// FenceHeader carries the fencing number of a run that has the machine for itself.
+// FenceHeader carries the fencing number of a run with exclusive use of the machine.
 const FenceHeader = "Dyno-Fence"
 
-// Terms say which parts an agent takes.
+// Terms say which parts an agent accepts.
 type Terms struct {
 	Cordoned  bool  // none
-	Exclusive bool  // only those with the fence, or a higher one
-	Fence     int64 // a part with a lower one is of a run that has lost the machine
+	Exclusive bool  // only parts with the fence, or a higher one
+	Fence     int64 // a part with a lower one belongs to a run that has lost the machine
 }
 
 // An admission decides which parts begin. Parts without a fence, and parts with one, never run at the same
 // time.
 type admission struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	terms   Terms
 	running map[*admitted]bool
 }
 
-// An admitted part is one that runs.
+// An admitted part is running.
 type admitted struct {
 	fence int64 // 0: none
 	end   context.CancelFunc
 	ended chan struct{}
 }
 
-// set sets the terms. The highest fence that was seen stays.
+// set sets the terms. It keeps the highest fence so far.
 func (a *admission) set(t Terms) {
 	a.mu.Lock()
 	t.Fence = max(t.Fence, a.terms.Fence)
@@ -61,8 +61,8 @@ func wait(parts []*admitted) {
 	}
 }
 
-// enter lets a part with a fence begin, or says why not. Parts with a lower fence have ended then. The context
-// ends when the part must. leave says that it has ended.
+// enter admits a part with a fence, or returns the reason why not. Parts with a lower fence have ended then. The
+// returned context ends when the part must end. Call leave after the part has ended.
 func (a *admission) enter(ctx context.Context, fence int64) (_ context.Context, leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +89,7 @@ func (a *admission) enter(ctx context.Context, fence int64) (_ context.Context, 
 	}, nil
 }
 
-// check says why a part with a fence would not begin now.
+// check returns why a part with a fence would not be admitted now.
 func (a *admission) check(fence int64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *admission) refuse(fence int64) error {
 	return nil
 }
 
-// fenceOf reads the fence that a request has; 0 is none.
+// fenceOf parses a request's fence; 0 is none.
 func fenceOf(r *http.Request) (int64, error) {
 	text := r.Header.Get(FenceHeader)
 	if text == "" {

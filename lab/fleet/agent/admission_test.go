@@ -47,7 +47,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A part of a run that has lost the machine ends before a part of the next begins, or as soon as the terms say so.
+// A part of a run that has lost the machine ends before a part of the next begins, or with new terms.
 func TestAdmissionEndsStaleParts(t *testing.T) {
 	for name, next := range map[string]func(a *admission) error{
 		"a part": func(a *admission) error {

@@ -8,13 +8,12 @@
 //	POST /v1/targets upgrades to dyno-target: they go to and from a process that starts a target or
 //	                 observes one, the other side of package remote. It is a part like the others
 //
-// Requests say in Dyno-Fence, if the run has the machine for itself, which holder it is.
+// Dyno-Fence identifies the holder, if the run has exclusive use of the machine.
 //
-// Requests say in Dyno-Version which version sent them. The exchange between two versions is not
-// defined: another version's are refused. A part ends with its connection, and with the agent:
-// it reads its orders from the agent, and ends as soon as these do. An agent with an identity is a
-// member of a fleet: it answers coordinators only. A plan cannot go beyond what the
-// agent's owner allows: the part's process gets the limits from the agent, and holds the plan against them.
+// Dyno-Version is the sender's version. Requests of other versions are refused: the exchange between versions is not
+// defined. A part ends with its connection, and with the agent, from which it reads its orders. An agent with an
+// identity is a member of a fleet: it answers coordinators only. A plan cannot exceed the limits of the agent's
+// owner: the part's process gets them from the agent, and checks the plan.
 package agent
 
 import (
@@ -52,7 +51,7 @@ const (
 	maxHeaderBytes    = 16 << 10
 	idleTimeout       = time.Minute // of a connection between requests
 	orderTimeout      = 30 * time.Second
-	writeTimeout      = 30 * time.Second // of what a part reports: dyno reads at once
+	writeTimeout      = 30 * time.Second // bound on a part's report: dyno reads it at once
 	endTimeout        = 5 * time.Second  // of a part without more orders
 	silence           = 40 * time.Second // of the other machine, until its connections end
 	keepAliveIdle     = 10 * time.Second
@@ -60,7 +59,7 @@ const (
 	keepAliveCount    = 6
 )
 
-// KeepAlive asks the other machine whether it is there when there is nothing to send.
+// KeepAlive probes the other machine on an idle connection.
 var KeepAlive = net.KeepAliveConfig{Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}
 
 // A Server is an agent that listens.
@@ -70,7 +69,7 @@ type Server struct {
 	member   *identity.Member // nil: it has no identity
 	listener net.Listener
 	kinds    map[string]kind // of parts, by path
-	places   chan struct{}   // one for each part; full: one more is refused
+	places   chan struct{}   // one for each part; when full, further parts are refused
 	admitted admission
 }
 
@@ -80,7 +79,7 @@ type kind struct {
 	start    func(context.Context) (process, error)
 }
 
-// A process carries a part.
+// A process runs a part.
 type process interface {
 	io.ReadWriter
 	CloseWrite() error
@@ -120,7 +119,7 @@ func (s *Server) Info() Info {
 	return info
 }
 
-// SetTerms says which parts the agent takes from now on. Without terms it takes all.
+// SetTerms sets the terms. Without terms the agent accepts all parts.
 func (s *Server) SetTerms(t Terms) { s.admitted.set(t) }
 
 // Serve serves until ctx ends, and then ends all parts.
@@ -135,7 +134,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	})
 	mux.HandleFunc("GET /v1/logs", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(s.config.Lines.Text()) // if this fails, nobody reads it
+		_, _ = w.Write(s.config.Lines.Text()) // a failure means that the client has gone
 	})
 	for path, k := range s.kinds {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, k, w, r) })
@@ -147,7 +146,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	// HTTP/2 has no upgrades.
 	server.Protocols = &http.Protocols{}
 	server.Protocols.SetHTTP1(true)
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error is that of a listener that is closed
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // its error only says that the listener is closed
 	defer stop()
 	s.config.Logger.Info("listening", "address", s.Addr().String(), "name", s.info.Name, "version", s.info.Version)
 	l := s.listener
@@ -174,7 +173,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return errors.Join(err, ended)
 }
 
-// introduce says what the agent is, and whether it takes parts of who asks.
+// introduce sends the agent's Info, with a reason if it refuses this coordinator.
 func (s *Server) introduce(w http.ResponseWriter, r *http.Request) {
 	fence, err := fenceOf(r)
 	if err != nil {
@@ -188,7 +187,7 @@ func (s *Server) introduce(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, info)
 }
 
-// Times say by CLOCK_MONOTONIC of an agent, in nanoseconds, when a request was received and answered.
+// Times are when an agent received and answered a request: nanoseconds of its CLOCK_MONOTONIC.
 type Times struct {
 	Received int64 `json:"received"`
 	Answered int64 `json:"answered"`
@@ -196,10 +195,10 @@ type Times struct {
 
 func (s *Server) answer(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value) // if this fails, nobody reads it
+	_ = json.NewEncoder(w).Encode(value) // a failure means that the client has gone
 }
 
-// SetRevoked says who of the fleet is revoked. The error says that the agent itself is.
+// SetRevoked sets the fleet's revocations. The error says that the agent itself is revoked.
 func (s *Server) SetRevoked(r *identity.Revocations) error {
 	if s.member == nil {
 		return nil
@@ -207,7 +206,7 @@ func (s *Server) SetRevoked(r *identity.Revocations) error {
 	return s.member.SetRevoked(r)
 }
 
-// sameVersion refuses requests of another version, and of who was revoked since the connection began.
+// sameVersion refuses requests of another version, and of members revoked since the connection began.
 func (s *Server) sameVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {
@@ -291,19 +290,19 @@ func pass(conn net.Conn, protocol string, orders io.Reader, part process) error 
 		_, err = io.Copy(timedWriter{conn}, part)
 	}
 	if err != nil {
-		part.Kill() // nobody hears of it any more
+		part.Kill() // the reports have no reader any more
 	}
 	err = errors.Join(err, part.Wait(), conn.Close())
 	ordering.Wait()
 	return err
 }
 
-// An orderReader reads orders. The first must be there in time; then dyno may be silent as long as the load
-// lasts, and the kernel finds out whether it is there.
+// An orderReader reads orders. The first must come in time. Later dyno may be silent during the load; the kernel
+// detects a lost connection.
 type orderReader struct {
 	conn  net.Conn
 	of    io.Reader
-	until time.Time // when the first order must be there; zero: it is
+	until time.Time // deadline of the first order; zero: it has come
 }
 
 func (r *orderReader) Read(b []byte) (int, error) {

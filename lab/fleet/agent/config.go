@@ -23,7 +23,7 @@ import (
 	"dyno/lab/remote"
 )
 
-// Config says where an agent listens, what it is called and what it carries. Start from Defaults.
+// Config has an agent's address, name and limits. Start from Defaults.
 type Config struct {
 	Listen        string            `yaml:"listen" default:"127.0.0.1:7300" doc:"where dyno connects: a numeric address and a port; port 0 picks one. It must be a loopback address unless allow_remote is set"`
 	AllowRemote   bool              `yaml:"allow_remote" doc:"permit addresses that other machines reach; it needs an identity"`
@@ -39,10 +39,10 @@ type Config struct {
 
 	Version string       // of dyno; another version's loads are refused
 	Logger  *slog.Logger // required
-	Lines   *Lines       // required: what the logger wrote last
+	Lines   *Lines       // required: the last lines of the logger
 }
 
-// Limits are what the owner of a machine allows the plans of others there.
+// Limits are the machine owner's limits on the plans of others.
 type Limits struct {
 	MaxConnections int                 `yaml:"max_connections" range:"1..1000000" default:"100000" doc:"how many connections a load, or a part of one, may have"`
 	MaxTime        time.Duration       `yaml:"max_time" range:"1s..720h" default:"24h" doc:"how long a load may take, or a part from its plan to its result, and a target may run"`
@@ -60,7 +60,7 @@ func (l *Limits) CheckCommands(r *fields.Report) {
 	}
 }
 
-// folder returns the path of the folder whose files plans may name; empty: none.
+// folder returns the path of the folder with files that plans may name; empty: none.
 func (l *Limits) folder() (string, error) {
 	if l.Files == "" {
 		return "", nil
@@ -75,20 +75,20 @@ func (l *Limits) folder() (string, error) {
 	return files, nil
 }
 
-// Split returns the limits as those who start programs and carry loads hold plans against them.
+// Split returns the limits for loads and those for programs.
 func (l *Limits) Split() (*generator.Limits, *remote.Limits, error) {
 	files, err := l.folder()
 	return &generator.Limits{Networks: l.Networks, Connections: l.MaxConnections, Time: l.MaxTime, Files: files},
 		&remote.Limits{Commands: l.Commands, Observe: l.Observe, Networks: l.Networks, Time: l.MaxTime, Files: files, Silence: remote.Silence}, err
 }
 
-// JoinTokenVariable is the environment variable with the token that a machine joins with. What plans start does not get it.
+// JoinTokenVariable is the environment variable with a machine's join token. Programs that plans start do not get it.
 const JoinTokenVariable = "DYNO_JOIN_TOKEN"
 
 // Defaults returns a Config with every default.
 func Defaults() Config { return fields.Default[Config]() }
 
-// Check reports how fields have to go together, beyond what their tags say.
+// Check reports violations of rules across fields, which tags cannot express.
 func (c *Config) Check(r *fields.Report) {
 	at, err := netip.ParseAddrPort(c.Listen)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Config) Check(r *fields.Report) {
 	}
 }
 
-// credential returns the rights of the user who is to have the parts; nil is the agent's own.
+// credential returns the rights of the user that parts run as; nil is the agent's own.
 func (c *Config) credential() (*child.User, error) {
 	if c.User == "" {
 		return nil, nil
@@ -138,7 +138,7 @@ func (c *Config) credential() (*child.User, error) {
 	return &child.User{ID: ids[0], Group: ids[1], Groups: ids[2:]}, nil
 }
 
-// kinds returns what starts the parts, within what the machine's owner allows.
+// kinds returns the kinds of parts, with the owner's limits.
 func (c *Config) kinds() (map[string]kind, error) {
 	credential, err := c.credential()
 	if err != nil {
@@ -161,19 +161,19 @@ func (c *Config) kinds() (map[string]kind, error) {
 	}, nil
 }
 
-// An Info says what an agent is.
+// An Info describes an agent.
 type Info struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Version     string            `json:"version"`
 	CPUs        int               `json:"cpus"`
-	Descriptors int               `json:"descriptors"`       // that a process may have
-	Connections int               `json:"connections"`       // that its owner allows a load, or a part of one
-	Parts       int               `json:"parts"`             // that it carries now
-	Refuses     string            `json:"refuses,omitempty"` // why it takes no parts of who asks
+	Descriptors int               `json:"descriptors"`       // bound of a process
+	Connections int               `json:"connections"`       // the owner's bound on a load, or a part of one
+	Parts       int               `json:"parts"`             // running parts
+	Refuses     string            `json:"refuses,omitempty"` // reason the agent refuses this coordinator
 }
 
-// info returns what the agent is, on a machine with a number of CPUs. A member's name is that of its certificate.
+// info describes the agent, on a machine with a number of CPUs. A member's name is that of its certificate.
 func (c *Config) info(cpus int, m *identity.Member) (Info, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -193,5 +193,5 @@ func (c *Config) info(cpus int, m *identity.Member) (Info, error) {
 	}, nil
 }
 
-// maxDescriptors is more than a process can use, where there is no limit.
+// maxDescriptors stands for no limit: no process can use as many.
 const maxDescriptors = 1 << 30

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// The bounds of what is kept of a log.
+// The bounds of the kept lines.
 const (
 	maxLines     = 500
 	maxLineBytes = 2 << 10
@@ -15,7 +15,7 @@ const (
 
 // Lines keep the last lines of a log. Each Write is one line, as package slog writes them.
 type Lines struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	kept [][]byte   // a ring: the oldest is at next, once it is full
 	next int
 }

@@ -14,7 +14,7 @@ import (
 	"dyno/lab/fleet/identity"
 )
 
-// joinToken returns the token to join with; empty: there is none. It takes the token out of the environment.
+// joinToken returns the join token; empty: there is none. It removes the token from the environment.
 func (c *Config) joinToken() (string, error) {
 	text := os.Getenv(JoinTokenVariable)
 	if err := os.Unsetenv(JoinTokenVariable); err != nil {
@@ -32,8 +32,8 @@ func (c *Config) joinToken() (string, error) {
 
 func (c *Config) memberFile() string { return filepath.Join(c.Identity, identity.MemberFile) }
 
-// member returns the agent as a member of its fleet, which it joins if it has no certificate that still holds. It is
-// nil without a folder for that.
+// member returns the agent's membership of its fleet. It joins the fleet if there is no valid certificate. It returns
+// nil without a folder for the certificate.
 func (c *Config) member(ctx context.Context) (*identity.Member, error) {
 	if c.Identity == "" {
 		return nil, nil

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BoundSilence is the Control of a listener or a dialer: their connections end when what is sent is not
-// acknowledged in time, too (TCP_USER_TIMEOUT, tcp(7)).
+// BoundSilence is the Control of a listener or a dialer: it also ends connections whose data is not acknowledged in
+// time (TCP_USER_TIMEOUT, tcp(7)).
 func BoundSilence(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

@@ -4,6 +4,6 @@ package agent
 
 import "syscall"
 
-// BoundSilence is the Control of a dialer. Only Linux bounds how long what is sent may be not acknowledged; KeepAlive
-// ends a silent connection everywhere.
+// BoundSilence is the Control of a dialer. Only Linux bounds the time of unacknowledged data; KeepAlive ends a silent
+// connection everywhere.
 func BoundSilence(_, _ string, _ syscall.RawConn) error { return nil }

@@ -1,8 +1,7 @@
 // Package clock compares the clocks of two machines. It is pure: samples in, an offset and the
 // bound of its error out.
 //
-// A sample is one question and its answer, with the time of each event by the clock of the
-// machine where it happened:
+// A sample is a request and its response. Each event has the time of its own machine's clock:
 //
 //	ours    Sent ------------------------------ Arrived
 //	             \                            /
@@ -13,11 +12,10 @@
 // were on their way, however unequal the two ways are. The sample with the shortest round trip
 // therefore bounds the error by half of it (RFC 5905, section 8).
 //
-// Several samples bound the offset better: it lies in all of their intervals. This is the
-// intersection of Marzullo (K. Marzullo, S. Owicki: Maintaining the Time in a Distributed System,
-// PODC 1983), which RFC 5905 uses in section 11.2.1. There a minority of clocks may be wrong.
-// Here all samples are of one clock, so a sample that contradicts the others shows that the clock
-// jumped, and the measurement is refused.
+// Several samples bound the offset better: it lies in all of their intervals. This is the intersection of Marzullo
+// (K. Marzullo, S. Owicki: Maintaining the Time in a Distributed System, PODC 1983), which RFC 5905 uses in section
+// 11.2.1. There a minority of clocks may be wrong. Here all samples are of one clock. So a contradicting sample shows
+// that the clock jumped, and the measurement is refused.
 //
 // Clocks run at different rates, so a measurement holds at one instant only. A Clock has the last two
 // measurements, and finds the rate between them:
@@ -39,7 +37,7 @@ import (
 	"math"
 )
 
-// What is assumed of clocks, in nanoseconds per nanosecond.
+// Assumptions about clocks, in nanoseconds per nanosecond.
 const (
 	// Tolerance bounds the difference between the rates of two clocks. It is MAXFREQ of RFC 5905,
 	// and the fastest rate at which Linux corrects its clock.
@@ -48,7 +46,7 @@ const (
 	Wander = 15e-6
 )
 
-// The bounds of a measurement. A longer round trip bounds nothing of use.
+// The bounds of a measurement. A longer round trip gives no useful bound.
 const (
 	MaxSamples   = 1000
 	MaxRoundTrip = 60e9
@@ -57,7 +55,7 @@ const (
 // latest bounds times, so that sums of two of them do not overflow.
 const latest = 4e18
 
-// rounding is what the arithmetic here may lose, in nanoseconds.
+// rounding bounds the arithmetic's error, in nanoseconds.
 const rounding = 2
 
 // A Sample is one exchange, in nanoseconds: Sent and Arrived by our clock, Received and Answered by
@@ -84,8 +82,8 @@ func (s Sample) validate() error {
 	return nil
 }
 
-// interval returns what a sample says of the offset. It may be empty by as much as the clocks' rates
-// differ within the sample.
+// interval returns a sample's interval of the offset. It can be empty, because the clocks' rates differ during the
+// sample.
 func (s Sample) interval() interval { return interval{s.Answered - s.Arrived, s.Received - s.Sent} }
 
 // An interval is closed.
@@ -136,8 +134,8 @@ func Measure(samples []Sample) (Measurement, error) {
 	return m, nil
 }
 
-// drifted bounds how far clocks whose rates differ by a rate come apart within a time. Its last
-// nanosecond is what reading them cuts off.
+// drifted bounds how far clocks come apart within a time, if their rates differ by a rate. One nanosecond is for
+// truncation.
 func drifted(rate float64, time int64) int64 {
 	if time < 0 {
 		time = -time
@@ -145,8 +143,8 @@ func drifted(rate float64, time int64) int64 {
 	return int64(math.Ceil(rate*float64(time))) + 1
 }
 
-// A Clock is another machine's clock, as it was measured. The zero Clock was not measured yet. A
-// Clock does not change, so any goroutine may use it.
+// A Clock is another machine's measured clock. The zero Clock was not measured yet. A Clock does not change, so any
+// goroutine may use it.
 type Clock struct {
 	measured       int // 0, 1 or 2 of the following
 	last, previous Measurement

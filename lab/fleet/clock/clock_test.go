@@ -57,8 +57,8 @@ func anyDrifting(t *rapid.T, from, to int64) drifting {
 	}
 }
 
-// TestMeasureHoldsTheOffset: however unequal the delays are and however the clocks drift, the true offset lies
-// within the error, and the error is never more than half of the shortest round trip and the drift within it.
+// TestMeasureHoldsTheOffset: for all delays and drifts, the true offset lies within the error. The error is at most
+// half of the shortest round trip, and the drift within it.
 func TestMeasureHoldsTheOffset(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.Int64Range(1000*second, 1e18).Draw(t, "start")

@@ -23,19 +23,19 @@ const (
 	lockFile      = "lock" // held while tokens are changed
 )
 
-// authorityLifetime is as long as that of kubeadm's authority.
+// authorityLifetime equals that of kubeadm's authority.
 const authorityLifetime = 10 * 365 * 24 * time.Hour
 
-// An Authority says who belongs to a fleet. Several processes may use its folder at the same time. Its methods may be called
-// from any goroutine.
+// An Authority decides who belongs to a fleet. Several processes may use its folder at the same time. Its methods may
+// be called from any goroutine.
 type Authority struct {
 	folder      string
 	certificate *x509.Certificate
 	key         crypto.PrivateKey
 }
 
-// Open returns the authority that a folder has, and makes one there first if it has none. If two
-// processes make one at the same time, both get the first one's.
+// Open returns a folder's authority, and makes one if there is none. If two processes make one at once, both get the
+// first.
 func Open(folder string) (*Authority, error) {
 	file := filepath.Join(folder, authorityFile)
 	text, err := secretfile.Read(file)
@@ -88,7 +88,7 @@ func makeAuthority(folder, file string) error {
 	return nil
 }
 
-// sign makes the certificate of a member, as of a time after another one. Certificates tell seconds.
+// sign makes the certificate of a member, valid from a time later than after. Certificates have whole seconds.
 func (a *Authority) sign(p Peer, key *ecdsa.PublicKey, after time.Time) ([]byte, error) {
 	if err := errors.Join(validateName(p.Name), p.Role.validate()); err != nil {
 		return nil, err
@@ -112,8 +112,7 @@ func (a *Authority) sign(p Peer, key *ecdsa.PublicKey, after time.Time) ([]byte,
 	}, a.certificate, key, a.key)
 }
 
-// Member returns a member that has joined without a token: who can read the authority's key is
-// trusted.
+// Member returns a member that joins without a token: a process that can read the authority's key is trusted.
 func (a *Authority) Member(name string, role Role) (*Member, error) {
 	key, err := newKey()
 	if err != nil {

@@ -19,7 +19,7 @@
 //   - Who joins verifies the server before it sends anything: a token has the hash of the
 //     authority's public key, as the token of kubeadm has it. Only a coordinator may answer.
 //   - A token works for a time and for a number of members. The authority keeps its hash only.
-//   - The token says the role, not who joins. Its holder may choose any name.
+//   - The token has the role, and no name. Its holder may choose any name.
 //   - A certificate ends after the lifetime of its role. Keep renews it before that, unless it was revoked.
 //   - SetRevoked ends connections with revoked members, and lets no others begin.
 //
@@ -45,16 +45,16 @@ import (
 	"dyno/internal/nearest"
 )
 
-// How long certificates hold. Agents renew theirs by themselves; those of coordinators are made by hand.
+// How long certificates are valid. Agents renew theirs automatically; those of coordinators are made by hand.
 const (
 	AgentLifetime = 7 * 24 * time.Hour
-	Lifetime      = 30 * 24 * time.Hour // of coordinators; no certificate holds for longer
+	Lifetime      = 30 * 24 * time.Hour // of coordinators; the longest of all
 )
 
-// skew is by how much a machine's clock may be behind the authority's.
+// skew bounds how far a machine's clock may be behind the authority's.
 const skew = time.Hour
 
-// A Role is what a member may do.
+// A Role says what a member may do.
 type Role string
 
 // The roles.
@@ -70,7 +70,7 @@ func (r Role) lifetime() time.Duration {
 	return Lifetime
 }
 
-// A Peer is a member, as its certificate says.
+// A Peer is the member that a certificate names.
 type Peer struct {
 	Name string
 	Role Role
@@ -79,7 +79,7 @@ type Peer struct {
 // validName is a name of DNS, because crypto/tls verifies it as one.
 var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// maxName is how long a name in a certificate's subject may be (RFC 5280, ub-common-name-length).
+// maxName bounds a name in a certificate's subject (RFC 5280, ub-common-name-length).
 const maxName = 64
 
 func validateName(name string) error {
@@ -96,7 +96,7 @@ func (r Role) validate() error {
 	return nil
 }
 
-// peerOf returns who a verified certificate is for.
+// peerOf returns the member of a verified certificate.
 func peerOf(c *x509.Certificate) (Peer, error) {
 	p := Peer{Name: c.Subject.CommonName}
 	if units := c.Subject.OrganizationalUnit; len(units) == 1 {
@@ -105,8 +105,8 @@ func peerOf(c *x509.Certificate) (Peer, error) {
 	return p, errors.Join(validateName(p.Name), p.Role.validate())
 }
 
-// verify returns whose chain it is. The authority must have signed it, for servers; its certificates
-// are for clients, too.
+// verify returns the member of a chain. The authority must have signed it, for servers; its certificates are for
+// clients, too.
 func verify(chain []*x509.Certificate, authority *x509.Certificate) (Peer, error) {
 	if len(chain) == 0 {
 		return Peer{}, errors.New("no certificate")
@@ -142,8 +142,7 @@ func encode(pair *tls.Certificate) ([]byte, error) {
 	return text, nil
 }
 
-// writeFile writes a file that only its owner may read: first under another name, then place gives
-// it its own.
+// writeFile writes a file that only its owner may read: first under another name; place then moves it.
 func writeFile(path string, text []byte, place func(from, to string) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
@@ -153,7 +152,7 @@ func writeFile(path string, text []byte, place func(from, to string) error) (err
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = place(f.Name(), path)
 	}
-	if remove := os.Remove(f.Name()); !errors.Is(remove, os.ErrNotExist) { // it is gone if it was renamed
+	if remove := os.Remove(f.Name()); !errors.Is(remove, os.ErrNotExist) { // it does not exist if it was renamed
 		err = errors.Join(err, remove)
 	}
 	return err

@@ -502,8 +502,8 @@ func TestLoadRefuses(t *testing.T) {
 // nobodyRevoked is the trust of an authority that knows of no revocation.
 var nobodyRevoked = &Member{}
 
-// TestRevoked: a member that is revoked is refused by servers and by clients, is renewed no more, and loses the connections that
-// it has. It may join again; a revoked serial number is that of one certificate.
+// TestRevoked: servers and clients refuse a revoked member, it cannot renew, and its connections end. It may join
+// again; a revoked serial number is that of one certificate.
 func TestRevoked(t *testing.T) {
 	a := must(Open(t.TempDir()))
 	coordinator := must(a.Member("main", Coordinator))
@@ -592,8 +592,8 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestKeep: a member that runs for a year has a certificate at any time, though its authority is away for a day when it
-// renews it. When it is away for longer than a certificate holds, Keep says so.
+// TestKeep: a member has a valid certificate throughout a year, although its authority is away for a day at a
+// renewal. When it is away for longer than a certificate holds, Keep says so.
 func TestKeep(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "member.pem")
 	synctest.Test(t, func(t *testing.T) {
@@ -645,8 +645,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestAuthorityEnds: at the end of the authority's life, its certificates do not outlive it, and a member asks for one
-// once an hour.
+// TestAuthorityEnds: certificates do not outlive the authority, and near its end a member asks for one once an hour.
 func TestAuthorityEnds(t *testing.T) {
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "member.pem")
 	synctest.Test(t, func(t *testing.T) {

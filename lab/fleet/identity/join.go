@@ -29,21 +29,21 @@ const joinPath = "/v1/join"
 const (
 	maxBody     = 16 << 10         // bytes of a request, and of an answer
 	joinTimeout = 30 * time.Second // of the whole exchange
-	// How many requests an address may make, a second and at once, and how many addresses are remembered.
+	// The limits on an address's requests, per second and at once, and the number of remembered addresses.
 	requestRate  = 50
 	requestBurst = 1000
 	maxAddresses = 1000
 )
 
-// Trust says who is revoked. A Member is one.
+// Trust knows the revocations. *Member implements it.
 type Trust interface {
-	// Admits refuses a certificate that was revoked, with ErrRevoked, or says why that is not known now.
+	// Admits refuses a revoked certificate with ErrRevoked. Any other error says why revocations are unknown now.
 	Admits(*x509.Certificate) error
-	// RevokedUntil is until when certificates of a name are revoked; zero: it is not.
+	// RevokedUntil returns the end of a name's revocation; zero: it is not revoked.
 	RevokedUntil(name string) time.Time
 }
 
-// joinRequest asks for a certificate: with a token, or in a connection with the certificate that ends.
+// joinRequest asks for a certificate: with a token, or over a connection with the certificate to renew.
 type joinRequest struct {
 	Token   []byte `json:"token,omitempty"` // its secret
 	Request []byte `json:"request"`         // PKCS #10, DER; its subject's common name is the member's
@@ -59,8 +59,8 @@ type refusal struct {
 	error
 }
 
-// Handler answers POST /v1/join, by which machines join and members renew their certificates. Its
-// server's TLS is a coordinator's Joining.
+// Handler answers POST /v1/join: machines join, and members renew their certificates. Its server's TLS is a
+// coordinator's Joining.
 func (a *Authority) Handler(trust Trust, log *slog.Logger) http.Handler {
 	began := time.Now()
 	requests := rate.NewLimiter(requestRate, requestBurst, maxAddresses)
@@ -85,13 +85,13 @@ func (a *Authority) Handler(trust Trust, log *slog.Logger) http.Handler {
 		}
 		log.Info("member joined or renewed", "address", address, "name", peer.Name, "role", peer.Role)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(joinAnswer{certificate}) // a client that does not get it asks again
+		_ = json.NewEncoder(w).Encode(joinAnswer{certificate}) // a client without the answer asks again
 	})
 	return mux
 }
 
-// join returns the certificate that a request asks for. The token is used last, so that a faulty request does
-// not take one of its uses.
+// join returns the certificate for a request. The token is used last, so that a faulty request does not consume a
+// use.
 func (a *Authority) join(w http.ResponseWriter, r *http.Request, trust Trust) (Peer, []byte, error) {
 	if r.TLS == nil {
 		return Peer{}, nil, refusal{http.StatusBadRequest, errors.New("join over TLS only")}
@@ -136,7 +136,7 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request, trust Trust) (P
 	default:
 		return Peer{}, nil, refusal{http.StatusUnauthorized, errors.New("neither a token nor a certificate")}
 	}
-	// Who joins again is not taken for who was revoked, whichever clock is ahead.
+	// A machine that joins again must not count as revoked, whichever clock is ahead.
 	until := trust.RevokedUntil(name)
 	if time.Until(until) > skew {
 		return Peer{}, nil, refusal{http.StatusForbidden, fmt.Errorf("%s: %w", name, ErrRevoked)}
@@ -145,7 +145,7 @@ func (a *Authority) join(w http.ResponseWriter, r *http.Request, trust Trust) (P
 	return peer, certificate, err
 }
 
-// parseRequest returns what a certificate is asked for. The signature shows that the client has the key.
+// parseRequest returns the name and the key of a request. The signature shows that the client has the key.
 func parseRequest(der []byte) (name string, key *ecdsa.PublicKey, err error) {
 	request, err := x509.ParseCertificateRequest(der)
 	if err != nil {
@@ -185,7 +185,7 @@ func Join(ctx context.Context, address, token, name string) (*Member, error) {
 	return m, nil
 }
 
-// verifyCoordinator refuses a server that is no coordinator of an authority, whatever its name is.
+// verifyCoordinator refuses a server that is not a coordinator of an authority. Any name is accepted.
 func verifyCoordinator(s tls.ConnectionState, authority *x509.Certificate) error {
 	if err := authority.CheckSignatureFrom(authority); err != nil {
 		return fmt.Errorf("its authority: %w", err)
@@ -199,8 +199,7 @@ func verifyCoordinator(s tls.ConnectionState, authority *x509.Certificate) error
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// requestCertificate asks a server for the certificate of a new key. authority is known once the server
-// is verified.
+// requestCertificate gets a certificate for a new key. authority is known after the server is verified.
 func requestCertificate(ctx context.Context, dial dialer, config *tls.Config, address, name string, secret []byte, authority func() *x509.Certificate) (*Member, error) {
 	key, err := newKey()
 	if err != nil {
@@ -221,7 +220,7 @@ func requestCertificate(ctx context.Context, dial dialer, config *tls.Config, ad
 		return nil, err
 	}
 	call.Header.Set("Content-Type", "application/json")
-	// A redirect would be followed by the same verification, and is no answer.
+	// A redirect is not followed: it is not a valid answer.
 	response, err := (&http.Transport{TLSClientConfig: config, DialContext: dial, DisableKeepAlives: true}).RoundTrip(call)
 	if err != nil {
 		return nil, err

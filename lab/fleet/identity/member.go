@@ -16,7 +16,7 @@ import (
 	"dyno/internal/secretfile"
 )
 
-// MemberFile is where a member's folder has its key and certificates.
+// MemberFile is the file in a member's folder with its key and certificates.
 const MemberFile = "member.pem"
 
 // retryRenewal is the pause after a renewal that failed.
@@ -29,12 +29,12 @@ type Member struct {
 	pair      atomic.Pointer[tls.Certificate] // the member's certificate, and the authority's
 	dial      dialer                          // nil is net.Dialer's
 
-	mu      sync.Mutex         // guards what follows
-	revoked *Revocations       // nil: nobody is known to be
-	open    map[*tls.Conn]bool // that Track has
+	mu      sync.Mutex         // guards the fields below
+	revoked *Revocations       // nil: not known yet
+	open    map[*tls.Conn]bool // connections under Track
 }
 
-// newMember verifies that a certificate is the authority's, which comes after it, and of the key.
+// newMember verifies that a certificate matches its key, and is signed by the authority after it in the chain.
 func newMember(pair tls.Certificate) (m *Member, err error) {
 	if len(pair.Certificate) != 2 {
 		return nil, fmt.Errorf("%d certificates: want the member's and the authority's", len(pair.Certificate))
@@ -56,8 +56,7 @@ func newMember(pair tls.Certificate) (m *Member, err error) {
 	return m, nil
 }
 
-// Load reads a member from a file that Save wrote. The error for a file that is not there is
-// os.ErrNotExist.
+// Load reads a member from a file that Save wrote. The error for a missing file is os.ErrNotExist.
 func Load(file string) (*Member, error) {
 	text, err := secretfile.Read(file)
 	if err != nil {
@@ -83,13 +82,13 @@ func (m *Member) Save(file string) error {
 	return writeFile(file, text, os.Rename)
 }
 
-// Peer returns who the member is.
+// Peer returns the member's name and role.
 func (m *Member) Peer() Peer { return m.peer }
 
 // Ends returns when the member's certificate ends.
 func (m *Member) Ends() time.Time { return m.pair.Load().Leaf.NotAfter }
 
-// config has what clients and servers share. A renewed certificate is for the next connection.
+// config returns the common configuration of clients and servers. New connections use a renewed certificate.
 func (m *Member) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -121,12 +120,12 @@ func (m *Member) Joining() *tls.Config {
 	return c
 }
 
-// Client returns the configuration of a client of one member, at whatever address. The server's name in
-// TLS is the member's. Without a name, any member of the role may answer: PeerOf tells which one did.
+// Client returns the configuration of a client of one member, at whatever address. The server's name in TLS is the
+// member's. Without a name, any member of the role may answer; PeerOf returns which one did.
 func (m *Member) Client(name string, role Role) *tls.Config {
 	c := m.config()
 	if name == "" {
-		c.InsecureSkipVerify = true // crypto/tls wants a name
+		c.InsecureSkipVerify = true // crypto/tls needs a name
 		c.VerifyConnection = func(s tls.ConnectionState) error {
 			if _, err := verify(s.PeerCertificates, m.authority); err != nil {
 				return err
@@ -140,7 +139,7 @@ func (m *Member) Client(name string, role Role) *tls.Config {
 	return c
 }
 
-// PeerOf returns who is at the other end of a verified connection.
+// PeerOf returns the peer of a verified connection.
 func PeerOf(s tls.ConnectionState) (Peer, error) { return peerOf(s.PeerCertificates[0]) }
 
 // verifyRole is for certificates that crypto/tls has verified.
@@ -158,7 +157,7 @@ func (m *Member) verifyRole(roles ...Role) func(tls.ConnectionState) error {
 // certificate must not have ended.
 func (m *Member) Renew(ctx context.Context, address string) error {
 	config := m.config()
-	config.InsecureSkipVerify = true // any coordinator will do, whatever its name is
+	config.InsecureSkipVerify = true // any coordinator may answer
 	config.VerifyConnection = func(s tls.ConnectionState) error { return verifyCoordinator(s, m.authority) }
 	renewed, err := requestCertificate(ctx, m.dial, config, address, m.peer.Name, nil, func() *x509.Certificate { return m.authority })
 	if err != nil {
@@ -171,8 +170,8 @@ func (m *Member) Renew(ctx context.Context, address string) error {
 	return nil
 }
 
-// Keep renews the certificate once two thirds of its life have passed, and saves it to a file. It tries again each
-// hour. It returns when the context ends, or with an error when the certificate has ended.
+// Keep renews the certificate after two thirds of its life, and saves it to a file. It tries again each hour. It
+// returns when the context ends, or with an error when the certificate has ended.
 func (m *Member) Keep(ctx context.Context, address, file string, log *slog.Logger) error {
 	due := m.due()
 	for ctx.Err() == nil {
@@ -192,7 +191,7 @@ func (m *Member) Keep(ctx context.Context, address, file string, log *slog.Logge
 				due = next
 			}
 			log.Info("certificate renewed", "ends", m.Ends())
-		case ctx.Err() != nil: // it did not fail: it was interrupted
+		case ctx.Err() != nil: // interrupted, not failed
 		case time.Now().After(m.Ends()):
 			return fmt.Errorf("the certificate ended at %v: join again with a token: %w", m.Ends(), err)
 		default:

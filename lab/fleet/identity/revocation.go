@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Revocations say which certificates no longer hold, although they have not ended.
+// Revocations list certificates that are revoked before their end.
 type Revocations struct {
-	Names   map[string]time.Time // the members' names: their certificates that were signed until then
+	Names   map[string]time.Time // by member: certificates signed until then
 	Serials map[string]bool      // serial numbers, as Serial writes them
 }
 
@@ -38,8 +38,8 @@ func (r *Revocations) check(c *x509.Certificate) error {
 	return nil
 }
 
-// SetRevoked says which members of the fleet are revoked from now on. Connections with them end, and there are no new ones.
-// The error is ErrRevoked if this member is one of them.
+// SetRevoked sets the fleet's revocations. Connections with revoked members end, and new ones are refused. The error
+// is ErrRevoked if this member is revoked.
 func (m *Member) SetRevoked(r *Revocations) error {
 	m.mu.Lock()
 	m.revoked = r
@@ -51,12 +51,12 @@ func (m *Member) SetRevoked(r *Revocations) error {
 	}
 	m.mu.Unlock()
 	for _, conn := range over {
-		_ = conn.NetConn().Close() // without a farewell, for which it might wait
+		_ = conn.NetConn().Close() // without TLS's close, which might block
 	}
 	return r.check(m.pair.Load().Leaf)
 }
 
-// Track has a verified connection end when the other side is revoked, until untrack is called. A nil Member tracks nothing.
+// Track ends a verified connection when its peer is revoked, until untrack is called. A nil Member tracks nothing.
 func (m *Member) Track(conn any) (untrack func()) {
 	secured, ok := conn.(*tls.Conn)
 	if m == nil || !ok {
@@ -68,7 +68,7 @@ func (m *Member) Track(conn any) (untrack func()) {
 		m.open = map[*tls.Conn]bool{}
 	}
 	m.open[secured] = true
-	if m.revoked.check(secured.ConnectionState().PeerCertificates[0]) != nil { // since the handshake
+	if m.revoked.check(secured.ConnectionState().PeerCertificates[0]) != nil { // revoked since the handshake
 		_ = secured.NetConn().Close()
 	}
 	return func() {

@@ -25,23 +25,22 @@ const (
 	MaxTokenLife = 365 * 24 * time.Hour
 )
 
-// secretBytes are too many to be guessed, so that one round of SHA-256 is enough to keep them.
+// secretBytes are too many to be guessed: so one round of SHA-256 protects the stored secret.
 const secretBytes = 16
 
-// A token is kept as the hash of its secret.
+// A token is stored as the hash of its secret.
 type token struct {
 	SHA256  string    `json:"sha256"`
 	Role    Role      `json:"role"`
 	Expires time.Time `json:"expires"`
-	Uses    int       `json:"uses"` // that are left
+	Uses    int       `json:"uses"` // remaining uses
 }
 
-// Token makes a token, with which a number of members can join in a role until its life ends. It is
-// SECRET.HASH in hexadecimal digits: the hash is of the authority's public key, as a
-// certificate has it.
+// Token makes a token for a number of members, a role and a life. It is SECRET.HASH in hexadecimal digits: the hash
+// is of the authority's public key, as a certificate has it.
 func (a *Authority) Token(role Role, life time.Duration, uses int) (string, error) {
 	secret := make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // never fails, says its documentation
+	_, _ = rand.Read(secret) // documented to never fail
 	text := hex.EncodeToString(secret) + "." + keyHash(a.certificate)
 	if err := a.Accept(text, role, life, uses); err != nil {
 		return "", err
@@ -49,7 +48,7 @@ func (a *Authority) Token(role Role, life time.Duration, uses int) (string, erro
 	return text, nil
 }
 
-// Accept lets a number of members join in a role with a token that Token made, until another life of it ends.
+// Accept lets members join with an existing token. It sets the token's role, life and number of members.
 func (a *Authority) Accept(text string, role Role, life time.Duration, uses int) error {
 	secret, key, err := parseToken(text)
 	if err != nil {
@@ -81,7 +80,7 @@ func (a *Authority) Accept(text string, role Role, life time.Duration, uses int)
 	return nil
 }
 
-// What is wrong with a token that nobody can join with.
+// Errors of unusable tokens.
 var (
 	errUnknown = errors.New("the token is not one of this fleet, or has expired")
 	errUsedUp  = errors.New("the token was used by as many members as it is for")
@@ -92,7 +91,7 @@ func (a *Authority) use(secret []byte) (role Role, err error) {
 	sum := []byte(hash(secret))
 	err = a.changeTokens(func(tokens []token) ([]token, error) {
 		found := -1
-		for i, t := range tokens { // all of them, so that the time does not tell which
+		for i, t := range tokens { // all of them, so that the time does not reveal which
 			if subtle.ConstantTimeCompare([]byte(t.SHA256), sum) == 1 {
 				found = i
 			}
@@ -110,8 +109,7 @@ func (a *Authority) use(secret []byte) (role Role, err error) {
 	return role, err
 }
 
-// changeTokens replaces the tokens by what a function makes of those that have not expired. No other
-// process changes them meanwhile.
+// changeTokens replaces the unexpired tokens by the result of a function. It excludes other processes meanwhile.
 func (a *Authority) changeTokens(change func([]token) ([]token, error)) error {
 	lock, err := os.OpenFile(filepath.Join(a.folder, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -158,5 +156,5 @@ func hash(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// keyHash is what kubeadm's --discovery-token-ca-cert-hash has after sha256:.
+// keyHash returns the part of kubeadm's --discovery-token-ca-cert-hash after sha256:.
 func keyHash(c *x509.Certificate) string { return hash(c.RawSubjectPublicKeyInfo) }

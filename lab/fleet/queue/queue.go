@@ -2,10 +2,10 @@
 // each.
 //
 // A task is the configuration tasks.ID of the namespace fleet-queue. Its plan, which may hold credentials, is the
-// secret configuration plans.ID. Who may not read secrets there, such as a submitter, sees no plans. Each change of a task replaces a version that was read, so no two
-// workers take it. A worker has a lease for each attempt. When the lease ends, others may take the task, so the
-// worker ends the attempt before. The task's fence counts the attempts: a worker writes its outcome only if the
-// fence is still its own.
+// secret configuration plans.ID. Clients that may not read secrets there, such as submitters, cannot read plans. Each
+// change of a task replaces a version that was read, so no two workers take it. A worker has a lease for each
+// attempt. When the lease ends, others may take the task, so the worker ends the attempt before. The task's fence
+// counts the attempts: a worker writes its outcome only if the fence is still its own.
 //
 // To read the source: task.go has the life of a task, without I/O; queue.go keeps tasks; work.go takes them.
 package queue
@@ -32,10 +32,10 @@ const (
 // Bounds.
 const (
 	maxTasks = 1000
-	maxPlan  = 256 << 10 // bytes of a plan as it is kept: the control plane's own bound
+	maxPlan  = 256 << 10 // bytes of a stored plan: the control plane's own bound
 )
 
-// A Plan is what a task runs.
+// A Plan is a task's experiment.
 type Plan struct {
 	File   string            `json:"file"`   // absolute, where it was submitted: paths in the plan are relative to its folder
 	Folder string            `json:"folder"` // in which it was submitted
@@ -47,13 +47,13 @@ type Plan struct {
 // A Queue is the tasks that a control plane keeps.
 type Queue struct{ Registry *registry.Registry }
 
-// ErrUnknown says that there is no task of an ID.
+// ErrUnknown says that no task has this ID.
 var ErrUnknown = errors.New("there is no such task")
 
 // errTaken says that a task is not, or no longer, a worker's.
 var errTaken = errors.New("the task was cancelled, or another worker has taken it")
 
-// Tasks returns all tasks in the order in which they are taken, and those that cannot be read by their IDs.
+// Tasks returns all readable tasks in the order in which they are taken, and the unreadable ones by their IDs.
 func (q *Queue) Tasks(ctx context.Context) ([]Task, []registry.Broken, error) {
 	byID, broken, err := registry.Documents[Task](ctx, q.Registry, tasksPrefix)
 	slices.SortFunc(broken, func(a, b registry.Broken) int { return strings.Compare(a.Name, b.Name) })
@@ -69,7 +69,7 @@ func (q *Queue) Task(ctx context.Context, id string) (Task, error) {
 	return t, err
 }
 
-// A FullError says that a queue takes no more tasks.
+// A FullError says that a queue is full.
 type FullError struct{ Waiting int }
 
 func (e *FullError) Error() string { return fmt.Sprintf("%d tasks wait already", e.Waiting) }
@@ -104,7 +104,7 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 		}
 	}
 	t.ID, t.State, t.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
-	// The task is first: one without a plan fails, and all see it. Nobody would see a plan without a task.
+	// The task is first: a task without a plan fails visibly, but a plan without a task would stay unnoticed.
 	_, err = registry.Change(ctx, q.Registry, tasksPrefix+t.ID, func(d *Task) error {
 		*d = *t
 		return nil
@@ -118,7 +118,7 @@ func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
 	return nil
 }
 
-// excess returns those of the tasks that have to be removed so that one more has room: the first that ended.
+// excess returns the tasks to remove for one more: those that ended first.
 func excess(tasks []Task) ([]Task, error) {
 	n := len(tasks) - maxTasks + 1
 	if n <= 0 {
@@ -132,7 +132,7 @@ func excess(tasks []Task) ([]Task, error) {
 	return ended[:n], nil
 }
 
-// endedAt is when the latest attempt ended, or when the task was submitted if there was none.
+// endedAt returns when the latest attempt ended, or, without any, when the task was submitted.
 func (t *Task) endedAt() time.Time {
 	if r := t.Latest(); r != nil {
 		return r.Ended
@@ -148,7 +148,7 @@ type EndedError struct {
 
 func (e *EndedError) Error() string { return fmt.Sprintf("%s is %s already", e.ID, e.State) }
 
-// Cancel ends a task, and what it is due for later. A worker that runs it ends the run in order.
+// Cancel ends a task, with its later repetitions. A worker that runs it ends the run in order.
 func (q *Queue) Cancel(ctx context.Context, id string) error {
 	_, err := q.change(ctx, id, func(t *Task) error {
 		if t.ended() {

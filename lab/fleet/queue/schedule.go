@@ -8,13 +8,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// minPeriod is how often a task may be due.
+// minPeriod is the shortest period of a task.
 const minPeriod = time.Minute
 
 const clockTime = "15:04"
 
-// ParseEvery reads when a task is due again: a time of day, as 02:30, or five fields of cron, as 30 2 * * 1-5.
-// Times are those of the worker's time zone, unless CRON_TZ=ZONE stands in front.
+// ParseEvery reads when a task is due again: a time of day, as 02:30, or five fields of cron, as 30 2 * * 1-5. Times
+// are in the worker's time zone, unless CRON_TZ=ZONE precedes them.
 func ParseEvery(text string) (cron.Schedule, error) {
 	spec := text
 	if at, err := time.Parse(clockTime, text); err == nil {

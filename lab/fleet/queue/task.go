@@ -12,7 +12,7 @@ import (
 	"dyno/lab/fleet/selector"
 )
 
-// A State is where a task, or an attempt to run it, has got to.
+// A State is the state of a task, or of an attempt.
 type State string
 
 // The states.
@@ -20,9 +20,9 @@ const (
 	Queued    State = "queued"
 	Running   State = "running"
 	Done      State = "done"      // measured and judged, whatever the verdict
-	Failed    State = "failed"    // not measured, however often it was tried
+	Failed    State = "failed"    // not measured, after all attempts
 	Cancelled State = "cancelled" // by a user
-	Broken    State = "broken"    // of a document that cannot be read; no task has it
+	Broken    State = "broken"    // an unreadable document; no task has it
 	// Of attempts only.
 	Lost        State = "lost"        // its worker was silent for longer than its lease
 	Interrupted State = "interrupted" // its worker ended, or the task was cancelled
@@ -33,34 +33,33 @@ const (
 	MaxRetries  = 10
 	MaxPriority = 1000
 	maxRuns     = 20               // attempts that a task remembers
-	maxMessage  = 500              // bytes of why one failed
-	minDelay    = 10 * time.Second // of a task, after an attempt that failed
+	maxMessage  = 500              // bytes of the reason of a failure
+	minDelay    = 10 * time.Second // before the next attempt after a failure
 	maxDelay    = 10 * time.Minute
 )
 
-// A Task is an experiment that waits, runs or has ended. It is one document, so that each change of it is made
-// whole, or not at all.
+// A Task is an experiment that waits, runs or has ended. It is one document, so that its changes are atomic.
 type Task struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"` // of the experiment
 	Priority  int       `json:"priority"`
 	Submitted time.Time `json:"submitted_at"`
-	Due       time.Time `json:"due_at,omitzero"` // it is not taken before
+	Due       time.Time `json:"due_at,omitzero"` // it is not taken before this time
 	Every     string    `json:"every,omitempty"` // when it is due again
 	Agents    *Agents   `json:"agents,omitempty"`
 	Retries   int       `json:"retries"`
-	Planned   float64   `json:"planned_seconds,omitempty"` // for which it loads its target; 0: that depends on what is measured
+	Planned   float64   `json:"planned_seconds,omitempty"` // duration of the load; 0: it depends on the results
 
 	State    State  `json:"state"`
-	Attempts int    `json:"attempts"`         // since it was due
+	Attempts int    `json:"attempts"`         // attempts since it was due
 	Holder   string `json:"holder,omitempty"` // the lease of the worker that runs it
 	Fence    int64  `json:"fence"`            // counts all attempts
 	Folder   string `json:"folder,omitempty"` // the name of the run folder that the next attempt continues
 	Runs     []Run  `json:"runs,omitempty"`   // the latest attempts
 }
 
-// Check returns why a document is no task. Others may write tasks, and a worker goes by what they say: a run folder is below
-// that of the worker.
+// Check validates a document as a task. Other programs may write tasks, and workers follow them: a run folder must be
+// below that of the worker.
 func (t *Task) Check(document string) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
@@ -89,7 +88,7 @@ func (t *Task) Check(document string) error {
 	return errors.Join(faults...)
 }
 
-// isName tells whether a text is one part of a path.
+// isName reports whether a text is one part of a path.
 func isName(text string) bool {
 	return text != "" && filepath.IsLocal(text) && filepath.Base(text) == text && text != "."
 }
@@ -109,7 +108,7 @@ type Run struct {
 	Began     time.Time `json:"began_at"`
 	Ended     time.Time `json:"ended_at,omitzero"`
 	Predicted float64   `json:"predicted_seconds,omitempty"`
-	Continued bool      `json:"continued,omitempty"` // what an earlier attempt had begun
+	Continued bool      `json:"continued,omitempty"` // continues an earlier attempt
 	Code      int       `json:"exit_code"`           // as dyno run has it
 	Message   string    `json:"message,omitempty"`   // why it failed
 	Result    string    `json:"result,omitempty"`    // the run folder, or its URL
@@ -125,19 +124,19 @@ func (t *Task) Latest() *Run {
 
 func (t *Task) ended() bool { return t.State != Queued && t.State != Running }
 
-// order tells which of two tasks is taken first.
+// order compares two tasks: the lesser one is taken first.
 func order(a, b *Task) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Submitted.Compare(b.Submitted), strings.Compare(a.ID, b.ID))
 }
 
-// isDue tells whether a worker may take the task, given the leases that have not ended.
+// isDue reports whether a worker may take the task, given the live leases.
 func (t *Task) isDue(now time.Time, leases map[string]bool) bool {
 	return t.State == Queued && !t.Due.After(now) || t.isLost(leases)
 }
 
 func (t *Task) isLost(leases map[string]bool) bool { return t.State == Running && !leases[t.Holder] }
 
-// begin has a worker run the task. If the worker has its folder, the attempt continues there.
+// begin starts an attempt of a worker. If the worker has the run folder, the attempt continues there.
 func (t *Task) begin(worker, lease string, now time.Time, predicted float64, has func(folder string) bool) {
 	t.lose(now)
 	t.State, t.Holder = Running, lease
@@ -170,14 +169,14 @@ type Outcome struct {
 	Code int  // as dyno run has it
 	Done bool // the experiment was measured and judged
 	Keep bool // the next attempt continues in the folder
-	// Locked says that nobody can write the run folder now: a worker that is stopped, and was lost, still has it. The next
-	// attempt has another folder, and this one does not count.
+	// Locked says that the run folder is locked: a stopped worker, which counts as lost, still has it. This attempt
+	// does not count, and the next one has another folder.
 	Locked  bool
 	Message string // why it failed
 	Result  string // the run folder, or its URL
 }
 
-// end notes how the attempt ended that is under way.
+// end notes the outcome of the present attempt.
 func (t *Task) end(o Outcome, now time.Time) {
 	r := t.Latest()
 	r.Ended, r.Code, r.Result = now, o.Code, o.Result
@@ -217,13 +216,12 @@ func (t *Task) settle(s State, now time.Time) {
 	}
 	schedule, err := ParseEvery(t.Every)
 	if err != nil {
-		return // it was submitted by another version of dyno
+		return // another version of dyno submitted it
 	}
 	t.State, t.Due = Queued, schedule.Next(now.Local()).UTC()
 }
 
-// Predict returns how many seconds a task takes, from its plan and from the tasks of its name that were done;
-// 0: that is not known.
+// Predict estimates how many seconds a task takes, from its plan and from finished tasks of its name; 0 is unknown.
 func Predict(t *Task, tasks []Task) float64 {
 	var took, ratios []float64
 	for i := range tasks {

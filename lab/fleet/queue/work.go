@@ -14,13 +14,13 @@ import (
 
 // The times of a worker.
 const (
-	minPause    = time.Second            // until it tries again what was not possible
+	minPause    = time.Second            // before a retry
 	maxPause    = 10 * time.Second       // the pause doubles until then, unless the queue changes
-	idlePause   = time.Hour              // without anything to wait for: the control plane tells of changes
+	idlePause   = time.Hour              // without anything to wait for: the control plane sends changes
 	guardPeriod = 200 * time.Millisecond // between looks at the lease
 	checkPeriod = 2 * time.Second        // between looks at the task
 	planTimeout = time.Minute            // from a task to its plan
-	// How long before its lease may end a worker ends a run in order, and itself.
+	// How long before its lease's end a worker ends a run in order, and itself.
 	stopMargin  = 3 * time.Second
 	abortMargin = time.Second
 )
@@ -31,20 +31,20 @@ var errLease = errors.New("the worker's lease could not be renewed: the control 
 type Worker struct {
 	Queue *Queue
 	Name  string // of its machine
-	// Has tells whether a run folder is here, so that a run can continue.
+	// Has reports whether a run folder is on this machine, so that a run can continue.
 	Has func(folder string) bool
-	// Prepare gets hold of the agents of a task with a plan. The error says why they are not free. It returns what
-	// runs the task until the context ends, and what releases the agents.
+	// Prepare takes the agents of a task with a plan. The error says why they are not free. It returns a function
+	// that runs the task until the context ends, and one that releases the agents.
 	Prepare func(ctx context.Context, t *Task, p Plan) (run func(context.Context, *Task) Outcome, release func() error, err error)
 	// Waiting is called after each search for a task, with the ID of the task for which machines are reserved: Prepare has
 	// returned ErrReserved for it. Without an ID there is none.
 	Waiting func(ctx context.Context, task string) error
-	// Abort ends this process at once, with all that it started.
+	// Abort ends this process at once, with all its child processes.
 	Abort  func()
 	Logger *slog.Logger
 }
 
-// ErrReserved says that a task waits for machines that are reserved for it: they become free when what they carry ends.
+// ErrReserved says that a task waits for machines that are reserved for it, and still carry other parts.
 var ErrReserved = errors.New("its machines are reserved, and still carry something")
 
 // Work takes tasks until ctx ends. A task that runs then is put back: another worker continues it.
@@ -60,10 +60,10 @@ func (w *Worker) Work(ctx context.Context) error {
 	return w.Waiting(context.WithoutCancel(ctx), "")
 }
 
-// longer is the next pause of a back-off.
+// longer returns the next pause of a back-off.
 func longer(pause, least, most time.Duration) time.Duration { return min(max(2*pause, least), most) }
 
-// rest waits, and tells whether ctx lasts.
+// rest waits, and reports whether ctx has not ended.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -73,7 +73,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// follow takes tasks as the control plane tells of them, until ctx ends or the control plane refuses that.
+// follow takes tasks from the control plane's changes, until ctx ends or the control plane refuses.
 func (w *Worker) follow(ctx context.Context) error {
 	f, err := registry.Follow[Task](w.Queue.Registry, tasksPrefix)
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *Worker) follow(ctx context.Context) error {
 		case !over:
 			return err
 		}
-		if !current { // the control plane will tell what has changed
+		if !current { // the control plane will send changes
 			until = idlePause
 			continue
 		}
@@ -115,7 +115,7 @@ func (w *Worker) follow(ctx context.Context) error {
 			w.Logger.Warn("the control plane refuses something, or does not answer", "error", err)
 		}
 		if ran {
-			pause, until = 0, 0 // what has changed meanwhile is there already
+			pause, until = 0, 0 // the list includes all changes meanwhile
 			continue
 		}
 		pause = longer(pause, minPause, maxPause)
@@ -131,13 +131,13 @@ func setOf(broken []registry.Broken) map[registry.Broken]bool {
 	return set
 }
 
-// inOrder returns tasks in the order in which they are taken.
+// inOrder returns tasks in the order of taking.
 func inOrder(byID map[string]Task) []Task {
 	return slices.SortedFunc(maps.Values(byID), func(a, b Task) int { return order(&a, &b) })
 }
 
-// pauseUntil returns how long a worker that found nothing to do waits for a change: as long as its back-off if a task is
-// blocked, or until the next one is due. A lost worker is no change of its task, so while tasks run it looks for one.
+// pauseUntil returns how long an idle worker waits for a change: its back-off if a task is blocked, otherwise until
+// the next one is due. A lost worker changes no task, so while tasks run, it checks for lost ones.
 func pauseUntil(tasks []Task, now time.Time, blocked bool, backOff time.Duration) time.Duration {
 	until := idlePause
 	if blocked {
@@ -154,10 +154,10 @@ func pauseUntil(tasks []Task, now time.Time, blocked bool, backOff time.Duration
 	return until
 }
 
-// next runs the first task whose agents are free. It tells whether there was one, and whether one waits for something that
-// the queue does not tell of.
+// next runs the first task whose agents are free. ran reports whether there was one; blocked, whether one waits for
+// something outside of the queue.
 func (w *Worker) next(ctx context.Context, tasks []Task) (ran, blocked bool, err error) {
-	var leases map[string]bool // only tasks that run have one
+	var leases map[string]bool // only running tasks have one
 	if slices.ContainsFunc(tasks, func(t Task) bool { return t.State == Running }) {
 		if leases, err = w.Queue.Registry.Leases(ctx); err != nil {
 			return false, true, err
@@ -187,7 +187,7 @@ func (w *Worker) next(ctx context.Context, tasks []Task) (ran, blocked bool, err
 			w.Logger.Debug("the task waits", "task", t.ID, "error", err)
 			blocked = true
 			if errors.Is(err, ErrReserved) {
-				reserved = t.ID // a later task would keep this worker from it
+				reserved = t.ID // a later task would occupy this worker
 				return false, blocked, nil
 			}
 			if t.Agents != nil {
@@ -274,7 +274,7 @@ func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run f
 	return true, nil
 }
 
-// check returns errTaken if a task is not the worker's any more, or cancelled.
+// check returns errTaken if the worker has lost the task, or it is cancelled.
 func (w *Worker) check(ctx context.Context, of *Task) error {
 	t, err := w.Queue.Task(ctx, of.ID)
 	if err == nil && (t.State != Running || t.Fence != of.Fence) || errors.Is(err, ErrUnknown) {
@@ -283,8 +283,8 @@ func (w *Worker) check(ctx context.Context, of *Task) error {
 	return err
 }
 
-// guard runs something while a lease lasts and check finds nothing. It returns why it has ended run, or nil. If
-// run has not ended shortly before the lease may end, abort ends the process.
+// guard runs run while the lease lasts and check finds nothing. It returns why it has ended run, or nil. If run is
+// still running shortly before the lease's end, abort ends the process.
 func guard(ctx context.Context, until func() time.Time, check func(context.Context) error, abort func(), run func(context.Context)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -327,7 +327,7 @@ func guard(ctx context.Context, until func() time.Time, check func(context.Conte
 	return cause
 }
 
-// conclude notes how an attempt ended, if the task is still the worker's. It tries for as long as the lease
+// conclude notes the outcome of an attempt, if the worker still has the task. It retries for as long as the lease
 // lasts, even after ctx has ended.
 func (w *Worker) conclude(ctx context.Context, lease *registry.Lease, of *Task, o Outcome, cause error) error {
 	outer := ctx

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// A Want is which of the agents that match a run asks for.
+// A Want is a run's demand for agents, among those that match.
 type Want struct {
 	Count int    // 0: all
-	Alone bool   // on machines that carry nothing else
+	Alone bool   // with exclusive use of their machines
 	By    string // the lease of the caller's reservation; empty: none
 }
 
 // A BusyError says that a run cannot begin now.
 type BusyError struct {
 	Match, Free, Want int
-	// Reserve are the agents whose machines a run that wants them alone waits for: once they are reserved, nothing else begins
-	// there. Without any, waiting does not help.
+	// Reserve are the agents to reserve for exclusive use: no other run then begins there. Without any, waiting does
+	// not help.
 	Reserve []Agent
 }
 
@@ -25,8 +25,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%d agents match, and %d of them are free: want %d", e.Match, e.Free, e.Want)
 }
 
-// Choose returns agents that take parts: those with the fewest parts first, then by name. The error is a *BusyError.
-// Choose depends on its arguments alone.
+// Choose returns agents that accept parts: those with the fewest parts first, then by name. The error is a
+// *BusyError. Choose is a pure function.
 func Choose(all []Agent, w Want) ([]Agent, error) {
 	var free, later []Agent
 	for _, a := range all {

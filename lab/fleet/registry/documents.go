@@ -20,8 +20,8 @@ func pathOf(document string) string { return configs + "/" + url.PathEscape(docu
 
 func (r *Registry) inNamespace() url.Values { return url.Values{"namespace": {r.namespace}} }
 
-// A Broken is a document or an instance that cannot be read, as after somebody else has written it. It is no agent and no
-// task.
+// A Broken is an unreadable document or instance, such as one written by another program. It counts neither as an
+// agent nor as a task.
 type Broken struct {
 	Name   string // of the agent or the task
 	Reason string
@@ -42,7 +42,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 
 // A checker is a document with rules beyond its fields' types.
 type checker interface {
-	// Check returns why the document, whose name is given, cannot be what its writer meant.
+	// Check validates the document of this name.
 	Check(name string) error
 }
 
@@ -73,8 +73,8 @@ func decodeDocument(c *resource.Config, into any) error {
 
 var errSecret = errors.New("it is secret")
 
-// Documents reads all documents whose names begin with a prefix, by the rest of their names, and says which of them cannot
-// be read.
+// Documents reads all documents whose names begin with a prefix. It returns them by the rest of their names, and
+// lists the unreadable ones.
 func Documents[D any](ctx context.Context, r *Registry, prefix string) (map[string]D, []Broken, error) {
 	found, err := list[resource.Config](ctx, r, configs, prefix)
 	all := map[string]D{}
@@ -104,8 +104,8 @@ func decodeListed(c *resource.Config, into any) error {
 	return err
 }
 
-// Change changes a document by f. Without a document, f gets an empty one and makes it. If somebody else has
-// changed the document meanwhile, f gets that.
+// Change changes a document by f. If there is none, f gets an empty one. If another client changes the document
+// meanwhile, f gets the new one.
 func Change[D any](ctx context.Context, r *Registry, name string, f func(*D) error) (D, error) {
 	for range maxAttempts {
 		d, tag, err := Read[D](ctx, r, name)
@@ -135,7 +135,7 @@ func Change[D any](ctx context.Context, r *Registry, name string, f func(*D) err
 	return none, fmt.Errorf("%s: others change it all the time", name)
 }
 
-// CreateSecret makes a document that lists and audits do not show.
+// CreateSecret makes a document whose content lists and audits hide.
 func (r *Registry) CreateSecret(ctx context.Context, name string, document any) error {
 	content, err := json.Marshal(document)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *Registry) remove(ctx context.Context, name string, condition http.Heade
 	return err
 }
 
-// removeIf removes a document of which f says so, unless somebody changes it meanwhile.
+// removeIf removes a document if f accepts it, unless another client changes it meanwhile.
 func removeIf[D any](ctx context.Context, r *Registry, name string, f func(D) bool) error {
 	d, tag, err := Read[D](ctx, r, name)
 	if err != nil || tag == "" || !f(d) {

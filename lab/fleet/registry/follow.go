@@ -8,13 +8,13 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Follower knows the documents of a kind, as the control plane sends their changes. After a gap the control plane sends
-// all of them again. It is for one goroutine.
+// A Follower keeps the documents of a kind up to date, from the control plane's changes. After a gap the control
+// plane sends all of them again. It is for one goroutine.
 type Follower[D any] struct {
 	watch  *client.Watch
 	prefix string
 	known  map[string]*followed[D] // by the documents' names
-	at     uint64                  // the snapshot that is known
+	at     uint64                  // the present snapshot
 }
 
 type followed[D any] struct {
@@ -32,11 +32,11 @@ func Follow[D any](r *Registry, prefix string) (*Follower[D], error) {
 	return &Follower[D]{watch: w, prefix: prefix, known: map[string]*followed[D]{}}, nil
 }
 
-// Close ends the following.
+// Close ends the watch.
 func (f *Follower[D]) Close() { f.watch.Close() }
 
-// Next waits for a change and returns all documents by the rest of their names, and those that cannot be read. They are not
-// current while the control plane does not answer.
+// Next waits for a change. It returns all documents by the rest of their names, and lists the unreadable ones.
+// current is false while the control plane does not answer.
 func (f *Follower[D]) Next(ctx context.Context) (all map[string]D, broken []Broken, current bool, err error) {
 	s, err := f.watch.Next(ctx, f.at)
 	if err != nil {

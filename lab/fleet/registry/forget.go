@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	forgetAfter  = 30 * 24 * time.Hour // since an agent was found gone
-	maxForgotten = 20                  // documents that one call changes or removes
+	forgetAfter  = 30 * 24 * time.Hour // after an agent was found gone
+	maxForgotten = 20                  // bound on the changes and removals of one call
 )
 
 var errReturned = errors.New("the agent has returned")
 
-// Forget notes which agents are gone, and removes what is said about those that were gone forgetAfter ago.
+// Forget notes which agents are gone, and removes the documents of agents that were gone forgetAfter ago.
 func (r *Registry) Forget(ctx context.Context) error {
 	living, documents, _, err := r.named(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Registry) Forget(ctx context.Context) error {
 	return nil
 }
 
-// note notes whether an agent lives, and tells whether it has been gone for long enough to be forgotten.
+// note notes whether an agent lives. over reports whether it has been gone for long enough to be forgotten.
 func (d *document) note(lives bool, now time.Time) (over bool) {
 	switch {
 	case lives:

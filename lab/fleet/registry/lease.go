@@ -10,18 +10,18 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Lease says that a coordinator lives: one that holds machines, or carries out a task. It ends with Release,
-// or when its process is gone for longer than the lease lasts.
+// A Lease shows that a coordinator lives, which holds machines or carries out a task. It ends with Release, or one
+// lease time after its process has gone.
 type Lease struct {
 	ID string
 
 	registration *client.Registration
 }
 
-// Lease begins a lease, which lasts on by itself.
+// Lease begins a lease, which renews itself.
 func (r *Registry) Lease(ctx context.Context) (*Lease, error) {
 	l := &Lease{ID: rand.Text()}
-	// Nobody connects to a coordinator: its instance is there for its lease alone.
+	// No program connects to a coordinator: its instance exists only for its lease.
 	var err error
 	l.registration, err = r.client.Register(resource.Instance{Service: coordinators, ID: l.ID, Address: "nowhere.invalid", Port: 1, Status: resource.Down, TTL: lease.Seconds()})
 	if err != nil {
@@ -33,8 +33,7 @@ func (r *Registry) Lease(ctx context.Context) (*Lease, error) {
 	return l, nil
 }
 
-// Until returns until when nobody takes the coordinator for gone, even if it cannot reach the control plane
-// any more.
+// Until returns when the lease expires if the control plane cannot be reached any more.
 func (l *Lease) Until() time.Time { return l.registration.Until() }
 
 // Release ends the lease. It takes closeTimeout at most, even after ctx has ended.
@@ -44,9 +43,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.registration.Close(ctx)
 }
 
-// Leases returns the IDs of the leases that have not ended. The control plane keeps silent instances for a while, and for
-// longer if many are silent: then it suspects a fault of its own. A lease ends on time nevertheless: its holder knows
-// when (Until), and fences end what is left.
+// Leases returns the IDs of the live leases. The control plane keeps silent instances for a while, and for longer if
+// many are silent: then it suspects a fault of its own. A lease ends on time nevertheless: its holder knows when
+// (Until), and fences end its remaining parts.
 func (r *Registry) Leases(ctx context.Context) (map[string]bool, error) {
 	found, err := r.living(ctx, coordinators)
 	ids := map[string]bool{}

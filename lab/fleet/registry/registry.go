@@ -1,10 +1,10 @@
-// Package registry keeps in a control plane who belongs to a fleet. The control plane's leases say who
-// lives; its versions order all changes.
+// Package registry keeps the members of a fleet in a control plane. The control plane's leases show which ones live,
+// and its versions order all changes.
 //
-// Agents are in the namespace fleet, tasks in fleet-queue: whoever may change the one need not see the other. A running agent is an instance of the service agents. Its ID is the
-// agent's name and a session, which each start of an agent has for itself. The configuration agents.NAME
-// says which session has the name, whether the agent is cordoned, and who has the machine for itself. It
-// outlives an agent that is lost or cordoned, for 30 days. Each change replaces a version that was read.
+// Agents are in the namespace fleet, and tasks in fleet-queue: permissions for them are separate. A running agent is
+// an instance of the service agents. Its ID is the agent's name and a session, which differs for each start. The
+// configuration agents.NAME has the session with the name, whether the agent is cordoned, and the exclusive holder of
+// the machine. It outlives a lost or cordoned agent for 30 days. Each change replaces a version that was read.
 package registry
 
 import (
@@ -30,11 +30,11 @@ import (
 	"dyno/services/control/resource"
 )
 
-// Where the fleet is in the control plane.
+// The fleet's namespaces in the control plane.
 const (
-	Fleet = "fleet"       // the namespace of agents, and of who has their machines
+	Fleet = "fleet"       // the namespace of agents and of the holders of their machines
 	Queue = "fleet-queue" // the namespace of tasks and their plans
-	Trust = "fleet-trust" // the namespace of what agents and coordinators may read, and not change: who is revoked
+	Trust = "fleet-trust" // the namespace of revocations, read-only for agents and coordinators
 
 	agents       = "agents"
 	coordinators = "coordinators"
@@ -42,8 +42,8 @@ const (
 
 const (
 	lease        = 10 * time.Second // of agents and of those who hold machines
-	closeTimeout = 5 * time.Second  // to take an instance off
-	maxAttempts  = 20               // at a change that others keep forestalling
+	closeTimeout = 5 * time.Second  // to remove an instance
+	maxAttempts  = 20               // of a change that conflicts with others
 	maxList      = 64 << 20         // bytes of an answer
 )
 
@@ -57,7 +57,7 @@ const (
 	observesKey = "observes"
 )
 
-// Config says where the control plane is.
+// Config configures the connection to the control plane.
 type Config struct {
 	Namespace string
 	Servers   []string    // addresses of replicas
@@ -87,36 +87,36 @@ func Open(c Config) (*Registry, error) {
 	return &Registry{made, c.Namespace, c.Logger}, nil
 }
 
-// Close ends the connection. What is registered lasts as long as its lease.
+// Close ends the connection. Registrations last until their leases end.
 func (r *Registry) Close() { r.client.Close() }
 
-// An Agent is one that is registered and has not been silent for longer than its lease.
+// An Agent is registered, and was heard within its lease.
 type Agent struct {
 	agent.Info
 	Address  string // host:port
-	Observes string // what it can observe, with commas
-	Cordoned bool   // it takes no new parts
-	Held     bool   // somebody has the machine for itself
-	// ReservedBy is the lease of who waits until the machine carries nothing; empty: nobody does.
+	Observes string // kinds of observers, separated by commas
+	Cordoned bool   // it accepts no new parts
+	Held     bool   // a run has exclusive use of the machine
+	// ReservedBy is the lease of a run that waits for exclusive use; empty: none.
 	ReservedBy string
 	session    string
 }
 
-// A document says about an agent what outlives it.
+// A document has an agent's state that outlives the process.
 type document struct {
-	Session  string `json:"session,omitempty"`  // that has the name
+	Session  string `json:"session,omitempty"`  // the session with the name
 	Cordoned bool   `json:"cordoned,omitempty"` // no new parts
-	Holder   string `json:"holder,omitempty"`   // the ID of the coordinator that has the machine for itself
-	Reserved string `json:"reserved,omitempty"` // the ID of the coordinator that waits until the machine carries nothing
+	Holder   string `json:"holder,omitempty"`   // the ID of the coordinator with exclusive use of the machine
+	Reserved string `json:"reserved,omitempty"` // the ID of the coordinator that waits for exclusive use
 	Fence    int64  `json:"fence,omitempty"`    // grows with each holder; begins with the time at which the document was made, in ms
 	// Gone is when the agent was first found not to live.
 	Gone time.Time `json:"gone_at,omitzero"`
 }
 
-// maxFence is more than a fence gets to: they begin with a time in ms, and grow by one.
+// maxFence exceeds every fence: they begin with a time in ms, and grow by one.
 const maxFence = 1 << 52
 
-// Check returns why a document is none of an agent.
+// Check validates a document as that of an agent.
 func (d *document) Check(string) error {
 	if d.Fence < 0 || d.Fence > maxFence {
 		return fmt.Errorf("fence: %d", d.Fence)
@@ -142,7 +142,7 @@ func (r *Registry) ask(ctx context.Context, q client.Request, into any) (tag str
 	return a.Header.Get("ETag"), errors.Join(err, a.Body.Close())
 }
 
-// list reads a list to its end. With a text, it has those that have the text in their names.
+// list reads a list to its end. With a text, it has only items with that text in their names.
 func list[T any](ctx context.Context, r *Registry, path, text string) (all []T, err error) {
 	query := r.inNamespace()
 	if text != "" {
@@ -164,7 +164,7 @@ func list[T any](ctx context.Context, r *Registry, path, text string) (all []T, 
 	}
 }
 
-// An instance is one of a service, as the control plane shows it.
+// An instance is an instance of a service, in the control plane's form.
 type instance struct {
 	resource.Instance
 	Overdue bool `json:"overdue"` // it was silent for longer than its lease
@@ -198,14 +198,14 @@ func isStatus(err error, status int) bool {
 	return errors.As(err, &p) && p.Status == status
 }
 
-// IsAway tells whether an error says that the control plane, or its store, does not answer now.
+// IsAway reports whether an error says that the control plane, or its store, does not answer now.
 func IsAway(err error) bool {
 	var none *client.Unreachable
 	var p *client.Problem
 	return errors.As(err, &none) || errors.As(err, &p) && p.Status >= http.StatusInternalServerError
 }
 
-// Agents returns all agents by name, and those of which what the control plane has cannot be read.
+// Agents returns all agents by name, and those with unreadable data.
 func (r *Registry) Agents(ctx context.Context) (all []Agent, broken []Broken, err error) {
 	holders, err := r.Leases(ctx)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *Registry) named(ctx context.Context) (living map[string]instance, docum
 	return living, documents, broken, err
 }
 
-// RemoveAgent removes what the control plane has of an agent, readable or not. An agent that lives registers again.
+// RemoveAgent removes an agent's data from the control plane, readable or not. A live agent registers again.
 func (r *Registry) RemoveAgent(ctx context.Context, name string) error {
 	living, err := r.living(ctx, agents)
 	if err != nil {
@@ -302,15 +302,15 @@ func agentOf(name string, i *resource.Instance) (Agent, error) {
 
 func addressOf(i *resource.Instance) string { return net.JoinHostPort(i.Address, strconv.Itoa(i.Port)) }
 
-// change changes what is said about an agent. If somebody else has changed it meanwhile, f gets that.
+// change changes an agent's document. If another client changes it meanwhile, f gets the new one.
 func (r *Registry) change(ctx context.Context, name string, f func(*document) error) (document, error) {
 	return Change(ctx, r, documentName(name), f)
 }
 
-// ErrUnknown says that nothing is known of an agent.
+// ErrUnknown says that the agent is unknown.
 var ErrUnknown = errors.New("no agent of this name has registered, or it has ended long ago")
 
-// SetCordoned says whether an agent takes new parts. That outlives the agent.
+// SetCordoned sets whether an agent refuses new parts. That outlives the agent's process.
 func (r *Registry) SetCordoned(ctx context.Context, name string, cordoned bool) error {
 	_, err := r.change(ctx, name, func(d *document) error {
 		if *d == (document{}) {
@@ -340,8 +340,9 @@ type Membership struct {
 	watch        *client.Watch
 }
 
-// Join registers an agent that listens at an address, and tells apply before that which parts it may take. An agent that was there with the same name has ended:
-// nobody else listens at its address. The error is *NameTakenError if one lives at another address.
+// Join registers an agent that listens at an address. Before that it passes the agent's terms to apply. An earlier
+// agent of this name at this address has ended: its address was free. The error is *NameTakenError if one lives at
+// another address.
 func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes string, apply func(agent.Terms)) (*Membership, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -376,11 +377,11 @@ func (r *Registry) Join(ctx context.Context, info agent.Info, address, observes 
 	return m, nil
 }
 
-// claim gives the name to this session, and tells apply which parts the agent may take.
+// claim gives the name to this session, and passes the agent's terms to apply.
 func (m *Membership) claim(ctx context.Context) error {
 	d, err := m.claimOnce(ctx)
 	if broken, ok := errors.AsType[*BrokenError](err); ok {
-		// The name is the agent's, so it makes the document again. The next fence is higher than any before.
+		// The agent has the name, so it makes the document again. The next fence is higher than any before.
 		m.registry.log.Warn("the agent's document is made again", "error", broken)
 		if err = m.registry.Remove(ctx, documentName(m.name)); err == nil {
 			d, err = m.claimOnce(ctx)
@@ -411,9 +412,9 @@ func (m *Membership) claimOnce(ctx context.Context) (document, error) {
 	})
 }
 
-// Keep tells apply which parts the agent may take whenever that changes, until ctx ends. Then it takes the
-// agent off, and what is said about it, unless it is cordoned or somebody has the machine. It ends with an error if another agent has got the name, as after this one was cut off for
-// longer than its lease.
+// Keep passes each change of the agent's terms to apply, until ctx ends. Then it removes the agent and its document,
+// unless it is cordoned or its machine is held. It ends with an error if another agent has got the name. That can
+// happen after this one was cut off for longer than its lease.
 func (m *Membership) Keep(ctx context.Context) error {
 	defer m.watch.Close()
 	defer func() {
@@ -440,7 +441,7 @@ func (m *Membership) Keep(ctx context.Context) error {
 			return err
 		}
 		seen = s.Generation
-		if s.Current && len(s.Items) == 0 { // somebody has removed the document, or the control plane has lost it
+		if s.Current && len(s.Items) == 0 { // the document was removed, or lost by the control plane
 			if err := m.claim(ctx); err != nil && !IsAway(err) {
 				return err
 			}
@@ -465,22 +466,22 @@ func (m *Membership) Keep(ctx context.Context) error {
 	}
 }
 
-// A Hold has machines for itself. It ends with Release, or when its process is gone for longer than a lease.
+// A Hold is the exclusive use of machines. It ends with Release, or one lease time after its process has gone.
 type Hold struct {
-	Fences map[string]int64 // by agent: the number that its parts carry
+	Fences map[string]int64 // by agent: the fence of its parts
 
 	registry *Registry
 	lease    *Lease
 }
 
-// HeldError says that somebody else has a machine for itself.
+// HeldError says that another run has exclusive use of a machine.
 type HeldError struct{ Name string }
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("the machine of agent %s is held by another run", e.Name)
 }
 
-// Hold takes the machines of agents for itself, all of them or none. by is the reservation that the caller has, or nil.
+// Hold takes exclusive use of agents' machines, all or none. by is the caller's reservation, or nil.
 func (r *Registry) Hold(ctx context.Context, of []Agent, by *Reservation) (*Hold, error) {
 	l, err := r.Lease(ctx)
 	if err != nil {
@@ -526,8 +527,8 @@ func (h *Hold) take(ctx context.Context, a Agent, by string) error {
 	return err
 }
 
-// Release gives the machines back. It takes as long as it needs, but for closeTimeout, even after ctx has
-// ended. Without it, the holder's end does that later.
+// Release releases the machines. It takes at most closeTimeout, even after ctx has ended. Without it, the end of the
+// lease releases them later.
 func (h *Hold) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A Reservation keeps other runs from beginning on machines that are to carry nothing: what runs there ends, and then the
-// machines can be held. It ends with Release, or when its process is gone for longer than a lease.
+// A Reservation keeps new runs off machines, until their present ones have ended and the machines can be held. It
+// ends with Release, or one lease time after its process has gone.
 type Reservation struct {
 	registry *Registry
 	lease    *Lease
 	names    map[string]bool // of agents
 }
 
-// ReservedError says that somebody else waits for a machine.
+// ReservedError says that another run waits for a machine.
 type ReservedError struct{ Name string }
 
 func (e *ReservedError) Error() string {
@@ -33,7 +33,7 @@ func (r *Registry) Reserve(ctx context.Context) (*Reservation, error) {
 	return &Reservation{registry: r, lease: l, names: map[string]bool{}}, nil
 }
 
-// ID is how agents name the reservation; that of nil is empty.
+// ID returns the reservation's ID; that of nil is empty.
 func (v *Reservation) ID() string {
 	if v == nil {
 		return ""
@@ -41,8 +41,8 @@ func (v *Reservation) ID() string {
 	return v.lease.ID
 }
 
-// Take reserves the machines of these agents and no others, all of them or none. All take machines in the order of the
-// agents' names, and give back what they have when one is taken: so no two wait for each other.
+// Take reserves the machines of exactly these agents, all or none. It takes them in the order of names, and releases
+// all if one is taken. So no two reservations wait for each other.
 func (v *Reservation) Take(ctx context.Context, of []Agent) error {
 	wanted := map[string]bool{}
 	for _, a := range of {
@@ -108,7 +108,7 @@ func (v *Reservation) clear(ctx context.Context) (err error) {
 	return err
 }
 
-// Release gives the machines back, which the end of its lease does, too.
+// Release releases the machines, as the end of its lease does.
 func (v *Reservation) Release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()

@@ -20,12 +20,12 @@ const (
 	revokedSerials = revokedPrefix + "serial."
 )
 
-// refollow is the pause until who is revoked is asked for again.
+// refollow is the pause before revocations are followed again.
 const refollow = 5 * time.Second
 
-// A Revocation says that certificates of a fleet no longer hold. It is forgotten once they have ended.
+// A Revocation revokes certificates of a fleet. It is forgotten after they have ended.
 type Revocation struct {
-	Name   string    `json:"name,omitempty"`   // of a member: its certificates that were signed until At
+	Name   string    `json:"name,omitempty"`   // a member: its certificates signed until At
 	Serial string    `json:"serial,omitempty"` // or the serial number of one certificate
 	At     time.Time `json:"at"`
 }
@@ -74,7 +74,7 @@ func (r *Registry) Revoked(ctx context.Context) ([]Revocation, error) {
 	return revocations(found, broken), err
 }
 
-// revocations goes by the names of documents: who is revoked stays so whatever the document says.
+// revocations uses the names of documents: a member stays revoked even if its document is unreadable.
 func revocations(found map[string]Revocation, broken []Broken) (all []Revocation) {
 	add := func(document string, at time.Time) {
 		v := Revocation{At: at}
@@ -102,7 +102,7 @@ func revocations(found map[string]Revocation, broken []Broken) (all []Revocation
 	return all
 }
 
-// forever is until when a member is revoked whose revocation does not say it.
+// forever is the end of a revocation without one.
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func identities(all []Revocation) *identity.Revocations {
@@ -120,8 +120,8 @@ func identities(all []Revocation) *identity.Revocations {
 	return of
 }
 
-// FollowRevoked calls apply with who is revoked, whenever that changes, until ctx ends or apply returns an error, which it
-// returns. While the control plane does not answer, what was known holds.
+// FollowRevoked passes each change of the revocations to apply, until ctx ends or apply returns an error, which it
+// returns. While the control plane does not answer, the last ones hold.
 func (r *Registry) FollowRevoked(ctx context.Context, log *slog.Logger, apply func(*identity.Revocations) error) error {
 	for ctx.Err() == nil {
 		f, err := Follow[Revocation](r, revokedPrefix)

@@ -2,10 +2,10 @@
 //
 //	zone=a,disk!=slow,gpu,!old,class in (fast, large),region notin (north)
 //
-// All requirements must hold. disk!=slow and region notin (north) also hold without that label, and
-// zone= asks for an empty value. The package knows the grammar of Kubernetes but for < and >.
-// k8s.io/apimachinery/pkg/labels has it whole, and is what the tests compare with. It is not used
-// because it links klog, and its errors do not say where in the text the fault is.
+// All requirements must hold. disk!=slow and region notin (north) also hold without that label, and zone= asks for an
+// empty value. The package supports the grammar of Kubernetes without < and >. k8s.io/apimachinery/pkg/labels has it
+// whole, and is what the tests compare with. It is not used because it links klog, and its errors do not locate the
+// fault in the text.
 package selector
 
 import (
@@ -18,10 +18,10 @@ import (
 	"dyno/internal/nearest"
 )
 
-// MaxText is how many bytes a selector may have.
+// MaxText bounds a selector's bytes.
 const MaxText = 4096
 
-// What names, values and the domains before names are, as Kubernetes has them.
+// The forms of names, values and domains of names, by Kubernetes.
 const (
 	maxName   = 63
 	maxDomain = 253
@@ -36,14 +36,14 @@ var (
 // goroutine may use it.
 type Selector struct{ all []requirement }
 
-// A requirement is about one label.
+// A requirement is a condition on one label.
 type requirement struct {
 	name   string
-	values []string // nil if any value is right
+	values []string // nil accepts any value
 	not    bool     // the label must not be there with any of these values
 }
 
-// Match tells whether labels meet all requirements.
+// Match reports whether labels meet all requirements.
 func (s Selector) Match(labels map[string]string) bool {
 	for _, r := range s.all {
 		value, has := labels[r.name]
@@ -123,7 +123,7 @@ func (p *parser) next() {
 	p.token = p.text[p.at:p.end]
 }
 
-// fault is about the token.
+// fault makes an error at the token.
 func (p *parser) fault(hint, format string, args ...any) error {
 	return &Error{utf8.RuneCountInString(p.text[:p.at]) + 1, fmt.Sprintf(format, args...), hint}
 }
@@ -148,7 +148,7 @@ func (p *parser) unexpected(want string) error {
 	return p.fault(hint, "%q, want %s", nearest.Clip(p.token), want)
 }
 
-// isWord tells whether the token is one, and no symbol.
+// isWord reports whether the token is a word, and not a symbol.
 func (p *parser) isWord() bool { return p.token != "" && !strings.ContainsAny(p.token, symbols) }
 
 func (p *parser) requirement() (r requirement, err error) {

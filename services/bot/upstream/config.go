@@ -91,14 +91,14 @@ type Upstream struct {
 	Priority      int               `yaml:"priority" range:"-1000000..1000000" default:"0" doc:"it is asked only if none of a lower number can be"`
 	Weight        int               `yaml:"weight" range:"1..1048576" default:"1" doc:"its share of the requests among those of equal priority"`
 	MaxConcurrent int               `yaml:"max_concurrent" range:"1..1048576" default:"4096" doc:"calls under way"`
-	Price         Price             `yaml:"price" doc:"what tokens cost"`
-	Prices        map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"what tokens of single models cost, by the names that clients use"`
+	Price         Price             `yaml:"price" doc:"prices of tokens"`
+	Prices        map[string]Price  `yaml:"prices" names:"text" most:"1000" otherwise:"price" doc:"prices of single models, by clients' names"`
 	Bound         openai.BoundField `yaml:"bound" oneof:"max_tokens max_completion_tokens" otherwise:"max_tokens, which almost all servers know, but max_completion_tokens for OpenAI and Azure" doc:"the field that tells it how many tokens an answer may have, where there are limits"`
 	FirstByte     time.Duration     `yaml:"first_byte_timeout" range:"0..24h" otherwise:"upstream.first_byte_timeout" doc:"how long it may be silent before the first event of a stream"`
 	Idle          time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"upstream.idle_timeout" doc:"how long it may be silent within a stream"`
 	// NoStreamOptions is for a server that does not know them: the usage of its streams is estimated. A server that
 	// refuses them is asked without them in any case.
-	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, so that it tells what a stream has used"`
+	NoStreamOptions bool `yaml:"stream_options,inverted" default:"true" doc:"send it stream_options, which request a stream's usage"`
 }
 
 // PriceOf returns the price of a model.
@@ -170,7 +170,7 @@ type Config struct {
 	// Consecutive failures, with cut streams, make an upstream cool down. It gets no requests for Cooldown, and then
 	// one that decides. Each time doubles, up to MaxCooldown. The attempts of one request count once, and failures of
 	// only one tenant count for that tenant. An upstream with a Retry-After is not asked before that.
-	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"failures in a row after which an upstream is not asked for a model for a while, or for any, if it cannot be reached or refuses the gateway"`
+	Failures    int           `yaml:"failures" range:"1..2147483647" default:"3" doc:"consecutive failures after which an upstream gets no requests for a model for a while; for any model, if it cannot be reached or refuses the gateway"`
 	Cooldown    time.Duration `yaml:"cooldown" range:"1ms..24h" default:"1s" doc:"how long it is not asked the first time; then one request decides, and each further time is twice as long"`
 	MaxCooldown time.Duration `yaml:"max_cooldown" range:"1ms..24h" default:"30s" doc:"the longest such time"`
 	// Before is the pool that this one replaces; nil is none. Upstreams of equal names keep its counters. Cool-downs

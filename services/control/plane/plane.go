@@ -47,7 +47,7 @@ type Config struct {
 	LedgerHoldings int
 	LedgerKeep     time.Duration
 	// A new resource with a forgotten name begins with version 1.
-	ForgetAfter time.Duration `yaml:"forget_after" range:"1h..87600h" default:"720h" doc:"how long the history of what was removed is kept"`
+	ForgetAfter time.Duration `yaml:"forget_after" range:"1h..87600h" default:"720h" doc:"how long the history of removed resources is kept"`
 	// FreshPeriod is the pause between checks that the replica is up to date: stale reads are labelled with their
 	// age.
 	FreshPeriod time.Duration

@@ -39,12 +39,12 @@ type Config struct {
 	User     string          `yaml:"etcd_user" doc:"the cluster's user to be"`
 	Password secretfile.Text `yaml:"etcd_password_file" doc:"the file of that user's password"`
 
-	Prefix string `yaml:"etcd_prefix" default:"dyno/" doc:"what all keys begin with; it ends with a slash"`
+	Prefix string `yaml:"etcd_prefix" default:"dyno/" doc:"the prefix of all keys; it ends with a slash"`
 
 	// When the database is full, etcd refuses writes until space is reclaimed; reads go on.
 	Quota int64 `yaml:"quota" kind:"size" range:"16MiB..100GiB" default:"4GiB" doc:"bytes that the database of data may have; beyond, writes are refused"`
 	// NoSync is for measurements and tests of the embedded etcd.
-	NoSync bool `yaml:"no_sync" doc:"do not wait for the disk: a power cut loses what was acknowledged"`
+	NoSync bool `yaml:"no_sync" doc:"do not wait for the disk: a power cut loses acknowledged changes"`
 
 	MaxInflightTxns int `yaml:"max_inflight_txns" range:"1..64" default:"2" doc:"transactions on their way at a time"`
 	// GroupRequests and GroupBytes bound one group. With a cluster at Endpoints, a group also stays within etcd's

@@ -95,9 +95,9 @@ var quirks = map[string][]contract.Quirk{
 	"rust": {contract.ReflectionEnds},
 }
 
-// TestLanguages tests the programs that are not in Go. Each language is a folder whose
-// build.sh takes a program's name, the folder's or one that begins with it, and prints the
-// command that runs it. It exits with 3 when something is missing.
+// TestLanguages tests the programs that are not in Go. Each language is a folder with build.sh. It takes a program's
+// name, which begins with the folder's, and prints the command that runs it. It exits with 3 when something is
+// missing.
 func TestLanguages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds or runs programs in other languages")

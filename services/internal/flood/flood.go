@@ -1,9 +1,8 @@
-// Package flood ends connections over HTTP/2 whose client sends frames that cost it nothing and that no request needs:
-// streams that are reset as soon as they are open, settings, pings, priorities, continuations, data without bytes. Libraries
-// bound what such frames make them hold, and answer them for as long as they come.
+// Package flood ends HTTP/2 connections whose clients send many cheap and useless frames: streams reset as soon as
+// they are open, settings, pings, priorities, continuations, and data without bytes. Libraries bound the memory for
+// such frames, but answer them without end.
 //
-// A client is in its rights with some of these, so there is a rate, with many at once. More is a
-// flood.
+// Clients may send some of them, so the limits permit a rate and a burst. More is a flood.
 package flood
 
 import (
@@ -20,7 +19,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// limits are how many frames a connection may send, at once and a second.
+// limits are the frames that a connection may send, at once and per second.
 type limits struct{ resetsAtOnce, resets, othersAtOnce, others float64 }
 
 // defaults returns the limits of every server. A proxy that loses its clients resets all of its streams at once, and Go's
@@ -29,9 +28,9 @@ func defaults() limits {
 	return limits{resetsAtOnce: 5000, resets: 500, othersAtOnce: 1000, others: 100}
 }
 
-// An allowance is how many frames may still come.
+// An allowance is the number of frames that may still come.
 type allowance struct {
-	most, rate float64 // at once and a second
+	most, rate float64 // at once and per second
 	left       float64
 	at         time.Time
 }
@@ -59,7 +58,7 @@ type conn struct {
 	resets  allowance // of streams, and pings
 	others  allowance
 	pings   bool // are counted
-	skip    int  // bytes that are no head of a frame: what is left of a payload, or of the preface
+	skip    int  // bytes before the next frame header: of a payload, or of the preface
 	head    [9]byte
 	headLen int
 	flooded bool
@@ -90,7 +89,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// scan goes through what has come, and tells of which kind a frame is that is beyond what may come.
+// scan reads received bytes. It returns false, and a frame's kind, if that frame exceeds the limits.
 func (c *conn) scan(b []byte) (kind http2.FrameType, ok bool) {
 	for len(b) > 0 {
 		if n := min(c.skip, len(b)); n > 0 {
@@ -114,10 +113,10 @@ func (c *conn) scan(b []byte) (kind http2.FrameType, ok bool) {
 	return 0, true
 }
 
-// allow tells whether a frame may come.
+// allow reports whether a frame is within the limits.
 func (c *conn) allow(kind http2.FrameType, flags http2.Flags, length int) bool {
 	switch kind {
-	case http2.FrameHeaders, http2.FrameWindowUpdate: // a request, which has bounds of its own; and what a client that reads sends
+	case http2.FrameHeaders, http2.FrameWindowUpdate: // requests, which have bounds of their own, and the window updates of a reading client
 		return true
 	case http2.FrameData:
 		return length > 0 || flags.Has(http2.FlagDataEndStream) || c.others.take()
@@ -135,7 +134,7 @@ type tlsConn struct {
 	tls *tls.Conn
 }
 
-// ConnectionState is for the server, which tells handlers.
+// ConnectionState is for the server, which passes it to handlers.
 func (c tlsConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
 // plainProtocol is by which net/http hands over connections without TLS whose client speaks HTTP/2, and has sent its preface.
@@ -145,8 +144,8 @@ const plainProtocol = "unencrypted_http2"
 // server serves. A server whose Protocols have no HTTP/2 stays as it is.
 func Guard(s *http.Server, log *slog.Logger) error { return defaults().guardServer(s, log) }
 
-// guardServer serves HTTP/2 by the package that net/http has its own from, and calls it deprecated: net/http lets nobody between
-// itself and a connection by TLS.
+// guardServer serves HTTP/2 by golang.org/x/net/http2, from which net/http has its own copy, and which is deprecated.
+// net/http has no hook between itself and a TLS connection.
 //
 //nolint:staticcheck // as said above
 func (l limits) guardServer(s *http.Server, log *slog.Logger) error {
@@ -158,14 +157,14 @@ func (l limits) guardServer(s *http.Server, log *slog.Logger) error {
 		return fmt.Errorf("HTTP/2: %w", err)
 	}
 	if !encrypted {
-		s.TLSConfig = nil // which is made even if nobody needs one
+		s.TLSConfig = nil // it is made even if it is not needed
 	}
 	if changed := s.ConnState; changed != nil {
 		s.ConnState = func(c net.Conn, state http.ConnState) { changed(bare(c), state) }
 	}
 	serve := func(hs *http.Server, c net.Conn, h http.Handler, sawPreface bool) {
 		options := &http2.ServeConnOpts{BaseConfig: hs, Handler: h, SawClientPreface: sawPreface}
-		if b, ok := h.(interface{ BaseContext() context.Context }); ok { // as net/http gives it to what serves HTTP/2
+		if b, ok := h.(interface{ BaseContext() context.Context }); ok { // as net/http passes it to HTTP/2 servers
 			options.Context = b.BaseContext()
 		}
 		h2.ServeConn(c, options)

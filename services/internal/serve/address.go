@@ -88,9 +88,9 @@ func CheckListener(r *fields.Report, field, text string, allowRemote bool) {
 // one that still answers. Keep-alive probes are off, because services have idle timeouts of
 // their own.
 //
-// If a TCP address is in use, Listen tries again for a short while. A listener whose Close has
-// returned may still hold its address: a thread that polls it in that moment has a reference to
-// the socket, and the kernel closes the socket when the last reference is given back.
+// If a TCP address is in use, Listen tries again for a short while. A listener whose Close has returned may still
+// hold its address: a thread that polls the socket at that moment has a reference. The kernel closes the socket with
+// the last reference.
 func Listen(ctx context.Context, text string, control func(network, address string, c syscall.RawConn) error) (net.Listener, error) {
 	a, err := ParseAddress(text)
 	if err != nil {
@@ -120,7 +120,7 @@ func Listen(ctx context.Context, text string, control func(network, address stri
 	return l, nil
 }
 
-// abandoned reports whether path is a socket that nobody listens on.
+// abandoned reports whether path is a socket without a listener.
 func abandoned(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {

@@ -51,7 +51,8 @@ func (h *Host) handler() http.Handler {
 	return open
 }
 
-// health adds what probes ask for. They have no credentials, some have no name of a host, and they learn a word or a sentence.
+// health adds the paths for probes. These have no credentials, and some have no host name; they get a word or a
+// sentence.
 func (h *Host) health(mux *http.ServeMux) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -72,17 +73,17 @@ func (h *Host) health(mux *http.ServeMux) {
 	})
 }
 
-// A token is at least so long that nobody guesses it, and at most what fits into a header.
+// A token is long enough not to be guessed, and fits into a header.
 const (
 	minToken = 16
 	maxToken = 1024
 )
 
-// An AdminListener says where a service's admin listener is, and what it asks for. It is part of the services'
+// An AdminListener configures a service's admin listener: its address and its token. It is part of the services'
 // configurations.
 type AdminListener struct {
 	Admin          string `yaml:"admin" otherwise:"none" doc:"address of the service's own pages, /metrics, /healthz, /readyz and /debug/pprof; GET / lists them"`
-	AdminTokenFile string `yaml:"admin_token_file" kind:"path" doc:"the file of a token of 16 bytes or more that admin asks for, but for /healthz and /readyz, as a bearer token or a password; needed unless it is a loopback address"`
+	AdminTokenFile string `yaml:"admin_token_file" kind:"path" doc:"the file of the token for admin, with at least 16 bytes, sent as a bearer token or a password. /healthz and /readyz need none. Required unless admin is a loopback address"`
 }
 
 // Check reports every fault. It reads the token's file.
@@ -112,8 +113,8 @@ func (l AdminListener) token() ([]byte, error) {
 	return token, nil
 }
 
-// guard makes pages require a token: as a bearer's (RFC 6750), as programs send it, or as
-// the password of any user (RFC 7617), which browsers ask for.
+// guard makes pages require a token: as a bearer token (RFC 6750), for programs, or as any user's password (RFC
+// 7617), which browsers ask for.
 func guard(token []byte, pages http.Handler) http.Handler {
 	want := sha256.Sum256(token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +122,7 @@ func guard(token []byte, pages http.Handler) http.Handler {
 		if scheme, rest, _ := strings.Cut(r.Header.Get("Authorization"), " "); !basic && strings.EqualFold(scheme, "Bearer") {
 			shown = strings.TrimSpace(rest)
 		}
-		// Hashes are of one length, and what they have in common tells nothing of the token.
+		// Hashes have one length, and a common prefix reveals nothing about the token.
 		if got := sha256.Sum256([]byte(shown)); subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Basic realm="admin", charset="UTF-8"`)
 			w.Header().Set("Cache-Control", "no-store")

@@ -111,7 +111,7 @@ func TestTimely(t *testing.T) {
 	<-gone
 }
 
-// TestTimelyAtOnce: who refuses a large body, or one that the client sends only when it is asked for it, answers at once.
+// TestTimelyAtOnce: a handler that refuses a large body, or one with Expect: 100-continue, answers at once.
 func TestTimelyAtOnce(t *testing.T) {
 	for name, head := range map[string]string{
 		"large": "Content-Length: 1000000", "asks": "Content-Length: 100\r\nExpect: 100-continue",

@@ -10,8 +10,8 @@ import (
 	"runtime/debug"
 )
 
-// ErrorLog is for http.Server.ErrorLog: what net/http says, also of HTTP/2, goes to the service's log, in its form. Most of it
-// is what clients have done wrong, which is for debugging.
+// ErrorLog is for http.Server.ErrorLog: it writes messages of net/http, with HTTP/2, to the service's log. Most of
+// them are faults of clients, at debug level.
 func ErrorLog(l *slog.Logger) *log.Logger { return log.New(errorLog{l}, "", 0) }
 
 type errorLog struct{ log *slog.Logger }
@@ -28,8 +28,8 @@ func (l errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// LogPanic logs what a handler has panicked with, and where, unless it is how handlers cut their connection. It is for the
-// function that has recovered from it.
+// LogPanic logs a handler's panic, with its place, unless the panic only cuts the connection. Call it in the
+// recovering function.
 func LogPanic(l *slog.Logger, p any, args ...any) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // a panic's value is the very one
 		return

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestForeign: an admin listener that only this machine reaches, and that asks for no token, answers to no page of
-// another site. One that asks for a token answers by whatever name.
+// TestForeign: an admin listener on loopback without a token refuses requests of other sites' pages. One that asks
+// for a token answers by whatever name.
 func TestForeign(t *testing.T) {
 	const local, remote, socket = "127.0.0.1:0", "0.0.0.0:0", "unix:/run/x.sock"
 	const secret = "0123456789abcdef"

@@ -1,6 +1,6 @@
-// Package serve holds what the reference services share: their life cycle (listen, ready,
-// drain with a deadline, stop), the rule that only this machine can reach a service unless
-// configured otherwise, and the admin listener with profiles, metrics and health.
+// Package serve has the common parts of services. It has their life cycle: listen, ready, drain with a deadline,
+// stop. It keeps them local to this machine unless configured otherwise. It has the admin listener, with profiles,
+// metrics and health.
 //
 // A service makes a Host, registers its metrics, opens its listeners, and gives the Host
 // its parts:
@@ -38,11 +38,11 @@ type Config struct {
 	DrainTimeout time.Duration // how long Run lets open work finish; 0 means that it does not wait
 	Logger       *slog.Logger  // nil discards
 	Pages        []Page        // of the service, for the admin listener
-	// Health says whether the service accepts work while it runs, and what is wrong, in words for everybody: probes
-	// have no credentials. nil is that nothing is.
+	// Health reports whether the running service accepts work, and its fault, in words without secrets: probes have
+	// no credentials. nil means always healthy.
 	Health func() (accepts bool, wrong string)
-	// Reload is called when SIGHUP asks for it, while the service runs, by one goroutine at a time. It reads again what can
-	// be read again, or changes nothing and says why. nil is for a service that reads nothing again.
+	// Reload is called when SIGHUP asks for it, while the service runs, by one goroutine at a time. It reads files
+	// again, or changes nothing and returns the reason. nil is for a service that reads nothing again.
 	Reload func() error
 }
 
@@ -84,13 +84,13 @@ type Host struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	state    atomic.Int32
-	token    []byte // what the admin listener asks for; nil is nothing
+	token    []byte // the admin listener's token; nil: none is needed
 	admin    *http.Server
 	listener net.Listener // the admin listener; nil if there is none
 }
 
-// runtimeMetrics are those of runtime/metrics that show why a program is slow: the time
-// that the garbage collector and the scheduler take. Reading them stops nothing.
+// runtimeMetrics are the metrics of runtime/metrics that show why a program is slow: the time of the garbage
+// collector and the scheduler. Reading them stops nothing.
 var runtimeMetrics = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(
 	`^/(sched/latencies:seconds|sched/pauses/total/gc:seconds|cpu/classes/gc/total:cpu-seconds|gc/heap/live:bytes|gc/cycles/total:gc-cycles)$`)}
 

@@ -202,9 +202,8 @@ func lookup(ctx context.Context, a serve.Address) ([]Remote, error) {
 	return list, nil
 }
 
-// inHosts returns the addresses that a file of hosts(5) has for a name. The standard library
-// keeps what it has read of that file for five seconds. Whoever cannot connect should not
-// have to wait for that.
+// inHosts returns the addresses that a file of hosts(5) has for a name. The standard library keeps what it has read
+// of that file for five seconds. A failed connection should not have to wait for that.
 func inHosts(path, name string) (found []netip.Addr) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,14 +1,10 @@
-// Package conditions simulates the network of somebody else on a connection: delay,
-// jitter, little bandwidth, stalls, resets and readers that do not keep up. A relay
-// copies each direction through Profile.Copy. Everything random follows from a seed, the
-// number of the connection and the position in its stream, so runs with the same seed
-// have the same network.
+// Package conditions simulates a slow network on a connection: delay, jitter, little bandwidth, stalls, resets and
+// slow readers. A relay copies each direction through Profile.Copy. Random choices follow from a seed, the
+// connection's number and the position in its stream. So runs with one seed have equal networks.
 //
-// A byte goes through these steps in order: it waits until the slow reader reads it,
-// passes the token bucket of the bandwidth, travels for the delay, and leaves unless the
-// line stalls. Bytes never overtake each other. A delay does not lower the throughput:
-// many chunks travel at the same time, and only when they fill the buffer is the sender
-// held back.
+// A byte goes through these steps in order: it waits for the slow reader, passes the bandwidth's token bucket,
+// travels for the delay, and leaves unless the line stalls. Bytes never overtake each other. A delay does not lower
+// the throughput: many chunks travel at the same time, and only when they fill the buffer is the sender held back.
 //
 // The rules are in Shaper, which has neither clock nor socket. Copy carries them out.
 // Go's timers may be up to a millisecond late, and are never early. So what Copy releases
@@ -74,15 +70,13 @@ type Link struct {
 	StallFor    time.Duration `yaml:"stall_for" range:"0..1h"`
 	StallChance float64       `yaml:"stall_chance" kind:"share" range:"0..1"`
 
-	// ResetAfter: the connection is reset once this many bytes have been given to the
-	// receiving side's kernel, which may still discard some of them. ResetChance: it is
-	// reset before each Segment of the stream with this probability. The earlier of the
+	// ResetAfter: the connection is reset after the receiving side's kernel has this many bytes, some of which it may
+	// discard. ResetChance: it is reset before each Segment of the stream with this probability. The earlier of the
 	// two counts.
 	ResetAfter  int64   `yaml:"reset_after" kind:"size" range:"0..1024GiB"`
 	ResetChance float64 `yaml:"reset_chance" kind:"share" range:"0..1"`
 
-	// ReadRate is the rate at which the relay reads, however much there is to read, so
-	// that the sender finds its TCP window full.
+	// ReadRate limits the rate at which the relay reads, so that the sender's TCP window fills up.
 	ReadRate Rate `yaml:"read_rate"`
 
 	// Segment is the unit of the chances, in bytes of the stream (default 1 KiB). The
@@ -132,7 +126,7 @@ func (p *Profile) Validate() error {
 	return errors.Join(fields.Validate(p.ToServer, p.ToServer.check), fields.Validate(p.ToClient, p.ToClient.check))
 }
 
-// check reports how conditions have to go together, beyond what their tags say.
+// check reports violations of rules across conditions, which tags cannot express.
 func (l *Link) check(r *fields.Report) {
 	r.Check(l.Distribution == Normal || l.Jitter <= l.Delay, "jitter", fmt.Sprintf("%v is too much", l.Jitter), fmt.Sprintf("at most the delay, %v, with the uniform distribution", l.Delay))
 	r.Check(l.Burst == 0 || l.Bandwidth > 0, "burst", "has no effect without a bandwidth", "set one, or leave it out")

@@ -118,8 +118,8 @@ func links(t *rapid.T) Link {
 	return l
 }
 
-// Every release is at or after its arrival plus the least delay, none before an
-// earlier one, none inside a stall, and no more than the token bucket allows.
+// A release is at or after its arrival plus the least delay, after earlier ones, and outside of stalls. The rate is
+// within the token bucket.
 func TestShaperRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Profile{Seed: rapid.Uint64().Draw(t, "seed"), ToServer: links(t)}

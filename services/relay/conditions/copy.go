@@ -18,15 +18,13 @@ const (
 	maxRelease = 1 << 10  // chunks on their way with a small buffer; see line.room
 )
 
-// Copy copies what arrives on src to dst, as direction dir of connection number conn,
-// until src ends, either side fails, the profile demands a reset, or ctx is done. It
-// returns how many bytes dst took, and nil at the end of src, ErrReset, the cause of ctx,
-// or the error. What was read before src ended or failed is delivered at its time; so is
-// the end itself.
+// Copy copies bytes from src to dst, as direction dir of connection number conn. It ends at the end of src, at an
+// error of either side, at a reset of the profile, or with ctx. It returns how many bytes dst took, and nil at the
+// end of src; otherwise ErrReset, the cause of ctx, or the error. Bytes read before the end or the failure of src are
+// delivered at their times; so is the end itself.
 //
-// Memory is bounded by the buffer of the link; when it is full, reading pauses. Copy
-// closes neither side. If it fails, the read deadline of src and the write deadline of
-// dst may have passed, so the caller closes both. The other direction may be copied at
+// Memory is bounded by the buffer of the link; when it is full, reading pauses. Copy closes neither side. After an
+// error, deadlines of src and dst may have passed, so the caller closes both. The other direction may be copied at
 // the same time.
 func (p *Profile) Copy(ctx context.Context, dst, src net.Conn, dir Direction, conn uint64) (int64, error) {
 	if ctx.Err() != nil {
@@ -74,8 +72,8 @@ func (p *Profile) Copy(ctx context.Context, dst, src net.Conn, dir Direction, co
 	return n, err
 }
 
-// A line holds the bytes on their way between a reader and a writer, in a ring that grows
-// up to its bound, and the times at which they are to leave.
+// A line holds the bytes between a reader and a writer, with the times at which they leave. Its ring grows up to a
+// bound.
 type line struct {
 	bound int
 	space chan struct{} // signals that bytes have left; capacity 1

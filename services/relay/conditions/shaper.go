@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// A Shaper decides when the bytes of one direction of one connection leave the line, and
-// whether the connection is reset before. It never reads a clock: its answers follow only
-// from the profile, the direction, the number of the connection, and the sizes and times
-// that it is given. The positions of stalls and resets do not even depend on the sizes.
-// It is not for concurrent use.
+// A Shaper decides when bytes of one direction of a connection leave the line, and whether it is reset before. It
+// never reads a clock: its results depend only on the profile, the direction, the connection's number, and the given
+// sizes and times. The positions of stalls and resets do not even depend on the sizes. It is not for concurrent use.
 type Shaper struct {
 	link  *Link
 	key   uint64    // of this connection and direction, for draw
@@ -139,9 +137,8 @@ func (s *Shaper) unstalled(at time.Time) time.Time {
 	return at
 }
 
-// segments returns the position of the i-th event of its kind, if each segment from the
-// given one on has an event with probability chance. The number of segments without an
-// event has a geometric distribution.
+// segments returns the position of a kind's i-th event: from a segment on, each has an event with probability chance.
+// The number of segments without an event has a geometric distribution.
 func (s *Shaper) segments(kind, i uint64, chance float64, from int64) int64 {
 	if chance >= 1 {
 		return from * s.link.segment()
@@ -168,9 +165,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// A bucket limits a rate: in any span of t seconds at most burst + rate·t bytes pass. It
-// is the generic cell rate algorithm (ITU-T I.371). It counts the bytes of the busy
-// period instead of adding up times, so that rounding errors do not add up.
+// A bucket limits a rate: in any span of t seconds at most burst + rate·t bytes pass. It is the generic cell rate
+// algorithm (ITU-T I.371). It counts the bytes of the busy period, and does not sum times: so rounding errors do not
+// accumulate.
 type bucket struct {
 	rate, burst int64     // bytes per second, 0 for no limit; bytes
 	since       time.Time // start of the busy period

@@ -1,6 +1,5 @@
-// Package contract holds a server of the echo over gRPC to what README.md says of all of
-// them. Its client is grpc-go; what that hides is tested by requests that are made
-// by hand.
+// Package contract checks a server of the echo over gRPC against README.md. Its client is grpc-go; requests made by
+// hand test what that hides.
 package contract
 
 import (
@@ -34,8 +33,7 @@ const patience = 2 * time.Minute
 // maxPayload is the longest payload that every server accepts.
 const maxPayload = 4 << 20
 
-// A Quirk is what a library does otherwise than the contract says, so that a program on that
-// library does it as well.
+// A Quirk is a deviation of a library from the contract, which a program on that library shares.
 type Quirk string
 
 // The quirks of the libraries that programs are written with.

@@ -1,5 +1,5 @@
-// Command formats is the echo on google.golang.org/grpc with the library's default settings,
-// and with messages in Protocol Buffers, FlatBuffers or gob, as each call says.
+// Command formats is the echo on google.golang.org/grpc with default settings. Each call chooses Protocol Buffers,
+// FlatBuffers or gob for its messages.
 package main
 
 import (

@@ -17,8 +17,7 @@ import (
 	"dyno/services/echo/rpc/go/program"
 )
 
-// A secured server has a certificate for the address, with the key that was asked for, and
-// lets a client resume its session.
+// A secured server has a certificate for its address, with the requested key, and lets clients resume sessions.
 func TestSecure(t *testing.T) {
 	for kind, algorithm := range map[Security]x509.PublicKeyAlgorithm{ECDSA: x509.ECDSA, RSA: x509.RSA} {
 		options, err := kind.Options()

@@ -1,6 +1,6 @@
-// Command messages measures what the echo does with the messages of a unary call, without
-// connections and calls: it decodes a request, answers it, and encodes the answer, again and
-// again in one goroutine, by the code of the servers. It prints its figures as one line of JSON.
+// Command messages measures the echo's work on the messages of a unary call, without connections and calls: it
+// repeatedly decodes a request, answers it, and encodes the answer, in one goroutine, by the servers' code. It prints
+// its figures as one line of JSON.
 package main
 
 import (

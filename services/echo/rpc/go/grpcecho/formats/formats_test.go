@@ -103,8 +103,7 @@ func decoded(format string, b []byte) (m *echopb.EchoResponse, err error) {
 	return m, err
 }
 
-// TestEcho holds that a call in each format is answered in its own, with metadata, statuses and
-// delays as in Protocol Buffers.
+// TestEcho: a call in each format gets an answer in that format, with metadata, statuses and delays.
 func TestEcho(t *testing.T) {
 	conn := connect(t, serve(t, program.Options{MaxMessage: 1 << 20, Middleware: 1}))
 	for _, format := range All() {
@@ -179,8 +178,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestTables holds that a request in FlatBuffers is what was built, and that its answer is,
-// however many builders are under way.
+// TestTables: a request in FlatBuffers is what was built, and so is its answer, with many builders at once.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &echopb.EchoRequest{
