@@ -26,7 +26,7 @@ curl -s --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null "$url"
 # cpu FLAG…: microseconds of the generator's CPU time per request.
 cpu() {
 	TERM=xterm script -qec "stty cols 120 rows 40; '$dyno' http $* -c 64 -z ${seconds}s --cpus ${LOAD_CPU:-1} --json '$dir/run.json' $url" /dev/null >/dev/null || [ $? -eq 4 ] # it was the limit, as it is meant to be
-	jq '.variants[0].generator.cpu_seconds_per_request * 1e6' "$dir/run.json"
+	jq '.variants[0].figures["generator.cpu_per_request"].estimate * 1e6' "$dir/run.json"
 }
 for ((round = 1; round <= rounds; round++)); do
 	echo "$(cpu) $(cpu --no-tui)"

@@ -47,8 +47,8 @@ row() {
 		-H "Authorization: Bearer $bot_key" --body "$body" "$url" >/dev/null || [ $? = 4 ]
 	local ok account sum
 	ok=$(jq '.variants[0].counts.ok' "$dir/out")
-	account="generator $(jq '.variants[0].generator.cpu_seconds_per_request * 1e6 | round' "$dir/out")"
-	sum=$(jq '.variants[0].generator.cpu_seconds_per_request * 1e6' "$dir/out")
+	account="generator $(jq '.variants[0].figures["generator.cpu_per_request"].estimate * 1e6 | round' "$dir/out")"
+	sum=$(jq '.variants[0].figures["generator.cpu_per_request"].estimate * 1e6' "$dir/out")
 	for ((i = 1; i < ${#parts[@]}; i += 2)); do
 		local each
 		each=$(jq -n --argjson a "$(tree "${parts[i]}")" --argjson b "${before[i]}" --argjson n "$ok" '($a - $b) * 1e6 / $n')
@@ -56,9 +56,9 @@ row() {
 		sum=$(jq -n --argjson a "$sum" --argjson b "$each" '$a + $b')
 	done
 	echo
-	jq -r --arg name "$name" '.variants[0] | "\($name): \(.throughput.estimate | round) chats/s, p50 \(.service.p50_seconds * 1e5 | round / 100) ms, p99 \(.service.p99_seconds * 1e5 | round / 100) ms, \(.errors.total) errors"' "$dir/out"
+	jq -r --arg name "$name" '.variants[0] | "\($name): \(.figures.throughput.estimate | round) chats/s, p50 \(.figures["service.p50"].estimate * 1e5 | round / 100) ms, p99 \(.figures["service.p99"].estimate * 1e5 | round / 100) ms, \(.figures["errors.total"].estimate) errors"' "$dir/out"
 	echo "  CPU-µs of a chat: $account; in all $(jq -n --argjson s "$sum" '$s | round'), with which $(nproc) CPUs carry $(jq -n --argjson s "$sum" --argjson n "$(nproc)" '$n * 1e6 / $s | round') a second at most"
-	jq -r --arg name "$name" '"result: \($name | gsub(" "; "-")) \(.variants[0].throughput.estimate | round)"' "$dir/out"
+	jq -r --arg name "$name" '"result: \($name | gsub(" "; "-")) \(.variants[0].figures.throughput.estimate | round)"' "$dir/out"
 }
 
 echo "made by: SECONDS_EACH=$seconds CONNECTIONS=$connections bench/bot-chats.sh"

@@ -34,6 +34,7 @@ load() {
 }
 us() { jq -nr --argjson a "$1" '$a * 1e6 | round'; }
 of() { jq ".variants[0].$2" "$dir/$1"; }
+figure() { jq --arg metric "$2" '.variants[0].figures[$metric].estimate' "$dir/$1"; }
 
 echo "made by: RATE=$rate SECONDS_EACH=$seconds bench/bot-overhead.sh"
 on "$load_cpu" "$dyno" serve llm --listen "127.0.0.1:$port"
@@ -47,13 +48,13 @@ for kind in chat turn memory; do
 	load bare.1 "http://127.0.0.1:$port/v1/chat/completions" "$(chat false)"
 	load through "http://127.0.0.1:$bot$path" "$body"
 	load bare.2 "http://127.0.0.1:$port/v1/chat/completions" "$(chat false)"
-	bare=$(jq -s 'map(.variants[0].response.p50_seconds) | add / 2' "$dir/bare.1" "$dir/bare.2")
+	bare=$(jq -s 'map(.variants[0].figures["response.p50"].estimate) | add / 2' "$dir/bare.1" "$dir/bare.2")
 	echo
-	echo "$kind: $(of through counts.ok) good answers, $(of through errors.total) others, $(of through throughput.estimate) a second"
-	echo "  model server alone: p50 $(us "$bare") µs, p99 $(us "$(jq -s 'map(.variants[0].response.p99_seconds) | max' "$dir/bare.1" "$dir/bare.2")") µs"
-	echo "  through the gateway: p50 $(us "$(of through response.p50_seconds)") µs, p99 $(us "$(of through response.p99_seconds)") µs"
+	echo "$kind: $(of through counts.ok) good answers, $(figure through errors.total) others, $(figure through throughput) a second"
+	echo "  model server alone: p50 $(us "$bare") µs, p99 $(us "$(jq -s 'map(.variants[0].figures["response.p99"].estimate) | max' "$dir/bare.1" "$dir/bare.2")") µs"
+	echo "  through the gateway: p50 $(us "$(figure through response.p50)") µs, p99 $(us "$(figure through response.p99)") µs"
 	for q in 50 99; do
 		echo "result: $kind.gateway.p$q $(us "$(quantile $((bot + 1)) bot_overhead_seconds "0.$q")") µs"
-		echo "result: $kind.user.p$q $(us "$(jq -n --argjson a "$(of through "response.p${q}_seconds")" --argjson b "$bare" '$a - $b')") µs"
+		echo "result: $kind.user.p$q $(us "$(jq -n --argjson a "$(figure through "response.p$q")" --argjson b "$bare" '$a - $b')") µs"
 	done
 done

@@ -37,16 +37,16 @@ ask() {
 	"$dyno" llm -q --cpus "$load_cpu" -c "$3" -z "$4s" --warmup 5s --json "$dir/$1" --model dyno-1 --max-tokens "$5" --prompt "How long does light from the sun take to reach us?" \
 		-H "Authorization: Bearer $bot_key" "http://127.0.0.1:$2/v1" >/dev/null || [ $? = 4 ]
 }
-ms() { jq -r ".variants[0].$2 * 1e6 | round / 1000" "$dir/$1"; }
+ms() { jq -r --arg metric "$2" '.variants[0] | (.figures[$metric].estimate // .figures_of_few[$metric]) * 1e6 | round / 1000' "$dir/$1"; }
 for ((turn = 1; turn <= rounds; turn++)); do
 	ask "alone.$turn" "$port" $((streams * 3 / 2)) "$seconds" 100
 	ask "through.$turn" "$bot" $((streams * 3 / 2)) "$seconds" 100
 	for name in alone through; do
-		echo "$name: $(jq '.variants[0].counts.ok' "$dir/$name.$turn") answers, $(jq '.variants[0].errors.by_kind.unfinished // 0' "$dir/$name.$turn") under way at the end, $(jq '.variants[0].errors | .total - (.by_kind.unfinished // 0)' "$dir/$name.$turn") errors; gap between pieces p50 $(ms "$name.$turn" message_gap.p50_seconds) ms, p99 $(ms "$name.$turn" message_gap.p99_seconds) ms, p99.9 $(ms "$name.$turn" message_gap.p999_seconds) ms; per token p99 $(ms "$name.$turn" tokens.token_time.p99_seconds) ms"
+		echo "$name: $(jq '.variants[0].counts.ok' "$dir/$name.$turn") answers, $(jq '.variants[0].counts.by_kind.unfinished // 0' "$dir/$name.$turn") under way at the end, $(jq '.variants[0] | .figures["errors.total"].estimate - (.counts.by_kind.unfinished // 0)' "$dir/$name.$turn") errors; gap between pieces p50 $(ms "$name.$turn" message_gap.p50) ms, p99 $(ms "$name.$turn" message_gap.p99) ms, p99.9 $(ms "$name.$turn" message_gap.p999) ms; per token p99 $(ms "$name.$turn" token_time.p99) ms"
 	done
 done
 for ((turn = 1; turn <= rounds; turn++)); do
-	jq -s 'map(.variants[0].message_gap.p99_seconds) | .[1] - .[0]' "$dir/alone.$turn" "$dir/through.$turn"
+	jq -s 'map(.variants[0].figures["message_gap.p99"].estimate) | .[1] - .[0]' "$dir/alone.$turn" "$dir/through.$turn"
 done | jq -rs 'map(. * 1e6 | round / 1000) | sort | "result: added.p99 \(.[length / 2 | floor]) ms (\(first) … \(last))"'
 for q in 0.50 0.99; do
 	echo "result: gateway.event.p${q#0.} $(jq -n --argjson s "$(quantile $((bot + 1)) bot_event_seconds "$q")" '$s * 1e6 | round / 1000') ms"

@@ -85,7 +85,7 @@ YAML
 	code=0
 	taskset -c "$cpus" "$dyno" http -q -R "$rate" -z "${seconds}s" --warmup 2s --scenario "$dir/create.yaml" --json "$dir/cluster.json" "http://127.0.0.1:$port/" >/dev/null || code=$?
 	[ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
-	jq -c '.variants[0] | {writes_per_second: .throughput.estimate, p50_seconds: .response.p50_seconds, p99_seconds: .response.p99_seconds, errors: .errors.total}' "$dir/cluster.json" | results cluster
+	jq -c '.variants[0] | {writes_per_second: .figures.throughput.estimate, p50_seconds: .figures["response.p50"].estimate, p99_seconds: .figures["response.p99"].estimate, errors: .figures["errors.total"].estimate}' "$dir/cluster.json" | results cluster
 	stop
 fi
 if [[ " $parts " = *" push "* ]]; then

@@ -112,11 +112,11 @@ if [[ " $parts " = *" writes "* ]]; then
 				{name: "control", run: ([$load, "http", "-c", $at, "--scenario", "\($dir)/create.yaml"] + load + ["\($url)/"]), under: {run: $control, $cpus, $ready}},
 				{name: "etcd", run: [$etcd[1], "put", $ready, "64", $at, "\($seconds)s", "\($dir)/value"], under: {run: $etcd, $cpus, $ready}},
 				{name: "etcd-16", run: ([$load, "grpc", "-c", "16", "--streams", (($at | tonumber) / 16 | tostring), "--proto", "experiments/bench/etcd/kv.proto", "--rows", "\($dir)/put.csv", "-d", $put] + load + [$ready, "etcdserverpb.KV/Put"]), under: {run: $etcd, $cpus, $ready}}
-			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].throughput.estimate\u0027"})
+			] | map(. + {$cpus, count: "tee -a \($dir)/\(.name).json | jq \u0027.puts_per_second // .variants[0].figures.throughput.estimate\u0027"})
 		}' >"$dir/plan.json"
 	"$pair" <"$dir/plan.json"
 	for name in control etcd etcd-16; do
-		jq -s -r --arg name "$name" 'map(.variants[0].service? // .) | "result: writes.\($name).p50_ms \(map(.p50_seconds * 1000) | sort | .[length / 2 | floor])\nresult: writes.\($name).p99_ms \(map(.p99_seconds * 1000) | sort | .[length / 2 | floor])"' "$dir/$name.json"
+		jq -s -r --arg name "$name" 'map(.variants[0].figures as $f | if $f then {p50_seconds: $f["service.p50"].estimate, p99_seconds: $f["service.p99"].estimate} else . end) | "result: writes.\($name).p50_ms \(map(.p50_seconds * 1000) | sort | .[length / 2 | floor])\nresult: writes.\($name).p99_ms \(map(.p99_seconds * 1000) | sort | .[length / 2 | floor])"' "$dir/$name.json"
 	done
 fi
 
@@ -128,10 +128,10 @@ if [[ " $parts " = *" rate "* ]]; then
 	after=$(ticks "${running[0]}")
 	stop
 	jq -r --argjson ticks $((after - before)) --arg rate "$rate" --argjson seconds "$seconds" '.variants[0] |
-		"At \($rate)/s (open loop): \(.throughput.estimate | floor) writes/s, response p50 \(.response.p50_seconds * 1e3) ms, p99 \(.response.p99_seconds * 1e3) ms, p99.9 \(.response.p999_seconds * 1e3) ms; errors \(.errors.total)",
-		"result: rate.per_second \(.throughput.estimate)", "result: rate.p99_ms \(.response.p99_seconds * 1e3)",
+		"At \($rate)/s (open loop): \(.figures.throughput.estimate | floor) writes/s, response p50 \(.figures["response.p50"].estimate * 1e3) ms, p99 \(.figures["response.p99"].estimate * 1e3) ms, p99.9 \(.figures["response.p999"].estimate * 1e3) ms; errors \(.figures["errors.total"].estimate)",
+		"result: rate.per_second \(.figures.throughput.estimate)", "result: rate.p99_ms \(.figures["response.p99"].estimate * 1e3)",
 		"result: rate.server_cpu_us_per_write \($ticks * 10000 / (.counts.ok * ($seconds + 2) / $seconds))",
-		"result: rate.generator_cpu_us_per_write \(.generator.cpu_seconds * 1e6 / .counts.ok)"' "$dir/rate.json"
+		"result: rate.generator_cpu_us_per_write \(.figures["generator.cpu_seconds"].estimate * 1e6 / .counts.ok)"' "$dir/rate.json"
 fi
 
 if [[ " $parts " = *" reads "* ]]; then
@@ -148,7 +148,7 @@ YAML
 		taskset -c "$cpus" "$dir/load" http -q -c 64 -z "${seconds}s" --warmup 0 --scenario "$dir/read.yaml" --json "$dir/read.json" "$url/" >/dev/null
 		after=$(ticks "${running[0]}")
 		jq -r --argjson ticks $((after - before)) --arg kind "${query:+stale}" '(if $kind == "" then "linearizable" else $kind end) as $kind | .variants[0] |
-			"Reads, \($kind): \(.throughput.estimate | floor)/s, \(.counts.ok * 100 / $ticks | floor) per CPU-second of the server, service p99 \(.service.p99_seconds * 1e3) ms; errors \(.errors.total)",
+			"Reads, \($kind): \(.figures.throughput.estimate | floor)/s, \(.counts.ok * 100 / $ticks | floor) per CPU-second of the server, service p99 \(.figures["service.p99"].estimate * 1e3) ms; errors \(.figures["errors.total"].estimate)",
 			"result: reads.\($kind).per_cpu_second \(.counts.ok * 100 / $ticks)"' "$dir/read.json"
 	done
 	stop

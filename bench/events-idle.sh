@@ -18,7 +18,7 @@ resident() { awk '/^VmRSS:/ {print $2 * 1024}' "/proc/$1/status"; }
 # load N: holds N subscribers for some seconds and prints dyno's memory and how many it had.
 load() {
 	./bin/dyno sse -c "$1" -z 20 --cpus "${LOAD_CPU:-1}" -q --json - "http://127.0.0.1:$port/events?topic=t" 2>/dev/null |
-		jq -r '.variants[0] | "\(.generator.rss_bytes) \(.streams.peak)"'
+		jq -r '.variants[0] | "\(.figures["generator.rss"].estimate) \(.streams.peak)"'
 }
 
 echo "nproc $(nproc), kernel $(uname -r), $(./bin/dyno --version)"

@@ -41,7 +41,7 @@ scene() {
 		sleep 2
 	done
 	wait "$client" || true # exit code 4 where the machine was too busy for timings
-	jq -r --arg history "$1" '.variants[0] | [$history, .streams.peak, .streams.reconnects, .counts.ok, .errors.total,
+	jq -r --arg history "$1" '.variants[0] | [$history, .streams.peak, .streams.reconnects, .counts.ok, .figures["errors.total"].estimate,
 		.streams.all_delivered, .streams.lost, .streams.repeated, .streams.disordered, .streams.gaps, .streams.announced, .streams.uncertain, .streams.pending] | @tsv' "$dir/run.json"
 	results+=("$(jq -r --arg history "$1" '.variants[0].streams |
 		"result: \($history).delivered \(.all_delivered)", "result: \($history).lost \(.lost)", "result: \($history).repeated \(.repeated)"' "$dir/run.json")")

@@ -13,6 +13,6 @@ code=0
 # 4: the machine was too busy. The report says so, and has the figures all the same.
 [ "$code" -eq 0 ] || [ "$code" -eq 4 ] || exit "$code"
 jq -r '
-	(.variants[] | select(.name == "true-0") | "result: all_read \(.streams.delivery.p99_seconds * 1000) ms"),
-	(.variants[] | select(.name == "true-1") | "result: one_stalled \(.streams.delivery.p99_seconds * 1000) ms"),
+	(.variants[] | select(.name == "true-0") | "result: all_read \(.figures["delivery.p99"].estimate * 1000) ms"),
+	(.variants[] | select(.name == "true-1") | "result: one_stalled \(.figures["delivery.p99"].estimate * 1000) ms"),
 	(.claims[] | select(.id == "R4.11/loop") | "result: change \(.measured * 100) % (\(.low * 100) … \(.high * 100) %)")' "$dir/run/run.json"

@@ -94,7 +94,7 @@ PLAN
 	echo
 	# Deliveries per CPU-second.
 	jq -r -L bench --arg at "$([ "${STEER:-yes}" = yes ] && echo steered || echo unsteered).$rate" 'include "result";
-		(.variants[] | select(.name == "hub" or .name == "nchan") | "result: \($at).\(.name) \(1 / .target.cpu_seconds_per_request)"),
+		(.variants[] | select(.name == "hub" or .name == "nchan") | "result: \($at).\(.name) \(1 / .figures["target.cpu_per_request"].estimate)"),
 		"result: \($at).ratio \(of("nchan"; "hub"; "target.cpu_per_request") | inverse | interval)"' "$dir/run-$rate/run.json"
 	echo
 done

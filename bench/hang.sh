@@ -31,7 +31,7 @@ for chunk in $(seq "${CHUNKS:-10}"); do
 		length,
 		($none | map(select(starved | not)) | length),
 		($none | map(select(starved)) | length),
-		(map(.response.max_seconds // 0) | max * 1e3 | round),
+		(map(.times.response.max_seconds // 0) | max * 1e3 | round),
 		(map(.machine.steal_share // 0) | add / length * 1e4 | round / 100)] | @tsv' "$dir"/run/trials/*/trial.json)
 	echo "chunk $chunk: $n trials, $none froze, $waited starved, longest answer $longest ms, steal $steal %"
 	all=$((all + n)) frozen=$((frozen + none)) starved=$((starved + waited)) slowest=$((longest > slowest ? longest : slowest))

@@ -90,7 +90,7 @@ stop() {
 load_dyno() {
 	local to="$kept/$load-$name-$round"
 	"$dyno" -c "$connections" -z "${seconds}s" --json "$to.json" "$url" >"$to.screen" 2>/dev/null || echo "$load $name: exit code $?" >>"$dir/ended"
-	jq -r '.variants[0] | [.throughput.estimate] + [.service | .p50_seconds, .p90_seconds, .p99_seconds | (. // 0) * 1e3] | @tsv' "$to.json"
+	jq -r '.variants[0] | [.figures.throughput.estimate] + [("service.p50", "service.p90", "service.p99") as $of | (.figures[$of].estimate // .figures_of_few[$of] // 0) * 1e3] | @tsv' "$to.json"
 }
 load_wrk() {
 	wrk -t1 -c"$connections" -d"${seconds}s" --latency "$url" | awk '

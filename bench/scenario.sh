@@ -94,7 +94,7 @@ subject() { # NAME COMMAND…
 	local name=$1
 	shift
 	jq -n --arg name "$name" --arg cpus "$load_cpu" --arg count "jq -s 'map(.variants[0].counts.ok) | add'" \
-		--arg cpu "jq -s 'map(.variants[0].generator.cpu_seconds) | add'" \
+		--arg cpu "jq -s 'map(.variants[0].figures[\"generator.cpu_seconds\"].estimate) | add'" \
 		'{$name, $cpus, $count, $cpu, run: $ARGS.positional}' --args -- "$@"
 }
 scenario=("$dir/load" "$dyno" "$connections" $((3 * iterations)) --scenario "$dir/scenario.yaml" "$url/")
@@ -135,4 +135,4 @@ awk -v key="$connections" '$2 > most[$1] {most[$1] = $2} END {
 	printf "\nmemory of dyno meanwhile: at most %.1f MB resident, %.1f MB of it anonymous; %.1f MB mapped from files\n", most["VmRSS:"] / 1e6, most["RssAnon:"] / 1e6, most["RssFile:"] / 1e6
 	printf "\nresult: %s.memory.resident %d\nresult: %s.memory.anonymous %d\n", key, most["VmRSS:"], key, most["RssAnon:"]
 }' "$dir/memory"
-jq -r '"\nrequests of that run: \(.variants[0].counts.ok) good, \(.variants[0].errors.total) others"' "$dir/memory.json"
+jq -r '"\nrequests of that run: \(.variants[0].counts.ok) good, \(.variants[0].figures["errors.total"].estimate) others"' "$dir/memory.json"

@@ -195,7 +195,7 @@ load() {
 	say "== load: exit code $code, $(of 'map(.counts.ok) | add') ok of $(of 'map(.counts.scheduled) | add'), $(of 'map(.counts | .errors + .timeouts + .unfinished) | add') failed"
 	of '.[] | "   trial \(.number): \(.pods // [] | map("\(.name) \(.cpu_seconds * 1000 | round) ms") | join(", ")) of CPU time in \(.window_seconds * 1000 | round) ms"'
 	say "   all: $(of 'map(.target.cpu_seconds) | add * 1000 | round') ms in the windows; by the control groups $(jq -n "$(used) - $before_load | . * 1000 | round") ms during the Job"
-	of '.[] | "   trial \(.number): p50 \(.service.p50_seconds * 1e6 | round) µs, p99 \(.service.p99_seconds * 1e6 | round) µs, by \([.agents[].name] | join(", "))"'
+	of '.[] | "   trial \(.number): p50 \(.times.service.p50_seconds * 1e6 | round) µs, p99 \(.times.service.p99_seconds * 1e6 | round) µs, by \([.agents[].name] | join(", "))"'
 	for pod in "$folder"/answers/*; do
 		say "   $(basename "$pod") has answered $(wc -l <"$pod")"
 	done

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -361,14 +362,14 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 			w.recordPods(t, window)
 		}
 	}
-	// A program reports its figures once a second, independent of the window's edges, so
-	// they are used as rates.
 	perRequest := length / requests
 	t.Target.GCPauseSeconds = known(length * rate(window, "target_gc_pause_seconds"))
-	t.Target.GCPauseSecondsPerRequest = known(perRequest * rate(window, "target_gc_pause_seconds"))
-	t.Target.AllocatedBytesPerRequest = known(perRequest * rate(window, "target_allocated_bytes_total"))
-	t.Target.AllocationsPerRequest = known(perRequest * rate(window, "target_mallocs_total"))
-	t.Target.Goroutines = largest(window, "target_goroutines")
+	// A program reports its figures once a second, independent of the window's edges, so
+	// they are used as rates.
+	fill(&t.Target, map[string]func(column string) float64{
+		"published": func(column string) float64 { return perRequest * rate(window, column) },
+		"level":     func(column string) float64 { return most(window, column) },
+	})
 	w.recordNamed(t, window)
 	w.lackFallen(t, window)
 	w.recordGenerator(&t.Generator, window)
@@ -394,7 +395,6 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	t.Target.CPUSeconds = known(cpu)
 	t.Target.CPUSecondsPerRequest = known(cpu / requests)
 	t.Target.CPUShare = known(cpu / length / w.targetCPUs)
-	t.Target.BusiestThreadShare = known(window.Delta("target_busiest_thread_seconds") / length)
 	user, system := window.Delta("target_cpu_user_seconds"), window.Delta("target_cpu_system_seconds")
 	t.Target.UserShare = known(user / (user + system))
 	here, there := w.foreign(window)
@@ -402,12 +402,11 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 		there = here
 	}
 	t.Target.ForeignShare = known(max(0, there) / length / w.targetCPUs)
-	t.Target.RSSBytes = largest(window, "target_rss_bytes")
-	t.Target.Threads = largest(window, "target_threads")
-	t.Target.Descriptors = largest(window, "target_descriptors")
-	t.Target.VoluntarySwitchesPerRequest = known(window.Delta("target_voluntary_switches") / requests)
-	t.Target.InvoluntarySwitchesPerRequest = known(window.Delta("target_involuntary_switches") / requests)
-	t.Target.RunQueueWaitSecondsPerRequest = known(window.Delta("target_run_queue_wait_seconds") / requests)
+	fill(&t.Target, map[string]func(column string) float64{
+		"per request": func(column string) float64 { return window.Delta(column) / requests },
+		"per second":  func(column string) float64 { return window.Delta(column) / length },
+		"largest":     func(column string) float64 { return most(window, column) },
+	})
 	throttled := window.Delta(cgroupColumns + "_cpu_throttled_seconds")
 	if w.config.Pods != nil {
 		throttled = w.ofPods(window, "_cpu_throttled_seconds")
@@ -416,6 +415,25 @@ func (w *Watch) recordTarget(t *rundir.Trial, window observe.Window, whole time.
 	recordKernel(&t.Target, window, requests)
 	// The rows' percentiles do not cover the window, only the time between two rows.
 	t.Target.RunQueueWaitP99 = known(w.waits[1].Since(w.waits[0], 0.99))
+}
+
+// fill gives a target's fields that say from which column they are made, and how, what that makes; nothing where it is not known.
+func fill(t *rundir.Target, made map[string]func(column string) float64) {
+	fields := reflect.ValueOf(t).Elem()
+	for i := range fields.NumField() {
+		column, how, _ := strings.Cut(fields.Type().Field(i).Tag.Get("from"), " ")
+		if made[how] == nil {
+			continue
+		}
+		switch v := known(made[how](column)); to := fields.Field(i).Addr().Interface().(type) {
+		case **float64:
+			*to = v
+		case **int64:
+			if *to = nil; v != nil {
+				*to = new(int64(*v))
+			}
+		}
+	}
 }
 
 // recordGenerator sums up what this process did. It is no generator where agents carry the load.
@@ -653,12 +671,18 @@ func known(v float64) *float64 {
 	return &v
 }
 
+// most returns the largest reading of a gauge; NaN if it is not known.
+func most(w observe.Window, column string) float64 {
+	if s, ok := w.Summary(column); ok {
+		return s.Max
+	}
+	return math.NaN()
+}
+
 // largest returns the largest reading of a gauge of whole numbers.
 func largest(w observe.Window, column string) *int64 {
-	s, ok := w.Summary(column)
-	if !ok || math.IsNaN(s.Max) {
-		return nil
+	if v := most(w, column); !math.IsNaN(v) {
+		return new(int64(v))
 	}
-	n := int64(s.Max)
-	return &n
+	return nil
 }

@@ -16,26 +16,26 @@ import (
 //	over     "sum", where it is a count of what the trials saw, which estimates nothing; else several trials have a typical value
 //	about    what it is
 //	en, zh   what pages call it, for requests; for events they put "event" for "request"
-//	shown    the table of the report in which it has a column, and that column's name: cost or dimensions
-//	from     how it is made of a column of series.csv: see lab/observation
+//	from     the column of series.csv that it is made of, and how: per request, per second, or the largest value in the
+//	         window; of what programs publish about themselves, published per request, or the largest level
 //
 // Metrics, run.json, reports, pages and the reference are made of that. Times are in Clocks.
 
 // Target holds the cost of the load for the target.
 type Target struct {
 	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
-	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"target.cpu_per_request" unit:"s" about:"the target's CPU time for each request" en:"CPU time per request" zh:"单请求 CPU 时间" shown:"cost target CPU"`
-	CPUShare             *float64 `json:"cpu_share,omitempty" metric:"target.cpu_share" unit:"ratio" about:"how much of its CPUs the target used" en:"use of its CPUs" zh:"CPU 使用率" shown:"cost target busy"`
+	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"target.cpu_per_request" unit:"s" about:"the target's CPU time for each request" en:"CPU time per request" zh:"单请求 CPU 时间"`
+	CPUShare             *float64 `json:"cpu_share,omitempty" metric:"target.cpu_share" unit:"ratio" about:"how much of its CPUs the target used" en:"use of its CPUs" zh:"CPU 使用率"`
 	BusiestThreadShare   *float64 `json:"busiest_thread_share,omitempty" from:"target_busiest_thread_seconds per second"` // of one CPU's time, which its busiest thread used
-	UserShare            *float64 `json:"user_share,omitempty" metric:"target.user_share" unit:"ratio" about:"the part of the target's CPU time outside of the kernel" en:"CPU in user mode" zh:"用户态 CPU 占比" shown:"dimensions CPU in user mode"`
-	RSSBytes             *int64   `json:"rss_bytes,omitempty" metric:"target.rss" unit:"B" about:"the target's resident memory, the most seen in the window" en:"resident memory" zh:"常驻内存" from:"target_rss_bytes largest" shown:"cost target RSS"`
+	UserShare            *float64 `json:"user_share,omitempty" metric:"target.user_share" unit:"ratio" about:"the part of the target's CPU time outside of the kernel" en:"CPU in user mode" zh:"用户态 CPU 占比"`
+	RSSBytes             *int64   `json:"rss_bytes,omitempty" metric:"target.rss" unit:"B" about:"the target's resident memory, the most seen in the window" en:"resident memory" zh:"常驻内存" from:"target_rss_bytes largest"`
 	Threads              *int64   `json:"threads,omitempty" metric:"target.threads" about:"the target's threads" from:"target_threads largest"`
 	Descriptors          *int64   `json:"descriptors,omitempty" metric:"target.descriptors" about:"the target's open file descriptors" from:"target_descriptors largest"`
-	ConnectionReuseRatio *float64 `json:"connection_reuse_ratio,omitempty" metric:"target.connection_reuse_ratio" unit:"ratio" better:"more" about:"requests on a connection that had carried one before, as a share; of events, the publications" en:"connection reuse" zh:"连接复用率" shown:"dimensions connection reuse"`
+	ConnectionReuseRatio *float64 `json:"connection_reuse_ratio,omitempty" metric:"target.connection_reuse_ratio" unit:"ratio" better:"more" about:"requests on a connection that had carried one before, as a share; of events, the publications" en:"connection reuse" zh:"连接复用率"`
 	// System calls are counted in the window, or in a stretch of the same load after it;
 	// then the rate is that of the window's requests.
-	SyscallsPerSecond             *float64           `json:"syscalls_per_second,omitempty" metric:"target.syscalls_per_second" unit:"/s" about:"the target's system calls a second" en:"system calls" zh:"系统调用" shown:"dimensions system calls"`
-	SyscallsPerRequest            *float64           `json:"syscalls_per_request,omitempty" metric:"target.syscalls_per_request" about:"the target's system calls for each request" en:"system calls per request" zh:"单请求系统调用数" shown:"dimensions per request"`
+	SyscallsPerSecond             *float64           `json:"syscalls_per_second,omitempty" metric:"target.syscalls_per_second" unit:"/s" about:"the target's system calls a second" en:"system calls" zh:"系统调用"`
+	SyscallsPerRequest            *float64           `json:"syscalls_per_request,omitempty" metric:"target.syscalls_per_request" about:"the target's system calls for each request" en:"system calls per request" zh:"单请求系统调用数"`
 	Syscalls                      map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
 	RunQueueWaitSecondsPerRequest *float64           `json:"run_queue_wait_seconds_per_request,omitempty" metric:"target.run_queue_wait_per_request" unit:"s" about:"how long the target's threads were ready to run without a CPU, for each request" en:"waiting for a CPU per request" zh:"单请求等待 CPU 的时间" from:"target_run_queue_wait_seconds per request"`
 	RunQueueWaitP99               *float64           `json:"run_queue_wait_p99_seconds,omitempty"` // of single waits, where system calls are counted
@@ -43,7 +43,7 @@ type Target struct {
 	GCPauseSecondsPerRequest      *float64           `json:"gc_pause_seconds_per_request,omitempty" metric:"target.gc_pause_per_request" unit:"s" about:"the pauses of the target's garbage collector, for each request" en:"GC pauses per request" zh:"单请求 GC 暂停时间" from:"target_gc_pause_seconds published"`
 	AllocatedBytesPerRequest      *float64           `json:"allocated_bytes_per_request,omitempty" metric:"target.allocated_per_request" unit:"B" about:"bytes that the target allocated for each request" en:"memory allocated per request" zh:"单请求内存分配量" from:"target_allocated_bytes_total published"`
 	AllocationsPerRequest         *float64           `json:"allocations_per_request,omitempty" metric:"target.allocations_per_request" about:"allocations of the target for each request" en:"allocations per request" zh:"单请求内存分配次数" from:"target_mallocs_total published"`
-	Goroutines                    *int64             `json:"goroutines,omitempty" metric:"target.goroutines" about:"the target's goroutines, the most seen in the window" from:"target_goroutines largest"`
+	Goroutines                    *int64             `json:"goroutines,omitempty" metric:"target.goroutines" about:"the target's goroutines, the most seen in the window" from:"target_goroutines level"`
 	VoluntarySwitchesPerRequest   *float64           `json:"voluntary_switches_per_request,omitempty" metric:"target.voluntary_switches_per_request" about:"how often the target gave up a CPU, for each request" en:"voluntary context switches per request" zh:"单请求主动上下文切换数" from:"target_voluntary_switches per request"`
 	InvoluntarySwitchesPerRequest *float64           `json:"involuntary_switches_per_request,omitempty" metric:"target.involuntary_switches_per_request" about:"how often a CPU was taken from the target, for each request" en:"involuntary context switches per request" zh:"单请求被动上下文切换数" from:"target_involuntary_switches per request"`
 	ConnectionsAccepted           *int64             `json:"connections_accepted,omitempty"`
@@ -61,11 +61,11 @@ type Target struct {
 
 // Generator holds the cost of the load for dyno.
 type Generator struct {
-	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
-	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"generator.cpu_per_request" unit:"s" about:"dyno's own CPU time for each request" en:"generator CPU time per request" zh:"发生器单请求 CPU 时间" shown:"cost generator CPU"`
-	CPUShare             *float64 `json:"cpu_share,omitempty" metric:"generator.cpu_share" unit:"ratio" about:"how much of its workers' CPUs dyno used" en:"generator CPU" zh:"发生器 CPU 使用率" shown:"cost generator busy"`
+	CPUSeconds           *float64 `json:"cpu_seconds,omitempty" metric:"generator.cpu_seconds" unit:"s" about:"dyno's own CPU time"`
+	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"generator.cpu_per_request" unit:"s" about:"dyno's own CPU time for each request" en:"generator CPU time per request" zh:"发生器单请求 CPU 时间"`
+	CPUShare             *float64 `json:"cpu_share,omitempty" metric:"generator.cpu_share" unit:"ratio" about:"how much of its workers' CPUs dyno used" en:"generator CPU" zh:"发生器 CPU 使用率"`
 	UserShare            *float64 `json:"user_share,omitempty"`
-	RSSBytes             *int64   `json:"rss_bytes,omitempty"`
+	RSSBytes             *int64   `json:"rss_bytes,omitempty" metric:"generator.rss" unit:"B" about:"dyno's own resident memory, the most seen in the window"`
 	RunQueueWaitShare    *float64 `json:"run_queue_wait_share,omitempty"` // of the window: the worst worker of all machines was ready to run and had no CPU
 	// TimeslicesPerSecond is how often that worker was given a CPU.
 	TimeslicesPerSecond *float64 `json:"timeslices_per_second,omitempty"`
@@ -107,7 +107,6 @@ type Metric struct {
 	Counted          bool // it is the sum of what trials counted
 	About            string
 	English, Chinese string // what pages call it
-	Shown, Head      string // the table of the report that has it, and its column there
 }
 
 // Metrics lists every metric but those of steps, programs and observers, in the order of a report.
@@ -143,7 +142,6 @@ func declared(t reflect.Type) (all []Metric) {
 			if m.Unit == "" {
 				m.Unit = Count
 			}
-			m.Shown, m.Head, _ = strings.Cut(tag("shown"), " ")
 			all = append(all, m)
 		case of.Kind() == reflect.Struct:
 			all = append(all, declared(of)...)

@@ -37,6 +37,16 @@ export const units = {
 	for _, m := range rundir.Metrics() {
 		fmt.Fprintf(&b, "  %q: %q,\n", m.Name, m.Unit)
 	}
+	b.WriteString("};\n\n/** What metrics are called, for requests. */\nexport const labels: Record<\"en\" | \"zh\", Record<string, string>> = {\n")
+	for _, language := range []string{"en", "zh"} {
+		fmt.Fprintf(&b, "  %s: {\n", language)
+		for _, m := range rundir.Metrics() {
+			if label := map[string]string{"en": m.English, "zh": m.Chinese}[language]; label != "" {
+				fmt.Fprintf(&b, "    %q: %q,\n", m.Name, label)
+			}
+		}
+		b.WriteString("  },\n")
+	}
 	b.WriteString("};\n\n/** How others tell the units of figures that they have named, by the beginnings of those names. */\n" +
 		"export const endings: [beginning: string, end: string, unit: keyof typeof units][] = [\n")
 	for _, of := range []struct {

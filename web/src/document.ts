@@ -644,7 +644,7 @@ export interface Table {
   groups: Item[] | null;
 }
 
-/** A Resource is what the target used, in the ordinary trials. */
+/** A Resource is a use of the target, in the ordinary trials. */
 export interface Resource {
   name: string;
   unit: string;
@@ -1155,12 +1155,14 @@ export interface Carried {
 
 /** Generator holds the cost of the load for dyno. */
 export interface Generator {
+  /** dyno's own CPU time */
   cpu_seconds?: number;
   /** dyno's own CPU time for each request */
   cpu_seconds_per_request?: number;
   /** how much of its workers' CPUs dyno used */
   cpu_share?: number;
   user_share?: number;
+  /** dyno's own resident memory, the most seen in the window */
   rss_bytes?: number;
   /** of the window: the worst worker of all machines was ready to run and had no CPU */
   run_queue_wait_share?: number;

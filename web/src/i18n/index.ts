@@ -1,6 +1,7 @@
 import { quantileName, splitStep } from "../format";
 import { en, type Key } from "./en";
 import { zh } from "./zh";
+import { labels } from "../names";
 
 export type { Key };
 export type Language = "en" | "zh";
@@ -62,8 +63,8 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
   t.metric = (whole) => {
     const [name, step] = splitStep(whole);
     if (step) return fill(own["metric.step"], { metric: t.metric(name), step });
-    const key = `metric.${name}`;
-    if (has(key)) return text(key);
+    const label = Object.hasOwn(labels[language], name) ? labels[language][name] : undefined;
+    if (label) return work === "event" ? label.replace("request", "event").replace("请求", "事件") : label;
     const dot = name.indexOf(".");
     const clock = `clock.${name.slice(0, dot)}`;
     return has(clock) ? fill(own["metric.clock"], { clock: text(clock), quantile: quantileName(name.slice(dot + 1)) }) : name.replace(/^program\.(?=.)/, "");

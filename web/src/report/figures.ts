@@ -61,14 +61,11 @@ export function dimensions(c: Context): Child[] {
   const { t } = c;
   const clock = mainClock(c);
   const variants = (c.doc.run.variants ?? []).filter((v) => planned(c).some((p) => p.name === v.name));
+  const called = (metric: string) => ({ metric, head: t.metric(metric) });
   const known = [
-    { metric: "throughput", head: t("dimension.throughput") },
+    called("throughput"),
     { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) },
-    { metric: "target.connection_reuse_ratio", head: t("dimension.reuse") },
-    { metric: "target.user_share", head: t("dimension.user") },
-    { metric: "target.rss", head: t("dimension.memory") },
-    { metric: "target.syscalls_per_second", head: t("dimension.syscalls") },
-    { metric: "target.syscalls_per_request", head: t.metric("target.syscalls_per_request") },
+    ...["target.connection_reuse_ratio", "target.user_share", "target.rss", "target.syscalls_per_second", "target.syscalls_per_request"].map(called),
   ].filter(({ metric }) => variants.some((v) => estimateOf(c, v, metric)?.estimate !== undefined));
   if (known.length < 4) return []; // the other tables have them
   return [bars(c, t("section.dimensions"), variants, known, 120)];
