@@ -53,6 +53,8 @@ type procStat struct {
 	zombie                 bool
 	user, system           uint64
 	childUser, childSystem uint64 // of children that were waited for, and theirs
+	minor, major           uint64 // page faults, those that needed no input and those that did
+	childMinor, childMajor uint64
 	threads                uint64
 }
 
@@ -72,6 +74,7 @@ func parseStat(b []byte) (s procStat, err error) {
 		parent: int(f[0]),
 		zombie: state == 'Z' || state == 'X',
 		user:   f[10], system: f[11], childUser: f[12], childSystem: f[13],
+		minor: f[6], childMinor: f[7], major: f[8], childMajor: f[9],
 		threads: f[16],
 	}, nil
 }

@@ -19,7 +19,7 @@ const (
 
 func TestParsers(t *testing.T) {
 	s, err := parseStat([]byte(statText))
-	want := procStat{parent: 1, user: 55, system: 66, childUser: 0, childSystem: 88, threads: 9}
+	want := procStat{parent: 1, user: 55, system: 66, childUser: 0, childSystem: 88, minor: 100, childMinor: 200, major: 3, childMajor: 4, threads: 9}
 	if err != nil || s != want {
 		t.Errorf("stat: %+v, %v; want %+v", s, err, want)
 	}

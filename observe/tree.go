@@ -57,9 +57,10 @@ type Tree struct {
 	// Sums over what has vanished.
 	gone struct {
 		cpu, user, system            float64
+		minor, major                 float64
 		voluntary, involuntary, wait float64
 	}
-	waitedFor struct{ user, system float64 } // largest sum of children's times so far
+	waitedFor struct{ user, system, minor, major float64 } // largest sums of children's so far
 	latestCPU float64
 	busiest   float64 // CPU time of the thread that has used most
 }
@@ -151,7 +152,7 @@ func openTree(name string, s scope) (*Tree, error) {
 // Name returns the name given.
 func (t *Tree) Name() string { return t.name }
 
-const treeColumns = 11
+const treeColumns = 13
 
 // Columns returns the columns.
 func (t *Tree) Columns() []Column {
@@ -167,6 +168,8 @@ func (t *Tree) Columns() []Column {
 		{"involuntary_switches", Counter, "context switches because a thread was preempted"},
 		{"run_queue_wait_seconds", Counter, "time in which threads were runnable but waited for a CPU"},
 		{"busiest_thread_seconds", Counter, "CPU time of the thread that has used most since it was first seen"},
+		{"minor_faults_total", Counter, "page faults that needed no input, children that have exited included"},
+		{"major_faults_total", Counter, "page faults that waited for input, children that have exited included"},
 	}
 }
 
@@ -177,6 +180,7 @@ func (t *Tree) CPUSeconds() float64 { return t.latestCPU }
 func (t *Tree) Observe(row []float64) error {
 	t.discover()
 	var cpu, user, system, childUser, childSystem, rss, processes, threads, fds float64
+	var minor, major, childMinor, childMajor float64
 	var voluntary, involuntary, wait float64
 	busiest := t.busiest
 	keep := t.processes[:0]
@@ -189,6 +193,8 @@ func (t *Tree) Observe(row []float64) error {
 		if t.scope != rootAlone {
 			childUser += ticks(p.stats.childUser)
 			childSystem += ticks(p.stats.childSystem)
+			childMinor += float64(p.stats.childMinor)
+			childMajor += float64(p.stats.childMajor)
 		}
 		if !p.countsOwn {
 			continue
@@ -196,6 +202,8 @@ func (t *Tree) Observe(row []float64) error {
 		cpu += p.cpu
 		user += ticks(p.stats.user)
 		system += ticks(p.stats.system)
+		minor += float64(p.stats.minor)
+		major += float64(p.stats.major)
 		processes++
 		threads += float64(p.stats.threads)
 		rss += t.rss(p)
@@ -213,11 +221,13 @@ func (t *Tree) Observe(row []float64) error {
 	if !t.started { // processes that ended before the first reading
 		t.started = true
 		t.gone.cpu, t.gone.user, t.gone.system = childUser+childSystem, childUser, childSystem
+		t.gone.minor, t.gone.major = childMinor, childMajor
 	}
 	// Both are lower bounds of the CPU time of the dead: their last readings, and what their parents
 	// have accounted for. Neither shrinks.
 	w, g := &t.waitedFor, &t.gone
 	w.user, w.system = max(w.user, childUser), max(w.system, childSystem)
+	w.minor, w.major = max(w.minor, childMinor), max(w.major, childMajor)
 	t.latestCPU = cpu + max(w.user+w.system, g.cpu)
 	row[0] = t.latestCPU
 	row[1] = user + max(w.user, g.user)
@@ -233,6 +243,7 @@ func (t *Tree) Observe(row []float64) error {
 		t.busiest = busiest
 		row[9], row[10] = wait+g.wait, busiest
 	}
+	row[11], row[12] = minor+max(w.minor, g.minor), major+max(w.major, g.major)
 	if t.crowded {
 		for i := range row {
 			row[i] = math.NaN()
@@ -506,6 +517,8 @@ func (t *Tree) bury(p *process) {
 		t.gone.cpu += p.cpu
 		t.gone.user += ticks(p.stats.user)
 		t.gone.system += ticks(p.stats.system)
+		t.gone.minor += float64(p.stats.minor)
+		t.gone.major += float64(p.stats.major)
 	}
 	for _, th := range p.threads {
 		t.buryThread(th)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,6 +58,31 @@ func burnt(t *testing.T, line string) (user, system float64) {
 		t.Fatal(err)
 	}
 	return float64(u) / 1e9, float64(s) / 1e9
+}
+
+// Memory that is touched for the first time costs page faults.
+func TestTreeCountsPageFaults(t *testing.T) {
+	tree, err := NewTree("self", os.Getpid())
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = tree.Close() }()
+	var rows [2][treeColumns]float64
+	for i := range rows {
+		if err := tree.Observe(rows[i][:]); err != nil {
+			t.Fatal(err)
+		}
+		touched := make([]byte, 64<<20)
+		for at := 0; at < len(touched); at += os.Getpagesize() {
+			touched[at] = 1
+		}
+		runtime.KeepAlive(touched)
+	}
+	for i, c := range tree.Columns() {
+		if c.Name == "minor_faults_total" && !(rows[1][i] > rows[0][i] && rows[0][i] > 0) || c.Name == "major_faults_total" && !(rows[1][i] >= 0) {
+			t.Errorf("%s: %v, then %v", c.Name, rows[0][i], rows[1][i])
+		}
+	}
 }
 
 func TestCPUIsWhatTheKernelCounted(t *testing.T) {

@@ -48,7 +48,7 @@ func TestLargestRecording(t *testing.T) {
 		return n
 	}
 	const (
-		trees     = 10 // columns of a process and all below it
+		trees     = 13 // columns of a process and all below it
 		ofWorkers = 3
 		ofGroups  = 10
 		calls     = 600 // the kernel has fewer

@@ -53,6 +53,8 @@ func processColumns() []Column {
 			counter("involuntary_switches", PerSecond),
 			counter("run_queue_wait_seconds", Share),
 			counter("busiest_thread_seconds", Share),
+			counter("minor_faults_total", PerSecond),
+			counter("major_faults_total", PerSecond),
 		),
 		columnsOf("generator",
 			counter("worker*_cpu_seconds", CPUs),
