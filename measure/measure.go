@@ -63,12 +63,12 @@ type Request struct {
 }
 
 // Load loads a server that runs already and returns what it measured. It needs no folder.
-func Load(ctx context.Context, r Request) (*Result, error) {
+func Load(ctx context.Context, r Request) (result *Result, err error) {
 	dir, err := os.MkdirTemp("", "dyno")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	text, err := r.experiment()
 	if err != nil {
 		return nil, err

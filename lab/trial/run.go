@@ -154,7 +154,7 @@ type PlanError struct{ Err error }
 func (e *PlanError) Error() string { return e.Err.Error() }
 func (e *PlanError) Unwrap() error { return e.Err }
 
-// A NotBegunError means that the run ended before it had its folder: nothing was measured, and if
+// A NotStartedError means that the run ended before it had its folder: nothing was measured, and if
 // there is a folder of that name, it was not changed. Err is a *PlanError or a *FolderError, or
 // says that the run was interrupted.
 type NotStartedError struct{ Err error }
