@@ -17,7 +17,7 @@ import (
 // finished searches stay. Interrupted trials are measured again, with numbers after the highest. The
 // folder is o.Dir. It keeps the command that began the run.
 //
-// The error is a *NotBegunError if the run cannot be continued; the folder is not changed then. It
+// The error is a *NotStartedError if the run cannot be continued; the folder is not changed then. It
 // wraps a *FolderError if the folder is at fault, which wraps rundir.ErrFinished or rundir.ErrBusy
 // where these apply. It wraps a *PlanError if experiment, machine or version of dyno differ from the
 // folder's: their figures must not be mixed.

@@ -198,7 +198,7 @@ type runner struct {
 }
 
 // Run measures every trial of the experiment and writes the run folder, which it creates.
-// If it ends before that, the error is a *NotBegunError. When it returns any other
+// If it ends before that, the error is a *NotStartedError. When it returns any other
 // error, the folder holds what was measured until then and is marked incomplete. With a
 // Referee, the folder has a verdict.
 func Run(ctx context.Context, e *plan.Experiment, o Options) error {
