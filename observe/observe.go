@@ -73,15 +73,14 @@ func (u *Unavailable) Error() string { return u.Said().String() }
 
 // Said returns the error as a message.
 func (u *Unavailable) Said() texts.Message {
-	m := texts.New("unavailable.observer", "observer", u.Observer).With("why", u.Reason)
+	what, kind, helped := "observer", "unavailable.observer", "unavailable.observer.help"
 	if u.Profile {
-		m = texts.New("unavailable.profile", "taken", u.Observer).With("why", u.Reason)
+		what, kind, helped = "taken", "unavailable.profile", "unavailable.profile.help"
 	}
 	if u.Remedy.Kind != "" {
-		m.Kind += ".help"
-		m = m.With("help", u.Remedy)
+		return texts.New(helped, what, u.Observer).With("why", u.Reason).With("help", u.Remedy)
 	}
-	return m
+	return texts.New(kind, what, u.Observer).With("why", u.Reason)
 }
 
 // Unwrap returns the system's error.
