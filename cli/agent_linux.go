@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/buildinfo"
 	"dyno/internal/exit"
 	"dyno/internal/settings"
@@ -58,7 +58,7 @@ labels. If no control plane answers, the agent tries again every second.`,
   dyno agent --name a --label zone=1 --control-plane http://127.0.0.1:7100
   dyno agent --listen 127.0.0.1:7302 --label role=target --command /usr/sbin/nginx
   dyno http --agent 127.0.0.1:7300 --agent 127.0.0.1:7301 -R 5000 http://127.0.0.1:8080/`,
-		Args: command.NoArgs,
+		Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Read()
 			if err := s.Validate(c.Check); err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/secretfile"
@@ -73,7 +73,7 @@ With --control-plane it renews no certificate that was revoked there: dyno fleet
 		Example: `  dyno fleet authority --listen 10.0.0.1:7200 --allow-remote
   DYNO_JOIN_TOKEN=TOKEN dyno agent --join 10.0.0.1:7200 --identity agent --listen 10.0.0.2:7300 --allow-remote
   dyno http --identity fleet --agent 10.0.0.2:7300 -R 5000 http://10.0.0.3:8080/`,
-		Args: command.NoArgs,
+		Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Read()
 			if err := s.Validate(c.Check); err != nil {

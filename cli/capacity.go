@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/help"
 	"dyno/cli/quick"
 	"dyno/internal/exit"
@@ -47,7 +47,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		Example: `  dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
   dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms, errors.ratio < 1%' --to 50000
   dyno capacity tcp://127.0.0.1:7000 --payload 1KiB --slo 'p99.9 < 5ms' -z 10s`,
-		Args: command.ExactArgs(1, "a URL"),
+		Args: arguments.ExactArgs(1, "a URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !q.IsSearch() {
 				return exit.Misused("as in: dyno capacity --slo 'p99 < 20ms' "+args[0], "dyno capacity: there is no condition; give it with --slo")

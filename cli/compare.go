@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/help"
 	"dyno/cli/quick"
 	"dyno/internal/exit"
@@ -39,7 +39,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
   dyno compare --a 'nginx -p a' --b 'nginx -p b' --cpus 1 --target-cpus 0 http://127.0.0.1:8080/
   dyno compare --a './a {{port}}' --b './b {{port}}' --call p.Shop/Buy 'grpc://127.0.0.1:{{port}}'
   dyno compare --fail-on-regression --margin 2% relay.yaml`,
-		Args: command.ExactArgs(1, "an experiment file, or a URL with --a and --b"),
+		Args: arguments.ExactArgs(1, "an experiment file, or a URL with --a and --b"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var (
 				e   *plan.Experiment
@@ -51,7 +51,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 				return exit.Misused("--rounds, --duration and the like set what --a and --b are measured with", "--set: is for the variables of a file")
 			case commands:
 				e, err = c.Experiment(args[0])
-			case strings.Contains(args[0], "://") || command.IsAddress(args[0]):
+			case strings.Contains(args[0], "://") || arguments.IsAddress(args[0]):
 				return exit.Misused("as in: dyno compare --a './old' --b './new' URL", "%s: want two commands to compare, --a and --b", cmd.CommandPath())
 			default:
 				if e, err = planfile.ReadFile(args[0], c.Settings(o)); err == nil && e.Base == "" {

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/services/control/ctl"
 )
 
@@ -12,7 +12,7 @@ func (a *app) ctlCommand() *cobra.Command {
 	cmd := ctl.Command()
 	for _, c := range append(cmd.Commands(), cmd) {
 		if c.RunE == nil {
-			command.Group(c)
+			arguments.Group(c)
 		}
 	}
 	return cmd

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
 	"dyno/judge/explain"
@@ -38,7 +38,7 @@ ladder against the one before.`,
 		Example: `  dyno run --profile cpu relay.yaml
   dyno explain runs/relay-20260101-120000
   dyno explain --base goroutine-100 --variant epoll-100 runs/relay-models-20260101-120000`,
-		Args: command.ExactArgs(1, "a run folder"),
+		Args: arguments.ExactArgs(1, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if format != "text" && format != "markdown" {
 				return exit.Misused("text or markdown", "--format %q is not possible", format)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
 	"dyno/internal/secretfile"
@@ -134,7 +134,7 @@ func askParts(ctx context.Context, m *identity.Member, all []registry.Agent) (re
 // fleetCommand is about the agents that a control plane knows.
 func (a *app) fleetCommand() *cobra.Command {
 	var control controlPlane
-	cmd := command.Group(&cobra.Command{
+	cmd := arguments.Group(&cobra.Command{
 		Use:   "fleet",
 		Short: "Have machines carry loads together",
 		Long: `Have machines carry loads together: let them join, show and change those that a control plane knows.
@@ -170,10 +170,10 @@ there join it.`,
 		cmd.AddCommand(c)
 	}
 	one := func(use, short string, run func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error) {
-		add(&cobra.Command{Use: use + " NAME", Short: short, Example: "  dyno fleet " + use + " a", Args: command.ExactArgs(1, "an agent's name")}, run)
+		add(&cobra.Command{Use: use + " NAME", Short: short, Example: "  dyno fleet " + use + " a", Args: arguments.ExactArgs(1, "an agent's name")}, run)
 	}
 	cmd.AddCommand(a.authorityCommand(), a.revokeCommand(), a.revokedCommand())
-	add(&cobra.Command{Use: "list", Short: "List the agents, with what they are and what they carry", Example: "  dyno fleet list", Args: command.NoArgs}, a.listAgents)
+	add(&cobra.Command{Use: "list", Short: "List the agents, with what they are and what they carry", Example: "  dyno fleet list", Args: arguments.NoArgs}, a.listAgents)
 	one("cordon", "Let an agent take no new parts of loads, even after it has started again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
 		return r.SetCordoned(ctx, name, true)
 	})
@@ -237,7 +237,7 @@ namespace ` + registry.Trust + `.`,
 func (a *app) revokedCommand() *cobra.Command {
 	var control controlPlane
 	cmd := &cobra.Command{
-		Use: "revoked", Short: "List who is revoked", Example: "  dyno fleet revoked", Args: command.NoArgs,
+		Use: "revoked", Short: "List who is revoked", Example: "  dyno fleet revoked", Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := control.existingIn(registry.Trust)
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
 	"dyno/report/changes"
@@ -104,18 +104,18 @@ func annotateCommands() []*cobra.Command {
 		tag,
 		{
 			Use: "note RUN TEXT", Short: "Set the note of a run; an empty one removes it", Example: "  dyno history note runs/relay-20260101-030000 'after the new kernel'",
-			Args: command.ExactArgs(2, "a run folder and a note"),
+			Args: arguments.ExactArgs(2, "a run folder and a note"),
 			RunE: annotate(func(about *rundir.Annotations, note []string) { about.Note = note[0] }),
 		},
 		{
 			Use: "pin RUN", Short: "Make a run the baseline of its experiment", Example: "  dyno history pin runs/relay-20260101-030000",
 			Long: "Make a run the baseline of its experiment. dyno history, dyno diff NEW and dyno ui compare with it.\nThe run that was pinned last counts.",
-			Args: command.ExactArgs(1, "a run folder"),
+			Args: arguments.ExactArgs(1, "a run folder"),
 			RunE: annotate(func(about *rundir.Annotations, _ []string) { about.PinnedAt = time.Now().UTC() }),
 		},
 		{
 			Use: "unpin RUN", Short: "Let a run be the baseline no longer", Example: "  dyno history unpin runs/relay-20260101-030000",
-			Args: command.ExactArgs(1, "a run folder"),
+			Args: arguments.ExactArgs(1, "a run folder"),
 			RunE: annotate(func(about *rundir.Annotations, _ []string) { about.PinnedAt = time.Time{} }),
 		},
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/imports"
 	"dyno/internal/exit"
 	"dyno/internal/nearest"
@@ -37,7 +37,7 @@ file, or has in another form. Formats:
   dyno import k6 -o shop.yaml shop.js
   dyno import nginx-log --url http://127.0.0.1:8080 -o mix.yaml access.log`,
 		ValidArgs: names,
-		Args:      command.ExactArgs(2, "a format and a file"),
+		Args:      arguments.ExactArgs(2, "a format and a file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s.Format, s.File = args[0], args[1]
 			if !slices.Contains(names, s.Format) {

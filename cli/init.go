@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/lab/plan"
 )
@@ -25,7 +25,7 @@ to standard output or to a new file. The scheme of the URL names the protocol: h
 https, grpc, tcp; without one it is http.`,
 		Example: `  dyno init http://127.0.0.1:8080/ > server.yaml
   dyno init -o server.yaml tcp://127.0.0.1:7000`,
-		Args: command.ExactArgs(1, "a URL or an address"),
+		Args: arguments.ExactArgs(1, "a URL or an address"),
 		RunE: func(_ *cobra.Command, args []string) (err error) {
 			text, err := beginning(args[0])
 			if err != nil {
@@ -70,12 +70,12 @@ func beginning(where string) (string, error) {
 	scheme, address, found := strings.Cut(where, "://")
 	switch {
 	case !found:
-		rest = command.WithScheme(where)
+		rest = arguments.WithScheme(where)
 	case scheme == plan.TCP:
 		protocol, rest = plan.TCP, address
 	case scheme == plan.GRPC:
 		protocol, rest = plan.GRPC, "http://"+address
-	case !command.IsURL(where):
+	case !arguments.IsURL(where):
 		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
 	}
 	host := address

@@ -162,7 +162,7 @@ const (
 	interopProto = "testdata/grpc/interop.proto"
 
 	givenUp = "given up by dyno"
-	inTime  = "over at its deadline, by whoever noticed it first"
+	inTime  = "over at its deadline, by the side that noticed it first"
 )
 
 // payload is a payload of zeros in JSON.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
@@ -36,7 +36,7 @@ import (
 // queueCommand is about the tasks that a control plane keeps.
 func (a *app) queueCommand() *cobra.Command {
 	var control controlPlane
-	cmd := command.Group(&cobra.Command{
+	cmd := arguments.Group(&cobra.Command{
 		Use:   "queue",
 		Short: "Run the experiments that were submitted to a fleet",
 		Long: `Run the experiments that were submitted to a fleet, and show or cancel them.
@@ -60,8 +60,8 @@ and continues the run if it has the folder.`,
 		}
 		cmd.AddCommand(c)
 	}
-	one := command.ExactArgs(1, "a task's ID")
-	add(&cobra.Command{Use: "list", Short: "List the tasks in the order in which they are taken", Example: "  dyno queue list", Args: command.NoArgs}, a.listTasks)
+	one := arguments.ExactArgs(1, "a task's ID")
+	add(&cobra.Command{Use: "list", Short: "List the tasks in the order in which they are taken", Example: "  dyno queue list", Args: arguments.NoArgs}, a.listTasks)
 	add(&cobra.Command{Use: "show ID", Short: "Show a task and its attempts, as JSON", Example: "  dyno queue show k3v7q2mz", Args: one}, a.showTask)
 	add(&cobra.Command{Use: "cancel ID", Short: "Cancel a task; if it runs, its run ends in order", Example: "  dyno queue cancel k3v7q2mz", Args: one},
 		func(ctx context.Context, q *queue.Queue, id string) error { return q.Cancel(ctx, id) })
@@ -140,7 +140,7 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 		Example: `  dyno queue work --results runs
   dyno queue work --results runs --command '/srv/bin/*' --files /srv/experiments
   AWS_ENDPOINT_URL=http://127.0.0.1:9000 dyno queue work --results s3://dyno/nightly`,
-		Args: command.NoArgs,
+		Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			s.Read()

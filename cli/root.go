@@ -22,7 +22,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/foreign"
 	"dyno/cli/help"
 	"dyno/cli/imports"
@@ -124,7 +124,7 @@ func (a *app) execute(ctx context.Context) error {
 func Root() *cobra.Command { return (&app{args: []string{}}).root() }
 
 func (a *app) root() *cobra.Command {
-	root := command.Group(&cobra.Command{
+	root := arguments.Group(&cobra.Command{
 		Use: "dyno",
 		Example: `  dyno -c 64 -z 10s http://127.0.0.1:8080/
   dyno capacity http://127.0.0.1:8080/ --slo 'p99 < 20ms'
@@ -144,7 +144,7 @@ or with -n, none is sent.`,
 	})
 	root.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return command.UnknownCommand(root, args[0])
+			return arguments.UnknownCommand(root, args[0])
 		}
 		_, err := fmt.Fprintf(a.stdout, "%s\n\nExamples:\n%s\n\ndyno --help lists the commands.\n", root.Long, root.Example)
 		return err
@@ -159,7 +159,7 @@ or with -n, none is sent.`,
 				return err
 			}
 			if len(rest) > 0 {
-				return command.UnknownCommand(about, rest[0])
+				return arguments.UnknownCommand(about, rest[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()
@@ -191,7 +191,7 @@ func (a *app) withCommand(args []string) []string {
 			args = slices.Clone(args)
 			args[i] = address
 			return append([]string{"tcp"}, args...)
-		case command.IsURL(arg) || command.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
+		case arguments.IsURL(arg) || arguments.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
 			return append([]string{"http"}, args...)
 		case i == 0 && !strings.HasPrefix(arg, "-"):
 			return args

@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"dyno/cli/arguments"
 	"dyno/cli/board"
-	"dyno/cli/command"
 	"dyno/cli/help"
 	"dyno/cli/live"
 	"dyno/cli/output"
@@ -90,7 +90,7 @@ func (a *app) runCommand() *cobra.Command {
 			if len(args) == 0 && resume == "" {
 				return exit.Misused("as in: dyno run experiment.yaml", "dyno run: want at least one file")
 			}
-			if hint := command.RateInQuiet(cmd, args); hint != "" {
+			if hint := arguments.RateInQuiet(cmd, args); hint != "" {
 				return exit.Misused(hint, "dyno run: want files or URLs, got a number")
 			}
 			if len(args) > 0 && resume != "" {
@@ -117,7 +117,7 @@ func (a *app) runCommand() *cobra.Command {
 					e   *plan.Experiment
 					err error
 				)
-				if command.IsURL(arg) || command.IsAddress(arg) {
+				if arguments.IsURL(arg) || arguments.IsAddress(arg) {
 					e, err = quick.Plan(plan.HTTP, arg)
 				} else if err = onlyForURLs(loads, arg); err == nil {
 					e, err = planfile.ReadFile(arg, file.Settings(o))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
@@ -37,7 +37,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 		Example: `  dyno submit relay.yaml
   dyno submit --every 02:30 --retries 3 nightly.yaml
   dyno submit --priority 10 --fleet zone=1 --agents 4 --exclusive checkout.yaml`,
-		Args: command.ExactArgs(1, "an experiment file"),
+		Args: arguments.ExactArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
 			if err := fill(&t, &agents, at, every, now); err != nil {

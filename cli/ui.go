@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/live"
 	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
@@ -34,7 +34,7 @@ and stops runs of the experiments in that folder, each in a process of its own. 
 The URL that it prints holds a token. Anybody who has it can start programs here.`,
 		Example: `  dyno ui
   dyno ui --runs nightly --experiments experiments --listen 127.0.0.1:7071`,
-		Args: command.NoArgs,
+		Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {

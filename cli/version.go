@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/buildinfo"
 )
 
@@ -13,7 +13,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version, its commit, and what it was built with",
-		Args:  command.NoArgs,
+		Args:  arguments.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(a.stdout, "dyno version", buildinfo.Text())
 			return err

@@ -52,7 +52,7 @@ func local(t *testing.T) net.Listener {
 // large is the data of an event of which neither holds many.
 func large(i int) string { return fmt.Sprint(i, " ", strings.Repeat("x", 64<<10)) }
 
-// TestLeftOutOnSockets: whoever cannot keep up gets an ordered part of what was published,
+// TestLeftOutOnSockets: a slow subscriber gets an ordered part of what was published,
 // and the number of events that are missing.
 func TestLeftOutOnSockets(t *testing.T) {
 	for _, outcome := range []Outcome{DropOldest, Coalesce} {

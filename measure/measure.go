@@ -137,6 +137,9 @@ func run(ctx context.Context, name string, text []byte, folder string, temporary
 		Dir: folder, Program: program, Command: os.Args[:1], Version: buildinfo.Build(),
 		Temporary: temporary, Referee: verdict.NewReferee(),
 	})
+	if notStarted := (*trial.NotStartedError)(nil); errors.As(ran, &notStarted) {
+		return nil, ran // what is in the folder is another run
+	}
 	result, err := Open(folder)
 	if ran != nil {
 		return result, ran

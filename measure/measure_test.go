@@ -69,6 +69,10 @@ compare: {base: a, variants: {a: {}, b: {}}}
 	if c := result.Comparisons(); len(c) == 0 || c[0].Base != "a" || math.IsNaN(c[0].Ratio.Value) {
 		t.Errorf("comparisons %+v", c)
 	}
+	text := []byte("name: other\ntarget: {protocol: http, address: \"127.0.0.1:1\"}\nload: {closed: {connections: 1}}\n")
+	if other, err := measure.Run(t.Context(), text, folder); err == nil || other != nil {
+		t.Errorf("a run into the folder of another has the result %v, %v", other, err)
+	}
 	again, err := measure.Open(folder)
 	if err != nil {
 		t.Fatal(err)
@@ -104,11 +108,15 @@ func TestRequest(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	_, err := measure.Load(t.Context(), measure.Request{
+	result, err := measure.Load(t.Context(), measure.Request{
 		URL: server.URL + "/x?y=1", Method: "PUT", Header: http.Header{"X-A": {"1", "2"}}, Body: "{{ x }}", Rate: 50, Window: 200 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var text strings.Builder // whose folder is gone
+	if err := result.Write(&text); err != nil || !strings.Contains(text.String(), "throughput") {
+		t.Errorf("%v: %s", err, &text)
 	}
 	if r := <-got; r.Method != "PUT" || r.RequestURI != "/x?y=1" || r.Header.Get("X-A") != "1, 2" || r.body != "{{ x }}" {
 		t.Errorf("%s %s %v %q", r.Method, r.RequestURI, r.Header, r.body)

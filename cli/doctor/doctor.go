@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/host/target"
 	"dyno/internal/exit"
@@ -70,7 +70,7 @@ func Command() *cobra.Command {
 		Long:  "Doctor says what can be measured on this machine, and how well.",
 		Example: `  dyno doctor
   dyno doctor --json --duration 5s`,
-		Args: command.NoArgs,
+		Args: arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := units.ParseDuration(length)
 			if err != nil || d <= 0 {

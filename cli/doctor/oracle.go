@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/selftest/oracle"
@@ -18,7 +18,7 @@ import (
 // OracleCommand starts servers with a known answer as processes of their own, so that
 // trials can start them like any target. It is hidden: tests, benchmarks and calibration use it.
 func OracleCommand() *cobra.Command {
-	cmd := command.Group(&cobra.Command{Use: oracle.Command, Short: "Servers with a known answer", Hidden: true})
+	cmd := arguments.Group(&cobra.Command{Use: oracle.Command, Short: "Servers with a known answer", Hidden: true})
 	cmd.AddCommand(nullServer(), delayServer(), queueServer(), freezeServer(), workServer(), streamServer(), breakingServer(), burnCommand())
 	return cmd
 }
@@ -32,7 +32,7 @@ func serveOracle(kind, short string, start func(context.Context, oracle.Config) 
 	cmd := &cobra.Command{
 		Use:   kind,
 		Short: short,
-		Args:  command.NoArgs,
+		Args:  arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cpus != "" {
 				var err error
@@ -186,7 +186,7 @@ func breakingServer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "breaking",
 		Short: "relays to a healthy server, and breaks at a set time",
-		Args:  command.NoArgs,
+		Args:  arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if c.Break, err = oracle.ParseBreak(fault); err != nil {
@@ -220,7 +220,7 @@ func burnCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "burn",
 		Short: "uses up the CPU that it is placed on",
-		Args:  command.NoArgs,
+		Args:  arguments.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if threads < 1 || threads > 1024 {
 				return exit.Misused("such as 1", "--threads %d: want 1 to 1024", threads)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/internal/nearest"
 	"dyno/internal/units"
@@ -122,7 +122,7 @@ func habitual(cmd *cobra.Command, typed, value string) string {
 				remarks = append(remarks, f.Remark)
 			}
 		case !slices.ContainsFunc(meant, func(m string) bool { return strings.HasPrefix(m, spelled(ours)+" ") }):
-			meant = append(meant, fmt.Sprintf("%s for %s, as in %s", spelled(ours), f.Means, command.List(strings.Fields(f.Tools))))
+			meant = append(meant, fmt.Sprintf("%s for %s, as in %s", spelled(ours), f.Means, arguments.List(strings.Fields(f.Tools))))
 		}
 	}
 	if len(meant) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/planflags"
 	"dyno/internal/exit"
 	"dyno/lab/plan"
@@ -333,11 +333,11 @@ func (t *translation) complete() {
 	}
 	switch {
 	case t.tool.noURL != "":
-		scripts := slices.DeleteFunc(slices.Clone(t.where), command.IsURL)
+		scripts := slices.DeleteFunc(slices.Clone(t.where), arguments.IsURL)
 		for _, script := range scripts {
 			t.remark("%s: dyno import %s makes an experiment of such a file", script, t.tool.Name)
 		}
-		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !command.IsURL(arg) }); len(t.where) == 0 && !given("targets") {
+		if t.where = slices.DeleteFunc(t.where, func(arg string) bool { return !arguments.IsURL(arg) }); len(t.where) == 0 && !given("targets") {
 			t.remark("URL: %s reads it from %s; write it in this place", t.tool.Name, t.tool.noURL)
 		}
 	case len(t.where) == 0:

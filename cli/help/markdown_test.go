@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/texts"
 	"dyno/judge/verdict/checks"
 )
@@ -59,7 +59,7 @@ func messages(p markdown) {
 			}
 		}
 		if len(c.Biases) > 0 {
-			entries = append(entries, [2]string{"It can change", strings.Replace(command.List(c.Biases), "all", "all figures", 1)})
+			entries = append(entries, [2]string{"It can change", strings.Replace(arguments.List(c.Biases), "all", "all figures", 1)})
 		}
 		for _, e := range entries {
 			fmt.Fprintf(p, "- **%s**: %s\n", e[0], escape(e[1]))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/internal/texts"
 	"dyno/internal/units"
@@ -188,7 +188,7 @@ func trustTopic(p page) {
 	for i, c := range all {
 		text := c.Means
 		if len(c.Biases) > 0 {
-			text += "; it can change " + strings.Replace(command.List(c.Biases), "all", "all figures", 1)
+			text += "; it can change " + strings.Replace(arguments.List(c.Biases), "all", "all figures", 1)
 		}
 		if remedy := texts.Remedy(c.Kind); remedy != "" {
 			text += ". What helps: " + texts.Say(texts.English, remedy, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/cli/foreign"
 	"dyno/cli/planflags"
 	"dyno/internal/fields"
@@ -126,7 +126,7 @@ func (q *Load) Args(protocol, what string) cobra.PositionalArgs {
 			least = 0
 		}
 		if len(args) < least || len(args) > most {
-			return command.ExactArgs(most, what)(cmd, args)
+			return arguments.ExactArgs(most, what)(cmd, args)
 		}
 		return nil
 	}
@@ -151,7 +151,7 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		path     string // with the query, if it is a template
 	)
 	if protocol == plan.HTTP {
-		where, user, hasUser = plan.CutUser(command.WithScheme(where))
+		where, user, hasUser = plan.CutUser(arguments.WithScheme(where))
 		if q.request.targets != "" {
 			var err error
 			if requests, where, err = q.list(where); err != nil {
@@ -168,7 +168,7 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 	// Nothing else that is typed is a template, unless there are rows or a scenario.
 	v.Plain = true
 	if plan.HasURL(protocol) {
-		v.Target.URL = plan.Quote(command.WithScheme(where), q.ports...)
+		v.Target.URL = plan.Quote(arguments.WithScheme(where), q.ports...)
 	} else {
 		v.Target.Address = plan.Quote(where, q.ports...)
 	}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/contentcoding"
 	"dyno/internal/errno"
 	"dyno/internal/exit"
@@ -36,7 +36,7 @@ func (q *Load) ChooseModel(ctx context.Context, where string) error {
 	if q.Given("model") {
 		return nil
 	}
-	where = command.WithScheme(where)
+	where = arguments.WithScheme(where)
 	parsed, malformed := url.Parse(where)
 	if malformed != nil || parsed.Host == "" {
 		return nil //nolint:nilerr // the plan says what is wrong with it

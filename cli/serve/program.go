@@ -22,8 +22,8 @@ type serviceProgram struct {
 	example        string // its flags
 }
 
-// programCommand returns the command that becomes the program: whoever started dyno then has
-// the service itself, with its signals, its exit code and its memory.
+// programCommand returns the command that becomes the program: dyno's parent then has the
+// service itself, with its signals, its exit code and its memory.
 func programCommand(p serviceProgram) *cobra.Command {
 	return &cobra.Command{
 		Use:   p.service,

@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dyno/cli/command"
+	"dyno/cli/arguments"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
 )
 
 // Command returns dyno serve with the commands of all services below it.
 func Command() *cobra.Command {
-	cmd := command.Group(&cobra.Command{Use: "serve", Short: "Run a reference service"})
+	cmd := arguments.Group(&cobra.Command{Use: "serve", Short: "Run a reference service"})
 	cmd.AddCommand(relayCommand(), echoCommand(), eventsCommand(), channelsCommand(), controlCommand(), llmCommand(), botCommand())
 	return cmd
 }
@@ -28,7 +28,7 @@ type service interface {
 
 // serviceCommand completes a command that runs the service which start makes of the settings.
 func serviceCommand(cmd *cobra.Command, s *settings.Settings, start func(*cobra.Command, *settings.Settings) (service, error)) *cobra.Command {
-	cmd.Args = command.NoArgs
+	cmd.Args = arguments.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		hangup.Outlive(cmd.Context())
 		s.Read()

@@ -154,7 +154,7 @@ func TestManifests(t *testing.T) {
 		t.Errorf("--open-timeout=%s, and the startup probe allows %d times %d s", args["open-timeout"], c.StartupProbe.FailureThreshold, c.StartupProbe.PeriodSeconds)
 	}
 	if args["admin-token-file"] == "" {
-		t.Error("whoever reaches the admin's port may read profiles")
+		t.Error("every client of the admin's port may read profiles")
 	}
 	for kind, s := range map[string]*meta.LabelSelector{"StatefulSet": set.Selector, "PodDisruptionBudget": m.budget.Spec.Selector, "NetworkPolicy": &m.network.Spec.PodSelector} {
 		if s.MatchLabels["app"] != set.Template.Labels["app"] {

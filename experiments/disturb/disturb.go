@@ -135,7 +135,7 @@ func parse(args []string) (c Config, err error) {
 // Role is that of the process that takes CPUs.
 func Role() child.Role { return child.Role{Name: "__disturb", Main: run} }
 
-// A Process disturbs until it is stopped, or whoever started it dies. Its methods are
+// A Process disturbs until it is stopped, or its parent dies. Its methods are
 // for one goroutine.
 type Process struct {
 	cmd *exec.Cmd

@@ -29,6 +29,7 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)\bas\s+abov[e]\b`), "say it again"},
 	{regexp.MustCompile(`(?i)\btold\s+apar[t]\b`), "distinguished"},
 	{regexp.MustCompile(`\b(?:an a[n]|are ar[e]|be b[e]|for fo[r]|is i[s]|it i[t]|of o[f]|the th[e]|to t[o]|with wit[h])\b`), "the word once"},
+	{regexp.MustCompile(`(?i)\bwhoeve[r]\b`), "who it is: the caller, the reader, a client"},
 	{regexp.MustCompile(`(?i)spoi[l]`), "disturbed, malformed, changed"},
 }
 

@@ -1,5 +1,4 @@
-// Package terminal keeps what comes from outside from steering the terminal of whoever reads it
-// (CWE-150): texts from servers, agents, files and scripts may move the cursor, set the title, or turn
+// Package terminal makes texts from outside harmless for the reader's terminal (CWE-150). Texts from servers, agents, files and scripts may move the cursor, set the title, or turn
 // the direction of writing. A program gives its standard output and error to Cleaned once, and
 // everything it prints is harmless.
 //

@@ -30,7 +30,8 @@ type Options struct {
 	Expressions Expressions
 }
 
-// Expressions are judged by whoever evaluates them. An expression may name variants, and steps of their scenarios.
+// Expressions judge the expressions of a file. The package that evaluates them implements it. An expression may name
+// variants, and steps of their scenarios.
 // Its faults (several, when they are joined) are reported with their place in the file.
 type Expressions interface {
 	CheckThreshold(expression string, variants, steps []string) error
@@ -132,8 +133,7 @@ func (r *reader) warn(path, problem, hint string) {
 	r.warnings = append(r.warnings, f)
 }
 
-// judge reports what whoever knows a value finds wrong with it; faults that are
-// joined, one by one.
+// judge reports the faults of a value. It reports joined faults one by one.
 func (r *reader) judge(n *fields.Node, err error) {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -278,7 +278,7 @@ func (r *reader) unknownSettings() {
 	}
 }
 
-// expressions has thresholds and claims judged by whoever evaluates them.
+// expressions judges thresholds and claims by Options.Expressions.
 func (r *reader) expressions(e *plan.Experiment) {
 	check := r.options.Expressions
 	if check == nil {

@@ -268,7 +268,7 @@ func TestScenarioFlowsWithoutRows(t *testing.T) {
 			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
 		},
 		{
-			"closed loop", "closed: {connections: 4}\n  requests: 200\n  workers: 1", // each worker has its rows, and the requests go to whoever is faster
+			"closed loop", "closed: {connections: 4}\n  requests: 200\n  workers: 1", // each worker has its rows, and the faster one sends more requests
 			"{rows: {weight: 2, steps: [{name: a, path: '/{{ user }}'}]}, others: {steps: [{name: b, path: /}]}}", []int64{60, 140},
 		},
 		{

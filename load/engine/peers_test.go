@@ -196,7 +196,7 @@ func exercise(t *testing.T, p peer) {
 	}
 }
 
-// ask returns what a server answers by HTTP/1.1, whoever it says it is.
+// ask returns a server's answer by HTTP/1.1 under any server name.
 func ask(t *testing.T, url string) string {
 	t.Helper()
 	client := http.Client{

@@ -203,7 +203,7 @@ func (w *worker) closeUsed(i int32, c *connection) {
 	w.reuse(i, c)
 }
 
-// resume has whoever sent a request go on that got no response.
+// resume lets the sender of a request without a response continue.
 func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case !w.pooled:

@@ -14,7 +14,7 @@ const rounds = 10
 // A permutation is a random order of the numbers below n, computed one by one, without a table: a
 // generalised Feistel network over pairs of digits (Black and Rogaway, Ciphers with arbitrary finite
 // domains, 2002). Each round adds a hash of one digit to the other, which can be undone. So no two
-// numbers have the same result. The pairs are a few more than n; whoever comes out above goes round
+// numbers have the same result. There are a few more pairs than n. A result of n or more goes round
 // again, which ends because a permutation consists of cycles.
 type permutation struct {
 	n, a, b uint64 // a·b ≥ n, the pairs (l, r) with l < a and r < b

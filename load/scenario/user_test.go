@@ -621,7 +621,7 @@ func TestMixOfSteps(t *testing.T) {
 	}
 }
 
-// Steps in turn are taken by whoever comes next. Each worker goes through all of them, so that a
+// The next user takes the next of the steps in turn. Each worker goes through all of them, so that a
 // slow one leaves none out.
 func TestStepsInTurn(t *testing.T) {
 	s := mustCompile(t, Spec{InTurn: true, Steps: []Step{

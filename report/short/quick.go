@@ -174,7 +174,7 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	}
 	if v.Users != nil {
 		users := figure.Plural(int(v.Users.Count), "user")
-		if plan.Loop == "open" { // whoever is free begins the next iteration
+		if plan.Loop == "open" { // a free user begins the next iteration
 			users = "at most " + users
 		}
 		items = append(items, users)

@@ -100,7 +100,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever takes credentials out of a text is told of each by its name, and puts something in its place.
+// The caller gets each credential of a text with its name, and replaces it.
 func TestFind(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"Authorization", "Bearer abc", "Bearer <Authorization=abc>"},

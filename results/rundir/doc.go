@@ -16,8 +16,8 @@
 // replace their earlier form in one step, so a program that is killed at any
 // moment leaves a folder that can be read and that says that it is not complete.
 //
-// The last form of run.json has the verdict. Where there was no room for it, or the program was killed before, the trials
-// are judged by whoever reads the folder (judge/verdict.Open). If run.json is damaged, .begun.json stands in: it is
+// The last form of run.json has the verdict. Where there was no room for it, or the program was killed before, the
+// reader judges the trials (judge/verdict.Open). If run.json is damaged, .begun.json stands in: it is
 // run.json as the run began.
 //
 // Such a run can be continued (Reopen). A trial that is measured again gets a folder of

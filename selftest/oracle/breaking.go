@@ -230,7 +230,7 @@ func (b *Breaking) serve(c net.Conn) {
 	}
 	n, err := c.Read(buffer)
 	if err != nil {
-		return // such as whoever only asked whether somebody is there
+		return // such as a probe, which only connects
 	}
 	b.began()
 	hangs := b.number.Add(1)%2 == 0 // every other connection that sends something

@@ -34,8 +34,8 @@ type Server struct {
 	err     error         // why it ended, read after done
 	unhook  func() bool   // detaches the server from its context
 
-	// gate guards released, and whoever writes to wake against its being closed meanwhile: its
-	// number may be anybody's then.
+	// gate guards released. It keeps wake open while it is written to: the number of a closed
+	// descriptor may be in use again.
 	gate     sync.Mutex
 	released bool
 

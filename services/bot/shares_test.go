@@ -18,7 +18,7 @@ import (
 	"dyno/services/bot/upstream"
 )
 
-// TestOneKeyLeavesPlaces: streams of one key, whoever reads them, leave others half of the places, of upstreams and of the
+// TestOneKeyLeavesPlaces: streams of one key, read or not, leave others half of the places, of upstreams and of the
 // gateway.
 func TestOneKeyLeavesPlaces(t *testing.T) {
 	for name, set := range map[string]func(*Config){

@@ -29,7 +29,7 @@ import (
 	"dyno/services/control/rpc/controlpb"
 )
 
-// renew replaces a file as whoever manages secrets does, with a time of its own.
+// renew replaces a file as managers of secrets do, with a time of its own.
 func renew(t *testing.T, file, text string, at time.Time) {
 	t.Helper()
 	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {

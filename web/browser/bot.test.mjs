@@ -160,7 +160,7 @@ async function shot(page, name) {
   if (process.env.SHOTS_BOT) await page.screenshot({ path: join(process.env.SHOTS_BOT, `${name}.png`) });
 }
 
-test("whoever has no good key stays outside, and is told why", async () => {
+test("a user without a good key stays outside, and reads why", async () => {
   const opened = await open(`${url}/`);
   const { page, seen } = opened;
   assert.equal(await page.locator("h1").innerText(), "Log in");

@@ -473,7 +473,7 @@ test("a token is asked for, kept in the tab, and holds the reader to their role"
   await page.getByText("You may not do this:").waitFor();
   assert.deepEqual(await page.evaluate(() => [Object.keys(sessionStorage).length, document.cookie, JSON.stringify(localStorage).includes("token-of")]), [1, "", false]);
 
-  // Whoever may read secrets is not shown them either.
+  // Not even a reader of secrets is shown them.
   await page.evaluate(() => sessionStorage.clear());
   await page.reload();
   await page.waitForSelector('#ui[data-state="locked"]');

@@ -10,8 +10,8 @@
 // because they never block, and the wait for events although it does. By Syscall, the runtime's monitor
 // thread would take the worker's processor away in every wait that it sees. It looks again every 20 µs
 // as long as it finds one to take: 4,000 wake-ups a second on the worker's own CPU, which then waits
-// for it in a tenth of the time. So a worker keeps its processor while it sleeps; whoever runs n
-// workers sets GOMAXPROCS to more than n. The signal with which the runtime preempts, to collect
+// for it in a tenth of the time. So a worker keeps its processor while it sleeps. A program
+// of n workers sets GOMAXPROCS to more than n. The signal with which the runtime preempts, to collect
 // garbage for instance, ends a wait with EINTR.
 package poll
 

@@ -293,7 +293,7 @@ func (p *Pool) requestStream(i int32, s *subscriber, now int64) {
 	p.writeSubscription(s)
 }
 
-// writeSubscription writes pending bytes. If that fails, whoever has caused it reads next.
+// writeSubscription writes pending bytes. If that fails, it marks the subscriber broken; the caller reads next.
 func (p *Pool) writeSubscription(s *subscriber) {
 	if err := s.Flush(p.sockets, s.cutKind()); err != nil {
 		s.Break(err)

@@ -30,8 +30,8 @@ type Metadata struct {
 	// Value is what is sent: visible ASCII and spaces, or any bytes. None if it varies.
 	Value string
 
-	// Varies makes the value a part that is given with each call. That of a name that ends
-	// in -bin is encoded by whoever gives it.
+	// Varies makes the value a part that is given with each call. The caller encodes
+	// the value of a name that ends in -bin.
 	Varies bool
 }
 

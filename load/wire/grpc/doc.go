@@ -2,8 +2,8 @@
 // and gRPC-Web, binary and in base64, over HTTP/2 and, as a wire.Client, over HTTP/1.1.
 // Below it are the codecs of packages http2 and http1, which know nothing of gRPC.
 //
-// It knows calls, messages and statuses. Messages are bytes: what they mean is the business
-// of whoever prepares them. Each call is prepared once, its messages framed and, if asked
+// It knows calls, messages and statuses. Messages are bytes, whose meaning only the
+// caller knows. Each call is prepared once, its messages framed and, if asked
 // for, compressed; after that, sending one costs no more than any other request of HTTP/2.
 // Responses are followed message by message. A message is put together only if somebody
 // wants to see it, or if it is compressed; else it is counted.

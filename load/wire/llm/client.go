@@ -20,8 +20,8 @@ type Config struct {
 	// nothing of the answers is kept.
 	Expects []Expect
 
-	// See Fields and Accept of http1.Config. With Accept, a response whose status is no success is no
-	// answer, whatever was asked: whoever accepts it judges it.
+	// See Fields and Accept of http1.Config. With Accept, a response without success is no answer, and
+	// the users of a scenario judge it.
 	Fields []string
 	Accept func(status int) bool
 

@@ -564,8 +564,8 @@ type newReaders struct{}
 func (newReaders) Get(from io.Reader) *Reader { return NewReader(from) }
 func (newReaders) Put(*Reader)                {}
 
-// TestReaders: whatever comes at once, and whoever had the reader before, a stream is read as
-// it is. While it waits it holds the small buffer only; what is much is read in large pieces.
+// TestReaders: pieces of any size, and a reader used before, do not change what is read of a stream.
+// While it waits it holds the small buffer only; long answers are read in large pieces.
 func TestReaders(t *testing.T) {
 	for _, pooled := range []bool{false, true} {
 		var p Readers = &ReaderPool{}

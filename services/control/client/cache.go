@@ -18,8 +18,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A cached file is what a watch knew, in JSON, behind a line with its checksum. Whoever changes
-// its fields changes cacheVersion.
+// A cached file is what a watch knew, in JSON, behind a line with its checksum. A change
+// of its fields takes a new cacheVersion.
 type cached struct {
 	Version int       `json:"version"`
 	Query   string    `json:"query"`

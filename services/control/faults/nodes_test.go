@@ -380,7 +380,7 @@ func (c *cluster) plan(t *testing.T, dir string, networks []*network, address fu
 		args := []string{
 			"--listen", c.http[i], "--principals", principals, "--allow-remote", "--plain-http",
 			"--store-timeout", storeTime.String(), "--history", "1000",
-			// So that whoever was away is told by a listing, or by a resync, now and then.
+			// So that a watch that was away sometimes gets a listing or a resync.
 			"--compact-period", "1s", "--keep-revisions", "50", "--recent-changes", "100",
 		}
 		if c.apart {

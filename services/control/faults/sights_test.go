@@ -39,7 +39,7 @@ type reader struct {
 
 	token    int64            // up to here, it knows everything and comes back to it
 	known    map[string]int64 // versions by key, up to the token
-	loose    []sight          // told since; whoever comes back is told them again
+	loose    []sight          // told since; a watch that comes back gets them again
 	reached  []sight          // the first of each revision that was told since the last resync
 	snapshot map[string]int64 // versions by key, during a snapshot; nil otherwise
 }

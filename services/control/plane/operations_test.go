@@ -85,8 +85,8 @@ func TestHistoryChanged(t *testing.T) {
 	}
 }
 
-// TestHistoryMadeAgain: a resource that is removed and made again all the time has a history for
-// whoever asks meanwhile.
+// TestHistoryMadeAgain: a resource that is removed and made again all the time has a history at each
+// moment.
 func TestHistoryMadeAgain(t *testing.T) {
 	s := newStore(t)
 	makes := opened(t, s, nil)

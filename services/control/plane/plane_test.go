@@ -70,8 +70,8 @@ func instance(id string, ttl float64) *resource.Instance {
 	return &resource.Instance{Namespace: "default", Service: "s", ID: id, Address: "127.0.0.1", Port: 1, TTL: ttl}
 }
 
-// TestConcurrentChanges: each change that is acknowledged is one version, whoever else
-// changes the resource.
+// TestConcurrentChanges: each acknowledged change is one version, next to other
+// changes of the resource.
 func TestConcurrentChanges(t *testing.T) {
 	s := newStore(t)
 	planes := []*Plane{opened(t, s, nil), opened(t, s, func(c *Config) { c.Replica = "other" })}

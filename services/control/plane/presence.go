@@ -212,7 +212,7 @@ func (p *presence) isOverdue(path string) bool {
 	return false
 }
 
-// overdue returns the paths of all overdue instances, whoever holds them, in no order.
+// overdue returns the paths of all overdue instances, held by this replica or another, in no order.
 func (p *presence) overdue() []string {
 	paths := p.liveness.Late()
 	for holder, instances := range p.held {

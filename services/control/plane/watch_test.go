@@ -12,7 +12,7 @@ import (
 	"dyno/services/control/store"
 )
 
-// A brake is a log that holds up whoever writes a warning to it. A plane's follower warns of
+// A brake is a log that holds up the writer of a warning. A plane's follower warns of
 // what is no resource before it learns anything of what came with that.
 type brake struct {
 	slog.Handler

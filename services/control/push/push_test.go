@@ -119,7 +119,7 @@ func TestCoalescing(t *testing.T) {
 	}
 }
 
-// TestWholeRevisions: whoever reads while a revision is published has all of it at once,
+// TestWholeRevisions: a reader has all of a revision that is being published at once,
 // or nothing: its token names the revision.
 func TestWholeRevisions(t *testing.T) {
 	h := NewHub(1000, 1000)

@@ -536,7 +536,7 @@ func TestWatchersAreNotified(t *testing.T) {
 		if err := s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Ack{Ack: ack}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.CloseSend(); err != nil { // whoever says no more is told on
+		if err := s.CloseSend(); err != nil { // a client that has ended its side still gets changes
 			t.Fatal(err)
 		}
 		defer func() {

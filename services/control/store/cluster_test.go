@@ -149,7 +149,7 @@ func TestClusterRestored(t *testing.T) {
 	if second.Epoch() != first.Epoch() {
 		t.Errorf("epochs %s and %s", first.Epoch(), second.Epoch())
 	}
-	// Whoever did not notice learns it from who did.
+	// The store that noticed nothing learns it from the other.
 	second.epoch.Store(&epoch)
 	if err := second.readEpoch(t.Context()); err != nil || second.Epoch() != first.Epoch() {
 		t.Errorf("epochs %s and %s, %v", first.Epoch(), second.Epoch(), err)

@@ -423,7 +423,7 @@ func TestRefusedYetMade(t *testing.T) {
 	}
 }
 
-// TestReclaimInTime: whoever has space reclaimed has an answer in time, and the store goes on.
+// TestReclaimInTime: a caller of Reclaim has an answer in time, and the store goes on.
 func TestReclaimInTime(t *testing.T) {
 	s := opened(t, func(c *Config) { c.reclaimTime = time.Nanosecond })
 	if err := s.Reclaim(t.Context()); !errors.Is(err, ErrUnavailable) {

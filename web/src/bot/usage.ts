@@ -59,7 +59,7 @@ export function usage(app: App): Page {
   };
 }
 
-/** All keys, for whoever operates the gateway. */
+/** All keys, for operators of the gateway. */
 export function keys(app: App): Page {
   const { t } = app;
   let offset = 0;

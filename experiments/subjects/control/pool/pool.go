@@ -284,7 +284,7 @@ func (p *Pool) put(c *pooled, good bool) {
 	p.mu.Unlock()
 }
 
-// keep hands a connection to whoever has waited longest, or makes it idle. The mutex is
+// keep hands a connection to the caller that has waited longest, or makes it idle. The mutex is
 // held.
 func (p *Pool) keep(c *pooled) {
 	if len(p.waiting) > 0 {

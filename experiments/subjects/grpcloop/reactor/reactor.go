@@ -36,7 +36,7 @@ const (
 	// budget is how many reads or writes a connection gets before the others' turn.
 	budget = 8
 	// acceptBatch bounds how many connections one event accepts, for a loop that has its
-	// listening socket for itself. Others accept one, and leave the next to whoever is idle.
+	// listening socket for itself. Others accept one, and leave the next to an idle loop.
 	acceptBatch = 64
 	// maxConnections bounds the connections of a loop. Further ones wait in the kernel.
 	maxConnections = 1 << 16

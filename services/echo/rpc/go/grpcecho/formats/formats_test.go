@@ -52,7 +52,7 @@ func serve(t testing.TB, o program.Options) string {
 	return l.Addr().String()
 }
 
-// The contract holds: whoever speaks Protocol Buffers notices nothing of other formats.
+// The contract holds: clients with Protocol Buffers notice nothing of other formats.
 func TestContract(t *testing.T) {
 	contract.Test(t, serve(t, program.Options{MaxMessage: 4<<20 + 64, Middleware: 2}))
 }

@@ -1,5 +1,5 @@
-// Package command has what the commands of dyno share: checks of arguments, and groups.
-package command
+// Package arguments reads and refuses the arguments of dyno's commands, and groups commands.
+package arguments
 
 import (
 	"cmp"
