@@ -148,13 +148,17 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.epoch.Store(&epoch)
 	p.duplicate.own = p.sender
 	p.ctx, p.stop = context.WithCancel(context.Background())
+	listed := make(chan struct{})
+	once := sync.OnceFunc(func() { close(listed) })
 	p.background.Go(func() {
-		_ = s.Follow(p.ctx, store.State, p.take) // it ends only with the Plane or the store
+		// It ends only with the Plane or the store.
+		_ = s.Follow(p.ctx, store.State, func(b store.Batch) { p.take(b); once() })
 	})
 	if err := p.await(ctx, 1); err != nil {
 		p.Close()
 		return nil, err
 	}
+	<-listed // the catalog is ahead of the presence
 	p.mu.Lock()
 	p.looked = p.now()
 	p.presence.begin(p.looked)
