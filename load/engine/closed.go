@@ -1,16 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"dyno/load/engine/queue"
-)
-
-// A closedLoop repeats one request: each exchange is a user, who sends, awaits the response, thinks
-// and sends again.
-type closedLoop struct {
-	pauses queue.Timers // of the users who pause
-}
+import "time"
 
 // startRequest makes a user send the next request, due at a time, or wait for its connection
 // to take it.
@@ -35,24 +25,24 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinks != nil:
-		w.closed.pause(e, x, now+int64(w.engine.config.Think.Draw(x.thinks)))
+		w.pause(e, x, now+int64(w.engine.config.Think.Draw(x.thinks)))
 	case c.state == established && c.failures <= 1:
 		w.startRequest(e, x, now)
 	default:
-		w.closed.pause(e, x, now+int64(w.backoff(c.failures)))
+		w.pause(e, x, now+int64(w.backoff(c.failures)))
 	}
 }
 
 // pause makes a user pause until a time.
-func (l *closedLoop) pause(e int32, x *exchange, until int64) {
+func (w *worker) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	l.pauses.Set(e, until)
+	w.pauses.Set(e, until)
 }
 
 // endPauses wakes the users whose pause is over.
 func (w *worker) endPauses(now int64) {
-	for w.closed.pauses.Next() <= now {
-		e, at := w.closed.pauses.Pop()
+	for w.pauses.Next() <= now {
+		e, at := w.pauses.Pop()
 		w.startRequest(e, &w.exchanges.all[e], at)
 	}
 	for w.users != nil && w.users.NextPause() <= now {

@@ -310,7 +310,7 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 		w.failUnsent(x, c, now, failure)
 		switch {
 		case !w.pooled:
-			w.closed.pause(e, x, now+int64(w.backoff(c.failures)))
+			w.pause(e, x, now+int64(w.backoff(c.failures)))
 		case c.mux != nil:
 			x.next, c.spare = c.spare, e
 		}

@@ -9,7 +9,7 @@
 // connections and of the schedule. There is no goroutine per connection, and no channel, lock or
 // allocation per request. A worker consists of components, each of which owns its state:
 //
-//	who sends         arrivals (open loop) · closedLoop · users (scenarios) · subscribe
+//	who sends         arrivals (open loop) · pauses (closed loop) · users (scenarios) · subscribe
 //	requests          exchanges · redirects · messages        codecs: load/wire
 //	connections       connections · socket (TLS, descriptors)
 //	thread            poll (epoll, system calls) · clock (arrival stamps) · thread · queue
@@ -280,7 +280,7 @@ func (w *worker) equip(c *Config) error {
 			w.conns.shortSince = never
 		}
 	} else {
-		w.closed.pauses = queue.NewTimers(n)
+		w.pauses = queue.NewTimers(n)
 	}
 	if c.Keepalive != nil {
 		w.conns.pings = queue.NewTimers(count)

@@ -222,12 +222,17 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 		return
 	}
 	c.Put(w.request(x, c))
-	x.Written = w.sockets.Clock.Now()
+	w.noteWritten(e, x, w.sockets.Clock.Now())
+	w.flush(i, c)
+}
+
+// noteWritten begins the time of a request, which is written now.
+func (w *worker) noteWritten(e int32, x *exchange, now int64) {
+	x.Written = now
 	w.exchanges.track(e, x, w.step(x))
 	if w.messages != nil {
-		w.messages.Start(e, x.Written)
+		w.messages.Start(e, now)
 	}
-	w.flush(i, c)
 }
 
 // release ends an exchange that is in flight, once it is accounted for.

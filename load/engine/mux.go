@@ -59,7 +59,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		case w.users != nil:
 			w.failUser(x.User, now)
 		case !w.pooled:
-			w.closed.pause(e, x, now+int64(w.engine.config.MaxBackoff))
+			w.pause(e, x, now+int64(w.engine.config.MaxBackoff))
 		}
 		return
 	}
@@ -76,12 +76,8 @@ func (w *worker) stamp(c *connection) {
 	now := w.sockets.Clock.Now()
 	for e := c.begun; e != none; {
 		x := &w.exchanges.all[e]
-		x.Written = now
-		w.exchanges.track(e, x, w.step(x))
+		w.noteWritten(e, x, now)
 		w.exchanges.begun--
-		if w.messages != nil {
-			w.messages.Start(e, now)
-		}
 		e = x.next
 	}
 	c.begun = none
@@ -171,14 +167,7 @@ func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
 // handleMuxEvent handles an event of a mux.
 func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r clock.Reading) {
 	if event.Kind == wire.MuxGoAway {
-		if !c.leaving {
-			c.leaving = true
-			w.conns.tally.GoAways++
-		}
-		if event.Err != nil && !c.goAwayError {
-			c.goAwayError = true
-			w.conns.goAways.Count(event.Err)
-		}
+		w.conns.noteGoAway(c, event.Err)
 		return
 	}
 	e, x := w.exchangeOf(i, event.ID)
@@ -186,96 +175,120 @@ func (w *worker) handleMuxEvent(i int32, c *connection, event *wire.MuxEvent, r 
 		w.stamp(c) // the peer answers what was not written yet
 	}
 	switch event.Kind {
+	case wire.MuxRoom: // nothing of the response
 	case wire.MuxRefused:
 		w.resend(e, x, i, c, r.Read, event.Err)
-		return
-	case wire.MuxRoom:
-		return // which is nothing of the response
 	case wire.MuxHead, wire.MuxData, wire.MuxMessage:
-		if x.First == 0 {
-			x.First = r.After(x.Written).Arrived
-		}
-		if event.Kind == wire.MuxMessage && w.messages != nil {
-			w.messages.Received(e, &x.Request, r)
-		}
-		switch {
-		case w.users != nil:
-			w.users.TakeMuxEvent(x.User, c.mux, event)
-		case w.redirects != nil && event.Kind == wire.MuxHead:
-			w.redirects.Note(e, c.mux.Fields())
-		}
-		return
+		w.takeMuxPart(e, x, c, event, r)
+	default:
+		w.endMuxExchange(e, x, i, c, event, r.After(x.Written))
 	}
-	r = r.After(x.Written)
+}
+
+// noteGoAway counts a connection that takes no more exchanges, once, and the first error that its peer names.
+func (cs *connections) noteGoAway(c *connection, err *wire.Error) {
+	if !c.leaving {
+		c.leaving = true
+		cs.tally.GoAways++
+	}
+	if err != nil && !c.goAwayError {
+		c.goAwayError = true
+		cs.goAways.Count(err)
+	}
+}
+
+// takeMuxPart takes in a part of a response that is not its end.
+func (w *worker) takeMuxPart(e int32, x *exchange, c *connection, event *wire.MuxEvent, r clock.Reading) {
+	if x.First == 0 {
+		x.First = r.After(x.Written).Arrived
+	}
+	if event.Kind == wire.MuxMessage && w.messages != nil {
+		w.messages.Received(e, &x.Request, r)
+	}
+	switch {
+	case w.users != nil:
+		w.users.TakeMuxEvent(x.User, c.mux, event)
+	case w.redirects != nil && event.Kind == wire.MuxHead:
+		w.redirects.Note(e, c.mux.Fields())
+	}
+}
+
+// endMuxExchange ends an exchange, with its complete response or without.
+func (w *worker) endMuxExchange(e int32, x *exchange, i int32, c *connection, event *wire.MuxEvent, r clock.Reading) {
 	if x.First == 0 {
 		x.First = r.Arrived
 	}
 	x.Status = event.Status
-	err, ended := error(nil), event.Kind == wire.MuxEnded
+	follows, err := w.judgeMux(e, x, c, event, r)
 	switch {
-	case event.Err != nil && event.Err.Kind == wire.Reset && w.engine.config.Deadline && r.Arrived-x.Written >= int64(w.engine.config.Timeout):
-		err = w.engine.config.TimedOut // the peer knew of the time, and has only noticed first that it is over
-	case event.Err != nil:
-		err = event.Err
-	case w.users != nil:
-		w.users.TakeMuxEvent(x.User, c.mux, event)
-		err = w.users.Judge(x.User, x.Status, w.users.Fields(x.User), r.Read)
-	case w.redirects != nil:
-		if !event.Trailers {
-			w.redirects.Note(e, c.mux.Fields())
-		}
-		var follows bool
-		if follows, err = w.follow(e, x); follows {
-			w.goTo(e, x, i, c, r.Read)
-			return
-		}
-	}
-	if err != nil {
+	case follows:
+		w.goTo(e, x, i, c, r.Read)
+		return
+	case err != nil:
 		w.fail(x, c, r.Arrived, err)
-	} else {
+	default:
 		w.succeed(x, c, r)
 	}
-	if ended {
+	if event.Kind == wire.MuxEnded {
 		c.failures = 0
 	}
 	w.release(e, x, c)
-	switch {
-	case !w.pooled:
-		w.continueExchange(e, x, c, r.Read)
-	case w.users == nil:
-	case event.Err != nil:
-		w.failUser(x.User, r.Read)
-	default:
+	if w.users != nil && event.Err == nil {
 		w.continueUser(x.User, r.Read, true)
+		return
 	}
+	w.resume(e, x, c, r.Read)
+}
+
+// judgeMux tells how an exchange ends: a redirect follows, or the request has failed with an error, or it has succeeded.
+func (w *worker) judgeMux(e int32, x *exchange, c *connection, event *wire.MuxEvent, r clock.Reading) (follows bool, err error) {
+	config := &w.engine.config
+	switch {
+	case event.Err != nil && event.Err.Kind == wire.Reset && config.Deadline && r.Arrived-x.Written >= int64(config.Timeout):
+		return false, config.TimedOut // the peer knew the timeout and noticed it first
+	case event.Err != nil:
+		return false, event.Err
+	case w.users != nil:
+		w.users.TakeMuxEvent(x.User, c.mux, event)
+		return false, w.users.Judge(x.User, x.Status, w.users.Fields(x.User), r.Read)
+	case w.redirects == nil:
+		return false, nil
+	}
+	if !event.Trailers {
+		w.redirects.Note(e, c.mux.Fields())
+	}
+	return w.follow(e, x)
 }
 
 // resend sends a request again that the peer says it has not processed, whatever its method (RFC 9113,
 // section 8.7). After too many attempts it fails the request.
 func (w *worker) resend(e int32, x *exchange, i int32, c *connection, now int64, err *wire.Error) {
 	w.conns.tally.Refused++
-	resend := x.Resends < maxResends
-	own := !w.pooled || x.redirected // it stays with its connection
-	if resend && !own {
-		resend = w.exchanges.waiting.PushFront(waiter{intended: x.Intended, written: x.Written, user: x.User, resends: x.Resends + 1, part: x.Part})
+	pooled := w.pooled && !x.redirected // others stay with their connection
+	again := x.Resends < maxResends
+	if again && pooled {
+		again = w.exchanges.waiting.PushFront(waiter{intended: x.Intended, written: x.Written, user: x.User, resends: x.Resends + 1, part: x.Part})
 	}
-	if !resend {
-		w.fail(x, c, now, err)
+	switch {
+	case !again:
 		c.failedAgain()
-	}
-	if resend {
+		w.failOne(e, x, c, now, err)
+	case pooled:
 		w.conns.tally.Resent++
-	}
-	if resend && own {
+		w.release(e, x, c)
+	default:
+		w.conns.tally.Resent++
 		w.suspend(e, x, c)
 		x.Resends++
 		w.awaitConnection(e, x, i, c)
-		return
 	}
+}
+
+// failOne fails a request whose connection goes on with others, or is ended by the caller.
+func (w *worker) failOne(e int32, x *exchange, c *connection, now int64, err error) {
+	w.fail(x, c, now, err)
 	w.release(e, x, c)
-	if !resend {
-		w.resume(e, x, c, now)
-	}
+	w.resume(e, x, c, now)
 }
 
 // refillOrClose uses a mux's free capacity after all arrived bytes are taken in. It closes a connection
@@ -346,9 +359,7 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 			cause = event.Err // a peer that closes with bytes unread resets the connection
 		}
 		x.Status = event.Status
-		w.fail(x, c, now, cause)
-		w.release(e, x, c)
-		w.resume(e, x, c, now)
+		w.failOne(e, x, c, now, cause)
 	}
 	w.disconnect(i, c)
 	w.reuse(i, c)
@@ -369,9 +380,7 @@ func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection,
 	}
 	c.mux.Cancel(uint32(e - i*w.conns.streams)) //nolint:gosec // not negative
 	w.conns.queueOutput(i, c)
-	w.fail(x, c, now, w.engine.config.TimedOut)
-	w.release(e, x, c)
-	w.resume(e, x, c, now)
+	w.failOne(e, x, c, now, w.engine.config.TimedOut)
 	w.refillOrClose(i, c, now)
 }
 

@@ -59,7 +59,7 @@ func (w *worker) start(origin int64) {
 		return
 	}
 	for e := range w.exchanges.all {
-		w.closed.pause(int32(e), &w.exchanges.all[e], origin)
+		w.pause(int32(e), &w.exchanges.all[e], origin)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"dyno/load/wire"
 )
 
-// readNow reads from a connection, and starts the arrivals that came due meanwhile.
-func (w *worker) readNow(i int32, c *connection) {
-	if now := w.read(i, c); now >= w.arrivals.due {
+// catchUp starts the arrivals that came due while something was read.
+func (w *worker) catchUp(now int64) {
+	if now >= w.arrivals.due {
 		w.startDue(now)
 		w.flushOutgoing()
 	}
@@ -42,7 +42,7 @@ func (w *worker) runDeferred() {
 			w.flushMux(p.conn, c)
 		}
 		if c.Generation == p.generation {
-			w.readNow(p.conn, c)
+			w.catchUp(w.read(p.conn, c))
 		}
 	}
 	w.conns.again = w.conns.again[:copy(w.conns.again, w.conns.again[n:])]

@@ -47,11 +47,7 @@ func (c *connection) cutKind() wire.Kind {
 // sendSealed writes the request of an exchange whose connection carries one at a time.
 func (w *worker) sendSealed(e int32, x *exchange, i int32, c *connection) {
 	sealed, err := c.Seal(w.sockets, w.request(x, c))
-	x.Written = w.sockets.Clock.Now()
-	w.exchanges.track(e, x, w.step(x))
-	if w.messages != nil {
-		w.messages.Start(e, x.Written)
-	}
+	w.noteWritten(e, x, w.sockets.Clock.Now())
 	if err != nil {
 		w.failed(i, c, x.Written, err)
 		return

@@ -46,9 +46,9 @@ type worker struct {
 	// The source of requests: arrivals in an open loop, users of a closed loop that repeat one request,
 	// or users of a scenario.
 	arrivals arrivals
-	closed   closedLoop
-	users    *users.Pool // nil where one request is repeated
-	pooled   bool        // requests go over whichever connection is free: in an open loop, and with users
+	pauses   queue.Timers // of users of a closed loop that repeat one request
+	users    *users.Pool  // nil where one request is repeated
+	pooled   bool         // requests go over whichever connection is free: in an open loop, and with users
 
 	subscribers *subscribe.Pool
 	posted      bool // what this worker published is known to all
@@ -151,7 +151,7 @@ func (w *worker) loop() {
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
 	next := min(w.arrivals.due, w.rec.NextInterval(), w.phases.next(&w.rec.Window), w.phases.drainEnd, w.subscribers.Next(),
-		w.closed.pauses.Next(), w.conns.pings.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
+		w.pauses.Next(), w.conns.pings.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
 	if w.messages != nil {
 		next = min(next, w.messages.Next())
 	}
@@ -192,10 +192,7 @@ func (w *worker) handle(events []poll.Event) {
 		ev := &events[n]
 		if ev.Fd <= poll.WakeToken {
 			if ev.Fd < poll.WakeToken {
-				if now := w.subscribers.Handle(ev); now >= w.arrivals.due {
-					w.startDue(now)
-					w.flushOutgoing()
-				}
+				w.catchUp(w.subscribers.Handle(ev))
 			}
 			continue
 		}
@@ -220,7 +217,7 @@ func (w *worker) handle(events []poll.Event) {
 		const readable = poll.In | poll.PeerEnded | poll.HangUp | poll.Failure
 		if ev.Events&readable != 0 && c.Generation == generation {
 			c.HungUp = c.HungUp || ev.Events&(poll.PeerEnded|poll.HangUp|poll.Failure) != 0
-			w.readNow(i, c)
+			w.catchUp(w.read(i, c))
 		}
 	}
 }
