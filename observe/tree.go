@@ -176,6 +176,14 @@ func (t *Tree) Columns() []Column {
 // CPUSeconds returns the CPU time of the last reading, or NaN.
 func (t *Tree) CPUSeconds() float64 { return t.latestCPU }
 
+// PIDs returns the processes of the last reading.
+func (t *Tree) PIDs() (pids []int) {
+	for _, p := range t.processes {
+		pids = append(pids, p.pid)
+	}
+	return pids
+}
+
 // Observe reads the tree.
 func (t *Tree) Observe(row []float64) error {
 	t.discover()

@@ -3,6 +3,8 @@ package target
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,6 +36,8 @@ func TestMain(m *testing.M) {
 			os.Exit(unprivileged())
 		case "hog":
 			os.Exit(hog())
+		case "connected":
+			os.Exit(connected(os.Args[2:]))
 		case "affinity":
 			os.Exit(printAffinity())
 		}
@@ -59,6 +63,25 @@ func host(limits *cgroup.Limits, args []string) int {
 	}
 	fmt.Println(p.Supervisor(), strings.Trim(fmt.Sprint(pids), "[]"))
 	select {}
+}
+
+// connected is a server that has connected to others. It prints its address, and ends with its input.
+func connected(to []string) int {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		for _, address := range to {
+			if _, err = net.Dial("tcp", address); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		fmt.Println("error:", err)
+		return 1
+	}
+	fmt.Println(listener.Addr())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
 }
 
 func needs(t *testing.T, program string) {

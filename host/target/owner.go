@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/netip"
 	"os"
@@ -67,6 +68,81 @@ func ListenerAt(address string) (Listener, bool) {
 	return l, err == nil
 }
 
+// mostServers bounds the result of ServersOf. mostText bounds what is read of the kernel's list of connections: some
+// 50,000 lines.
+const (
+	mostServers = 16
+	mostText    = 8 << 20
+)
+
+// ServersOf returns the processes on this machine that listen where one of these processes has connected by TCP, and
+// where those have connected in turn.
+func ServersOf(pids []int) (servers []Listener) {
+	for len(pids) > 0 {
+		var found []int
+		for _, address := range connectedTo(pids) {
+			l, ok := ListenerAt(address.String())
+			if !ok || slices.Contains(pids, l.PID) || slices.ContainsFunc(servers, func(s Listener) bool { return s.PID == l.PID }) {
+				continue
+			}
+			if len(servers) == mostServers {
+				return servers
+			}
+			servers, found = append(servers, l), append(found, l.PID)
+		}
+		pids = withChildren(found)
+	}
+	return servers
+}
+
+// withChildren returns processes with all below them.
+func withChildren(pids []int) []int {
+	all, err := proc.All()
+	if err != nil {
+		return nil
+	}
+	both := slices.Clone(pids)
+	for _, pid := range pids {
+		for _, p := range proc.Below(all, pid) {
+			both = append(both, p.PID)
+		}
+	}
+	return both
+}
+
+// connectedTo returns the addresses to which processes have connections, and at whose port a process of this
+// machine listens.
+func connectedTo(pids []int) (addresses []netip.AddrPort) {
+	own := map[string]bool{}
+	for _, pid := range pids {
+		for _, socket := range openFiles(pid) {
+			own[socket] = true
+		}
+	}
+	listening, seen := map[uint16]bool{}, map[netip.AddrPort]bool{}
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		file, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		for c := range connections(io.LimitReader(file, mostText)) {
+			switch {
+			case c.state == stateListen:
+				listening[c.local.Port()] = true
+			case c.state == stateEstablished && own["socket:["+c.inode+"]"]:
+				seen[c.remote] = true
+			}
+		}
+		_ = file.Close() // it was read only
+	}
+	for address := range seen {
+		if listening[address.Port()] {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
+}
+
 // ancestor returns the first process whose parent is not in the list, which is not empty.
 func ancestor(list []proc.Process) int {
 	for _, p := range list {
@@ -102,15 +178,22 @@ func ProcessNamed(pid int) (Listener, error) {
 
 // holds tells whether a process has one of these sockets.
 func holds(pid int, inodes map[string]bool) bool {
+	return slices.ContainsFunc(openFiles(pid), func(file string) bool { return inodes[file] })
+}
+
+// openFiles returns what a process has open, sockets as socket:[inode]; nothing if it may not be seen.
+func openFiles(pid int) (files []string) {
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)
 	fds, err := os.ReadDir(dir)
 	if err != nil {
-		return false
+		return nil
 	}
-	return slices.ContainsFunc(fds, func(fd os.DirEntry) bool {
-		link, err := os.Readlink(dir + fd.Name())
-		return err == nil && inodes[link]
-	})
+	for _, fd := range fds {
+		if link, err := os.Readlink(dir + fd.Name()); err == nil {
+			files = append(files, link)
+		}
+	}
+	return files
 }
 
 // localAddress reads host:port. It returns false if the host is not this machine. The name
@@ -146,23 +229,53 @@ func localAddress(address string) (netip.AddrPort, bool) {
 // (proc_pid_net(5)). The kernel lists sockets that listen first. Reading stops after them: there may be
 // very many others, which it takes long to list.
 func tcpListeners(text io.Reader, ip netip.Addr, port int) (inodes []string) {
-	const listen = "0A"
-	lines := bufio.NewScanner(text)
-	for lines.Scan(); lines.Scan(); { // the first line has the columns' names
-		f := strings.Fields(lines.Text())
-		if len(f) < 10 || f[3] != listen {
+	for c := range connections(text) {
+		if c.state != stateListen {
 			break
 		}
-		host, p, ok := strings.Cut(f[1], ":")
-		if n, err := strconv.ParseUint(p, 16, 16); !ok || err != nil || int(n) != port {
-			continue
-		}
-		at, ok := parseHexAddr(host)
-		if ok && (!ip.IsValid() || at.IsUnspecified() || at == ip.Unmap()) {
-			inodes = append(inodes, f[9])
+		at := c.local.Addr()
+		if int(c.local.Port()) == port && (!ip.IsValid() || at.IsUnspecified() || at == ip.Unmap()) {
+			inodes = append(inodes, c.inode)
 		}
 	}
 	return inodes
+}
+
+// States of connections in /proc/net/tcp.
+const (
+	stateEstablished = "01"
+	stateListen      = "0A"
+)
+
+// A connection is a line of /proc/net/tcp or tcp6.
+type connection struct {
+	local, remote netip.AddrPort
+	state, inode  string
+}
+
+// connections parses a list of connections up to a line that it does not understand.
+func connections(text io.Reader) iter.Seq[connection] {
+	return func(yield func(connection) bool) {
+		lines := bufio.NewScanner(text)
+		for lines.Scan(); lines.Scan(); { // the first line has the columns' names
+			f := strings.Fields(lines.Text())
+			if len(f) < 10 {
+				return
+			}
+			local, ok := parseHexAddrPort(f[1])
+			remote, ok2 := parseHexAddrPort(f[2])
+			if !ok || !ok2 || !yield(connection{local, remote, f[3], f[9]}) {
+				return
+			}
+		}
+	}
+}
+
+func parseHexAddrPort(s string) (netip.AddrPort, bool) {
+	host, port, _ := strings.Cut(s, ":")
+	n, err := strconv.ParseUint(port, 16, 16)
+	at, ok := parseHexAddr(host)
+	return netip.AddrPortFrom(at, uint16(n)), ok && err == nil
 }
 
 // parseHexAddr reads an address as the kernel prints it: as 32-bit words in the byte

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"bufio"
 	"net"
 	"net/netip"
 	"os"
@@ -89,6 +90,45 @@ func TestListenerWithWorkers(t *testing.T) {
 	}
 	if err := worker.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Servers are those that processes have connected to, and that these have connected to. Clients are none.
+func TestServersOf(t *testing.T) {
+	start := func(to ...string) (pid int, address string) {
+		c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"connected"}, to...)...)
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = in.Close()
+			_ = c.Wait()
+		})
+		line, _, err := bufio.NewReader(out).ReadLine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Process.Pid, string(line)
+	}
+	back, backAddress := start()
+	front, frontAddress := start(backAddress, backAddress)
+	client, _ := start(frontAddress)
+	for pid, want := range map[int][]int{back: nil, front: {back}, client: {front, back}} {
+		var got []int
+		for _, s := range ServersOf([]int{pid}) {
+			got = append(got, s.PID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, want %v", pid, got, want)
+		}
 	}
 }
 

@@ -161,23 +161,30 @@ func (w *Watch) begin(origin time.Time, threads []int) {
 	var (
 		observers = slices.Clone(w.observers)
 		users     []observe.CPUUser
+		others    []*observe.Tree
 	)
-	if tree, err := w.subject.tree(); w.available(err) && tree != nil {
-		observers, users = append(observers, tree), append(users, tree)
-	}
+	add := func(tree *observe.Tree) { observers, users = append(observers, tree), append(users, tree) }
 	// Services are not measured, but they are not foreign either.
 	for i, name := range serviceColumns(w.config.Services) {
 		if tree, err := observe.NewTreeBelow(name, w.config.Services[i].Process.Supervisor()); w.available(err) {
-			observers, users = append(observers, tree), append(users, tree)
+			others = append(others, tree)
 		}
 	}
 	// The other side of a duet is not foreign either.
 	if w.config.Neighbours != nil {
 		for i, p := range w.config.Neighbours() {
 			if tree, err := observe.NewTreeBelow(fmt.Sprintf("neighbour%d", i), p.Supervisor()); w.available(err) {
-				observers, users = append(observers, tree), append(users, tree)
+				others = append(others, tree)
 			}
 		}
+	}
+	if tree, err := w.subject.tree(); w.available(err) && tree != nil {
+		add(tree)
+		found := newUpstreams(tree, others...)
+		observers, users = append(observers, found), append(users, found)
+	}
+	for _, tree := range others {
+		add(tree)
 	}
 	if generator, err := observe.NewGenerator(threads...); w.available(err) {
 		observers, users = append(observers, generator), append(users, generator)

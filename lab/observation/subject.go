@@ -57,7 +57,9 @@ func (s Subject) Open(ctx context.Context) *Observed {
 	users := []observe.CPUUser{itself{}}
 	if tree, err := l.tree(); tree != nil || err != nil {
 		if o.add(tree, err) {
-			users = append(users, tree)
+			found := newUpstreams(tree)
+			o.add(found, nil)
+			users = append(users, tree, found)
 		}
 	}
 	machine, err := observe.NewMachine(users...)

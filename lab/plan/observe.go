@@ -102,7 +102,7 @@ func (i *inspector) observed(v *Variant) {
 }
 
 // dynos are the names of dyno's own observers: columns of the recording begin with them.
-var dynos = regexp.MustCompile(`^(target|target_agent|target_machine|generator|machine|kernel|tcp|network|cgroup|pod|pod_.*|wakeup|target_wakeup|target_cpus|generator_cpus|service_.*|neighbour[0-9].*|recorder|time)$`)
+var dynos = regexp.MustCompile(`^(target|target_agent|target_machine|generator|machine|kernel|tcp|network|cgroup|pod|pod_.*|wakeup|target_wakeup|target_cpus|generator_cpus|upstreams|service_.*|neighbour[0-9].*|recorder|time)$`)
 
 // observer judges the name of an endpoint or a command: no two observers may have one.
 func (i *inspector) observer(path, name string, twice bool) {

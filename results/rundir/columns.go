@@ -56,6 +56,7 @@ func processColumns() []Column {
 			counter("minor_faults_total", PerSecond),
 			counter("major_faults_total", PerSecond),
 		),
+		columnsOf("upstreams", counter("cpu_seconds", CPUs)),
 		columnsOf("generator",
 			counter("worker*_cpu_seconds", CPUs),
 			counter("worker*_run_queue_wait_seconds", Share),
