@@ -76,20 +76,17 @@ func (s Comparer) unequal(p Pair, measure func(*disturbance.Disturbance) float64
 	return m.Estimate
 }
 
-// widen makes an effect hold the truth where one variant was disturbed more than the
-// other. Whatever part of its bounds a disturbance used up in one, it used up in the other:
-// both ran on the same CPUs next to the same programs. So the ratio is off by no more than
-// the bounds of the two differ. Errors of clocks are not alike: there it may be any quotient.
+// widen makes an effect hold the truth where one variant was disturbed more than the other: both ran on the same CPUs next
+// to the same programs. Errors of clocks are not alike: there the ratio may be any quotient of the ends.
 func (s Comparer) widen(p Pair, m dataset.Metric, e effect) effect {
 	if why, _ := s.uneven(p, m); why == nil || len(e.logs) < 2 || e.lost {
 		return e
 	}
 	below, above := s.reach(p.Variant, m)
 	baseBelow, baseAbove := s.reach(p.Base, m)
-	low, high := below+baseAbove, above+baseBelow
-	if s.ClockError(p.Variant, m)+s.ClockError(p.Base, m) == 0 {
-		down, up := below-baseBelow, above-baseAbove
-		low, high = max(0, down)+max(0, -up), max(0, -down)+max(0, up)
+	low, high := validity.UnlikeRatio(below, above, baseBelow, baseAbove)
+	if s.ClockError(p.Variant, m)+s.ClockError(p.Base, m) > 0 {
+		low, high = below+baseAbove, above+baseBelow
 	}
 	if math.IsNaN(low + high) { // both are open
 		low, high = math.Inf(1), math.Inf(1)

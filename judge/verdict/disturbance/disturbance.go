@@ -37,14 +37,13 @@ type Disturbance struct {
 	Foreign float64 // share of the target's CPUs' time that other programs took from it
 	Moved   float64 // share of the requests whose latency may have been moved
 
-	window     float64            // seconds
-	of         map[string]float64 // of Lost, by the kind of check that tells of it
-	turns      float64            // share of the window: others had the CPU, and requests that are timed waited
-	stalls     []delay            // of sleepers on the target's CPUs
-	lags       *hist.Histogram    // of the generator in an open loop; nil: none
-	closed     bool
-	busyPeriod float64 // how long a delay's consequences last, as a share of it
-	inside     float64 // seconds that a request is inside the target
+	window float64            // seconds
+	lostTo map[string]float64 // Lost, by the kind of check that tells of it
+	turns  float64            // share of the window: others had the CPU, and requests that are timed waited
+	stalls []delay            // of sleepers on the target's CPUs
+	lags   *hist.Histogram    // of the generator in an open loop; nil: none
+	drain  float64            // how long a delay's consequences last, as a share of it; 0 in a closed loop
+	inside float64            // seconds that a request is inside the target
 }
 
 // A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that was delayed with it.
@@ -61,7 +60,7 @@ type detector struct{ recording.Recording }
 // Find finds what disturbed a trial.
 func Find(of recording.Recording) *Disturbance {
 	s := &detector{of}
-	d := &Disturbance{Known: s.StallsKnown, window: s.Trial.WindowSeconds, closed: !s.Open(), busyPeriod: s.busyPeriod()}
+	d := &Disturbance{Known: s.StallsKnown, window: s.Trial.WindowSeconds, drain: s.drain()}
 	if p50 := s.Times.Quantile(s.Plan.Latency(), 2); p50 != nil {
 		d.inside = *p50
 	}
@@ -73,7 +72,7 @@ func Find(of recording.Recording) *Disturbance {
 	}
 	stood := 0.0 // share of the window in which the target's CPUs stood still, as a sleeper noticed it
 	for _, stall := range s.Stalls {
-		if late := stall.Late.Seconds(); d.window > 0 && s.StallInWindow(stall) && s.delaysTarget(stall) {
+		if late := stall.Late.Seconds(); s.StallInWindow(stall) && s.delaysTarget(stall) {
 			// On average the stall had begun as long before the wake-up as it lasted after.
 			d.stalls = append(d.stalls, delay{late + min(late, sampled.Seconds()), s.Delayed(stall)})
 			stood += s.Delayed(stall) * late / d.window
@@ -84,22 +83,15 @@ func Find(of recording.Recording) *Disturbance {
 	return d
 }
 
-// lose finds how much time was lost, and to whom. What others used of the CPUs is lost only as far
-// as the generator or the target waited for a CPU. On CPUs that they share, each also waits for the
+// lose finds x, the share of the window that was lost: see docs/development/method.md. What others used of the CPUs is lost
+// only as far as the generator or the target waited for a CPU. On CPUs that they share, each also waits for the
 // other, which is the load: of the target's waiting, others caused what their share of the CPU time says.
 func (d *Disturbance) lose(s *detector, stood float64) {
-	t, window := s.Trial, s.Trial.WindowSeconds
-	foreign, cpus := s.foreign(), checks.TargetCPUs(t)
-	others, waited, idle := foreign*cpus, math.Inf(1), s.generatorWaited()
-	if wait := s.grown("target_run_queue_wait_seconds"); window > 0 && wait >= 0 {
-		waited = wait / window
-		if wakeups := s.grown("target_voluntary_switches"); wakeups > 0 {
-			waited = max(0, waited-wakeups*checks.WakeupCost.Seconds()/window)
-		}
-	}
+	t, foreign := s.Trial, s.foreign()
+	others, waited, idle := foreign*checks.TargetCPUs(t), s.targetWaited(), s.generatorWaited()
 	used := 0.0
-	if t.Target.CPUSeconds != nil && window > 0 {
-		used = *t.Target.CPUSeconds / window
+	if t.Target.CPUSeconds != nil {
+		used = *t.Target.CPUSeconds / d.window
 	}
 	if t.Target.ForeignShare != nil {
 		idle = min(idle, others)
@@ -107,25 +99,38 @@ func (d *Disturbance) lose(s *detector, stood float64) {
 	d.Foreign = min(foreign, waited)
 	lost := min(others, waited)
 	d.turns = lost
-	if g := t.Generator.CPUSeconds; g != nil && t.Target.StealShare == nil && window > 0 && others > 0 && !math.IsInf(waited, 1) {
-		d.turns = min(lost, waited*others/(others+*g/window))
+	if g := t.Generator.CPUSeconds; g != nil && t.Target.StealShare == nil && others > 0 && !math.IsInf(waited, 1) {
+		d.turns = min(lost, waited*others/(others+*g/d.window))
 	}
-	if e := t.Ends; d.closed && (e == nil || e.ArrivalShare == nil || *e.ArrivalShare < 0.5) {
+	if e := t.Ends; !s.Open() && (e == nil || e.ArrivalShare == nil || *e.ArrivalShare < 0.5) {
 		d.turns = max(d.turns, idle) // these times end when the generator reads
 	}
 	if checks.IsSaturated(t) {
 		idle = 0 // the target has no time to spare for what the generator does not send
 	}
-	d.of = map[string]float64{
+	d.lostTo = map[string]float64{
 		checks.FlagForeignCPU:  lost / max(1, lost+used), // of several threads each goes on while another waits
 		checks.FlagRunQueue:    idle,
 		checks.FlagSteal:       max(recording.StolenShare(t, t.Target.StealShare), recording.StolenShare(t, t.Generator.StealShare)),
 		checks.FlagLateWakeups: max(0, stood-foreign),
 	}
-	for _, share := range d.of {
+	for _, share := range d.lostTo {
 		d.Lost += share
 	}
 	d.Lost = min(d.Lost, 0.99)
+}
+
+// targetWaited is the share of the window in which the target was ready to run and had no CPU, beyond what each of its
+// wake-ups takes; infinite where that is not known.
+func (s *detector) targetWaited() float64 {
+	wait, wakeups := s.grown("target_run_queue_wait_seconds"), s.grown("target_voluntary_switches")
+	switch {
+	case !(wait >= 0):
+		return math.Inf(1)
+	case wakeups > 0:
+		wait = max(0, wait-wakeups*checks.WakeupCost.Seconds())
+	}
+	return wait / s.Trial.WindowSeconds
 }
 
 // generatorWaited is the share of the window in which the generator was ready to run and had no CPU, beyond what each
@@ -192,11 +197,11 @@ func (s *detector) delaysTarget(stall rundir.Stall) bool {
 	return s.Trial.Target.StealShare == nil && stall.Late > loadTurns
 }
 
-// busyPeriod is the length of the busy period after a delay, as a share of the delay. For a
+// drain is the length of the busy period after a delay, as a share of the delay. For a
 // target whose CPU is not its limit, its CPU time underestimates this. In a closed loop
 // nothing piles up: all users wait already, and once they have been served the delay is
 // over.
-func (s *detector) busyPeriod() float64 {
+func (s *detector) drain() float64 {
 	if !s.Open() {
 		return 0
 	}
@@ -207,43 +212,32 @@ func (s *detector) busyPeriod() float64 {
 	return utilization / (1 - utilization)
 }
 
-// Delayed is the share of a trial's requests that may have been delayed by more than epsilon
-// seconds, and by which kinds of delays, the largest first. It does not tell which requests they are.
-//
-// First, requests find the target's CPUs taken in proportion to what others take of them,
-// and so do the requests inside the target at each of the others' turns.
-//
-// Second, a sleeper's wake-ups are samples of its CPU. Each late wake-up stands for as
-// much time as lies between two wake-ups, and for no less than the stall. It delays the
-// requests inside the target when it began, and in an open loop those that arrived in it or
-// met its consequences.
-//
-// Third, in an open loop the generator's lag is known for each request. Each late
-// request disturbs those after it.
+// Delayed is s, the share of a trial's requests that may have been delayed by more than epsilon seconds: see
+// docs/development/method.md. It also says by which kinds of delays, the largest first. Which requests they are is not known.
 func (d *Disturbance) Delayed(epsilon float64) (share float64, kinds []string) {
-	of := map[string]float64{}
+	of := map[string]float64{checks.FlagSteal: d.lostTo[checks.FlagSteal]}
 	if epsilon < longestTurn.Seconds() {
-		of[checks.FlagForeignCPU] = d.turns * (1 + d.busyPeriod + d.inside/turn.Seconds())
+		of[checks.FlagForeignCPU] = d.turns * (1 + d.drain + d.inside/turn.Seconds())
 	}
 	for _, s := range d.stalls {
 		if s.time > epsilon {
-			met := d.inside
-			if !d.closed {
-				met += max(sampled.Seconds(), s.time) + min(s.time*d.busyPeriod, longestGuard.Seconds())
+			met := d.inside // seconds: in a closed loop only the requests that are inside then meet it
+			if d.drain > 0 {
+				met += max(sampled.Seconds(), s.time) + min(s.time*d.drain, longestGuard.Seconds())
 			}
 			of[checks.FlagLateWakeups] += s.share * met / d.window
 		}
 	}
 	if d.lags != nil && d.lags.Count() > 0 {
 		late := d.lags.Count() - d.lags.CountAtOrBelow(int64(epsilon*1e9))
-		of[checks.FlagGeneratorLag] = float64(late) * (1 + d.busyPeriod) / float64(d.lags.Count())
+		of[checks.FlagGeneratorLag] = float64(late) * (1 + d.drain) / float64(d.lags.Count())
 	}
-	of[checks.FlagSteal] = d.of[checks.FlagSteal]
-	for _, kind := range checks.MostFirst(of) {
+	kinds = checks.MostFirst(of)
+	for _, kind := range kinds {
 		share += of[kind]
 	}
-	return min(share, 1), checks.MostFirst(of)
+	return min(share, 1), kinds
 }
 
 // Causes lists what took time from a trial, the largest cause first.
-func (d *Disturbance) Causes() []string { return checks.MostFirst(d.of) }
+func (d *Disturbance) Causes() []string { return checks.MostFirst(d.lostTo) }

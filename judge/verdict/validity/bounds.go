@@ -27,14 +27,13 @@ func exact(v float64) Bounds { return Bounds{Low: v, High: v} }
 // Bounds returns the range of a variant's true figure. The longest time is a fact of the run.
 func (s Assessor) Bounds(variant string, m dataset.Metric) Bounds {
 	estimate := *s.Whole[variant].Figures[m.Name].Estimate
-	trials := s.InOrder(variant)
-	switch kinds, held := Biasing(trials, checks.BiasAll), held(trials, m); {
-	case len(kinds) > 0:
-		return open(WhyBiased(trials, kinds[0]), kinds...)
-	case len(held) > 0:
-		return Bounds{math.Inf(-1), estimate, WhyBiased(trials, held[0]), held}
-	case m.Quantile != nil:
+	if m.Quantile != nil {
 		return s.Widened(variant, m, dataset.Range{Low: estimate, High: estimate, UpToLow: m.Quantile.Q})
+	}
+	if b := s.unlimited(variant, m, estimate); b != nil {
+		return *b
+	}
+	switch {
 	case LatencyTag(m) != "":
 		b := exact(estimate)
 		if d := s.delayed(variant, m, estimate); d.share > 0 && !m.IsMaximum() {
@@ -58,22 +57,28 @@ func open(why *rundir.Message, causes ...string) Bounds {
 	return Bounds{math.Inf(-1), math.Inf(1), why, causes}
 }
 
+// unlimited is the range of a figure that a check of some trial leaves without a low end, or without any; nil: none does.
+func (s Assessor) unlimited(variant string, m dataset.Metric, high float64) *Bounds {
+	trials := s.InOrder(variant)
+	if kinds := Biasing(trials, checks.BiasAll); len(kinds) > 0 {
+		return new(open(WhyBiased(trials, kinds[0]), kinds...))
+	}
+	if held := held(trials, m); len(held) > 0 {
+		return &Bounds{math.Inf(-1), high, WhyBiased(trials, held[0]), held}
+	}
+	return nil
+}
+
 // Widened lowers the low end of a quantile's range by what disturbances may have done to the
 // requests there, and says what that is.
 func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) Bounds {
-	if kinds := Biasing(s.InOrder(variant), checks.BiasAll); len(kinds) > 0 {
-		return open(WhyBiased(s.InOrder(variant), kinds[0]), kinds...)
+	if b := s.unlimited(variant, m, r.High); b != nil {
+		return *b
 	}
-	b := Bounds{Low: r.Low, High: r.High}
-	switch {
-	case LatencyTag(m) == "":
-		return b
-	case s.Plan.Duet != nil:
+	if s.Plan.Duet != nil && LatencyTag(m) != "" {
 		return open(new(texts.New("why.duet")))
 	}
-	if held := held(s.InOrder(variant), m); len(held) > 0 {
-		return Bounds{math.Inf(-1), r.High, WhyBiased(s.InOrder(variant), held[0]), held}
-	}
+	b := Bounds{Low: r.Low, High: r.High}
 	if d := s.delayed(variant, m, r.Low); d.share > 0 && r.Low > 0 {
 		b.Low, b.Why, b.causes = min(r.Low, leastQuantile(d.all, r.UpToLow, d.share)), d.why(), d.causes
 	}

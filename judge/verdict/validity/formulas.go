@@ -38,6 +38,14 @@ func leastCPU(recorded, stolen, foreign float64) float64 {
 	return recorded * max(0, 1-stolen) / (1 + refill*foreign)
 }
 
+// UnlikeRatio is how far below and above the recorded ratio of two variants the true one may be, on the scale of logarithms.
+// It is made of how far the ends of each are from its recorded figure. Whatever part of its bounds a disturbance used up in
+// one variant, it used up in the other.
+func UnlikeRatio(below, above, baseBelow, baseAbove float64) (low, high float64) {
+	down, up := below-baseBelow, above-baseAbove
+	return max(0, down) + max(0, -up), max(0, -down) + max(0, up)
+}
+
 // refill is how much longer a target's own work takes, as a share of the time that
 // others used on its CPUs: it finds caches and branch predictors filled by them.
 // Next to a neighbour that used 30 %, it took up to 10 % longer.
