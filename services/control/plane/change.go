@@ -138,67 +138,53 @@ func places(history int) int64 {
 // goneKey returns the key of a removed resource's last version.
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
-// apply makes a change that the caller is permitted to make. It applies only to the version of the resource that it
-// was made for; if that has changed, apply repeats the change.
-func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
+// check returns why the caller may not make the change, or what is wrong with it.
+func (c change) check(by Caller, o Options) error {
 	what := access.Write
 	if c.ref.Kind == resource.Instances {
 		what = access.Register
 	}
 	if err := by.may(what, c.ref.Namespace); err != nil {
-		return Result{}, err
+		return err
 	}
 	if err := o.check(); err != nil {
+		return err
+	}
+	return c.ref.Check()
+}
+
+// A base is the state of the resource that a change starts from.
+type base struct {
+	old     *catalog.Item // nil if there is none
+	gone    store.KV      // the last version of a removed resource; empty if unknown
+	current bool          // at least as new as the call
+}
+
+// apply makes a change. It applies only to the version of the resource that it was made for; if that has changed,
+// apply repeats the change.
+func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
+	if err := c.check(by, o); err != nil {
 		return Result{}, err
 	}
-	if err := c.ref.Check(); err != nil {
-		return Result{}, err
-	}
-	path := c.ref.Path()
-	old := p.catalog.Get(c.ref)
+	from := base{old: p.catalog.Get(c.ref)}
 	// The store cannot refuse a stale dry run or count: they have no condition.
-	current := o.DryRun || c.nearlyFull(old) // whether old is at least as new as the call
-	if current {
-		if err := p.catchUp(ctx); err != nil {
-			return Result{}, err
-		}
-		old = p.catalog.Get(c.ref)
-	}
-	var gone store.KV
-	idempotency := ""
-	if o.Key != "" {
-		idempotency = keyKey(by, o.Key)
-	}
+	stale := o.DryRun || c.nearlyFull(from.old)
 	for range maxAttempts {
-		result, request, err := p.prepare(by, c, o, path, old, gone)
-		if err != nil && !current {
-			// The refusal may be due to stale data.
+		if stale {
 			if err := p.catchUp(ctx); err != nil {
 				return Result{}, err
 			}
-			old, current = p.catalog.Get(c.ref), true
+			from.old, from.current = p.catalog.Get(c.ref), true
+		}
+		result, request, err := p.prepare(by, c, o, from)
+		switch {
+		case err != nil && !from.current:
+			stale = true // the reason of the refusal may be gone
 			continue
-		}
-		if err != nil && idempotency != "" {
-			// The change may be refused because it was made before.
-			if kv, getErr := p.store.Get(ctx, idempotency); getErr == nil && kv.Revision != 0 {
-				return p.repeated(c, kv)
-			}
-		}
-		if err != nil {
-			return Result{}, err
-		}
-		if o.DryRun {
-			result.DryRun = true
+		case err != nil:
+			return p.refused(ctx, by, c, o, err)
+		case o.DryRun:
 			return result, nil
-		}
-		if idempotency != "" {
-			record, err := json.Marshal(keyRecord{Asked: fingerprint(c), Version: result.Version, Created: result.Created, Removed: result.Removed, Document: result.Body})
-			if err != nil {
-				return Result{}, err
-			}
-			request.If = append(request.If, store.Condition{Key: idempotency})
-			request.Then = append(request.Then, store.Op{Key: idempotency, Value: record, Expires: true})
 		}
 		outcome, err := p.store.Apply(ctx, request)
 		if err != nil {
@@ -211,57 +197,51 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			return result, nil
 		}
 		p.metrics.conflicts.Inc()
-		if idempotency != "" {
-			kv := store.KV{}
-			if n := len(outcome.Found); n > 0 {
-				kv = outcome.Found[n-1]
-			}
-			if kv.Revision != 0 {
-				return p.repeated(c, kv)
-			}
+		if n := len(outcome.Found); o.Key != "" && n > 0 && outcome.Found[n-1].Revision != 0 {
+			return repeated(c, outcome.Found[n-1])
 		}
-		if old, gone, current, err = p.found(ctx, c.ref, path, outcome.Found); err != nil {
+		if from, err = c.found(outcome.Found); err != nil {
 			return Result{}, err
 		}
-		if c.nearlyFull(old) {
-			// A resource was removed, and the replica may still count it.
-			if err := p.catchUp(ctx); err != nil {
-				return Result{}, err
-			}
-			old = p.catalog.Get(c.ref)
-		}
+		// If a resource was removed, the replica may still count it.
+		stale = !from.current || c.nearlyFull(from.old)
 	}
 	return Result{}, ErrContended
 }
 
-// found reads the present resource from an outcome, or from the store if the outcome does not have it.
-func (p *Plane) found(ctx context.Context, r resource.Ref, path string, found []store.KV) (old *catalog.Item, gone store.KV, current bool, err error) {
-	for _, kv := range found {
+// refused returns the outcome of a change that err refuses: perhaps because it was made before.
+func (p *Plane) refused(ctx context.Context, by Caller, c change, o Options, err error) (Result, error) {
+	if o.Key != "" {
+		if kv, getErr := p.store.Get(ctx, keyKey(by, o.Key)); getErr == nil && kv.Revision != 0 {
+			return repeated(c, kv)
+		}
+	}
+	return Result{}, err
+}
+
+// found returns the base of the next attempt, from the keys of an outcome. It is not current without any.
+func (c change) found(list []store.KV) (b base, err error) {
+	path := c.ref.Path()
+	for _, kv := range list {
 		switch kv.Key {
+		case goneKey(path):
+			b.gone = kv
 		case store.State + path:
-			current = true
+			b.current = true
 			if kv.Revision == 0 {
 				continue
 			}
-			if old, err = catalog.Parse(path, kv.Value, kv.Revision); err != nil {
-				return nil, gone, false, err
+			if b.old, err = catalog.Parse(path, kv.Value, kv.Revision); err != nil {
+				return base{}, err
 			}
-		case goneKey(path):
-			gone = kv
 		}
 	}
-	if current {
-		return old, gone, true, nil
-	}
-	if err := p.catchUp(ctx); err != nil {
-		return nil, gone, false, err
-	}
-	gone, err = p.store.Get(ctx, goneKey(path))
-	return p.catalog.Get(r), gone, true, err
+	return b, nil
 }
 
-// prepare makes the store's request for the change from old to the next document.
-func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalog.Item, gone store.KV) (Result, store.Request, error) {
+// prepare makes the store's request for the change to the next document.
+func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, store.Request, error) {
+	old, path := from.old, c.ref.Path()
 	if err := precondition(c, o, old); err != nil {
 		return Result{}, store.Request{}, err
 	}
@@ -272,64 +252,69 @@ func (p *Plane) prepare(by Caller, c change, o Options, path string, old *catalo
 	if err != nil {
 		return Result{}, store.Request{}, err
 	}
-	var revision, version int64
-	var goneRevision int64
+	now := time.Now().UTC()
+	result := Result{Created: old == nil, Removed: doc == nil, DryRun: o.DryRun}
+	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
+	key := store.Condition{Key: store.State + path}
+	gone := store.Condition{Key: goneKey(path), Revision: from.gone.Revision}
+	var request store.Request
+	put := func(key string, version int64, body []byte) {
+		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body)})
+	}
+	var version int64
 	switch {
 	case old != nil:
-		revision, version = old.Revision, old.Version
+		version, audit.Old, key.Revision = old.Version, old.Version, old.Revision
+		if !c.noHistory {
+			put(historyKey(path, version, places(p.cfg.Limits.History)), version, old.Body)
+		}
 	case gone.Revision != 0:
-		goneRevision = gone.Revision
-		if version, _, err = resource.DecodeVersioned(gone.Value); err != nil {
+		// Version numbers continue from those of the removed resource.
+		if version, _, err = resource.DecodeVersioned(from.gone.Value); err != nil {
 			return Result{}, store.Request{}, fmt.Errorf("%s: %w", gone.Key, err)
 		}
+		request.Then = append(request.Then, store.Op{Key: gone.Key, Delete: true})
 	}
-	now := time.Now().UTC()
-	key := store.State + path
-	request := store.Request{If: []store.Condition{{Key: key, Revision: revision}}}
-	result := Result{Created: old == nil}
-	if old != nil && !c.noHistory {
-		request.Then = append(request.Then, store.Op{Key: historyKey(path, version, places(p.cfg.Limits.History)), Value: resource.EncodeVersioned(version, old.Body)})
-	}
-	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
-	if old != nil {
-		audit.Old = old.Version
+	request.If = append(request.If, key)
+	if old == nil && !c.noHistory {
+		request.If = append(request.If, gone)
 	}
 	if doc == nil {
-		result.Item, result.Removed = old, true
-		request.Then = append(request.Then, store.Op{Key: key, Delete: true})
+		result.Item = old
+		request.Then = append(request.Then, store.Op{Key: key.Key, Delete: true})
 		if !c.noHistory {
-			request.Then = append(request.Then, store.Op{Key: goneKey(path), Value: resource.EncodeVersioned(version, now.AppendFormat(nil, time.RFC3339))})
+			put(gone.Key, version, now.AppendFormat(nil, time.RFC3339))
 		}
 	} else {
 		version++
-		limit := resource.MaxDocument
-		if c.ref.Kind == resource.Policies {
-			limit = min(limit, p.cfg.Limits.PolicyBytes)
-		}
-		body, resourceValue, err := finish(doc, resource.Change{Version: version, At: now, By: by.Name}, limit)
+		audit.New = version
+		body, value, err := p.finish(doc, resource.Change{Version: version, At: now, By: by.Name})
 		if err != nil {
 			return Result{}, store.Request{}, err
 		}
-		audit.New = version
-		result.Item = &catalog.Item{Ref: c.ref, Path: path, Version: version, Body: body, Resource: resourceValue}
-		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body)})
+		result.Item = &catalog.Item{Ref: c.ref, Path: path, Version: version, Body: body, Resource: value}
+		put(key.Key, version, body)
 	}
-	if old == nil && !c.noHistory {
-		// Version numbers continue from those of the removed resource.
-		request.If = append(request.If, store.Condition{Key: goneKey(path), Revision: goneRevision})
-		if goneRevision != 0 && doc != nil {
-			request.Then = append(request.Then, store.Op{Key: goneKey(path), Delete: true})
+	if o.Key != "" {
+		record, err := json.Marshal(keyRecord{Asked: fingerprint(c), Version: result.Version, Created: result.Created, Removed: result.Removed, Document: result.Body})
+		if err != nil {
+			return Result{}, store.Request{}, err
 		}
+		key := keyKey(by, o.Key)
+		request.If = append(request.If, store.Condition{Key: key})
+		request.Then = append(request.Then, store.Op{Key: key, Value: record, Expires: true})
 	}
 	request.Note = audit.AppendJSON(make([]byte, 0, 256))
 	return result, request, nil
 }
 
 // finish fills in a document's Change, and encodes it.
-func finish(doc any, change resource.Change, limit int) (body []byte, kept any, err error) {
+func (p *Plane) finish(doc any, change resource.Change) (body []byte, kept any, err error) {
+	limit := resource.MaxDocument
 	switch d := doc.(type) {
 	case *resource.Policy:
 		d.Change = change
+		limit = min(limit, p.cfg.Limits.PolicyBytes)
 	case *resource.Config:
 		d.Change = change
 		kept = d
@@ -400,7 +385,7 @@ func fingerprint(c change) string {
 }
 
 // repeated returns the first result of a change with its key.
-func (p *Plane) repeated(c change, kv store.KV) (Result, error) {
+func repeated(c change, kv store.KV) (Result, error) {
 	var record keyRecord
 	if err := json.Unmarshal(kv.Value, &record); err != nil {
 		return Result{}, fmt.Errorf("%s: %w", kv.Key, err)
