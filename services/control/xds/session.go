@@ -371,7 +371,15 @@ func (s *session) wake(at time.Time) {
 
 // due makes a subscription's due response, or nil; silent reports changes that need no response.
 func (s *session) due(sub *subscription, now time.Time) (r *response, silent bool) {
-	var changes []named
+	changes, silent := s.changes(sub, now)
+	if len(changes) > 0 || sub.responseDue {
+		r = s.respond(sub, changes, now)
+	}
+	return r, silent
+}
+
+// changes returns the changes that the client can use now, as many as one response may have.
+func (s *session) changes(sub *subscription, now time.Time) (list []named, silent bool) {
 	for _, name := range slices.Sorted(maps.Keys(sub.dirty)) {
 		if !sub.covers(name) {
 			delete(sub.dirty, name)
@@ -383,61 +391,67 @@ func (s *session) due(sub *subscription, now time.Time) (r *response, silent boo
 			version = b.version
 		}
 		sent, known := sub.sentVersions[name]
-		if known && sent == version {
+		switch {
+		case known && sent == version:
 			s.settle(sub, name)
-			continue
-		}
-		if s.early(sub.kind, name, b, now) || s.late(sub.kind, name) {
-			continue
-		}
-		if b == nil && (!s.delta && !sub.kind.whole() || !known && (!s.delta || !isNamed(sub, name))) {
-			// The variant cannot express the removal, or the client does not have the resource.
+		case s.early(sub.kind, name, b, now) || s.late(sub.kind, name):
+		case b == nil && !s.tellsRemoval(sub, name):
 			s.note(sub, name, nil)
 			delete(sub.dirty, name)
 			silent = silent || known
-			continue
+		case len(list) == maxPerResponse && (s.delta || !sub.kind.whole()):
+			return list, silent
+		default:
+			list = append(list, named{name, b})
 		}
-		if len(changes) == maxPerResponse && (s.delta || !sub.kind.whole()) {
-			break
-		}
-		changes = append(changes, named{name, b})
 	}
-	if len(changes) == 0 && !sub.responseDue {
-		return nil, silent
+	return list, silent
+}
+
+// tellsRemoval reports whether a response tells the client that a resource does not exist.
+func (s *session) tellsRemoval(sub *subscription, name string) bool {
+	_, known := sub.sentVersions[name]
+	if s.delta {
+		return known || isNamed(sub, name)
 	}
+	return known && sub.kind.whole() // by leaving it out
+}
+
+// respond makes a response with changes.
+func (s *session) respond(sub *subscription, changes []named, now time.Time) *response {
 	s.nonces++
 	sub.nonce = strconv.FormatInt(s.nonces, 10)
 	sub.waiting, sub.sent, sub.responseDue = true, now, false
 	sub.flight = make(map[string]int64, len(changes))
 	revision, text := s.view.revision()
-	r = &response{kind: sub.kind, nonce: sub.nonce, revision: text}
+	r := &response{kind: sub.kind, nonce: sub.nonce, revision: text}
 	for _, c := range changes {
 		if !s.delta && sub.kind == clusters && c.built != nil && sub.sentVersions[c.name] == "" {
 			s.resendInstances(c.name)
 		}
 		s.note(sub, c.name, c.built)
 		s.settle(sub, c.name)
-		if c.built == nil {
+		switch {
+		case c.built == nil:
 			sub.flight[c.name] = 0
 			r.removed = append(r.removed, c.name)
 			continue
-		}
-		sub.flight[c.name] = c.revision
-		if sub.kind != assignments {
+		case sub.kind == assignments:
+			sub.flight[c.name] = c.revision
+		default:
 			sub.flight[c.name] = revision
 		}
 		r.resources = append(r.resources, c)
 	}
 	if !s.delta && sub.kind.whole() {
-		r.removed = nil
-		r.resources = r.resources[:0]
+		r.resources, r.removed = nil, nil
 		for _, name := range slices.Sorted(maps.Keys(sub.sentVersions)) {
 			if sub.sentVersions[name] != "" {
 				r.resources = append(r.resources, named{name, s.fixed(sub.kind, name)})
 			}
 		}
 	}
-	return r, silent
+	return r
 }
 
 // resendInstances makes a new cluster's instances due again, in the state of the world. If the cluster existed
