@@ -64,22 +64,14 @@ func wait(parts []*admitted) {
 // enter admits a part with a fence, or returns the reason why not. Parts with a lower fence have ended then. The
 // returned context ends when the part must end. Call leave after the part has ended.
 func (a *admission) enter(ctx context.Context, fence int64) (_ context.Context, leave func(), err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if err := a.refuse(fence); err != nil {
-		return nil, nil, err
-	}
-	a.terms.Fence = max(a.terms.Fence, fence)
-	stale := a.endStale()
 	p := &admitted{fence: fence, ended: make(chan struct{})}
 	ctx, p.end = context.WithCancel(ctx)
-	if a.running == nil {
-		a.running = map[*admitted]bool{}
+	stale, err := a.add(p)
+	if err != nil {
+		p.end()
+		return nil, nil, err
 	}
-	a.running[p] = true
-	a.mu.Unlock()
 	wait(stale)
-	a.mu.Lock()
 	return ctx, func() {
 		p.end()
 		a.mu.Lock()
@@ -87,6 +79,22 @@ func (a *admission) enter(ctx context.Context, fence int64) (_ context.Context, 
 		a.mu.Unlock()
 		close(p.ended)
 	}, nil
+}
+
+// add adds a running part, and ends those with a lower fence.
+func (a *admission) add(p *admitted) (stale []*admitted, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.refuse(p.fence); err != nil {
+		return nil, err
+	}
+	a.terms.Fence = max(a.terms.Fence, p.fence)
+	stale = a.endStale()
+	if a.running == nil {
+		a.running = map[*admitted]bool{}
+	}
+	a.running[p] = true
+	return stale, nil
 }
 
 // check returns why a part with a fence would not be admitted now.

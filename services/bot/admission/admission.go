@@ -52,48 +52,53 @@ func (a *Places) NewTenant() *Tenant { return &Tenant{places: make(chan struct{}
 
 // Enter waits for a place, and returns how long that took. Leave must follow.
 func (a *Places) Enter(ctx context.Context, v *Tenant) (time.Duration, error) {
-	stages := [...]chan struct{}{v.places, a.places}
-	got := 0
-	for got < len(stages) {
-		select {
-		case stages[got] <- struct{}{}:
-			got++
-			continue
-		default:
-		}
-		break
-	}
-	if got == len(stages) {
-		a.inside.Add(1)
+	if a.try(v) {
 		return 0, nil
-	}
-	back := func() {
-		if got > 0 {
-			<-v.places
-		}
 	}
 	line := a.line.Grant(&v.line)
 	if !line.Hold(1) {
-		back()
 		return 0, ErrCrowded
 	}
 	defer line.Keep(0)
 	began := time.Now()
-	t := time.NewTimer(a.patience)
-	defer t.Stop()
-	for ; got < len(stages); got++ {
-		select {
-		case stages[got] <- struct{}{}:
-		case <-t.C:
-			back()
-			return time.Since(began), ErrCrowded
-		case <-ctx.Done():
-			back()
-			return time.Since(began), ctx.Err()
-		}
+	ctx, cancel := context.WithTimeoutCause(ctx, a.patience, ErrCrowded)
+	defer cancel()
+	err := a.wait(ctx, v)
+	return time.Since(began), err
+}
+
+// try takes a free place.
+func (a *Places) try(v *Tenant) bool {
+	select {
+	case v.places <- struct{}{}:
+	default:
+		return false
 	}
-	a.inside.Add(1)
-	return time.Since(began), nil
+	select {
+	case a.places <- struct{}{}:
+		a.inside.Add(1)
+		return true
+	default:
+		<-v.places
+		return false
+	}
+}
+
+// wait takes a place before ctx ends.
+func (a *Places) wait(ctx context.Context, v *Tenant) error {
+	select {
+	case v.places <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case a.places <- struct{}{}:
+		a.inside.Add(1)
+		return nil
+	case <-ctx.Done():
+		<-v.places
+		return context.Cause(ctx)
+	}
 }
 
 // Leave gives a place back.
