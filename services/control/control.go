@@ -231,7 +231,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	s.server.Handler = api
 	s.host.Registry().MustRegister(st, p, api, &s.web)
 	parts := []serve.Part{
-		{Name: "api", Serve: s.answer, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
+		{Name: "api", Serve: func() error { return serve.HTTP(s.server, s.listener) }, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
 		watchdog(st), s.files.part(),
 	}
 	if s.grpc != nil {
@@ -319,20 +319,6 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		}
 		return good, len(all) > 0
 	}
-}
-
-// answer serves the API.
-func (s *Server) answer() error {
-	var err error
-	if s.server.TLSConfig != nil {
-		err = s.server.ServeTLS(s.listener, "", "")
-	} else {
-		err = s.server.Serve(s.listener)
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }
 
 // drain waits for requests, and ends watches, which would never end.

@@ -175,7 +175,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	if s.http != nil {
 		s.log.Info("listening", "protocol", "http", "address", s.HTTPAddr().String())
-		parts = append(parts, serve.Part{Name: "http", Serve: s.http.serve, Drain: s.http.drain})
+		parts = append(parts, serve.Part{Name: "http", Serve: func() error { return serve.HTTP(s.http.server, s.http.listener) }, Drain: s.http.drain})
 	}
 	return s.host.Run(ctx, parts...)
 }

@@ -28,19 +28,12 @@ func newHTTP(s *Server) (*httpEcho, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", &handler{metrics: s.metrics, limit: s.cfg.MaxBodyBytes})
-	return &httpEcho{listener: serve.Patient(l), server: &http.Server{
+	return &httpEcho{listener: l, server: &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		ErrorLog:          serve.ErrorLog(s.log),
 	}}, nil
-}
-
-func (h *httpEcho) serve() error {
-	if err := h.server.Serve(h.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
 // drain lets current requests finish. It does not know how many it cuts, and reports one

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -24,12 +23,12 @@ import (
 // A Server is one hub with its listeners. Its methods may be called from any goroutine,
 // Listen and Serve once each.
 type Server struct {
-	cfg      Config
-	host     *serve.Host
-	log      *slog.Logger
-	hub      *hub.Hub
-	server   *http.Server
-	listener net.Listener // nil before Listen
+	serve.Front
+	cfg    Config
+	host   *serve.Host
+	log    *slog.Logger
+	hub    *hub.Hub
+	server *http.Server
 
 	closed   sync.Once
 	closeErr error
@@ -60,7 +59,7 @@ func New(cfg Config) (*Server, error) {
 	}); err != nil {
 		return nil, err
 	}
-	s.log = s.host.Logger()
+	s.log, s.Front = s.host.Logger(), serve.NewFront(s.host, cfg.Listen)
 	inner := cfg.Config
 	inner.Logger, inner.Registerer = s.log, s.host.Registry()
 	inner.AnonymousPublish = cfg.AnonymousPublish || cfg.PublisherKey == nil && cfg.local()
@@ -92,51 +91,15 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Listen opens the listeners. After it has returned nil, Addr is known and clients may
-// connect; they are served once Serve runs.
-func (s *Server) Listen() error {
-	l, err := serve.Listen(context.Background(), s.cfg.Listen, nil)
-	if err != nil {
-		return err
-	}
-	if err := s.host.Listen(); err != nil {
-		return errors.Join(err, l.Close())
-	}
-	s.listener = serve.Patient(l)
-	return nil
-}
-
-// Addr is where clients connect; nil before Listen.
-func (s *Server) Addr() net.Addr {
-	if s.listener == nil {
-		return nil
-	}
-	return s.listener.Addr()
-}
-
-// AdminAddr is the address of the admin listener; nil without one or before Listen.
-func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
-
 // Serve answers clients until ctx ends, and then drains. It returns nil after that, even
 // if subscribers had to be cut at the deadline, which it logs. Otherwise it returns the
 // error. It calls Listen unless that has been done, and Close at the end.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.listener == nil {
-		if err := s.Listen(); err != nil {
-			return errors.Join(err, s.Close())
-		}
+	if err := s.Listen(); err != nil {
+		return errors.Join(err, s.Close())
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "history", s.cfg.History, "outcome", s.cfg.Outcome)
-	parts := []serve.Part{{
-		Name: "hub",
-		Serve: func() error {
-			if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		},
-		Drain: s.drain,
-	}}
+	parts := []serve.Part{{Name: "hub", Serve: func() error { return serve.HTTP(s.server, s.Listener) }, Drain: s.drain}}
 	if s.cfg.EventLoop {
 		parts = append(parts, serve.Part{Name: "event loop", Serve: s.hub.Wait, Drain: func(context.Context) int { return 0 }}) // the hub drains it
 	}
@@ -168,8 +131,8 @@ func (s *Server) Close() error {
 	s.closed.Do(func() {
 		s.closeErr = s.hub.Close()
 		_ = s.server.Close() // nobody needs its connections any more
-		if s.listener != nil {
-			s.listener.Close() // the server knows the listener only if it was served
+		if s.Listener != nil {
+			s.Listener.Close() // the server knows the listener only if it was served
 		}
 		// If Serve ran, the admin listener is already closed, and closing it again fails.
 		_ = s.host.Close()

@@ -324,7 +324,7 @@ func TestDrain(t *testing.T) {
 					t.Fatal(err)
 				}
 				l := pipes.Listen()
-				s.listener = l
+				s.Listener = l
 				stop, drained := run(t, s)
 				stuck := subscribe(t, l)
 				if _, err := s.hub.Publish(t.Context(), hub.Update{Topics: []string{"t"}, Data: []byte("nobody reads this")}); err != nil {

@@ -2,8 +2,6 @@ package llm
 
 import (
 	"context"
-	"errors"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -17,16 +15,15 @@ import (
 // A Server is one model server. Use its Handler, or Listen and Serve, or Serve alone.
 // All methods may be called from any goroutine, Listen and Serve once each.
 type Server struct {
-	cfg       Config
-	host      *serve.Host
-	handler   http.Handler
-	server    *http.Server
-	listener  net.Listener
-	models    map[string]bool
-	asked     atomic.Uint64 // requests so far, which number them
-	active    atomic.Int64
-	stats     stats
-	listening bool
+	serve.Front
+	cfg     Config
+	host    *serve.Host
+	handler http.Handler
+	server  *http.Server
+	models  map[string]bool
+	asked   atomic.Uint64 // requests so far, which number them
+	active  atomic.Int64
+	stats   stats
 }
 
 // stats counts what happens.
@@ -66,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, host: host, models: map[string]bool{}}
+	s := &Server{Front: serve.NewFront(host, cfg.Listen), cfg: cfg, host: host, models: map[string]bool{}}
 	for _, m := range cfg.Models {
 		s.models[m] = true
 	}
@@ -102,54 +99,15 @@ func New(cfg Config) (*Server, error) {
 // Handler is the protocol, for servers of others.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Listen opens the listeners. When it has returned nil, the addresses are known and
-// clients may connect; they are served once Serve runs.
-func (s *Server) Listen() error {
-	if s.cfg.Listen == "" {
-		return errors.New("listen: no address")
-	}
-	l, err := serve.Listen(context.Background(), s.cfg.Listen, nil)
-	if err != nil {
-		return err
-	}
-	s.listener = l
-	if err := s.host.Listen(); err != nil {
-		_ = l.Close()
-		return err
-	}
-	s.listening = true
-	return nil
-}
-
-// Addr is where clients connect; nil before Listen.
-func (s *Server) Addr() net.Addr {
-	if s.listener == nil {
-		return nil
-	}
-	return s.listener.Addr()
-}
-
-// AdminAddr is where the admin listener listens; nil without one or before Listen.
-func (s *Server) AdminAddr() net.Addr { return s.host.AdminAddr() }
-
 // Serve answers until ctx ends and drains then. It returns nil after that, also when
 // answers had to be cut at the deadline, which is logged; otherwise what failed. It
 // calls Listen unless that has been done.
 func (s *Server) Serve(ctx context.Context) error {
-	if !s.listening {
-		if err := s.Listen(); err != nil {
-			return err
-		}
-	}
-	s.host.Logger().Info("listening", "address", s.Addr().String(), "first token", s.cfg.FirstToken.String(), "inter token", s.cfg.InterToken.String())
-	return s.host.Run(ctx, serve.Part{Name: "http", Serve: s.serve, Drain: s.drain})
-}
-
-func (s *Server) serve() error {
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Listen(); err != nil {
 		return err
 	}
-	return nil
+	s.host.Logger().Info("listening", "address", s.Addr().String(), "first token", s.cfg.FirstToken.String(), "inter token", s.cfg.InterToken.String())
+	return s.host.Run(ctx, serve.Part{Name: "http", Serve: func() error { return serve.HTTP(s.server, s.Listener) }, Drain: s.drain})
 }
 
 func (s *Server) drain(ctx context.Context) int {

@@ -65,7 +65,7 @@ func start(t testing.TB, change func(*Config), l *pipes.Listener) *bed {
 	}
 	dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("tcp", s.Addr().String()) }
 	if l != nil {
-		s.listener, s.listening = l, true
+		s.Listener = l
 		dial = func(context.Context, string, string) (net.Conn, error) { return l.Dial() }
 	} else if err := s.Listen(); err != nil {
 		t.Fatal(err)
