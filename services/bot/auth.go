@@ -1,12 +1,16 @@
 package bot
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 	"time"
 
+	"dyno/internal/jwt"
 	"dyno/internal/strict"
+	"dyno/services/bot/outward"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/trace"
 )
@@ -146,4 +150,42 @@ func (g *Gateway) login(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 		"expires_in": int64(g.cfg.Token.Lifetime / time.Second), "expires_at": expires.Unix(),
 	})
 	return nil
+}
+
+// ownLeeway is the permitted difference between clocks of gateways that share a secret.
+const ownLeeway = 2 * time.Second
+
+// authentication makes the verifiers of tokens.
+func (g *Gateway) authentication(policy outward.Policy) error {
+	t := g.cfg.Token
+	if len(t.Secret) == 0 {
+		t.Secret = []byte(rand.Text() + rand.Text())
+		g.log.Warn("tokens are signed by a secret of this process: they end with it, and other gateways do not know them")
+	}
+	own := jwt.Keys{{ID: keyID(t.Secret), Algorithm: jwt.HS256, Material: t.Secret}}
+	g.signer = jwt.Signer{Key: own[0], Issuer: t.Issuer, Audience: t.Audience, Lifetime: t.Lifetime}
+	if len(t.Previous) > 0 && keyID(t.Previous) != own[0].ID {
+		own = append(own, jwt.Key{ID: keyID(t.Previous), Algorithm: jwt.HS256, Material: t.Previous})
+	}
+	c := jwt.Config{Remember: t.Remember, Issuers: []jwt.Issuer{{
+		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
+	}}}
+	for _, s := range g.cfg.Issuers {
+		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
+		r := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
+		g.waitAtClose(func() { r.Wait(); transport.CloseIdleConnections() })
+		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
+		g.issuers[s.Name] = s.Key
+		if len(g.cfg.Keys) == 0 {
+			g.issuers[s.Name] = everybodyID
+		}
+	}
+	g.verifier = jwt.New(c)
+	return nil
+}
+
+// keyID names a secret without helping to guess it: by eight bytes of its hash.
+func keyID(secret []byte) string {
+	sum := sha256.Sum256(append([]byte("key id\x00"), secret...))
+	return hex.EncodeToString(sum[:8])
 }

@@ -227,34 +227,42 @@ func sessionOf(key, bot, user, history string) string {
 	return strings.Join(parts, "/")
 }
 
-// gather collects the answer's context. Then it locks the session and reserves what the answer may use, in one step.
-// That amount depends on the context, so the conversation is read without a lock. It is read again if another gateway
-// had the session meanwhile.
+// gather collects the answer's context, and then locks the session. The conversation is read before, without the
+// lock. It is read again if another gateway had the session meanwhile.
 func (t *turn) gather() *reply.Refusal {
-	g := t.g
 	t.prepare()
 	if t.ctx.Stopped() {
 		return refusedGone() // the exchange says that it was stopped
 	}
-	for locked := false; ; {
-		request, err := t.newRequest()
-		if err != nil {
-			return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
-		}
-		if refused := t.reserve(t.waiting, request); refused != nil {
-			return refused
-		}
-		t.after = t.claim.Turns() // without an answer: a write in progress may still change the archive
-		_, missed := t.claim.Locked()
-		if locked || missed || t.begins || g.redis == nil || t.count == store.Unknown || t.count == t.claim.Turns() {
-			t.past = nil // only its length matters from here on, and the answer may take long
-			t.entry.Queue += t.claim.Waited()
-			return nil
-		}
+	refused := t.lock()
+	if refused == nil && t.outdated() {
 		t.claim.Return()
 		t.read()
-		locked = true
+		refused = t.lock()
 	}
+	if refused != nil {
+		return refused
+	}
+	t.past = nil // only its length matters from here on, and the answer may take long
+	t.entry.Queue += t.claim.Waited()
+	return nil
+}
+
+// lock locks the session, unless it is locked, and reserves what the answer may use. That depends on the context.
+func (t *turn) lock() *reply.Refusal {
+	request, err := t.newRequest()
+	if err != nil {
+		return reply.Refuse(http.StatusInternalServerError, "", "%v", err)
+	}
+	refused := t.reserve(t.waiting, request)
+	t.after = t.claim.Turns() // without an answer: a write in progress may still change the archive
+	return refused
+}
+
+// outdated reports whether the conversation has turns that were not read.
+func (t *turn) outdated() bool {
+	_, missed := t.claim.Locked()
+	return !missed && !t.begins && t.g.redis != nil && t.count != store.Unknown && t.count != t.claim.Turns()
 }
 
 // prepare finds the intent and asks plugins. Meanwhile it reads the conversation, unless that is remembered.

@@ -25,11 +25,7 @@ func position(text string) (id string, after uint64, ok bool) {
 
 // readOn serves GET /v1/bot/chat/{answer}/events: an answer's events after Last-Event-ID, or all of them, and then
 // new ones.
-func (g *Gateway) readOn(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) readOn(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
 	id, after := r.PathValue("answer"), uint64(0)
 	if text := r.Header.Get(lastEventID); text != "" {
 		named, n, ok := position(text)
@@ -115,11 +111,7 @@ func (g *Gateway) follow(w http.ResponseWriter, r *http.Request, who identity, i
 
 // stopTurn serves DELETE /v1/bot/chat/{answer}: it stops an answer that runs here. Readers of its stream get "done",
 // and the text so far is kept.
-func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
 	q, refused := queryNames(r, "user_id")
 	if refused != nil {
 		return refused

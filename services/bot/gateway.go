@@ -22,11 +22,11 @@
 //	exchange.go  the state of a request and the stages that both kinds share
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
-//	auth.go      credentials and logins
+//	auth.go      credentials, logins, and issuers of tokens
 //	logins.go    how often a wrong key may be tried
 //	names.go     the names that clients give
 //	origin.go    pages of other sites
-//	limits.go    keys and what they have left
+//	limits.go    what keys divide, and what they have left
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
 //	usage.go     what keys have used, and past turns
@@ -43,13 +43,9 @@ package bot
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,9 +54,7 @@ import (
 	"time"
 
 	"dyno/internal/jwt"
-	"dyno/services/bot/admission"
 	"dyno/services/bot/answer"
-	"dyno/services/bot/budget"
 	"dyno/services/bot/cache"
 	"dyno/services/bot/claim"
 	"dyno/services/bot/intent"
@@ -85,20 +79,18 @@ import (
 // A Gateway is one gateway. Use its Handler and Close, or Listen and Serve, or Serve
 // alone. All methods may be called from any goroutine, Listen, Serve and Close once each.
 type Gateway struct {
-	cfg       Config
-	host      *serve.Host
-	log       *slog.Logger
-	handler   http.Handler
-	server    *http.Server
-	listener  net.Listener
-	listening bool
-	stats     *metrics.Stats
+	serve.Front
+	cfg     Config
+	host    *serve.Host
+	log     *slog.Logger
+	handler http.Handler
+	server  *http.Server
+	stats   *metrics.Stats
 
 	live     atomic.Pointer[live] // what SIGHUP reads again
 	issuers  map[string]string    // the ID of the paying key, by the issuer's name
 	signer   jwt.Signer
 	verifier *jwt.Verifier
-	remotes  []remote
 	logins   *loginLimiter
 
 	transport *http.Transport // of plugins and spans
@@ -115,76 +107,37 @@ type Gateway struct {
 	redis    *redis.Store // nil without Redis
 	underWay answer.Registry
 	recall   *recall.Recall // nil remembers no conversation
-	places   *admission.Places
-	bodies   *budget.Budget // of requests
-	answers  *budget.Budget // whole answers, and the kept text of streams
-	claims   *claim.Claims
-	sums     *admission.Places   // the place for summing up the ledger
-	reads    *admission.Places   // places for requests that read a conversation
-	pasts    *admission.Places   // places for turns that read their conversations
-	seeds    *memory.Coordinator // counts limits in this process; nil if a store does
-	asking   upstream.Config     // of all pools, without what SIGHUP reads again
+	capacity
+	claims *claim.Claims
+	seeds  *memory.Coordinator // counts limits in this process; nil if a store does
+	asking upstream.Config     // of all pools, without what SIGHUP reads again
 
 	alive     context.Context // ends with Close
 	stop      context.CancelFunc
 	answering context.Context // ends when answers are cut
 	cut       context.CancelFunc
-	tasks     sync.WaitGroup // in the background
-}
-
-// A remote has the keys of another issuer, and their client.
-type remote struct {
-	*jwt.Remote
-	transport *http.Transport
+	closers   []func(context.Context) error // in the order of opening
 }
 
 // maxSettling bounds the releases that wait for a silent store, beyond the number of running answers.
 const maxSettling = 256
-
-// maxReaders bounds the requests that wait to read the archive.
-const maxReaders = 1024
-
-// maxPasts is how many turns read their conversations at once. It exceeds an archive's connections: turns wait for
-// them in the order of arrival, whatever their key.
-const maxPasts = 16
 
 // New checks cfg, opens its stores and returns a gateway that is not listening yet.
 func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{}
-	var reload func() error
-	if cfg.Reread != nil {
-		reload = func() error { return g.reload() }
-	}
-	host, err := serve.New(serve.Config{
-		Name: "bot", AdminListener: cfg.AdminListener, AllowRemote: cfg.AllowRemote, DrainTimeout: cfg.DrainTimeout, Logger: cfg.Logger,
-		Health: func() (bool, string) { return g.health() },
-		Reload: reload,
-		Pages:  []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serveKeys(w, r) }))}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
-	answering, cut := context.WithCancel(context.WithoutCancel(ctx))
-	*g = Gateway{
-		cfg: cfg, host: host, log: host.Logger(), alive: alive, stop: stop, answering: answering, cut: cut, rules: intent.Default(), parts: cfg.Parts.orOwn(),
-		issuers: map[string]string{},
-		logins:  newLoginLimiter(),
-		places:  admission.New(cfg.MaxConcurrent, cfg.MaxWaiting, cfg.MaxWait, len(cfg.Keys)),
-		bodies:  budget.New(cfg.MaxBodiesBytes, len(cfg.Keys)),
-		answers: budget.New(cfg.MaxAnswersBytes, len(cfg.Keys)),
-		sums:    cfg.newSums(),
-		reads:   admission.New(2, maxReaders, cfg.StoreTimeout, len(cfg.Keys)),               // the archive has few connections
-		pasts:   admission.New(maxPasts, cfg.MaxConcurrent, cfg.StoreTimeout, len(cfg.Keys)), // as many as have a place may wait
-	}
+	g := &Gateway{cfg: cfg, rules: intent.Default(), parts: cfg.Parts.orOwn(), issuers: map[string]string{}, logins: newLoginLimiter(), capacity: newCapacity(&cfg)}
+	g.alive, g.stop = context.WithCancel(context.WithoutCancel(ctx))
+	g.answering, g.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 		}
 	}()
+	if err := g.openHost(); err != nil {
+		return nil, err
+	}
 	if err := g.open(ctx); err != nil {
 		return nil, err
 	}
@@ -197,6 +150,20 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	g.handler = serve.Timely(handler)
 	g.server = g.newServer()
 	return g, flood.Guard(g.server, g.log)
+}
+
+func (g *Gateway) openHost() (err error) {
+	c := serve.Config{
+		Name: "bot", AdminListener: g.cfg.AdminListener, AllowRemote: g.cfg.AllowRemote, DrainTimeout: g.cfg.DrainTimeout, Logger: g.cfg.Logger, Health: g.health,
+		Pages: []serve.Page{{Path: keysPath, About: "API keys with their budgets and what they have used, and upstreams; as JSON: " + keysPath + "list", Handler: page.Keys(keysPath, http.HandlerFunc(g.serveKeys))}},
+	}
+	if g.cfg.Reread != nil {
+		c.Reload = g.reload
+	}
+	if g.host, err = serve.New(c); err == nil {
+		g.log, g.Front = g.host.Logger(), serve.NewFront(g.host, g.cfg.Listen)
+	}
+	return err
 }
 
 // open opens all that the gateway uses.
@@ -221,20 +188,28 @@ func (g *Gateway) open(ctx context.Context) error {
 	}
 	if cfg.ResumeAge > 0 {
 		g.events = resume.New(cfg.resume())
+		g.waitAtClose(g.events.Close)
 	}
 	g.transport = outward.NewTransport(outward.Config{Policy: policy, MaxIdle: 64, IdleTimeout: time.Minute})
+	g.waitAtClose(g.transport.CloseIdleConnections)
 	if cfg.TraceEndpoint != "" {
 		c := cfg.trace()
 		c.Client, c.Logger = outward.NewClient(g.transport), g.log
 		if g.tracer, err = trace.New(ctx, c); err != nil {
 			return err
 		}
+		g.atClose(func(ctx context.Context) error {
+			if err := g.tracer.Close(ctx); err != nil {
+				g.log.Warn("spans were not sent", "error", err)
+			}
+			return nil
+		})
 	}
 	for _, open := range []func() error{
 		func() error { return g.authentication(policy) },
+		func() error { return g.openPlugins(policy) },
 		func() error { return g.openKeys(policy, masker) },
 		g.openRules,
-		func() error { return g.openPlugins(policy) },
 		func() error { return g.openStores(ctx) },
 	} {
 		if err := open(); err != nil {
@@ -258,6 +233,7 @@ func (g *Gateway) openKeys(policy outward.Policy, masker *mask.Masker) error {
 		return err
 	}
 	g.live.Store(l)
+	g.waitAtClose(func() { g.live.Load().pool.Close() })
 	return nil
 }
 
@@ -270,7 +246,9 @@ func (g *Gateway) openRules() error {
 		return err
 	}
 	g.rules = f
-	g.tasks.Go(func() { f.Watch(g.alive, g.cfg.RulesInterval) })
+	var watch sync.WaitGroup
+	watch.Go(func() { f.Watch(g.alive, g.cfg.RulesInterval) })
+	g.waitAtClose(watch.Wait)
 	return nil
 }
 
@@ -318,44 +296,6 @@ func (g *Gateway) newServer() *http.Server {
 // maxStreams bounds the streams of one HTTP/2 connection.
 const maxStreams = 4096
 
-// ownLeeway is the permitted difference between clocks of gateways that share a secret.
-const ownLeeway = 2 * time.Second
-
-// authentication makes the verifiers of tokens.
-func (g *Gateway) authentication(policy outward.Policy) error {
-	t := g.cfg.Token
-	if len(t.Secret) == 0 {
-		t.Secret = []byte(rand.Text() + rand.Text())
-		g.log.Warn("tokens are signed by a secret of this process: they end with it, and other gateways do not know them")
-	}
-	own := jwt.Keys{{ID: keyID(t.Secret), Algorithm: jwt.HS256, Material: t.Secret}}
-	g.signer = jwt.Signer{Key: own[0], Issuer: t.Issuer, Audience: t.Audience, Lifetime: t.Lifetime}
-	if len(t.Previous) > 0 && keyID(t.Previous) != own[0].ID {
-		own = append(own, jwt.Key{ID: keyID(t.Previous), Algorithm: jwt.HS256, Material: t.Previous})
-	}
-	c := jwt.Config{Remember: t.Remember, Issuers: []jwt.Issuer{{
-		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
-	}}}
-	for _, s := range g.cfg.Issuers {
-		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
-		r := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
-		g.remotes = append(g.remotes, remote{r, transport})
-		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
-		g.issuers[s.Name] = s.Key
-		if len(g.cfg.Keys) == 0 {
-			g.issuers[s.Name] = everybodyID
-		}
-	}
-	g.verifier = jwt.New(c)
-	return nil
-}
-
-// keyID names a secret without helping to guess it: by eight bytes of its hash.
-func keyID(secret []byte) string {
-	sum := sha256.Sum256(append([]byte("key id\x00"), secret...))
-	return hex.EncodeToString(sum[:8])
-}
-
 func (g *Gateway) openPlugins(policy outward.Policy) error {
 	specs := g.cfg.plugins()
 	for i, p := range g.cfg.Plugins {
@@ -370,6 +310,7 @@ func (g *Gateway) openPlugins(policy outward.Policy) error {
 		}
 	}
 	g.plugins = plugin.New(g.cfg.PluginBudget, specs, len(g.cfg.Keys))
+	g.waitAtClose(g.plugins.Wait)
 	return nil
 }
 
@@ -383,20 +324,16 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	switch g.cfg.Archive {
 	case ArchiveSQLite:
 		// Without Redis, sessions and limits are known to this process only.
-		a, err := sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites, Exclusive: g.cfg.Redis == ""})
-		if err != nil {
-			return err
-		}
-		g.archive = a
+		g.archive, err = sqlite.Open(ctx, sqlite.Config{Path: g.cfg.File, Sync: g.cfg.SyncWrites, Exclusive: g.cfg.Redis == ""})
 	case ArchivePostgres:
-		a, err := postgres.Open(ctx, g.cfg.Postgres)
-		if err != nil {
-			return err
-		}
-		g.archive = a
+		g.archive, err = postgres.Open(ctx, g.cfg.Postgres)
 	default:
 		g.archive = memory.NewArchive(memory.DefaultBounds())
 	}
+	if err != nil {
+		return err
+	}
+	g.atClose(func(context.Context) error { return g.archive.Close() })
 	// Other archives may have turns of other gateways. They are not remembered even with Redis: its outage must not
 	// stop conversations.
 	if g.cfg.Archive == ArchiveSQLite && g.cfg.Redis == "" {
@@ -409,6 +346,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		if g.redis, err = redis.Open(c); err != nil {
 			return err
 		}
+		g.atClose(func(context.Context) error { return g.redis.Close() })
 		coordinator = g.redis
 	} else if coordinator, err = g.inProcess(ctx); err != nil {
 		return err
@@ -418,9 +356,16 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, Patience: g.cfg.SessionWait, Lease: g.cfg.SessionLease, Longest: g.longest(),
 		Settling: maxSettling + g.cfg.MaxConcurrent, Logger: g.log, Missed: func() { g.stats.Degraded("sessions") }, Unsettled: func() { g.stats.Unsettled.Inc() },
 	})
+	g.waitAtClose(g.claims.Wait)
 	b := g.cfg.batches()
 	b.Logger = g.log
 	g.batch = store.NewBatcher(g.archive, b)
+	g.atClose(func(ctx context.Context) error {
+		if lost := g.batch.Close(ctx); lost > 0 {
+			return fmt.Errorf("archive: %d records could not be kept", lost)
+		}
+		return nil
+	})
 	return nil
 }
 
@@ -454,55 +399,16 @@ func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 // Handler returns the handler, for other programs' servers.
 func (g *Gateway) Handler() http.Handler { return g.handler }
 
-// Listen opens the listeners. After it has returned nil, the addresses are known and clients may connect; they are
-// served once Serve runs.
-func (g *Gateway) Listen() error {
-	if g.cfg.Listen == "" {
-		return errors.New("listen: no address")
-	}
-	l, err := serve.Listen(context.Background(), g.cfg.Listen, nil)
-	if err != nil {
-		return err
-	}
-	g.listener = l
-	if err := g.host.Listen(); err != nil {
-		_ = l.Close()
-		return err
-	}
-	g.listening = true
-	return nil
-}
-
-// Addr is where clients connect; nil before Listen.
-func (g *Gateway) Addr() net.Addr {
-	if g.listener == nil {
-		return nil
-	}
-	return g.listener.Addr()
-}
-
-// AdminAddr is where the admin listener listens; nil without one or before Listen.
-func (g *Gateway) AdminAddr() net.Addr { return g.host.AdminAddr() }
-
 // Serve answers until ctx ends. Then it drains, writes waiting records, and closes the stores. It returns nil after
 // that, even if it had to cut answers at the deadline, which is logged; otherwise the error that ended it. It calls
 // Listen unless that has been done.
 func (g *Gateway) Serve(ctx context.Context) error {
-	if !g.listening {
-		if err := g.Listen(); err != nil {
-			return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
-		}
+	if err := g.Listen(); err != nil {
+		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
 	g.log.Info("listening", "address", g.Addr().String(), "model", g.live.Load().model, "archive", string(g.cfg.Archive), "redis", g.cfg.Redis != "", "keys", len(g.cfg.Keys))
-	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: g.serve, Drain: g.drain})
+	err := g.host.Run(ctx, serve.Part{Name: "http", Serve: func() error { return serve.HTTP(g.server, g.Listener) }, Drain: g.drain})
 	return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
-}
-
-func (g *Gateway) serve() error {
-	if err := g.server.Serve(g.listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }
 
 func (g *Gateway) drain(ctx context.Context) int {
@@ -515,7 +421,7 @@ func (g *Gateway) drain(ctx context.Context) int {
 	return 0
 }
 
-// closeTimeout bounds the writing of waiting records at the end.
+// closeTimeout bounds the writing of waiting records at the end, and the sending of spans.
 const closeTimeout = 10 * time.Second
 
 // Close ends a gateway after the last use of its Handler. It waits for running answers, which DrainTime bounds,
@@ -525,45 +431,18 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.places.Wait()
 	g.cut()
 	var errs []error
-	if g.plugins != nil {
-		g.plugins.Wait()
-	}
-	g.tasks.Wait()
-	if g.claims != nil {
-		g.claims.Wait()
-	}
-	for _, r := range g.remotes {
-		r.Wait()
-		r.transport.CloseIdleConnections()
-	}
-	if g.batch != nil {
-		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
-		defer cancel()
-		if lost := g.batch.Close(ctx); lost > 0 {
-			errs = append(errs, fmt.Errorf("archive: %d records could not be kept", lost))
-		}
-	}
-	if g.archive != nil {
-		errs = append(errs, g.archive.Close())
-	}
-	if g.events != nil {
-		g.events.Close()
-	}
-	if g.tracer != nil {
-		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
-		defer cancel()
-		if err := g.tracer.Close(ctx); err != nil {
-			g.log.Warn("spans were not sent", "error", err)
-		}
-	}
-	if g.redis != nil {
-		errs = append(errs, g.redis.Close())
-	}
-	if l := g.live.Load(); l != nil {
-		l.pool.Close()
-	}
-	if g.transport != nil {
-		g.transport.CloseIdleConnections()
+	for _, end := range slices.Backward(g.closers) {
+		within, cancel := context.WithTimeout(ctx, closeTimeout)
+		errs = append(errs, end(within))
+		cancel()
 	}
 	return errors.Join(errs...)
+}
+
+// atClose has Close call end, before it closes what was opened earlier.
+func (g *Gateway) atClose(end func(context.Context) error) { g.closers = append(g.closers, end) }
+
+// waitAtClose has Close call a function that cannot fail.
+func (g *Gateway) waitAtClose(end func()) {
+	g.atClose(func(context.Context) error { end(); return nil })
 }

@@ -36,6 +36,49 @@ type shares struct {
 	places, reads, pasts, sums *admission.Tenant
 }
 
+// A capacity is what keys divide: memory and places.
+type capacity struct {
+	bodies  *budget.Budget    // of requests
+	answers *budget.Budget    // whole answers, and the kept text of streams
+	places  *admission.Places // for answers
+	reads   *admission.Places // for requests that read a conversation
+	pasts   *admission.Places // for turns that read their conversations
+	sums    *admission.Places // for summing up the ledger
+}
+
+// maxReaders bounds the requests that wait to read the archive.
+const maxReaders = 1024
+
+// maxPasts is how many turns read their conversations at once. It exceeds an archive's connections: turns wait for
+// them in the order of arrival, whatever their key.
+const maxPasts = 16
+
+func newCapacity(c *Config) capacity {
+	keys := len(c.Keys)
+	return capacity{
+		bodies:  budget.New(c.MaxBodiesBytes, keys),
+		answers: budget.New(c.MaxAnswersBytes, keys),
+		places:  admission.New(c.MaxConcurrent, c.MaxWaiting, c.MaxWait, keys),
+		reads:   admission.New(2, maxReaders, c.StoreTimeout, keys),             // the archive has few connections
+		pasts:   admission.New(maxPasts, c.MaxConcurrent, c.StoreTimeout, keys), // as many as have a place may wait
+		sums:    admission.New(1, maxReaders, 2*c.StoreTimeout, keys),           // a request may wait for longer than one sum takes
+	}
+}
+
+// setKeys sets the number of keys.
+func (c *capacity) setKeys(n int) {
+	for _, b := range []*budget.Budget{c.bodies, c.answers} {
+		b.SetTenants(n)
+	}
+	for _, p := range []*admission.Places{c.places, c.reads, c.pasts, c.sums} {
+		p.SetKeys(n)
+	}
+}
+
+func (c *capacity) newShares() *shares {
+	return &shares{places: c.places.NewTenant(), reads: c.reads.NewTenant(), pasts: c.pasts.NewTenant(), sums: c.sums.NewTenant()}
+}
+
 // A spent limit is a limit on requests that a key has reached, with the time of the finding.
 type spent struct {
 	limit *store.LimitError

@@ -19,11 +19,7 @@ type modelInfo struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) listModels(w http.ResponseWriter, _ *http.Request, who identity) *reply.Refusal {
 	list := []modelInfo{}
 	for _, m := range who.key.pool.Models() {
 		if who.key.mayUse(m) {
@@ -34,11 +30,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) *reply.Refu
 	return nil
 }
 
-func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) showModel(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
 	name := r.PathValue("model")
 	if !who.key.pool.Has(name) || !who.key.mayUse(name) {
 		return refusedModel(name)

@@ -64,28 +64,17 @@ func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model strin
 	}
 	// One of several keys may have half; a lone key may have all, so its shares differ.
 	same := before != nil && (len(before.payers) > 1) == (len(l.payers) > 1)
-	g.shareAmong(len(keys))
+	g.setKeys(len(keys))
+	g.plugins.SetKeys(len(keys))
 	for id, k := range l.payers {
 		if same && before.payers[id] != nil {
 			k.shares = before.payers[id].shares
 		} else {
-			k.shares = &shares{places: g.places.NewTenant(), reads: g.reads.NewTenant(), pasts: g.pasts.NewTenant(), sums: g.sums.NewTenant()}
+			k.shares = g.newShares()
 		}
 		k.pool, k.model, k.tenant = l.pool, l.model, l.pool.NewTenant(&k.answers)
 	}
 	return l, nil
-}
-
-// shareAmong sets how many keys share places and memory.
-func (g *Gateway) shareAmong(keys int) {
-	g.bodies.SetTenants(keys)
-	g.answers.SetTenants(keys)
-	for _, p := range []interface{ SetKeys(n int) }{g.places, g.reads, g.pasts, g.sums} {
-		p.SetKeys(keys)
-	}
-	if g.plugins != nil {
-		g.plugins.SetKeys(keys)
-	}
 }
 
 // flushTime bounds the wait for records to be written before new limits are summed up.
@@ -124,7 +113,8 @@ func (g *Gateway) reload() error {
 			}
 		}
 		if err != nil {
-			g.shareAmong(len(before.payers))
+			g.setKeys(len(before.payers))
+			g.plugins.SetKeys(len(before.payers))
 			l.pool.Close()
 			return fmt.Errorf("sum up by the ledger what keys have used: %w", err)
 		}

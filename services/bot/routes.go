@@ -55,6 +55,17 @@ func (g *Gateway) layers() []middleware.Layer {
 	}}, list...)
 }
 
+// withIdentity returns a handler of authenticated requests.
+func (g *Gateway) withIdentity(serve func(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal) func(w http.ResponseWriter, r *http.Request) *reply.Refusal {
+	return func(w http.ResponseWriter, r *http.Request) *reply.Refusal {
+		who, refused := g.identify(r)
+		if refused != nil {
+			return refused
+		}
+		return serve(w, r, who)
+	}
+}
+
 func (g *Gateway) routes() http.Handler {
 	mux, layers := http.NewServeMux(), g.layers()
 	handle := func(pattern, route string, serve func(w http.ResponseWriter, r *http.Request) *reply.Refusal) {
@@ -95,15 +106,15 @@ func (g *Gateway) routes() http.Handler {
 		})
 	}
 	handle("POST /v1/login", "login", g.login)
-	handle("GET /v1/usage", "usage", g.usage)
+	handle("GET /v1/usage", "usage", g.withIdentity(g.usage))
 	handle("POST /v1/bot/chat", "bot", g.chat)
-	handle("GET /v1/bot/chat/{answer}/events", "events", g.readOn)
-	handle("DELETE /v1/bot/chat/{answer}", "stop", g.stopTurn)
-	handle("GET /v1/models", "models", g.listModels)
-	handle("GET /v1/models/{model...}", "models", g.showModel)
+	handle("GET /v1/bot/chat/{answer}/events", "events", g.withIdentity(g.readOn))
+	handle("DELETE /v1/bot/chat/{answer}", "stop", g.withIdentity(g.stopTurn))
+	handle("GET /v1/models", "models", g.withIdentity(g.listModels))
+	handle("GET /v1/models/{model...}", "models", g.withIdentity(g.showModel))
 	handle("POST /v1/chat/completions", "chat", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Chat) })
 	handle("POST /v1/responses", "responses", func(w http.ResponseWriter, r *http.Request) *reply.Refusal { return g.model(w, r, openai.Responses) })
-	handle("GET /v1/bot/history", "history", g.history)
+	handle("GET /v1/bot/history", "history", g.withIdentity(g.history))
 	handle("/", "none", func(_ http.ResponseWriter, r *http.Request) *reply.Refusal {
 		return reply.Refuse(http.StatusNotFound, "", "nothing is served by %s %s", r.Method, r.URL.Path)
 	})

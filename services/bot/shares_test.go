@@ -86,7 +86,7 @@ func TestSumsByKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &long{takes: map[string]time.Duration{"one": c.takes}, sums: map[string]int{}}
 				g := &Gateway{cfg: Defaults(), archive: l}
-				g.sums = g.cfg.newSums()
+				g.sums = newCapacity(&g.cfg).sums
 				one, two := &apiKey{id: "one", shares: &shares{sums: g.sums.NewTenant()}}, &apiKey{id: "two", shares: &shares{sums: g.sums.NewTenant()}}
 				ask := func(key *apiKey) (time.Duration, error) {
 					began := time.Now()
@@ -122,7 +122,7 @@ func TestSumsByKey(t *testing.T) {
 func TestSumIsFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &long{takes: map[string]time.Duration{}, sums: map[string]int{}}
-		g := &Gateway{archive: l, sums: admission.New(1, 1, time.Second, 1), cfg: Defaults()}
+		g := &Gateway{archive: l, capacity: capacity{sums: admission.New(1, 1, time.Second, 1)}, cfg: Defaults()}
 		one := &apiKey{id: "one", shares: &shares{sums: g.sums.NewTenant()}}
 		for i := range 3 {
 			if cost, err := g.sum(t.Context(), one, time.Time{}); err != nil || cost.Requests != int64(i+1) {
@@ -142,7 +142,7 @@ func TestSumIsFresh(t *testing.T) {
 func TestSumOutlivesWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &long{takes: map[string]time.Duration{"one": time.Second}, sums: map[string]int{}}
-		g := &Gateway{archive: l, sums: admission.New(1, 1, time.Second, 1), cfg: Defaults()}
+		g := &Gateway{archive: l, capacity: capacity{sums: admission.New(1, 1, time.Second, 1)}, cfg: Defaults()}
 		one := &apiKey{id: "one", shares: &shares{sums: g.sums.NewTenant()}}
 		for range 5 {
 			ctx, leave := context.WithTimeout(t.Context(), 100*ms)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"dyno/services/bot/admission"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
 )
@@ -75,11 +74,6 @@ type summed struct {
 // small part of the one place, however often it asks.
 const sumRest = 10
 
-// newSums returns the place for summing up the ledger. A request may wait for longer than one sum takes.
-func (c Config) newSums() *admission.Places {
-	return admission.New(1, maxReaders, 2*c.StoreTimeout, len(c.Keys))
-}
-
 // sum sums up the ledger, for one key at a time: the archive's few connections are for writes. Simultaneous requests
 // for a key, and later ones for a while, share the result.
 func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.Cost, error) {
@@ -113,11 +107,7 @@ func (g *Gateway) sum(ctx context.Context, key *apiKey, since time.Time) (store.
 }
 
 // usage serves a client the usage of its own key.
-func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) usage(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
 	u, err := g.usageOf(r.Context(), who.key, time.Now())
 	if err != nil {
 		code := "limits_unavailable"
@@ -126,7 +116,6 @@ func (g *Gateway) usage(w http.ResponseWriter, r *http.Request) *reply.Refusal {
 		}
 		return &reply.Refusal{Status: http.StatusServiceUnavailable, Code: code, Text: err.Error(), After: time.Second}
 	}
-	w.Header().Set("Cache-Control", "no-store")
 	g.writeJSON(w, http.StatusOK, u)
 	return nil
 }
@@ -215,11 +204,7 @@ type pastTurn struct {
 }
 
 // history serves a user the last turns of one of their conversations: as many as a model would get.
-func (g *Gateway) history(w http.ResponseWriter, r *http.Request) *reply.Refusal {
-	who, refused := g.identify(r)
-	if refused != nil {
-		return refused
-	}
+func (g *Gateway) history(w http.ResponseWriter, r *http.Request, who identity) *reply.Refusal {
 	q, refused := queryNames(r, "bot_id", "history_id", "user_id")
 	if refused != nil {
 		return refused
