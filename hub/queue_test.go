@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// begun reads the beginning of a stream, so that it is known to be ready.
-func (s *stream) begun() *stream {
+// awaitReady reads the beginning of a stream: the hub has subscribed it then.
+func (s *stream) awaitReady() *stream {
 	s.t.Helper()
 	if e, ok := s.next(); !ok || e.Retry == "" {
 		s.t.Fatalf("the stream begins with %+v", e)
@@ -42,7 +42,7 @@ func TestStopsReading(t *testing.T) {
 					mode.set(c)
 					c.QueueEvents, c.Heartbeat, c.WriteTimeout = 5, 0, time.Hour
 				})
-				stuck, good := b.subscribe("topic=t").begun(), b.subscribe("topic=t").begun()
+				stuck, good := b.subscribe("topic=t").awaitReady(), b.subscribe("topic=t").awaitReady()
 				start := time.Now()
 				for i := range 5 {
 					b.say("t", fmt.Sprint(i))
@@ -85,7 +85,7 @@ func TestStopsReading(t *testing.T) {
 func TestQueueBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := piped(t, func(c *Config) { c.QueueBytes, c.Heartbeat, c.WriteTimeout = 1000, 0, time.Hour })
-		b.subscribe("topic=t").begun()
+		b.subscribe("topic=t").awaitReady()
 		b.say("t", strings.Repeat("x", 900))
 		time.Sleep(time.Second)
 		if n := b.Stats().Subscribers; n != 1 {
@@ -106,7 +106,7 @@ func TestHistoryIsNoQueue(t *testing.T) {
 			for i := range 20 {
 				b.say("t", fmt.Sprint(i))
 			}
-			s := b.subscribe("topic=t&lastEventID=earliest").begun()
+			s := b.subscribe("topic=t&lastEventID=earliest").awaitReady()
 			b.say("t", "20")
 			b.say("t", "21") // and its queue is full, but not too full
 			b.say("other", "")
@@ -126,7 +126,7 @@ func TestGapAfterTrim(t *testing.T) {
 		b := piped(t, func(c *Config) {
 			c.HistoryEvents, c.QueueEvents, c.Outcome, c.Heartbeat, c.WriteTimeout = 3, 3, DropOldest, 0, time.Hour
 		})
-		s := b.subscribe("topic=t").begun()
+		s := b.subscribe("topic=t").awaitReady()
 		for i := 1; i <= 10; i++ {
 			b.say("t", fmt.Sprint(i))
 			synctest.Wait()
@@ -140,7 +140,7 @@ func TestGapAfterTrim(t *testing.T) {
 		s.want(event{Data: "11"})
 		// A subscriber that comes back for dropped events learns exactly which they are.
 		id := strings.TrimSuffix(last, "11") + "5"
-		s = b.subscribe("topic=t&lastEventID=" + id).begun()
+		s = b.subscribe("topic=t&lastEventID=" + id).awaitReady()
 		s.want(event{Type: "gap", Data: `{"from":6,"to":8,"missed":null}`})
 		s.want(event{Data: "9"})
 		b.end()
@@ -156,7 +156,7 @@ func TestWriteTimeout(t *testing.T) {
 					mode.set(c)
 					c.Outcome, c.Heartbeat, c.WriteTimeout = DropOldest, 0, 7*time.Second
 				})
-				s := b.subscribe("topic=t").begun()
+				s := b.subscribe("topic=t").awaitReady()
 				// Deadlines move: a subscriber that reads in time stays.
 				for i := range 10 {
 					b.say("t", fmt.Sprint(i))
@@ -186,7 +186,7 @@ func TestHeartbeat(t *testing.T) {
 			t.Run(fmt.Sprint(mode.name, " ", period), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					b := piped(t, func(c *Config) { mode.set(c); rule(c) })
-					s := b.subscribe("topic=t").begun()
+					s := b.subscribe("topic=t").awaitReady()
 					start := time.Now()
 					for range 3 {
 						s.want(event{Comment: "heartbeat"})
@@ -219,8 +219,8 @@ func TestLimits(t *testing.T) {
 			http.StatusTooManyRequests:    func(c *Config) { c.MaxPerAddress = 2 },
 		} {
 			b := serving(t, func(c *Config) { set(c); limit(c); c.Retry = 1500 * time.Millisecond })
-			first := b.subscribe("topic=t").begun()
-			b.subscribe("topic=t").begun()
+			first := b.subscribe("topic=t").awaitReady()
+			b.subscribe("topic=t").awaitReady()
 			for range 3 { // refusals take no place
 				s := b.subscribe("topic=t")
 				if s.resp.StatusCode != status || s.resp.Header.Get("Retry-After") != "2" {
@@ -244,7 +244,7 @@ func TestForgotten(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		b := serving(t, func(c *Config) { set(c); c.SubscriberKey = hs256() })
 		for range 3 {
-			b.subscribe("topic=a&topic=/{x}", "Authorization: Bearer "+grant(t, "subscribe", "b")).begun()
+			b.subscribe("topic=a&topic=/{x}", "Authorization: Bearer "+grant(t, "subscribe", "b")).awaitReady()
 		}
 		b.subscribe("") // refused
 		b.end()
@@ -273,7 +273,7 @@ func TestTalkative(t *testing.T) {
 	for _, mode := range modes[1:] { // net/http has bounds of its own
 		t.Run(mode.name, func(t *testing.T) {
 			b := serving(t, mode.set)
-			s := b.subscribe("topic=t").begun()
+			s := b.subscribe("topic=t").awaitReady()
 			_, _ = s.conn.Write(make([]byte, 2*inputBytes)) // it may be cut before all is sent
 			s.ends()
 			b.until(func(s Stats) bool { return s.Ends["client"] == 1 })

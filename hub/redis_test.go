@@ -64,7 +64,7 @@ func TestPostponed(t *testing.T) {
 		h.history = unreadable{memory{h.journal}}
 		b := servingOn(t, listen(t, "tcp", "127.0.0.1:0"), h)
 		id := b.say("t", "x")
-		s := b.subscribe("topic=t&lastEventID=unknown").begun()
+		s := b.subscribe("topic=t&lastEventID=unknown").awaitReady()
 		if e, ok := s.next(); ok || s.resp.StatusCode != http.StatusOK {
 			t.Errorf("%s, %+v", s.resp.Status, e)
 		}
@@ -91,7 +91,7 @@ func TestRedis(t *testing.T) {
 	hubs := []*bed{hub(), hub()}
 	const updates, clients = 200, 4
 	seen := make([][]string, clients)
-	begun := make(chan struct{}, clients)
+	ready := make(chan struct{}, clients)
 	var reading sync.WaitGroup
 	for c := range clients {
 		reading.Go(func() {
@@ -99,8 +99,8 @@ func TestRedis(t *testing.T) {
 			for connection := 0; ; connection++ {
 				s := hubs[(c+connection)%2].subscribe(query)
 				if connection == 0 {
-					s.begun()
-					begun <- struct{}{}
+					s.awaitReady()
+					ready <- struct{}{}
 				}
 				for range 5 + c*3 {
 					e, ok := s.next()
@@ -127,7 +127,7 @@ func TestRedis(t *testing.T) {
 		})
 	}
 	for range clients {
-		<-begun
+		<-ready
 	}
 	hubs[0].say("t", "first")
 	var publishing sync.WaitGroup

@@ -13,7 +13,7 @@ func TestReconnecting(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			const publishers, each, clients = 3, 60, 6
 			b := serving(t, mode.set)
-			begun, first := make(chan struct{}, clients), make(chan struct{}, clients)
+			ready, first := make(chan struct{}, clients), make(chan struct{}, clients)
 			var publishing, reading sync.WaitGroup
 			for c := range clients {
 				reading.Go(func() {
@@ -22,8 +22,8 @@ func TestReconnecting(t *testing.T) {
 					for connection := 0; next <= 1+publishers*each; connection++ {
 						s := b.subscribe(query)
 						if connection == 0 {
-							s.begun()
-							begun <- struct{}{}
+							s.awaitReady()
+							ready <- struct{}{}
 							query += "&lastEventID=" + s.want(event{Data: "first"}).ID
 							next++
 							first <- struct{}{}
@@ -51,7 +51,7 @@ func TestReconnecting(t *testing.T) {
 				})
 			}
 			for range clients {
-				<-begun
+				<-ready
 			}
 			b.say("t", "first") // from now on everybody has a place to go on from
 			for range clients {

@@ -62,7 +62,7 @@ func TestLeftOutOnSockets(t *testing.T) {
 					set(c)
 					c.QueueEvents, c.Outcome, c.WriteTimeout = 5, outcome, time.Hour
 				}))
-				s := b.subscribe("topic=a&topic=b").begun()
+				s := b.subscribe("topic=a&topic=b").awaitReady()
 				const published = 100
 				for i := range published {
 					b.say([]string{"a", "b"}[i%2], large(i))
@@ -109,7 +109,7 @@ func TestBlockOnSockets(t *testing.T) {
 			c.BlockTimeout = 300 * time.Millisecond
 			wait = c.BlockTimeout
 		}))
-		s := b.subscribe("topic=t").begun()
+		s := b.subscribe("topic=t").awaitReady()
 		const many = 300
 		var publishing sync.WaitGroup
 		publishing.Go(func() {
@@ -124,7 +124,7 @@ func TestBlockOnSockets(t *testing.T) {
 		if st := b.Stats(); st.Gaps != 0 || st.Subscribers != 1 {
 			t.Errorf("%+v", st)
 		}
-		b.subscribe("topic=t").begun() // and no more
+		b.subscribe("topic=t").awaitReady() // and no more
 		longest := time.Duration(0)
 		for i := 0; b.Stats().Ends["queue_full"] == 0; i++ {
 			start := time.Now()
@@ -148,7 +148,7 @@ func TestTokenExpiresOnSockets(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		b := serving(t, func(c *Config) { set(c); c.SubscriberKey = hs256() })
 		until := time.Now().Add(2 * time.Second).Truncate(time.Second)
-		s := b.subscribe("topic=t", "Authorization: Bearer "+sign(t, jwt.MapClaims{"exp": until.Unix()})).begun()
+		s := b.subscribe("topic=t", "Authorization: Bearer "+sign(t, jwt.MapClaims{"exp": until.Unix()})).awaitReady()
 		s.ends()
 		if now := time.Now(); now.Before(until) {
 			t.Errorf("ended %v too early", until.Sub(now))
@@ -168,7 +168,7 @@ func TestDrainOnSockets(t *testing.T) {
 		const n = 10
 		var streams []*stream
 		for range n {
-			streams = append(streams, b.subscribe("topic=t").begun())
+			streams = append(streams, b.subscribe("topic=t").awaitReady())
 		}
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
@@ -179,9 +179,9 @@ func TestDrainOnSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		streams = append(streams, (&stream{t: t, resp: resp, body: newReader(resp.Body)}).begun())
+		streams = append(streams, (&stream{t: t, resp: resp, body: newReader(resp.Body)}).awaitReady())
 		small(b)
-		stuck := b.subscribe("topic=stuck").begun()
+		stuck := b.subscribe("topic=stuck").awaitReady()
 		for i := range 100 {
 			b.say("stuck", large(i))
 		}
@@ -245,7 +245,7 @@ func handler(t *testing.T, set func(*Config)) (*Hub, *bed) {
 func TestHandlerCloses(t *testing.T) {
 	inModes(t, func(t *testing.T, set func(*Config)) {
 		h, b := handler(t, set)
-		b.subscribe("topic=t").begun()
+		b.subscribe("topic=t").awaitReady()
 		var work sync.WaitGroup
 		for range 4 {
 			work.Go(func() {
@@ -320,7 +320,7 @@ func TestLoopEnds(t *testing.T) {
 	h, b := handler(t, func(*Config) {})
 	ended := make(chan error, 1)
 	go func() { ended <- h.Wait() }()
-	s := b.subscribe("topic=t").begun()
+	s := b.subscribe("topic=t").awaitReady()
 	select {
 	case err := <-ended:
 		t.Fatalf("Wait, while the loop runs: %v", err)
@@ -343,7 +343,7 @@ func TestLoopEnds(t *testing.T) {
 // TestTogether: the event loop sends events that come together with one write.
 func TestTogether(t *testing.T) {
 	b := serving(t, func(c *Config) { c.BatchDelay = time.Second })
-	s := b.subscribe("topic=t").begun()
+	s := b.subscribe("topic=t").awaitReady()
 	before := b.loop.Stats()
 	const events = 20
 	for i := range events {

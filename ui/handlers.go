@@ -171,21 +171,21 @@ func (s *Server) serveAnnotate(w http.ResponseWriter, r *http.Request) {
 	if !s.checkRun(w, r, id) {
 		return
 	}
-	var said struct {
+	var edit struct {
 		Tags   []string `json:"tags"`
 		Note   string   `json:"note"`
 		Pinned bool     `json:"pinned"`
 	}
-	if status, err := readBody(r, &said); err != nil {
+	if status, err := readBody(r, &edit); err != nil {
 		answer(w, status, err)
 		return
 	}
 	var kept rundir.Annotations
 	err := held(s.runs.root, id, func(dir string) error {
 		return rundir.Annotate(dir, func(about *rundir.Annotations) {
-			about.Tags, about.Note = said.Tags, said.Note
+			about.Tags, about.Note = edit.Tags, edit.Note
 			switch {
-			case !said.Pinned:
+			case !edit.Pinned:
 				about.PinnedAt = time.Time{}
 			case about.PinnedAt.IsZero():
 				about.PinnedAt = time.Now().UTC()
@@ -378,8 +378,8 @@ func readOrder(r *http.Request) (Order, int, error) {
 		return o, http.StatusBadRequest, texts.NewError("refused.sets", "n", strconv.Itoa(len(o.Set)), "most", strconv.Itoa(mostSet))
 	}
 	for name, value := range o.Set {
-		odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' }
-		if name == "" || strings.ContainsAny(name, "=,") || strings.ContainsFunc(name+value, odd) || len(name)+len(value) > maxSetValue {
+		forbidden := func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' }
+		if name == "" || strings.ContainsAny(name, "=,") || strings.ContainsFunc(name+value, forbidden) || len(name)+len(value) > maxSetValue {
 			return o, http.StatusBadRequest, texts.NewError("refused.set", "name", strconv.Quote(name), "value", strconv.Quote(value), "most", strconv.Itoa(maxSetValue))
 		}
 	}

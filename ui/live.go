@@ -206,9 +206,8 @@ func (s *stage) running() string {
 	return s.run.ID
 }
 
-// close ends the current run, in order if that takes no longer than patience, and lets no
-// other begin.
-func (s *stage) close(patience time.Duration) {
+// close ends the current run and lets no other begin. After the timeout it kills the run.
+func (s *stage) close(timeout time.Duration) {
 	s.mu.Lock()
 	s.closed = true
 	gone, id := s.gone, ""
@@ -220,7 +219,7 @@ func (s *stage) close(patience time.Duration) {
 		return
 	}
 	s.end(id)
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-gone:

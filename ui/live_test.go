@@ -52,7 +52,7 @@ func apply(t testing.TB, known **Live, e streamed) {
 
 // Whenever a client comes, and however often it loses its connection, all clients have
 // the same state in the end.
-func TestEverybodyKnowsTheSame(t *testing.T) {
+func TestClientsAgree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBed(t, nil)
 		type viewer struct {

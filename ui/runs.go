@@ -20,9 +20,9 @@ import (
 // freshFor is how long a scan of the folders is valid.
 const freshFor = time.Second
 
-// patience is how long a request waits for a scan; after that it is answered with what is
-// known.
-const patience = 500 * time.Millisecond
+// scanTimeout is how long a request waits for a scan. Then it is answered with what the
+// last scans found.
+const scanTimeout = 500 * time.Millisecond
 
 // A State is the state of a run, in one word.
 type State string
@@ -182,7 +182,7 @@ func (x *index) close() {
 }
 
 // refresh scans the folders, unless that has just been done. It returns when the scan is
-// done or has taken longer than patience; the scan then continues.
+// done or has taken longer than scanTimeout; the scan then continues.
 func (x *index) refresh(ctx context.Context) {
 	x.mu.Lock()
 	if x.looking == nil {
@@ -195,7 +195,7 @@ func (x *index) refresh(ctx context.Context) {
 	}
 	done := x.looking
 	x.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(scanTimeout)
 	defer timer.Stop()
 	select {
 	case <-done:

@@ -293,17 +293,17 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "secrets")
-	said, err := exec.CommandContext(t.Context(), "./secrets.sh", dir).Output()
+	out, err := exec.CommandContext(t.Context(), "./secrets.sh", dir).Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, out)
 	}
 	if err := exec.CommandContext(t.Context(), "./secrets.sh", dir).Run(); err == nil {
 		t.Error("secrets.sh writes over what is there")
 	}
 	config := readable(t, filepath.Join(dir, "bot.yaml"))
-	key := strings.TrimSpace(strings.TrimPrefix(string(said), "API key: "))
+	key := strings.TrimSpace(strings.TrimPrefix(string(out), "API key: "))
 	if len(key) != 48 || config.Keys[0].SHA256 != hashOf(key) || len(config.Token.Secret) != 64 || config.AdminTokenFile == "" {
-		t.Errorf("%q, %+v", said, config.Keys)
+		t.Errorf("%q, %+v", out, config.Keys)
 	}
 	images, err := os.ReadFile("Containerfile")
 	if err != nil {

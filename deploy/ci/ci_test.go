@@ -321,8 +321,8 @@ func TestAction(t *testing.T) {
 	if err := os.Chmod(filepath.Join(bin, "gh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	stranger := `{"id":1,"user":{"type":"User"},"body":"<!-- dyno compare: dyno -->"}`
-	write(t, comments, "["+stranger+"]")
+	foreignComment := `{"id":1,"user":{"type":"User"},"body":"<!-- dyno compare: dyno -->"}`
+	write(t, comments, "["+foreignComment+"]")
 	m := &machine{t: t, dir: dir, env: []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "COMMENTS=" + comments, "GITHUB_STEP_SUMMARY=" + summary, "GITHUB_REPOSITORY=owner/name", "DYNO_QUIET_WAIT=0"},
 		values: map[string]string{
 			"runner.temp": temp, "github.action_path": here, "github.sha": head, "github.event.pull_request.base.sha": base,

@@ -188,10 +188,10 @@ func (s *sheet) close() error {
 	return s.file.Close()
 }
 
-// besideServers calls do, which loads servers of this same process. The CPUs are kept
-// from halting meanwhile, if that is wanted. Go's scheduler has a processor for each
+// withServers calls do, which loads servers of this process. Meanwhile the CPUs are kept
+// from halting, if that is wanted. Go's scheduler has a processor for each
 // thread that must not wait for another, whatever the number of CPUs.
-func (k *calibrator) besideServers(do func() error) (err error) {
+func (k *calibrator) withServers(do func() error) (err error) {
 	if k.Awake {
 		p, err := awake.Start(slices.Concat(k.server, k.load)...)
 		if err != nil {

@@ -77,16 +77,15 @@ func (k *calibrator) withNoise(noise string, rate float64, seed uint64, do func(
 	return errors.Join(err, failed)
 }
 
-// A said is a figure that a server makes known, with the tolerance of a value that is
-// printed as it is: the larger of a value and of a share of the truth. The share is that by
-// which a disturbance may move a figure without a mark.
-type said struct {
+// A publishedFigure is a figure that a server publishes, and its tolerance: the larger of a
+// value and of a share of the truth. A disturbance that moves the figure by less needs no mark.
+type publishedFigure struct {
 	figure string
 	floor  float64 // in the figure's own unit
 	share  float64
 }
 
-func (s said) slack(truly float64) float64 { return max(s.floor, s.share*truly) }
+func (s publishedFigure) slack(truly float64) float64 { return max(s.floor, s.share*truly) }
 
 // A knownServer has the same figures in each undisturbed run: its times are planned, and
 // each run offers it the same arrivals.
@@ -96,7 +95,7 @@ type knownServer struct {
 	rate    float64 // of arrivals; 0: a closed loop
 	poisson bool
 	users   int // of a closed loop
-	figures []said
+	figures []publishedFigure
 	// capacity is the throughput in theory; 0: that of undisturbed runs is the truth.
 	capacity float64
 }
@@ -104,8 +103,8 @@ type knownServer struct {
 // knownServers lists the servers of the noise table. Work has a fixed number of iterations:
 // how long they take is the truth, which must not be measured again for each run.
 func knownServers(iterations int64) []knownServer {
-	figures := func(latency string, more ...said) []said {
-		return append([]said{
+	figures := func(latency string, more ...publishedFigure) []publishedFigure {
+		return append([]publishedFigure{
 			{compared, 0, 0.05},
 			{latency + ".p50", 50e-6, 0.10},
 			{latency + ".p99", 100e-6, 0.10},
@@ -135,7 +134,7 @@ func knownServers(iterations int64) []knownServer {
 		},
 		{
 			// For this server the CPU is the limit, and its CPU time is known.
-			name: "200 µs of work, closed, 8 users", users: 8, figures: figures("service", said{cpuPerRequest, 0, 0.05}),
+			name: "200 µs of work, closed, 8 users", users: 8, figures: figures("service", publishedFigure{cpuPerRequest, 0, 0.05}),
 			args: []string{"work", "--iterations", strconv.FormatInt(iterations, 10)},
 		},
 	}
@@ -372,7 +371,7 @@ func (n *Noisy) unrest() float64 {
 // NoiseShares sums the runs up, by figure and noise. For each figure, all noises together
 // come first, with an empty noise.
 func (r *Result) NoiseShares() []NoiseShare {
-	slacks := map[figureOf]said{}
+	slacks := map[figureOf]publishedFigure{}
 	for _, s := range knownServers(0) {
 		for _, f := range s.figures {
 			slacks[figureOf{s.name, f.figure}] = f
@@ -419,7 +418,7 @@ func (r *Result) NoiseShares() []NoiseShare {
 
 // beyond is how far the truth lies outside of the printed figure with its tolerance; 0 if
 // it holds. A figure that was not printed, or whose truth is not known, is not judged.
-func (n *Noisy) beyond(known standard, s said) (beyond float64, judged bool) {
+func (n *Noisy) beyond(known standard, s publishedFigure) (beyond float64, judged bool) {
 	truly := known.truth
 	slack := max(s.slack(truly), known.within)
 	switch {

@@ -18,7 +18,7 @@ import (
 // A printed figure is right if it is within its tolerance. Otherwise the result has its
 // error.
 func TestBeyond(t *testing.T) {
-	p99 := said{"response.p99", 100e-6, 0.01}
+	p99 := publishedFigure{"response.p99", 100e-6, 0.01}
 	for _, c := range []struct {
 		name   string
 		n      Noisy
@@ -56,18 +56,18 @@ func TestBeyondIsNoLessForNarrowerBounds(t *testing.T) {
 		low, high, truth := figure("low"), figure("high"), figure("truth")
 		low, high = min(low, high), max(low, high)
 		n := Noisy{State: rundir.StateBounded, Low: &low, High: &high}
-		beyond, judged := n.beyond(standard{truth: truth}, said{"x", 100e-6, 0.01})
+		beyond, judged := n.beyond(standard{truth: truth}, publishedFigure{"x", 100e-6, 0.01})
 		if !judged || beyond < 0 || low <= truth && truth <= high && beyond != 0 {
 			t.Fatalf("%v … %v of %v: %v, %v", low, high, truth, beyond, judged)
 		}
 		wider := Noisy{State: rundir.StateBounded, Low: pointer(low / 2), High: pointer(high * 2)}
-		if b, _ := wider.beyond(standard{truth: truth}, said{"x", 100e-6, 0.01}); b > beyond {
+		if b, _ := wider.beyond(standard{truth: truth}, publishedFigure{"x", 100e-6, 0.01}); b > beyond {
 			t.Fatalf("%v of wider bounds, %v of narrower", b, beyond)
 		}
 	})
 }
 
-// someNoise are runs of one server: its truth, what was said of it, rightly and wrongly.
+// someNoise are runs of one server: its truth, what was published about it, rightly and wrongly.
 func someNoise() []Noisy {
 	server := knownServers(0)[0].name
 	row := func(run int, noise, figure, state string, estimate, low, high float64) Noisy {

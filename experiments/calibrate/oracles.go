@@ -40,7 +40,7 @@ func (k *calibrator) oracles(ctx context.Context) (err error) {
 	if err := s.add(k.search(ctx)); err != nil {
 		return err
 	}
-	return k.besideServers(func() error {
+	return k.withServers(func() error {
 		for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
 			if err := s.add(o(ctx)); err != nil {
 				return err

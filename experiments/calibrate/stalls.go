@@ -27,7 +27,7 @@ func (k *calibrator) stalls(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	return k.besideServers(func() error {
+	return k.withServers(func() error {
 		for _, o := range []struct {
 			name  string
 			delay oracle.Distribution

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	started  = "disturbing"
-	patience = 10 * time.Second
+	started = "disturbing"
+	timeout = 10 * time.Second
 	// schedFIFO is Linux's SCHED_FIFO: sched(7).
 	schedFIFO = 1
 	// resetOnFork is SCHED_FLAG_RESET_ON_FORK: threads to come are ordinary ones.
@@ -170,7 +170,7 @@ func Start(c Config) (*Process, error) {
 		return nil, fmt.Errorf("disturb: %w", err)
 	}
 	p := &Process{cmd, in, bufio.NewReader(io.LimitReader(out, 4096))}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // which ends the reading
+	late := time.AfterFunc(timeout, func() { _ = cmd.Process.Kill() }) // which ends the reading
 	line, err := p.out.ReadString('\n')
 	if late.Stop(); line == started+"\n" {
 		return p, nil
@@ -185,7 +185,7 @@ func Start(c Config) (*Process, error) {
 // Stop releases the CPUs and returns what was taken.
 func (p *Process) Stop() (t Taken, err error) {
 	_ = p.in.Close() // which is its sign to end
-	late := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	late := time.AfterFunc(timeout, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
 	line, read := p.out.ReadString('\n')
 	if read == nil {
@@ -252,8 +252,8 @@ func (c Config) disturb(in io.Reader, out io.Writer) error {
 	for _, t := range taken {
 		all.Stalls, all.Time = all.Stalls+t.Stalls, all.Time+t.Time
 	}
-	_, said := fmt.Fprintln(out, all.Stalls, int64(all.Time))
-	return errors.Join(err, said)
+	_, printErr := fmt.Fprintln(out, all.Stalls, int64(all.Time))
+	return errors.Join(err, printErr)
 }
 
 // place ties the calling thread to a CPU and gives it its priority.

@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	root     = "/proc/sys"
-	patience = 10 * time.Second
+	root    = "/proc/sys"
+	timeout = 10 * time.Second
 	// maxOrder bounds the list of settings, and the answer, in bytes.
 	maxOrder = 1 << 20
 )
@@ -89,7 +89,7 @@ func Set(values map[string]string) (*Settings, error) {
 		return nil, fmt.Errorf("sysctl: %w", err)
 	}
 	s := &Settings{cmd: cmd, in: in, out: bufio.NewReader(io.LimitReader(out, 4*maxOrder))}
-	late := time.AfterFunc(patience, func() { _ = in.Close() }) // tells the process to restore the settings and to end
+	late := time.AfterFunc(timeout, func() { _ = in.Close() }) // tells the process to restore the settings and to end
 	var a answer
 	if _, err = in.Write(append(order, '\n')); err == nil {
 		a, err = s.read()
@@ -125,7 +125,7 @@ func (s *Settings) read() (a answer, err error) {
 
 // wait returns how the process ended. It kills a process that does not end.
 func (s *Settings) wait() error {
-	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	late := time.AfterFunc(timeout, func() { _ = s.cmd.Process.Kill() })
 	defer late.Stop()
 	return s.cmd.Wait()
 }
@@ -135,8 +135,8 @@ func (s *Settings) Found() map[string]string { return maps.Clone(s.found) }
 
 // Restore restores the settings. The error names those that could not be restored.
 func (s *Settings) Restore() error {
-	_ = s.in.Close()                                                      // tells the process to restore them
-	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() }) // ends the reading
+	_ = s.in.Close()                                                     // tells the process to restore them
+	late := time.AfterFunc(timeout, func() { _ = s.cmd.Process.Kill() }) // ends the reading
 	last, none := s.read()
 	late.Stop()
 	switch err := s.wait(); {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 60 * time.Second // until a test gives up; no measure of anything
+const timeout = 60 * time.Second // until a test gives up; no measure of anything
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
@@ -87,7 +87,7 @@ func runs(t *testing.T, c Config, s Source) *Loop {
 // settled waits until the loop has done everything that it was asked for and knew of.
 func settled(t fatal, l *Loop) []Client {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), timeout)
 	defer stop()
 	list, err := l.Clients(ctx, 1<<20)
 	if err != nil {
@@ -99,7 +99,7 @@ func settled(t fatal, l *Loop) []Client {
 // until waits for a condition on the loop's counts.
 func until(t fatal, l *Loop, what string, ok func(Stats) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(l.Stats()); {
+	for deadline := time.Now().Add(timeout); !ok(l.Stats()); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never happened: %s: %+v", what, l.Stats())
 		}
@@ -211,7 +211,7 @@ type stream struct {
 }
 
 func newStream(c conn) *stream {
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_ = c.SetReadDeadline(time.Now().Add(timeout))
 	s := &stream{conn: c}
 	s.r = bufio.NewReader(s)
 	return s

@@ -281,7 +281,7 @@ func TestCluster(t *testing.T) {
 
 // TestNumbersGoOn: new events continue the numbers of an existing stream. This holds after another program wrote to the
 // stream, and without the key that earlier versions counted with.
-func TestNumbersGoOn(t *testing.T) {
+func TestNumbersContinue(t *testing.T) {
 	s := run(t)
 	admin := redis.NewClient(&redis.Options{Addr: s.address})
 	defer admin.Close()

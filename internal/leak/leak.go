@@ -1,6 +1,6 @@
 // Package leak makes a package's tests fail if one of their goroutines outlives them.
 //
-// It is goleak with more patience. goleak waits some 430 ms for goroutines that are about
+// It is goleak with a longer timeout. goleak waits some 430 ms for goroutines that are about
 // to end. net/http's server takes 500 ms to end a connection whose request it did not
 // read to the end (closeWriteAndWait). If a test leaves such a connection and happens to
 // run last, goleak fails; in another order of tests it does not. This package waits
@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience bounds the wait for goroutines to end. Only a leak takes that long.
-const patience = 10 * time.Second
+// timeout bounds the wait for goroutines to end. Only a leak takes that long.
+const timeout = 10 * time.Second
 
 // A runner is the *testing.M of a TestMain.
 type runner interface{ Run() int }
@@ -37,7 +37,7 @@ func Checked(m runner) int {
 	if code != 0 {
 		return code
 	}
-	if err := find(patience); err != nil {
+	if err := find(timeout); err != nil {
 		fmt.Fprintf(os.Stderr, "the tests pass and leave goroutines running: %v\n", err)
 		return 1
 	}
@@ -45,8 +45,8 @@ func Checked(m runner) int {
 }
 
 // find waits until no goroutine of the tests is left, or for the given time.
-func find(patience time.Duration) error {
-	for deadline := time.Now().Add(patience); ; {
+func find(timeout time.Duration) error {
+	for deadline := time.Now().Add(timeout); ; {
 		err := goleak.Find() // it waits between its attempts
 		if err == nil || time.Now().After(deadline) {
 			return err

@@ -11,7 +11,7 @@ func TestMain(m *testing.M) { Main(m) }
 // A goroutine that ends later than goleak waits, as net/http's connections do, is no leak.
 func TestLateIsNoLeak(t *testing.T) {
 	go func() { <-time.After(600 * time.Millisecond) }()
-	if err := find(patience); err != nil {
+	if err := find(timeout); err != nil {
 		t.Error(err)
 	}
 }

@@ -113,11 +113,11 @@ func (m Message) String() string { return m.In(English) }
 func Joined(language string, list []Message) string { return join(language, "answer.comma", list) }
 
 func join(language, separator string, list []Message) string {
-	var said []string
+	var sentences []string
 	for _, m := range list {
-		said = append(said, m.In(language))
+		sentences = append(sentences, m.In(language))
 	}
-	return strings.Join(said, Say(language, separator, nil))
+	return strings.Join(sentences, Say(language, separator, nil))
 }
 
 // An Error is a message as an error. Its text is English.

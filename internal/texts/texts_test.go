@@ -79,7 +79,7 @@ func TestKindsAreThoseOfTheCode(t *testing.T) {
 	for kind := range table {
 		plain := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(kind, ".event"), ".one"), ".quick")
 		space, end, _ := strings.Cut(plain, ".")
-		if said := used(plain) || helps[plain] || used(space+".") && used(end); !said {
+		if isUsed := used(plain) || helps[plain] || used(space+".") && used(end); !isUsed {
 			t.Errorf("%s is never said", kind)
 		}
 	}

@@ -514,11 +514,11 @@ func TestFallsBackToPerfEvents(t *testing.T) {
 	privileged(t)
 	c := exec.Command("/proc/self/exe", "contained")
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
-	var said strings.Builder // why it ended
-	c.Stderr = &said
+	var stderr strings.Builder // why it ended
+	c.Stderr = &stderr
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, &said)
+		t.Fatalf("%v: %s", err, &stderr)
 	}
 	if !strings.HasPrefix(string(out), "perf 1000 [observer kernel cannot work here: eBPF: process ids here are not those of the kernel (") {
 		t.Errorf("%s", out)

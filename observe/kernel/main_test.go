@@ -175,8 +175,8 @@ func burner(args []string) error {
 
 // unprivileged says why an unprivileged user cannot observe process 1.
 func unprivileged([]string) error {
-	const nobody = 65534
-	err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
+	const unprivilegedID = 65534
+	err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(unprivilegedID, unprivilegedID, unprivilegedID), syscall.Setresuid(unprivilegedID, unprivilegedID, unprivilegedID))
 	if err != nil {
 		return err
 	}

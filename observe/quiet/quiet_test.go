@@ -84,17 +84,17 @@ func TestWait(t *testing.T) {
 		"begins and ends": {until(first), true, first + next, 30*time.Second - first, first},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			start, said := time.Now(), 0
+			start, reports := time.Now(), 0
 			w := Waiter{Left: 30 * time.Second, Read: fakeMachine(c.share), Say: func(n Noise) {
 				if n.PID != 7 {
 					t.Errorf("%s: %+v", name, n)
 				}
-				said++
+				reports++
 			}}
 			isQuiet, err := w.Wait(t.Context())
 			took := time.Since(start)
-			if err != nil || isQuiet != c.quiet || took != c.took || w.Left != c.left || said == 0 != (took == first) {
-				t.Errorf("%s: %v %v after %v with %v left, said %d times", name, isQuiet, err, took, w.Left, said)
+			if err != nil || isQuiet != c.quiet || took != c.took || w.Left != c.left || reports == 0 != (took == first) {
+				t.Errorf("%s: %v %v after %v with %v left, said %d times", name, isQuiet, err, took, w.Left, reports)
 			}
 			start = time.Now()
 			if again, err := w.Wait(t.Context()); again != c.quiet || err != nil || time.Since(start) != c.again {

@@ -47,10 +47,10 @@ func TestConnections(t *testing.T) {
 				t.Errorf("without connections: %v", v)
 			}
 			pairs := connect(t, l, address, 7)
-			const said = "0123456789"
+			const text = "0123456789"
 			for i, p := range pairs {
 				if i < 3 {
-					if _, err := io.WriteString(p.client, said); err != nil {
+					if _, err := io.WriteString(p.client, text); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -58,7 +58,7 @@ func TestConnections(t *testing.T) {
 			v := values(t, o)
 			for column, want := range map[string]float64{
 				"target_connections": 7, "generator_connections": 7,
-				"target_receive_queue_bytes": 3 * float64(len(said)), "generator_receive_queue_bytes": 0,
+				"target_receive_queue_bytes": 3 * float64(len(text)), "generator_receive_queue_bytes": 0,
 				"target_unsent_bytes": 0, "generator_unsent_bytes": 0, "target_send_queue_bytes": 0,
 				"accept_queue": 0,
 			} {

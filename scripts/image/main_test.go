@@ -31,23 +31,23 @@ func made(t *testing.T) image {
 // TestArchive reads the image from its archive, to the files in it.
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.tar")
-	var said [2]strings.Builder
+	var outs [2]strings.Builder
 	library := filepath.Join(t.TempDir(), "library.so")
 	if err := os.WriteFile(library, []byte("library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for n := range said {
+	for n := range outs {
 		i := made(t)
 		i.files = []string{library}
 		if err := i.addLabel("revision=1=2"); err != nil {
 			t.Fatal(err)
 		}
-		if err := run(i, out, megabyte, &said[n]); err != nil {
+		if err := run(i, out, megabyte, &outs[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if first := said[0].String(); !strings.HasPrefix(first, "dyno-bot:dev: program 0.0 MB, image 0.0 MB of 1, sha256 ") || said[1].String() != first {
-		t.Errorf("%q, and made again %q", first, said[1].String())
+	if first := outs[0].String(); !strings.HasPrefix(first, "dyno-bot:dev: program 0.0 MB, image 0.0 MB of 1, sha256 ") || outs[1].String() != first {
+		t.Errorf("%q, and made again %q", first, outs[1].String())
 	}
 	i, err := tarball.ImageFromPath(out, nil)
 	if err != nil {

@@ -261,8 +261,8 @@ func (a *attempt) take(_ int, content []byte) error {
 	return nil
 }
 
-// patienceOfCall bounds a call that has no deadline. No case takes so long.
-const patienceOfCall = time.Minute
+// callTimeout bounds a call that has no deadline. No case takes so long.
+const callTimeout = time.Minute
 
 // run makes the call.
 func (a *attempt) run() error {
@@ -275,7 +275,7 @@ func (a *attempt) run() error {
 	if d := a.config.Calls[0].Timeout; d > 0 {
 		a.deadline = now.Add(d)
 	}
-	p.until = now.Add(patienceOfCall)
+	p.until = now.Add(callTimeout)
 	if a.asked.enum("http_version") == overHTTP2 {
 		return a.two(p)
 	}
@@ -472,11 +472,11 @@ func (a *attempt) report(to message) error {
 	}
 	failure := to.make("error")
 	failure.set("code", protoreflect.EnumNumber(a.code))
-	said := a.trailer.get(statusMessage)
-	if text, err := url.PathUnescape(said); err == nil {
-		said = text
+	text := a.trailer.get(statusMessage)
+	if unescaped, err := url.PathUnescape(text); err == nil {
+		text = unescaped
 	}
-	failure.set("message", said)
+	failure.set("message", text)
 	details, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(a.trailer.get(statusDetails), "="))
 	if err != nil {
 		return err
@@ -512,7 +512,7 @@ type peer struct {
 
 // connect opens a connection, and carries out the handshake of TLS if there is to be one.
 func (a *attempt) connect() (*peer, error) {
-	conn, err := net.DialTimeout("tcp", a.address(), patienceOfCall)
+	conn, err := net.DialTimeout("tcp", a.address(), callTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -551,7 +551,7 @@ func (p *peer) shake(asked message) error {
 		if _, err := p.conn.Write(p.out); err != nil {
 			return err
 		}
-		if p.early, err = p.read(time.Now().Add(patienceOfCall)); err != nil {
+		if p.early, err = p.read(time.Now().Add(callTimeout)); err != nil {
 			return err
 		}
 	}

@@ -72,8 +72,8 @@ func (s *schema) unpack(packed message) (message, error) {
 	return m, proto.Unmarshal(packed.bytes("value"), m.Interface())
 }
 
-// maxSaid bounds a message of the suite's, in bytes.
-const maxSaid = 64 << 20
+// maxMessage bounds a message of the suite, in bytes.
+const maxMessage = 64 << 20
 
 // read reads a message as the suite writes it: after its length.
 func (s *schema) read(r io.Reader, name string) (message, error) {
@@ -86,7 +86,7 @@ func (s *schema) read(r io.Reader, name string) (message, error) {
 		return m, err // io.EOF is the end
 	}
 	size := binary.BigEndian.Uint32(length[:])
-	if size > maxSaid {
+	if size > maxMessage {
 		return m, fmt.Errorf("a message of %d bytes", size)
 	}
 	content := make([]byte, size)

@@ -88,8 +88,8 @@ type scope struct {
 
 var summary = regexp.MustCompile(`Total cases: (\d+)\n(\d+) passed, (\d+) failed`)
 
-// patience bounds one run of the suite. It takes seconds.
-const patience = 2 * time.Minute
+// suiteTimeout bounds one run of the suite. It takes seconds.
+const suiteTimeout = 2 * time.Minute
 
 // run has the suite test this very program as a client.
 func (s suite) run(t *testing.T, of scope) {
@@ -102,7 +102,7 @@ func (s suite) run(t *testing.T, of scope) {
 	if err := os.WriteFile(features, []byte(of.features), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), suiteTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, s.runner, "--mode", "client", "--conf", features, "--", self)
 	cmd.Env = append(os.Environ(), protosVariable+"="+filepath.Join(s.module, "proto"))

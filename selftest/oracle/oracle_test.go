@@ -196,7 +196,7 @@ func TestDelayIsNeverEarly(t *testing.T) {
 			s := must[*Timed](t)(StartDelay(t.Context(), Config{Spin: 60 * time.Microsecond}, d, 7))
 			defer s.Close()
 			const clients, each = 8, 25
-			said := make([][]int64, clients*each)
+			delays := make([][]int64, clients*each)
 			var wg sync.WaitGroup
 			var mu sync.Mutex
 			for range clients {
@@ -217,7 +217,7 @@ func TestDelayIsNeverEarly(t *testing.T) {
 							return
 						}
 						mu.Lock()
-						said[seq] = append(said[seq], ns)
+						delays[seq] = append(delays[seq], ns)
 						mu.Unlock()
 					}
 				})
@@ -234,8 +234,8 @@ func TestDelayIsNeverEarly(t *testing.T) {
 				if r.Injected < r.Planned {
 					t.Errorf("request %d: answered after %d, planned %d", i, r.Injected, r.Planned)
 				}
-				if !cmp.Equal(said[i], []int64{r.Injected}) {
-					t.Errorf("request %d: said %v, recorded %d", i, said[i], r.Injected)
+				if !cmp.Equal(delays[i], []int64{r.Injected}) {
+					t.Errorf("request %d: said %v, recorded %d", i, delays[i], r.Injected)
 				}
 			}
 		})

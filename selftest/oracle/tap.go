@@ -19,7 +19,7 @@ const (
 	tapBuffer      = 64 << 20
 	tapPause       = 5 * time.Millisecond // between looks at what has come in
 	tapHead        = 128                  // bytes kept of a packet: all its headers
-	stampPatience  = 10 * time.Second     // for the kernel to begin to stamp packets
+	stampTimeout   = 10 * time.Second     // for the kernel to begin to stamp packets
 	packetOutgoing = 4                    // PACKET_OUTGOING of if_packet.h
 )
 
@@ -131,7 +131,7 @@ func awaitStamps() error {
 	if err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) }); err != nil || set != nil {
 		return fmt.Errorf("time stamps: %w", errors.Join(err, set))
 	}
-	deadline := time.Now().Add(stampPatience)
+	deadline := time.Now().Add(stampTimeout)
 	if err := c.SetDeadline(deadline); err != nil {
 		return fmt.Errorf("time stamps: %w", err)
 	}
@@ -144,7 +144,7 @@ func awaitStamps() error {
 		time.Sleep(time.Millisecond) // a stamp of the reading is later than sent
 		_, n, _, _, err := c.ReadMsgUDP(packet, control)
 		if err != nil {
-			return fmt.Errorf("time stamps: not of packets' arrival within %v: %w", stampPatience, err)
+			return fmt.Errorf("time stamps: not of packets' arrival within %v: %w", stampTimeout, err)
 		}
 		at, err := stamp(control[:n])
 		if err != nil {
@@ -315,11 +315,11 @@ func parseSegment(p []byte) (s segment, ok bool) {
 
 // A follower makes exchanges of the packets of one server.
 type follower struct {
-	server netip.AddrPort
-	open   map[netip.AddrPort]*flow // by the client's address
-	log    []Exchange
-	lost   int64 // exchanges and connections that did not fit
-	odd    int64 // packets that could not be read
+	server     netip.AddrPort
+	open       map[netip.AddrPort]*flow // by the client's address
+	log        []Exchange
+	lost       int64 // exchanges and connections that did not fit
+	unreadable int64 // packets that could not be read
 }
 
 // A flow is one connection.
@@ -334,7 +334,7 @@ type flow struct {
 func (f *follower) take(packet []byte, at int64) {
 	s, ok := parseSegment(packet)
 	if !ok {
-		f.odd++
+		f.unreadable++
 		return
 	}
 	client, side := s.from, 0
@@ -388,8 +388,8 @@ func (f *follower) exchanges() ([]Exchange, error) {
 	switch {
 	case f.lost > 0:
 		return nil, fmt.Errorf("oracle: tap: %d connections or exchanges too many: it keeps %d exchanges on %d connections", f.lost, maxExchanges, maxTapped)
-	case f.odd > 0:
-		return nil, fmt.Errorf("oracle: tap: %d packets could not be read", f.odd)
+	case f.unreadable > 0:
+		return nil, fmt.Errorf("oracle: tap: %d packets could not be read", f.unreadable)
 	}
 	return f.log, nil
 }

@@ -23,7 +23,7 @@ import (
 
 // A cordon is when an agent was cordoned last, and how long after that it knew.
 type cordon struct {
-	begun atomic.Int64 // ns since the program began
+	start atomic.Int64 // ns since the program began
 	took  atomic.Int64 // ns; 0: not yet
 }
 
@@ -108,7 +108,7 @@ func live(ctx context.Context, o options, name string, log *slog.Logger, c *cord
 		defer r.Close()
 		m, err := r.Join(ctx, server.Info(), server.Addr().String(), "", func(t agent.Terms) {
 			if t.Cordoned {
-				c.took.Store(time.Since(began).Nanoseconds() - c.begun.Load())
+				c.took.Store(time.Since(began).Nanoseconds() - c.start.Load())
 			}
 			server.SetTerms(t)
 		})
@@ -137,7 +137,7 @@ func cordonAll(ctx context.Context, o options, named func(int) string, cordons [
 			places <- struct{}{}
 			setting.Go(func() {
 				defer func() { <-places }()
-				cordons[i].begun.Store(time.Since(began).Nanoseconds())
+				cordons[i].start.Store(time.Since(began).Nanoseconds())
 				errs[i] = r.SetCordoned(ctx, named(i), cordoned)
 			})
 		}

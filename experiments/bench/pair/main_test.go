@@ -54,8 +54,8 @@ func TestRun(t *testing.T) {
 
 	// The CPU time may be what the subject says it is: 7 things in 0.5 s.
 	out.Reset()
-	said := strings.Replace(subject("a", "3"), `"accept"`, `"cpu": "echo 0.5", "accept"`, 1)
-	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(plan, said, strings.Replace(said, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
+	timed := strings.Replace(subject("a", "3"), `"accept"`, `"cpu": "echo 0.5", "accept"`, 1)
+	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(plan, timed, strings.Replace(timed, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\nresult: k.a 14\n") || !strings.Contains(out.String(), "\nresult: k.b.ratio 1.000 (1.000 … 1.000)\n") {
@@ -64,7 +64,7 @@ func TestRun(t *testing.T) {
 
 	// What is counted may be a rate already: it is divided by no time.
 	out.Reset()
-	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(strings.Replace(plan, `"rounds"`, `"rates": true, "rounds"`, 1), said, strings.Replace(said, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
+	if err := run(context.Background(), strings.NewReader(fmt.Sprintf(strings.Replace(plan, `"rounds"`, `"rates": true, "rounds"`, 1), timed, strings.Replace(timed, `"a"`, `"b"`, 1))), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\nresult: k.a 7\n") || !strings.Contains(out.String(), "things/s") || strings.Contains(out.String(), "CPU") {

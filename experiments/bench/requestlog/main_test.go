@@ -49,14 +49,14 @@ func TestCompare(t *testing.T) {
 		{"nothing", "", "there is nothing to compare", nil},
 		{"no line", "x\n", "is no line of a request", nil},
 	} {
-		var said bytes.Buffer
-		err := run(t.Context(), []string{"compare", file(t, alone), file(t, test.shared)}, &said)
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"compare", file(t, alone), file(t, test.shared)}, &out)
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.err)
 		}
 		for _, want := range test.want {
-			if !strings.Contains(said.String(), "result: "+want+"\n") {
-				t.Errorf("%s: no %s in\n%s", test.name, want, &said)
+			if !strings.Contains(out.String(), "result: "+want+"\n") {
+				t.Errorf("%s: no %s in\n%s", test.name, want, &out)
 			}
 		}
 	}
@@ -97,10 +97,10 @@ func TestMerged(t *testing.T) {
 		{logOf(t, []int64{1e6, 1e6, 3e6}, []int64{5e6}), "2 differences"},
 		{"", "there is no histogram in it"},
 	} {
-		var said bytes.Buffer
-		err := run(t.Context(), []string{"merged", file(t, test.merged), a, b}, &said)
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"merged", file(t, test.merged), a, b}, &out)
 		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%v, want %q\n%s", err, test.err, &said)
+			t.Errorf("%v, want %q\n%s", err, test.err, &out)
 		}
 	}
 	if err := run(t.Context(), []string{"merged", file(t, logOf(t, nil, nil)), file(t, "no result")}, &bytes.Buffer{}); err == nil {

@@ -148,7 +148,7 @@ var script = []struct{ path, body string }{
 // play asks all of the script and returns what was answered.
 func play(t *testing.T, url string) string {
 	t.Helper()
-	var said strings.Builder
+	var answers strings.Builder
 	for _, s := range script {
 		status, text, header := ask(t, url+s.path, s.body)
 		if status == http.StatusBadRequest { // each library has its own words for a fault
@@ -160,9 +160,9 @@ func play(t *testing.T, url string) string {
 			}
 			text = e.Error.Type
 		}
-		fmt.Fprintln(&said, s.path, status, header.Get("Content-Type"), header.Get("Cache-Control"), header.Get("X-Dyno-Cache"), changing.ReplaceAllString(text, "$1"))
+		fmt.Fprintln(&answers, s.path, status, header.Get("Content-Type"), header.Get("Cache-Control"), header.Get("X-Dyno-Cache"), changing.ReplaceAllString(text, "$1"))
 	}
-	return said.String()
+	return answers.String()
 }
 
 // TestVariants: whatever the parts, the same is answered and kept; and among many at once everybody has their own answer.
@@ -206,11 +206,11 @@ func TestVariants(t *testing.T) {
 						t.Errorf("%q: %s", want, text)
 					}
 					_, text, _ = ask(t, url+"/v1/bot/chat", fmt.Sprintf(`{"bot_id":"b","user_id":"u2","query":%q,"stream":true}`, want))
-					said := ""
+					answer := ""
 					for _, piece := range regexp.MustCompile(`"text":"([^"]*)"`).FindAllStringSubmatch(text, -1) {
-						said += piece[1]
+						answer += piece[1]
 					}
-					if said != want {
+					if answer != want {
 						t.Errorf("%q: %s", want, text)
 					}
 				})

@@ -37,8 +37,8 @@ type Filter struct {
 }
 
 const (
-	maxFilterRate = 20_000
-	maxUnderWay   = 1024 // requests; one that finds no place waits, its clock running
+	maxFilterRate     = 20_000
+	maxFilterInFlight = 1024 // requests; one that finds no place waits, its clock running
 )
 
 // Validate reports all faults at once.
@@ -58,12 +58,12 @@ func (f Filter) Validate() error {
 
 // Run measures for the duration.
 func (f Filter) Run(ctx context.Context) (Result, error) {
-	transport := &http.Transport{MaxIdleConnsPerHost: maxUnderWay}
+	transport := &http.Transport{MaxIdleConnsPerHost: maxFilterInFlight}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	var (
 		times    = make([]float64, int(f.Rate*f.Duration.Seconds()))
-		places   = make(chan struct{}, maxUnderWay)
+		places   = make(chan struct{}, maxFilterInFlight)
 		requests sync.WaitGroup
 		failed   atomic.Int64
 		began    = time.Now()

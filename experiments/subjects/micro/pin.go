@@ -18,7 +18,7 @@ import (
 // on two CPUs hand over to the same CPU every other time, as if they had been dealt
 // at random.
 //
-// Figures: ops_per_second, tokens handed on; migrations, how often the kernel
+// Figures: ops_per_second, tokens handoffs on; migrations, how often the kernel
 // moved one of the threads to another CPU (nr_migrations in /proc/PID/sched);
 // migrations_per_second; ops; cpus.
 type Pin struct {
@@ -53,11 +53,11 @@ func (p Pin) Run(ctx context.Context) (Result, error) {
 	defer holding(p.Threads)()
 	var stop atomic.Bool
 	shared := make([]atomic.Uint64, wordsInSet)
-	seats := make([]futex, p.Threads) // how many tokens are there
+	handoffs := make([]futex, p.Threads) // how many tokens are there
 	ops, moved := make([]int64, p.Threads), make([]int64, p.Threads)
 	tokens := min(len(cpus), p.Threads/2) // some thread always waits
 	for i := range tokens {
-		seats[i*p.Threads/tokens].post()
+		handoffs[i*p.Threads/tokens].post()
 	}
 	c := newCrew()
 	for i := range p.Threads {
@@ -68,7 +68,7 @@ func (p Pin) Run(ctx context.Context) (Result, error) {
 		c.add(cpu, func() error {
 			before, err := migrations()
 			for over := false; !over; ops[i]++ {
-				seats[i].take()
+				handoffs[i].take()
 				from := int(ops[i]) * wordsInTurn % wordsInSet
 				var sum uint64
 				for k := range wordsInTurn {
@@ -76,7 +76,7 @@ func (p Pin) Run(ctx context.Context) (Result, error) {
 				}
 				shared[from].Store(sum)
 				over = stop.Load()
-				seats[(i+1)%p.Threads].post() // the last time too: it lets the next one see that it is over
+				handoffs[(i+1)%p.Threads].post() // the last time too: it lets the next one see that it is over
 			}
 			after, err2 := migrations()
 			moved[i] = after - before

@@ -140,7 +140,7 @@ func watch(t *testing.T, role string) (*Result, time.Duration) {
 }
 
 // A wait that lasts to the end counts as far as it has come.
-func TestWaitsThatGoOn(t *testing.T) {
+func TestWaitsPastTheEnd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may load eBPF programs")
 	}

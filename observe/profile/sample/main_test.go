@@ -177,12 +177,12 @@ func sampled(t *testing.T, c Config, cmd *exec.Cmd) (r *Result, first, second fl
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := child.Ask(t, "")
+	answer := child.Ask(t, "")
 	r, err = s.Stop()
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := strings.Fields(said)
+	words := strings.Fields(answer)
 	if len(words) == 2 {
 		first, _ = strconv.ParseFloat(words[0], 64)
 		second, _ = strconv.ParseFloat(words[1], 64)
@@ -226,10 +226,10 @@ func written(t *testing.T, source string, flags ...string) string {
 	}
 	out := t.TempDir() + "/program"
 	cmd := exec.Command(gcc, append(flags, "-o", out, source)...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("gcc: %v: %s", err, &said)
+		t.Fatalf("gcc: %v: %s", err, &stderr)
 	}
 	return out
 }

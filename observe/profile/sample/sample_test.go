@@ -163,20 +163,20 @@ func TestUnprivileged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch said := string(out); {
-	case strings.HasPrefix(said, "error: profile cpu samples cannot be taken here") && strings.Contains(said, "run as root"):
+	switch text := string(out); {
+	case strings.HasPrefix(text, "error: profile cpu samples cannot be taken here") && strings.Contains(text, "run as root"):
 		// kernel.perf_event_paranoid is above 2
-	case strings.HasPrefix(said, "samples=") && strings.Contains(said, "kernel=false percpu=false") && strings.Contains(said, "paranoid"):
+	case strings.HasPrefix(text, "samples=") && strings.Contains(text, "kernel=false percpu=false") && strings.Contains(text, "paranoid"):
 		var samples int
 		var hot float64
-		if _, err := fmt.Sscanf(said, "samples=%d kernel=false percpu=false hot=%f", &samples, &hot); err != nil {
+		if _, err := fmt.Sscanf(text, "samples=%d kernel=false percpu=false hot=%f", &samples, &hot); err != nil {
 			t.Fatal(err)
 		}
 		if samples < 300 || hot < 0.1 {
 			t.Errorf("%d samples with %.2f in plantedHot", samples, hot)
 		}
 	default:
-		t.Errorf("an unprivileged user gets %q", said)
+		t.Errorf("an unprivileged user gets %q", text)
 	}
 }
 

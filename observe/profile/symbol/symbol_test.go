@@ -36,7 +36,7 @@ func TestGoProgram(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
-			said, err := exec.Command(exe).Output()
+			out, err := exec.Command(exe).Output()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestGoProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			checked, inlined, generic := 0, 0, 0
-			for stack := range strings.SplitSeq(strings.TrimSpace(string(said)), "\n\n") {
+			for stack := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n\n") {
 				lines := strings.Fields(stack) // offset, name, offset, name …
 				var names []string
 				for i := 1; i < len(lines); i += 2 {

@@ -26,12 +26,12 @@ type Middleware struct {
 	Duration        time.Duration
 }
 
-// nobody takes an answer.
-type nobody struct{ h http.Header }
+// discard is a ResponseWriter without a client.
+type discard struct{ h http.Header }
 
-func (n nobody) Header() http.Header         { return n.h }
-func (n nobody) Write(b []byte) (int, error) { return len(b), nil }
-func (n nobody) WriteHeader(int)             {}
+func (n discard) Header() http.Header         { return n.h }
+func (n discard) Write(b []byte) (int, error) { return len(b), nil }
+func (n discard) WriteHeader(int)             {}
 
 // Run sends requests through the layers for some time.
 func (m Middleware) Run(ctx context.Context) (Result, error) {
@@ -61,7 +61,7 @@ func (m Middleware) Run(ctx context.Context) (Result, error) {
 	}
 	h := m.Form.Around(m.Unmatched, layers, http.MethodPost, "/v1/bot/chat", func(http.ResponseWriter, *http.Request) int { return http.StatusOK })
 	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/v1/bot/chat"}, Header: http.Header{"Authorization": {"Bearer x"}}}
-	w := nobody{http.Header{}}
+	w := discard{http.Header{}}
 	requests := 0
 	s, err := repeat(ctx, m.Duration, 256, func() error {
 		requests++

@@ -318,7 +318,7 @@ func TestPoolKeepsBooks(t *testing.T) {
 		size := rapid.IntRange(1, 4).Draw(rt, "size")
 		gaps := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 60).Draw(rt, "gaps")
 		takes := rapid.SliceOfN(rapid.IntRange(0, 100), len(gaps), len(gaps)).Draw(rt, "takes")
-		patience := rapid.SliceOfN(rapid.IntRange(1, 200), len(gaps), len(gaps)).Draw(rt, "patience")
+		timeouts := rapid.SliceOfN(rapid.IntRange(1, 200), len(gaps), len(gaps)).Draw(rt, "patience")
 		adaptive := rapid.Bool().Draw(rt, "adaptive")
 		synctest.Test(t, func(t *testing.T) {
 			f := &fake{}
@@ -335,7 +335,7 @@ func TestPoolKeepsBooks(t *testing.T) {
 			for i := range gaps {
 				time.Sleep(time.Duration(gaps[i]) * time.Millisecond)
 				asking.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patience[i])*time.Millisecond)
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(timeouts[i])*time.Millisecond)
 					defer cancel()
 					if ask(ctx, p, "POST", (time.Duration(takes[i])*time.Millisecond).String()) == nil {
 						ok.Add(1)

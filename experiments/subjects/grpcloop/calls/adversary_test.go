@@ -87,7 +87,7 @@ func TestHeaderBomb(t *testing.T) {
 
 // A client that reads nothing gets no more than the server is willing to hold, and is not
 // read from.
-func TestNobodyReads(t *testing.T) {
+func TestClientThatDoesNotRead(t *testing.T) {
 	p := newPeer(t, x.Setting{ID: x.SettingInitialWindowSize, Val: 1<<31 - 1})
 	p.must(p.frames.WriteWindowUpdate(0, 1<<30))
 	p.open(1, fetch)
@@ -114,7 +114,7 @@ func TestNobodyReads(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	const calls, size = 40, 1 << 20
 	p := newPeer(t, x.Setting{ID: x.SettingInitialWindowSize, Val: 0})
-	refused := func() int { return strings.Count(strings.Join(p.said(), "\n"), "grpc-status=8 ") }
+	refused := func() int { return strings.Count(strings.Join(p.received(), "\n"), "grpc-status=8 ") }
 	for i := range uint32(calls) {
 		p.open(2*i+1, fetch)
 		p.send(2*i+1, true, message(appendVarint(appendMessage(nil, 1, appendBytes(nil, 2, make([]byte, size))), 2, 2)))
@@ -229,8 +229,8 @@ func TestRules(t *testing.T) {
 			p := newPeer(t)
 			c.do(p)
 			p.feed()
-			for _, said := range p.said() {
-				if said == c.want {
+			for _, frame := range p.received() {
+				if frame == c.want {
 					return
 				}
 			}

@@ -96,7 +96,7 @@ type call struct {
 
 	messages, bytes uint64 // Collect's sum
 	reply           []byte // Expand's answer, framed
-	owed            int    // bytes of reply that the loop counts as held
+	reserved        int    // bytes of reply that the loop counts as held
 	more            uint32 // how many times it is still to be sent
 	interval        int64
 	parked          bool // a watch: nothing more comes
@@ -515,8 +515,8 @@ func (l *Loop) expand(k *call, compressed bool, m *expandMessage) {
 	s.Conn.Respond(s, s.Request.Encoding == http2.Gzip && s.Request.AcceptsGzip)
 	l.plain = m.message.append(l.plain[:0])
 	k.reply = l.framed(k.reply[:0], compressed, l.plain)
-	k.owed = len(k.reply)
-	if l.held += k.owed; l.held+k.owed > l.config.MaxHeld { // a second time while it waits for room
+	k.reserved = len(k.reply)
+	if l.held += k.reserved; l.held+k.reserved > l.config.MaxHeld { // a second time while it waits for room
 		l.end(k, resourceExhausted, "too many answers wait for their clients")
 		return
 	}
@@ -598,7 +598,7 @@ const keptByCall = 4 << 10
 // forget makes a call's memory ready for another.
 func (l *Loop) forget(k *call) {
 	l.timers.remove(k)
-	l.held -= len(k.in) + k.waits + k.owed
+	l.held -= len(k.in) + k.waits + k.reserved
 	in, out, reply := k.in[:0], k.out[:0], k.reply[:0]
 	if cap(in) > keptByCall {
 		in = nil

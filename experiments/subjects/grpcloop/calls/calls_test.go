@@ -54,9 +54,9 @@ func TestStatus(t *testing.T) {
 		p.open(id, c.method, c.fields...)
 		p.send(id, true, c.body)
 		p.feed()
-		said := p.said()
-		if want := fmt.Sprint(id, " ", head, " ", c.want); len(said) == 0 || said[0] != want {
-			t.Errorf("%s %v %q: %q, want %q", c.method, c.fields, c.body, said, want)
+		frames := p.received()
+		if want := fmt.Sprint(id, " ", head, " ", c.want); len(frames) == 0 || frames[0] != want {
+			t.Errorf("%s %v %q: %q, want %q", c.method, c.fields, c.body, frames, want)
 		}
 	}
 	if n := p.conn.Open(); n > 0 {

@@ -49,7 +49,7 @@ func newPeer(t testing.TB, settings ...x.Setting) *peer {
 	p.in.WriteString(http2.Preface)
 	p.must(p.frames.WriteSettings(settings...))
 	p.feed()
-	p.said()
+	p.received()
 	return p
 }
 
@@ -129,8 +129,8 @@ func (p *peer) try() error {
 	return nil
 }
 
-// said returns the server's frames since the last call, one in a string each.
-func (p *peer) said() (said []string) {
+// received returns the server's frames since the last call, each as a text.
+func (p *peer) received() (texts []string) {
 	p.t.Helper()
 	frames := x.NewFramer(io.Discard, bytes.NewReader(p.conn.Out))
 	frames.ReadMetaHeaders = p.decoder
@@ -139,7 +139,7 @@ func (p *peer) said() (said []string) {
 		f, err := frames.ReadFrame()
 		if errors.Is(err, io.EOF) {
 			p.conn.Out = p.conn.Out[:0]
-			return said
+			return texts
 		}
 		p.must(err)
 		text := ""
@@ -168,14 +168,14 @@ func (p *peer) said() (said []string) {
 		case *x.GoAwayFrame:
 			text = fmt.Sprintf("goaway last=%d %v %s", f.LastStreamID, f.ErrCode, f.DebugData())
 		}
-		said = append(said, fmt.Sprintf("%d %s", f.Header().StreamID, text))
+		texts = append(texts, fmt.Sprintf("%d %s", f.Header().StreamID, text))
 	}
 }
 
-// expect compares what the server said.
+// expect compares the frames of the server.
 func (p *peer) expect(want ...string) {
 	p.t.Helper()
-	if got := p.said(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := p.received(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		p.t.Fatalf("the server says\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
@@ -186,8 +186,8 @@ func (p *peer) expectError(err error, code http2.Code) {
 	if fault := (*http2.Error)(nil); !errors.As(err, &fault) || fault.Code != code {
 		p.t.Fatalf("%v, want code %#x", err, code)
 	}
-	said := p.said()
-	if last := said[len(said)-1]; !strings.HasPrefix(last, "0 goaway") {
+	frames := p.received()
+	if last := frames[len(frames)-1]; !strings.HasPrefix(last, "0 goaway") {
 		p.t.Fatalf("the last frame is %q, want GOAWAY", last)
 	}
 	if n := p.conn.Open(); n > 0 {

@@ -274,7 +274,7 @@ func (c *Conn) takeData(flags uint8, id uint32, b []byte) error {
 	if s.recv -= size; s.recv < 0 {
 		return c.reset(s, FlowControl, "more data than a stream's window")
 	}
-	s.owed += size - len(b)
+	s.consumed += size - len(b)
 	s.ended = flags&flagEndStream != 0
 	if len(b) == 0 && !s.ended {
 		return c.charge("frames without data")
@@ -291,11 +291,11 @@ func (c *Conn) grant(id uint32, n int) {
 
 // Consumed tells that the handler has done with n bytes of a stream.
 func (c *Conn) Consumed(s *Stream, n int) {
-	s.owed += n
-	if s.owed >= c.shared.config.StreamWindow/2 && !s.ended {
-		c.grant(s.id, s.owed)
-		s.recv += s.owed
-		s.owed = 0
+	s.consumed += n
+	if s.consumed >= c.shared.config.StreamWindow/2 && !s.ended {
+		c.grant(s.id, s.consumed)
+		s.recv += s.consumed
+		s.consumed = 0
 	}
 }
 
@@ -305,7 +305,7 @@ func (c *Conn) Expect(s *Stream, n int) {
 		c.grant(s.id, more)
 		s.recv += more
 		// What was given ahead is not given again.
-		s.owed -= more
+		s.consumed -= more
 	}
 }
 
@@ -379,7 +379,7 @@ func (c *Conn) open(id uint32, ends bool, block []byte) error {
 		return c.charge("malformed requests: " + why)
 	}
 	s.Conn, s.id, s.ended = c, id, ends
-	s.headers, s.stalled, s.owed, s.send, s.recv = false, false, 0, c.first, sh.config.StreamWindow
+	s.headers, s.stalled, s.consumed, s.send, s.recv = false, false, 0, c.first, sh.config.StreamWindow
 	c.streams.put(s)
 	sh.handler.Open(s)
 	return nil

@@ -8,13 +8,13 @@ type Stream struct {
 	// Data is the handler's, and stays with the stream's memory from call to call.
 	Data any
 
-	id      uint32
-	send    int  // window for what the server sends
-	recv    int  // window for what the client sends
-	owed    int  // of the client's window, to be given back
-	headers bool // the response's header is sent
-	ended   bool // the client has ended its side
-	stalled bool // waits for the client to open its window
+	id       uint32
+	send     int  // window for what the server sends
+	recv     int  // window for what the client sends
+	consumed int  // of the client's window, to be given back
+	headers  bool // the response's header is sent
+	ended    bool // the client has ended its side
+	stalled  bool // waits for the client to open its window
 
 	// In the list of streams that wait for the connection's window or for its output.
 	waits          bool

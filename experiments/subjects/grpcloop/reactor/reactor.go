@@ -50,9 +50,9 @@ const (
 	maxHeld = 512 << 20
 	// greeting is how long a client may take to show that it speaks HTTP/2.
 	greeting = 10 * time.Second
-	// silence is how long a connection may be silent before it is pinged, and patience how
-	// long the answer may take: the defaults of grpc-go.
-	silence, patience = 2 * time.Hour, 20 * time.Second
+	// A connection that is silent this long is pinged, and closed without an answer in this
+	// time: the defaults of grpc-go.
+	silence, pingTimeout = 2 * time.Hour, 20 * time.Second
 	// look is how often a loop looks at its connections' silence, and accepts again after
 	// a shortage of descriptors.
 	look = time.Second
@@ -122,7 +122,7 @@ func New(config Config) (*Server, error) {
 		config.KeepaliveTime = silence
 	}
 	if config.KeepaliveTimeout == 0 {
-		config.KeepaliveTimeout = patience
+		config.KeepaliveTimeout = pingTimeout
 	}
 	s := &Server{config: config}
 	for range config.Loops {

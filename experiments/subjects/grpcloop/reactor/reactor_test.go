@@ -45,7 +45,7 @@ func serve(t *testing.T, loops int) (address string) {
 func TestContract(t *testing.T) { contract.Test(t, serve(t, 3), contract.NoReflection) }
 
 // A client that is no client of HTTP/2 is told so, and its connection ends.
-func TestStrangers(t *testing.T) {
+func TestOtherProtocols(t *testing.T) {
 	address := serve(t, 1)
 	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x02\x00\x01", contract.Preface + "\x00\x00\x00\x06\x00\x00\x00\x00\x00"} {
 		c, err := net.Dial("tcp", address)
