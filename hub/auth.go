@@ -16,7 +16,7 @@ import (
 type Key struct {
 	// Method is HS256, RS256 or ES256 (RFC 7518, section 3.1), or EdDSA (RFC 8037).
 	Method string
-	// Material is the shared secret of HS256, at least 32 bytes (RFC 7518, section 3.2), or a public key in PEM.
+	// Material is a public key in PEM, or the shared secret of HS256: at least 32 bytes (RFC 7518, section 3.2).
 	Material []byte
 }
 

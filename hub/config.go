@@ -115,9 +115,8 @@ type Config struct {
 	// The resulting size is logged once and is in the metrics.
 	SendBuffer    int `yaml:"send_buffer" kind:"size" range:"0..1GiB" doc:"SO_SNDBUF; 0 leaves it to the kernel"`
 	ReceiveBuffer int `yaml:"receive_buffer" kind:"size" range:"0..1GiB" doc:"SO_RCVBUF; 0 leaves it to the kernel"`
-	// These socket options need Hijack, or a server that calls ConnContext, and they need plain
-	// sockets, which connections of TLS are not. Otherwise the connections keep the
-	// server's options, and the log says so once.
+	// These socket options need Hijack, or a server that calls ConnContext. They need plain sockets, so they do
+	// not apply to TLS. Otherwise the connections keep the server's options, and the log says so once.
 	KeepAlive    KeepAlive `yaml:",inline"`
 	MeasureFlush bool      `yaml:"measure_flush" doc:"record how long each flush takes in the metrics"`
 
@@ -211,8 +210,8 @@ func (c Config) heartbeat() time.Duration {
 	return c.Heartbeat
 }
 
-// isOrigin tells whether text is a scheme, a host and perhaps a port, as browsers
-// write origins (RFC 6454, section 6.2).
+// isOrigin tells whether text is an origin as browsers write it: scheme, host, perhaps port (RFC 6454, section
+// 6.2).
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.Scheme+"://"+u.Host == text

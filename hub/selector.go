@@ -34,8 +34,8 @@ type verdict struct {
 }
 
 // One goroutine matches an event for all subscribers. The time grows with the template's variables, the topic's
-// length, and the number of templates. Within these bounds, a template takes up to 25 µs for a topic of 50 bytes, and
-// about 1 ms for the longest.
+// length, and the number of templates. Within these bounds, a template takes up to 25 µs for 50 bytes, and 1 ms
+// for the longest topic.
 const (
 	maxTemplate  = 1 << 10 // length of a template in bytes
 	maxVariables = 8       // of a template

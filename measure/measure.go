@@ -1,7 +1,8 @@
 // Package measure measures services and compares measurements from Go programs, as the command dyno does.
 //
-// [Load] loads one server with HTTP requests, and [Run] carries out an experiment, in which dyno may also start the
-// servers. [Open] reads a run folder, by whatever program it was made. [Compare] compares two samples of any origin.
+// [Load] loads one server with HTTP requests. [Run] carries out an experiment, and starts the servers if the
+// experiment says how. [Open] reads a run folder, also one that another program made. [Compare] compares two
+// samples of any origin.
 //
 // This is the one package of the module whose API is kept. All others may change with each version.
 //
@@ -173,8 +174,9 @@ func (r *Result) Variants() (names []string) {
 // A Figure is a measured value. Without an interval, as of a single trial, Low and High are NaN.
 type Figure struct{ Value, Low, High float64 }
 
-// Figure returns a metric of a variant, such as throughput, response.p99, errors.ratio or target.cpu_per_request, in
-// requests per second, seconds or bytes (docs/reference/metrics.md). It reports whether it is known.
+// Figure returns a metric of a variant, such as throughput, response.p99, errors.ratio or
+// target.cpu_per_request. docs/reference/metrics.md lists all metrics with their units. Figure reports whether
+// the run has the metric.
 func (r *Result) Figure(variant, metric string) (f Figure, known bool) {
 	for i := range r.folder.Run.Variants {
 		if v := &r.folder.Run.Variants[i]; v.Name == variant {
@@ -218,16 +220,17 @@ func (r *Result) Write(w io.Writer) error { return report.Text(w, r.folder) }
 // WriteJSON writes run.json, whose JSON Schema is in the repository.
 func (r *Result) WriteJSON(w io.Writer) error { return export.JSON(w, &r.folder.Run) }
 
-// A Change says how the values of one sample differ from those of another that were measured in the same rounds.
+// A Change says how the values of two samples differ that were measured in the same rounds.
 type Change struct {
 	Ratio   Figure  // of the geometric means, after to before
 	P       float64 // two-sided, for a ratio of one
 	Verdict string  // higher, lower, equivalent or inconclusive
 }
 
-// Compare compares two samples in pairs: value i of both was measured in the same round. It needs two rounds, and values
-// above zero. The ratio has Student's t on the logarithms, with an interval of 95 %. If that holds 1, the samples are
-// equivalent when the interval of 90 % lies within the margin, a share such as 0.02 (Schuirmann 1987).
+// Compare compares two samples in pairs: value i of both was measured in the same round. It needs two rounds,
+// and values above zero. The ratio has an interval of 95 %, by Student's t on the logarithms. If the interval
+// holds 1, the samples may be equivalent: the interval of 90 % is then within the margin (Schuirmann 1987). The
+// margin is a share such as 0.02.
 func Compare(before, after []float64, margin float64) (Change, error) {
 	if len(before) != len(after) {
 		return Change{}, fmt.Errorf("%d values before and %d after: want one of both from each round", len(before), len(after))

@@ -13,10 +13,9 @@
 //	flags    generators that are starved, or have a noisy neighbour: are readers
 //	         warned, and are the figures of healthy ones identified
 //
-// Run measures; what came out are values (Reading, Comparison, Trial) and their
-// sums (Tally, FlagShare), which Text and Markdown write as tables. Every raw row
-// is written to a CSV file as soon as it is known, so that a calibration that was
-// cut short keeps what it has measured.
+// Run returns values (Reading, Comparison, Trial) and their sums (Tally, FlagShare). Text and Markdown write
+// them as tables. Every raw row is written to a CSV file at once: a calibration that is interrupted keeps its
+// rows.
 //
 // Servers have the first CPU that the process may use, the generator the last.
 package calibrate

@@ -17,8 +17,8 @@ import (
 // hotName is the variant with the planted function.
 const hotName = "hot"
 
-// An Explained difference is what one run said of two servers, the second of which
-// has a planted function, or is the first again.
+// An Explained difference is the explanation of one run with two servers. The second has a planted function, or
+// is the first again.
 type Explained struct {
 	Number  int
 	Planted bool

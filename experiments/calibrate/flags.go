@@ -60,10 +60,9 @@ type FlagShare struct {
 	Kinds         map[string]int        // trials by the kind of flag beyond its limit
 }
 
-// Outcome compares the shares with their limits. Of starved generators, 95 % must be
-// flagged. For healthy ones, each figure may be not identified in at most 5 %, and the
-// target may be blamed in no more. Neighbours have no limit: some leave the generator
-// what it needs.
+// Outcome compares the shares with their limits. At least 95 % of starved generators must be flagged. For
+// healthy ones, each figure may be not identified in at most 5 % of trials. The same limit holds for faults
+// attributed to the target. Neighbours have no limit: some leave the generator what it needs.
 func (f *FlagShare) Outcome() Outcome {
 	list := []judged{{outcome: f.Blamed.within(0, 0.05)}}
 	switch f.Trouble {

@@ -312,8 +312,7 @@ type NoiseShare struct {
 	Of    map[string]Proportion // Holds, by state
 	// Width is the median of a bounded figure's high over low, less 1; NaN of none.
 	Width float64
-	// Off is the farthest that the truth lay beyond the printed figure and its tolerance,
-	// as a share of the truth.
+	// Off is how far the truth was outside the printed figure and its tolerance, as a share of the truth.
 	Off float64
 }
 

@@ -178,8 +178,7 @@ func TestReadNoisy(t *testing.T) {
 	}
 }
 
-// Each noise is one that package disturb takes, on the CPUs that it names, and each
-// server's experiment one that dyno takes.
+// Package disturb accepts each noise, on the CPUs that it names. Dyno accepts the experiment of each server.
 func TestNoisesAreWhatTheirNamesSay(t *testing.T) {
 	k := &calibrator{Config: Quick(), server: []int{0}, load: []int{1}}
 	for noise, cpus := range map[string][]int{

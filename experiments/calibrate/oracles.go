@@ -21,8 +21,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// spin is how long the generator polls before a start, as in trials in which it has CPUs
-// of its own.
+// spin is how long the generator polls before a start. Trials use the same when the generator has CPUs of its
+// own.
 const spin = 60 * time.Microsecond
 
 // busiest is the generator's CPU share up to which its percentiles must be right.
@@ -263,16 +263,16 @@ const (
 	period = time.Second
 )
 
-// freeze loads a freezing server at one rate and predicts, from when it truly
-// froze, how long each request had to wait.
+// freeze loads a freezing server at one rate. It predicts how long each request waited from the times at which
+// the server froze.
 func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error) {
 	server, err := oracle.StartFreeze(ctx, k.serverConfig(), hold, period)
 	if err != nil {
 		return nil, err
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
-	// The period is a little more than that of the rate, so that the freezes do not all
-	// meet the arrivals at the same place between two of them.
+	// The period differs a little from the multiple of the gaps: the freezes begin at all places between two
+	// arrivals.
 	schedule, err := pace.New(pace.Steady(rate+1/float64(k.Periods), 0), pace.Constant, 0)
 	if err != nil {
 		return nil, err
@@ -300,9 +300,8 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 	return readings, nil
 }
 
-// waits predicts the response time of each arrival in the window. One that comes
-// u into a freeze of length H waits H − u, and then for those that came before
-// it, a share u/H of the drain.
+// waits predicts the response time of each arrival in the window. A request that arrives u after the start of a
+// freeze of length H waits H − u. Then it waits for earlier requests: a share u/H of the drain.
 func waits(freezes []oracle.Freezing, schedule *pace.Schedule, r *record.Result) (_ times, longest time.Duration) {
 	var ns []int64
 	arrivals := schedule.Split(0, 1)
@@ -528,8 +527,8 @@ func (k *calibrator) null(ctx context.Context, rate float64, process pace.Proces
 	return k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 64, Warmup: 500 * time.Millisecond, Window: k.Window})
 }
 
-// faults counts errors by their kind. Faults that also affect the next request are left
-// out, since the server cannot know how the client counts that one.
+// faults counts errors by their kind. Faults that also affect the next request are left out: the server does not
+// know how the client counts that request.
 func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 	const requests = 4000
 	k.step("oracle: errors by kind")

@@ -44,9 +44,8 @@ const (
 // enough is how many trials the limits on proportions are meant for.
 const enough = 200
 
-// within tells whether a proportion lies in a range of shares. A proportion outside has
-// missed it, unless its trials are fewer than the range is meant for and leave it
-// possible.
+// within tells whether a proportion lies in a range of shares. A proportion outside misses the range. With fewer
+// trials than the range is meant for, it misses only if the range is impossible.
 func (p Proportion) within(low, high float64) Outcome {
 	const rounding = 1e-9
 	i := p.Interval()

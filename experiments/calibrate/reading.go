@@ -65,8 +65,8 @@ func (p percentile) limit(expected float64) *float64 {
 	return &l
 }
 
-// agreement lists the percentiles of a distribution of times, with the largest difference
-// that dyno may have from the kernel's time stamps.
+// agreement lists percentiles, each with the largest difference allowed between dyno's times and the kernel's
+// time stamps.
 func agreement() []percentile {
 	return []percentile{
 		{"p50", 0.50, 50 * time.Microsecond, 0},

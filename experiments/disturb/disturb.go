@@ -1,12 +1,11 @@
-// Package disturb takes CPUs away from other programs, at random moments and for known
-// lengths, as a hypervisor or a busy neighbour does. A measurement must give the same
-// answer during it, or say that it does not.
+// Package disturb takes CPUs away from other programs, as a hypervisor or a busy neighbour does. It does so at
+// random moments and for known lengths. A measurement must give the same answer meanwhile, or report that it was
+// disturbed.
 //
-// Its threads belong to a process of its own, which Start makes from this executable, so
-// that their CPU time counts for no other process. At real-time priority (SCHED_FIFO)
-// nothing of ordinary priority runs on the CPU until they are done. At ordinary priority
-// they share it with others. They can also keep a CPU busy for a share of the time,
-// evenly, as an ordinary program with endless work does.
+// Start runs this executable again as a process, so that the CPU time counts for no other process. At real-time
+// priority (SCHED_FIFO), its threads keep all threads of ordinary priority from the CPU. At ordinary priority
+// they share the CPU with others. They can also keep a CPU busy for an even share of the time, like a program
+// with endless work.
 package disturb
 
 import (
@@ -46,9 +45,8 @@ const (
 // Bounds of a Config.
 const (
 	MaxLength = 100 * time.Millisecond
-	// MaxShare is the largest share of a CPU's time that may be taken. Beyond 95 % Linux
-	// would take it back from real-time threads (sched_rt_runtime_us), and a machine
-	// whose only CPU is taken for long cannot be stopped.
+	// MaxShare is the largest share of a CPU's time that may be taken. Linux limits real-time threads to 95 %
+	// (sched_rt_runtime_us). A machine whose only CPU is taken for long does not react to its users.
 	MaxShare = 0.5
 )
 

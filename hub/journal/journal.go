@@ -307,9 +307,9 @@ func (j *Journal) Break() {
 	}
 }
 
-// Since appends up to limit entries after seq to dst, in order and without gaps, and returns it. If oldest is more
-// than seq+1, the entries before oldest are lost, and the returned ones, if any, begin with oldest. A seq beyond the
-// head yields nothing. Since allocates only if dst is too small.
+// Since appends up to limit entries after seq to dst, in order and without gaps, and returns it. If oldest is
+// more than seq+1, the entries before oldest are lost. The returned entries then begin with oldest. A seq beyond
+// the head yields nothing. Since allocates only if dst is too small.
 func (j *Journal) Since(seq uint64, dst []*Entry, limit int) (entries []*Entry, oldest uint64) {
 	for {
 		head := j.head.Load()

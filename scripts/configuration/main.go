@@ -1,6 +1,6 @@
-// Command configuration writes the tables of the services' configurations, which the tags of
-// their structs declare, into the documents that end in -configuration.md. A table stands
-// between <!-- fields --> and <!-- /fields -->; the rest of a document is written by hand.
+// Command configuration writes the tables of the services' configurations into the documents that end in
+// -configuration.md. The tags of the structs declare the fields. A table stands between <!-- fields --> and <!--
+// /fields -->; the rest of a document is written by hand.
 //
 //	configuration    from the repository's root
 package main

@@ -32,8 +32,8 @@ func drawAll(folder string) error {
 	return nil
 }
 
-// draw draws the picture that a report's page shows, from the page's own table of claims, so that both state
-// the same. The picture's title is its text in the page. Other pages have no such table.
+// draw draws the picture of a report's page from its table of claims, so that both state the same. The picture's
+// title is its text in the page. Other pages have no such table.
 func draw(page string) error {
 	text, err := os.ReadFile(page) //nolint:gosec // a document of the repository
 	if err != nil {

@@ -3,17 +3,16 @@
 //
 //	<!-- figure FILE · KEY -->TEXT<!-- / -->
 //
-// it writes what FILE has for KEY, with numbers to three significant digits. In a file
-// that ends in .md, KEY is a cell of a table: the leading cells of its row and the head of
-// its column, with " · " between them; a first cell that is empty repeats the one above.
-// In any other file KEY is the name after "result: " at the beginning of a line; the rest of
-// the line is the figure.
+// it writes what FILE has for KEY, with numbers to three significant digits. In a file that ends in .md, KEY is
+// a cell of a table: the leading cells of its row and the head of its column, with " · " between them. A first
+// cell that is empty repeats the one above. In any other file KEY is the name after "result: " at the beginning
+// of a line. The rest of the line is the figure.
 //
-// Between <!-- figures --> and <!-- /figures --> every number of a table, from its third
-// column on, must be such a figure: the first two columns say what was measured, and how.
+// Tables between <!-- figures --> and <!-- /figures --> have only such numbers from the third column on. The
+// first two columns say what was measured, and how.
 //
-// A report's page (docs/reports) has tables that are filled from those of its runs, which are not in the
-// repository (see fill), and a picture of its table of claims (see draw).
+// A report's page (docs/reports) has tables that are filled from the tables of its runs (see fill). The runs are
+// not in the repository. A picture shows the page's table of claims (see draw).
 //
 //	figures                 from the repository's root; it rewrites documents, and draws the pictures
 //	figures TABLES PAGE     fills the tables of a report's page, and draws its picture
@@ -103,8 +102,7 @@ func render(root, text string) (string, error) {
 	return text, errors.Join(faults...)
 }
 
-// unmarked returns a fault for each number of a table, from the third column on, that
-// does not come from a marker.
+// unmarked returns a fault for each number without a marker in a table's third and later columns.
 func unmarked(text string) (faults []error) {
 	for line := range strings.Lines(text) {
 		cells := row(line)

@@ -15,8 +15,8 @@ var (
 	footnote = regexp.MustCompile(` *\\\[[0-9]+\\\]`)
 )
 
-// refresh fills the tables of a report's page from a file with the tables of its runs, and draws the page's
-// picture. Notes name claims whose outcome has changed: what the page says about them is of the former outcome.
+// refresh fills the tables of a report's page from a file with the tables of its runs. It draws the page's
+// picture. Notes name claims whose outcome has changed: the page's text still describes the former outcome.
 func refresh(tables, page string) (notes []string, err error) {
 	source, err := os.ReadFile(tables) //nolint:gosec // named by who calls it
 	if err != nil {
@@ -37,10 +37,10 @@ func refresh(tables, page string) (notes []string, err error) {
 	return notes, draw(page)
 }
 
-// fill returns the page of a report with the figures of source. The table after a line <!-- table HEADING · HEADING -->
-// and an empty line takes the columns that it has in common with the first table under these headings of source; its
-// first column says which row of source is meant. All other columns are written by hand. The table of "claims"
-// must have all claims of the report.
+// fill returns the page of a report with the figures of source. A line <!-- table HEADING · HEADING --> and an
+// empty line precede a table of the page. The table takes its columns from the first table of source under these
+// headings, if that has them. The first column names the row of source. All other columns are written by hand.
+// The table of "claims" must have all claims of the report.
 func fill(name, page, source string) (filled string, notes []string, err error) {
 	var (
 		faults []error

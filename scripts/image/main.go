@@ -3,9 +3,9 @@
 //
 //	go run ./scripts/image -program bin/dyno-bot -arch amd64 -tag dyno-bot:dev -port 8000 -port 8001 -o dyno-bot.tar
 //
-// The image holds the program, the certificates that HTTPS needs, a folder for temporary files, and a user to run as.
-// There is no shell. A program that is not static needs its libraries: -file. It prints the sizes, and fails if
-// the program or the archive is larger than -most.
+// The image holds the program, certificates for HTTPS, a folder for temporary files, and a user. There is no
+// shell. A program that is not static needs its libraries: -file. It prints the sizes, and fails if the program
+// or the archive is larger than -most.
 package main
 
 import (

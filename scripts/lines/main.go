@@ -1,6 +1,5 @@
-// Lines counts the lines of Go in this repository's files: of each room of the main module without tests and of
-// its tests, of the rooms of the other module, of the largest packages, and of the longest functions. Generated files
-// do not count.
+// Lines counts the lines of Go in this repository, code and tests: of the rooms of both modules, the largest
+// packages and the longest functions. Generated files do not count.
 //
 //	go run ./scripts/lines
 package main

@@ -1,16 +1,14 @@
-// Command protogen writes the Go code of .proto files. It compiles them itself, so that
-// neither protoc nor buf has to be installed, and runs the plugins in the versions
-// that its command line names:
+// Command protogen writes the Go code of .proto files. It compiles them itself: neither protoc nor buf is
+// needed. It runs the plugins in the versions that its command line names:
 //
 //	protogen FILE.proto PLUGIN[@VERSION][,OPTION…] …
 //
 // A plugin is the path of a Go package, which "go run" builds: with a version it comes
 // from the module proxy, without one it is of this module's own dependencies.
 //
-// With the option "stubs=IMPORTPATH", which is protogen's own and is not passed on, a
-// plugin sees the services without the messages, as a file of that Go package. Its code
-// then imports the messages' package, and programs that use only the messages do not link
-// the plugin's library.
+// With protogen's own option "stubs=IMPORTPATH", a plugin sees the services without the messages, as a file of
+// that Go package. Its code then imports the messages' package, and programs that use only the messages do not
+// link the plugin's library.
 package main
 
 import (

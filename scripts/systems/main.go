@@ -1,5 +1,5 @@
-// Systems checks the types of a program for the systems that it is not developed on, from its source and
-// that of all modules: to compile them takes minutes of CPU time, and a release does it.
+// Systems checks the types of a program for systems that it is not developed on. It reads the source of all
+// modules: to compile them takes minutes of CPU time, and a release does it.
 //
 //	go run ./scripts/systems ./cmd/dyno darwin/arm64 windows/amd64
 package main

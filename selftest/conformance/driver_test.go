@@ -201,8 +201,8 @@ func (s *schema) attempt(asked message) (*attempt, error) {
 	return a, nil
 }
 
-// pace says when the messages of a stream are sent. A stream that is to be given up before its
-// end has a message more than are sent, as it ends with its last one.
+// pace says when the messages of a stream are sent. A stream ends with its last message. So a stream that is
+// cancelled before its end has one message more than it sends.
 func (a *attempt) pace(call *grpc.Call) {
 	if a.holds = a.asked.has("cancel") && a.asked.message("cancel").has("before_close_send"); a.holds {
 		call.Messages = append(call.Messages, nil)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// outage stops the etcd of a control plane for longer than instances may be silent, and
-// says how long after its return all of them are visible again, and up to date.
+// outage stops the etcd of a control plane for longer than instances may be silent. It measures how long after
+// the restart of etcd all instances are visible and up to date.
 func outage(ctx context.Context, o options) (map[string]float64, error) {
 	const service, batch = "away", 500
 	if o.pid == 0 {
@@ -101,8 +101,7 @@ func beats(ctx context.Context, c *http.Client, url, service string, from, to in
 	return unknown, nil
 }
 
-// upToDate is how many instances of a service there are that are not overdue, as a read
-// says that is not stale.
+// upToDate returns how many instances of a service are not overdue. It reads without staleness.
 func upToDate(ctx context.Context, c *http.Client, url, service string) (n int, err error) {
 	after := ""
 	for {

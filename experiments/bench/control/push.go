@@ -135,9 +135,8 @@ func (w *writes) figures() map[string]float64 {
 	return figures
 }
 
-// withoutNewest waits, for five seconds in all, until each subscriber got the newest write of its
-// resource, and returns how many did not. Writes of one resource by several connections may be
-// made in another order.
+// withoutNewest waits up to five seconds until each subscriber got the newest write of its resource. It returns
+// how many did not. Several connections may write one resource in another order.
 func withoutNewest(newest []atomic.Int64, last []int64) (missing int) {
 	deadline := time.Now().Add(5 * time.Second)
 	for i := range newest {

@@ -11,9 +11,8 @@ import (
 	"sync"
 )
 
-// A stream is one watch by server-sent events. It reads the lines of the response as they
-// are: each event is one chunk (RFC 9112, section 7.1), so the lines of chunk sizes stand
-// between events and are no lines of theirs.
+// A stream is one watch by server-sent events. It reads the raw lines of the response. Each event is one chunk
+// (RFC 9112, section 7.1), so lines with chunk sizes are between events.
 type stream struct {
 	conn net.Conn
 	in   *bufio.Reader

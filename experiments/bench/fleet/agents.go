@@ -29,8 +29,8 @@ type cordon struct {
 
 var began = time.Now()
 
-// agents starts many agents, measures what they cost the control plane, and lives on until ctx ends, so that
-// loads can use them.
+// agents starts many agents and measures what they cost the control plane. The agents run until ctx ends, for
+// loads to use them.
 func agents(ctx context.Context, o options, stdout io.Writer) error {
 	log := slog.New(slog.DiscardHandler)
 	named := func(i int) string { return fmt.Sprintf("a%04d", i) }

@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return commands[args[0]](ctx, o, stdout)
 }
 
-// clocks compares the clocks of agents as every load does, and fails if an offset is not within its stated error.
+// clocks compares the clocks of agents as every load does. It fails if an offset is outside its stated error.
 func clocks(ctx context.Context, o options, stdout io.Writer) error {
 	var m *identity.Member
 	if o.identity != "" {

@@ -1,6 +1,5 @@
-// Pair compares programs by what they achieve per CPU-second. It runs them in turns,
-// A B A B, so that all are affected alike if the machine becomes slower, and compares
-// within each round.
+// Pair compares programs by what they achieve per CPU-second. It runs them in turns, A B A B, and compares
+// within each round. A machine that becomes slower then affects all alike.
 //
 // It reads a plan, in JSON, from standard input and prints a table, and result lines for
 // scripts/figures:
@@ -13,16 +12,15 @@
 //	    "count": "awk '/requests in/ {print $1}'"},
 //	   …]}
 //
-// Services run throughout. A subject is run once a round. Its standard output goes to the
-// shell command "count", which prints how much was achieved. The CPU time is the subject's
-// own, user and system. If the subject has an "under" (a program started before it and
-// stopped after it), the CPU time is that of "under", from just before the subject starts
-// until it has ended. Under must be a single process: its children are not counted. If the
-// subject has a "cpu", a shell command like "count", the CPU time is what that prints, in
-// seconds: that of a part of the run, which leaves out how it begins and ends.
+// Services run throughout. A subject is run once a round. Its standard output goes to the shell command "count",
+// which prints how much was achieved. The CPU time is the subject's own, user and system. A subject may have an
+// "under": a program that is started before it and stopped after it. Then the CPU time is that of "under" while
+// the subject runs. It must be a single process: its children are not counted. A subject may have a "cpu": a
+// shell command like "count" that prints the CPU time in seconds. It can leave out the beginning and the end of
+// the run.
 //
-// With "rates": true "count" prints what was achieved in a second of the part of the run that
-// counts, and subjects are compared by that.
+// With "rates": true, "count" prints what was achieved per second of the part that counts. Subjects are then
+// compared by this rate.
 package main
 
 import (

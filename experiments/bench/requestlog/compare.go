@@ -18,9 +18,9 @@ import (
 
 // compare holds the requests of several generators against those of one that carried the load alone.
 //
-// When a request is due follows from the start and its number. Both loads have the same number
-// due at the same time, so for each generator, the differences of the two arrivals are the difference
-// of the starts, but for what sending took. That is little for most: where they are densest is the start.
+// The start of a load and a request's number tell when the request is due. So the two arrivals of a request
+// differ by the difference of the starts, plus the time to send. Sending takes little time for most requests:
+// the start is where the differences are densest.
 func compare(_ context.Context, o options, files []string, stdout io.Writer) error {
 	if len(files) != 2 {
 		return errors.New("compare: want two files")

@@ -1,7 +1,6 @@
-// Requestlog is a referee between one generator and several that share its load. It knows
-// neither: it is an HTTP server that writes down the bytes of every request and when the kernel
-// received them, and it compares what it wrote down. It reads histograms by HdrHistogram's own
-// library.
+// Requestlog is a referee between one generator and several that share its load. It is an HTTP server that
+// records the bytes of every request and when the kernel received them. It shares no code with the generators,
+// compares the records, and reads histograms by HdrHistogram's own library.
 //
 //	requestlog serve   --listen 127.0.0.1:8080 --save FILE
 //	requestlog relay   --listen 127.0.0.1:7301 --to 127.0.0.1:7300 --save FILE   passes connections on, and saves what is answered

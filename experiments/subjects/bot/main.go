@@ -1,5 +1,5 @@
-// Command bot-variants is dyno-bot with the parts that report R2 compares with the gateway's own, so that a ladder can show
-// what each is worth in a whole gateway. Its micro commands measure single parts.
+// Command bot-variants is dyno-bot with the alternative parts of report R2. A ladder shows what each part
+// contributes in a whole gateway. Its micro commands measure single parts.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command control is dyno-control with two more formats, FlatBuffers and gob, so that they can be
-// measured in a whole control plane.
+// Command control is dyno-control with the formats FlatBuffers and gob, to measure them in a whole control
+// plane.
 package main
 
 import (

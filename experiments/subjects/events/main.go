@@ -1,5 +1,5 @@
-// Command events-variants is dyno serve events with the steps that report R4 compares with the hub's own way of
-// sending events, so that a ladder can show what each is worth.
+// Command events-variants is dyno serve events with the steps of report R4 towards the hub's own way of sending
+// events. A ladder shows what each step contributes.
 package main
 
 import (

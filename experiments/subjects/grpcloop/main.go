@@ -1,11 +1,10 @@
 // Command grpcloop is the echo over gRPC on event loops: epoll, frames of HTTP/2 and messages by
 // hand. It has one goroutine for each loop and none for a call, and allocates nothing for a unary call.
 //
-// Packages hpack and http2 are the protocol without I/O. Package calls is what a call does next
-// when a message, a moment or room for an answer has come, and package reactor carries the bytes.
-// A connection holds at most 256 KiB of output and takes no input meanwhile, and has at most 2,048
-// calls at once. 2,000 frames in vain (resets, pings, settings and the like), and 500 more each
-// second, end it with ENHANCE_YOUR_CALM.
+// Packages hpack and http2 are the protocol without I/O. Package calls decides what a call does next, and
+// package reactor carries the bytes. A connection holds at most 256 KiB of output, and reads no input while it
+// is full. It has at most 2,048 calls at once. Frames without use (resets, pings, settings and the like) are
+// limited to 2,000, and 500 more each second. Beyond that, ENHANCE_YOUR_CALM ends the connection.
 package main
 
 import (

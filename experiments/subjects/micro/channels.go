@@ -18,8 +18,8 @@ import (
 	"dyno/services/channels"
 )
 
-// Channels measures how fast records go from TCP connections through a channel into a
-// file, and what of them gets lost. Producers and channel share the process.
+// Channels measures how fast records go from TCP connections through a channel into a file, and how many are
+// lost. Producers and channel share the process.
 //
 // Figures: records_per_second, from the first write until the file has all of them;
 // cpu_per_record_seconds, of producers and channel together; delivered, dropped (given up

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// A Filter sends requests to a server on a schedule and applies a jitter filter to the times of
-// their answers: one that lies farther from the mean of the Last ones before it than Sigmas standard
-// deviations is left out. The result has both: what the filter shows, and what there was. A filter of this kind
-// cannot tell the generator's jitter from the server's own stalls.
+// A Filter sends requests to a server on a schedule and applies a jitter filter to their times. The filter drops
+// a time that differs by more than Sigmas standard deviations from the mean of the Last times. The result has
+// the filtered and the raw times. A filter of this kind cannot tell the generator's jitter from the server's own
+// stalls.
 //
 // Times run from when a request was due, and follow one another in this order. A body is sent by
 // POST; without one it is a GET. Requests that fail have no times; there must be fewer than one in a

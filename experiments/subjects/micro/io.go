@@ -29,9 +29,8 @@ const (
 // connection. With two CPUs or more server and client have one each; with one they
 // share it, which is unfair to the model that never waits.
 //
-// Figures: exchanges_per_second; exchanges; server_cpu_per_exchange_seconds: the
-// CPU time of the process less that of the client's thread, so that what the
-// kernel does for the server on other threads of the process counts.
+// Figures: exchanges_per_second; exchanges; server_cpu_per_exchange_seconds: the CPU time of the process less
+// that of the client's thread. It includes what the kernel does for the server on other threads.
 type IO struct {
 	Model       string // Blocking, Polling, Multiplexing or Asynchronous
 	Connections int
@@ -214,9 +213,8 @@ func (l *line) exchange(stop *atomic.Bool) (exchanges int64, err error) {
 	return exchanges, nil
 }
 
-// serveBlocking echoes one connection until its end. Its reads and writes are those
-// of the Go runtime: a thread that waits without the runtime's knowledge is sent a
-// signal every 10 ms, which costs more with many threads.
+// serveBlocking echoes one connection until its end. It reads and writes through the Go runtime. The runtime
+// signals other waiting threads every 10 ms, which costs more with many threads.
 func serveBlocking(fd int) error {
 	var buffer [messageBytes]byte
 	for {

@@ -19,10 +19,9 @@ const (
 	Atomic  = "atomic"
 )
 
-// A Lock measures a table of counters that goroutines read and add to, under one
-// mutex, one read-write mutex, a mutex for each of 32 shards (by FNV-1a of the
-// key), or none: each counter is then changed by compare-and-swap, which a table
-// permits whose keys do not change. It fails when an addition was lost.
+// A Lock measures a table of counters that goroutines read and add to. The lock is one mutex, one read-write
+// mutex, or a mutex for each of 32 shards (FNV-1a). Without a lock, compare-and-swap changes each counter,
+// because the keys do not change. It fails when an addition was lost.
 //
 // Figures: ops_per_second, of all goroutines; ops.
 type Lock struct {

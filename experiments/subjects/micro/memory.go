@@ -29,8 +29,8 @@ type lot struct {
 	units   int
 }
 
-// newLot prepares for parking. Goroutines wait for a channel. Threads wait in a blocking
-// read of an empty pipe, of which the runtime knows nothing, so each keeps its thread.
+// newLot prepares for parking. Goroutines wait for a channel. Threads wait in a blocking read of an empty pipe.
+// The runtime does not know of it, so each keeps its thread.
 func newLot(unit string) (*lot, error) {
 	l := &lot{unit: unit}
 	if unit == Goroutine {

@@ -1,7 +1,6 @@
-// Command micro has small programs that show what a load test cannot: the cost of a
-// hand-off between threads and between goroutines, the memory of a parked one and how
-// many there can be, the cost of locks under contention, the effect of pinning, how
-// models of input and output rank, what socket options do, and what a filter of samples hides.
+// Command micro has small programs that measure what a load test cannot. Threads and goroutines: hand-offs, the
+// memory of a parked one, their largest number. Locks under contention, pinning, models of input and output,
+// socket options, and filters of samples.
 //
 // Each program is a plain configuration with Validate and Run. Run does one measurement
 // and returns its figures. The lab repeats it, interleaves it with others and computes

@@ -10,13 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Pin measures threads that are woken often and work on memory that they share,
-// each bound to one CPU or left to the scheduler. Tokens go round a ring of threads,
-// as many as there are CPUs, but at most one for two threads: a thread that gets one
-// adds up a block of the shared memory, hands the token on and waits for the next.
-// Bound threads share a CPU with their neighbours on the ring where they can: four
-// on two CPUs hand over to the same CPU every other time, as if they had been dealt
-// at random.
+// A Pin measures threads that are woken often and work on shared memory. Each is bound to one CPU, or left to
+// the scheduler. Tokens go round a ring of threads: one for each CPU, but at most one for two threads. A thread
+// that gets a token adds up a block of the memory and passes the token on. Bound threads share a CPU with
+// neighbours on the ring where they can. Four threads on two CPUs pass tokens to the same CPU every other time,
+// as a random placement would.
 //
 // Figures: ops_per_second, tokens handoffs on; migrations, how often the kernel
 // moved one of the threads to another CPU (nr_migrations in /proc/PID/sched);

@@ -78,10 +78,9 @@ func readSetting(name string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// NoDelay measures the round trip of a message that is written in parts, over
-// loopback, with Nagle's algorithm and without (RFC 896; TCP_NODELAY in tcp(7)). With
-// it, a second small part waits until the first is acknowledged, and the receiver
-// puts acknowledgements off.
+// NoDelay measures the round trip of a message that is written in parts, over loopback. It does so with and
+// without Nagle's algorithm (RFC 896; TCP_NODELAY in tcp(7)). With it, a second small part waits until the first
+// is acknowledged, and the receiver puts acknowledgements off.
 //
 // Figures: mean_seconds, deviation_seconds (the standard deviation) and
 // largest_seconds of a round trip; round_trips.

@@ -9,15 +9,12 @@ import (
 // A Stack measures the memory of a parked unit: how much the process grew when
 // they were parked, over their number.
 //
-// A thread is one of the Go runtime's. Unlike those that C programs make it does
-// not map a stack of megabytes, unless the program has C in it (cgo); what such a
-// stack takes is address space, not memory, until it is touched. That is why both
-// are given.
+// A thread is one of the Go runtime's. Threads of C programs (and of cgo) map a stack of megabytes. Such a stack
+// takes address space, and memory only when it is used. That is why both are given.
 //
-// Figures, per unit: resident_bytes, of memory; virtual_bytes, of address space
-// (the heap reserves 64 MiB at a time, so few units show a coarse figure);
-// kernel_stack_bytes, memory of the kernel that counts as neither, read of the
-// whole machine and so disturbed by whatever else comes and goes; units.
+// Figures, per unit: resident_bytes, of memory; virtual_bytes, of address space (the heap reserves 64 MiB at a
+// time, so few units show a coarse figure); kernel_stack_bytes, memory of the kernel that counts as neither (of
+// the whole machine, so other programs disturb it); units.
 type Stack struct {
 	Unit  string // Goroutine or Thread
 	Units int

@@ -12,16 +12,14 @@ import (
 
 // A Switch measures a hand-off: one unit wakes another and waits for it in turn.
 //
-// Goroutines pass a value over unbuffered channels and share one P. Threads wait
-// for each other by futex, the primitive that mutexes and condition variables are
-// made of, and share one CPU, so that each hand-off is a switch and none a message
-// between CPUs. A pipe or an eventfd would add the work of a file. The figure is
-// what a program pays to switch: the wake-up, the wait and the switch itself.
+// Goroutines pass a value over unbuffered channels and share one P. Threads wait for each other by futex, the
+// primitive of mutexes and condition variables. They share one CPU, so each hand-off is a switch on it. A pipe
+// or an eventfd would add the work of a file. The figure is what a program pays to switch: the wake-up, the wait
+// and the switch itself.
 //
-// Figures: switch_seconds per one-way hand-off; context_switches_per_handoff as
-// the kernel counted them (getrusage), near 1 for threads and near 0 for
-// goroutines, which the kernel does not know; cpu_per_handoff_seconds, which other
-// programs on the CPU disturb less than the time that passes; handoffs.
+// Figures: switch_seconds per one-way hand-off; context_switches_per_handoff as the kernel counted them
+// (getrusage): near 1 for threads, near 0 for goroutines; cpu_per_handoff_seconds, which other programs disturb
+// less than the elapsed time; handoffs.
 type Switch struct {
 	Unit     string // Goroutine or Thread
 	Duration time.Duration

@@ -17,8 +17,7 @@ import (
 // maxProcs is the most that GOMAXPROCS can be.
 const maxProcs = 1024
 
-// spare is how many Ps are left for the runtime in addition to those that threads hold
-// while they wait in the kernel.
+// spare is how many Ps the runtime has beyond those of threads that wait in the kernel.
 const spare = 4
 
 // holding lets n threads hold a P each while they wait in the kernel. Without, a
@@ -76,8 +75,7 @@ func (c *crew) failed(err error) {
 	}
 }
 
-// run lets all begin, unless one could not be made, and returns when the last has
-// ended, with the time from beginning to end.
+// run starts all at once and returns the time until the last has ended. It starts none if one could not be made.
 func (c *crew) run() (time.Duration, error) {
 	c.ready.Wait()
 	c.aborted = len(c.errs) > 0

@@ -1,6 +1,6 @@
-// Package codec encodes and decodes JSON by one of several libraries, which report R2 compares. What they take and make means the same: the names of
-// fields are taken in any case, the last of two fields of a name counts, bytes that are no
-// UTF-8 become U+FFFD, keys of maps are in order, and HTML's characters are escaped.
+// Package codec encodes and decodes JSON by one of several libraries, which report R2 compares. All accept and
+// write the same. Field names match in any case, and the last of two equal names counts. Invalid UTF-8 becomes
+// U+FFFD, keys of maps are sorted, and the characters of HTML are escaped.
 package codec
 
 import (

@@ -53,8 +53,8 @@ func every(t *testing.T, test func(t *testing.T, c *Codec)) {
 	}
 }
 
-// TestSame: what every library makes means the same to encoding/json as what that makes,
-// can be put into a page, and is read the same.
+// TestSame: encoding/json reads the output of every library as it reads its own. All can be put into a page, and
+// all read the same values.
 func TestSame(t *testing.T) {
 	every(t, func(t *testing.T, c *Codec) {
 		rapid.Check(t, func(t *rapid.T) {

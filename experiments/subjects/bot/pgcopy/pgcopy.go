@@ -108,8 +108,7 @@ func conflicts(ctx context.Context, tx pgx.Tx, records []store.Record, each []er
 	return err
 }
 
-// copyTo copies rows into a table by way of one of the connection's own, as COPY itself
-// does not leave out what is there already.
+// copyTo copies rows into a table through a temporary table, because COPY itself fails for rows that exist.
 func copyTo(ctx context.Context, tx pgx.Tx, table string, names []string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil

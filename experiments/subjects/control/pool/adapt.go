@@ -23,9 +23,9 @@
 // the threshold would only jump to a quarter there. And below 100 QPS the formula exceeds the
 // base; without any request it has no value.
 //
-// All three sentences agree if the QPS of the formula are those above where adapting
-// begins: at 800, (800−500)/100 is 3, floor(log2(3)) is 1, and the threshold is half the
-// base, 1,500 ms, as in the example. That is what DefaultAdaptive does:
+// All three sentences agree if the formula counts only the QPS above 500, where adapting begins. At 800,
+// (800−500)/100 is 3, and floor(log2(3)) is 1. The threshold is then half the base, 1,500 ms, as in the example.
+// That is what DefaultAdaptive does:
 //
 //	to 500 QPS    3,000 ms, the base: nothing adapts yet
 //	at 600        3,000 ms
@@ -38,15 +38,13 @@
 //
 // # Hits
 //
-// A request has a hit if it finds an idle connection at once. The largest fall that is
-// allowed makes a line that begins at a share of 1 and goes down by 5 points a minute. A
-// share above the line lifts the line; one below it is a fall that is too fast, if it is
-// further below than chance explains (two standard deviations) and if somebody had to wait
-// because all connections were in use: opening one that there is room for needs no larger
-// pool. The pool then grows by a quarter, at most to MaxSize. It becomes smaller again as its
-// connections are evicted: nobody has needed one for a whole threshold. While the share stays
-// below the line, the pool grows at every look: the line goes down meanwhile, so that a share
-// that remains low is taken for what the load has, in the end.
+// A request has a hit if it finds an idle connection at once. A line shows the fastest fall that is allowed: it
+// begins at a share of 1 and falls by 5 points a minute. A share above the line lifts the line. A share below it
+// is a fall that is too fast, under two conditions. It is further below than chance explains (two standard
+// deviations). And a request had to wait for a connection. Opening a connection that there is room for needs no
+// larger pool. The pool then grows by a quarter, at most to MaxSize. It becomes smaller when it evicts
+// connections that no request needed for a whole threshold. While the share stays below the line, the pool grows
+// at every look. The line falls meanwhile, so a share that remains low is finally accepted.
 //
 // Connections are HTTP/1.1: one of HTTP/2 carries all requests at once and needs no pool.
 package pool

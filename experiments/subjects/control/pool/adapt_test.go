@@ -84,8 +84,8 @@ func TestSize(t *testing.T) {
 	})
 }
 
-// TestFall: a share of hits that falls by more than the allowed part a minute makes the
-// pool larger, one that falls more slowly does not, and neither does chance.
+// TestFall: the pool grows if the share of hits falls faster than allowed. It does not grow for a slower fall,
+// nor by chance.
 func TestFall(t *testing.T) {
 	const requests = 1_000_000 // in a window: chance is small
 	for name, c := range map[string]struct {

@@ -118,8 +118,8 @@ func ask(ctx context.Context, p *Pool, method, takes string) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// TestFixedPool: no more connections than it may have, those who wait are served in their
-// order, and what is idle for too long is closed: that used last, last.
+// TestFixedPool: the pool keeps to its size, and waiting requests get connections in order. It closes
+// connections that are idle for too long, the longest idle first.
 func TestFixedPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -173,8 +173,8 @@ func TestFixedPool(t *testing.T) {
 	})
 }
 
-// TestAdaptivePool: under more load than connections it grows, keeps idle ones for a shorter
-// time, and is as it was when the load has ended.
+// TestAdaptivePool: with more requests than connections the pool grows and keeps idle connections for a shorter
+// time. After the load it returns to its former size.
 func TestAdaptivePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -209,8 +209,8 @@ func TestAdaptivePool(t *testing.T) {
 	})
 }
 
-// TestWaiting: who waits may give up, is refused beyond the bound, and learns that the
-// connection, for which it waits, cannot be opened any more.
+// TestWaiting: a waiting request may be cancelled. Requests beyond the bound are refused, and all get the error
+// of a connection that cannot be opened.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -311,8 +311,8 @@ func TestClosedPool(t *testing.T) {
 	})
 }
 
-// TestPoolKeepsBooks: whatever is asked in whatever order, every request has an end, there
-// are never more connections than may be, and the figures add up.
+// TestPoolKeepsBooks: for any order of requests, every request ends, the pool keeps to its size, and the figures
+// add up.
 func TestPoolKeepsBooks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		size := rapid.IntRange(1, 4).Draw(rt, "size")

@@ -109,8 +109,8 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestNoRoom: what answers hold whose client gives no room for them is bounded over all calls, and
-// a call that finds no room is refused.
+// TestNoRoom: answers whose client opens no window hold bounded memory over all calls. Calls beyond this bound
+// are refused.
 func TestNoRoom(t *testing.T) {
 	const calls, size = 40, 1 << 20
 	p := newPeer(t, x.Setting{ID: x.SettingInitialWindowSize, Val: 0})

@@ -1,6 +1,5 @@
-// Package calls carries out the calls of the echo over gRPC without goroutines: a call is
-// what is known of it, and goes on when a message, a moment or room for an answer has come.
-// It does no I/O.
+// Package calls carries out the calls of the echo over gRPC without goroutines. A call is its state. It
+// continues when a message arrives, a timer fires, or the window opens. The package does no I/O.
 package calls
 
 import (

@@ -186,8 +186,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// FuzzFeed: whatever comes, in whatever pieces, nothing breaks, what is held is bounded, and
-// it is the same for all ways to cut it.
+// FuzzFeed: for any input in any pieces, nothing panics and the memory is bounded. The result does not depend on
+// the pieces.
 func FuzzFeed(f *testing.F) {
 	p := newPeer(f)
 	p.open(1, echo)

@@ -16,8 +16,7 @@ import (
 	"dyno/services/echo/rpc/go/program"
 )
 
-// peer is a client made of x/net's frames, and the server's side that it talks to, without
-// a socket between them.
+// peer is a client made of x/net's frames and the server that it talks to, without a socket.
 type peer struct {
 	t       testing.TB
 	clock   int64

@@ -1,7 +1,6 @@
-// Package hpack decodes header blocks (RFC 7541) for a server whose requests have the same
-// few fields each time. What a field means to the server is found out once, when the
-// field enters a table, and is a number from then on. Decoding allocates nothing once
-// the tables have their sizes.
+// Package hpack decodes header blocks (RFC 7541) for a server whose requests have the same few fields each time.
+// The server looks a field up once, when the field enters a table. From then on its meaning is a number.
+// Decoding allocates nothing once the tables have their sizes.
 package hpack
 
 import (

@@ -7,9 +7,8 @@ import (
 	"dyno/experiments/subjects/grpcloop/hpack"
 )
 
-// A Handler carries out calls. Its methods are called while the connection takes input,
-// and may call those of the Conn, also to end the stream. A stream that has ended is not
-// touched any more.
+// A Handler carries out calls. Its methods are called while the connection reads its input. They may call
+// methods of the Conn, also to end the stream. The Conn does not touch a stream that has ended.
 type Handler interface {
 	// Open is told that a call's header is there.
 	Open(s *Stream)
@@ -73,8 +72,8 @@ func NewShared(config Config, handler Handler) *Shared {
 
 // A Conn is one connection. Use Init.
 type Conn struct {
-	// Out is what is to be written. The owner of the connection takes it away when it
-	// is written, and may put other memory, with nothing in it, in its place.
+	// Out is what is to be written. The owner of the connection writes it and then empties it, or replaces it by
+	// other empty memory.
 	Out []byte
 	// Key is what Init was given, for the owner to find the connection by.
 	Key uint64

@@ -5,10 +5,9 @@
 // What measures shares no code with what is measured, so this is not the codec of the
 // load's client.
 //
-// Nothing that a client sends, or does not read, makes a connection grow beyond its limits:
-// frames, header blocks and the streams at once are bounded, output that is not taken stops
-// the input, and a client that keeps the server busy without calls that end is told so
-// (ENHANCE_YOUR_CALM).
+// No client makes a connection grow beyond its limits. Frames, header blocks and concurrent streams are bounded.
+// Output that the client does not read stops the input. A client that keeps the server busy without completing
+// calls gets ENHANCE_YOUR_CALM.
 package http2
 
 import "fmt"

@@ -26,8 +26,8 @@ func (e *encoder) resize(size int) {
 		return
 	}
 	*e = encoder{limit: size, update: true}
-	// A table that was smaller for a moment has forgotten what was in it, and a table
-	// whose size is announced begins empty. Both sides agree: the update says 0 first.
+	// A table that was smaller for a moment is empty, and so is a table with an announced size. Both sides
+	// agree: the update sets 0 first.
 }
 
 // begin appends what a header block begins with.
