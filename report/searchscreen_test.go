@@ -26,6 +26,10 @@ func TestSearchScreen(t *testing.T) {
 			[]string{"capacity ≥3,810/s within", "The server may take more (≥): the generator was the limit"}},
 		"nothing measured": {func(r *rundir.Run, b *rundir.Bracket) { state(r, rundir.StateBounded); b.AtHigh = nil },
 			[]string{"broken at 4,530/s dyno or the machine was too busy to tell"}},
+		"own limit": {func(r *rundir.Run, b *rundir.Bracket) {
+			state(r, rundir.StateBounded)
+			b.AtHigh, b.OwnLimit = nil, new(texts.Verbatim("all 50 connections were in use"))
+		}, []string{"broken at 4,530/s all 50 connections were in use"}},
 		"drops": {func(r *rundir.Run, b *rundir.Bracket) { r.Capacities[0].Limit, b.AtHigh[0].OK = "no_answers", true },
 			[]string{"broken at 4,530/s the server answered nothing"}},
 		"above the range": {func(_ *rundir.Run, b *rundir.Bracket) { b.High, b.AtHigh = nil, nil },

@@ -86,7 +86,7 @@ func (p *page) searchScreen(a answer.Answer) []string {
 	if b.High != nil {
 		broken := p.measuredAt(b.AtHigh, true)
 		if len(broken) == 0 && f.done {
-			broken = []string{p.limitSays(b.HighDisturbed)}
+			broken = []string{p.limitSays(b)}
 		}
 		add(0, "broken", at(*b.High, broken))
 	}
@@ -160,10 +160,12 @@ func metricOf(condition string) string {
 }
 
 // limitSays is what ended a search, where no condition was measured to be broken.
-func (p *page) limitSays(disturbed bool) string {
+func (p *page) limitSays(b *rundir.Bracket) string {
 	c := p.Run.Capacities[0]
 	switch {
-	case disturbed:
+	case b.OwnLimit != nil:
+		return b.OwnLimit.In(texts.English)
+	case b.HighDisturbed:
 		return "dyno or the machine was too busy to tell"
 	case c.LimitBecause != nil:
 		return c.LimitBecause.In(texts.English)
