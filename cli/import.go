@@ -12,13 +12,14 @@ import (
 
 	"dyno/cli/arguments"
 	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 	"dyno/internal/exit"
 	"dyno/internal/nearest"
 	"dyno/internal/terminal"
 )
 
 func (a *app) importCommand() *cobra.Command {
-	var s imports.Source
+	var s draft.Source
 	var names []string
 	long := `Import writes an experiment that sends what a file of another tool sends, to standard output
 or to a new file. It lists on standard error, by line, what the experiment does not have of the
@@ -53,12 +54,12 @@ file, or has in another form. Formats:
 }
 
 // importFile writes the experiment, and what it needs, and lists what it lacks.
-func (a *app) importFile(s imports.Source) (err error) {
+func (a *app) importFile(s draft.Source) (err error) {
 	s.Options = fileOptions()
 	result, err := imports.Read(s)
 	if err != nil {
 		hint := ""
-		if other := (*imports.OtherFormatError)(nil); errors.As(err, &other) {
+		if other := (*draft.OtherFormatError)(nil); errors.As(err, &other) {
 			hint = fmt.Sprintf("the file has the form of another format: dyno import %s %s", other.Format, s.File)
 		}
 		return exit.With(exit.Usage, err, hint)
@@ -97,7 +98,7 @@ func (a *app) importFile(s imports.Source) (err error) {
 }
 
 // itemText is a line on what was not carried over.
-func itemText(file string, i imports.Item) string {
+func itemText(file string, i draft.Item) string {
 	text := file
 	if i.Line > 0 {
 		text = fmt.Sprintf("%s:%d", file, i.Line)

@@ -11,16 +11,13 @@ import (
 	"strings"
 
 	"dyno/lab/plan"
-	"dyno/load/scenario"
 )
 
-// BasicAuth is the header field that carries user:password (RFC 7617).
-func BasicAuth(user string) scenario.Header {
-	return scenario.Header{Name: "Authorization", Value: "Basic " + base64.StdEncoding.EncodeToString([]byte(user))}
-}
+// BasicAuth is the value of Authorization that carries user:password (RFC 7617).
+func BasicAuth(user string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(user)) }
 
-// UserInURL is the header field for a user and a password as they stand in a URL.
-func UserInURL(inURL string) scenario.Header {
+// UserInURL is the value of Authorization for a user and a password as they stand in a URL.
+func UserInURL(inURL string) string {
 	user, password, _ := strings.Cut(inURL, ":")
 	plain := func(text string) string {
 		if decoded, err := url.PathUnescape(text); err == nil {

@@ -157,7 +157,7 @@ func (t *targetReader) add(method, url string) error {
 	t.requests = append(t.requests, Target{Method: method, Path: end.Target})
 	t.lines = append(t.lines, t.at)
 	if hasUser {
-		return t.addHeader("Authorization", UserInURL(user).Value)
+		return t.addHeader("Authorization", UserInURL(user))
 	}
 	return nil
 }

@@ -10,17 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"dyno/cli/imports/draft"
 	"dyno/lab/planfile"
 )
 
 // importedFrom imports a text, and checks the experiment as a whole.
-func importedFrom(t *testing.T, format, src string, change func(s *Source)) (*Result, error) {
+func importedFrom(t *testing.T, format, src string, change func(s *draft.Source)) (*draft.Result, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("in", []byte(src), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := Source{Format: format, File: "in", Out: "out.yaml"}
+	s := draft.Source{Format: format, File: "in", Out: "out.yaml"}
 	if format == "nginx-log" {
 		s.URL = "http://127.0.0.1:1"
 	}
@@ -61,7 +62,7 @@ curl --oauth2-bearer HIDDEN13 http://127.0.0.1:1/f`,
 func TestCredentials(t *testing.T) {
 	for format, src := range withCredentials {
 		for _, out := range []string{"out.yaml", ""} {
-			r, err := importedFrom(t, format, src, func(s *Source) {
+			r, err := importedFrom(t, format, src, func(s *draft.Source) {
 				s.Out = out
 				if out == "" {
 					for _, name := range []string{"PASSWORD", "ACCESS_TOKEN", "TOKEN", "API_KEY", "X_API_KEY", "X_AUTH_TOKEN", "COOKIE", "AUTHORIZATION", "AUTHORIZATION_2", "AUTHORIZATION_3", "PROXY_AUTHORIZATION", "CLIENT_SECRET"} {
@@ -101,7 +102,7 @@ export default function () {
 	t.Setenv("DYNO_TEST_TOKEN", "HIDDEN1")
 	t.Setenv("DYNO_TEST_NAME", "seen-by-all")
 	for _, out := range []string{"out.yaml", ""} {
-		r, err := importedFrom(t, "k6", script, func(s *Source) { s.Out = out })
+		r, err := importedFrom(t, "k6", script, func(s *draft.Source) { s.Out = out })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestFilesOutside(t *testing.T) {
 	for format, text := range files {
 		for _, name := range []string{filepath.Join(outside, "key"), "linked", "../" + filepath.Base(outside) + "/key"} {
 			for _, allowed := range []bool{false, true} {
-				r, err := importedFrom(t, format, fmt.Sprintf(text, name), func(s *Source) {
+				r, err := importedFrom(t, format, fmt.Sprintf(text, name), func(s *draft.Source) {
 					s.AllowFiles = allowed
 					if err := os.Symlink(filepath.Join(outside, "key"), "linked"); err != nil {
 						t.Fatal(err)
@@ -143,7 +144,7 @@ func TestFilesOutside(t *testing.T) {
 				for _, f := range r.Files {
 					all += string(f.Content)
 				}
-				listed := slices.ContainsFunc(r.Items, func(i Item) bool { return strings.Contains(i.Why+i.Hint, "--allow-files") })
+				listed := slices.ContainsFunc(r.Items, func(i draft.Item) bool { return strings.Contains(i.Why+i.Hint, "--allow-files") })
 				if read := strings.Contains(all, "KEPT") || format == "curl" && strings.Contains(all, "ca: "); read != allowed || listed == allowed {
 					t.Errorf("%s, %s, allowed %v: read %v, listed %v\n%s", format, name, allowed, read, listed, all)
 				}
@@ -156,9 +157,9 @@ func TestFilesOutside(t *testing.T) {
 // imported.
 func TestRepair(t *testing.T) {
 	entry := func(method, url string, headers ...string) string {
-		var all []field
+		var all []draft.Field
 		for i := 0; i < len(headers); i += 2 {
-			all = append(all, field{headers[i], headers[i+1]})
+			all = append(all, draft.Field{Name: headers[i], Value: headers[i+1]})
 		}
 		text, err := json.Marshal(map[string]any{"request": map[string]any{"method": method, "url": url, "headers": all}, "response": map[string]any{"status": 200}})
 		if err != nil {
@@ -196,7 +197,7 @@ func TestRepair(t *testing.T) {
 		if !strings.Contains(string(r.Text), "path: /kept") {
 			t.Errorf("%s: the other request is lost:\n%s", name, r.Text)
 		}
-		if !slices.ContainsFunc(r.Items, func(i Item) bool { return i.Line >= 3 }) {
+		if !slices.ContainsFunc(r.Items, func(i draft.Item) bool { return i.Line >= 3 }) {
 			t.Errorf("%s: nothing is listed: %v", name, r.Items)
 		}
 	}

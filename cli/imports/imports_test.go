@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"dyno/cli/imports/draft"
 	"dyno/lab/planfile"
 )
 
@@ -50,7 +51,7 @@ func TestGolden(t *testing.T) {
 			}
 			t.Chdir(dir)
 			t.Setenv("TOKEN", "t0") // which scripts take from the environment
-			got := importedText(t, Source{Format: filepath.Base(filepath.Dir(path)), File: filepath.Base(path), URL: given(path), Out: "out.yaml"})
+			got := importedText(t, draft.Source{Format: filepath.Base(filepath.Dir(path)), File: filepath.Base(path), URL: given(path), Out: "out.yaml"})
 			if *update {
 				if err := os.WriteFile(golden, got, 0o666); err != nil {
 					t.Fatal(err)
@@ -80,13 +81,13 @@ func TestOtherFormats(t *testing.T) {
 		for _, golden := range goldens {
 			path := strings.TrimSuffix(golden, ".golden")
 			src, err := os.ReadFile(path)
-			if err != nil || !of.form().Match(src) {
+			if err != nil || !of.Form().Match(src) {
 				t.Errorf("%s has not the form of its format, %v", path, err)
 			}
 		}
 		for _, f := range Formats() {
-			_, err := Read(Source{Format: f.Name, File: strings.TrimSuffix(goldens[0], ".golden"), URL: "http://127.0.0.1:1"})
-			other := (*OtherFormatError)(nil)
+			_, err := Read(draft.Source{Format: f.Name, File: strings.TrimSuffix(goldens[0], ".golden"), URL: "http://127.0.0.1:1"})
+			other := (*draft.OtherFormatError)(nil)
 			if is := errors.As(err, &other); f.Name == of.Name && err != nil || f.Name != of.Name && (!is || other.Format != of.Name) {
 				t.Errorf("%s as %s: %v", goldens[0], f.Name, err)
 			}
@@ -102,7 +103,7 @@ func TestSizes(t *testing.T) {
 			if err := errors.Join(os.WriteFile(name, nil, 0o666), os.Truncate(name, size)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Read(Source{Format: f.Name, File: name}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if _, err := Read(draft.Source{Format: f.Name, File: name}); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s of %d bytes: %v, want %s", f.Name, size, err, want)
 			}
 		}
@@ -121,7 +122,7 @@ func given(path string) string {
 }
 
 // importedText imports a file, checks the experiment as a whole, and returns all that was made.
-func importedText(t *testing.T, s Source) []byte {
+func importedText(t *testing.T, s draft.Source) []byte {
 	t.Helper()
 	r, err := Read(s)
 	if err != nil {
@@ -149,16 +150,26 @@ func importedText(t *testing.T, s Source) []byte {
 }
 
 // Reading any file ends, with an experiment or an error.
-func FuzzCurl(f *testing.F)    { fuzz(f, "curl") }
-func FuzzGHZ(f *testing.F)     { fuzz(f, "ghz") }
-func FuzzHAR(f *testing.F)     { fuzz(f, "har") }
-func FuzzJMeter(f *testing.F)  { fuzz(f, "jmeter") }
-func FuzzK6(f *testing.F)      { fuzz(f, "k6") }
-func FuzzLocust(f *testing.F)  { fuzz(f, "locust") }
-func FuzzLog(f *testing.F)     { fuzz(f, "nginx-log") }
+func FuzzCurl(f *testing.F) { fuzz(f, "curl") }
+
+func FuzzGHZ(f *testing.F) { fuzz(f, "ghz") }
+
+func FuzzHAR(f *testing.F) { fuzz(f, "har") }
+
+func FuzzJMeter(f *testing.F) { fuzz(f, "jmeter") }
+
+func FuzzK6(f *testing.F) { fuzz(f, "k6") }
+
+func FuzzLocust(f *testing.F) { fuzz(f, "locust") }
+
+func FuzzLog(f *testing.F) { fuzz(f, "nginx-log") }
+
 func FuzzOpenAPI(f *testing.F) { fuzz(f, "openapi") }
+
 func FuzzPostman(f *testing.F) { fuzz(f, "postman") }
-func FuzzProto(f *testing.F)   { fuzz(f, "proto") }
+
+func FuzzProto(f *testing.F) { fuzz(f, "proto") }
+
 func FuzzTargets(f *testing.F) { fuzz(f, "vegeta") }
 
 func fuzz(f *testing.F, format string) {
@@ -179,7 +190,7 @@ func fuzz(f *testing.F, format string) {
 		if err := os.WriteFile("in", src, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read(Source{Format: format, File: "in", URL: "http://127.0.0.1:1", Out: "out.yaml"})
+		r, err := Read(draft.Source{Format: format, File: "in", URL: "http://127.0.0.1:1", Out: "out.yaml"})
 		if err != nil {
 			for _, fault := range []string{"the interpreter failed", "Error: "} { // of the interpreter of k6, and of locust.py
 				if strings.Contains(err.Error(), fault) && (format == "locust" || fault != "Error: ") {

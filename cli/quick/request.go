@@ -55,9 +55,9 @@ func (q *Load) authorize(r *plan.Request, inURL string, isInURL bool) error {
 		if err != nil {
 			return fmt.Errorf("--basic-auth: %w", err)
 		}
-		r.Headers = append(r.Headers, foreign.BasicAuth(user))
+		r.Headers = append(r.Headers, scenario.Header{Name: "Authorization", Value: foreign.BasicAuth(user)})
 	case isInURL && !given:
-		r.Headers = append(r.Headers, foreign.UserInURL(inURL))
+		r.Headers = append(r.Headers, scenario.Header{Name: "Authorization", Value: foreign.UserInURL(inURL)})
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
+	script "dyno/cli/imports/k6"
 	"dyno/host/child"
 	"dyno/internal/leak"
 	"dyno/lab/generator"
@@ -35,7 +37,7 @@ var (
 
 // TestMain lets the test binary be the process in which scripts of k6 run.
 func TestMain(m *testing.M) {
-	if code, ran := child.Run(os.Args[1:], imports.Role()); ran {
+	if code, ran := child.Run(os.Args[1:], script.Role()); ran {
 		os.Exit(code)
 	}
 	leak.Main(m)
@@ -57,7 +59,7 @@ type tool struct {
 	answer func(method, target string) (status int, header, body string)
 	// general tells whether an item of the import is about all files of the format. Then it names no
 	// difference.
-	general func(i imports.Item) bool
+	general func(i draft.Item) bool
 	url     string // of --url
 	noBody  bool   // bodies are not compared: the file has none
 }
@@ -106,7 +108,7 @@ func (k *tool) send(t *testing.T, dir, file string) string {
 }
 
 // imported imports a file, runs each flow of the experiment once, and returns what was sent, and the list.
-func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []imports.Item) {
+func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []draft.Item) {
 	t.Helper()
 	s := newServer(t)
 	s.answer = k.answer
@@ -116,13 +118,13 @@ func (k *tool) imported(t *testing.T, dir, file string) (sent string, items []im
 
 // sent imports a file, and runs each flow of the experiment once against a server. It returns what was
 // sent, and the list.
-func (k *tool) sent(t *testing.T, s *server, dir, file string) (all []request, items []imports.Item) {
+func (k *tool) sent(t *testing.T, s *server, dir, file string) (all []request, items []draft.Item) {
 	t.Helper()
 	t.Chdir(dir)
 	const out = "imported-experiment.yaml"
-	result, err := imports.Read(imports.Source{Format: k.format, File: file, URL: k.url, Out: out})
+	result, err := imports.Read(draft.Source{Format: k.format, File: file, URL: k.url, Out: out})
 	if err != nil {
-		return nil, []imports.Item{{Line: 1, What: "the whole file", Why: err.Error()}}
+		return nil, []draft.Item{{Line: 1, What: "the whole file", Why: err.Error()}}
 	}
 	for _, f := range result.Files {
 		if err := os.WriteFile(f.Name, f.Content, 0o600); err != nil {
@@ -267,7 +269,7 @@ func (k *tool) recorded(t *testing.T, path string, send func() string) string {
 
 // listed compares, and tells whether there is no difference. Differences are faults unless a file has them, which quotes
 // the lines of the import that name them.
-func listed(t *testing.T, path, theirs, ours string, items []imports.Item) bool {
+func listed(t *testing.T, path, theirs, ours string, items []draft.Item) bool {
 	t.Helper()
 	changes := string(diff.Diff("tool", []byte(theirs), "import", []byte(ours)))
 	kept, err := os.ReadFile(path)
@@ -288,7 +290,7 @@ func listed(t *testing.T, path, theirs, ours string, items []imports.Item) bool 
 		return false
 	}
 	for _, q := range quoted {
-		if !slices.ContainsFunc(items, func(i imports.Item) bool { return strings.Contains(text(i), q) }) {
+		if !slices.ContainsFunc(items, func(i draft.Item) bool { return strings.Contains(text(i), q) }) {
 			t.Errorf("the import does not list %q; it lists:\n%s", q, texts(items))
 		}
 	}
@@ -303,9 +305,9 @@ func listed(t *testing.T, path, theirs, ours string, items []imports.Item) bool 
 }
 
 // text is a line of an import's list.
-func text(i imports.Item) string { return fmt.Sprintf("%d: %s: %s; %s", i.Line, i.What, i.Why, i.Hint) }
+func text(i draft.Item) string { return fmt.Sprintf("%d: %s: %s; %s", i.Line, i.What, i.Why, i.Hint) }
 
-func texts(items []imports.Item) string {
+func texts(items []draft.Item) string {
 	var b strings.Builder
 	for _, i := range items {
 		b.WriteString(text(i) + "\n")
@@ -420,7 +422,7 @@ func (o *outcomes) add(t *testing.T, name string, k *tool, dir, file, theirs str
 		t.Fatal(err)
 	}
 	ours, items := k.imported(t, dir, file)
-	named := func(i imports.Item) bool {
+	named := func(i draft.Item) bool {
 		return i.Line > 0 && !strings.HasPrefix(i.Why, "this is a credential") && (k.general == nil || !k.general(i))
 	}
 	switch changes := diff.Diff("tool", []byte(theirs), "import", []byte(ours)); {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 var har = tool{
 	format: "har", inOrder: true,
-	general: func(i imports.Item) bool { return strings.HasPrefix(i.Why, "they began before others") },
+	general: func(i draft.Item) bool { return strings.HasPrefix(i.Why, "they began before others") },
 }
 
 func TestHAR(t *testing.T) { har.compareFiles(t) }

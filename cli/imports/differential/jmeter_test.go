@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 var jmeter = tool{
@@ -16,7 +16,7 @@ var jmeter = tool{
 		return []string{"jmeter", "-n", "-t", file, "-j", "jmeter.log"}
 	},
 	inOrder: true,
-	general: func(i imports.Item) bool { return strings.Contains(i.Why, "one value for the whole run") },
+	general: func(i draft.Item) bool { return strings.Contains(i.Why, "one value for the whole run") },
 }
 
 func TestJMeter(t *testing.T) { jmeter.compareFiles(t) }

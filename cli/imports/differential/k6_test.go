@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 var k6 = tool{
@@ -17,7 +17,7 @@ var k6 = tool{
 	},
 	own:     []omission{{`user-agent: Grafana k6/.*`, "it names itself"}},
 	inOrder: true,
-	general: func(i imports.Item) bool { return i.Line == 0 },
+	general: func(i draft.Item) bool { return i.Line == 0 },
 }
 
 func TestK6(t *testing.T) { k6.compareFiles(t) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 // locustOnce has locust's own client carry out the start and each task of each user once: a run draws tasks at random.
@@ -46,7 +46,7 @@ var locust = tool{
 		{`accept-encoding: gzip, deflate(, br)?(, zstd)?`, "the import lists that it is not sent"},
 		{`user-agent: python/gevent-http-client-.*`, "it names itself"},
 	},
-	general: func(i imports.Item) bool { return i.Line == 0 },
+	general: func(i draft.Item) bool { return i.Line == 0 },
 }
 
 func TestLocust(t *testing.T) { locust.compareFiles(t) }

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 var nginxLog = tool{
 	format: "nginx-log", url: "http://" + written,
-	general: func(i imports.Item) bool { return strings.HasPrefix(i.Why, "a log does not have") },
+	general: func(i draft.Item) bool { return strings.HasPrefix(i.Why, "a log does not have") },
 }
 
 func TestNginxLog(t *testing.T) { nginxLog.compareFiles(t) }

@@ -20,7 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 // openAPI has no tool that sends. A library for servers judges instead: it decodes each request by the description. There,
@@ -63,7 +63,7 @@ func TestOpenAPIGenerated(t *testing.T) {
 }
 
 // hasLine tells whether a list is about a part of a file.
-func hasLine(items []imports.Item) bool {
+func hasLine(items []draft.Item) bool {
 	for _, i := range items {
 		if i.Line > 0 {
 			return true

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 var postman = tool{
@@ -19,7 +19,7 @@ var postman = tool{
 		{`postman-token: .*`, "the import lists that it is not sent"},
 	},
 	inOrder: true,
-	general: func(i imports.Item) bool { return i.Line == 0 },
+	general: func(i draft.Item) bool { return i.Line == 0 },
 }
 
 func TestPostman(t *testing.T) { postman.compareFiles(t) }

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"dyno/cli/imports"
+	"dyno/cli/imports/draft"
 )
 
 // A .proto file has no values: what counts is that each of its methods is called by its name.
 var proto = tool{
 	format: "proto", url: "http://" + written, noBody: true, own: []omission{{`content-type: application/grpc`, "all calls have it"}},
-	general: func(i imports.Item) bool { return strings.HasPrefix(i.Why, "the example sends one message") },
+	general: func(i draft.Item) bool { return strings.HasPrefix(i.Why, "the example sends one message") },
 }
 
 func TestProtoGenerated(t *testing.T) {

@@ -1,0 +1,126 @@
+package k6
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"dyno/cli/imports/draft"
+	process "dyno/host/child"
+)
+
+// scriptLimits bound the process in which a script runs.
+var scriptLimits = process.Limits{Time: 30 * time.Second, CPU: 5 * time.Second, Memory: 768 << 20, Output: 32 << 20}
+
+// Role runs a script of k6 in a process of its own: the interpreter cannot be interrupted in a regular expression, or
+// in a native function of a large array.
+func Role() process.Role {
+	return process.Role{Name: "__run-k6", Main: func([]string) int { return process.Answer(scriptLimits.Memory, runTask) }}
+}
+
+// A scriptTask is the process's input.
+type scriptTask struct {
+	File, Out  string // as in draft.Source
+	AllowFiles bool   // as in draft.Source
+	Script     []byte
+}
+
+// A session is the process's result.
+type session struct {
+	Failed        string          // why there is nothing else
+	Options       json.RawMessage // that the script exports
+	Exports       map[string]bool // functions that are not called
+	First, Second []recording     // of each scenario
+
+	// Parts of its draft.
+	Items   []draft.Item
+	Marks   []string
+	Used    map[string]bool
+	Numbers map[string]bool
+}
+
+// runTask runs a script twice.
+func runTask(input []byte) ([]byte, error) {
+	var task scriptTask
+	if err := json.Unmarshal(input, &task); err != nil {
+		return nil, err
+	}
+	d := draft.New(draft.Source{Format: "k6", File: task.File, Out: task.Out, AllowFiles: task.AllowFiles})
+	d.Src = task.Script
+	var s session
+	if err := s.run(d); err != nil {
+		s = session{Failed: err.Error()}
+	}
+	s.Items, s.Marks, s.Used, s.Numbers = d.Items, d.Marks, d.Used, d.Numbers
+	return json.Marshal(&s)
+}
+
+// run records an iteration of each scenario, twice: what differs then varies from iteration to iteration. A panic of
+// the interpreter is a fault of the script.
+func (s *session) run(d *draft.Draft) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the interpreter failed: %v", p)
+		}
+	}()
+	now := time.Now()
+	first, err := newRun(d, d.Src, 0, 1, now)
+	if err != nil {
+		return scriptError(d.Source.File, err)
+	}
+	second, err := newRun(d, d.Src, 1-1e-9, 2, now.Add(time.Hour))
+	if err != nil {
+		return scriptError(d.Source.File, err)
+	}
+	if s.Options, err = first.options(); err != nil {
+		return scriptError(d.Source.File, err)
+	}
+	s.Exports = map[string]bool{}
+	for _, name := range []string{"teardown", "handleSummary"} {
+		s.Exports[name] = first.exports.Get(name) != nil
+	}
+	options, err := readOptions(d, s.Options)
+	if err != nil {
+		return err
+	}
+	for _, scenario := range options.all() {
+		s.First = append(s.First, first.record(&scenario))
+		s.Second = append(s.Second, second.record(&scenario))
+	}
+	return nil
+}
+
+// runScript runs the script in a process of its own, within its limits.
+func runScript(d *draft.Draft) (*session, error) {
+	input, err := json.Marshal(scriptTask{File: d.Source.File, Out: d.Source.Out, AllowFiles: d.Source.AllowFiles, Script: d.Src})
+	if err != nil {
+		return nil, err
+	}
+	output, err := process.Ask(Role().Command(os.Environ()), input, scriptLimits)
+	limit, failed := (*process.LimitError)(nil), (*process.FailedError)(nil)
+	switch {
+	case errors.As(err, &limit):
+		return nil, fmt.Errorf("the script needs %w", err)
+	case errors.As(err, &failed):
+		first, _, _ := strings.Cut(failed.Says, "\n")
+		return nil, fmt.Errorf("the interpreter failed: %w: %s", err, first)
+	case err != nil:
+		return nil, err
+	}
+	var s session
+	if err := json.Unmarshal(output, &s); err != nil {
+		return nil, err
+	}
+	if s.Failed != "" {
+		return nil, errors.New(s.Failed)
+	}
+	for _, i := range s.Items {
+		d.Leave(i.Line, i.What, i.Why, i.Hint)
+	}
+	d.HideEnvironment(os.Environ())
+	d.Marks, d.Used, d.Numbers = s.Marks, s.Used, s.Numbers
+	return &s, nil
+}

@@ -1,0 +1,136 @@
+package k6
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"dyno/cli/imports/draft"
+	"dyno/load/scenario"
+)
+
+// readScript imports a script of k6.
+func readScript(t *testing.T, script string) (*draft.Result, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("in.js", []byte(script), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return draft.Read([]draft.Format{Format()}, draft.Source{Format: "k6", File: "in.js"})
+}
+
+// A script that cannot be read is refused with its line, and one that does not end is ended.
+func TestScriptFaults(t *testing.T) {
+	for script, want := range map[string]string{
+		"export default function () {":                                                     "in.js: SyntaxError: Line 1:29",
+		"import http from 'k6/http';\nthrow new Error('why')":                              "in.js: line 2: Error: why",
+		"import x from './none.js';\nexport default () => {}":                              "none.js cannot be read",
+		"export const options = {};":                                                       "default: the iteration ended early: the script exports no function default",
+		"export const options = {duration: 'soon'}; export default () => {}":               `in.js: line 1: options: "soon" is no duration`,
+		"import http from 'k6/http';\nexport default () => { for (;;) http.get('/x'); }":   "longer than 2000 requests and pauses",
+		"export default () => { let a = []; a.push(a.length); throw 'no request before' }": "the iteration ended early: no request before",
+		"const f = () => f(); export default () => f()":                                    "its calls are nested too deep",
+		"import {x} from 'k6/http'; export default () => {}":                               "x",
+	} {
+		if _, err := readScript(t, script); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", script, err, want)
+		}
+	}
+}
+
+// Functions that check responses become what a step expects, or are listed.
+func TestChecks(t *testing.T) {
+	text := func(s string) *string { return &s }
+	for source, want := range map[string]*scenario.Step{
+		"(r) => r.status === 200":                                     {Status: "200"},
+		"res => res.status == 204":                                    {Status: "204"},
+		"function (r) { return r.status === 200; }":                   {Status: "200"},
+		"(r) => { return r.status >= 200 && r.status < 400 }":         {Status: "200-399"},
+		"(r) => r.status < 500":                                       {Status: "100-499"},
+		"(r) => [200, 201].includes(r.status)":                        {Status: "200, 201"},
+		"(r) => r.body.includes('a {{b}}')":                           {Assert: []scenario.Assertion{{Contains: `a {{ "{{" }}b}}`}}},
+		`(r) => r.body.indexOf("ok") !== -1`:                          {Assert: []scenario.Assertion{{Contains: "ok"}}},
+		"(r) => r.body === 'pong'":                                    {Assert: []scenario.Assertion{{Equals: text("pong")}}},
+		"(r) => r.body.length > 0":                                    {Assert: []scenario.Assertion{{Matches: "."}}},
+		"(r) => r.json('a.0.b') === 'x'":                              {Assert: []scenario.Assertion{{JSON: "$.a[0].b", Equals: text("x")}}},
+		"(r) => r.json().a[0].b !== undefined":                        {Assert: []scenario.Assertion{{JSON: "$.a[0].b", Exists: true}}},
+		"(r) => JSON.parse(r.body).ok === true":                       {Assert: []scenario.Assertion{{JSON: "$.ok", Equals: text("true")}}},
+		"(r) => r.headers['Content-Type'].includes('json')":           {Assert: []scenario.Assertion{{Header: "Content-Type", Contains: "json"}}},
+		"(r) => r.headers.Etag !== undefined":                         {Assert: []scenario.Assertion{{Header: "Etag", Exists: true}}},
+		"(r) => r.status === 200 && r.json('id') != null":             {Status: "200", Assert: []scenario.Assertion{{JSON: "$.id", Exists: true}}},
+		"(r) => r.status === 200 || r.status === 404":                 nil,
+		"(r) => r.timings.duration < 500":                             nil,
+		"(r) => r.status < 100":                                       nil,
+		"(r) => r.json('id') === null":                                nil,
+		"(r) => r.body.match(/x/)":                                    nil,
+		"(r) => check2(r)":                                            nil,
+		"([r]) => r.status === 200":                                   nil,
+		"(r) => { const a = r.json(); return a.items.length === 10 }": nil,
+	} {
+		d, step := draft.New(draft.Source{File: "in.js"}), scenario.Step{Name: "s"}
+		addCheck(d, &step, 1, "name", source)
+		switch {
+		case want == nil && len(d.Items) == 0:
+			t.Errorf("%s: not listed: %+v", source, step)
+		case want != nil:
+			want.Name = "s"
+			if len(d.Items) > 0 || !equalSteps(step, *want) {
+				t.Errorf("%s: %+v %v, want %+v", source, step, d.Items, *want)
+			}
+		}
+	}
+}
+
+// equalSteps compares what steps expect.
+func equalSteps(a, b scenario.Step) bool {
+	e := func(s scenario.Step) string {
+		out := s.Status
+		for _, x := range s.Assert {
+			out += "|" + x.JSON + "|" + x.Header + "|" + x.Contains + "|" + x.Matches
+			if x.Equals != nil {
+				out += "=" + *x.Equals
+			}
+			if x.Exists {
+				out += "!"
+			}
+		}
+		return out
+	}
+	return e(a) == e(b)
+}
+
+// Thresholds have the figures that k6 has, by other names.
+func TestThresholds(t *testing.T) {
+	for _, c := range []struct{ metric, text, want string }{
+		{"http_req_duration", "p(95)<500", "service.p95 < 500ms"},
+		{"http_req_duration", " p(99.9) <= 1500 ", "service.p999 <= 1500ms"},
+		{"http_req_duration", "p(100)<1000", "service.max < 1000ms"},
+		{"http_req_duration", "p(9.99)<5", "service.p0999 < 5ms"},
+		{"http_req_duration", "p(5)<5", "service.p05 < 5ms"},
+		{"http_req_duration", "p(90.0)<5", "service.p90 < 5ms"},
+		{"http_req_duration", "p(0)<5", ""},
+		{"http_req_duration", "p(99.9999999)<5", ""},
+		{"http_req_duration{expected_response:false}", "p(95)<5", ""},
+		{"http_req_duration", "avg<200", "service.mean < 200ms"},
+		{"http_req_duration", "med<100.5", "service.p50 < 100.5ms"},
+		{"http_req_duration{name:login}", "max<900", "service.max{step=login} < 900ms"},
+		{"http_req_duration{expected_response:true}", "p(95)<500", "service.p95 < 500ms"},
+		{"http_req_failed", "rate<0.01", "errors.ratio < 1%"},
+		{"http_req_failed", "rate==0", "errors.ratio == 0%"},
+		{"checks", "rate>=0.999", "errors.ratio <= 0.1%"},
+		{"http_reqs", "rate>100", "throughput > 100/s"},
+		{"http_reqs", "count>100", ""},
+		{"http_req_duration", "min<5", ""},
+		{"http_req_duration{group:::a}", "p(95)<5", ""},
+		{"http_req_duration{name:none}", "p(95)<5", ""},
+		{"iteration_duration", "p(95)<5", ""},
+		{"http_req_duration", "p(95)", ""},
+	} {
+		d := draft.New(draft.Source{File: "in.js"})
+		d.AddStep(0, "login")
+		got, err := threshold(d, c.metric, c.text)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,404 @@
+package k6
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"dyno/cli/imports/draft"
+	"dyno/internal/lazyregexp"
+	"dyno/lab/plan"
+	"dyno/load/scenario"
+)
+
+// options are the options of a script, as far as they mean something here.
+type options struct {
+	workload
+	Thresholds   map[string][]json.RawMessage `json:"thresholds"`
+	Insecure     bool                         `json:"insecureSkipTLSVerify"`
+	NoReuse      bool                         `json:"noConnectionReuse"`
+	NoVUReuse    bool                         `json:"noVUConnectionReuse"`
+	UserAgent    string                       `json:"userAgent"`
+	RPS          float64                      `json:"rps"`
+	MaxRedirects int                          `json:"maxRedirects"`
+	KeepsCookies bool                         `json:"noCookiesReset"`
+
+	text      json.RawMessage
+	scenarios []workload
+}
+
+// A workload is a scenario of k6, or the options without any.
+type workload struct {
+	name   string
+	number int // among the scenarios
+	line   int
+	weight float64
+	text   json.RawMessage
+
+	Executor    string            `json:"executor"`
+	Exec        string            `json:"exec"`
+	StartTime   duration          `json:"startTime"`
+	VUs         float64           `json:"vus"`
+	Duration    duration          `json:"duration"`
+	MaxDuration duration          `json:"maxDuration"`
+	Iterations  float64           `json:"iterations"`
+	Stages      []stage           `json:"stages"`
+	Rate        float64           `json:"rate"`
+	TimeUnit    duration          `json:"timeUnit"`
+	StartRate   float64           `json:"startRate"`
+	StartVUs    float64           `json:"startVUs"`
+	MinVUs      float64           `json:"preAllocatedVUs"`
+	MaxVUs      float64           `json:"maxVUs"`
+	Environment map[string]string `json:"env"`
+}
+
+type stage struct {
+	Duration duration `json:"duration"`
+	Target   float64  `json:"target"`
+}
+
+// A duration is a duration as text, or a number of milliseconds.
+type duration time.Duration
+
+// UnmarshalJSON reads either form.
+func (t *duration) UnmarshalJSON(text []byte) error {
+	if milliseconds, err := strconv.ParseFloat(string(text), 64); err == nil {
+		*t = duration(draft.InSeconds(milliseconds / 1000))
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil || s == "" {
+		return err
+	}
+	if m := inDays().FindStringSubmatch(s); m != nil { // which Go's durations do not have
+		days, _ := strconv.Atoi(m[1])
+		s = fmt.Sprintf("%dh%s", days*24, m[2])
+		if m[2] == "" {
+			s = fmt.Sprintf("%dh", days*24)
+		}
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("options: %q is no duration", s)
+	}
+	*t = duration(d)
+	return nil
+}
+
+var inDays = lazyregexp.New(`^(\d{1,3})d(.*)$`)
+
+// knownOptions are the options that are carried over, or that only change what k6 prints or keeps.
+const knownOptions = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
+	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport systemTags discardResponseBodies setupTimeout teardownTimeout throw
+	batch batchPerHost noCookiesReset cloud ext `
+
+// knownSettings are a scenario's known settings.
+const knownSettings = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
+
+// listUnknown lists settings of an object that are not carried over.
+func listUnknown(d *draft.Draft, object json.RawMessage, known, within string, line int) {
+	for _, name := range keysOf(object) {
+		if slices.Contains(strings.Fields(known), name) {
+			continue
+		}
+		hint := ""
+		switch {
+		case strings.HasPrefix(name, "graceful"):
+			hint = "a run waits up to 2 s for responses that are under way at its end"
+		case name == "tags":
+			hint = "figures have no tags of their own; steps have names, which thresholds can refer to"
+		}
+		d.Leave(cmp.Or(d.LineOfKey(name, line), line), within+"."+name, "the experiment has no such setting", hint)
+	}
+}
+
+// listUnknown lists the settings that are not carried over.
+func (o *options) listUnknown(d *draft.Draft) {
+	listUnknown(d, o.text, knownOptions, "options", d.LineOfKey("options", 0))
+	for _, s := range o.scenarios {
+		listUnknown(d, s.text, knownSettings, "scenario "+s.name, s.line)
+	}
+}
+
+// keysOf returns the names of an object's members in their order.
+func keysOf(object json.RawMessage) (names []string) {
+	dec := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if begin, err := dec.ReadToken(); err != nil || begin.Kind() != '{' {
+		return nil
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			break
+		}
+		names = append(names, name.String())
+		if dec.SkipValue() != nil {
+			break
+		}
+	}
+	return names
+}
+
+// readOptions reads what the script exports.
+func readOptions(d *draft.Draft, text json.RawMessage) (*options, error) {
+	o := &options{MaxRedirects: 10, text: text}
+	if len(text) == 0 {
+		return o, nil
+	}
+	var all struct {
+		Scenarios json.RawMessage `json:"scenarios"`
+	}
+	if err := errors.Join(json.Unmarshal(text, o), json.Unmarshal(text, &all)); err != nil {
+		return nil, fmt.Errorf("line %d: %w", d.LineOfKey("options", 0), err)
+	}
+	if len(all.Scenarios) == 0 {
+		return o, nil
+	}
+	var each map[string]json.RawMessage
+	if err := json.Unmarshal(all.Scenarios, &each); err != nil {
+		return nil, fmt.Errorf("line %d: scenarios: %w", d.LineOfKey("scenarios", 0), err)
+	}
+	for _, name := range keysOf(all.Scenarios) {
+		s := workload{name: draft.Name(name), number: len(o.scenarios), line: d.LineOfKey(name, 0), text: each[name]}
+		if err := json.Unmarshal(s.text, &s); err != nil {
+			return nil, fmt.Errorf("line %d: %w", s.line, err)
+		}
+		o.scenarios = append(o.scenarios, s)
+	}
+	return o, nil
+}
+
+// all returns the scenarios, or what the options say without any.
+func (o *options) all() []workload {
+	if len(o.scenarios) > 0 {
+		return o.scenarios
+	}
+	s := o.workload
+	switch {
+	case len(s.Stages) > 0:
+		s.Executor = "ramping-vus"
+	case s.Iterations > 0:
+		s.Executor = "shared-iterations"
+	case s.Duration > 0:
+		s.Executor = "constant-vus"
+	default:
+		s.Executor, s.Iterations = "per-vu-iterations", 1
+	}
+	return []workload{s}
+}
+
+// function is the name of the function that an iteration calls.
+func (s *workload) function() string { return cmp.Or(s.Exec, "default") }
+
+// joinWorkloads returns the scenarios that become flows of one load: all if they have users or rates in the same way, and
+// else the first.
+func joinWorkloads(d *draft.Draft, o *options) []workload {
+	if len(o.scenarios) == 0 {
+		return o.all()
+	}
+	first := o.scenarios[0]
+	kept, largest := []workload{}, 0.0
+	for _, s := range o.scenarios {
+		joins := s.Executor == first.Executor && s.StartTime == first.StartTime && (s.Executor == "constant-vus" || s.Executor == "constant-arrival-rate")
+		if len(kept) > 0 && !joins {
+			d.Leave(s.line, "scenario "+s.name, "it is another kind of load than "+first.name+", or begins at another time; a run has one load", "import the script once for each: take the other scenarios out of options")
+			continue
+		}
+		s.weight = s.VUs
+		if s.Executor == "constant-arrival-rate" {
+			s.weight = s.perSecond(s.Rate) * 1000
+		}
+		kept, largest = append(kept, s), max(largest, s.weight)
+	}
+	for i := range kept {
+		kept[i].weight *= min(1, draft.MaxWeight/largest)
+	}
+	return kept
+}
+
+// perSecond returns a rate of the scenario per second.
+func (s *workload) perSecond(rate float64) float64 {
+	unit := time.Duration(s.TimeUnit)
+	if unit <= 0 {
+		unit = time.Second
+	}
+	return rate / unit.Seconds()
+}
+
+// setLoad makes the load of the scenarios that are flows of it.
+func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
+	l, s := d.Load(), scenarios[0]
+	users := 0
+	rate := 0.0
+	window := time.Duration(0)
+	for i := range scenarios {
+		users += int(max(1, scenarios[i].VUs))
+		rate += scenarios[i].perSecond(scenarios[i].Rate)
+		window = max(window, time.Duration(scenarios[i].Duration))
+	}
+	if s.StartTime > 0 {
+		d.Leave(s.line, "startTime", "the load begins at once", "")
+	}
+	closed := func(users int) { l.Closed = &plan.Closed{Connections: min(max(users, 1), 1_000_000)} }
+	switch s.Executor {
+	case "constant-vus":
+		closed(users)
+		d.SetWindow(window)
+	case "shared-iterations":
+		closed(users)
+		l.Requests, l.Window = uint64(max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
+	case "per-vu-iterations":
+		closed(users)
+		l.Requests, l.Window = uint64(float64(users)*max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
+	case "ramping-vus":
+		most, sum := s.StartVUs, time.Duration(0)
+		for _, stage := range s.Stages {
+			most, sum = max(most, stage.Target), sum+time.Duration(stage.Duration)
+		}
+		closed(int(most))
+		d.SetWindow(sum)
+		d.Leave(cmp.Or(s.line, d.LineOfKey("stages", 0)), "stages", fmt.Sprintf("the number of users does not change in a run: all %d are there from the beginning", int(most)), "load.stages change the rate of an open load; a sweep over connections measures each number by itself")
+	case "constant-arrival-rate", "ramping-arrival-rate":
+		l.Open = plan.DefaultOpen()
+		if most := int(max(s.MaxVUs, s.MinVUs)); most > 0 {
+			l.Open.MaxConnections, d.Scenario.Users = most, most
+		}
+		if s.Executor == "constant-arrival-rate" {
+			l.Open.Rate = rate
+			d.SetWindow(window)
+			break
+		}
+		from := s.perSecond(s.StartRate)
+		l.Window = 0
+		for _, stage := range s.Stages {
+			to := s.perSecond(stage.Target)
+			if stage.Duration <= 0 {
+				from = to
+				continue
+			}
+			l.Open.Stages = append(l.Open.Stages, plan.Stage{Duration: time.Duration(stage.Duration), From: from, To: to})
+			l.Window += time.Duration(stage.Duration)
+			from = to
+		}
+	default:
+		closed(users)
+		d.Leave(s.line, "executor "+s.Executor, "the experiment has no such load", "load.closed and load.open say what there is")
+	}
+	if o.Insecure {
+		d.TLS().Insecure = true
+	}
+	if o.NoReuse || o.NoVUReuse {
+		l.RequestsPerConnection = 1
+	}
+	if o.UserAgent != "" {
+		d.Scenario.Headers = append(d.Scenario.Headers, scenario.Header{Name: "User-Agent", Value: d.Template(o.UserAgent)})
+	}
+	if o.RPS > 0 {
+		d.Leave(d.LineOfKey("rps", 0), "rps", "users are not slowed down to a rate", "load.open.rate is a rate of iterations")
+	}
+}
+
+var (
+	thresholdText = lazyregexp.New(`^\s*(p\((\d+(?:\.\d+)?)\)|avg|med|min|max|rate|count|value)\s*(<=?|>=?|===?|!=)\s*(\d+(?:\.\d+)?)\s*$`)
+	thresholdOf   = lazyregexp.New(`^(\w+)(?:\{\s*(\w+)\s*:\s*([^{}]*)\})?$`)
+)
+
+// addThresholds carries over conditions on metrics.
+func addThresholds(d *draft.Draft, all map[string][]json.RawMessage, line int) {
+	for _, metric := range slices.Sorted(maps.Keys(all)) {
+		for _, raw := range all[metric] {
+			var object struct {
+				Threshold string `json:"threshold"`
+				Abort     bool   `json:"abortOnFail"`
+			}
+			if json.Unmarshal(raw, &object.Threshold) != nil && json.Unmarshal(raw, &object) != nil {
+				continue
+			}
+			at := cmp.Or(d.LineOf(object.Threshold), line)
+			text, err := threshold(d, metric, object.Threshold)
+			if err != nil {
+				d.Leave(at, metric+": "+object.Threshold, err.Error(), "dyno help metrics lists what thresholds can be about")
+				continue
+			}
+			if d.Experiment.Thresholds = append(d.Experiment.Thresholds, text); object.Abort {
+				d.Leave(at, metric+": abortOnFail", "a run goes on to its end", "")
+			}
+		}
+	}
+}
+
+// threshold returns a condition in terms of dyno's metrics. Times of k6's requests run from their sending.
+func threshold(d *draft.Draft, metric, text string) (string, error) {
+	m, of := thresholdText().FindStringSubmatch(text), thresholdOf().FindStringSubmatch(metric)
+	if m == nil || of == nil {
+		return "", errors.New("dyno does not understand the condition")
+	}
+	suffix := ""
+	switch of[2] {
+	case "":
+	case "expected_response":
+		if strings.TrimSpace(of[3]) != "true" {
+			return "", errors.New("times of failed requests are not kept")
+		}
+	case "name":
+		step := draft.Name(of[3])
+		known := false
+		d.Scenario.EachStep(func(_ string, st *scenario.Step) { known = known || st.Name == step })
+		if !known {
+			return "", fmt.Errorf("no step is named %q", of[3])
+		}
+		suffix = "{step=" + step + "}"
+	default:
+		return "", fmt.Errorf("there is no tag %s", of[2])
+	}
+	operator, bound := strings.Replace(m[3], "===", "==", 1), m[4]
+	number, _ := strconv.ParseFloat(bound, 64)
+	switch {
+	case of[1] == "http_req_duration":
+		figure := map[string]string{"avg": "mean", "med": "p50", "max": "max"}[m[1]]
+		if m[2] != "" {
+			figure = quantileName(m[2])
+		}
+		if figure != "" {
+			return fmt.Sprintf("service.%s%s %s %sms", figure, suffix, operator, bound), nil
+		}
+	case of[1] == "http_req_failed" && m[1] == "rate":
+		return fmt.Sprintf("errors.ratio%s %s %s%%", suffix, operator, percent(number)), nil
+	case of[1] == "checks" && m[1] == "rate" && strings.HasPrefix(operator, ">"):
+		return fmt.Sprintf("errors.ratio%s %s %s%%", suffix, strings.Replace(operator, ">", "<", 1), percent(1-number)), nil
+	case of[1] == "http_reqs" && m[1] == "rate":
+		return fmt.Sprintf("throughput%s %s %s/s", suffix, operator, bound), nil
+	}
+	return "", fmt.Errorf("dyno has no figure like %s of %s", m[1], of[1])
+}
+
+// quantileName returns the name of a figure at a percentile: two digits and then the decimals; "" if there is none.
+func quantileName(percentile string) string {
+	const mostDecimals = 5
+	p, err := strconv.ParseFloat(percentile, 64)
+	if err != nil || p <= 0 || p > 100 {
+		return ""
+	}
+	if p == 100 {
+		return "max"
+	}
+	whole, decimals, _ := strings.Cut(strconv.FormatFloat(p, 'f', -1, 64), ".")
+	if len(decimals) > mostDecimals {
+		return ""
+	}
+	return fmt.Sprintf("p%02s%s", whole, decimals)
+}
+
+// percent writes a share in percent.
+func percent(share float64) string {
+	return strconv.FormatFloat(float64(int64(share*1e8+0.5))/1e6, 'f', -1, 64)
+}
