@@ -63,7 +63,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		},
 	}
 	f := cmd.Flags()
-	q.Flags(f, a.stdin, "slo", plan.HTTP, plan.TCP, plan.GRPC)
+	q.Flags(f, a.stdin, "slo", plan.OfURLs()...)
 	window := f.Lookup("duration")
 	window.Usage, window.DefValue = "how long to measure at each rate (default: 2s, or as long as the percentiles of the conditions need)", ""
 	connections := f.Lookup("connections")

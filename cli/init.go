@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,44 +43,18 @@ https, grpc, tcp; without one it is http.`,
 	return cmd
 }
 
-// A beginningOf is what an experiment of a protocol begins with.
-type beginningOf struct {
-	field   string // where the server is
-	load    string // what is sent
-	example string // the command that starts a server
-	where   string // the server that it starts
-}
-
-var beginnings = map[string]beginningOf{
-	plan.HTTP: {"url", `  # What is sent; without it, GET of the URL:
-  # request: {method: POST, body: '{"a": 1}', headers: {Content-Type: application/json}}
-`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}/`},
-	plan.GRPC: {"url", `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
-  call: {method: pkg.Service/Method, message: '{}'}
-`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `http://127.0.0.1:{{port}}`},
-	plan.TCP: {"address", `  # What is sent, and comes back:
-  payload: 1KiB
-`, `[./server, -listen, "127.0.0.1:{{port}}"]`, `127.0.0.1:{{port}}`},
-}
-
 var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
 
 // beginning returns an experiment for a server.
 func beginning(where string) (string, error) {
-	protocol, rest := plan.HTTP, where
-	scheme, address, found := strings.Cut(where, "://")
-	switch {
-	case !found:
-		rest = arguments.WithScheme(where)
-	case scheme == plan.TCP:
-		protocol, rest = plan.TCP, address
-	case scheme == plan.GRPC:
-		protocol, rest = plan.GRPC, "http://"+address
-	case !arguments.IsURL(where):
-		return "", fmt.Errorf("%q: the scheme is none of http, https, grpc and tcp", scheme)
-	}
-	host := address
-	if protocol != plan.TCP {
+	protocol, rest := plan.OfURL(where)
+	host, field, example := rest, "address", "127.0.0.1:{{port}}"
+	if plan.HasURL(protocol) {
+		field, example = "url", "http://"+example
+		rest = arguments.WithScheme(rest)
+		if scheme, _, found := strings.Cut(where, "://"); found && !arguments.IsURL(rest) {
+			return "", fmt.Errorf("%q: the scheme is none of https, %s", scheme, strings.Join(plan.OfURLs(), ", "))
+		}
 		parsed, err := url.Parse(rest)
 		if err != nil || parsed.Host == "" {
 			return "", fmt.Errorf("%q is no URL", where)
@@ -87,7 +62,8 @@ func beginning(where string) (string, error) {
 		host = parsed.Host
 	}
 	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
-	b := beginnings[protocol]
+	commands := quickCommands()
+	sent := commands[slices.IndexFunc(commands, func(c quickCommand) bool { return c.protocol == protocol })].sent
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
 # All fields are in docs/reference/experiment.md; an editor completes them by lab/planfile/schema.json.
 name: %[1]s
@@ -97,12 +73,12 @@ target:
   protocol: %[2]s
   %[3]s: %[4]s
   # With start, each trial has a server of its own, and its CPU time, memory and output are recorded:
-  # start: %[5]s
-  # %[3]s: %[6]q
+  # start: [./server, -listen, "127.0.0.1:{{port}}"]
+  # %[3]s: %[5]q
   # cpus: "0" # those of the server, and load.cpus those of dyno
 
 load:
-%[7]s  # As many requests at once as there are connections; or on a schedule, whatever the server does:
+%[6]s  # As many requests at once as there are connections; or on a schedule, whatever the server does:
   # open: {rate: 1000/s, arrivals: poisson}
   closed: {connections: 50}
   warmup: 2s
@@ -121,5 +97,5 @@ thresholds:
 #   variants:
 #     few: {connections: 10}
 #     many: {connections: 100}
-`, cmp.Or(name, "experiment"), protocol, b.field, strconv.Quote(plan.Quote(rest)), b.example, b.where, b.load), nil
+`, cmp.Or(name, "experiment"), protocol, field, strconv.Quote(plan.Quote(rest)), example, sent), nil
 }

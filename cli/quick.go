@@ -20,6 +20,7 @@ type quickCommand struct {
 	protocol, use, short, example string
 	long                          string
 	where                         string // what its argument is
+	sent                          string // of dyno init: the fields that say what is sent, with comments
 }
 
 func quickCommands() []quickCommand {
@@ -38,6 +39,9 @@ func quickCommands() []quickCommand {
   dyno http --connect-to example.com:443:127.0.0.1:8443 https://example.com/
   dyno http --targets requests.txt -R 1000 -z 30s
   dyno http -n 1000 --format k6 http://127.0.0.1:8080/ >summary.json`,
+		sent: `  # What is sent; without it, GET of the URL:
+  # request: {method: POST, body: '{"a": 1}', headers: {Content-Type: application/json}}
+`,
 	}, {
 		protocol: plan.GRPC, use: "grpc HOST:PORT [pkg.Service/Method]", where: "an address, and a method",
 		short: "Load a gRPC server with calls, or list its services and methods",
@@ -61,12 +65,18 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   dyno grpc --scenario calls.yaml --users 500 -c 8 --streams 16 127.0.0.1:50051
   dyno grpc -d '{"text": "a"}' --messages 100 127.0.0.1:50051 dyno.echo.v1.Echo/Chat
   dyno grpc --web text -d '{}' http://127.0.0.1:8080 dyno.echo.v1.Echo/Echo`,
+		sent: `  # The method that is called; dyno grpc HOST:PORT lists those of the server:
+  call: {method: pkg.Service/Method, message: '{}'}
+`,
 	}, {
 		protocol: plan.TCP, use: "tcp HOST:PORT", where: "an address, or --unix",
 		short: "Load a TCP server with exchanges of messages",
 		example: `  dyno tcp -c 100 --payload 1KiB 127.0.0.1:7000
   dyno tcp --scenario session.yaml --users 500 -c 50 --framing line 127.0.0.1:7000
   dyno tcp --unix /run/echo.sock --framing line`,
+		sent: `  # What is sent, and comes back:
+  payload: 1KiB
+`,
 	}, {
 		protocol: plan.SSE, use: "sse URL", where: "a URL",
 		short: "Load a server of server-sent events with subscribers, and publish to them",

@@ -34,6 +34,7 @@ import (
 	"dyno/internal/hangup"
 	"dyno/internal/terminal"
 	"dyno/internal/texts"
+	"dyno/lab/plan"
 	"dyno/lab/trial"
 )
 
@@ -185,12 +186,12 @@ or with -n, none is sent.`,
 // URL or an address: a quick load of what answers there. Flags of a load without either are one that lacks its URL.
 func (a *app) withCommand(args []string) []string {
 	for i, arg := range args {
-		address, isTCP := strings.CutPrefix(arg, "tcp://")
+		protocol, where := plan.OfURL(arg)
 		switch {
-		case isTCP:
+		case where != arg:
 			args = slices.Clone(args)
-			args[i] = address
-			return append([]string{"tcp"}, args...)
+			args[i] = where
+			return append([]string{protocol}, args...)
 		case arguments.IsURL(arg) || arguments.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
 			return append([]string{"http"}, args...)
 		case i == 0 && !strings.HasPrefix(arg, "-"):

@@ -61,6 +61,7 @@ func example(name, question string, rounds int, variants ...string) *rundir.Fold
 				Times:       rundir.Times{"service": quantilesOf(1.2e-3), "response": quantilesOf(1.2e-3 + 4e-6)},
 				Target:      rundir.Target{CPUSecondsPerRequest: ptr(21e-6), RSSBytes: ptr(int64(9+i) << 20)},
 				Connections: rundir.Connections{Requested: 100, Opened: 102, Failed: 1, Peak: 100},
+				Loaded:      &rundir.Loaded{Protocols: map[string]int64{"HTTP/1.1": 102}},
 			}
 			f.Trials = append(f.Trials, &rundir.TrialFolder{Trial: t, Name: fmt.Sprintf("trials/%04d-%s", number, v)})
 			f.Run.Trials = append(f.Run.Trials, rundir.Examined{Number: number, Round: round + 1, Variant: v})

@@ -27,7 +27,7 @@ func TestQuickSaysWhatWasDone(t *testing.T) {
 	got := quickText(t, func(run *rundir.Run, x *rundir.Trial) {
 		run.Plan.Variants[0].Request = "GET http://127.0.0.1:8080/a"
 		run.Variants[0].Counts.ReceivedBytes = 10 << 20
-		x.Connections.Streams, x.Connections.Multiplexed = 4, x.Connections.Opened
+		x.Connections.Streams, x.Loaded.Protocols = 4, map[string]int64{"HTTP/2 by ALPN": x.Connections.Opened}
 		x.Server = &rundir.Server{PID: 7, Name: "nginx"}
 		cpu := 4.9
 		x.Target.CPUSeconds = &cpu

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/mattn/go-shellwords"
@@ -31,7 +30,7 @@ func (c *Comparison) Flags(f *pflag.FlagSet, stdin io.Reader) {
 	but := func(field string) bool {
 		return field != "load.call.message_file" && !strings.HasPrefix(field, "capacity.")
 	}
-	protocols := []string{plan.HTTP, plan.TCP, plan.GRPC}
+	protocols := plan.OfURLs()
 	c.fields.Register(f, but, map[string]string{"duration": "3s", "warmup": "1s"}, protocols...)
 	c.ownFlags(f, stdin, protocols...)
 }
@@ -71,12 +70,8 @@ func (c *Comparison) Experiment(url string) (*plan.Experiment, error) {
 // Spoken tells the protocol of a URL, and what of it is the target's URL or address. It reports the
 // flags that do not go together with it.
 func (q *Load) Spoken(url string) (protocol, where string, faults []error) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	protocol, where = plan.HTTP, url
-	switch {
-	case scheme == plan.TCP, scheme == plan.GRPC:
-		protocol, where = scheme, rest
-	case q.calls.method != "":
+	protocol, where = plan.OfURL(url)
+	if protocol == plan.HTTP && q.calls.method != "" {
 		protocol = plan.GRPC
 	}
 	faults = q.misplaced(protocol)
@@ -90,29 +85,29 @@ func (q *Load) Spoken(url string) (protocol, where string, faults []error) {
 // Those that are fields of the file say so themselves.
 func (q *Load) misplaced(protocol string) (faults []error) {
 	for _, o := range []struct {
-		flag      string
-		protocols []string // that have it
-		instead   string
+		flag    string
+		field   string // of the targets with the flag
+		instead string
 	}{
-		{"http1", []string{plan.HTTP, plan.GRPC}, "leave it out"},
-		{"http2", []string{plan.HTTP, plan.GRPC}, "leave it out"},
-		{"basic-auth", []string{plan.HTTP}, "use --header (-H)"},
-		{"form", []string{plan.HTTP}, "leave it out"},
-		{"targets", []string{plan.HTTP}, "use --scenario"},
-		{"resolve", []string{plan.HTTP}, "write the address into the URL"},
-		{"connect-to", []string{plan.HTTP}, "write the address into the URL"},
-		{"scenario", []string{plan.HTTP, plan.GRPC, plan.TCP}, "write an experiment file"},
-		{"data-file", []string{plan.HTTP, plan.TCP}, "in gRPC, rows are --rows FILE, and a message in a file is -d @FILE"},
-		{"users", []string{plan.HTTP, plan.GRPC, plan.TCP}, "say how many there are with --connections (-c)"},
-		{"call", []string{plan.GRPC}, "leave it out"},
-		{"metadata", []string{plan.GRPC}, "use --header (-H)"},
-		{"metadata-file", []string{plan.GRPC}, "use --header (-H)"},
-		{"rows", []string{plan.GRPC}, "use --data-file"},
-		{"tls", []string{plan.GRPC}, "write https:// before the address"},
+		{"http1", "load.http2", "leave it out"},
+		{"http2", "load.http2", "leave it out"},
+		{"basic-auth", ofRequests, "use --header (-H)"},
+		{"form", ofRequests, "leave it out"},
+		{"targets", ofRequests, "use --scenario"},
+		{"resolve", ofRequests, "write the address into the URL"},
+		{"connect-to", ofRequests, "write the address into the URL"},
+		{"call", ofCalls, "leave it out"},
+		{"metadata", ofCalls, "use --header (-H)"},
+		{"metadata-file", ofCalls, "use --header (-H)"},
+		{"rows", ofCalls, "use --data-file"},
+		{"tls", ofCalls, "write https:// before the address"},
 	} {
-		if q.Given(o.flag) && !slices.Contains(o.protocols, protocol) {
+		if q.Given(o.flag) && !plan.Has(protocol, o.field) {
 			faults = append(faults, fmt.Errorf("--%s: is not for %s; %s", o.flag, protocol, o.instead))
 		}
+	}
+	if q.Given("data-file") && plan.Has(protocol, ofCalls) {
+		faults = append(faults, fmt.Errorf("--data-file: is not for %s; in gRPC, rows are --rows FILE, and a message in a file is -d @FILE", protocol))
 	}
 	return faults
 }

@@ -65,14 +65,25 @@ func (q *Load) Flags(f *pflag.FlagSet, stdin io.Reader, conditions string, proto
 	q.ownFlags(f, stdin, protocols...)
 }
 
+// Fields that only targets have whose load is made of one kind of thing. Flags go by these.
+const (
+	ofRequests = "load.request"
+	ofCalls    = "load.call"
+	ofMessages = "load.scenario.steps[].message" // of calls, too
+	ofStreams  = "load.subscribers"
+)
+
 // ownFlags registers the flags that are not fields of the file. Those that are must be registered.
 func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) {
+	have := func(field string) bool {
+		return slices.ContainsFunc(protocols, func(p string) bool { return plan.Has(p, field) })
+	}
 	connections := fmt.Sprintf("closed loop: connections, each with one request at a time (default 50); open loop: the most there may be (default %d)", plan.DefaultConnections)
-	if slices.Contains(protocols, plan.SSE) {
+	if have(ofStreams) {
 		connections = "subscribers"
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
-	http, grpc, tcp := slices.Contains(protocols, plan.HTTP), slices.Contains(protocols, plan.GRPC), slices.Contains(protocols, plan.TCP)
+	http, grpc := have(ofRequests), have(ofCalls)
 	if http {
 		f.BoolVar(&q.http1, "http1", false, "speak HTTP/1.1, whatever the server would choose")
 		f.BoolVar(&q.http2, "http2", false, "speak HTTP/2: by prior knowledge, and with https or not at all")
@@ -81,10 +92,10 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	switch {
 	case http:
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario, or in the URL's path, --header and --body, in which {{ '{{' }} stands for braces; may be repeated")
-	case tcp:
+	case have(ofMessages) && !grpc:
 		f.StringArrayVar(&q.data, "data-file", nil, "a `FILE` of rows, CSV or JSON Lines; its columns stand for {{name}} in a scenario; may be repeated")
 	}
-	if http || grpc || tcp {
+	if http || have(ofMessages) {
 		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
 		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
 	}
@@ -97,7 +108,7 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	}
-	if !slices.Contains(protocols, plan.SSE) {
+	if !have(ofStreams) {
 		f.Lookup("connections").DefValue = "0" // its usage has that of each loop
 	}
 	if len(protocols) > 1 {
@@ -115,14 +126,14 @@ func (q *Load) Args(protocol, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		least, most := 1, 1
 		switch {
-		case protocol == plan.GRPC:
+		case plan.Has(protocol, ofCalls):
 			if q.calls.method == "" {
 				most = 2
 			}
 			if q.unix != "" {
 				least, most = 0, most-1
 			}
-		case protocol == plan.TCP && q.unix != "", q.request.targets != "":
+		case !plan.HasURL(protocol) && q.unix != "", q.request.targets != "":
 			least = 0
 		}
 		if len(args) < least || len(args) > most {
@@ -150,7 +161,8 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		hasUser  bool
 		path     string // with the query, if it is a template
 	)
-	if protocol == plan.HTTP {
+	isHTTP := plan.Has(protocol, ofRequests)
+	if isHTTP {
 		where, user, hasUser = plan.CutUser(arguments.WithScheme(where))
 		if q.request.targets != "" {
 			var err error
@@ -159,10 +171,10 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 			}
 		}
 	}
-	if protocol == plan.HTTP && len(q.data) > 0 && q.scenario == "" {
+	if isHTTP && len(q.data) > 0 && q.scenario == "" {
 		where, path = cutPath(where)
 	}
-	if protocol == plan.GRPC {
+	if plan.Has(protocol, ofCalls) {
 		where = q.calls.scheme(where, q.Given)
 	}
 	// Nothing else that is typed is a template, unless there are rows or a scenario.
@@ -176,7 +188,7 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		v.Target.Address = plan.Quote("unix:" + q.unix)
 	}
 	v.Target.Complete()
-	if protocol == plan.HTTP {
+	if isHTTP {
 		faults = append(faults, q.connect(&v.Target)...)
 	}
 	faults = append(faults, q.fields.Fill(e)...)
@@ -195,10 +207,10 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		faults = append(faults, q.version(l.HTTP2)...)
 	}
 	switch {
-	case l.Call != nil:
-		faults = append(faults, q.calls.fill(v)...)
-		faults = append(faults, q.playMessages(l)...)
-	case protocol == plan.TCP:
+	case plan.Has(protocol, ofMessages):
+		if l.Call != nil {
+			faults = append(faults, q.calls.fill(v)...)
+		}
 		faults = append(faults, q.playMessages(l)...)
 	case l.Request != nil:
 		if q.Given("body") && !q.Given("method") {

@@ -30,7 +30,7 @@ func (v *Variant) Describe() string {
 		return l.Request.ActualMethod() + " " + where + through
 	case l.Subscribers != nil:
 		return "events of " + where
-	case v.Target.Protocol == LLM:
+	case l.Ask != nil:
 		return "answers of " + where
 	}
 	return strings.TrimSpace(v.Target.Protocol + " " + where)

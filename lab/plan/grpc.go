@@ -18,6 +18,12 @@ import (
 // GRPC is the protocol of calls by gRPC, and by gRPC-Web.
 const GRPC = "grpc"
 
+var grpcProtocol = protocol{
+	name: GRPC, title: "gRPC", validator: GRPCLoad{},
+	groups: []string{Loaded, withURL, exchanges, scripted, messages, statuses, asScheme},
+	over:   "gRPC over ", statuses: readCodes,
+}
+
 // A GRPCLoad is what a load has for gRPC.
 type GRPCLoad struct {
 	Call      *Call      `yaml:"call" default:"{}" doc:"the call that is repeated; with a scenario, what its calls have in common"`

@@ -15,6 +15,11 @@ import (
 // HTTP is the protocol of requests over HTTP/1.1 and HTTP/2.
 const HTTP = "http"
 
+var httpProtocol = protocol{
+	name: HTTP, title: "HTTP", validator: HTTPLoad{},
+	groups: []string{Loaded, withURL, exchanges, scripted, requests, statuses},
+}
+
 // An HTTPLoad is what a load has for HTTP.
 type HTTPLoad struct {
 	Request *Request `yaml:"request" default:"{}" doc:"the request that is repeated"`

@@ -15,6 +15,11 @@ import (
 // answers are streamed.
 const LLM = "llm"
 
+var llmProtocol = protocol{
+	name: LLM, title: "LLM", validator: LLMLoad{},
+	groups: []string{Loaded, withURL, exchanges, scripted, requests, statuses},
+}
+
 // An LLMLoad is what a load has for language models.
 type LLMLoad struct {
 	Ask *Ask `yaml:"ask" default:"{}" doc:"what a language model is asked"`

@@ -5,6 +5,10 @@ package plan
 // There is no load.
 const Program = "program"
 
+var programProtocol = protocol{
+	name: Program, title: "program", validator: program{},
+}
+
 // A program describes such targets.
 type program struct{}
 

@@ -6,16 +6,20 @@ import (
 	"strings"
 
 	"dyno/internal/fields"
+	"dyno/load/scenario"
 )
 
 // A protocol is what a target may speak. To add one is to write a file like tcp.go: a struct with the
 // protocol's fields of a load, embedded in Load. The tags declare the fields, and the method validate
-// judges them. Then add a line to protocols. Package protocols makes its load.
+// judges them. Then add a line to protocols (types.go). Package protocols makes its load.
 type protocol struct {
 	name   string   // in a file
 	title  string   // of its targets, in messages
 	groups []string // by which tags name it together with others
 	validator
+
+	over     string                                            // what reports write before the version of HTTP
+	statuses func(text string) ([]scenario.StatusRange, error) // reads what a step expects; nil: as HTTP has them
 }
 
 // A validator reports faults across the fields of a variant and of the plan, which their tags cannot
@@ -27,19 +31,14 @@ type validator interface {
 // The groups of protocols.
 const (
 	Loaded    = "loaded"    // the target is loaded, rather than run
-	withURL   = "url"       // it has a URL
+	withURL   = "url"       // it has a URL, and connections begin with HTTP
 	exchanges = "exchanges" // each request has one response
+	scripted  = "scripted"  // users carry out scenarios
+	requests  = "requests"  // whose steps are requests of HTTP
+	messages  = "messages"  // whose steps send messages
+	statuses  = "statuses"  // responses have statuses
+	asScheme  = "scheme"    // URLs whose scheme is the protocol's name stand for it
 )
-
-// protocols are all there are, in the order in which they are offered. It is never changed.
-var protocols = []protocol{
-	{HTTP, "HTTP", []string{Loaded, withURL, exchanges}, HTTPLoad{}},
-	{GRPC, "gRPC", []string{Loaded, withURL, exchanges}, GRPCLoad{}},
-	{TCP, "TCP", []string{Loaded, exchanges}, TCPLoad{}},
-	{SSE, "SSE", []string{Loaded, withURL}, SSELoad{}},
-	{LLM, "LLM", []string{Loaded, withURL, exchanges}, LLMLoad{}},
-	{Program, "program", nil, program{}},
-}
 
 // protocolNamed returns the protocol of a name; for any other name one that has nothing.
 func protocolNamed(name string) protocol {
@@ -73,6 +72,29 @@ func Has(protocol, path string) bool {
 
 // HasURL tells whether targets of a protocol are named by a URL, rather than by an address.
 func HasURL(protocol string) bool { return protocolNamed(protocol).is(withURL) }
+
+// Over writes what connections of a protocol speak over a version of HTTP, such as gRPC over HTTP/2.
+func Over(protocol, version string) string { return protocolNamed(protocol).over + version }
+
+// OfURLs returns the protocols that URLs can name: HTTP, and those whose name is a scheme.
+func OfURLs() (names []string) {
+	for _, p := range protocols {
+		if p.name == HTTP || p.is(asScheme) {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// OfURL returns the protocol that the scheme of a URL names, and the rest of the URL. Any other URL is one
+// of HTTP.
+func OfURL(url string) (protocol, where string) {
+	scheme, rest, found := strings.Cut(url, "://")
+	if found && protocolNamed(scheme).is(asScheme) {
+		return scheme, rest
+	}
+	return HTTP, url
+}
 
 // CutUser returns a URL without the user and the password in it, and these as they are written.
 func CutUser(url string) (without, user string, found bool) {

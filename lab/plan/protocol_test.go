@@ -31,6 +31,23 @@ func TestCutUser(t *testing.T) {
 	}
 }
 
+// A URL whose scheme is the name of a protocol stands for it; what only looks like that is a URL of HTTP.
+func TestOfURL(t *testing.T) {
+	for url, want := range map[string][2]string{
+		"tcp://h:7000":   {TCP, "h:7000"},
+		"grpc://h:50051": {GRPC, "h:50051"},
+		"https://h/":     {HTTP, "https://h/"},
+		"http://h/":      {HTTP, "http://h/"},
+		"llm://h/":       {HTTP, "llm://h/"}, // its URLs are those of HTTP
+		"tcp":            {HTTP, "tcp"},
+		"h:7000":         {HTTP, "h:7000"},
+	} {
+		if protocol, where := OfURL(url); protocol != want[0] || where != want[1] {
+			t.Errorf("%s: %s, %s", url, protocol, where)
+		}
+	}
+}
+
 // A field that is not of a protocol is neither there nor missed, and who has it is named.
 func TestFieldsOfProtocols(t *testing.T) {
 	for path, want := range map[string]string{

@@ -120,11 +120,12 @@ func (v *Variant) Steps() (names []string) {
 
 // Statuses reads the statuses that are expected of a protocol's response.
 func Statuses(protocol, text string) ([]scenario.StatusRange, error) {
+	p := protocolNamed(protocol)
 	switch {
-	case text == "" || protocol == TCP:
+	case text == "" || !p.is(statuses):
 		return nil, nil
-	case protocol == GRPC:
-		return readCodes(text)
+	case p.statuses != nil:
+		return p.statuses(text)
 	}
 	return scenario.ParseStatus(text)
 }

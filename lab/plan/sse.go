@@ -11,6 +11,11 @@ import (
 // SSE is the protocol of server-sent events, over HTTP/1.1.
 const SSE = "sse"
 
+var sseProtocol = protocol{
+	name: SSE, title: "SSE", validator: SSELoad{},
+	groups: []string{Loaded, withURL},
+}
+
 // An SSELoad is what a load has for server-sent events.
 type SSELoad struct {
 	Subscribers *Subscribers `yaml:"subscribers" default:"{}" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`

@@ -8,6 +8,11 @@ import (
 // TCP is the protocol of messages over a bare connection.
 const TCP = "tcp"
 
+var tcpProtocol = protocol{
+	name: TCP, title: "TCP", validator: TCPLoad{},
+	groups: []string{Loaded, exchanges, scripted, messages, asScheme},
+}
+
 // A TCPLoad is what a load has for TCP.
 type TCPLoad struct {
 	Payload int    `yaml:"payload" kind:"size" range:"1..64MiB" default:"64" flag:"payload" doc:"bytes of a message, such as 512 or 1KiB"`

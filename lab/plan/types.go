@@ -252,6 +252,11 @@ type Ready struct {
 	Line string `yaml:"line" doc:"a regular expression (RE2) that a line of its output must match"`
 }
 
+// protocols are all there are, in the order in which they are offered. It is never changed.
+var protocols = []protocol{
+	httpProtocol, grpcProtocol, tcpProtocol, sseProtocol, llmProtocol, programProtocol,
+}
+
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
 // Subscribers but without Publish, none is.
 type Load struct {
@@ -262,7 +267,7 @@ type Load struct {
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
 
 	HTTPLoad `for:"http"`
-	Scenario *scenario.Spec `yaml:"scenario,scripted" for:"http grpc tcp llm" doc:"what users do, instead of repeating one request"`
+	Scenario *scenario.Spec `yaml:"scenario,scripted" for:"scripted" doc:"what users do, instead of repeating one request"`
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,12 +50,9 @@ func grpcCodecs(ctx context.Context, v *plan.Variant, seed uint64, workers int) 
 	return c, speakGRPC(v, &c, end, config)
 }
 
-// StatusName writes the status of a protocol's responses: gRPC's codes have names.
-func StatusName(protocol string, status int) string {
-	if protocol == plan.GRPC {
-		return grpc.Code(min(max(status, 0), int(grpc.Codes))).String() //nolint:gosec // bounded
-	}
-	return strconv.Itoa(status)
+// codeName writes the status of a call.
+func codeName(status int) string {
+	return grpc.Code(min(max(status, 0), int(grpc.Codes))).String() //nolint:gosec // bounded
 }
 
 // repeatCall says what repeats the one call.

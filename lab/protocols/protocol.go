@@ -6,6 +6,7 @@ package protocols
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"dyno/lab/plan"
@@ -85,15 +86,25 @@ type protocol struct {
 	// script says what a variant's scenario is in the protocol; nil: there are none. Offline,
 	// nothing is asked of anybody: what only a server knows is left out.
 	script func(ctx context.Context, v *plan.Variant, offline bool) (script, error)
+
+	status func(code int) string // writes the status of a response; nil: as a number
 }
 
 // protocols has all protocols whose targets are loaded. It is never changed.
 var protocols = map[string]protocol{
-	plan.HTTP: {httpCodecs, httpScript},
-	plan.GRPC: {grpcCodecs, grpcScript},
-	plan.TCP:  {tcpCodecs, tcpScript},
-	plan.SSE:  {sseCodecs, nil},
-	plan.LLM:  {llmCodecs, llmScript},
+	plan.HTTP: {codecs: httpCodecs, script: httpScript},
+	plan.GRPC: {codecs: grpcCodecs, script: grpcScript, status: codeName},
+	plan.TCP:  {codecs: tcpCodecs, script: tcpScript},
+	plan.SSE:  {codecs: sseCodecs},
+	plan.LLM:  {codecs: llmCodecs, script: llmScript},
+}
+
+// StatusName writes the status of a protocol's responses.
+func StatusName(protocol string, status int) string {
+	if p := protocols[protocol]; p.status != nil {
+		return p.status(status)
+	}
+	return strconv.Itoa(status)
 }
 
 // CodecsOf makes the codecs of a variant's load for a number of workers. The run-time variables are

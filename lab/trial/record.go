@@ -151,7 +151,7 @@ func loaded(protocol string, r *record.Result) *rundir.Loaded {
 	if k.Streams > 1 {
 		l.Streams = int64(k.Streams)
 	}
-	if protocol != plan.TCP && k.Opened > 0 {
+	if plan.HasURL(protocol) && k.Opened > 0 {
 		l.Protocols = map[string]int64{}
 		how := ""
 		if slices.ContainsFunc(r.Handshakes.Agreed, func(a record.Agreement) bool { return a.ALPN != "" }) {
@@ -159,7 +159,7 @@ func loaded(protocol string, r *record.Result) *rundir.Loaded {
 		}
 		for spoken, n := range map[string]uint64{"HTTP/1.1": k.Opened - k.Multiplexed, "HTTP/2" + how: k.Multiplexed} {
 			if n > 0 {
-				l.Protocols[spoken] = signed(n)
+				l.Protocols[plan.Over(protocol, spoken)] = signed(n)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ type Spec struct {
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
 	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
 	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
-	Headers   []Header          `yaml:"headers" for:"http llm" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
+	Headers   []Header          `yaml:"headers" for:"requests" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
 	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
 	Secrets   string            `yaml:"secrets" kind:"path" otherwise:"none" doc:"a file of more variables, NAME: VALUE on each line, such as credentials; other users of the machine must not be able to read it (mode 0600), and the run folder does not hold the values"`
@@ -72,13 +72,13 @@ type Step struct {
 	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
 	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"each time, one of the repeated steps is drawn by weight; each of them then has a weight"`
 	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
-	Path     string   `yaml:"path" for:"http llm" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
-	Headers  []Header `yaml:"headers" for:"http llm" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
-	Body     string   `yaml:"body" for:"http llm" instead:"use message" kind:"word" doc:"the request's content; a template"`
-	BodyFile string   `yaml:"body_file" for:"http llm" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
+	Path     string   `yaml:"path" for:"requests" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
+	Headers  []Header `yaml:"headers" for:"requests" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Body     string   `yaml:"body" for:"requests" instead:"use message" kind:"word" doc:"the request's content; a template"`
+	BodyFile string   `yaml:"body_file" for:"requests" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
 
-	Message     string        `yaml:"message" for:"grpc tcp" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
-	MessageFile string        `yaml:"message_file" for:"grpc tcp" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
+	Message     string        `yaml:"message" for:"messages" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
+	MessageFile string        `yaml:"message_file" for:"messages" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
 	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
 	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
@@ -88,7 +88,7 @@ type Step struct {
 	MaxTokens int         `yaml:"max_tokens" for:"llm" range:"1..10000000" otherwise:"those of load.ask" doc:"the most tokens that the answer may have"`
 
 	Think   pace.Think   `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status  string       `yaml:"status" for:"http grpc llm" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
+	Status  string       `yaml:"status" for:"statuses" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
 	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
 	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
 	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, decoded, of grpc in JSON; more fails them"`
@@ -105,7 +105,7 @@ type ModelTurn struct {
 // streamed messages.
 type Assertion struct {
 	JSON     string  `yaml:"json" doc:"of the value at this JSON path in the content, such as $.items[0].id; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
-	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
+	Header   string  `yaml:"header" for:"requests" instead:"of grpc use metadata or trailer" like:"token" doc:"of the first header field of this name; without json and header, of the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"of the first metadata of this name before the messages; without it, json and trailer, of the messages in JSON"`
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"of the first metadata of this name after the messages"`
 	Equals   *string `yaml:"equals" kind:"word" doc:"it is this text; variables may stand in it"`
@@ -118,7 +118,7 @@ type Assertion struct {
 type Extraction struct {
 	Variable string  `yaml:",key"`
 	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
-	Header   string  `yaml:"header" for:"http llm" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
+	Header   string  `yaml:"header" for:"requests" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`

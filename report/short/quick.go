@@ -3,6 +3,7 @@ package short
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -158,7 +159,7 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	plan := p.Run.Plan.Variant(v.Name)
 	var items []string
 	if trial != nil {
-		version := version(p.Run.Plan.Protocol, &trial.Connections)
+		version := version(trial.Loaded)
 		if trial.Streams != nil && trial.Streams.Opened > 0 {
 			version = "HTTP/1.1" // in which events are
 		}
@@ -211,24 +212,16 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	return items
 }
 
-// version is the protocol that connections spoke, as people write it; empty where there is none
-// to tell.
-func version(protocol string, c *rundir.Connections) string {
-	if protocol == "tcp" || c.Opened == 0 {
+// version is what connections spoke, as people write it; empty where there is none to tell.
+func version(l *rundir.Loaded) string {
+	if l == nil {
 		return ""
 	}
-	spoken := "HTTP/1.1"
-	switch c.Multiplexed {
-	case 0:
-	case c.Opened:
-		spoken = "HTTP/2"
-	default:
-		spoken = "HTTP/1.1 and HTTP/2"
+	spoken := slices.Sorted(maps.Keys(l.Protocols))
+	for i := range spoken {
+		spoken[i], _, _ = strings.Cut(spoken[i], " by ")
 	}
-	if protocol == "grpc" {
-		return "gRPC over " + spoken
-	}
-	return spoken
+	return strings.Join(spoken, " and ")
 }
 
 // quickRows are what was measured.
