@@ -156,7 +156,7 @@ func (c Config) Check(r *fields.Report) {
 			r.Error(k.field, err)
 		}
 	}
-	r.Check(c.AnonymousSubscribe || c.SubscriberKey != nil, "subscriber_key", "is missing: nobody could subscribe", "give a key, or allow anonymous subscribers")
+	r.Check(c.AnonymousSubscribe || c.SubscriberKey != nil, "subscriber_key", "is missing: no client could subscribe", "give a key, or allow anonymous subscribers")
 	const origin = "such as https://example.org or http://localhost:8080"
 	for i, o := range c.AllowOrigins {
 		r.Check(isOrigin(o) || o == "*" && len(c.AllowOrigins) == 1, fmt.Sprintf("allow_origins[%d]", i), fmt.Sprintf("%q is not an origin", o), origin+`, or "*" alone`)

@@ -104,7 +104,7 @@ func (p *Process) listen() {
 			select {
 			case p.answers <- r:
 			default:
-				err = errors.New("an answer that nobody has asked for")
+				err = errors.New("an unexpected answer")
 			}
 		}
 	}

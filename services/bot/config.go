@@ -413,7 +413,7 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 		payer := "" // everybody's
 		if len(c.Keys) > 0 {
 			payer = s.Key
-			at.Check(slices.ContainsFunc(c.Keys, func(k Key) bool { return k.ID == s.Key }), "key", fmt.Sprintf("%q is none of the API keys: somebody must pay", s.Key), "the id of an API key")
+			at.Check(slices.ContainsFunc(c.Keys, func(k Key) bool { return k.ID == s.Key }), "key", fmt.Sprintf("%q is not one of the API keys: one must pay", s.Key), "the id of an API key")
 		}
 		// Subjects are unique within an issuer only.
 		at.Check(!payers[payer], "key", fmt.Sprintf("%q is another issuer's too: users of the same name would read one another's conversations", s.Key), "give each a key of its own")

@@ -242,8 +242,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestPanic: a request that waits for the shared answer of a panicking one gets an error, and the panicking one's
-// connection ends.
+// TestPanic: a request that waits for a panicking one's shared answer gets an error; the latter's connection ends.
 func TestPanic(t *testing.T) {
 	var b *bed
 	asked := make(chan struct{})

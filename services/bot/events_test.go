@@ -224,8 +224,8 @@ func TestReadOn(t *testing.T) {
 	}
 }
 
-// TestHeads: a client gets the beginning of the answer before the model's first word, and a resuming one before the
-// next word.
+// TestHeads: a client gets the answer's beginning before the model's first word, and a resuming one before the next
+// word.
 func TestHeads(t *testing.T) {
 	model := newStepper(t)
 	b := serving(t, newLLM(t, nil), model.at)

@@ -94,12 +94,12 @@
 // dropped and counted.
 //
 // A followed file may be rotated by renaming it within its directory, and may be truncated. Files that had the path
-// are read in their order, also after a restart, if they are still in the directory. A file that was removed is let
-// go once it has been read and was quiet for rotate_wait. A file that gets the path and is rotated away while the
-// process is not running is never seen. After a crash, this also applies to a file rotated away after the position
-// was last saved. A file that is truncated and rotated away while the process is not running counts as gone. A file
-// may be truncated, and grow beyond the old position between two checks. Its first 256 bytes distinguish it from one
-// that only grew.
+// are read in order, also after a restart, if they are still in the directory. A file that was removed is let go once
+// it has been read and was quiet for rotate_wait. A file that gets the path and is rotated away while the process is
+// not running is never seen. After a crash, this also applies to a file rotated away after the position was last
+// saved. A file that is truncated and rotated away while the process is not running counts as gone. A file may be
+// truncated, and grow beyond the old position between two checks. Its first 256 bytes distinguish it from one that
+// only grew.
 //
 // A path that cannot be followed or opened for a while is tried again, and counted.
 package channels

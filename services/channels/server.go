@@ -18,8 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ErrPending is returned by Serve if received records were not delivered by the deadline, and no source can supply
-// them again.
+// ErrPending is returned by Serve if records were not delivered by the deadline, and no source can repeat them.
 var ErrPending = errors.New("records received and not delivered")
 
 // errDrained is the cause with which work still running at the drain deadline is ended.

@@ -23,8 +23,8 @@ const (
 	batchBytes   = 256 << 10
 )
 
-// A sink takes records from a buffer until the buffer is empty and closed, or until ctx ends at the drain deadline.
-// It retries where that can help, and returns an error if the channel cannot go on.
+// A sink takes records from a buffer until that is empty and closed, or until ctx ends at the drain deadline. It
+// retries where that can help, and returns an error if the channel cannot go on.
 type sink interface {
 	run(ctx context.Context, b *buffer) error
 }
@@ -416,7 +416,7 @@ const lookEvery = time.Second
 
 // follow checks that the open file is still at the path, and has its expected length. If not, somebody renamed,
 // removed, replaced or truncated it. Then unsettled bytes are cut off, and the sink continues with the file at the
-// path, which it creates if necessary.
+// path, or a new one.
 func (s *fileSink) follow(b *buffer) error {
 	if !s.regular {
 		s.looked = time.Now()
@@ -441,7 +441,7 @@ func (s *fileSink) follow(b *buffer) error {
 	}
 	if own.Size() != keep {
 		if err := s.file.Truncate(keep); err != nil {
-			return fmt.Errorf("cut off what is written to another file: %w", err)
+			return fmt.Errorf("cut off the part in another file: %w", err)
 		}
 	}
 	s.size, s.written, s.dirty = keep, keep, false
@@ -589,7 +589,7 @@ func (s *fileSink) clean() error {
 	}
 	if s.regular {
 		if err := s.file.Truncate(s.size); err != nil {
-			return fmt.Errorf("cut off what was written incompletely: %w", err)
+			return fmt.Errorf("cut off an incomplete record: %w", err)
 		}
 	}
 	s.written, s.dirty = s.size, false

@@ -138,7 +138,7 @@ func (c Config) book() (*access.Book, error) {
 		return nil, fmt.Errorf("%s: %w", c.Principals, err)
 	}
 	if book.Certificates() && c.ClientCA == "" {
-		return nil, fmt.Errorf("%s: has principals with certificates: give a client CA, or nobody can show one", c.Principals)
+		return nil, fmt.Errorf("%s: has principals with certificates: give a client CA, or clients cannot show them", c.Principals)
 	}
 	return book, nil
 }

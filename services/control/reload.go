@@ -93,7 +93,7 @@ func (f *files) look() error {
 		}
 		if err := read(); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", what, err))
-			f.log.Warn(what+" not read again: what was before holds", "error", err)
+			f.log.Warn(what+" not read again: the last contents stay in force", "error", err)
 			for _, name := range names {
 				delete(f.seen, name) // the next look tries again
 			}

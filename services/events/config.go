@@ -69,7 +69,7 @@ func (c Config) Check(r *fields.Report) {
 	c = c.withKeys()
 	serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
 	c.AdminListener.Check(r, c.AllowRemote)
-	r.Check(c.local() || c.PublisherKey != nil || c.AnonymousPublish, "publisher_key", "is missing: nobody could publish to a hub that other machines reach", "give a key, or allow anonymous publishers")
+	r.Check(c.local() || c.PublisherKey != nil || c.AnonymousPublish, "publisher_key", "is missing: no client could publish to a hub that other machines reach", "give a key, or allow anonymous publishers")
 	r.Check(c.Registerer == nil, "registerer", "must be nil", "the metrics are on the admin listener")
 	r.Check(c.Foreign == nil, "foreign", "must be nil", "it follows from listen")
 	c.Config.Check(r)

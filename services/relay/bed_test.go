@@ -222,8 +222,7 @@ func (b bed) wantCount(s *Server, why outcome, n uint64) {
 	b.eventually(why.String(), func() bool { return s.Stats().Ends[why.String()] == n })
 }
 
-// exchange sends size random bytes in random pieces, ends its side, and checks that they return in order, with the
-// end.
+// exchange sends size random bytes in pieces, ends its side, and checks that they return in order.
 func exchange(c duplex, seed uint64, size int) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	data := make([]byte, size)

@@ -24,7 +24,7 @@ import (
 //
 // It does not splice. With two bare *net.TCPConn, io.Copy would splice through a pipe in the kernel. That costs two
 // more system calls per message, and two more descriptors per connection. Over loopback, with messages of 1, 16 and
-// 64 KiB, it gave 3 to 7 % fewer exchanges per CPU-second than copying.
+// 64 KiB, it gave 3 to 7 % fewer exchanges per CPU-second.
 //
 // A goroutine notices a reset only by reading or writing. A side is not read while the other side accepts nothing.
 // Then its reset is passed on only when the other side moves. The event-driven models need not wait for that.
@@ -429,9 +429,9 @@ func (w *watched) SetReadBuffer(bytes int) error {
 }
 
 // A passage is one direction of a conversation. It uses the connections' SyscallConn rather than their Read and
-// Write. The goroutine still sleeps in Go's poller. A non-blocking call does not warn the scheduler of blocking, and
-// a buffer is borrowed only for bytes that are there. (After a read Go has to try again to learn that nothing is
-// left: it cannot see whether the end of the stream followed the data.)
+// Write. The goroutine still sleeps in Go's poller. A non-blocking call does not warn the scheduler of blocking. A
+// buffer is borrowed only for bytes that are there. (After a read Go has to try again to learn that nothing is left:
+// it cannot see whether the end of the stream followed the data.)
 type passage struct {
 	m     *threaded
 	v     *conversation

@@ -80,9 +80,8 @@ func headerLength(b []byte) (int, error) {
 }
 
 // formatHeader returns the header to send for a client: with the addresses from the header in, if it has any, and
-// otherwise with the connection's own. Addresses that the format cannot express are sent as unknown, such as Unix
-// sockets in version 1, which has only TCP. Extensions of a received header are not passed on: they are statements
-// about another connection.
+// otherwise with the connection's own. Addresses that the format cannot express are sent as unknown: version 1 has no
+// Unix sockets. Extensions of a received header are not passed on: they are statements about another connection.
 func formatHeader(version ProxyOut, in *proxyproto.Header, peer, local net.Addr) ([]byte, error) {
 	number := byte(2)
 	if version == ProxyOutV1 {

@@ -173,7 +173,7 @@ func Join(ctx context.Context, address, token, name string) (*Member, error) {
 		VerifyConnection: func(s tls.ConnectionState) error {
 			authority = s.PeerCertificates[len(s.PeerCertificates)-1]
 			if keyHash(authority) != key {
-				return errors.New("its authority is not the token's: the token is of another fleet, or somebody else answers at this address")
+				return errors.New("its authority is not the token's: the token is of another fleet, or another server answers at this address")
 			}
 			return verifyCoordinator(s, authority)
 		},

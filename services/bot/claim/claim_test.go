@@ -231,8 +231,8 @@ func TestStalledReleaseIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestReleaseIsTriedAgain: a turn that ends during an outage of the coordinator keeps its session only for the
-// outage, not for its whole lease.
+// TestReleaseIsTriedAgain: a turn that ends during an outage of the coordinator keeps its session for the outage, not
+// for its lease.
 func TestReleaseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 5 * time.Second

@@ -125,8 +125,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: comments of an upstream extend the wait, before the first event and between events, up to the
-// bound on the answer. Who waits is told, and nobody is asked twice.
+// TestSignsOfLife: an upstream's comments extend the wait before and between events, up to the bound on the answer.
+// Who waits is told, and nobody is asked twice.
 func TestSignsOfLife(t *testing.T) {
 	for _, each := range []string{ping, ":\n", "data:\n\n"} {
 		inBubble(t, []Upstream{{}, {Priority: 1}}, func(c *Config) { c.FirstByte, c.Idle, c.Total = 3*time.Second, 2*time.Second, 5*time.Minute }, nil, func(t *testing.T, b *bed) {

@@ -215,14 +215,14 @@ func ParseBook(text []byte) (*Book, error) {
 			if err != nil || len(sum) != sha256.Size {
 				fault(i, "token_sha256: must be 64 hexadecimal digits: printf %%s TOKEN | sha256sum")
 			} else if b.tokens[[sha256.Size]byte(sum)] != nil {
-				fault(i, "token_sha256: somebody else has this token")
+				fault(i, "token_sha256: another principal has this token")
 			} else {
 				b.tokens[[sha256.Size]byte(sum)] = p
 			}
 		}
 		if p.Certificate != "" {
 			if b.certificates[p.Certificate] != nil {
-				fault(i, "certificate: somebody else has %.130q", p.Certificate)
+				fault(i, "certificate: another principal has %.130q", p.Certificate)
 			}
 			b.certificates[p.Certificate] = p
 		}

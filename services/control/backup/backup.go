@@ -99,7 +99,7 @@ func Read(r io.Reader, take func(key string, value []byte) error) (keys int64, e
 				return fault(n, err)
 			}
 			if t.Keys != n-2 || t.SHA256 != hex.EncodeToString(sum.Sum(nil)) {
-				return fault(n, errors.New("what is before it is not what was written"))
+				return fault(n, errors.New("the lines before it have changed"))
 			}
 			keys, whole = t.Keys, true
 		default:

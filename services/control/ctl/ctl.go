@@ -261,13 +261,13 @@ func hintFor(p *client.Problem) string {
 		return "show a token by --token-file, or a certificate by --cert and --key"
 	case http.StatusForbidden:
 		if strings.HasSuffix(p.Type, ":limit") {
-			return "remove what is not needed any more, or start dyno-control with a higher limit: --help lists those that begin with --max"
+			return "remove unneeded resources, or start dyno-control with a higher limit: --help lists those that begin with --max"
 		}
-		return "somebody with another role may: show their token by --token-file, or have the role added to the file of dyno-control's --principals"
+		return "use the token of a principal with that role, by --token-file, or add the role to the file of dyno-control's --principals"
 	case http.StatusRequestEntityTooLarge:
 		return "make it smaller, or start dyno-control with a larger --max-policy or --max-config"
 	case http.StatusPreconditionFailed:
-		return "if somebody else has changed it meanwhile: look at it, and do it again"
+		return "if another client has changed it meanwhile: look at it, and repeat the command"
 	case http.StatusTooManyRequests:
 		return "try it again in a moment"
 	case http.StatusServiceUnavailable:
@@ -276,7 +276,7 @@ func hintFor(p *client.Problem) string {
 		if strings.HasSuffix(p.Type, ":disk") {
 			return "make room on the disk of dyno-control's --data"
 		}
-		return "start dyno-control with a larger --quota, or have what is not needed any more removed and then: dyno ctl reclaim"
+		return "start dyno-control with a larger --quota, or remove unneeded resources, and then run: dyno ctl reclaim"
 	}
 	return ""
 }

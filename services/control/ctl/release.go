@@ -129,7 +129,7 @@ func (s *session) promoteCommand() *cobra.Command {
 }
 
 func (s *session) withdrawCommand() *cobra.Command {
-	return s.endCommand("withdraw", "End a gray release: nobody has it any more", http.MethodDelete, "release", "withdrawn")
+	return s.endCommand("withdraw", "End a gray release, for all clients", http.MethodDelete, "release", "withdrawn")
 }
 
 func (s *session) endCommand(use, short, method, verb, what string) *cobra.Command {

@@ -168,7 +168,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (s *session) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "See whether clients run what was changed",
+		Short: "See which version clients run",
 	}
 	var (
 		wait    bool

@@ -65,7 +65,7 @@ func (g *getter) watch(k kind, names []string) error {
 			if connected {
 				g.note("connected again")
 			} else {
-				g.note("not connected: what changes is not shown until somebody answers")
+				g.note("not connected: changes are not shown until a server answers")
 			}
 		}
 		if !at.Current {

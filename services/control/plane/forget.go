@@ -29,7 +29,7 @@ func (p *Plane) forget() {
 		case <-ticker.C:
 		}
 		if err := p.forgetBefore(p.ctx, timeNow().Add(-p.cfg.ForgetAfter)); err != nil {
-			p.log.Warn("the history of what was removed long ago is still there", "error", err)
+			p.log.Warn("the history of resources removed long ago could not be removed", "error", err)
 		}
 	}
 }

@@ -192,7 +192,7 @@ func (p *Plane) take(b store.Batch) {
 	revision, _ := p.catalog.Revision()
 	deltas := p.catalog.Apply(b, func(key string, err error) {
 		if key != store.State+"head" && !isOfReplicas(key) {
-			p.log.Warn("the store has what is no resource", "key", key, "error", err)
+			p.log.Warn("the store has a value that is not a resource", "key", key, "error", err)
 		}
 	})
 	// Under one lock: reports of replicas may concern instances that this batch removes or takes over.

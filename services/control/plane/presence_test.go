@@ -339,8 +339,7 @@ func TestBalanced(t *testing.T) {
 	}
 }
 
-// TestReaders: an overdue instance stays so, and a new one is not overdue, for readers ahead of the replica and
-// behind it.
+// TestReaders: readers ahead of the replica and behind it see an overdue instance as overdue, and a new one not.
 func TestReaders(t *testing.T) {
 	p := newPresence("a", livenessOf())
 	p.began = true

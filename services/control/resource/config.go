@@ -71,7 +71,7 @@ func (r *Release) Check(l Limits) error {
 func (r *Release) check(f *faults, at string, l Limits) {
 	checkContent(f, at+"/content", r.Content, l.ConfigBytes)
 	f.check(r.Percent >= 0 && r.Percent <= 100, at+"/percent", "%v: must be from 0 to 100", r.Percent)
-	f.check(r.Percent > 0 || len(r.Labels) > 0, at, "must choose somebody, by percent or by labels")
+	f.check(r.Percent > 0 || len(r.Labels) > 0, at, "must choose clients, by percent or by labels")
 	f.check(len(r.Labels) <= l.Labels, at+"/labels", "has %d entries: must have %d at most", len(r.Labels), l.Labels)
 	for name, values := range r.Labels {
 		one := at + "/labels/" + escape(name)

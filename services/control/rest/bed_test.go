@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A bed is an API on a store of its own, with a client that checks every response against the description.
+// A bed is an API on its own store, with a client that checks every response against the description.
 type bed struct {
 	t      *testing.T
 	api    *API

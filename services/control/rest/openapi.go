@@ -45,7 +45,7 @@ var parameters = map[string]parameter{
 	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": plane.MaxLimit, "default": plane.DefaultLimit}},
 	"after":           {"query", "What the page before has as next.", map[string]any{"type": "string", "maxLength": plane.MaxAfter}},
 	"search":          {"query", "Those only that have this text in their name, or in an instance's address or zone, in any case.", map[string]any{"type": "string", "maxLength": plane.MaxSearch}},
-	"from":            {"query", "Not what was before this time (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
+	"from":            {"query", "Only changes from this time on (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
 	"zone":            {"query", "Instances of this zone only.", text},
 	"status":          {"query", "Instances of this status only.", map[string]any{"enum": []string{"", "up", "down", "draining"}}},
 	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": plane.MaxClient, "pattern": `^[^\x00-\x1f]*$`}},

@@ -85,7 +85,7 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), crossOrigin: http.NewCrossOriginProtection(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "http_request_duration_seconds", Help: "Requests but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
+			Name: "http_request_duration_seconds", Help: "Requests without watches, by context, operation and result: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"business_context", "operation", "category"}),
 	}

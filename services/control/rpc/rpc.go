@@ -95,7 +95,7 @@ func New(cfg Config) *API {
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, written: newMemo(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "grpc_request_duration_seconds", Help: "Calls but watches, by business context, by what was asked for and by how it ended: ok, or the kind of problem.",
+			Name: "grpc_request_duration_seconds", Help: "Calls without watches, by context, operation and result: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"business_context", "operation", "category"}),
 	}

@@ -81,7 +81,7 @@ func (s *Store) lookAtDisk(database *reserved) {
 }
 
 // noteDisk refuses or accepts writes, by the disk's free space. It accepts them again at a quarter above the least,
-// so that new writes do not fill the disk at once.
+// so that writes do not fill the disk at once.
 func (s *Store) noteDisk(d disk) {
 	before := s.full.Load()
 	switch {

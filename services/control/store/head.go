@@ -22,7 +22,7 @@ func (s *Store) readHead() (int64, error) {
 	s.contact()
 	s.answered.Store(got.Header.Revision)
 	if len(got.Kvs) == 0 {
-		return 0, fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, headKey)
+		return 0, fmt.Errorf("%w: %s is gone: another client has removed it", ErrUnavailable, headKey)
 	}
 	return got.Kvs[0].ModRevision, nil
 }

@@ -295,7 +295,7 @@ func (s *Store) readEpoch(ctx context.Context) error {
 	defer s.reading.Unlock()
 	kv, err := s.Get(ctx, epochKey)
 	if err == nil && kv.Revision == 0 {
-		err = fmt.Errorf("%w: %s is gone: somebody removed it", ErrUnavailable, epochKey)
+		err = fmt.Errorf("%w: %s is gone: another client has removed it", ErrUnavailable, epochKey)
 	}
 	if err != nil {
 		return err

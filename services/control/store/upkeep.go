@@ -89,7 +89,7 @@ func warning(st Status) string {
 		}
 		remedy := "remove resources, keep less of the audit, or raise the quota"
 		if float64(m.BytesUsed) < warnShare*float64(m.Bytes) {
-			remedy = "reclaim space, which gives back what is not in use"
+			remedy = "reclaim space, which returns unused space"
 		}
 		return fmt.Sprintf("the database's file has %d of the quota's %d bytes, of which %d are in use: at 100 %% etcd refuses all writes; %s", m.Bytes, m.Quota, m.BytesUsed, remedy)
 	}

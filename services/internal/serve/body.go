@@ -15,8 +15,8 @@ const (
 )
 
 // Timely bounds the arrival of requests' bodies: 30 s after the first read, and a second for refused ones. After the
-// end of a body there is no deadline: it would end the detection of a client that disconnects. A handler that reads
-// only a part of a body should close it before it writes more than a few kilobytes.
+// end of a body there is no deadline: it would end the detection of a client that disconnects. A handler that reads a
+// part of a body should close it before writing more than a few kilobytes.
 func Timely(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {

@@ -20,9 +20,9 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s: %q: a listener that asks for no secret answers to no other site's page", e.Header, e.Value)
 }
 
-// Foreign returns an error for a browser's request on behalf of another site's page, which could read data of this
-// machine's users. The request names the page's origin, or comes by a name of the page that leads here (DNS
-// rebinding). It is for listeners on loopback that ask for no secret.
+// Foreign returns an error for a browser's request for another site's page, which could read local users' data. The
+// request names the page's origin, or comes by a name of the page that leads here (DNS rebinding). It is for
+// listeners on loopback that ask for no secret.
 func Foreign(r *http.Request) *ForeignError {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {

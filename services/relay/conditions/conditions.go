@@ -2,9 +2,9 @@
 // slow readers. A relay copies each direction through Profile.Copy. Random choices follow from a seed, the
 // connection's number and the position in its stream. So runs with one seed have equal networks.
 //
-// A byte goes through these steps in order: it waits for the slow reader, passes the bandwidth's token bucket,
-// travels for the delay, and leaves unless the line stalls. Bytes never overtake each other. A delay does not lower
-// the throughput: many chunks travel at the same time, and only when they fill the buffer is the sender held back.
+// A byte goes through these steps in order: it waits for the slow reader, passes the token bucket, travels for the
+// delay, and leaves unless the line stalls. Bytes never overtake each other. A delay does not lower the throughput:
+// many chunks travel at the same time, and only when they fill the buffer is the sender held back.
 //
 // The rules are in Shaper, which has neither clock nor socket. Copy carries them out.
 // Go's timers may be up to a millisecond late, and are never early. So what Copy releases

@@ -18,10 +18,10 @@ const (
 	maxRelease = 1 << 10  // chunks on their way with a small buffer; see line.room
 )
 
-// Copy copies bytes from src to dst, as direction dir of connection number conn. It ends at the end of src, at an
-// error of either side, at a reset of the profile, or with ctx. It returns how many bytes dst took, and nil at the
-// end of src; otherwise ErrReset, the cause of ctx, or the error. Bytes read before the end or the failure of src are
-// delivered at their times; so is the end itself.
+// Copy copies bytes from src to dst, as direction dir of connection number conn. It ends with src, with ctx, at an
+// error of either side, or at a reset of the profile. It returns how many bytes dst took, and nil at the end of src;
+// otherwise ErrReset, the cause of ctx, or the error. Bytes read before the end or the failure of src are delivered
+// at their times; so is the end itself.
 //
 // Memory is bounded by the buffer of the link; when it is full, reading pauses. Copy closes neither side. After an
 // error, deadlines of src and dst may have passed, so the caller closes both. The other direction may be copied at

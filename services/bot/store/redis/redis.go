@@ -152,8 +152,8 @@ local function give_back(now, ends, prefix)
 end
 `
 
-// KEYS: the holder of the session, its number of turns, the reservations by expiry, the prefix of their keys, and a
-// counter per limit. ARGV: the holder ("" locks nothing) and its lease in milliseconds; the ID of the reservation (""
+// KEYS: the session's holder, its number of turns, the reservations by expiry, the prefix of their keys, a counter
+// per limit. ARGV: the holder ("" locks nothing) and its lease in milliseconds; the ID of the reservation (""
 // reserves nothing); now, its end and its retention, in milliseconds (retention 0: no end); for each limit its
 // amount, the cost, and the counter's retention in milliseconds (0 is without end). Returns 0 and the session's
 // number of turns, -1 if unknown; or -1 if the session is locked; or the number of the reached limit, and its usage.
