@@ -343,7 +343,7 @@ func TestNotJoined(t *testing.T) {
 	}{
 		{again, "--join: join the fleet at " + f.address + ": 401 Unauthorized: the token was used by as many members as it is for"},
 		{unknown, "401 Unauthorized: the token is not one of this fleet, or has expired"},
-		{foreign, "the token is of another fleet, or somebody else answers at this address"},
+		{foreign, "the token is of another fleet, or another server answers at this address"},
 		{none, "has no certificate that holds: join a fleet with --join HOST:PORT and a token"},
 		{renamed, "--name: " + spent.Identity + " has the certificate of a: leave out --name"},
 		{coordinator, "has the certificate of a coordinator: use another folder"},

@@ -93,7 +93,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	held(3000)
 }
 
-// TestUnreadBodies: the body of a request that is refused before it is read is not waited for, with a valid key or without.
+// TestUnreadBodies: a refusal that needs no body does not wait for it, with a valid key or without.
 func TestUnreadBodies(t *testing.T) {
 	b := serving(t, newLLM(t, nil), func(c *Config) { c.Keys = []Key{keyOf("one", Limit{store.Requests, 1, 24 * time.Hour})} })
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {

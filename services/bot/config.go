@@ -278,7 +278,7 @@ func (c Config) Check(r *fields.Report) {
 	if c.Listen != "" {
 		serve.CheckListener(r, "listen", c.Listen, c.AllowRemote)
 		a, err := serve.ParseAddress(c.Listen)
-		r.Check(err != nil || a.Local() || len(c.Keys) > 0, "keys", "there is none: everybody could ask a gateway that other machines reach", "give API keys")
+		r.Check(err != nil || a.Local() || len(c.Keys) > 0, "keys", "there is none: any client could ask a gateway that other machines reach", "give API keys")
 	}
 	c.AdminListener.Check(r, c.AllowRemote)
 	for i, site := range c.AllowOrigins {

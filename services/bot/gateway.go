@@ -18,7 +18,7 @@
 //
 // # To read the source
 //
-//	gateway.go   what there is, and how it is joined
+//	gateway.go   the gateway's parts, and how they are joined
 //	exchange.go  the state of a request and the stages that both kinds share
 //	chat.go      a turn
 //	models.go    OpenAI's endpoints; package openai is their codec
@@ -439,7 +439,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// atClose has Close call end, before it closes what was opened earlier.
+// atClose registers end for Close. Close ends what was opened last first.
 func (g *Gateway) atClose(end func(context.Context) error) { g.closers = append(g.closers, end) }
 
 // waitAtClose has Close call a function that cannot fail.

@@ -11,7 +11,7 @@
 //	backup    the file that a control plane is backed up to
 //	audit     who changed what
 //	catalog   what a replica knows
-//	push      whom a replica tells
+//	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
 //	format    other formats than JSON

@@ -130,7 +130,7 @@ func (s *Server) drain(ctx context.Context) (cut int) {
 func (s *Server) Close() error {
 	s.closed.Do(func() {
 		s.closeErr = s.hub.Close()
-		_ = s.server.Close() // nobody needs its connections any more
+		_ = s.server.Close() // its connections are of no use any more
 		if s.Listener != nil {
 			s.Listener.Close() // the server knows the listener only if it was served
 		}

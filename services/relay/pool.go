@@ -11,11 +11,10 @@ import (
 	"dyno/services/internal/sockets"
 )
 
-// pool is the model with a bounded number of workers. A worker does not own a connection
-// for its whole life: if each worker had a few long-lived connections, all others would
-// starve. Instead a dispatcher waits for readiness and queues the connections that have
-// something to forward. A worker takes one, forwards what is there, and turns to the
-// next.
+// pool is the model with a bounded number of workers. A worker does not own a connection for its whole life: if each
+// worker had a few long-lived connections, all others would starve. Instead a dispatcher waits for readiness and
+// queues the connections that have something to forward. A worker takes one, forwards the bytes that are there, and
+// turns to the next.
 //
 // Order is kept because only one worker at a time has a connection. Its ownership is a bit
 // next to the signals that no worker has seen yet (pair.work). The dispatcher adds signals,

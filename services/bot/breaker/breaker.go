@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Breaker counts what becomes of calls to one server. It knows no clock but the times that it is told. Its methods may be
-// called from any goroutine.
+// A Breaker counts the outcomes of calls to one server. Callers give it the time. Its methods may be called from any
+// goroutine.
 type Breaker struct {
 	failures               int
 	cooldown, longCooldown time.Duration
@@ -51,8 +51,7 @@ func (b *Breaker) Ready(now time.Time) (ok bool, when time.Time) {
 	return !b.probing && !now.Before(b.until), b.until
 }
 
-// Answers tells whether a call may be made, and whether the tenant for which FailFor was called last could make one, if no
-// call was good since.
+// Answers reports whether a call may be made. It also asks the last tenant of FailFor, if no call was good since.
 func (b *Breaker) Answers(now time.Time) bool {
 	if ready, _ := b.Ready(now); !ready {
 		return false

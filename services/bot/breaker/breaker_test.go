@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// opened returns a breaker that opens after two failures, for one second first and for three at most, and has just opened.
+// opened returns an open breaker. It opens after two failures, for one second first and for three at most.
 func opened(t *testing.T, now time.Time) *Breaker {
 	t.Helper()
 	b := &Breaker{}

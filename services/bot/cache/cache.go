@@ -1,5 +1,4 @@
-// Package cache keeps answers to questions that have been asked before, for a while and
-// within bounds, and has those who ask the same at once wait for one answer.
+// Package cache keeps answers for a while and within bounds. Simultaneous requests with one key share one answer.
 package cache
 
 import (
@@ -14,7 +13,7 @@ import (
 // shards is a power of two: each has a lock of its own.
 const shards = 32
 
-// A Value is what is kept.
+// A Value is an answer in the cache.
 type Value interface {
 	// Size is about how many bytes it takes.
 	Size() int64
@@ -26,7 +25,7 @@ type Table[V Value] interface {
 	Get(key string, now time.Time) (V, bool)
 	// Keep keeps a value until it ends, in the place of another of its key.
 	Keep(key string, v V, ends time.Time)
-	// Held returns what there is, values that have ended included.
+	// Held returns the number and size of the values, including expired ones.
 	Held() (values int, bytes int64)
 }
 
@@ -97,10 +96,9 @@ func (s *flights[V]) forget(key string, f *flight[V]) {
 	}
 }
 
-// Get returns the value of a key. If there is none, it is made by produce, of which one runs
-// at a time for a key; an error is told to all who wait and is not kept. When ctx ends, a
-// caller who waits for another goes. The context that produce is given has the values of ctx, and ends
-// when nobody waits for the value any more.
+// Get returns the value of a key. Without one, it calls produce, once at a time for a key. All waiting callers get an
+// error, which is not kept. A waiting caller leaves when ctx ends. produce gets a context with the values of ctx,
+// which ends when no caller waits any more.
 func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context.Context) (V, error)) (v V, how How, err error) {
 	s := &c.flights[shardOf(key)]
 	if v, ok := c.table.Get(key, time.Now()); ok {

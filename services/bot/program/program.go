@@ -115,7 +115,7 @@ POST /v1/login gives a user a token for ten minutes; GET /v1/usage tells what an
 has used. / is a page to chat in, and /keys/ at --admin one of keys, budgets and usage.
 
 Upstreams, plugins, API keys and their limits are in the file of --config; flags
-override it. Without API keys, everybody who reaches a loopback address may ask. The SHA-256
+override it. Without API keys, every client of a loopback address may ask. The SHA-256
 of a key is what  printf %s KEY | sha256sum  says.`,
 		Example: `  dyno serve llm --listen 127.0.0.1:9000
   dyno-bot --listen 127.0.0.1:8000 --upstream http://127.0.0.1:9000/v1 --models dyno-1 --allow-network 127.0.0.1

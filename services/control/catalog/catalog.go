@@ -310,8 +310,8 @@ func (c *Catalog) CountServicesBelow(namespace, ending string) int {
 	return c.below[servicePath(resource.Ref{Namespace: namespace, Name: ending})]
 }
 
-// Revision is as of which revision everything is, and what is closed when that changes: it
-// grows, unless the store was restored to an earlier state.
+// Revision returns the catalog's revision, and a channel that is closed when it changes. It grows, unless the store
+// was restored to an earlier state.
 func (c *Catalog) Revision() (revision int64, moved <-chan struct{}) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -89,7 +89,7 @@ func checksum(text []byte) string {
 	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text, castagnoli))
 }
 
-// intact returns what is behind a file's checksum, if it is that which was written.
+// intact returns the bytes after a file's checksum, if they are as written.
 func intact(file []byte) ([]byte, error) {
 	at := bytes.IndexByte(file, '\n') + 1
 	if text := file[at:]; string(file[:at]) == checksum(text) {
@@ -98,7 +98,7 @@ func intact(file []byte) ([]byte, error) {
 	return nil, errors.New("its checksum is not right: it is damaged, or of an earlier release")
 }
 
-// parseCache reads what was written, of which nothing is believed.
+// parseCache reads a cache file, and checks everything in it.
 func parseCache(text []byte) (cached, error) {
 	var c cached
 	if err := json.Unmarshal(text, &c); err != nil {

@@ -206,8 +206,8 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// lasting reports whether the same request would be refused again. Then somebody has to change something, so the
-// pause is the longest.
+// lasting reports whether the same request would be refused again, until an operator changes something. So the pause
+// is the longest.
 func lasting(err error) bool {
 	var p *Problem
 	if !errors.As(err, &p) {

@@ -62,8 +62,7 @@ func (c *Client) complete(i *resource.Instance) error {
 	return i.Check(resource.DefaultLimits())
 }
 
-// Update changes what is registered: the status, the weight, the metadata. It must be the
-// same instance.
+// Update changes the registered status, weight and metadata. It must be the same instance.
 func (r *Registration) Update(i resource.Instance) error {
 	if err := r.client.complete(&i); err != nil {
 		return err

@@ -163,7 +163,7 @@ func (w *Watch) snapshot() Snapshot {
 	return s
 }
 
-// move wakes those who wait for a change.
+// move wakes the callers that wait for a change.
 func (w *Watch) move() {
 	w.generation++
 	close(w.moved)

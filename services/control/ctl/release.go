@@ -125,7 +125,7 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 }
 
 func (s *session) promoteCommand() *cobra.Command {
-	return s.endCommand("promote", "End a gray release: everybody has it", http.MethodPost, "promote", "promoted")
+	return s.endCommand("promote", "End a gray release: all clients have it", http.MethodPost, "promote", "promoted")
 }
 
 func (s *session) withdrawCommand() *cobra.Command {

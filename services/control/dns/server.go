@@ -26,7 +26,7 @@ const (
 	acceptPause    = 100 * time.Millisecond
 )
 
-// CheckDomain returns what is wrong with a domain. It must be a private one, such as one below internal.
+// CheckDomain returns the fault of a domain. It must be a private one, such as one below internal.
 func CheckDomain(domain string) error {
 	good := len(domain) <= 100 && strings.HasSuffix(domain, ".")
 	for label := range strings.SplitSeq(strings.TrimSuffix(domain, "."), ".") {

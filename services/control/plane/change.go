@@ -138,7 +138,7 @@ func places(history int) int64 {
 // goneKey returns the key of a removed resource's last version.
 func goneKey(path string) string { return store.Log + "gone/" + path }
 
-// check returns why the caller may not make the change, or what is wrong with it.
+// check returns why the caller may not make the change, or the fault of its options or name.
 func (c change) check(by Caller, o Options) error {
 	what := access.Write
 	if c.ref.Kind == resource.Instances {

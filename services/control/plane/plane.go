@@ -330,7 +330,7 @@ func newMetrics() metrics {
 		beats:      counter("heartbeats_total", "Heartbeats of instances."),
 		acks:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to what they were sent."}, []string{"kind", "state"}),
 		applied: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "control_applied_seconds", Help: "From the change of a resource, by the clock of the replica that made it, to a client's word that it has applied it.",
+			Name: "control_applied_seconds", Help: "Time from the change of a resource, by its replica's clock, until a client says that it has applied it.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
 		}, []string{"kind"}),
 	}
@@ -353,8 +353,8 @@ var (
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
 	descProtected   = prometheus.NewDesc("control_protected", "1 while too many are silent to remove any.", nil, nil)
 	descDuplicate   = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
-	descSubscribers = prometheus.NewDesc("control_subscribers", "Those who watch.", nil, nil)
-	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of those who watch.", nil, nil)
+	descSubscribers = prometheus.NewDesc("control_subscribers", "Watchers.", nil, nil)
+	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of watchers.", nil, nil)
 	descCoalesced   = prometheus.NewDesc("control_push_coalesced_total", "Of these, in the place of an older one.", nil, nil)
 	descOverflows   = prometheus.NewDesc("control_push_overflows_total", "Queues that were full.", nil, nil)
 	descResumed     = prometheus.NewDesc("control_push_resumed_total", "Watchers that went on where they were.", nil, nil)

@@ -1,4 +1,4 @@
-// Package push sends changes to those who watch, and records which versions clients have applied.
+// Package push sends changes to watchers, and records which versions clients have applied.
 //
 // One Hub has all changes of a replica. An index by kind, namespace and name finds the subscribers whom a change
 // concerns; only they wake up. Each subscriber has a queue of bounded length. A newer change of a resource replaces

@@ -127,7 +127,7 @@ func (c Config) Check(r *fields.Report) {
 		r.Check(!c.NoSync, "no_sync", "is for an etcd of its own", "leave it out")
 	}
 	r.Check((c.Cert == "") == (c.Key == ""), "etcd_cert", "a certificate and its key go together", "give both --etcd-cert and --etcd-key")
-	r.Check(c.Cert == "" || c.CA != "", "etcd_ca", "is missing: it says whom to show the certificate to", "give --etcd-ca")
+	r.Check(c.Cert == "" || c.CA != "", "etcd_ca", "is missing: without it, any server would get the certificate", "give --etcd-ca")
 	r.Check((c.User == "") == (c.Password == ""), "etcd_user", "a user and a password go together", "give both --etcd-user and --etcd-password-file")
 	r.Check(strings.HasSuffix(c.Prefix, "/") && len(c.Prefix) <= 64, "etcd_prefix", fmt.Sprintf("%q cannot be a prefix", c.Prefix), "a slash at its end, and at most 64 bytes")
 	r.Check(c.GroupBytes >= 1024 && c.GroupBytes <= maxGroupBytes, "group_bytes", fmt.Sprintf("%d is not possible", c.GroupBytes), fmt.Sprintf("from 1024 to %d", maxGroupBytes))

@@ -35,7 +35,7 @@ func (s *Store) Snapshot(ctx context.Context, begin func(epoch string, revision 
 		return take(one.Key, one.Value)
 	})
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("revision %d was compacted before all of it was read, by another replica, by a reclaim, or as it took longer than %v: "+
+		return fmt.Errorf("revision %d was compacted while it was read: by another replica, by a reclaim, or after more than %v: "+
 			"try again when less is written, or keep more revisions and changes at all replicas", revision, holdTime)
 	}
 	if err != nil {

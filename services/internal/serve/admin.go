@@ -91,7 +91,7 @@ func (l AdminListener) Check(r *fields.Report, allowRemote bool) {
 	if l.Admin != "" {
 		CheckListener(r, "admin", l.Admin, allowRemote)
 		if a, err := ParseAddress(l.Admin); err == nil && !a.Local() && l.AdminTokenFile == "" {
-			r.Fault("admin_token_file", "is missing: everybody who reaches the admin listener could read profiles and metrics", "give --admin-token-file")
+			r.Fault("admin_token_file", "is missing: any client of the admin listener could read profiles and metrics", "give --admin-token-file")
 		}
 	}
 	_, err := l.token()

@@ -185,7 +185,7 @@ return {0, redis.call('GETDEL', KEYS[2]) or '-1'}
 `)
 
 // KEYS: those of begin. ARGV: the holder ("" unlocks nothing), the number of turns (-1 is unknown), for how many milliseconds it is
-// remembered; the ID of the reservation ("" settles nothing), and for each limit what was used. Returns whether the session
+// remembered; the ID of the reservation ("" settles nothing), and for each limit the usage. Returns whether the session
 // was locked and whether the reservation was held, for what is left out too.
 var end = redis.NewScript(`
 local locked, held = 1, 1
@@ -221,7 +221,7 @@ return {locked, held}
 `)
 
 // KEYS: the set of reservations by when they end, the prefix of their own keys, and a counter for each limit. ARGV: now.
-// Returns what is used of each limit.
+// Returns the usage of each limit.
 var usage = redis.NewScript(giveBack + `
 give_back(ARGV[1], KEYS[1], KEYS[2])
 local list = redis.call('MGET', unpack(KEYS, 3))

@@ -163,7 +163,7 @@ func (c *rawClient) refusesCompression(t *testing.T) {
 	})
 }
 
-// refusesGarbage holds the server to the status of what is no message.
+// refusesGarbage checks the server's status for bytes that are not a message.
 func (c *rawClient) refusesGarbage(t *testing.T) {
 	for _, bad := range []string{"\x0a\x05x", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", "\x12\xff\xff\xff\xff\x0f"} {
 		a := c.call(t, frame(0, []byte(bad)))
