@@ -146,7 +146,7 @@ func TestBookFaults(t *testing.T) {
 		"not UTF-8":     {"principals:\n  - " + strings.Replace(good, "name: a", "name: a\xff", 1), "UTF-8"},
 		"no name":       {"principals:\n  - " + strings.Replace(good, "name: a", "name: ''", 1), "[0]: name"},
 		"same name":     {"principals:\n  - " + good + "  - " + good, "[1]: name"},
-		"same token":    {"principals:\n  - " + good + "  - " + strings.Replace(good, "name: a", "name: b", 1), "[1]: token_sha256: somebody"},
+		"same token":    {"principals:\n  - " + good + "  - " + strings.Replace(good, "name: a", "name: b", 1), "[1]: token_sha256: another principal"},
 		"no credential": {"principals:\n  - name: a\n    grants: [{namespace: n, role: reader}]\n", "one must be given"},
 		"the token":     {"principals:\n  - " + strings.Replace(good, hash("a"), "secret", 1), "sha256sum"},
 		"no grant":      {"principals:\n  - name: a\n    certificate: x\n", "grants: must"},
