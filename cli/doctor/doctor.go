@@ -19,6 +19,7 @@ import (
 	"dyno/internal/units"
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -120,7 +121,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 		Connections: 64,
 		Warmup:      length / 4,
 		Window:      length,
-		CPUs:        t.GeneratorCPU,
+		Threads:     options.Threads{CPUs: t.GeneratorCPU},
 		NewClients: func(int) func() wire.Client {
 			template, err := http1.NewTemplate(http1.Config{Request: request})
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -539,7 +540,7 @@ func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 		return nil, err
 	}
 	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
-		Connections: 16, Requests: requests, Timeout: 500 * time.Millisecond, MaxBackoff: time.Millisecond,
+		Connections: 16, Requests: requests, Timeouts: options.Timeouts{Timeout: 500 * time.Millisecond}, MaxBackoff: time.Millisecond,
 	})
 	if err = errors.Join(err, server.Close()); err != nil {
 		return nil, err

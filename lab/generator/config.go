@@ -28,16 +28,15 @@ const SpareProcessors = 4
 func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
 	l := &v.Load
 	c = engine.Config{
-		Seed:           seed,
-		Warmup:         l.Warmup,
-		Window:         l.Window,
-		Requests:       l.Requests,
-		Timeout:        l.Timeout,
-		ConnectTimeout: l.ConnectTimeout,
-		MaxBackoff:     l.Reconnect.MaxBackoff,
-		Workers:        l.Workers,
-		CPUs:           l.CPUs,
-		Clock:          clock(l.Clock),
+		Seed:       seed,
+		Warmup:     l.Warmup,
+		Window:     l.Window,
+		Requests:   l.Requests,
+		Timeouts:   l.Timeouts,
+		MaxBackoff: l.Reconnect.MaxBackoff,
+		Threads:    l.Threads,
+		Clock:      clock(l.Clock),
+		Keepalive:  l.Keepalive,
 
 		ExchangesPerConnection: l.RequestsPerConnection,
 	}
@@ -52,7 +51,7 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config,
 		c.Think = l.Closed.Think
 	case l.Open != nil:
 		c.Connections = l.Open.Connections()
-		c.MaxWaiting = l.Open.MaxWaiting
+		c.Waiting = l.Open.Waiting
 		c.Schedule, err = schedule(l, seed)
 	}
 	if err != nil {
@@ -73,9 +72,6 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config,
 	c.NewFollower, c.NewTunnels, c.Traces = codecs.Follower, codecs.Tunnels, codecs.Traces
 	if m := codecs.Messages; m != nil {
 		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
-	}
-	if k := l.Keepalive; k != nil {
-		c.Keepalive = &engine.Keepalive{Time: k.Time, Timeout: k.Timeout, WithoutCalls: k.WithoutCalls}
 	}
 	if c.TimedOut = codecs.TimedOut; codecs.Timeout > 0 {
 		c.Deadline = codecs.Timeout <= c.Timeout
@@ -181,8 +177,7 @@ func subscribers(l *plan.Load, streams func(worker int) func(subscriber int) wir
 	c := &subscribe.Config{
 		Count:         s.Connections,
 		Ramp:          s.Ramp,
-		MinBackoff:    l.Reconnect.MinBackoff,
-		MaxBackoff:    l.Reconnect.MaxBackoff,
+		Backoff:       l.Reconnect,
 		ReceiveBuffer: s.ReceiveBuffer,
 		NewStreams:    streams,
 	}

@@ -11,6 +11,8 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/pace"
 )
 
@@ -33,9 +35,9 @@ func tcpVariant(change func(*plan.Variant)) *plan.Variant {
 
 func TestEngineConfig(t *testing.T) {
 	base := engine.Config{
-		Network: "tcp", Address: "127.0.0.1:8080", Seed: 7, Connections: 10, Workers: 1,
-		Warmup: 2 * time.Second, Window: 10 * time.Second, Timeout: 30 * time.Second,
-		ConnectTimeout: 5 * time.Second, MaxBackoff: time.Second, Interval: 100 * time.Millisecond,
+		Network: "tcp", Address: "127.0.0.1:8080", Seed: 7, Connections: 10, Threads: options.Threads{Workers: 1},
+		Warmup: 2 * time.Second, Window: 10 * time.Second, Timeouts: options.Timeouts{Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second},
+		MaxBackoff: time.Second, Intervals: record.Intervals{Interval: 100 * time.Millisecond},
 	}
 	for _, c := range []struct {
 		name   string
@@ -44,10 +46,10 @@ func TestEngineConfig(t *testing.T) {
 	}{
 		{"defaults", func(*plan.Variant) {}, func(*engine.Config) {}},
 		{"times", func(v *plan.Variant) {
-			v.Load.Warmup, v.Load.Window, v.Load.Timeout, v.Load.ConnectTimeout = 1, 2, 3, 4
+			v.Load.Warmup, v.Load.Window, v.Load.Timeout, v.Load.ConnectTimeout = 1, 2, 3e6, 4e6
 			v.Load.Reconnect.MaxBackoff = 5
 		}, func(c *engine.Config) {
-			c.Warmup, c.Window, c.Timeout, c.ConnectTimeout, c.MaxBackoff = 1, 2, 3, 4, 5
+			c.Warmup, c.Window, c.Timeout, c.ConnectTimeout, c.MaxBackoff = 1, 2, 3e6, 4e6, 5
 		}},
 		{"unix", func(v *plan.Variant) { v.Target.Address = "unix:/run/x.sock" },
 			func(c *engine.Config) { c.Network, c.Address = "unix", "/run/x.sock" }},
@@ -76,7 +78,7 @@ func TestEngineConfig(t *testing.T) {
 			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
 		{"open", func(v *plan.Variant) {
 			v.Load.Closed = nil
-			v.Load.Open = &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 20, MaxWaiting: 30}
+			v.Load.Open = &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 20, Waiting: options.Waiting{MaxWaiting: 30}}
 		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)

@@ -8,6 +8,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/pace"
 )
 
@@ -49,9 +50,8 @@ func TestShares(t *testing.T) {
 func TestShardsOfALoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := engine.Config{
-			Connections: rapid.IntRange(1, 100).Draw(t, "connections"), Workers: rapid.IntRange(1, 10).Draw(t, "workers"),
-			MaxWaiting: rapid.IntRange(100, 1000).Draw(t, "waiting"), Requests: rapid.Uint64Range(0, 500).Draw(t, "requests"),
-			CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")],
+			Connections: rapid.IntRange(1, 100).Draw(t, "connections"), Threads: options.Threads{Workers: rapid.IntRange(1, 10).Draw(t, "workers"), CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")]},
+			Waiting: options.Waiting{MaxWaiting: rapid.IntRange(100, 1000).Draw(t, "waiting")}, Requests: rapid.Uint64Range(0, 500).Draw(t, "requests"),
 		}
 		if n := rapid.IntRange(0, 50).Draw(t, "users"); n > 0 {
 			c.Users = &users.Config{Count: n}

@@ -11,6 +11,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/internal/nearest"
+	"dyno/load/options"
 	"dyno/load/scenario"
 	"dyno/load/wire/grpc"
 )
@@ -26,16 +27,8 @@ var grpcProtocol = protocol{
 
 // A GRPCLoad is what a load has for gRPC.
 type GRPCLoad struct {
-	Call      *Call      `yaml:"call" default:"{}" doc:"the call that is repeated; with a scenario, what its calls have in common"`
-	Keepalive *Keepalive `yaml:"keepalive" doc:"pings on connections on which nothing comes"`
-}
-
-// A Keepalive says when connections are pinged on which nothing comes, as clients of gRPC do.
-// Servers may refuse clients that ping too often (GOAWAY, too_many_pings).
-type Keepalive struct {
-	Time         time.Duration `yaml:"time,required" range:"1ms..24h" flag:"keepalive" doc:"gRPC: how long nothing may come on a connection before it is pinged"`
-	Timeout      time.Duration `yaml:"timeout" range:"1ms..1h" default:"20s" flag:"keepalive-timeout" doc:"gRPC: how long nothing may come after a ping before the connection is given up; its calls fail with kind keepalive"`
-	WithoutCalls bool          `yaml:"without_calls" flag:"keepalive-without-calls" doc:"gRPC: connections on which no call is under way are pinged, too"`
+	Call      *Call              `yaml:"call" default:"{}" doc:"the call that is repeated; with a scenario, what its calls have in common"`
+	Keepalive *options.Keepalive `yaml:"keepalive" doc:"pings on connections on which nothing comes"`
 }
 
 // A Call is the one call repeated. .proto files, a descriptor set, or else the server's reflection

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dyno/internal/fields"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 )
@@ -260,8 +261,7 @@ var protocols = []protocol{
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
 // Subscribers but without Publish, none is.
 type Load struct {
-	CPUs    []int `yaml:"cpus" flag:"cpus" otherwise:"all" doc:"the generator's CPUs, such as 1 or 4-7"`
-	Workers int   `yaml:"workers" range:"1..1024" flag:"workers" otherwise:"one per CPU in cpus, else 1" doc:"event loops, each a thread"`
+	options.Threads
 	// Processes is 0 where as many carry the load as it needs.
 	Processes int    `yaml:"processes" for:"exchanges" range:"1..64" otherwise:"as many as its connections need descriptors" flag:"processes" doc:"how many processes of dyno carry the load together, each with its share of connections, arrivals, users and rows"`
 	Clock     string `yaml:"clock" oneof:"auto arrival read" default:"auto" flag:"clock" doc:"what ends a response or an event; arrival: its last byte reached this machine, by the kernel's time stamp; read: the generator has read it; auto: arrival, unless a closed loop leaves the generator no time"`
@@ -284,13 +284,12 @@ type Load struct {
 
 	RequestsPerConnection uint64 `yaml:"requests_per_connection" for:"exchanges" range:"1..1000000000000" otherwise:"no such limit" flag:"requests-per-connection" doc:"how many requests a connection carries before another one takes its place"`
 
-	Requests       uint64        `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after this number of requests; without a window, it ends only then"`
-	Timeout        time.Duration `yaml:"timeout" range:"1ms..1h" default:"30s" flag:"timeout" doc:"of a response, from the actual write"`
-	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"1ms..1h" default:"5s" doc:"of opening a connection"`
-	Warmup         time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
+	Requests uint64 `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after this number of requests; without a window, it ends only then"`
+	options.Timeouts
+	Warmup time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
 	// Window is the stages' sum where there are any; 0 only with Requests.
-	Window    time.Duration `yaml:"window,set,zero" range:"100ms..24h" default:"10s; 30m for a soak" flag:"duration,z" doc:"how long to measure; a bare number is seconds"`
-	Reconnect Reconnect     `yaml:"reconnect" doc:"how a lost connection is opened again"`
+	Window    time.Duration   `yaml:"window,set,zero" range:"100ms..24h" default:"10s; 30m for a soak" flag:"duration,z" doc:"how long to measure; a bare number is seconds"`
+	Reconnect options.Backoff `yaml:"reconnect" doc:"how a lost connection is opened again"`
 }
 
 // Ends of a response or an event.
@@ -321,8 +320,8 @@ type Open struct {
 	Ramp           time.Duration `yaml:"ramp" for:"exchanges" range:"1ms..1h" flag:"ramp" doc:"let the rate rise linearly from zero for this long, before the warm-up; unlike stages, that is not measured"`
 	Arrivals       string        `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
 	MaxConnections int           `yaml:"max_connections" range:"1..1000000" otherwise:"500; for capacity as many as the rate takes" doc:"the most there may be"`
-	MaxWaiting     int           `yaml:"max_waiting" range:"1..10000000" default:"65536" doc:"requests due but without a connection; one more is dropped and counted"`
-	Stages         []Stage       `yaml:"stages,outer" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
+	options.Waiting
+	Stages []Stage `yaml:"stages,outer" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
 }
 
 // Unmeasured is how long there is load before the window.
@@ -337,14 +336,6 @@ func (l *Load) Unmeasured() time.Duration {
 type Stage struct {
 	Duration time.Duration
 	From, To float64
-}
-
-// Reconnect says how a lost connection is opened again: at once, and after
-// failures in a row with growing pauses. A subscriber, whose connection its server
-// ended, pauses before the first attempt too.
-type Reconnect struct {
-	MinBackoff time.Duration `yaml:"min_backoff" for:"sse" range:"1ms..1h" default:"1s" doc:"a subscriber's first pause, unless the target says another (its retry field)"`
-	MaxBackoff time.Duration `yaml:"max_backoff,required" range:"1ms..1h" default:"1s; 64s of sse" doc:"the longest pause after failures in a row"`
 }
 
 // A Claim is a statement with an expression. Its outcome never fails a run.

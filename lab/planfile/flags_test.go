@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dyno/lab/plan"
+	"dyno/load/options"
 	"dyno/load/scenario"
 )
 
@@ -90,7 +91,7 @@ func TestFill(t *testing.T) {
 	}{
 		{plan.HTTP, "duration", []string{"2"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Window }, 2 * time.Second},
 		{plan.HTTP, "requests", []string{"5"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Requests }, uint64(5)},
-		{plan.HTTP, "rate", []string{"300/min"}, func(e *plan.Experiment) any { return *e.Variants[0].Load.Open }, plan.Open{Rate: 5, Arrivals: plan.ArrivalsConstant, MaxWaiting: 65_536}},
+		{plan.HTTP, "rate", []string{"300/min"}, func(e *plan.Experiment) any { return *e.Variants[0].Load.Open }, plan.Open{Rate: 5, Arrivals: plan.ArrivalsConstant, Waiting: options.Waiting{MaxWaiting: 65_536}}},
 		{plan.HTTP, "target-cpus", []string{"0-2"}, func(e *plan.Experiment) any { return e.Variants[0].Target.CPUs }, []int{0, 1, 2}},
 		{plan.HTTP, "cpus", []string{"3"}, func(e *plan.Experiment) any { return e.Variants[0].Load.CPUs }, []int{3}},
 		{plan.HTTP, "remeasure", []string{"false"}, func(e *plan.Experiment) any { return e.Design.KeepDisturbed }, true},

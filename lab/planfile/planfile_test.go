@@ -16,6 +16,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/internal/nesting"
 	"dyno/lab/plan"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 )
@@ -65,11 +66,11 @@ func TestCompare(t *testing.T) {
 			},
 			Services: []plan.Service{{Name: "echo", Process: process("dyno", "serve", "echo", "--tcp", "127.0.0.1:{{port}}")}},
 			Load: plan.Load{
-				CPUs: []int{1}, TCPLoad: plan.TCPLoad{Payload: 1024, Framing: plan.FramingEcho},
+				Threads: options.Threads{CPUs: []int{1}}, TCPLoad: plan.TCPLoad{Payload: 1024, Framing: plan.FramingEcho},
 				Closed: &plan.Closed{Connections: 100},
-				Clock:  plan.ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second,
+				Clock:  plan.ClockAuto, Timeouts: options.Timeouts{Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second},
 				Warmup: 2 * time.Second, Window: 5 * time.Second,
-				Reconnect: plan.Reconnect{MaxBackoff: time.Second},
+				Reconnect: options.Backoff{MaxBackoff: time.Second},
 			},
 			Observe: plan.Observe{Kernel: plan.KernelAfter, Server: true},
 		}
@@ -160,12 +161,12 @@ func TestStages(t *testing.T) {
 		}},
 		HTTP2: &plan.HTTP2{Use: plan.HTTP2Auto, Streams: 1},
 		Open: &plan.Open{
-			Arrivals: plan.ArrivalsPoisson, MaxConnections: 200, MaxWaiting: 1000,
+			Arrivals: plan.ArrivalsPoisson, MaxConnections: 200, Waiting: options.Waiting{MaxWaiting: 1000},
 			Stages: []plan.Stage{{Duration: 30 * time.Second, To: 5}, {Duration: time.Minute, From: 5, To: 5}, {Duration: 10 * time.Second, From: 20}},
 		},
 		MaxHeader: 64 << 10,
-		Clock:     plan.ClockAuto, Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second,
-		Window: 100 * time.Second, Reconnect: plan.Reconnect{MaxBackoff: 2 * time.Second},
+		Clock:     plan.ClockAuto, Timeouts: options.Timeouts{Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second}, Warmup: 2 * time.Second,
+		Window: 100 * time.Second, Reconnect: options.Backoff{MaxBackoff: 2 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
 		t.Error(diff)
@@ -496,9 +497,9 @@ func TestSubscribers(t *testing.T) {
 			Publish: &plan.Publish{Path: "/publish?topic=t{topic}", Size: 200, Form: plan.FormRaw, Headers: []scenario.Header{{Name: "X-Run", Value: "{{port}}"}}},
 		},
 		MaxHeader: 64 << 10,
-		Open:      &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 4, MaxWaiting: 65_536},
-		Clock:     plan.ClockAuto, Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, Warmup: 2 * time.Second, Window: 10 * time.Second,
-		Reconnect: plan.Reconnect{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
+		Open:      &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 4, Waiting: options.Waiting{MaxWaiting: 65_536}},
+		Clock:     plan.ClockAuto, Timeouts: options.Timeouts{Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second}, Warmup: 2 * time.Second, Window: 10 * time.Second,
+		Reconnect: options.Backoff{MinBackoff: 100 * time.Millisecond, MaxBackoff: 10 * time.Second},
 	}
 	if diff := cmp.Diff(want, v.Load); diff != "" {
 		t.Error(diff)

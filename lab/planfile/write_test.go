@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/fields"
 	"dyno/lab/plan"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 )
@@ -47,7 +48,7 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 			target.TLS, target.URL = &plan.TLS{Insecure: true, CA: "dir/ca.pem"}, "https://127.0.0.1:8443/a"
 		}),
 		"a scenario": http(func(l *plan.Load, _ *plan.Target) {
-			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, MaxWaiting: 65536}
+			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, Waiting: options.Waiting{MaxWaiting: 65536}}
 			data := plan.DefaultData("users", "dir/users.csv")
 			data.Order, data.Columns = "random", []string{"x", "y"}
 			l.Scenario = &scenario.Spec{

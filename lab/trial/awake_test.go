@@ -48,19 +48,21 @@ design: {rounds: 1}
 
 func TestInUse(t *testing.T) {
 	allowed := []int{0, 1, 2, 3}
+	var placed plan.Load
+	placed.CPUs = []int{3}
 	for _, c := range []struct {
 		name    string
 		variant plan.Variant
 		want    []int
 	}{
 		{"nothing placed", plan.Variant{}, allowed},
-		{"a target elsewhere", plan.Variant{Load: plan.Load{CPUs: []int{3}}}, []int{3}},
+		{"a target elsewhere", plan.Variant{Load: placed}, []int{3}},
 		{"a target anywhere", plan.Variant{
-			Load:   plan.Load{CPUs: []int{3}},
+			Load:   placed,
 			Target: plan.Target{Process: plan.Process{Start: []string{"x"}}},
 		}, allowed},
 		{"all placed", plan.Variant{
-			Load:     plan.Load{CPUs: []int{3}},
+			Load:     placed,
 			Target:   plan.Target{Process: plan.Process{Start: []string{"x"}, CPUs: []int{0}}},
 			Services: []plan.Service{{Process: plan.Process{CPUs: []int{0, 1}}}},
 		}, []int{0, 1, 3}},

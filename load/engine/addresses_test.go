@@ -15,6 +15,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/pace"
 )
 
@@ -104,8 +105,8 @@ func TestSeveralAddresses(t *testing.T) {
 	}
 	for name, c := range map[string]engine.Config{
 		"closed":             {Connections: 6, Requests: 300},
-		"workers":            {Connections: 9, Requests: 300, Workers: 2},
-		"a worker for each":  {Connections: 3, Requests: 300, Workers: 3},
+		"workers":            {Connections: 9, Requests: 300, Threads: options.Threads{Workers: 2}},
+		"a worker for each":  {Connections: 3, Requests: 300, Threads: options.Threads{Workers: 3}},
 		"without keep-alive": {Connections: 3, Requests: 60, ExchangesPerConnection: 1},
 		"open":               {Connections: 50, Schedule: steady(400), Window: 500 * time.Millisecond},
 		"open, reconnecting": {Connections: 50, Schedule: steady(400), Window: 500 * time.Millisecond, ExchangesPerConnection: 1},

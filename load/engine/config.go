@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -21,8 +23,6 @@ const (
 	MaxConnections = 1_000_000
 	MaxStreams     = 10_000
 	MaxExchanges   = 4_000_000 // on all connections together
-	MaxWorkers     = 1024
-	MaxWaiting     = 16_000_000
 
 	openUsers = 10_000 // the most that an open loop has, without a count
 )
@@ -68,7 +68,7 @@ type Config struct {
 	Messages *messages.Config
 
 	// Keepalive has peers pinged from which nothing comes. Default: no pings.
-	Keepalive *Keepalive
+	Keepalive *options.Keepalive
 
 	// Schedule makes the loop open: requests start when it says, whatever the server does. Nil is the
 	// closed loop: each connection has Streams users. A user sends, awaits the response, thinks, and
@@ -106,14 +106,12 @@ type Config struct {
 	Barrier  Barrier
 	Requests uint64 // end after this number of requests of the window; default no limit
 
-	// MaxWaiting bounds the requests of an open loop that wait for a
-	// connection. One more is counted as dropped. Default 65,536.
-	MaxWaiting int
+	options.Waiting // of requests of an open loop for a connection
 
-	Warmup  time.Duration // load before the window that is not measured
-	Window  time.Duration // the measured part; 0 only with Requests
-	Drain   time.Duration // how long to await what is under way at the window's end; default 2 s
-	Timeout time.Duration // from the write to the complete response, of each in a row of redirects; default 30 s
+	Warmup time.Duration // load before the window that is not measured
+	Window time.Duration // the measured part; 0 only with Requests
+	Drain  time.Duration // how long to await what is under way at the window's end; default 2 s
+	options.Timeouts
 
 	// TimedOut is the failure of a request without a complete response in time, of kind
 	// Timeout. Default one that says so.
@@ -124,11 +122,10 @@ type Config struct {
 	// as timed out.
 	Deadline bool
 
-	ConnectTimeout time.Duration // until a connection can carry a request, TLS included; default 5 s
-	MaxBackoff     time.Duration // a user's longest pause after failures in a row; default 1 s
+	MaxBackoff time.Duration // a user's longest pause after failures in a row; default that of options.Backoff
 
-	Workers int   // threads; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too
-	CPUs    []int // CPU of worker i is CPUs[i mod len]; default unplaced
+	// Threads are the workers; default 1. Each keeps a processor (GOMAXPROCS) while it waits, too.
+	options.Threads
 
 	// Spin is how long before an intended start a worker stops sleeping and
 	// polls. It buys precision with CPU time and belongs on CPUs that are the
@@ -138,11 +135,8 @@ type Config struct {
 	// Clock says what ends a response. Default ClockAuto.
 	Clock Clock
 
-	Interval time.Duration // the length of a recording interval; default 1 s
+	record.Intervals
 
-	// OnInterval receives each interval once it is complete, in order, from a
-	// goroutine of its own. It must not keep what it was given.
-	OnInterval func(record.Interval)
 	// OnStart is called once, shortly before the warm-up begins, and OnPhase as
 	// each phase begins; both from Run's goroutine. The workers do not wait for them.
 	// An observer that is notified of Measuring is notified of Draining, too, while the
@@ -169,14 +163,7 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	if c.Network == "" {
-		c.Network = "tcp"
-	}
+	c.Network = cmp.Or(c.Network, "tcp")
 	if c.Subscribers != nil {
 		s := c.Subscribers.WithDefaults()
 		c.Subscribers = &s
@@ -184,15 +171,8 @@ func (c Config) withDefaults() Config {
 	if c.Connections == 0 && (c.Subscribers == nil || c.Schedule != nil) {
 		c.Connections = 1
 	}
-	if c.MaxWaiting == 0 {
-		c.MaxWaiting = 65_536
-	}
-	if c.Workers == 0 {
-		c.Workers = 1
-	}
-	if c.Streams == 0 {
-		c.Streams = 1
-	}
+	c.Workers = cmp.Or(c.Workers, 1)
+	c.Streams = cmp.Or(c.Streams, 1)
 	if c.Shard == (pace.Shard{}) {
 		c.Shard = pace.Whole()
 	}
@@ -207,15 +187,14 @@ func (c Config) withDefaults() Config {
 		}
 		c.Users = &u
 	}
-	if c.TimedOut == nil {
-		c.TimedOut = errTimeout
+	if c.Keepalive != nil {
+		c.Keepalive = new(options.WithDefaults(*c.Keepalive))
 	}
-	c.Keepalive = c.Keepalive.withDefaults()
-	def(&c.Drain, 2*time.Second)
-	def(&c.Timeout, 30*time.Second)
-	def(&c.ConnectTimeout, 5*time.Second)
-	def(&c.MaxBackoff, time.Second)
-	def(&c.Interval, time.Second)
+	c.Waiting, c.Timeouts = options.WithDefaults(c.Waiting), options.WithDefaults(c.Timeouts)
+	c.MaxBackoff = options.Backoff{MaxBackoff: c.MaxBackoff}.WithDefaults(false).MaxBackoff
+	c.TimedOut = cmp.Or(c.TimedOut, errTimeout)
+	c.Drain = cmp.Or(c.Drain, 2*time.Second)
+	c.Interval = cmp.Or(c.Interval, time.Second)
 	return c
 }
 
@@ -314,15 +293,11 @@ func (c *Config) validateSizes(f *faults) {
 	if c.Connections < fewest || c.Connections > MaxConnections {
 		f.add("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
 	}
-	if c.Workers < 1 || c.Workers > MaxWorkers {
-		f.add("workers %d: want 1 to %d", c.Workers, MaxWorkers)
-	}
 	if n := c.carried(); c.Workers > n {
 		f.add("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
 	}
-	if c.MaxWaiting < 1 || c.MaxWaiting > MaxWaiting {
-		f.add("max waiting %d: want 1 to %d", c.MaxWaiting, MaxWaiting)
-	}
+	f.join(options.Validate(c.Threads))
+	f.join(options.Validate(c.Waiting))
 }
 
 // validateParts looks at what a load may consist of, and at what excludes what.
@@ -361,7 +336,10 @@ func (c *Config) validateParts(f *faults) {
 		}
 	}
 	if c.Keepalive != nil {
-		f.join(c.Keepalive.validate(c.NewMuxes != nil))
+		f.join(options.Validate(*c.Keepalive))
+		if c.NewMuxes == nil {
+			f.add("keepalive: want muxes, as other connections have no pings")
+		}
 	}
 }
 
@@ -376,8 +354,6 @@ func (c *Config) validateTimes(f *faults) {
 		{"warm-up", c.Warmup},
 		{"window", c.Window},
 		{"drain", c.Drain},
-		{"timeout", c.Timeout},
-		{"connect timeout", c.ConnectTimeout},
 		{"longest back-off", c.MaxBackoff},
 		{"spin", c.Spin},
 	} {
@@ -391,9 +367,8 @@ func (c *Config) validateTimes(f *faults) {
 	if c.Clock > ClockRead {
 		f.add("clock %d: want auto, arrival or read", c.Clock)
 	}
-	if c.Interval < time.Millisecond {
-		f.add("interval %v: want at least 1ms", c.Interval)
-	}
+	f.join(options.Validate(c.Timeouts))
+	f.join(c.Intervals.Validate())
 	if err := c.Think.Validate(); err != nil {
 		f.add("think time: %w", err)
 	}

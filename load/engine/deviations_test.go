@@ -7,6 +7,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/wire/sse"
 )
 
@@ -52,7 +53,7 @@ func TestDeviationsOfSubscriptions(t *testing.T) {
 	})
 	r := run(t, engine.Config{
 		Address: address, Window: hang / 100,
-		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: hang, MaxBackoff: hang},
+		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: hang, MaxBackoff: hang}},
 	})
 	if n := r.Deviations; r.Streams.Opened != 1 || n["bare_lf"] != 1 || n["folded_lines"] != 1 {
 		t.Errorf("%+v, deviations %v", r.Streams, n)

@@ -12,6 +12,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
@@ -119,7 +120,7 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 // A good status whose content only the end of the connection ends may have been cut short by a reset.
 func TestGoodAnswerThatResetCuts(t *testing.T) {
 	r := run(t, engine.Config{
-		Address: listen(t, refusing("HTTP/1.1 200 OK\r\n\r\nfine")), NewClients: postLarge(t), Connections: 1, Requests: 5, Timeout: hang, Drain: time.Minute,
+		Address: listen(t, refusing("HTTP/1.1 200 OK\r\n\r\nfine")), NewClients: postLarge(t), Connections: 1, Requests: 5, Timeouts: options.Timeouts{Timeout: hang}, Drain: time.Minute,
 	})
 	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Reset] != 5 {
 		t.Errorf("%+v, %v; want 5 resets", r.Counts, r.Failures)

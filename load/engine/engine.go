@@ -176,7 +176,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	}
 	e := newEngine(c)
 	e.to = to
-	e.collector = record.NewCollector(c.Workers, c.Interval, c.OnInterval)
+	e.collector = record.NewCollector(c.Workers, c.Intervals)
 	for n := range c.Workers {
 		w, err := e.newWorker(n)
 		if err != nil {
@@ -198,7 +198,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
 	return &engine{
-		config: c, base: base, epoch: base.UnixNano(), silent: c.silent(), unpinged: c.Keepalive.failure(),
+		config: c, base: base, epoch: base.UnixNano(), silent: c.silent(), unpinged: unpinged(c.Keepalive),
 		publications: subscribe.NewPublications(c.Workers, c.Barrier != nil),
 	}
 }

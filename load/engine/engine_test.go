@@ -17,6 +17,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -44,7 +45,7 @@ func TestRequests(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		s := null(t, oracle.Config{})
 		r := run(t, engine.Config{
-			Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 7, Requests: 1001, Workers: workers,
+			Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 7, Requests: 1001, Threads: options.Threads{Workers: workers},
 		})
 		if r.Counts.OK != 1001 || r.Completed != 1001 || r.Status[200] != 1001 {
 			t.Errorf("%d workers: counts %+v, completed %d, status %v", workers, r.Counts, r.Completed, r.Status)
@@ -81,14 +82,13 @@ func testIntervals(t *testing.T, workers int) {
 	s := null(t, oracle.Config{})
 	var streamed, completed uint64
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Workers: workers,
-		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Interval: 50 * time.Millisecond,
-		OnInterval: func(i record.Interval) {
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Threads: options.Threads{Workers: workers},
+		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Intervals: record.Intervals{Interval: 50 * time.Millisecond, OnInterval: func(i record.Interval) {
 			completed += i.Completed()
 			if h := i.Latency[record.Response]; h != nil {
 				streamed += uint64(h.Count())
 			}
-		},
+		}},
 	})
 	if streamed != r.Counts.OK || uint64(r.Latency[record.Response].Count()) != r.Counts.OK {
 		t.Errorf("intervals hold %d, the whole %d, of %d", streamed, r.Latency[record.Response].Count(), r.Counts.OK)
@@ -173,7 +173,7 @@ func TestOpenLoopDrops(t *testing.T) {
 	}
 	defer s.Close()
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 2, MaxWaiting: 5,
+		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 2, Waiting: options.Waiting{MaxWaiting: 5},
 		Window: 200 * time.Millisecond, Drain: time.Millisecond,
 	})
 	if r.Counts.Sent != 2 || r.Counts.Unfinished != 2 || r.Counts.Dropped != r.Counts.Scheduled-2 || r.Counts.Scheduled < 100 {
@@ -229,7 +229,7 @@ func TestScheduleEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := run(t, engine.Config{
-			Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Workers: 2, Window: c.window, Requests: c.requests,
+			Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Threads: options.Threads{Workers: 2}, Window: c.window, Requests: c.requests,
 		})
 		if r.Counts.OK != c.ok || c.window > 0 && r.Window != c.window || r.Window == 0 {
 			t.Errorf("%s: counts %+v in %v", name, r.Counts, r.Window)
@@ -300,7 +300,7 @@ func TestTimeout(t *testing.T) {
 	defer s.Close()
 	const timeout = 30 * time.Millisecond
 	r := run(t, engine.Config{
-		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Requests: 6, Timeout: timeout,
+		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Requests: 6, Timeouts: options.Timeouts{Timeout: timeout},
 	})
 	if r.Counts.Timeouts != 6 || r.Counts.ByKind[wire.Timeout] != 6 {
 		t.Errorf("counts %+v", r.Counts)
@@ -318,12 +318,11 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	r, err := engine.Run(ctx, engine.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
-		Interval: 10 * time.Millisecond,
-		OnInterval: func(i record.Interval) {
+		Intervals: record.Intervals{Interval: 10 * time.Millisecond, OnInterval: func(i record.Interval) {
 			if i.Completed() > 0 {
 				cancel()
 			}
-		},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -382,9 +381,9 @@ func TestConservation(t *testing.T) {
 			}
 			defer s.Close()
 			c := engine.Config{
-				Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 1 + int(seed%9), Workers: 1 + int(seed%2)*int(min(seed%9, 1)),
+				Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 1 + int(seed%9), Threads: options.Threads{Workers: 1 + int(seed%2)*int(min(seed%9, 1))},
 				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond,
-				Timeout: 30 * time.Millisecond, Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed,
+				Timeouts: options.Timeouts{Timeout: 30 * time.Millisecond}, Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed,
 			}
 			if seed%3 == 0 {
 				c.Schedule = poisson(t, 400)

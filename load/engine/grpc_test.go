@@ -15,6 +15,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/grpc"
 )
@@ -157,10 +158,10 @@ func TestGRPCTimedOut(t *testing.T) {
 	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	late := &wire.Error{Kind: wire.Timeout, Text: "too late"}
 	r := run(t, engine.Config{
-		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeout: 20 * time.Millisecond, TimedOut: late,
+		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeouts: options.Timeouts{Timeout: 20 * time.Millisecond}, TimedOut: late,
 	})
 	kept := run(t, engine.Config{
-		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeout: 20 * time.Millisecond, TimedOut: late, Deadline: true,
+		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeouts: options.Timeouts{Timeout: 20 * time.Millisecond}, TimedOut: late, Deadline: true,
 	})
 	if kept.Counts.Timeouts != 4 || kept.Failures["timeout: too late"] != 4 || kept.Connections.Opened != 2 {
 		t.Errorf("with a deadline: %+v, %v, %+v", kept.Counts, kept.Failures, kept.Connections)
@@ -283,7 +284,7 @@ func TestGRPCLongClientStream(t *testing.T) {
 	})
 	call := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{make([]byte, 16<<10)}, Count: 64, ClientStream: true}
 	r := run(t, engine.Config{
-		Address: address, NewMuxes: calls(t, 2, call), Streams: 2, Connections: 2, Requests: 12, Timeout: hang / 2,
+		Address: address, NewMuxes: calls(t, 2, call), Streams: 2, Connections: 2, Requests: 12, Timeouts: options.Timeouts{Timeout: hang / 2},
 	})
 	if r.Counts.OK != 12 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)

@@ -204,7 +204,7 @@ func TestEndlessResponse(t *testing.T) {
 		defer cancel()
 		c := engine.Config{
 			Network: "unix", Address: address, NewClients: clients, Connections: 2, Window: 500 * time.Millisecond, Drain: 50 * time.Millisecond,
-			Interval: 50 * time.Millisecond,
+			Intervals: record.Intervals{Interval: 50 * time.Millisecond},
 		}
 		if interrupted {
 			c.Window = time.Hour

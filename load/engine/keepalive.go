@@ -1,55 +1,17 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
+	"dyno/load/options"
 	"dyno/load/wire"
 )
 
 // Each connection that is watched has a timer. Reads do not touch it: when it is due, the worker
 // looks when bytes last came. Before it gives a connection up, it reads the socket once more.
 
-// A Keepalive makes the engine ask peers whether they are still there (PING of HTTP/2; gRPC's proposal
-// A8, client-side keepalive). A connection that nothing has come on for Time is pinged. If nothing at
-// all comes for Timeout after that, it is closed, and its exchanges fail with kind wire.Keepalive.
-type Keepalive struct {
-	Time    time.Duration // how long nothing may come before a ping
-	Timeout time.Duration // how long the ping may stay unanswered; default 20 s
-
-	// WithoutCalls has connections that carry no exchange pinged, too. They carry none in
-	// between in a closed loop with think times, and in an open loop.
-	WithoutCalls bool
-}
-
-const (
-	minKeepalive     = time.Millisecond
-	keepaliveTimeout = 20 * time.Second // gRPC's
-)
-
-func (k *Keepalive) withDefaults() *Keepalive {
-	if k == nil || k.Timeout != 0 {
-		return k
-	}
-	full := *k
-	full.Timeout = keepaliveTimeout
-	return &full
-}
-
-func (k *Keepalive) validate(muxes bool) error {
-	var f faults
-	if k.Time < minKeepalive || k.Timeout < minKeepalive {
-		f.add("keepalive after %v, within %v: want at least %v each", k.Time, k.Timeout, minKeepalive)
-	}
-	if !muxes {
-		f.add("keepalive: want muxes, as other connections have no pings")
-	}
-	return errors.Join(f...)
-}
-
-// failure is how exchanges fail when the connection's peer did not answer a ping.
-func (k *Keepalive) failure() *wire.Error {
+// unpinged is how exchanges fail when the connection's peer did not answer a ping.
+func unpinged(k *options.Keepalive) *wire.Error {
 	if k == nil {
 		return nil
 	}

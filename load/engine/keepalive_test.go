@@ -10,6 +10,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 )
@@ -52,7 +53,7 @@ func TestKeepaliveEnforced(t *testing.T) {
 	} {
 		r, err := engine.Run(t.Context(), engine.Config{
 			Address: enforcing(t, tt.policy), NewMuxes: calls(t, 2, echoCall("hello")), Streams: 2, Connections: 2, Window: 500 * time.Millisecond,
-			Drain: time.Millisecond, MaxBackoff: time.Millisecond, Keepalive: &engine.Keepalive{Time: 10 * time.Millisecond, Timeout: hang},
+			Drain: time.Millisecond, MaxBackoff: time.Millisecond, Keepalive: &options.Keepalive{Time: 10 * time.Millisecond, Timeout: hang},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +116,7 @@ func answerOK(c net.Conn, stream uint32) bool {
 // A connection whose peer does not answer a ping is given up. Its calls fail with a kind of their
 // own.
 func TestKeepaliveUnanswered(t *testing.T) {
-	alive := engine.Keepalive{Time: 20 * time.Millisecond, Timeout: 30 * time.Millisecond}
+	alive := options.Keepalive{Time: 20 * time.Millisecond, Timeout: 30 * time.Millisecond}
 	r := run(t, engine.Config{
 		Address: answering(t, 0, nil), NewMuxes: calls(t, 2, echoCall("hello")), Streams: 2, Connections: 2, Requests: 12, Window: hang, Keepalive: &alive,
 		MaxBackoff: time.Millisecond,
@@ -135,7 +136,7 @@ func TestKeepaliveUnanswered(t *testing.T) {
 	// then are in no count of calls. There may be a ping with the first call: nothing had come
 	// before it.
 	for _, withoutCalls := range []bool{false, true} {
-		alive := engine.Keepalive{Time: 50 * time.Millisecond, Timeout: 400 * time.Millisecond, WithoutCalls: withoutCalls}
+		alive := options.Keepalive{Time: 50 * time.Millisecond, Timeout: 400 * time.Millisecond, WithoutCalls: withoutCalls}
 		r := run(t, engine.Config{
 			Address: answering(t, 1, answerOK), NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Window: time.Second, Keepalive: &alive,
 			Think: pace.Think{Constant: time.Minute},

@@ -18,6 +18,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -296,13 +297,12 @@ func TestMuxLostWhileFull(t *testing.T) {
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) {
 			c.Requests[0].Method, c.Requests[0].Scheme, c.Requests[0].Body = "POST", "https", make([]byte, 64<<20)
 		}),
-		Window: 3 * time.Second, Drain: time.Millisecond, Timeout: 100 * time.Millisecond, Deadline: true, ConnectTimeout: time.Second,
-		Interval: 20 * time.Millisecond,
-		OnInterval: func(i record.Interval) {
+		Window: 3 * time.Second, Drain: time.Millisecond, Timeouts: options.Timeouts{Timeout: 100 * time.Millisecond, ConnectTimeout: time.Second}, Deadline: true,
+		Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 			if i.Measured.Timeouts > 0 {
 				once.Do(func() { close(givenUp) })
 			}
-		},
+		}},
 	})
 	if r.Counts.Timeouts == 0 || r.Counts.ByKind[wire.Reset] == 0 || r.Connections.Opened < 2 {
 		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
@@ -343,7 +343,7 @@ func TestMuxOpenLoop(t *testing.T) {
 	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
 	for _, optimistic := range []bool{false, true} {
 		r := run(t, engine.Config{
-			Address: address, Streams: 100, Connections: 50, Schedule: poisson(t, 2000), Requests: 1000, Drain: time.Minute, Workers: 2,
+			Address: address, Streams: 100, Connections: 50, Schedule: poisson(t, 2000), Requests: 1000, Drain: time.Minute, Threads: options.Threads{Workers: 2},
 			NewMuxes: get2(t, "h", 100, func(c *http2.Config) { c.Optimistic = optimistic }),
 		})
 		if r.Counts.OK != 1000 || r.Connections.Opened > 10 {
@@ -385,7 +385,7 @@ func TestMuxTimeout(t *testing.T) {
 		return answers
 	})
 	r := run(t, engine.Config{
-		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 2 * timeout, Timeout: timeout,
+		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 2 * timeout, Timeouts: options.Timeouts{Timeout: timeout},
 		Think: pace.Think{Constant: 5 * time.Millisecond},
 	})
 	if r.Counts.Timeouts != 1 || r.Connections.Opened != 1 || r.Counts.OK == 0 || r.Counts.Errors > 0 {
@@ -393,7 +393,7 @@ func TestMuxTimeout(t *testing.T) {
 	}
 	none := startScripted(t, func(*rand.Rand, uint32) reaction { return ignores })
 	r = run(t, engine.Config{
-		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeout: timeout,
+		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeouts: options.Timeouts{Timeout: timeout},
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
 	})
 	// A connection on which nothing comes is given up. On a busy machine, the acknowledgement of
@@ -418,8 +418,8 @@ func TestMuxConservation(t *testing.T) {
 				return reaction(r.IntN(int(redirects)))
 			})
 			c := engine.Config{
-				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Workers: 1 + int(min(seed%5, seed%2)),
-				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond, Timeout: 30 * time.Millisecond,
+				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Threads: options.Threads{Workers: 1 + int(min(seed%5, seed%2))},
+				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond, Timeouts: options.Timeouts{Timeout: 30 * time.Millisecond},
 				Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
 			}
 			if seed%4 == 1 {

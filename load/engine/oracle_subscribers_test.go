@@ -17,6 +17,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/sse"
@@ -68,13 +69,12 @@ func TestStreamFaults(t *testing.T) {
 				defer cancel()
 				var streamed uint64
 				r, err := engine.Run(ctx, engine.Config{
-					Address: s.Addr().String(), Workers: workers, Window: 2 * hang, Interval: 20 * time.Millisecond,
-					Subscribers: &subscribe.Config{Count: count, NewStreams: streams(t, sse.StreamConfig{})},
-					OnInterval: func(i record.Interval) {
+					Address: s.Addr().String(), Threads: options.Threads{Workers: workers}, Window: 2 * hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
 							cancel()
 						}
-					},
+					}},
+					Subscribers: &subscribe.Config{Count: count, NewStreams: streams(t, sse.StreamConfig{})},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -117,16 +117,15 @@ func TestReconnect(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		since := 0 // intervals, after the last subscriber has come back
 		c := engine.Config{
-			Address: s.Addr().String(), Window: hang, Interval: 20 * time.Millisecond,
-			Subscribers: &subscribe.Config{Count: 4, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: time.Minute},
-			OnInterval: func(i record.Interval) {
+			Address: s.Addr().String(), Window: hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 				if s.Counts().Resumed == 20 && i.Connections == 4 {
 					since++
 				}
 				if since == 5 { // more than the backlog of a worker
 					cancel()
 				}
-			},
+			}},
+			Subscribers: &subscribe.Config{Count: 4, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: time.Minute}},
 		}
 		if tt.secure {
 			c.Address = secured(t, pair, s.Addr().String(), tt.cut)
@@ -252,16 +251,15 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 	defer cancel()
 	since := 0 // intervals
 	r, err := engine.Run(ctx, engine.Config{
-		Address: s.Addr().String(), Window: hang, Interval: 20 * time.Millisecond,
-		Subscribers: &subscribe.Config{Count: 2, Slow: 1, MinBackoff: time.Minute, NewStreams: streams(t, sse.StreamConfig{})},
-		OnInterval: func(record.Interval) {
+		Address: s.Addr().String(), Window: hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(record.Interval) {
 			if s.Counts().Overrun > 0 {
 				since++
 			}
 			if since == 10 { // the worker has long been notified
 				cancel()
 			}
-		},
+		}},
+		Subscribers: &subscribe.Config{Count: 2, Slow: 1, Backoff: options.Backoff{MinBackoff: time.Minute}, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +276,7 @@ func TestRamp(t *testing.T) {
 	begun := time.Now()
 	var start time.Time
 	run(t, engine.Config{
-		Address: s.Addr().String(), Workers: 2, Window: 50 * time.Millisecond,
+		Address: s.Addr().String(), Threads: options.Threads{Workers: 2}, Window: 50 * time.Millisecond,
 		Subscribers: &subscribe.Config{Count: 11, Ramp: 50, NewStreams: streams(t, sse.StreamConfig{})},
 		OnStart:     func(s engine.Start) { start = s.Time },
 	})

@@ -17,6 +17,7 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
 	"dyno/load/hist"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -57,7 +58,7 @@ func BenchmarkFreeze(b *testing.B) {
 			for b.Loop() {
 				r := run(b, engine.Config{
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: schedule, Connections: 500,
-					Warmup: period, Window: periods * period, CPUs: []int{engineCPU}, Spin: spin,
+					Warmup: period, Window: periods * period, Threads: options.Threads{CPUs: []int{engineCPU}}, Spin: spin,
 				})
 				report(b, s, schedule, r)
 			}
@@ -114,7 +115,7 @@ func BenchmarkSendLag(b *testing.B) {
 			for b.Loop() {
 				r := run(b, engine.Config{
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
-					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, CPUs: []int{engineCPU}, Spin: spin,
+					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, Threads: options.Threads{CPUs: []int{engineCPU}}, Spin: spin,
 				})
 				lag := r.Latency[record.SendLag]
 				b.ReportMetric(float64(lag.Quantile(0.5))/1e3, "p50-µs")
@@ -221,7 +222,7 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 	}
 	// The engine learns the server's word before the load begins.
 	_, err = engine.Run(t.Context(), engine.Config{
-		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, ConnectTimeout: 200 * time.Millisecond,
+		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, Timeouts: options.Timeouts{ConnectTimeout: 200 * time.Millisecond},
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
 	})
 	var unreachable *engine.Unreachable

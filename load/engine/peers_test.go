@@ -27,6 +27,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/http2"
@@ -447,7 +448,7 @@ http {
 		const subscribers = 40
 		r := run(t, engine.Config{
 			Address: at[0], TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com", ALPN: []string{"http/1.1"}, MaxVersion: version},
-			Workers: 2, Schedule: steady(t, 200), Connections: 4, Drain: hang,
+			Threads: options.Threads{Workers: 2}, Schedule: steady(t, 200), Connections: 4, Drain: hang,
 			NewClients: publish(t, 2, sse.PublisherConfig{
 				Request: http1.Request{Target: "/publish?topic={topic}", Host: "example.com"}, Topics: []string{"a", "b"}, Size: 100,
 			}),

@@ -8,6 +8,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 )
 
 // mute listens and accepts, and answers nothing.
@@ -35,7 +36,7 @@ func TestCarried(t *testing.T) {
 	} {
 		r := run(t, engine.Config{
 			Address: mute(t), NewClients: echo(16), Connections: 3, Warmup: warmup, Window: window,
-			Drain: c.drain, Timeout: c.timeout, MaxBackoff: time.Millisecond, Interval: 20 * time.Millisecond,
+			Drain: c.drain, Timeouts: options.Timeouts{Timeout: c.timeout}, MaxBackoff: time.Millisecond, Intervals: record.Intervals{Interval: 20 * time.Millisecond},
 		})
 		if r.Carried.Scheduled != 3 || r.Carried.Timeouts != c.timeouts || r.Carried.Unfinished != c.unanswered {
 			t.Errorf("%s: carried %+v", c.name, r.Carried)
@@ -63,7 +64,7 @@ func TestCarried(t *testing.T) {
 func TestCarriedWaiting(t *testing.T) {
 	r := run(t, engine.Config{
 		Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
-		Drain: time.Millisecond, Interval: 20 * time.Millisecond,
+		Drain: time.Millisecond, Intervals: record.Intervals{Interval: 20 * time.Millisecond},
 	})
 	// Due every 10 ms: the first two are under way, the others wait.
 	if r.Carried.Scheduled < 9 || r.Carried.Unfinished != 2 || r.Carried.Dropped != r.Carried.Scheduled-2 || r.Counts.Dropped != r.Counts.Scheduled {
@@ -87,13 +88,12 @@ func TestInterruptedIsConserved(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := engine.Run(ctx, engine.Config{
-			Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 500), MaxWaiting: c.waiting,
-			Warmup: c.warmup, Window: c.window, Interval: 20 * time.Millisecond,
-			OnInterval: func(i record.Interval) {
+			Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 500), Waiting: options.Waiting{MaxWaiting: c.waiting},
+			Warmup: c.warmup, Window: c.window, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 				if i.Start >= c.at {
 					cancel()
 				}
-			},
+			}},
 		})
 		cancel()
 		if err != nil {

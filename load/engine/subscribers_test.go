@@ -16,6 +16,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -135,7 +136,7 @@ func TestBrokenStreams(t *testing.T) {
 	r := run(t, engine.Config{
 		Address: address, Window: time.Second,
 		Subscribers: &subscribe.Config{
-			Count: 1, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond,
+			Count: 1, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond},
 		},
 	})
 	if got := r.Streams; got.Opened != 3 || got.Reconnects != 2 || got.Failed != 3 || got.Broken != 1 || got.Ended != 2 || got.Closed != 1 || connections.Load() != 7 {
@@ -184,7 +185,7 @@ func TestPublishers(t *testing.T) {
 					Request: http1.Request{Target: "/{topic}", Host: "h"}, Topics: []string{"a", "b"}, Size: 100,
 				}
 				r := run(t, engine.Config{
-					Address: server.Listener.Addr().String(), Workers: workers, Schedule: schedule, Connections: connections,
+					Address: server.Listener.Addr().String(), Threads: options.Threads{Workers: workers}, Schedule: schedule, Connections: connections,
 					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: drain,
 					Subscribers: &subscribe.Config{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
 						return func(n int) wire.Stream {
@@ -237,7 +238,7 @@ func TestSlowSubscriberReadsLongHead(t *testing.T) {
 			}
 		})
 		r := run(t, engine.Config{
-			Network: network, Address: address, Window: 500 * time.Millisecond, Timeout: 2 * time.Second,
+			Network: network, Address: address, Window: 500 * time.Millisecond, Timeouts: options.Timeouts{Timeout: 2 * time.Second},
 			Subscribers: &subscribe.Config{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: streams(t, sse.StreamConfig{})},
 		})
 		if got := r.Streams; got.Slow.Opened != 1 || got.Slow.Delivered != delivered || got.Failed+got.Broken+got.Slow.Ended > 0 {
@@ -251,7 +252,7 @@ func TestLoadBeginsWithoutSubscribers(t *testing.T) {
 	t.Parallel()
 	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client hangs up
 	r := run(t, engine.Config{
-		Address: address, Window: hang / 100, ConnectTimeout: 500 * time.Millisecond, Timeout: hang,
+		Address: address, Window: hang / 100, Timeouts: options.Timeouts{ConnectTimeout: 500 * time.Millisecond, Timeout: hang},
 		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if r.Streams.Untried != 3 || r.Streams.Opened != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/wire/sse"
 	"dyno/load/wire/tlslayer"
 )
@@ -25,7 +26,7 @@ func TestSubscriberHandshakeInterrupted(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 	})
 	_, err := engine.Run(ctx, engine.Config{
-		Address: mum, TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com"}, Window: time.Second, ConnectTimeout: hang,
+		Address: mum, TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com"}, Window: time.Second, Timeouts: options.Timeouts{ConnectTimeout: hang},
 		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})
 	if !errors.Is(err, context.Canceled) {

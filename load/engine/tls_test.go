@@ -21,6 +21,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
+	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/http2"
 	"dyno/load/wire/sse"
@@ -128,7 +129,7 @@ func TestLoadBeginsWithoutSome(t *testing.T) {
 	})
 	r := run(t, engine.Config{
 		Address: address, NewClients: get(t, "h"), TLS: &tlslayer.Config{ServerName: "h", Insecure: true},
-		Connections: 3, Requests: 5, ConnectTimeout: 2 * time.Second,
+		Connections: 3, Requests: 5, Timeouts: options.Timeouts{ConnectTimeout: 2 * time.Second},
 	})
 	if r.Counts.OK == 0 || r.Connections.Unopened != 2 {
 		t.Errorf("%+v, %+v", r.Counts, r.Connections)
@@ -236,7 +237,7 @@ func TestHandshakeFails(t *testing.T) {
 		{"no HTTP/2", http1, offer(config, "h2"), true, true, 0, "h2"},
 	} {
 		c := engine.Config{
-			Address: tt.address, TLS: tt.tls, Connections: 2, Window: 200 * time.Millisecond, ConnectTimeout: cmp.Or(tt.within, hang),
+			Address: tt.address, TLS: tt.tls, Connections: 2, Window: 200 * time.Millisecond, Timeouts: options.Timeouts{ConnectTimeout: cmp.Or(tt.within, hang)},
 			Drain: 200 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, NewClients: get(t, "example.com"),
 		}
 		if tt.mux {
@@ -260,9 +261,9 @@ func TestHandshakeFails(t *testing.T) {
 			continue
 		}
 		r, err = engine.Run(t.Context(), engine.Config{
-			Address: tt.address, TLS: offer(*tt.tls, "http/1.1"), Window: 200 * time.Millisecond, ConnectTimeout: c.ConnectTimeout,
+			Address: tt.address, TLS: offer(*tt.tls, "http/1.1"), Window: 200 * time.Millisecond, Timeouts: options.Timeouts{ConnectTimeout: c.ConnectTimeout},
 			Subscribers: &subscribe.Config{
-				Count: 2, NewStreams: streams(t, sse.StreamConfig{}), MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond,
+				Count: 2, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond},
 			},
 		})
 		failure := err

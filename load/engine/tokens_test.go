@@ -14,6 +14,7 @@ import (
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
 	"dyno/load/hist"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -188,7 +189,7 @@ func TestAnswersOfSteps(t *testing.T) {
 		config.Expects = append(config.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
 	}
 	c := engine.Config{
-		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Workers: 2, Messages: &messages.Config{Goal: record.Goal{First: time.Hour}},
+		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Threads: options.Threads{Workers: 2}, Messages: &messages.Config{Goal: record.Goal{First: time.Hour}},
 		Users: &users.Config{Scenario: plan, Count: 3, Answers: []bool{false, true, true}},
 		NewClients: func(int) func() wire.Client {
 			template, err := llm.NewTemplate(config)

@@ -13,6 +13,7 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/record"
+	"dyno/load/options"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 )
@@ -134,7 +135,7 @@ func TestTunnelsRefused(t *testing.T) {
 // A proxy that says nothing is given up after the time for connecting.
 func TestTunnelTimeout(t *testing.T) {
 	proxy := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	c := engine.Config{Connections: 1, Requests: 1, NewClients: get(t, "h"), Schedule: poisson(t, 1000), ConnectTimeout: 50 * time.Millisecond}
+	c := engine.Config{Connections: 1, Requests: 1, NewClients: get(t, "h"), Schedule: poisson(t, 1000), Timeouts: options.Timeouts{ConnectTimeout: 50 * time.Millisecond}}
 	c.Address, c.NewTunnels = tunnels(t, "http://"+proxy, "127.0.0.1:1")
 	r, err := engine.Run(t.Context(), c)
 	want := "the proxy " + proxy + " did not answer CONNECT: timeout: no complete response in time"

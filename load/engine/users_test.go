@@ -21,6 +21,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -216,9 +217,9 @@ func TestUsers(t *testing.T) {
 	s := compile(t, knowing(shopping()))
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "TLS", "TLS, HTTP/2"} {
 		for _, c := range []engine.Config{
-			{Connections: 4, Workers: 1},
-			{Connections: 4, Workers: 3, Users: &users.Config{Count: 20}},
-			{Connections: 7, Workers: 2, Users: &users.Config{Count: 3}},
+			{Connections: 4, Threads: options.Threads{Workers: 1}},
+			{Connections: 4, Threads: options.Threads{Workers: 3}, Users: &users.Config{Count: 20}},
+			{Connections: 7, Threads: options.Threads{Workers: 2}, Users: &users.Config{Count: 3}},
 			{Connections: 5, ExchangesPerConnection: 3},
 		} {
 			t.Run(fmt.Sprintf("%s, %d workers", protocol, c.Workers), func(t *testing.T) {
@@ -314,7 +315,7 @@ func TestUsersFailures(t *testing.T) {
 	})
 	for _, two := range []bool{false, true} {
 		c := engine.Config{
-			Address: address, Connections: 3, Requests: 7 * each, Timeout: hang, Users: &users.Config{Scenario: s, Count: 1},
+			Address: address, Connections: 3, Requests: 7 * each, Timeouts: options.Timeouts{Timeout: hang}, Users: &users.Config{Scenario: s, Count: 1},
 		}
 		if c.NewClients = composers(t, s, "h"); two {
 			c.NewClients, c.NewMuxes = nil, muxesOf(t, s, "http", 1)
@@ -391,7 +392,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	var target shop
 	address := plain(t, target.ServeHTTP)
 	r := carryOut(t, engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Workers: 2,
+		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Threads: options.Threads{Workers: 2},
 		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &users.Config{Scenario: s},
 	})
 	if n := r.Users.Arrivals; n != 200 || r.Counts.Dropped > 0 || target.wrong.Load() > 0 || step(t, r, "list").Counts.OK == 0 {
@@ -426,7 +427,7 @@ func TestUsersOpenLoopDrops(t *testing.T) {
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}, {Name: "b", Path: "/"}}})
 	r := carryOut(t, engine.Config{
-		Address: address, NewClients: composers(t, s, "h"), Connections: 1, Schedule: steady(t, 1000), MaxWaiting: 3,
+		Address: address, NewClients: composers(t, s, "h"), Connections: 1, Schedule: steady(t, 1000), Waiting: options.Waiting{MaxWaiting: 3},
 		Window: 100 * time.Millisecond, Drain: time.Millisecond, Users: &users.Config{Scenario: s},
 	})
 	close(release)
@@ -470,7 +471,7 @@ func TestUsersShards(t *testing.T) {
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/{{ counter() }}"}}})
 	for i := range 3 {
 		carryOut(t, engine.Config{
-			Address: address, NewClients: composers(t, s, "h"), Connections: 4, Workers: 2, Requests: 200,
+			Address: address, NewClients: composers(t, s, "h"), Connections: 4, Threads: options.Threads{Workers: 2}, Requests: 200,
 			Shard: pace.Shard{Index: i, Count: 3}, Users: &users.Config{Scenario: s},
 		})
 	}

@@ -8,8 +8,10 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/messages"
+	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/engine/users"
+	"dyno/load/options"
 	"dyno/load/pace"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -26,16 +28,16 @@ func TestValidate(t *testing.T) {
 		want   []string
 	}{
 		{"requests", engine.Config{
-			Network: "udp", Connections: -1, Workers: 2, Timeout: -1, Interval: 1, MaxWaiting: -3,
+			Network: "udp", Connections: -1, Threads: options.Threads{Workers: 2}, Timeouts: options.Timeouts{Timeout: -1}, Intervals: record.Intervals{Interval: 1}, Waiting: options.Waiting{MaxWaiting: -3},
 			Schedule: poisson(t, 1), Think: pace.Think{Constant: 1},
-		}, []string{"network", "clients", "connections", "workers", "max waiting", "window", "timeout", "interval", "think time"}},
+		}, []string{"network", "clients", "connections", "workers", "max_waiting", "window", "timeout", "interval", "think time"}},
 		{"messages", engine.Config{
 			Address: "h:1", Window: time.Second, NewClients: get(t, "h"),
 			Messages: &messages.Config{Interval: time.Millisecond}, TimedOut: &wire.Error{Kind: wire.Reset},
 		}, []string{"want muxes alone", "want kind timeout"}},
 		{"keepalive", engine.Config{
-			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Keepalive: &engine.Keepalive{Timeout: time.Second},
-		}, []string{"keepalive after 0s, within 1s: want at least 1ms each", "keepalive: want muxes"}},
+			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Keepalive: &options.Keepalive{Timeout: time.Second},
+		}, []string{"Keepalive: time: 0s", "keepalive: want muxes"}},
 		{"muxes", engine.Config{
 			Address: "h:1", Requests: 1, NewMuxes: get2(t, "h", 1), NewClients: get(t, "h"), Streams: -1,
 		}, []string{"muxes", "streams"}},
@@ -44,13 +46,13 @@ func TestValidate(t *testing.T) {
 			Address: "h:1", Requests: 1, NewClients: get(t, "h"), TLS: &tlslayer.Config{ALPN: []string{"h2"}, MinVersion: "1.1"},
 		}, []string{"server name", "min version", "alpn"}},
 		{"users", engine.Config{
-			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Workers: 3, Think: pace.Think{Constant: 1},
+			Address: "h:1", Requests: 1, NewClients: get(t, "h"), Connections: 3, Threads: options.Threads{Workers: 3}, Think: pace.Think{Constant: 1},
 			Users: &users.Config{Count: 2}, Shard: pace.Shard{Index: 3, Count: 2},
 		}, []string{"want a scenario", "users 2: want at least one for each of 3 workers", "think time", "shard 3 of 2"}},
 		{"subscribers", engine.Config{
-			Address: "h:1", Window: time.Second, Requests: 1, Workers: 3,
+			Address: "h:1", Window: time.Second, Requests: 1, Threads: options.Threads{Workers: 3},
 			Subscribers: &subscribe.Config{
-				Count: 2, Ramp: -1, MinBackoff: time.Minute, MaxBackoff: time.Second, Slow: 3, SlowRate: -1, ReceiveBuffer: -1,
+				Count: 2, Ramp: -1, Backoff: options.Backoff{MinBackoff: time.Minute, MaxBackoff: time.Second}, Slow: 3, SlowRate: -1, ReceiveBuffer: -1,
 			},
 		}, []string{"workers 3", "streams", "ramp", "longest back-off", "slow 3", "slow rate", "receive buffer", "requests 1"}},
 		{"subscribers next to HTTP/2", engine.Config{

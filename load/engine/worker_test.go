@@ -42,7 +42,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	}
 	e := newEngine(c)
 	e.to = to
-	e.collector = record.NewCollector(1, c.Interval, nil)
+	e.collector = record.NewCollector(1, c.Intervals)
 	w, err := e.newWorker(0)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func evenly(t *testing.T, rate float64) *pace.Schedule {
 func newIdleWorker(t *testing.T) *worker {
 	t.Helper()
 	e := newEngine(Config{Window: time.Second}.withDefaults())
-	e.collector = record.NewCollector(1, time.Second, nil)
+	e.collector = record.NewCollector(1, record.Intervals{Interval: time.Second})
 	to, err := socket.Resolve(t.Context(), "tcp", "127.0.0.1:1", false)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	}
 	e := newEngine(c.withDefaults())
 	e.to.Used = []socket.Endpoint{{}}
-	e.collector = record.NewCollector(1, time.Second, nil)
+	e.collector = record.NewCollector(1, record.Intervals{Interval: time.Second})
 	w, err := e.newWorker(0)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
+	"dyno/load/options"
 	"dyno/load/scenario"
 	"dyno/results/mask"
 )
@@ -198,7 +199,7 @@ func addSettings(d *draft.Draft, settings, src []byte) error {
 		call.MaxMessage = int(c.MaxMessage)
 	}
 	if c.KeepaliveTime > 0 {
-		l.Keepalive = &plan.Keepalive{Time: time.Duration(c.KeepaliveTime), Timeout: 20 * time.Second}
+		l.Keepalive = &options.Keepalive{Time: time.Duration(c.KeepaliveTime), Timeout: 20 * time.Second}
 	}
 	if c.Timeout > 0 {
 		l.Timeout = time.Duration(c.Timeout)

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -84,14 +85,30 @@ type gathered struct {
 // this one.
 const unsaid = -1
 
-// NewCollector returns a collector for a number of workers. It passes each interval to report, if
-// there is one.
-func NewCollector(workers int, interval time.Duration, report func(Interval)) *Collector {
+// Intervals says how a load is recorded over time.
+type Intervals struct {
+	Interval time.Duration // the length of each; default 1 s
+
+	// OnInterval receives each interval once it is complete, in order, from a goroutine of its own. It must not keep what it
+	// was given.
+	OnInterval func(Interval)
+}
+
+// Validate reports what is wrong with the intervals.
+func (i *Intervals) Validate() error {
+	if i.Interval < time.Millisecond {
+		return fmt.Errorf("engine: interval %v: want at least 1ms", i.Interval)
+	}
+	return nil
+}
+
+// NewCollector returns a collector for a number of workers.
+func NewCollector(workers int, intervals Intervals) *Collector {
 	c := &Collector{
 		workers:  workers,
-		interval: interval,
+		interval: intervals.Interval,
 		full:     make(chan *buffer, workers*buffers),
-		report:   report,
+		report:   intervals.OnInterval,
 		pending:  map[int64]*gathered{},
 		seen:     make([]int64, workers),
 		open:     make([]int, workers),

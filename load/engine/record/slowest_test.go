@@ -11,7 +11,7 @@ import (
 
 // The slowest of many requests are kept, the slowest first, and one of each interval.
 func TestSlowest(t *testing.T) {
-	c := NewCollector(1, time.Hour, nil)
+	c := NewCollector(1, Intervals{Interval: time.Hour})
 	r := NewRecorder(c, 0, time.Hour)
 	const origin = 1000
 	c.Start(origin)

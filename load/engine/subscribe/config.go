@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"dyno/load/options"
 	"dyno/load/wire"
 )
 
@@ -36,8 +37,8 @@ type Config struct {
 	// MinBackoff is the pause before reconnecting when the server has not named one. Either doubles
 	// with each failure in a row, up to MaxBackoff. A pause of our own is drawn from its upper half.
 	// The server's pause is only shortened by MaxBackoff. It is drawn from up to half as much again, so
-	// that subscribers do not return in step. Defaults 1 s and 64 s.
-	MinBackoff, MaxBackoff time.Duration
+	// that subscribers do not return in step.
+	options.Backoff
 
 	// Slow of the subscribers, those with the lowest numbers, read no more than SlowRate bytes per
 	// second; with 0 they read nothing once their stream is open. Their socket has the smallest receive
@@ -52,12 +53,7 @@ type Config struct {
 
 // WithDefaults returns the configuration with defaults for unset fields.
 func (c Config) WithDefaults() Config {
-	if c.MinBackoff == 0 {
-		c.MinBackoff = time.Second
-	}
-	if c.MaxBackoff == 0 {
-		c.MaxBackoff = max(64*time.Second, c.MinBackoff)
-	}
+	c.Backoff = c.Backoff.WithDefaults(true)
 	return c
 }
 

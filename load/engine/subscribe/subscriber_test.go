@@ -40,7 +40,7 @@ func newPoolOver(tb testing.TB, count int, secure *tlslayer.Config) (*Pool, *rec
 	if err := c.Validate(); err != nil {
 		tb.Fatal(err)
 	}
-	collector := record.NewCollector(1, time.Second, nil)
+	collector := record.NewCollector(1, record.Intervals{Interval: time.Second})
 	base := time.Now().Add(-time.Second)
 	sockets, err := socket.NewThread([]socket.Endpoint{{}}, 0, secure, base)
 	if err != nil {
