@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Run all Go tests in random order, with the race detector where there is a C
-# compiler to link it, except packages that have one goroutine (scripts/sequential.sh).
-# Three packages at a time: most wait more than they work.
-# Those without the race detector are not about time: they run next to the others, at a low priority.
+# compiler to link it, except packages that have one goroutine (scripts/sequential.sh) and, without
+# --all, those that run whole programs. Three packages at a time: most wait more than they work.
+# Packages with one goroutine are not about time: they run next to the others, at a low priority.
 # Prints a line per package, failures in full, skips with their reason,
 # and last "N passed, N failed, N skipped". A test with subtests counts as one more. Tests that
 # -short leaves out begin their reason with "-short: ": they are many, so they are counted only.
@@ -10,9 +10,9 @@
 # go vet is part of scripts/lint.sh: here it would be done again, with the race detector's flags.
 #
 #   scripts/gotest.sh               what must hold before a change lands: go test -short
-#   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them
+#   scripts/gotest.sh --all         all tests, as scripts/nightly.sh runs them: whole programs have the race detector, too
 #   scripts/gotest.sh ARGUMENT...   go test with these arguments
-#   scripts/gotest.sh --compile [PACKAGE...]   only compile what has the race detector
+#   scripts/gotest.sh --compile [PACKAGE...]   only compile all but the packages with one goroutine
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0 # see scripts/test.sh
@@ -37,6 +37,10 @@ tests() {
 racing() {
 	CGO_ENABLED=$cgo "$@" ${race[@]+"${race[@]}"} "${packages[@]}"
 }
+# whole matches the packages whose tests run programs of this repository as processes, and programs that
+# exist only to be measured. With the race detector such a process takes 80 ms of CPU time to start instead of
+# 20, and the packages that it is made of have their own tests with it.
+whole='/(cli|cli/fleet|deploy/ci|internal/manual|experiments/subjects/.*)$'
 sequential() {
 	local packages code=0
 	packages=$(scripts/sequential.sh) || exit
@@ -86,24 +90,31 @@ case $mode in
 --all | --compile) shift ;;
 esac
 packages=("$@")
-[ $# -gt 0 ] || mapfile -t packages < <(scripts/sequential.sh --not)
+[ "$mode" != --all ] || whole='^$'
+[ $# -gt 0 ] || mapfile -t packages < <(scripts/sequential.sh --not | grep -vE "$whole")
 [ ${#packages[@]} -gt 0 ] || exit 1
+mapfile -t programs < <([ $# -gt 0 ] || scripts/sequential.sh --not | grep -E "$whole")
 if [ "$mode" = --compile ]; then
 	racing go list -export -test -f '' >/dev/null 2>&1
+	[ ${#programs[@]} -eq 0 ] || go list -export -test -f "" "${programs[@]}" >/dev/null 2>&1
 	exit 0 # whatever does not compile is reported when it is tested
 fi
 case $mode in
 "" | --all)
-	aside=$(mktemp)
-	trap 'rm -f "$aside"' EXIT
+	aside=$(mktemp -d)
+	trap 'rm -rf "$aside"' EXIT
 	(
 		renice -n 19 "$BASHPID" >/dev/null
 		sequential
-	) >"$aside" &
-	code=0
+	) >"$aside/sequential" &
+	others=($!) code=0
+	[ ${#programs[@]} -eq 0 ] || tests -p 1 "${programs[@]}" >"$aside/programs" &
+	others+=($!)
 	racing tests || code=$?
-	wait $! || code=$?
-	cat "$aside"
+	for other in "${others[@]}"; do
+		wait "$other" || code=$?
+	done
+	cat "$aside"/*
 	exit "$code"
 	;;
 *) racing tests ;;

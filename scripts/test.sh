@@ -6,7 +6,7 @@
 # passed".
 set -uo pipefail
 cd "$(dirname "$0")/.."
-# Each package is compiled twice: without C, as for the images, and for the race detector.
+# Most packages are compiled twice: without C, as for the images, and for the race detector.
 # With -trimpath, all clones of this repository share what is compiled.
 export GOFLAGS="-trimpath ${GOFLAGS-}" CGO_ENABLED=0
 export DYNO_QUIET_WAIT=0 # what runs next to the tests is the other tests
@@ -56,18 +56,19 @@ step build go build -o bin/ ./cmd/...
 step format scripts/fmt-check.sh
 step clients end clients
 step fresh scripts/fresh.sh # after the clients: it compares all files
-# Browsers wait for much. Compilers, the linter and the images do not mind waiting for them.
+# Browsers wait for much. Compilers and the linter do not mind waiting for them.
 begin browser scripts/browser.sh
 begin lint nice scripts/lint.sh
-begin vulnerabilities scripts/vuln.sh
+step compile nice scripts/gotest.sh --compile
+step lint end lint
+# Of the tests many are about time. What compiles next to them has what they leave of the CPUs.
+begin vulnerabilities nice -n 19 scripts/vuln.sh
 begin images nice -n 19 scripts/image.sh
 begin systems nice -n 19 go run ./scripts/systems ./cmd/dyno darwin/arm64 windows/amd64
-step compile nice scripts/gotest.sh --compile
-for name in lint vulnerabilities images systems; do
+step tests scripts/gotest.sh
+for name in vulnerabilities images systems browser; do
 	step "$name" end "$name"
 done
-step tests scripts/gotest.sh # nothing compiles any more: many are about time
-step browser end browser
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "failed: ${failed[*]}"
