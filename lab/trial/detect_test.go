@@ -69,7 +69,7 @@ func TestPlainText(t *testing.T) {
 		if c.address == hanging.Addr().String() {
 			v.Load.Timeout = 100 * time.Millisecond
 		}
-		e.Design.Rounds = 1
+		e.Design.Rounds, e.Design.QuietWait = 1, 0
 		e.Complete()
 		o := options(t, new(log))
 		err := Run(t.Context(), e, o)
@@ -128,7 +128,7 @@ func TestMismatch(t *testing.T) {
 		v.Load.Warmup, v.Load.Window, v.Load.Timeout = 0, 0, 100*time.Millisecond
 		v.Load.Request.Method, v.Load.Closed, v.Load.Requests = c.method, &plan.Closed{Connections: 1}, 2
 		v.Load.Reconnect.MaxBackoff = 10 * time.Millisecond
-		e.Design.Rounds = 1
+		e.Design.Rounds, e.Design.QuietWait = 1, 0
 		e.Complete()
 		o := options(t, new(log))
 		err := Run(t.Context(), e, o)
