@@ -9,6 +9,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/report/answer"
 	"dyno/report/figure"
 	"dyno/report/judged"
@@ -37,7 +38,7 @@ func (p *page) control() {
 		p.Line("nothing here shows that the run finds no difference where there is none (design.control)")
 	}
 	if p.ControlDiffers() {
-		p.Line("%s", judged.Remedy(judged.FlagControl))
+		p.Line("%s", judged.Remedy(checks.FlagControlDiffers))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/report/figure"
 	"dyno/report/judged"
 	"dyno/report/layout"
@@ -106,11 +107,11 @@ func (p *page) flags() {
 	t := layout.Table{Left: []int{1, 2, 3}, Prose: true}
 	for _, g := range p.FlagGroups() {
 		kind := g.First.Kind
-		r := judged.RemedyKind(kind)
+		r := checks.Of(kind).Remedy
 		if judged.HasNoGoodAnswers(g.First) {
 			r = "remedy.no_good_answers"
 		}
-		if r != "" && kind != judged.FlagControl && p.Remediable(r) { // the control's own lines say it
+		if r != "" && kind != checks.FlagControlDiffers && p.Remediable(r) { // the control's own lines say it
 			kind += " " + p.Footnote(texts.Say(texts.English, r, nil))
 		}
 		t.Add(judged.Severity(g.First), kind, judged.Where(g.First, g.Trials), g.Detail())

@@ -52,7 +52,7 @@ func messages(p markdown) {
 		p.heading(3, "`"+c.Kind+"`")
 		entries := [][2]string{{"Meaning", c.Means}}
 		for _, sentence := range []struct{ what, kind string }{
-			{"Printed", "found." + c.Kind}, {"At the top of a result", "broke." + c.Kind}, {"What helps", texts.Remedy(c.Kind)},
+			{"Printed", "found." + c.Kind}, {"At the top of a result", "broke." + c.Kind}, {"What helps", c.Remedy},
 		} {
 			if texts.Has(sentence.kind) {
 				entries = append(entries, [2]string{sentence.what, texts.Say(texts.English, sentence.kind, nil)})

@@ -190,8 +190,8 @@ func trustTopic(p page) {
 		if len(c.Biases) > 0 {
 			text += "; it can change " + strings.Replace(arguments.List(c.Biases), "all", "all figures", 1)
 		}
-		if remedy := texts.Remedy(c.Kind); remedy != "" {
-			text += ". What helps: " + texts.Say(texts.English, remedy, nil)
+		if c.Remedy != "" {
+			text += ". What helps: " + texts.Say(texts.English, c.Remedy, nil)
 		}
 		rows = append(rows, []string{c.Kind, text + "."})
 		if i+1 == len(all) || all[i+1].About != c.About {

@@ -122,7 +122,7 @@ var arrows = []arrow{
 	{"report", []string{"report", "judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring; its tests hold all forms to whole outputs"},
 	{"report/figure", []string{"internal/terminal", "results/rundir", "internal/units"}, "how a figure is written does not depend on where"},
 	{"report/layout", []string{"report/figure"}, "columns and footnotes are laid out, whatever they say"},
-	{"report/judged", []string{"report/figure", "judge/verdict/expr", "results/rundir", "internal/texts", "internal/units"}, "what is shown of a run is decided once for all forms"},
+	{"report/judged", []string{"report/figure", "judge/verdict/expr", "judge/verdict/checks", "results/rundir", "internal/texts", "internal/units"}, "what is shown of a run is decided once for all forms"},
 	{"report/answer", []string{"report/judged", "report/figure", "judge/verdict", "results/rundir", "internal/texts", "internal/units"}, "an answer is data, for any form of output"},
 	{"report/short", []string{"report/answer", "report/judged", "report/layout", "report/figure", "judge/verdict", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a screen shows the answer, and nothing that only the whole report has"},
 	{"report/export", []string{"report/answer", "report/judged", "report/figure", "judge/verdict", "results/rundir", "load/hist", "internal/texts"}, "other programs read figures, and no layout"},
@@ -238,7 +238,7 @@ var arrows = []arrow{
 	{"scripts", nil, "development tools stand alone"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
 	{"scripts/manpages", []string{"internal/buildinfo", "cli"}, "it writes down what the command line declares"},
-	{"scripts/types", []string{"report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures are called"},
+	{"scripts/types", []string{"judge/verdict/checks", "report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures and checks are called"},
 }
 
 // testsMay are the packages that tests may import beyond their package's arrows.

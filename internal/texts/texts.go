@@ -24,9 +24,6 @@ var english []byte
 //go:embed zh.json
 var chinese []byte
 
-//go:embed remedies.json
-var remedies []byte
-
 // The languages.
 const (
 	English = "en"
@@ -63,19 +60,6 @@ func Say(language, kind string, values map[string]string) string {
 		return name
 	})
 }
-
-// byFlag maps the kinds of flags to the sentences that say what helps.
-var byFlag = sync.OnceValue(func() map[string]string {
-	table := map[string]string{}
-	if err := json.Unmarshal(remedies, &table); err != nil {
-		panic(fmt.Sprintf("texts: remedies.json: %v", err))
-	}
-	return table
-})
-
-// Remedy returns the kind of the sentence that says what helps against a flag, or "" if
-// there is none.
-func Remedy(flag string) string { return byFlag()[flag] }
 
 // Has reports whether there is a sentence of the kind.
 func Has(kind string) bool {

@@ -72,14 +72,10 @@ func TestKindsAreThoseOfTheCode(t *testing.T) {
 		space, _, _ := strings.Cut(kind, ".")
 		spaces[space] = true
 	}
-	helps := map[string]bool{}
-	for _, kind := range byFlag() {
-		helps[kind] = true
-	}
 	for kind := range table {
 		plain := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(kind, ".event"), ".one"), ".quick")
 		space, end, _ := strings.Cut(plain, ".")
-		if isUsed := used(plain) || helps[plain] || used(space+".") && used(end); !isUsed {
+		if isUsed := used(plain) || used(space+".") && used(end); !isUsed {
 			t.Errorf("%s is never said", kind)
 		}
 	}
@@ -188,17 +184,5 @@ func TestErrors(t *testing.T) {
 		if m, ok := Of(c.err); ok != c.alone || ok && m.In(English) != c.reasons {
 			t.Errorf("%v: %v, %v", c.err, m, ok)
 		}
-	}
-}
-
-// Every kind with a remedy has a text for it.
-func TestRemedies(t *testing.T) {
-	for flag, kind := range byFlag() {
-		if !Has(kind) {
-			t.Errorf("%s: there is no %s", flag, kind)
-		}
-	}
-	if Remedy("steal") == "" || Remedy("no such") != "" {
-		t.Error("remedies of steal and of what nobody knows are mixed up")
 	}
 }

@@ -16,7 +16,7 @@ import (
 func next(j *judged.Result) *texts.Message {
 	remedied := func(kinds []string) *texts.Message {
 		for _, kind := range kinds {
-			if r := judged.RemedyKind(kind); r != "" && j.Remediable(r) {
+			if r := checks.Of(kind).Remedy; r != "" && j.Remediable(r) {
 				return new(j.Message(r))
 			}
 		}
@@ -49,7 +49,7 @@ func next(j *judged.Result) *texts.Message {
 		}
 	}
 	if j.ControlDiffers() {
-		return remedied([]string{judged.FlagControl})
+		return remedied([]string{checks.FlagControlDiffers})
 	}
 	for _, c := range j.Primary("") {
 		if c.Verdict == rundir.Inconclusive && c.FurtherRounds != nil {

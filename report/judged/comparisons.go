@@ -6,12 +6,10 @@ import (
 	"slices"
 
 	"dyno/internal/units"
+	"dyno/judge/verdict/checks"
 	"dyno/report/figure"
 	"dyno/results/rundir"
 )
-
-// FlagControl is the kind of the flag that the A/A control raises.
-const FlagControl = "control_differs"
 
 // Primary returns the comparisons in the plan's metric, the clearest first.
 func (r *Result) Primary(role string) []rundir.Comparison {
@@ -84,7 +82,7 @@ func (r *Result) Identified(c rundir.Comparison) bool {
 
 // ControlDiffers tells whether the run has the flag of a control that differs.
 func (r *Result) ControlDiffers() bool {
-	return slices.ContainsFunc(r.Run.Flags, func(f rundir.Flag) bool { return f.Kind == FlagControl })
+	return slices.ContainsFunc(r.Run.Flags, func(f rundir.Flag) bool { return f.Kind == checks.FlagControlDiffers })
 }
 
 // PValue is the p that decides: within its family where there is one.

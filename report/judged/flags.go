@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/internal/texts"
+	"dyno/judge/verdict/checks"
 	"dyno/results/rundir"
 )
 
@@ -74,7 +75,7 @@ func Severity(f rundir.Flag) string {
 // rank orders flags. The flag of a control that differs comes first.
 func rank(f rundir.Flag) int {
 	switch {
-	case f.Kind == FlagControl:
+	case f.Kind == checks.FlagControlDiffers:
 		return 0
 	case f.Breaks:
 		return 1
@@ -97,13 +98,9 @@ func Where(first rundir.Flag, trials []string) string {
 	return "trials " + strings.Join(trials, " ")
 }
 
-// RemedyKind is the sentence that says how to help against a flag; empty if there is no
-// advice.
-func RemedyKind(kind string) string { return texts.Remedy(kind) }
-
 // Remedy says how to help against a flag, by its kind in run.json.
 func Remedy(kind string) string {
-	if r := RemedyKind(kind); r != "" {
+	if r := checks.Of(kind).Remedy; r != "" {
 		return texts.Say(texts.English, r, nil)
 	}
 	return ""

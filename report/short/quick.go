@@ -12,6 +12,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/judge/verdict/checks"
 	"dyno/report/answer"
 	"dyno/report/figure"
 	"dyno/report/judged"
@@ -646,7 +647,7 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 		because := p.State(metrics[i], v.Name, "")
 		remedy := judged.Because(because).In(texts.English)
 		for _, kind := range because.Causes {
-			if r := judged.RemedyKind(kind); r != "" {
+			if r := checks.Of(kind).Remedy; r != "" {
 				remedy = p.Message(r).In(texts.English)
 				break
 			}

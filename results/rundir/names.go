@@ -6,7 +6,7 @@ import (
 )
 
 // This file, figures.go and columns.go are the only places that know the names of figures and their
-// units. A new metric, tag, column or check needs a line in one of them; tests hold the tables to what
+// units. A new metric, tag or column needs a line in one of them; tests hold the tables to what
 // is recorded. web/src/names.ts is made of them.
 
 // The tags of the times in latency.hlog. Those of a step end in its name: see StepTag.
@@ -135,42 +135,5 @@ func Gauges() []Gauge {
 		{"threads", "target_threads"},
 		{"descriptors", "target_descriptors"},
 		{"goroutines", "target_goroutines"},
-	}
-}
-
-// CheckUnits returns the unit of what each kind of check of a trial measures. A kind that
-// measures nothing is not among them.
-func CheckUnits() map[string]Unit {
-	return map[string]Unit{
-		"generator_resources": Count,
-		"generator_starved":   Share,
-		"own_limit":           Count,
-		"no_answers":          Count,
-		"stalled":             Seconds,
-		"connections":         Count,
-		"unopened":            Count,
-		"redirects":           Count,
-		"deviations":          Count,
-		"generator_lag":       Seconds,
-		"connection_limit":    Seconds,
-		"few_connections":     PerSecond,
-		"generator_lag_tail":  Seconds,
-		"drops":               Count,
-		"achieved_rate":       Share,
-		"backlog":             Share,
-		"unfinished":          Share,
-		"subscribers":         Count,
-		"generator_cpu":       Share,
-		"run_queue_wait":      Share,
-		"generator_limit":     Share,
-		"start_skew":          Seconds,
-		"steal":               Share,
-		"foreign_cpu":         Share,
-		"late_wakeups":        Share,
-		"memory_pressure":     Share,
-		"io_pressure":         Share,
-		"disturbed":           Share,
-		"not_steady":          Share,
-		"dependent":           Count,
 	}
 }

@@ -1,5 +1,5 @@
 // Types writes what the page shares with Go as TypeScript. document.ts has the types of the document that
-// report/html puts into the page. names.ts has the names and units of the figures that results/rundir declares.
+// report/html puts into the page. names.ts has the declared names and units of figures and checks.
 // It also writes the types of a run folder's files for readers (docs/reference/run-folder.md).
 //
 //	types FOLDER               from the repository's root; it rewrites document.ts and names.ts there, and the page

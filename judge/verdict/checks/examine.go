@@ -79,9 +79,9 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 // add records a check, and raises a flag unless there is
 // nothing to say.
 func (x *examination) add(c rundir.Check) {
-	c.Unit = rundir.CheckUnits()[c.Kind]
+	c.Unit = declared[c.Kind].Unit
 	if c.About == "" {
-		c.About = kindsOfFlags[c.Kind].about
+		c.About = declared[c.Kind].About
 	}
 	if c.Outcome == rundir.CheckBroken && c.Kind != FlagIncomplete && limited(x.Trial) > 0 {
 		c.Outcome = rundir.CheckUnknown // the target answered, and the generator did not take it
@@ -107,8 +107,8 @@ func (x *examination) raise(kind string, disturbs bool, found *rundir.Message) {
 
 // NewFlag makes a flag of one of Judge's kinds.
 func NewFlag(kind, variant string, disturbs bool, found *rundir.Message) rundir.Flag {
-	k := kindsOfFlags[kind]
-	return rundir.Flag{Kind: kind, About: k.about, Variant: variant, Detail: found, Biases: k.biases, Disturbs: disturbs}
+	c := declared[kind]
+	return rundir.Flag{Kind: kind, About: c.About, Variant: variant, Detail: found, Biases: c.Biases, Disturbs: disturbs}
 }
 
 // unknown records a check that could not be made.

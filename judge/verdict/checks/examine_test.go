@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dyno/internal/texts"
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
@@ -377,20 +378,11 @@ func TestStarvedAndHealthy(t *testing.T) {
 	}
 }
 
-// Every kind of check that measures something has a unit, and nothing else has one.
-func TestChecksHaveUnits(t *testing.T) {
-	without := []string{
-		FlagConservation, FlagIncomplete, FlagLagNotChecked, FlagNoTrials, FlagBelowRange, FlagPlateau, FlagControlDiffers, FlagPilotNotSteady,
-	}
-	of := rundir.CheckUnits()
-	for kind := range kindsOfFlags {
-		if _, has := of[kind]; has == slices.Contains(without, kind) {
-			t.Errorf("%s: has a unit: %v", kind, has)
-		}
-	}
-	for kind := range of {
-		if !IsKnown(kind) {
-			t.Errorf("there is no check %s", kind)
+// What is declared of a check is whole: its words in both languages, and a remedy that package texts has.
+func TestChecksAreDeclaredWhole(t *testing.T) {
+	for _, kind := range Kinds() {
+		if c := Of(kind); c.English == "" || c.Chinese == "" || (c.Means == "") != (c.About == "") || c.Remedy != "" && !texts.Has(c.Remedy) {
+			t.Errorf("%+v", c)
 		}
 	}
 }

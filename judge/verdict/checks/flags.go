@@ -68,68 +68,118 @@ const (
 	biasLatency    = "latency" // stands for the names of all times
 )
 
-// A kindOfFlag says whom flags of a kind are about, which figures they can bias, and what they
-// mean.
-type kindOfFlag struct {
-	about  string
-	biases []string
-	means  string
-}
-
-// kindsOfFlags has all kinds that Judge raises.
-var kindsOfFlags = map[string]kindOfFlag{
-	FlagConservation:       {rundir.AboutGenerator, []string{BiasAll}, "a request is counted twice or not at all"},
-	FlagIncomplete:         {rundir.AboutPlan, nil, "a trial did not end as planned"},
-	FlagGeneratorResources: {rundir.AboutGenerator, []string{BiasAll}, "dyno lacked descriptors, ports or memory"},
-	FlagOwnLimit:           {rundir.AboutGenerator, []string{BiasAll}, "responses were larger than dyno takes"},
-	FlagGeneratorStarved:   {rundir.AboutMachine, []string{BiasAll}, "dyno had no CPU while the target seemed to fail"},
-	FlagNoAnswers:          {rundir.AboutTarget, nil, "the target gave no good answer, in the window or at its end"},
-	FlagStalled:            {rundir.AboutTarget, nil, "the target answered nothing for a long time"},
-	FlagConnections:        {rundir.AboutTarget, nil, "connections could not be opened, or got no answer"},
-	FlagGeneratorLag:       {rundir.AboutGenerator, []string{rundir.TagResponse}, "dyno sent late, by the p99"},
-	FlagLagNotChecked:      {rundir.AboutPlan, []string{rundir.TagResponse}, "no request shows how late dyno sent"},
-	FlagConnectionLimit:    {rundir.AboutTarget, nil, "requests waited for a free connection: more of them would help"},
-	FlagGeneratorLagTail:   {rundir.AboutGenerator, []string{rundir.TagResponse}, "dyno sent late, by the p99.9"},
-	FlagUnopened:           {rundir.AboutTarget, nil, "some connections were not open when the load began"},
-	FlagRedirects:          {rundir.AboutTarget, nil, "responses were redirections, which count as good and are not followed"},
-	FlagDeviations:         {rundir.AboutTarget, nil, "responses depart from HTTP/1.1, and were read all the same"},
-	FlagFewConnections:     {rundir.AboutGenerator, []string{BiasThroughput, rundir.TagResponse}, "dyno had too few connections for the rate"},
-	FlagDrops:              {rundir.AboutTarget, nil, "too many requests waited, so that dyno dropped some"},
-	FlagAchievedRate:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno did not send at the rate that was asked for"},
-	FlagBacklog:            {rundir.AboutTarget, nil, "requests came faster than they were answered"},
-	FlagUnfinished:         {rundir.AboutTarget, []string{biasLatency}, "requests had no response at the end"},
-	FlagSubscribers:        {rundir.AboutTarget, nil, "subscribers received nothing, or lost their streams"},
-	FlagGeneratorCPU:       {rundir.AboutGenerator, []string{BiasThroughput}, "dyno used most of its CPUs"},
-	FlagRunQueue:           {rundir.AboutMachine, []string{BiasThroughput, biasLatency}, "dyno was ready to run without a CPU"},
-	FlagGeneratorLimit:     {rundir.AboutGenerator, []string{BiasThroughput, biasLatency}, "dyno was busy all the time, and the target was not"},
-	FlagStartSkew:          {rundir.AboutGenerator, []string{BiasThroughput, biasLatency}, "agents did not begin at one time, or nobody knows whether they did"},
-	FlagSteal:              {rundir.AboutMachine, []string{BiasThroughput, biasLatency, BiasCPU}, "the machine's host took CPU time away"},
-	FlagForeignCPU:         {rundir.AboutMachine, []string{BiasThroughput, biasLatency, BiasCPU}, "other programs used CPU time"},
-	FlagLateWakeups:        {rundir.AboutMachine, []string{biasLatency}, "sleeping threads woke up late"},
-	FlagMemoryPressure:     {rundir.AboutMachine, []string{BiasThroughput, biasLatency}, "tasks waited for memory"},
-	FlagIOPressure:         {rundir.AboutMachine, []string{BiasThroughput, biasLatency}, "tasks waited for disks"},
-	FlagDisturbed:          {rundir.AboutMachine, []string{biasLatency}, "something else had a CPU that was wanted"},
-	FlagNotSteady:          {rundir.AboutPlan, nil, "the halves of a window differ"},
-	FlagDependent:          {rundir.AboutPlan, nil, "neighbouring stretches are too alike to count as many"},
-	FlagNoTrials:           {rundir.AboutTarget, []string{BiasAll}, "no trial of a variant is complete"},
-	FlagBelowRange:         {rundir.AboutTarget, nil, "the capacity is below the lowest rate of the search"},
-	FlagPlateau:            {rundir.AboutGenerator, []string{BiasThroughput}, "more load brings no more throughput, and the target has time to spare"},
-	FlagControlDiffers:     {rundir.AboutPlan, nil, "the base and its control differ, though they are the same"},
-	FlagPilotNotSteady:     {rundir.AboutPlan, nil, "the pilot found no warm-up after which figures are steady"},
-}
-
-// A Check is what can be wrong with a run, by the kind of the flag that says so.
+// A Check is what can be wrong with a run or a figure, by the kind of the flag, or the cause, that says so. It is declared
+// here alone: run.json, reports, pages and the reference are made of this, with the sentences of package texts that begin
+// with the name of the kind, such as found.steal.
 type Check struct {
-	Kind, About, Means string
-	Biases             []string // the figures that it can bias
+	Kind, About      string      // About is empty for a cause of which there is no check
+	Biases           []string    // the figures that it can bias
+	Unit             rundir.Unit // of what it measures; empty: it measures nothing
+	Means            string
+	English, Chinese string // what pages call it
+	Remedy           string // the sentence of package texts that says what helps; empty: nothing does
 }
 
-// All lists them: those about the target first, and of each by name.
+// CauseClocks is the cause of a ratio's state that is no check: the responses of its variants were ended by different clocks.
+const CauseClocks = "clocks"
+
+var declared = map[string]Check{
+	FlagConservation: {About: rundir.AboutGenerator, Biases: []string{BiasAll}, Remedy: "remedy.conservation",
+		Means: "a request is counted twice or not at all", English: "every request accounted for", Chinese: "请求数守恒"},
+	FlagIncomplete: {About: rundir.AboutPlan, Remedy: "remedy.output",
+		Means: "a trial did not end as planned", English: "trial complete", Chinese: "试验完整"},
+	FlagGeneratorResources: {About: rundir.AboutGenerator, Biases: []string{BiasAll}, Unit: rundir.Count, Remedy: "remedy.resources",
+		Means: "dyno lacked descriptors, ports or memory", English: "dyno’s descriptors and ports", Chinese: "dyno 自身的描述符和端口"},
+	FlagOwnLimit: {About: rundir.AboutGenerator, Biases: []string{BiasAll}, Unit: rundir.Count, Remedy: "remedy.own_limit",
+		Means: "responses were larger than dyno takes", English: "answers not larger than dyno takes", Chinese: "应答未超过 dyno 所能接收的大小"},
+	FlagGeneratorStarved: {About: rundir.AboutMachine, Biases: []string{BiasAll}, Unit: rundir.Share, Remedy: "remedy.generator",
+		Means: "dyno had no CPU while the target seemed to fail", English: "the generator had a CPU", Chinese: "发生器有 CPU 可用"},
+	FlagNoAnswers: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.silent",
+		Means: "the target gave no good answer, in the window or at its end", English: "answered at all", Chinese: "有应答"},
+	FlagStalled: {About: rundir.AboutTarget, Unit: rundir.Seconds, Remedy: "remedy.silent",
+		Means: "the target answered nothing for a long time", English: "answering without a standstill", Chinese: "应答没有停顿"},
+	FlagConnections: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.silent",
+		Means: "connections could not be opened, or got no answer", English: "connections served", Chinese: "连接得到服务"},
+	FlagGeneratorLag: {About: rundir.AboutGenerator, Biases: []string{rundir.TagResponse}, Unit: rundir.Seconds, Remedy: "remedy.generator",
+		Means: "dyno sent late, by the p99", English: "generator lag, p99", Chinese: "发生器滞后 p99"},
+	FlagLagNotChecked: {About: rundir.AboutPlan, Biases: []string{rundir.TagResponse}, Remedy: "remedy.window",
+		Means: "no request shows how late dyno sent", English: "generator lag not checked", Chinese: "未检查发生器滞后"},
+	FlagConnectionLimit: {About: rundir.AboutTarget, Unit: rundir.Seconds, Remedy: "remedy.slow",
+		Means: "requests waited for a free connection: more of them would help", English: "connections were the limit", Chinese: "连接数成为瓶颈"},
+	FlagGeneratorLagTail: {About: rundir.AboutGenerator, Biases: []string{rundir.TagResponse}, Unit: rundir.Seconds, Remedy: "remedy.generator",
+		Means: "dyno sent late, by the p99.9", English: "generator lag, tail", Chinese: "发生器滞后尾部"},
+	FlagUnopened: {About: rundir.AboutTarget, Unit: rundir.Count,
+		Means: "some connections were not open when the load began", English: "connections open when the load began", Chinese: "负载开始时连接已建立"},
+	FlagRedirects: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.redirects",
+		Means: "responses were redirections, which count as good and are not followed", English: "requests answered without a redirect", Chinese: "请求没有被重定向"},
+	FlagDeviations: {About: rundir.AboutTarget, Unit: rundir.Count,
+		Means: "responses depart from HTTP/1.1, and were read all the same", English: "responses as HTTP/1.1 wants them", Chinese: "响应符合 HTTP/1.1"},
+	FlagFewConnections: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput, rundir.TagResponse}, Unit: rundir.PerSecond,
+		Means: "dyno had too few connections for the rate", English: "connections for the rate", Chinese: "连接数足够维持速率"},
+	FlagDrops: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.slow",
+		Means: "too many requests waited, so that dyno dropped some", English: "requests dropped", Chinese: "丢弃的请求"},
+	FlagAchievedRate: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput}, Unit: rundir.Share, Remedy: "remedy.slow",
+		Means: "dyno did not send at the rate that was asked for", English: "achieved rate", Chinese: "实际达到的速率"},
+	FlagBacklog: {About: rundir.AboutTarget, Unit: rundir.Share,
+		Means: "requests came faster than they were answered", English: "growing backlog", Chinese: "积压增长"},
+	FlagUnfinished: {About: rundir.AboutTarget, Biases: []string{biasLatency}, Unit: rundir.Share, Remedy: "remedy.unfinished",
+		Means: "requests had no response at the end", English: "unfinished requests", Chinese: "未完成的请求"},
+	FlagSubscribers: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.silent",
+		Means: "subscribers received nothing, or lost their streams", English: "subscribers served", Chinese: "订阅者得到服务"},
+	FlagGeneratorCPU: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput}, Unit: rundir.Share, Remedy: "remedy.generator",
+		Means: "dyno used most of its CPUs", English: "generator CPU", Chinese: "发生器 CPU"},
+	FlagRunQueue: {About: rundir.AboutMachine, Biases: []string{BiasThroughput, biasLatency}, Unit: rundir.Share, Remedy: "remedy.generator",
+		Means: "dyno was ready to run without a CPU", English: "generator waiting for a CPU", Chinese: "发生器等待 CPU"},
+	FlagGeneratorLimit: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput, biasLatency}, Unit: rundir.Share, Remedy: "remedy.limit",
+		Means: "dyno was busy all the time, and the target was not", English: "generator was the limit", Chinese: "发生器成为瓶颈"},
+	FlagStartSkew: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput, biasLatency}, Unit: rundir.Seconds, Remedy: "remedy.start_skew",
+		Means: "agents did not begin at one time, or nobody knows whether they did", English: "start skew of agents", Chinese: "各 agent 开始时刻之差"},
+	FlagSteal: {About: rundir.AboutMachine, Biases: []string{BiasThroughput, biasLatency, BiasCPU}, Unit: rundir.Share, Remedy: "remedy.steal",
+		Means: "the machine's host took CPU time away", English: "CPU stolen by the host", Chinese: "被宿主机占用的 CPU"},
+	FlagForeignCPU: {About: rundir.AboutMachine, Biases: []string{BiasThroughput, biasLatency, BiasCPU}, Unit: rundir.Share, Remedy: "remedy.foreign",
+		Means: "other programs used CPU time", English: "CPU used by other programs", Chinese: "其他程序占用的 CPU"},
+	FlagLateWakeups: {About: rundir.AboutMachine, Biases: []string{biasLatency}, Unit: rundir.Share, Remedy: "remedy.late",
+		Means: "sleeping threads woke up late", English: "late wake-ups", Chinese: "唤醒延迟"},
+	FlagMemoryPressure: {About: rundir.AboutMachine, Biases: []string{BiasThroughput, biasLatency}, Unit: rundir.Share, Remedy: "remedy.memory",
+		Means: "tasks waited for memory", English: "memory pressure", Chinese: "内存压力"},
+	FlagIOPressure: {About: rundir.AboutMachine, Biases: []string{BiasThroughput, biasLatency}, Unit: rundir.Share, Remedy: "remedy.io",
+		Means: "tasks waited for disks", English: "disk pressure", Chinese: "磁盘压力"},
+	FlagDisturbed: {About: rundir.AboutMachine, Biases: []string{biasLatency}, Unit: rundir.Share, Remedy: "remedy.disturbed",
+		Means: "something else had a CPU that was wanted", English: "disturbed share of the window", Chinese: "窗口受干扰的比例"},
+	FlagNotSteady: {About: rundir.AboutPlan, Unit: rundir.Share, Remedy: "remedy.steady",
+		Means: "the halves of a window differ", English: "steady window", Chinese: "窗口内稳定"},
+	FlagDependent: {About: rundir.AboutPlan, Unit: rundir.Count, Remedy: "remedy.dependent",
+		Means: "neighbouring stretches are too alike to count as many", English: "independent bins", Chinese: "时间片相互独立"},
+	FlagNoTrials: {About: rundir.AboutTarget, Biases: []string{BiasAll}, Remedy: "remedy.output",
+		Means: "no trial of a variant is complete", English: "no complete trial", Chinese: "没有完整的试验"},
+	FlagBelowRange: {About: rundir.AboutTarget, Remedy: "remedy.range",
+		Means: "the capacity is below the lowest rate of the search", English: "up to the range’s lowest rate", Chinese: "达到范围的最低速率"},
+	FlagPlateau: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput}, Remedy: "remedy.limit",
+		Means: "more load brings no more throughput, and the target has time to spare", English: "plateau with an idle target", Chinese: "被测程序空闲而出现平台"},
+	FlagControlDiffers: {About: rundir.AboutPlan, Remedy: "remedy.control",
+		Means: "the base and its control differ, though they are the same", English: "A/A control differs", Chinese: "A/A 对照出现差异"},
+	FlagPilotNotSteady: {About: rundir.AboutPlan, Remedy: "remedy.pilot",
+		Means: "the pilot found no warm-up after which figures are steady", English: "pilot not steady", Chinese: "预试验不稳定"},
+	CauseClocks:             {Remedy: "remedy.clocks", English: "clocks of the responses", Chinese: "响应的时钟"},
+	rundir.CauseAgentClocks: {Remedy: "remedy.agent_clocks", English: "clocks of agents", Chinese: "各 agent 的时钟"},
+}
+
+// Of returns what is declared of a kind. Of one that nobody declared it has the kind only.
+func Of(kind string) Check {
+	c := declared[kind]
+	c.Kind = kind
+	return c
+}
+
+// Kinds lists all kinds that are declared, by name.
+func Kinds() []string { return slices.Sorted(maps.Keys(declared)) }
+
+// All lists the checks: those about the target first, and of each by name.
 func All() (list []Check) {
 	for _, about := range []string{rundir.AboutTarget, rundir.AboutGenerator, rundir.AboutMachine, rundir.AboutPlan} {
-		for _, kind := range slices.Sorted(maps.Keys(kindsOfFlags)) {
-			if k := kindsOfFlags[kind]; k.about == about {
-				list = append(list, Check{kind, about, k.means, k.biases})
+		for _, kind := range Kinds() {
+			if c := Of(kind); c.About == about {
+				list = append(list, c)
 			}
 		}
 	}
@@ -138,13 +188,12 @@ func All() (list []Check) {
 
 // IsKnown tells whether a flag is of a kind that Judge raises.
 func IsKnown(kind string) bool {
-	_, ok := kindsOfFlags[kind]
-	return ok
+	return declared[kind].About != ""
 }
 
 // DisturbsRound tells whether a flag that disturbs is a reason to measure the round again: it
 // is about a disturbance, and the next round may have none.
-func DisturbsRound(kind string) bool { return kindsOfFlags[kind].about == rundir.AboutMachine }
+func DisturbsRound(kind string) bool { return declared[kind].About == rundir.AboutMachine }
 
 // LimitsGenerator tells whether a flag that disturbs says that the generator was at its
 // limit: then the target's figures have no upper end.

@@ -12,9 +12,6 @@ import (
 	"dyno/results/rundir"
 )
 
-// causeClocks is a cause without a check.
-const causeClocks = "clocks"
-
 // Validities returns what may be said of each variant's figures, and of each comparison.
 func (s Comparer) Validities(comparisons []rundir.Comparison) []rundir.Validity {
 	list := []rundir.Validity{}
@@ -58,7 +55,7 @@ func (s Comparer) RatioValidity(p Pair, m dataset.Metric) rundir.Validity {
 	}
 	if validity.LatencyTag(m) != "" {
 		if _, same := s.sameClock(p, m); !same {
-			return bad(new(texts.New("why.clocks", "variant", p.Variant, "base", p.Base)), causeClocks)
+			return bad(new(texts.New("why.clocks", "variant", p.Variant, "base", p.Base)), checks.CauseClocks)
 		}
 	}
 	if why, causes := s.uneven(p, m); why != nil {

@@ -1,7 +1,7 @@
 import { quantileName, splitStep } from "../format";
 import { en, type Key } from "./en";
 import { zh } from "./zh";
-import { labels } from "../names";
+import { checks, labels } from "../names";
 
 export type { Key };
 export type Language = "en" | "zh";
@@ -31,6 +31,8 @@ export interface Texts {
   maybe(key: string, otherwise: string): string;
   /** What a metric is called. */
   metric(name: string): string;
+  /** What a check or another cause is called. */
+  check(kind: string): string;
   /** The words of a sentence of package texts, {names} included; undefined of one that
    * this page does not know. */
   sentence(kind: string): string | undefined;
@@ -60,6 +62,7 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
   };
   t.sentence = (kind) => (has(kind) ? text(kind) : undefined);
   t.maybe = (key, otherwise) => (has(key) ? text(key) : otherwise);
+  t.check = (kind) => (Object.hasOwn(checks, kind) ? checks[kind]![language] : kind);
   t.metric = (whole) => {
     const [name, step] = splitStep(whole);
     if (step) return fill(own["metric.step"], { metric: t.metric(name), step });

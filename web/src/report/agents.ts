@@ -16,7 +16,7 @@ export function agents(c: Context): Child[] {
       [a.name, h("small", { class: "below" }, a.address)], write(shares, a.share),
       low === undefined || high === undefined ? unknown : low === high ? write(times, low) : `${write(times, low)} … ${write(times, high)}`,
       delta(times, { estimate: a.clock_offset_seconds }) + within, delta(times, { estimate: a.start_deviation_seconds }) + within,
-      (a.flags ?? []).map((kind) => t.maybe(`check.${kind}`, kind)).join(t("answer.comma")),
+      (a.flags ?? []).map((kind) => t.check(kind)).join(t("answer.comma")),
     ];
   }))];
 }

@@ -7,7 +7,7 @@ import { figured, said, spoken } from "./say";
 
 /** Why a figure is not as it is printed. */
 export function why(t: Texts, v: { why?: Message; causes?: string[] }): Child {
-  const causes = (v.causes ?? []).map((kind) => t.maybe(`check.${kind}`, kind)).join(t("answer.comma"));
+  const causes = (v.causes ?? []).map((kind) => t.check(kind)).join(t("answer.comma"));
   return said(t, v.why) ?? (causes || t("why.unknown"));
 }
 
@@ -73,7 +73,7 @@ export function brief(c: Context, b: Brief | undefined): Child {
 /** What limits a capacity: a threshold, a check, or why a threshold could not be judged. */
 export function limit(c: Context, of: { limit?: string; limit_because?: Message }): Child {
   if (of.limit_because) return spoken(c.t, of.limit_because);
-  return of.limit ? c.t.maybe(`check.${of.limit}`, of.limit) : "";
+  return of.limit ? c.t.check(of.limit) : "";
 }
 
 /** The figures that are not as printed, and what is known of them. */

@@ -44,7 +44,7 @@ function listed(t: Texts, list: Message[], separator: string): Piece[] {
 function word(t: Texts, name: string, value: string): string {
   switch (name) {
     case "metric": return apart(t, t.metric(value));
-    case "check": case "limit": case "cause": return apart(t, t.maybe(`check.${value}`, value));
+    case "check": case "limit": case "cause": return apart(t, t.check(value));
     case "gauge": return apart(t, t.maybe(`gauge.${value}`, value));
     case "series": return apart(t, t.maybe(`series.${value}`, value));
     case "profile": return apart(t, t.maybe(`kind.${value}`, value));

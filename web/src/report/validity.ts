@@ -1,14 +1,18 @@
-import shared from "../../../internal/texts/remedies.json";
 import { finding, h, table, type Child } from "../dom";
 import type { Flag, Message, Validity } from "../document";
 import { change, plain, times, unitNamed, unitOf, write } from "../format";
 import type { Key, Texts } from "../i18n";
+import { checks as declared } from "../names";
 import { controls, doubted } from "./comparison";
 import { states } from "./answer";
 import type { Context } from "./context";
 import { said, spoken, spokenAll } from "./say";
 
-export const remedies = shared as Record<string, Key>;
+/** What helps against a flag. */
+export const remedy = (t: Texts, kind: string) => {
+  const key = declared[kind]?.remedy;
+  return key ? t(key) : "";
+};
 
 /** Whether the figures may be trusted, each finding in one line: the A/A control, states, flags,
  * checks. */
@@ -69,7 +73,7 @@ function flags(c: Context): Child {
   const { t } = c;
   const list = kinds(c.doc.run.flags ?? []);
   if (list.length === 0) return null;
-  const name = (f: Flag) => t.maybe(`check.${f.kind}`, f.kind);
+  const name = (f: Flag) => t.check(f.kind);
   return finding(t("flags"), [
     list.slice(0, 3).map(({ first }) => name(first)).join(t("answer.comma")), list.length > 3 && ` ${t("n.more", { n: list.length - 3 })}`, badges(t, list.map(({ first }) => severity(first))),
   ], table(t("flags"), [
@@ -77,8 +81,7 @@ function flags(c: Context): Child {
   ], list.map(({ first, trials }) => {
     const where = trials.length > 1 ? t("flags.trials", { n: trials.length, list: trials.slice(0, 6).join(" ") + (trials.length > 6 ? " …" : "") })
       : first.trial ? t("flags.trial", { trial: first.trial, variant: first.variant ?? "" }) : t("flags.run");
-    const remedy = remedies[first.kind];
-    return [badge(t, first), name(first), where, said(t, first.detail), remedy ? t(remedy) : ""];
+    return [badge(t, first), name(first), where, said(t, first.detail), remedy(t, first.kind)];
   })));
 }
 
@@ -111,7 +114,7 @@ function checks(c: Context): Child {
   return finding(t("checks"), [t("checks.sum", { ok, n: list.length }), badges(t, found)], table(t("checks"), [
     { head: t("checks.kind") }, { head: t("checks.worst") }, { head: t("checks.limit") }, { head: t("checks.outcome"), left: true },
   ], list.map((x) => [
-    t.maybe(`check.${x.kind}`, x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),
+    t.check(x.kind), write(unitNamed(x.unit ?? "count"), x.worst), write(unitNamed(x.unit ?? "count"), x.limit),
     [
       x.disturbed > 0 && h("span", { class: "badge bad" }, t("checks.disturbed", { n: x.disturbed })), " ",
       x.warning > 0 && h("span", { class: "badge warn" }, t("checks.warning", { n: x.warning })), " ",

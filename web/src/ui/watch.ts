@@ -1,7 +1,7 @@
 import { details, h, select, table, type Child } from "../dom";
 import { rates, times, write } from "../format";
 import { firstLine, said } from "../report/say";
-import { badge, kinds, remedies } from "../report/validity";
+import { badge, kinds, remedy } from "../report/validity";
 import { call, pathOf, type Live, type Second, type TrialEnd } from "./api";
 import { link, problem, runPage, type App, type Page } from "./app";
 import { clocksOf, curves, running } from "./live";
@@ -207,8 +207,8 @@ class View {
     this.flags.replaceChildren(list.length === 0 ? h("p", { class: "hint" }, t("live.noFlags")) : table(t("live.flags"), [
       { head: r("flags.severity") }, { head: r("flags.kind"), left: true }, { head: t("live.trials"), left: true }, { head: r("flags.detail"), left: true }, { head: r("flags.remedy"), left: true },
     ], list.map(({ first, trials }) => [
-      badge(r, first), r.maybe(`check.${first.kind}`, first.kind),
-      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), said(r, first.detail), remedies[first.kind] ? r(remedies[first.kind]!) : "",
+      badge(r, first), r.check(first.kind),
+      trials.slice(0, 12).join(" ") + (trials.length > 12 ? " …" : ""), said(r, first.detail), remedy(r, first.kind),
     ])));
   }
 
@@ -216,7 +216,7 @@ class View {
     const { t } = this.app;
     const row = (x: TrialEnd): Child[] => [
       `${x.number}`, x.variant, write(rates, x.throughput_per_second), write(times, x.latency.p50_seconds), write(times, x.latency.p99_seconds), x.failed,
-      x.error ? h("span", { class: "bad", lang: "en" }, firstLine(x.error)) : (x.flags ?? []).map((f) => t.report.maybe(`check.${f.kind}`, f.kind)).join(t.report("answer.comma")),
+      x.error ? h("span", { class: "bad", lang: "en" }, firstLine(x.error)) : (x.flags ?? []).map((f) => t.report.check(f.kind)).join(t.report("answer.comma")),
     ];
     this.trials.replaceChildren(table(t("live.trials"), [
       { head: t("live.col.trial") }, { head: t.report("col.variant"), left: true }, { head: t("live.throughput") }, { head: "p50" }, { head: "p99" }, { head: t("live.failed") }, { head: t("live.flags"), left: true },
