@@ -72,7 +72,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
 	out.flags(f, "none is kept")
-	a.agentFlag(f)
+	a.agents.Flags(f)
 	help.ByGroup(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd
 }

@@ -9,5 +9,5 @@ import (
 
 // linuxCommands returns the commands that need Linux.
 func (a *app) linuxCommands() []*cobra.Command {
-	return []*cobra.Command{a.agentCommand(), doctor.Command(), doctor.OracleCommand(), serve.Command()}
+	return []*cobra.Command{a.agents.AgentCommand(), doctor.Command(), doctor.OracleCommand(), serve.Command()}
 }

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"context"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -27,9 +26,4 @@ func (a *app) linuxCommands() []*cobra.Command {
 		})
 	}
 	return all
-}
-
-// startControl starts none: dyno-control needs Linux.
-func (a *app) startControl(context.Context, *controlPlane) (started bool, err error) {
-	return false, nil
 }

@@ -74,7 +74,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
 	f.StringToStringVar(&o.Set, "set", nil, "with a file: set a variable, as `NAME=VALUE`")
 	out.flags(f, "runs/NAME-TIME")
-	a.agentFlag(f)
+	a.agents.Flags(f)
 	help.ByGroup(cmd, "a b connections duration rounds rate margin threshold fail-on-regression set short out json")
 	return cmd
 }

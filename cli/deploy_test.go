@@ -33,7 +33,7 @@ func TestDeployedCommands(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %s: %v", file, line, err)
 			}
-			a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+			a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 			cmd, rest, err := a.root().Find(words)
 			if err == nil {
 				err = cmd.ParseFlags(rest)
@@ -67,7 +67,7 @@ func TestDeployedArguments(t *testing.T) {
 				words = append(words, m[1])
 			}
 		}
-		a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard}
+		a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 		cmd, _, err := a.root().Find(words)
 		if err != nil || !cmd.Runnable() || cmd == cmd.Root() || len(flags) < 3 {
 			t.Fatalf("%s: %q, %q: %v", file, words, flags, err)

@@ -53,7 +53,7 @@ func (a *app) design(ctx context.Context, c *quick.Comparison, e *plan.Experimen
 		given.Rounds, trials = e.Design.Rounds, 2*trials
 	}
 	var d verdict.Design
-	err := a.scratch(ctx, pilotOf(e, !c.Given("duet") && e.Profile == nil && len(a.agents) == 0 && !a.choice.wanted()), func(f *rundir.Folder) (err error) {
+	err := a.scratch(ctx, pilotOf(e, !c.Given("duet") && e.Profile == nil && !a.agents.CarryLoad()), func(f *rundir.Folder) (err error) {
 		d, err = verdict.Choose(f, trials, given)
 		return err
 	})

@@ -16,10 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/cli/agents"
 	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
+	"dyno/internal/hangup"
 	"dyno/internal/settings"
 	"dyno/internal/units"
 	"dyno/lab/fleet/agent"
@@ -35,7 +37,7 @@ import (
 
 // queueCommand is about the tasks that a control plane keeps.
 func (a *app) queueCommand() *cobra.Command {
-	var control controlPlane
+	var control agents.ControlPlane
 	cmd := arguments.Group(&cobra.Command{
 		Use:   "queue",
 		Short: "Run the experiments that were submitted to a fleet",
@@ -49,14 +51,11 @@ and continues the run if it has the folder.`,
   dyno queue list`,
 	})
 	add := func(c *cobra.Command, run func(ctx context.Context, q *queue.Queue, id string) error) {
-		control.flags(c.Flags())
+		control.Flags(c.Flags())
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			r, err := control.existingIn(registry.Queue)
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			return explainQueue(run(cmd.Context(), &queue.Queue{Registry: r}, append(args, "")[0]))
+			return explainQueue(control.Use(registry.Queue, func(r *registry.Registry) error {
+				return run(cmd.Context(), &queue.Queue{Registry: r}, append(args, "")[0])
+			}))
 		}
 		cmd.AddCommand(c)
 	}
@@ -150,7 +149,7 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 			if err := w.open(ctx, results); err != nil {
 				return err
 			}
-			r, err := w.control.existingIn(registry.Queue)
+			r, err := w.control.Existing(registry.Queue)
 			if err != nil {
 				return err
 			}
@@ -159,12 +158,12 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 			if _, _, err := q.Tasks(ctx); err != nil {
 				return explainQueue(err)
 			}
-			if w.fleet, err = w.control.existing(); err != nil {
+			if w.fleet, err = w.control.Existing(registry.Fleet); err != nil {
 				return err
 			}
 			defer w.fleet.Close()
 			log := slog.New(slog.NewTextHandler(a.stderr, nil))
-			outliveHangup(cmd.Context(), log)
+			hangup.Refuse(cmd.Context(), log)
 			of := queue.Worker{Queue: &q, Name: name, Has: w.has, Prepare: w.prepare, Waiting: w.keepReserved, Logger: log, Abort: func() {
 				log.Error("the lease ends, and the run does not: this process ends with all that it has started")
 				os.Exit(exit.Failed)
@@ -174,8 +173,8 @@ AWS_ENDPOINT_URL names another store than AWS, and AWS_REGION its region.`,
 	}
 	f := cmd.Flags()
 	s.AddFlags(f)
-	w.control.flags(f)
-	a.identityFlag(f)
+	w.control.Flags(f)
+	a.agents.IdentityFlag(f)
 	f.StringVar(&results, "results", "runs", "`WHERE` run folders go: a folder, or s3://BUCKET/PREFIX")
 	host, err := os.Hostname()
 	if err != nil {
@@ -196,7 +195,7 @@ type worker struct {
 	app     *app
 	limits  workerLimits
 	allowed *trial.Limits // of limits
-	control controlPlane
+	control agents.ControlPlane
 	start   string        // the folder that the process began in
 	runs    string        // the folder of run folders
 	store   *upload.Store // to which they are moved; nil: they stay
@@ -215,9 +214,7 @@ func (w *worker) open(ctx context.Context, results string) (err error) {
 			return exit.With(exit.Usage, fmt.Errorf("--results: %w", err), "as in: --results s3://BUCKET/PREFIX; AWS_ENDPOINT_URL names the store, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY the credentials")
 		}
 	}
-	if len(w.control.addresses()) == 0 {
-		w.control.servers = []string{defaultControl} // its tasks start no control plane
-	}
+	w.control.SetDefault() // its tasks start no control plane
 	if w.start, err = os.Getwd(); err != nil {
 		return err
 	}
@@ -225,7 +222,7 @@ func (w *worker) open(ctx context.Context, results string) (err error) {
 	if w.allowed.Loads, w.allowed.Programs, err = w.limits.Split(); err != nil {
 		return exit.With(exit.Usage, err, "as in: --files /srv/experiments")
 	}
-	for _, path := range []*string{&w.runs, &w.app.identity, &w.control.tokenFile} {
+	for _, path := range []*string{&w.runs, &w.app.agents.Identity, &w.control.TokenFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(w.start, *path)
 		}
@@ -241,15 +238,16 @@ func (w *worker) has(folder string) bool {
 
 // prepare implements queue.Worker.
 func (w *worker) prepare(ctx context.Context, t *queue.Task, p queue.Plan) (run func(context.Context, *queue.Task) queue.Outcome, release func() error, err error) {
-	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, release: func() error { return nil }, limits: w.allowed}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.limits = w.allowed
 	e, wrong := w.parse(p)
 	if wrong == nil && t.Agents != nil {
-		a.identity = w.app.identity
-		a.choice = choice{given: true, selector: t.Agents.Selector, count: t.Agents.Count, exclusive: t.Agents.Exclusive, control: w.control}
+		var reserved *registry.Reservation
 		if t.ID == w.reservedTask {
-			a.choice.reservation = w.reserved
+			reserved = w.reserved
 		}
-		if _, _, err := a.connectAgents(ctx, e); err != nil {
+		a.agents.Choose(w.app.agents.Identity, t.Agents, w.control, reserved)
+		if _, _, err := a.agents.Connect(ctx, e); err != nil {
 			return nil, nil, errors.Join(w.reserve(ctx, t, err), a.release())
 		}
 	}

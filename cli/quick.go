@@ -129,7 +129,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 	}
 	q.Flags(cmd.Flags(), a.stdin, "capacity", c.protocol)
 	out.flags(cmd.Flags(), "none is kept")
-	a.agentFlag(cmd.Flags())
+	a.agents.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	cmd.Flags().StringVar(&out.format, "format", plainText, "print the results in this form of dyno report, or as another tool: "+strings.Join(export.LoadTools(), ", "))
 	help.ByGroup(cmd, help.MostUsed)

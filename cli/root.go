@@ -9,10 +9,10 @@ package cli
 
 import (
 	"context"
+	"dyno/cli/agents"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -40,23 +40,23 @@ import (
 
 // An app is what the commands share.
 type app struct {
-	args           []string      // as given, to show how to repeat a run
-	bare           bool          // no command was given: the server is asked what it speaks
-	redirected     bool          // by its answer
-	agents         []string      // the addresses of those that carry loads
-	recalled       bool          // they are those of the command that began a run
-	choice         choice        // of such agents
-	release        func() error  // gives back what the command holds: see atEnd
-	chosen         []trial.Agent // by the choice
-	identity       string        // the folder of the certificate for them
+	args           []string     // as given, to show how to repeat a run
+	bare           bool         // no command was given: the server is asked what it speaks
+	redirected     bool         // by its answer
+	release        func() error // gives back what the command holds: see atEnd
+	agents         *agents.Access
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: nobody gets them
 	forms          []Form     // of output, in addition to dyno's own
 
 	limits *trial.Limits // of the plans that it runs; nil: none
+}
 
-	hosts map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }}
+	a.agents = agents.New(stdout, stderr, a.atEnd)
+	return a
 }
 
 // room is by how many bytes the heap grows at least before garbage is collected. A short load needs less.
@@ -80,7 +80,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	out, errs := terminal.Cleaned(output.Piped(stdout, gone)), terminal.Cleaned(output.Piped(stderr, gone))
 	defer func() { _, _ = out.Flush(), errs.Flush() }() // the end of a text that was cut
 	stdout, stderr = out, errs
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, release: func() error { return nil }, forms: forms}
+	a := newApp(stdin, stdout, stderr)
+	a.forms = forms
 	if live.Followed(args) {
 		args = args[1:]
 		var cancel context.CancelCauseFunc
@@ -122,7 +123,7 @@ func (a *app) execute(ctx context.Context) error {
 }
 
 // Root returns the command dyno with all commands below it, for what describes them.
-func Root() *cobra.Command { return (&app{args: []string{}}).root() }
+func Root() *cobra.Command { return newApp(nil, nil, nil).root() }
 
 func (a *app) root() *cobra.Command {
 	root := arguments.Group(&cobra.Command{
@@ -176,7 +177,7 @@ or with -n, none is sent.`,
 	root.AddCommand(help.Topics()...)
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
-		a.historyCommand(), a.uiCommand(), a.ctlCommand(), a.fleetCommand(), a.submitCommand(), a.queueCommand(),
+		a.historyCommand(), a.uiCommand(), a.ctlCommand(), a.agents.Command(), a.submitCommand(), a.queueCommand(),
 		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
 	root.AddCommand(a.linuxCommands()...)
 	return root
@@ -249,22 +250,6 @@ func withSignals(parent context.Context) (context.Context, func()) {
 		}
 	}()
 	return hangup.Watch(ctx, func() { cancel(signalled{syscall.SIGHUP}) }), func() { cancel(nil) }
-}
-
-// outliveHangup has a command that serves others go on at SIGHUP, which asks for what none of these commands does.
-func outliveHangup(ctx context.Context, log *slog.Logger) {
-	hangup.Outlive(ctx)
-	requests := hangup.Requests(ctx)
-	go func() {
-		for {
-			select {
-			case <-requests:
-				log.Info("SIGHUP: this command reads nothing again; restart it to change its flags")
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
 }
 
 // signalOf returns the signal that ended a context, or 0.

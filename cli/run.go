@@ -157,7 +157,7 @@ func (a *app) runCommand() *cobra.Command {
 	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, plan.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again, by the agents that its command named, unless there are others now; credentials are not kept, so that an experiment with some must be at hand")
 	quick.Flags(loads, a.stdin, "capacity", plan.HTTP)
-	a.agentFlag(f)
+	a.agents.Flags(f)
 	f.AddFlagSet(loads)
 	help.ByGroup(cmd, "set short resume "+help.MostUsed)
 	return cmd
@@ -226,7 +226,7 @@ func (a *app) resume(ctx context.Context, dir string, set map[string]string, out
 		return exit.With(exit.Usage, fmt.Errorf("the experiment in %s: %w", dir, err), "this version reads it differently; run it again")
 	}
 	out.dir = dir
-	if err := a.recallAgents(before.Command); err != nil {
+	if err := a.agents.Recall(before.Command); err != nil {
 		return err
 	}
 	return a.measure(ctx, job{experiment: e, output: out, resume: true})
@@ -466,7 +466,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string, keep 
 	if err != nil {
 		return trial.Options{}, err
 	}
-	agents, hosts, err := a.connectAgents(ctx, e)
+	agents, hosts, err := a.agents.Connect(ctx, e)
 	if err != nil {
 		return trial.Options{}, err
 	}
@@ -477,7 +477,7 @@ func (a *app) options(ctx context.Context, e *plan.Experiment, dir string, keep 
 		}
 		e.Design.QuietWait = min(e.Design.QuietWait, d)
 	}
-	finder, err := a.podFinder(ctx, e)
+	finder, err := a.agents.PodFinder(ctx, e)
 	return trial.Options{
 		Agents:    agents,
 		Hosts:     hosts,

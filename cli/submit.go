@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/cli/agents"
 	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
@@ -22,7 +23,7 @@ const defaultRetries = 2
 func (a *app) submitCommand() *cobra.Command {
 	var (
 		t         queue.Task
-		agents    choice
+		agents    agents.Choice
 		at, every string
 		o         = fileOptions()
 	)
@@ -47,13 +48,10 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
 			}
-			r, err := agents.control.existingIn(registry.Queue)
+			err = agents.Control.Use(registry.Queue, func(r *registry.Registry) error {
+				return (&queue.Queue{Registry: r}).Submit(cmd.Context(), &t, p)
+			})
 			if err != nil {
-				return err
-			}
-			defer r.Close()
-			q := queue.Queue{Registry: r}
-			if err := q.Submit(cmd.Context(), &t, p); err != nil {
 				return explainQueue(err)
 			}
 			if t.Due.After(now) {
@@ -65,7 +63,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 	}
 	f := cmd.Flags()
 	fileFlags(f, &o)
-	agents.flags(f)
+	agents.Flags(f)
 	f.IntVar(&t.Priority, "priority", 0, "tasks of a higher priority are taken first, then those that were submitted first")
 	f.StringVar(&at, "at", "", "not before `TIME`: of a day, as 02:30, or as 2026-01-02T02:30:00Z")
 	f.StringVar(&every, "every", "", "again and again at `TIMES`: a time of day, as 02:30, or five fields of cron, as '30 2 * * 1-5'")
@@ -74,7 +72,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 }
 
 // fill sets of a task what flags say.
-func fill(t *queue.Task, agents *choice, at, every string, now time.Time) (err error) {
+func fill(t *queue.Task, agents *agents.Choice, at, every string, now time.Time) (err error) {
 	switch {
 	case t.Retries < 0 || t.Retries > queue.MaxRetries:
 		return exit.Misused(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
@@ -93,11 +91,7 @@ func fill(t *queue.Task, agents *choice, at, every string, now time.Time) (err e
 		}
 		t.Every, t.Due = every, schedule.Next(now)
 	}
-	if !agents.wanted() {
-		return nil
-	}
-	t.Agents = &queue.Agents{Selector: agents.selector, Count: agents.count, Exclusive: agents.exclusive}
-	_, err = agents.parse()
+	t.Agents, err = agents.Wish()
 	return err
 }
 
@@ -140,5 +134,5 @@ func explainQueue(err error) error {
 	case errors.As(err, &ended):
 		return exit.With(exit.Usage, err, "dyno queue show says how it ended")
 	}
-	return explainControl(err)
+	return err
 }

@@ -9,9 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dyno/cli/agents"
 	"dyno/cli/arguments"
 	"dyno/cli/live"
 	"dyno/internal/exit"
+	"dyno/internal/hangup"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
 	"dyno/report/answer"
@@ -22,7 +24,7 @@ import (
 
 func (a *app) uiCommand() *cobra.Command {
 	c := ui.Defaults()
-	var control controlPlane
+	var control agents.ControlPlane
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show runs, live and past, in a browser",
@@ -50,21 +52,21 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 					return err
 				}
 			}
-			if addresses := control.addresses(); len(addresses) > 0 {
-				r, err := control.open(registry.Fleet, addresses, nil)
+			if addresses := control.Addresses(); len(addresses) > 0 {
+				r, err := control.Open(registry.Fleet, addresses, nil)
 				if err != nil {
 					return err
 				}
 				defer r.Close()
-				tasks, err := control.open(registry.Queue, addresses, nil)
+				tasks, err := control.Open(registry.Queue, addresses, nil)
 				if err != nil {
 					return err
 				}
 				defer tasks.Close()
-				c.Fleet = func(ctx context.Context) (any, error) { return viewFleet(ctx, r, &queue.Queue{Registry: tasks}) }
+				c.Fleet = func(ctx context.Context) (any, error) { return agents.View(ctx, r, &queue.Queue{Registry: tasks}) }
 			}
 			c.Logger = slog.New(slog.NewTextHandler(a.stderr, nil))
-			outliveHangup(cmd.Context(), c.Logger)
+			hangup.Refuse(cmd.Context(), c.Logger)
 			s, err := ui.New(c)
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
@@ -77,53 +79,9 @@ The URL that it prints holds a token. Anybody who has it can start programs here
 		},
 	}
 	f := cmd.Flags()
-	control.flags(f)
+	control.Flags(f)
 	f.StringVar(&c.Runs, "runs", c.Runs, "the folder of run folders; runs started here go there")
 	f.StringVar(&c.Experiments, "experiments", c.Experiments, "the folder whose experiments may be started (default none)")
 	f.StringVar(&c.Listen, "listen", c.Listen, "where browsers connect: a loopback address and a port")
 	return cmd
-}
-
-// A fleetView is a fleet as the page shows it.
-type fleetView struct {
-	Named  bool        `json:"named"`
-	Agents []agentView `json:"agents"`
-	Tasks  []taskView  `json:"tasks"`
-}
-
-type agentView struct {
-	Name    string            `json:"name"`
-	Address string            `json:"address"`
-	Labels  map[string]string `json:"labels"`
-	CPUs    int               `json:"cpus"`
-	Version string            `json:"version"`
-	State   string            `json:"state"`
-}
-
-type taskView struct {
-	queue.Task
-	Predicted float64 `json:"predicted_seconds,omitempty"`
-}
-
-func viewFleet(ctx context.Context, r *registry.Registry, q *queue.Queue) (fleetView, error) {
-	v := fleetView{Named: true, Agents: []agentView{}, Tasks: []taskView{}}
-	agents, broken, err := r.Agents(ctx)
-	if err != nil {
-		return v, err
-	}
-	for i := range agents {
-		of := &agents[i]
-		v.Agents = append(v.Agents, agentView{of.Name, of.Address, of.Labels, of.CPUs, of.Version, stateOf(of)})
-	}
-	for _, b := range broken {
-		v.Agents = append(v.Agents, agentView{Name: b.Name, Address: b.Reason, State: "broken"})
-	}
-	tasks, broken, err := q.Tasks(ctx)
-	for i := range tasks {
-		v.Tasks = append(v.Tasks, taskView{tasks[i], queue.Predict(&tasks[i], tasks)})
-	}
-	for _, b := range broken {
-		v.Tasks = append(v.Tasks, taskView{queue.Task{ID: b.Name, Name: b.Reason, State: queue.Broken}, 0})
-	}
-	return v, err
 }

@@ -32,7 +32,7 @@ func TestFlagsRefuseInWords(t *testing.T) {
 			}
 		})
 	}
-	walk((&app{stdin: strings.NewReader("")}).root())
+	walk(Root())
 	if refused < 500 {
 		t.Errorf("only %d values were refused", refused)
 	}

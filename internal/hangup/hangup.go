@@ -8,6 +8,7 @@ package hangup
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -80,6 +81,22 @@ func Requests(ctx context.Context) <-chan struct{} {
 		return w.requests
 	}
 	return nil
+}
+
+// Refuse has a command that serves others go on at SIGHUP, and say that it reads nothing again.
+func Refuse(ctx context.Context, log *slog.Logger) {
+	Outlive(ctx)
+	requests := Requests(ctx)
+	go func() {
+		for {
+			select {
+			case <-requests:
+				log.Info("SIGHUP: this command reads nothing again; restart it to change its flags")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 }
 
 // ends tells whether a SIGHUP that has just come ends the process.

@@ -26,6 +26,7 @@ var arrows = []arrow{
 	}, "the command line joins all stages"},
 	{"measure", []string{"host/child", "internal/buildinfo", "judge/stat", "judge/verdict", "lab/plan", "lab/planfile", "lab/trial", "report", "results/rundir"}, "what other programs import does what the command line does, without its streams"},
 	{"cli/board", []string{"lab/trial", "load/engine/record", "load/hist", "load/wire", "report", "results/rundir", "internal/units", "load/engine", "results/mask", "report/figure", "lab/protocols"}, "a board draws what a run's watchers hear; it judges nothing"},
+	{"cli/agents", []string{"internal/buildinfo", "internal/exit", "internal/fields", "internal/hangup", "internal/secretfile", "internal/settings", "cli/arguments", "cli/output", "cli/serve", "host/target", "lab", "observe", "services/control/client"}, "who carries a load is found before it is planned in detail, and nothing is measured or judged for that"},
 	{"cli/arguments", []string{"internal/exit"}, "commands share how they refuse and end, whatever they do"},
 	{"cli/doctor", []string{"internal/exit", "cli/arguments", "cli/output", "host/target", "internal/units", "load/engine", "load/options", "load/pace", "load/wire", "observe", "report", "selftest"}, "what holds dyno against known answers runs no experiment of a user"},
 	{"cli/planflags", []string{"internal/textfile", "lab/plan", "lab/planfile", "internal/fields"}, "a flag is read as the field that it sets"},

@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"cmp"
@@ -55,10 +55,10 @@ func (c *authorityConfig) Check(r *fields.Report) {
 	}
 }
 
-func (a *app) authorityCommand() *cobra.Command {
+func (a *Access) authorityCommand() *cobra.Command {
 	c := fields.Default[authorityConfig]()
 	s := settings.New(&c)
-	var control controlPlane
+	var control ControlPlane
 	cmd := &cobra.Command{
 		Use:   "authority",
 		Short: "Let machines join a fleet, and renew their certificates",
@@ -83,7 +83,7 @@ With --control-plane it renews no certificate that was revoked there: dyno fleet
 		},
 	}
 	s.AddFlags(cmd.Flags())
-	control.flags(cmd.Flags())
+	control.Flags(cmd.Flags())
 	return cmd
 }
 
@@ -102,12 +102,12 @@ func (t *awaitedTrust) Admits(c *x509.Certificate) error {
 }
 
 // trust returns what says whose certificate is not renewed: who is revoked in the control plane, if one is named.
-func (a *app) trust(ctx context.Context, control *controlPlane, coordinator *identity.Member, log *slog.Logger) (identity.Trust, error) {
-	addresses := control.addresses()
+func (a *Access) trust(ctx context.Context, control *ControlPlane, coordinator *identity.Member, log *slog.Logger) (identity.Trust, error) {
+	addresses := control.Addresses()
 	if len(addresses) == 0 {
 		return coordinator, nil
 	}
-	r, err := control.open(registry.Trust, addresses, log)
+	r, err := control.Open(registry.Trust, addresses, log)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *authorityConfig) joining(authority *identity.Authority, address string)
 }
 
 // serveAuthority lets machines join until ctx ends.
-func (a *app) serveAuthority(ctx context.Context, c *authorityConfig, control *controlPlane, log *slog.Logger) error {
+func (a *Access) serveAuthority(ctx context.Context, c *authorityConfig, control *ControlPlane, log *slog.Logger) error {
 	authority, err := identity.Open(c.Folder)
 	if err != nil {
 		return exit.With(exit.Usage, err, "--folder names the folder of the fleet's keys")

@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"cmp"
@@ -17,16 +17,18 @@ import (
 	"dyno/cli/arguments"
 	"dyno/internal/buildinfo"
 	"dyno/internal/exit"
+	"dyno/internal/hangup"
 	"dyno/internal/settings"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/registry"
 	"dyno/observe"
 )
 
-func (a *app) agentCommand() *cobra.Command {
+// AgentCommand carries parts of loads, or their target.
+func (a *Access) AgentCommand() *cobra.Command {
 	c := agent.Defaults()
 	s := settings.New(&c)
-	var control controlPlane
+	var control ControlPlane
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Carry parts of loads for dyno on another machine, or their target",
@@ -70,19 +72,19 @@ labels. If no control plane answers, the agent tries again every second.`,
 			}
 			c.Lines = &agent.Lines{}
 			c.Version, c.Logger = buildinfo.Version(), slog.New(slog.NewJSONHandler(io.MultiWriter(a.stderr, c.Lines), &slog.HandlerOptions{Level: level}))
-			outliveHangup(cmd.Context(), c.Logger)
+			hangup.Refuse(cmd.Context(), c.Logger)
 			server, err := agent.New(cmd.Context(), c)
 			if err != nil {
 				return exit.With(exit.Usage, err, "dyno fleet authority lets machines join, and prints how")
 			}
-			if addresses := control.addresses(); len(addresses) > 0 {
+			if addresses := control.Addresses(); len(addresses) > 0 {
 				return serveRegistered(cmd.Context(), server, c.Logger, &control, addresses)
 			}
 			return server.Serve(cmd.Context())
 		},
 	}
 	s.AddFlags(cmd.Flags())
-	control.flags(cmd.Flags())
+	control.Flags(cmd.Flags())
 	return cmd
 }
 
@@ -90,7 +92,7 @@ labels. If no control plane answers, the agent tries again every second.`,
 const joinRetry = time.Second
 
 // serveRegistered has an agent serve, and be registered meanwhile.
-func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger, control *controlPlane, addresses []string) error {
+func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger, control *ControlPlane, addresses []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx) }()
@@ -99,12 +101,12 @@ func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger
 		if err != nil {
 			return err
 		}
-		r, err := control.open(registry.Fleet, addresses, log)
+		r, err := control.Open(registry.Fleet, addresses, log)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		trust, err := control.open(registry.Trust, addresses, log)
+		trust, err := control.Open(registry.Trust, addresses, log)
 		if err != nil {
 			return err
 		}
@@ -129,7 +131,7 @@ func serveRegistered(ctx context.Context, server *agent.Server, log *slog.Logger
 			case err == nil:
 				return m.Keep(ctx)
 			case !registry.IsAway(err):
-				return explainControl(err)
+				return Explain(err)
 			}
 			log.Warn("the control plane does not answer", "error", err, "again_after", joinRetry)
 			select {

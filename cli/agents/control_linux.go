@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // startControl starts a control plane at the default address until this command ends. It starts none if a flag names the
 // fleet's address, or one is there already. Without dyno-control it starts none either: connecting then fails with a
 // hint. started tells whether it did.
-func (a *app) startControl(ctx context.Context, control *controlPlane) (started bool, err error) {
-	if len(control.addresses()) > 0 {
+func (a *Access) startControl(ctx context.Context, control *ControlPlane) (started bool, err error) {
+	if len(control.Addresses()) > 0 {
 		return false, nil
 	}
 	program, err := serve.FindProgram(serve.ControlProgram)

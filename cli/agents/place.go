@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // place finds the agents that a plan places processes with, one for each selector. They are among those that flags name,
 // and those of the fleet, if there is one.
-func (a *app) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agent) (map[string]registry.Agent, error) {
+func (a *Access) place(ctx context.Context, e *plan.Experiment, named []*fleet.Agent) (map[string]registry.Agent, error) {
 	paths := placements(e)
 	if len(paths) == 0 {
 		return nil, nil
@@ -75,17 +75,18 @@ func placements(e *plan.Experiment) map[string]string {
 }
 
 // knowsFleet tells whether a control plane is named, or agents are chosen from the default one's.
-func (a *app) knowsFleet() bool { return a.choice.wanted() || len(a.choice.control.addresses()) > 0 }
+func (a *Access) knowsFleet() bool {
+	return a.choice.IsWanted() || len(a.choice.Control.Addresses()) > 0
+}
 
 // registered returns the agents of the fleet.
-func (a *app) registered(ctx context.Context) ([]registry.Agent, error) {
-	r, err := a.choice.control.existing()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	all, _, err := r.Agents(ctx)
-	return all, explainControl(err)
+func (a *Access) registered(ctx context.Context) ([]registry.Agent, error) {
+	var all []registry.Agent
+	err := a.choice.Control.Use(registry.Fleet, func(r *registry.Registry) (err error) {
+		all, _, err = r.Agents(ctx)
+		return err
+	})
+	return all, err
 }
 
 // connectTo asks agents what they are, each named by its address.

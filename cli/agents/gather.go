@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/registry"
 	"dyno/lab/plan"
 )
 
@@ -33,16 +34,16 @@ func stateFolder(name string) (string, error) {
 
 // gatherFleet starts a control plane if there is none, and waits until agents have found it: --agents says how many.
 // Without a number, or if the plan places processes with agents, all have found it when no other has come for joinPause.
-func (a *app) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Experiment) error {
+func (a *Access) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Experiment) error {
 	c := &a.choice
 	by, err := c.parse()
 	if err != nil {
 		return err
 	}
-	if started, err := a.startControl(ctx, &c.control); err != nil || !started {
+	if started, err := a.startControl(ctx, &c.Control); err != nil || !started {
 		return err
 	}
-	r, err := c.control.existing()
+	r, err := c.Control.Existing(registry.Fleet)
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (a *app) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Exper
 	for end := time.Now().Add(joinTimeout); time.Now().Before(end); {
 		there, err := c.reachable(ctx, r, m, by, nil)
 		if err != nil {
-			return explainControl(err)
+			return Explain(err)
 		}
 		if len(there) != known {
 			known, latest = len(there), time.Now()

@@ -1,10 +1,14 @@
-package cli
+// Package agents connects a load to the agents that carry it, and to those on whose machines its plan places processes
+// (agents.go, place.go). Flags name them, or choose them from a fleet (choice.go), which a control plane knows
+// (control.go). The commands agent and fleet are here too.
+package agents
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -16,64 +20,94 @@ import (
 	"dyno/internal/exit"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
 	"dyno/lab/plan"
 	"dyno/lab/trial"
 )
 
-// agentFlag adds the flag that names agents.
-func (a *app) agentFlag(f *pflag.FlagSet) {
-	a.identityFlag(f)
-	f.StringArrayVar(&a.agents, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine, or the target that the plan places with it (dyno agent); may be repeated: each carries its share")
-	a.choice.flags(f)
+// An Access is how a command reaches agents: those that carry its load, and those on whose machines its plan places
+// processes.
+type Access struct {
+	stdout, stderr io.Writer
+	atEnd          func(func() error) // adds what gives back what is held
+
+	addresses []string              // of the agents that flags name
+	recalled  bool                  // they are those of the command that began a run
+	choice    Choice                // of agents of a fleet
+	Identity  string                // the folder of the certificate for them
+	chosen    []trial.Agent         // by the choice
+	hosts     map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
 }
 
-// recallAgents takes the agents from the command that began a run, unless there are some now.
-func (a *app) recallAgents(command []string) error {
-	if len(a.agents) > 0 || a.choice.wanted() {
+// New returns the access of a command, whose end calls what atEnd adds.
+func New(stdout, stderr io.Writer, atEnd func(func() error)) *Access {
+	return &Access{stdout: stdout, stderr: stderr, atEnd: atEnd}
+}
+
+// Choose has a task's agents carry the load, as flags would. Reserved are the machines that the task waits for, or nil.
+func (a *Access) Choose(identity string, of *queue.Agents, control ControlPlane, reserved *registry.Reservation) {
+	a.Identity = identity
+	a.choice = Choice{given: true, selector: of.Selector, count: of.Count, exclusive: of.Exclusive, Control: control, reservation: reserved}
+}
+
+// CarryLoad tells whether agents carry the load.
+func (a *Access) CarryLoad() bool { return len(a.addresses) > 0 || a.choice.IsWanted() }
+
+// Flags adds the flag that names agents.
+func (a *Access) Flags(f *pflag.FlagSet) {
+	a.IdentityFlag(f)
+	f.StringArrayVar(&a.addresses, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine, or the target that the plan places with it (dyno agent); may be repeated: each carries its share")
+	a.choice.Flags(f)
+}
+
+// Recall takes the agents from the command that began a run, unless there are some now.
+func (a *Access) Recall(command []string) error {
+	if a.CarryLoad() {
 		return nil
 	}
-	var began app
+	var began Access
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.ParseErrorsAllowlist.UnknownFlags = true
-	began.agentFlag(f)
+	began.Flags(f)
 	if err := f.Parse(command); err != nil {
 		return fmt.Errorf("the command that began the run: %w", err)
 	}
-	if control := a.choice.control; len(control.servers) > 0 || control.tokenFile != "" {
-		began.choice.control = control
+	if control := a.choice.Control; len(control.servers) > 0 || control.TokenFile != "" {
+		began.choice.Control = control
 	}
-	a.agents, a.choice, a.identity = began.agents, began.choice, cmp.Or(a.identity, began.identity)
+	a.addresses, a.choice, a.Identity = began.addresses, began.choice, cmp.Or(a.Identity, began.Identity)
 	a.recalled = true
 	return nil
 }
 
-func (a *app) identityFlag(f *pflag.FlagSet) {
-	f.StringVar(&a.identity, "identity", "", "connect to agents as the coordinator whose certificate is in `FOLDER` (dyno fleet authority)")
+// IdentityFlag adds the flag that names the certificate for agents.
+func (a *Access) IdentityFlag(f *pflag.FlagSet) {
+	f.StringVar(&a.Identity, "identity", "", "connect to agents as the coordinator whose certificate is in `FOLDER` (dyno fleet authority)")
 }
 
 // coordinator returns this dyno as a member of the fleet that --identity names; nil without the flag.
-func (a *app) coordinator() (*identity.Member, error) {
+func (a *Access) coordinator() (*identity.Member, error) {
 	const hint = "the folder of dyno fleet authority"
-	if a.identity == "" {
+	if a.Identity == "" {
 		return nil, nil
 	}
-	m, err := identity.Load(filepath.Join(a.identity, identity.MemberFile))
+	m, err := identity.Load(filepath.Join(a.Identity, identity.MemberFile))
 	if err != nil {
 		return nil, exit.With(exit.Usage, fmt.Errorf("--identity: %w", err), hint)
 	}
 	if m.Peer().Role != identity.Coordinator {
-		return nil, exit.Misused(hint, "--identity: %s has the certificate of an agent: only coordinators connect to agents", a.identity)
+		return nil, exit.Misused(hint, "--identity: %s has the certificate of an agent: only coordinators connect to agents", a.Identity)
 	}
 	return m, nil
 }
 
 // refuseRevoked has a coordinator refuse members that are revoked in the control plane, now and until this command ends.
-func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *controlPlane) error {
+func (a *Access) refuseRevoked(ctx context.Context, m *identity.Member, control *ControlPlane) error {
 	if m == nil {
 		return nil
 	}
-	r, err := control.existingIn(registry.Trust)
+	r, err := control.Existing(registry.Trust)
 	if err != nil {
 		return err
 	}
@@ -86,7 +120,7 @@ func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *co
 		}
 	})
 	if _, err := r.Revoked(ctx); err != nil { // says why it cannot be known
-		return explainControl(err)
+		return Explain(err)
 	}
 	select {
 	case err = <-known:
@@ -100,7 +134,7 @@ func (a *app) refuseRevoked(ctx context.Context, m *identity.Member, control *co
 }
 
 // followRevoked calls apply with who is revoked, whenever that changes, until this command ends. It closes the registry then.
-func (a *app) followRevoked(ctx context.Context, r *registry.Registry, log *slog.Logger, apply func(*identity.Revocations)) {
+func (a *Access) followRevoked(ctx context.Context, r *registry.Registry, log *slog.Logger, apply func(*identity.Revocations)) {
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	a.atEnd(func() error {
@@ -121,15 +155,15 @@ func (a *app) followRevoked(ctx context.Context, r *registry.Registry, log *slog
 	}()
 }
 
-// connectAgents asks the agents what they are that carry the load, and those on whose machines the plan places
+// Connect asks the agents what they are that carry the load, and those on whose machines the plan places
 // processes. The latter carry no load.
-func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []trial.Agent, hosts map[string]trial.Host, err error) {
+func (a *Access) Connect(ctx context.Context, e *plan.Experiment) (load []trial.Agent, hosts map[string]trial.Host, err error) {
 	if a.chosen != nil {
 		return a.chosen, a.hosts, nil // by an earlier run of this process
 	}
 	m, err := a.coordinator()
 	if err == nil && a.knowsFleet() {
-		err = a.refuseRevoked(ctx, m, &a.choice.control)
+		err = a.refuseRevoked(ctx, m, &a.choice.Control)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -138,7 +172,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.choice.wanted() {
+	if a.choice.IsWanted() {
 		if err := a.gatherFleet(ctx, m, e); err != nil {
 			return nil, nil, err
 		}
@@ -147,7 +181,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.identity != "" && len(a.agents) == 0 && !a.choice.wanted() && len(placed) == 0 {
+	if a.Identity != "" && !a.CarryLoad() && len(placed) == 0 {
 		return nil, nil, exit.Misused("as in: --identity fleet --agent 10.0.0.2:7300", "--identity: there is no agent to connect to")
 	}
 	distinct := map[string]registry.Agent{} // of those placed, by name
@@ -155,7 +189,7 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 		distinct[of.Name] = of
 	}
 	var fences map[string]int64 // by name
-	if a.choice.wanted() {
+	if a.choice.IsWanted() {
 		if carriers, fences, err = a.connectChosen(ctx, m, slices.Collect(maps.Values(distinct))); err != nil {
 			return nil, nil, err
 		}
@@ -171,23 +205,23 @@ func (a *app) connectAgents(ctx context.Context, e *plan.Experiment) (load []tri
 		of.Locate = a.locate(of.Info.Name)
 		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors, Connections: of.Info.Connections})
 	}
-	if a.choice.wanted() {
+	if a.choice.IsWanted() {
 		a.chosen, a.hosts = load, hosts
 	}
 	return load, hosts, nil
 }
 
 // connectNamed connects to the agents that --agent names.
-func (a *app) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Agent, error) {
-	if a.choice.wanted() && len(a.agents) > 0 {
+func (a *Access) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Agent, error) {
+	if a.choice.IsWanted() && len(a.addresses) > 0 {
 		return nil, exit.Misused("leave out one of the two", "--agent: --fleet, --agents and --exclusive choose the agents already")
 	}
-	for _, address := range a.agents {
+	for _, address := range a.addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, exit.Misused("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
 		}
 	}
-	connected, err := connectTo(ctx, m, a.agents...)
+	connected, err := connectTo(ctx, m, a.addresses...)
 	if err != nil && a.recalled {
 		err = exit.With(exit.Usage, err, "the run began with this agent: start it again, or name others with --agent or --fleet")
 	}
@@ -196,7 +230,7 @@ func (a *app) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet.Ag
 
 // connectChosen connects to the agents that the choice has for the load. If the run has their machines, and those of
 // the placed ones, for itself, it returns the fences. The release gives all back.
-func (a *app) connectChosen(ctx context.Context, m *identity.Member, placed []registry.Agent) (carriers []*fleet.Agent, fences map[string]int64, err error) {
+func (a *Access) connectChosen(ctx context.Context, m *identity.Member, placed []registry.Agent) (carriers []*fleet.Agent, fences map[string]int64, err error) {
 	chosen, known, hold, err := a.choice.choose(ctx, m, placed)
 	if err != nil {
 		return nil, nil, err
@@ -220,7 +254,7 @@ func (a *app) connectChosen(ctx context.Context, m *identity.Member, placed []re
 }
 
 // connectHosts connects to the agents on whose machines the plan places processes, by their selectors.
-func (a *app) connectHosts(ctx context.Context, m *identity.Member, placed map[string]registry.Agent, fences map[string]int64) (map[string]trial.Host, error) {
+func (a *Access) connectHosts(ctx context.Context, m *identity.Member, placed map[string]registry.Agent, fences map[string]int64) (map[string]trial.Host, error) {
 	hosts := map[string]trial.Host{}
 	for selector, of := range placed {
 		one, err := connectTo(ctx, m, of.Address)
@@ -235,17 +269,16 @@ func (a *app) connectHosts(ctx context.Context, m *identity.Member, placed map[s
 }
 
 // locate returns what finds an agent of the fleet by its name; nil where addresses name agents.
-func (a *app) locate(name string) func(context.Context) (string, error) {
-	if len(a.agents) > 0 || !a.knowsFleet() {
+func (a *Access) locate(name string) func(context.Context) (string, error) {
+	if len(a.addresses) > 0 || !a.knowsFleet() {
 		return nil
 	}
 	return func(ctx context.Context) (string, error) {
-		r, err := a.choice.control.existing()
-		if err != nil {
-			return "", err
-		}
-		defer r.Close()
-		now, err := agentNamed(ctx, r, name)
+		var now registry.Agent
+		err := a.choice.Control.Use(registry.Fleet, func(r *registry.Registry) (err error) {
+			now, err = agentNamed(ctx, r, name)
+			return err
+		})
 		return now.Address, err
 	}
 }

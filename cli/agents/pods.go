@@ -1,4 +1,4 @@
-package cli
+package agents
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 
 // A podFinder asks the API server for pods, and the fleet for the agents on their nodes.
 type podFinder struct {
-	app    *app
+	agents *Access
 	client *pods.Client
 }
 
-// podFinder returns what finds the pods that a plan observes; nil if it observes none. It has found all of them once.
-func (a *app) podFinder(ctx context.Context, e *plan.Experiment) (trial.PodFinder, error) {
+// PodFinder returns what finds the pods that a plan observes; nil if it observes none. It has found all of them once.
+func (a *Access) PodFinder(ctx context.Context, e *plan.Experiment) (trial.PodFinder, error) {
 	var of []*plan.Pods
 	for i := range e.Variants {
 		if p := e.Variants[i].Observe.Pods; p != nil {
@@ -56,7 +56,7 @@ func (f *podFinder) Find(ctx context.Context, of *plan.Pods) ([]pods.Pod, error)
 
 // Observer implements trial.PodFinder. It asks the fleet each time: an observer that is replaced has another address.
 func (f *podFinder) Observer(ctx context.Context, node string) (remote.Machine, error) {
-	all, err := f.app.registered(ctx)
+	all, err := f.agents.registered(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (f *podFinder) Observer(ctx context.Context, node string) (remote.Machine, 
 	if i < 0 {
 		return nil, fmt.Errorf("no agent has the labels observes=pods and node=%s", node)
 	}
-	m, err := f.app.coordinator()
+	m, err := f.agents.coordinator()
 	if err != nil {
 		return nil, err
 	}
