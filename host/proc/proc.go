@@ -25,12 +25,21 @@ const exiting = 0x4
 // Exiting reports whether the process has begun to exit.
 func (p Process) Exiting() bool { return p.Flags&exiting != 0 }
 
-// All returns every process of the machine. It leaves out a process that vanishes while
-// it is read.
-func All() ([]Process, error) {
+// PIDs returns the number of every process of the machine.
+func PIDs() ([]int, error) {
 	pids, err := numbers("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	return pids, nil
+}
+
+// All returns every process of the machine. It leaves out a process that vanishes while
+// it is read.
+func All() ([]Process, error) {
+	pids, err := PIDs()
+	if err != nil {
+		return nil, err
 	}
 	all := make([]Process, 0, len(pids))
 	for _, pid := range pids {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"dyno/host/proc"
 	"dyno/host/target"
 	"dyno/observe"
 )
@@ -18,15 +19,24 @@ const upstreamsDue = 100 * time.Millisecond
 // are a part of what is measured, and no disturbance of it. It finds them once.
 type upstreams struct {
 	known []*observe.Tree // whose processes are observed already; the target's first
+	begun map[int]float64 // CPU time of each process of the machine at the beginning
 	due   time.Time
+	found bool
 	trees []*observe.Tree
-	base  []float64 // CPU time of each when it was found
+	base  []float64 // CPU time of each at the beginning
 	used  float64   // by all since then
 }
 
 // newUpstreams observes those of a target, but for the processes of others.
 func newUpstreams(target *observe.Tree, others ...*observe.Tree) *upstreams {
-	return &upstreams{known: append([]*observe.Tree{target}, others...), due: time.Now().Add(upstreamsDue)}
+	u := &upstreams{known: append([]*observe.Tree{target}, others...), begun: map[int]float64{}, due: time.Now().Add(upstreamsDue)}
+	pids, _ := proc.PIDs() // without them, what upstreams use counts from when they are found
+	for _, pid := range pids {
+		if used, err := observe.ProcessSeconds(pid); err == nil {
+			u.begun[pid] = used
+		}
+	}
+	return u
 }
 
 // Name returns "upstreams".
@@ -34,7 +44,7 @@ func (u *upstreams) Name() string { return "upstreams" }
 
 // Columns returns the only column.
 func (u *upstreams) Columns() []observe.Column {
-	return []observe.Column{{Name: "cpu_seconds", Kind: observe.Counter, Help: "CPU time of the servers on this machine that the target has connected to, since they were found"}}
+	return []observe.Column{{Name: "cpu_seconds", Kind: observe.Counter, Help: "CPU time of the servers on this machine that the target has connected to, since the load began"}}
 }
 
 // CPUSeconds returns the CPU time of the last reading.
@@ -43,8 +53,8 @@ func (u *upstreams) CPUSeconds() float64 { return u.used }
 // Observe reads the upstreams.
 func (u *upstreams) Observe(row []float64) error {
 	var err error
-	if !u.due.IsZero() && time.Now().After(u.due) {
-		u.due = time.Time{}
+	if !u.found && time.Now().After(u.due) {
+		u.found = true
 		err = u.find()
 	}
 	used := 0.0
@@ -73,7 +83,13 @@ func (u *upstreams) find() (err error) {
 			continue // it has ended
 		}
 		err = errors.Join(err, tree.Observe(make([]float64, len(tree.Columns()))))
-		u.trees, u.base = append(u.trees, tree), append(u.base, tree.CPUSeconds())
+		base := tree.CPUSeconds()
+		for _, pid := range tree.PIDs() {
+			if now, failure := observe.ProcessSeconds(pid); failure == nil && len(u.begun) > 0 {
+				base -= now - u.begun[pid]
+			}
+		}
+		u.trees, u.base = append(u.trees, tree), append(u.base, base)
 	}
 	return err
 }

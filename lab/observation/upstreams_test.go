@@ -11,7 +11,7 @@ import (
 	"dyno/observe"
 )
 
-// What a server uses that the target has connected to counts from when it is found, and not if it is observed already.
+// What a server uses that the target has connected to counts from the beginning of the load, and not if it is observed already.
 func TestUpstreams(t *testing.T) {
 	tree := func(pid int) *observe.Tree {
 		of, err := observe.NewTree("process", pid)
@@ -56,24 +56,16 @@ c.recv(1)
 	}
 	defer connection.Close()
 
-	u, known := newUpstreams(itself), newUpstreams(itself, tree(server.Process.Pid))
-	defer u.Close()
-	defer known.Close()
-	u.due, known.due = time.Now().Add(-time.Second), time.Now().Add(-time.Second)
-	read := func(want bool) {
+	early, late, known := newUpstreams(itself), newUpstreams(itself), newUpstreams(itself, tree(server.Process.Pid))
+	read := func(u *upstreams, least, most float64) {
 		t.Helper()
-		var used, none [1]float64
-		if err := u.Observe(used[:]); err != nil {
-			t.Error(err)
-		}
-		if err := known.Observe(none[:]); err != nil {
-			t.Error(err)
-		}
-		if (used[0] >= 0.05) != want || used[0] > 0.2 || used[0] != u.CPUSeconds() || none[0] != 0 {
-			t.Errorf("%v, and %v of what is known", used, none)
+		u.due = u.due.Add(-time.Hour)
+		var used [1]float64
+		if err := u.Observe(used[:]); err != nil || used[0] < least || used[0] > most || used[0] != u.CPUSeconds() {
+			t.Errorf("%v, %v; want %v to %v", used, err, least, most)
 		}
 	}
-	read(false)
+	read(early, 0, 0.05)
 	one := make([]byte, 1)
 	if _, err := connection.Write(one); err != nil {
 		t.Fatal(err)
@@ -81,5 +73,12 @@ c.recv(1)
 	if _, err := connection.Read(one); err != nil {
 		t.Fatal(err)
 	}
-	read(true)
+	read(early, 0.05, 0.2)
+	read(late, 0.05, 0.2)
+	read(known, 0, 0)
+	for _, u := range []*upstreams{early, late, known} {
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
