@@ -136,13 +136,14 @@ var arrows = []arrow{
 	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},
 	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},
 
-	{"experiments/subjects", []string{"experiments/subjects", "services"}, "variants that exist to be measured are put into services by programs of their own; no service knows one"},
+	{"experiments/subjects", []string{"experiments/subjects", "services", "internal/command", "internal/fields", "internal/secretfile"}, "variants that exist to be measured are put into services by programs of their own; no service knows one"},
 	{"experiments/subjects/grpcloop", []string{"experiments/subjects/grpcloop", "services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
 	{"experiments/subjects/grpcloop/hpack", nil, "header compression is pure"},
 	{"experiments/subjects/grpcloop/http2", []string{"experiments/subjects/grpcloop/hpack"}, "a connection's bytes are pure: it shares no code with the load's client"},
 	{"experiments/subjects/grpcloop/calls", []string{"experiments/subjects/grpcloop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"experiments/subjects/events", []string{"services/events", "hub", "internal/command", "internal/exit", "internal/hangup", "internal/settings"}, "what exists only to be measured is given to the hub, which knows nothing of it"},
-	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool"}, "a program that is measured takes nothing from what measures it"},
+	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},
+	{"experiments/subjects/measurement", []string{"internal/command", "internal/exit", "internal/fields", "internal/settings"}, "flags are made of a program's fields, whatever it measures"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
 	{"services/echo", []string{"internal/fields", "services/internal", "internal/loop"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},

@@ -80,6 +80,13 @@ func flagName(path string, s *fields.Spec) string {
 
 // AddFlags adds the flags of all fields, and --config and --verbose.
 func (s *Settings) AddFlags(to *pflag.FlagSet) {
+	s.AddFieldFlags(to)
+	to.StringVar(&s.File, "config", "", "`FILE` in YAML with these fields; flags override it")
+	to.BoolVarP(&s.Verbose, "verbose", "v", false, "log the events of single connections and requests")
+}
+
+// AddFieldFlags adds the flags of all fields.
+func (s *Settings) AddFieldFlags(to *pflag.FlagSet) {
 	s.spec.Walk("", func(path string, of *fields.Spec) {
 		name := flagName(path, of)
 		if name == "" {
@@ -101,8 +108,6 @@ func (s *Settings) AddFlags(to *pflag.FlagSet) {
 		}
 		s.flags = append(s.flags, f)
 	})
-	to.StringVar(&s.File, "config", "", "`FILE` in YAML with these fields; flags override it")
-	to.BoolVarP(&s.Verbose, "verbose", "v", false, "log the events of single connections and requests")
 }
 
 // Given tells whether the file or a flag gives a field its value.

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"dyno/experiments/subjects/measurement"
+	"dyno/internal/fields"
 	"dyno/services/channels"
 )
 
@@ -26,31 +28,24 @@ import (
 // because the buffer was full) and lost (neither: the file was read again, and every
 // record's checksum and number compared).
 type Channels struct {
-	Connections int
-	Records     int    // in all
-	Bytes       int    // of each record
-	Buffer      int    // records that the channel holds at most
-	WhenFull    string // channels.Block, DropOldest or DropNewest
-	Sync        string // of the file: channels.SyncAlways, SyncInterval or SyncNever
+	Connections int    `yaml:"connections" range:"1..1000" default:"8" doc:"how many producers"`
+	Records     int    `yaml:"records" range:"1..100000000" default:"400000" doc:"how many, in all"`
+	Bytes       int    `yaml:"bytes" range:"1..65536" default:"100" doc:"of each record"`
+	Buffer      int    `yaml:"buffer" range:"1..1048576" default:"4096" doc:"how many records the channel holds"`
+	WhenFull    string `yaml:"when_full" oneof:"block drop-oldest drop-newest" default:"block" doc:"what happens if it is full"`
+	Sync        string `yaml:"sync" oneof:"always interval never" default:"interval" doc:"when the file is forced to disk"`
 }
 
 // stuckAfter is how long no record may arrive before a channel counts as stuck.
 const stuckAfter = 10 * time.Second
 
-// Validate reports all faults at once.
-func (c Channels) Validate() error {
-	return errors.Join(
-		within("connections", c.Connections, 1, 1000),
-		within("records", c.Records, c.Connections, 100_000_000),
-		within("bytes", c.Bytes, 1, 64<<10),
-		within("buffer", c.Buffer, 1, 1<<20),
-		oneOf("when full", c.WhenFull, channels.Block, channels.DropOldest, channels.DropNewest),
-		oneOf("sync", c.Sync, channels.SyncAlways, channels.SyncInterval, channels.SyncNever),
-	)
+// Check reports connections without a record.
+func (c Channels) Check(r *fields.Report) {
+	r.Check(c.Records >= c.Connections, "records", "must be one for each connection at least", "")
 }
 
 // Run carries the records once.
-func (c Channels) Run(ctx context.Context) (_ Result, err error) {
+func (c Channels) Run(ctx context.Context) (_ measurement.Result, err error) {
 	dir, err := os.MkdirTemp("", "channels")
 	if err != nil {
 		return nil, err
@@ -91,7 +86,7 @@ func (c Channels) Run(ctx context.Context) (_ Result, err error) {
 		return nil, err
 	}
 	dropped := server.Stats()[0].Dropped
-	return Result{
+	return measurement.Result{
 		"records_per_second":     float64(c.total()) / elapsed.Seconds(),
 		"cpu_per_record_seconds": after.less(before).cpu.Seconds() / float64(c.total()),
 		"delivered":              float64(sum.Records),

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"dyno/experiments/subjects/measurement"
+	"dyno/internal/fields"
 )
 
 // A Filter sends requests to a server on a schedule and applies a jitter filter to their times. The filter drops
@@ -27,37 +30,25 @@ import (
 // Figures: raw_p50_seconds, raw_p99_seconds, raw_p999_seconds, raw_max_seconds, the same of filtered; dropped, the
 // share that was left out; requests.
 type Filter struct {
-	URL      string
-	Body     string
-	Bearer   string  // sent as Authorization; empty: nothing
-	Rate     float64 // requests a second, evenly spaced
-	Last     int
-	Sigmas   float64
-	Duration time.Duration
+	URL      string        `yaml:"url,required" doc:"what is asked"`
+	Body     string        `yaml:"body" otherwise:"it is a GET" doc:"what is sent by POST"`
+	Bearer   string        `yaml:"bearer" doc:"the token or key that is sent in Authorization"`
+	Rate     float64       `yaml:"rate" range:"1..20000" default:"500" doc:"requests a second, evenly spaced"`
+	Last     int           `yaml:"last" range:"2..10000" default:"30" doc:"how many times before each one it is held against"`
+	Sigmas   float64       `yaml:"sigmas" range:"0.001..100" default:"2.5" doc:"how many standard deviations from their mean are too many"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"5s" doc:"how long to measure"`
 }
 
-const (
-	maxFilterRate     = 20_000
-	maxFilterInFlight = 1024 // requests; one that finds no place waits, its clock running
-)
+const maxFilterInFlight = 1024 // requests; one that finds no place waits, its clock running
 
-// Validate reports all faults at once.
-func (f Filter) Validate() error {
-	var errs []error
-	if u, err := url.Parse(f.URL); err != nil || u.Scheme != "http" || u.Host == "" {
-		errs = append(errs, fmt.Errorf("url: %q: want one such as http://127.0.0.1:8000/", f.URL))
-	}
-	if !(f.Rate >= 1 && f.Rate <= maxFilterRate) {
-		errs = append(errs, fmt.Errorf("rate: %v: want 1 to %d requests a second", f.Rate, maxFilterRate))
-	}
-	if !(f.Sigmas > 0 && f.Sigmas <= 100) {
-		errs = append(errs, fmt.Errorf("sigmas: %v: want more than 0, at most 100", f.Sigmas))
-	}
-	return errors.Join(append(errs, within("last", f.Last, 2, 10_000), validDuration(f.Duration))...)
+// Check reports an address that is none of a plain HTTP server.
+func (f Filter) Check(r *fields.Report) {
+	u, err := url.Parse(f.URL)
+	r.Check(err == nil && u.Scheme == "http" && u.Host != "", "url", fmt.Sprintf("%q is no address of HTTP", f.URL), "such as http://127.0.0.1:8000/")
 }
 
 // Run measures for the duration.
-func (f Filter) Run(ctx context.Context) (Result, error) {
+func (f Filter) Run(ctx context.Context) (measurement.Result, error) {
 	transport := &http.Transport{MaxIdleConnsPerHost: maxFilterInFlight}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
@@ -96,7 +87,7 @@ func (f Filter) Run(ctx context.Context) (Result, error) {
 	}
 	times = slices.DeleteFunc(times, math.IsNaN)
 	left := withoutJitter(times, f.Last, f.Sigmas)
-	r := Result{"requests": float64(len(times)), "dropped": 1 - float64(len(left))/float64(len(times))}
+	r := measurement.Result{"requests": float64(len(times)), "dropped": 1 - float64(len(left))/float64(len(times))}
 	for name, values := range map[string][]float64{"raw": times, "filtered": left} {
 		slices.Sort(values)
 		for of, q := range map[string]float64{"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1} {

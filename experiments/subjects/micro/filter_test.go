@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"dyno/experiments/subjects/measurement"
 )
 
 func TestWithoutJitter(t *testing.T) {
@@ -56,7 +58,7 @@ func TestFilter(t *testing.T) {
 	if _, err := f.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "300 of 300 requests failed") {
 		t.Error(err)
 	}
-	err := Filter{URL: "x", Last: 1}.Validate()
+	err := measurement.Validate(Filter{URL: "x", Last: 1})
 	for _, want := range []string{"url: ", "rate: 0", "last: 1", "sigmas: 0", "duration: 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: no %q", err, want)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/experiments/subjects/measurement"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -32,22 +34,16 @@ const (
 // Figures: exchanges_per_second; exchanges; server_cpu_per_exchange_seconds: the CPU time of the process less
 // that of the client's thread. It includes what the kernel does for the server on other threads.
 type IO struct {
-	Model       string // Blocking, Polling, Multiplexing or Asynchronous
-	Connections int
-	Duration    time.Duration
+	Model string `yaml:"model" oneof:"blocking polling multiplexing asynchronous" default:"blocking" doc:"how the server reads and writes"`
+	// Each thread of the blocking model holds a P, of which there are 1,024.
+	Connections int           `yaml:"connections" range:"1..1000" default:"100" doc:"how many, with one message outstanding on each"`
+	Duration    time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 const messageBytes = 64
 
-// Validate reports all faults at once. Each thread of the blocking model holds a P,
-// of which there are 1,024.
-func (c IO) Validate() error {
-	return errors.Join(oneOf("model", c.Model, Blocking, Polling, Multiplexing, Asynchronous),
-		within("connections", c.Connections, 1, 1000), validDuration(c.Duration))
-}
-
 // Run measures for the duration.
-func (c IO) Run(ctx context.Context) (Result, error) {
+func (c IO) Run(ctx context.Context) (measurement.Result, error) {
 	cpus, err := allowedCPUs()
 	if err != nil {
 		return nil, err
@@ -104,7 +100,7 @@ func (c IO) Run(ctx context.Context) (Result, error) {
 	if exchanges == 0 {
 		return nil, errNothing
 	}
-	return Result{
+	return measurement.Result{
 		"exchanges_per_second":            float64(exchanges) / elapsed.Seconds(),
 		"exchanges":                       float64(exchanges),
 		"server_cpu_per_exchange_seconds": max(process-client, 0).Seconds() / float64(exchanges),

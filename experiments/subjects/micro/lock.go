@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"dyno/experiments/subjects/measurement"
 )
 
 // The kinds of locks.
@@ -25,10 +26,10 @@ const (
 //
 // Figures: ops_per_second, of all goroutines; ops.
 type Lock struct {
-	Kind       string // Mutex, RWMutex, Sharded or Atomic
-	Goroutines int
-	Reads      float64 // the share of operations that only read
-	Duration   time.Duration
+	Kind       string        `yaml:"kind" oneof:"mutex rwmutex sharded atomic" default:"mutex" doc:"what guards the counters"`
+	Goroutines int           `yaml:"goroutines" range:"1..10000" default:"8" doc:"how many goroutines share the counters"`
+	Reads      float64       `yaml:"reads" range:"0..1" default:"0.5" doc:"the share of operations that only read"`
+	Duration   time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 const (
@@ -37,18 +38,8 @@ const (
 	lookEach = 64 // operations between two looks at the time
 )
 
-// Validate reports all faults at once.
-func (l Lock) Validate() error {
-	var reads error
-	if !(0 <= l.Reads && l.Reads <= 1) {
-		reads = fmt.Errorf("reads: %v: want a share, 0 to 1", l.Reads)
-	}
-	return errors.Join(oneOf("kind", l.Kind, Mutex, RWMutex, Sharded, Atomic),
-		within("goroutines", l.Goroutines, 1, 10_000), reads, validDuration(l.Duration))
-}
-
 // Run measures for the duration.
-func (l Lock) Run(ctx context.Context) (Result, error) {
+func (l Lock) Run(ctx context.Context) (measurement.Result, error) {
 	keys := make([]string, counters)
 	for i := range keys {
 		keys[i] = "counter-" + strconv.Itoa(i)
@@ -99,7 +90,7 @@ func (l Lock) Run(ctx context.Context) (Result, error) {
 	if ops.Load() == 0 {
 		return nil, errNothing
 	}
-	return Result{"ops_per_second": float64(ops.Load()) / elapsed.Seconds(), "ops": float64(ops.Load())}, nil
+	return measurement.Result{"ops_per_second": float64(ops.Load()) / elapsed.Seconds(), "ops": float64(ops.Load())}, nil
 }
 
 // A table is counters by key.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"dyno/internal/command"
+	"dyno/internal/exit"
 )
 
 // Each program prints one line of JSON. Faults of the command line have a code of their own and a hint.
@@ -20,17 +23,17 @@ func TestRun(t *testing.T) {
 		{"lock --kind sharded --goroutines 2 --reads 0.9 --duration 20ms", 0, `{"ops":`, nil},
 		{"io --model multiplexing --connections 3 --duration 20ms", 0, "{", nil},
 		{"buffers", 0, "{", nil},
-		{"filter --url http://127.0.0.1:1/ --duration 20ms", failed, "", []string{"micro: ", "10 of 10 requests failed"}},
-		{"switch --unit fibre --duration -1s", misused, "", []string{
-			"micro: unit: \"fibre\": want one of goroutine, thread\n", "duration: -1s: want more than 0", "hint: micro switch --help lists the flags\n",
+		{"filter --url http://127.0.0.1:1/ --duration 20ms", exit.Failed, "", []string{"micro: ", "10 of 10 requests failed"}},
+		{"switch --unit fibre --duration -1s", exit.Usage, "", []string{
+			"--unit: \"fibre\"", "--duration: \"-1s\"", "hint: micro switch --help lists the flags\n",
 		}},
-		{"switch --untied", misused, "", []string{"--untied", "hint: micro switch --help"}},
-		{"pin more", misused, "", []string{"more", "hint: micro pin --help"}},
-		{"jump", misused, "", []string{"jump", "hint: micro --help"}},
+		{"switch --untied", exit.Usage, "", []string{"--untied", "hint: micro --help"}},
+		{"pin more", exit.Usage, "", []string{"more", "hint: "}},
+		{"jump", exit.Usage, "", []string{"jump", "hint: "}},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			if code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr); code != c.code {
+			if code := command.Main(t.Context(), newCommand(), strings.Fields(c.args), &stdout, &stderr); code != c.code {
 				t.Errorf("exit code %d, want %d: %s", code, c.code, &stderr)
 			}
 			if out := stdout.String(); !strings.HasPrefix(out, c.stdout) || strings.Count(out, "\n") != min(len(c.stdout), 1) {
@@ -50,7 +53,7 @@ func TestRunInterrupted(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	if code := run(gone, []string{"switch"}, &stdout, &stderr); code != interruption || stdout.Len() > 0 {
+	if code := command.Main(gone, newCommand(), []string{"switch"}, &stdout, &stderr); code != exit.Interrupted || stdout.Len() > 0 {
 		t.Errorf("exit code %d, standard output %q", code, &stdout)
 	}
 }

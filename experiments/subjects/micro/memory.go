@@ -16,9 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxUnits is how many units a program may be asked for.
-const MaxUnits = 2_000_000
-
 // A lot is a set of units that are parked until it is released.
 type lot struct {
 	unit    string

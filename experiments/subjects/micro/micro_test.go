@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"dyno/experiments/subjects/measurement"
 	"dyno/internal/leak"
 	"dyno/services/channels"
 )
@@ -26,7 +27,7 @@ const moment = 30 * time.Millisecond
 
 // measure runs a program and holds its figures to names and to being numbers. A
 // figure may be zero or below only where the list says so, by a question mark.
-func measure(t *testing.T, p Program, names ...string) Result {
+func measure(t *testing.T, p measurement.Program, names ...string) measurement.Result {
 	t.Helper()
 	procs := runtime.GOMAXPROCS(0)
 	r, err := p.Run(t.Context())
@@ -241,7 +242,7 @@ func TestInterrupted(t *testing.T) {
 	gone, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("enough")
 	cancel(reason)
-	for _, p := range []Program{
+	for _, p := range []measurement.Program{
 		Switch{Goroutine, time.Minute}, Switch{Thread, time.Minute}, Stack{Goroutine, 10}, Units{Thread, 10},
 		Lock{Mutex, 2, 0.5, time.Minute}, Pin{false, 2, time.Minute},
 		IO{Blocking, 2, time.Minute}, IO{Polling, 2, time.Minute}, IO{Multiplexing, 2, time.Minute},

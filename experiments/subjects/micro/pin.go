@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/experiments/subjects/measurement"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -20,9 +22,9 @@ import (
 // moved one of the threads to another CPU (nr_migrations in /proc/PID/sched);
 // migrations_per_second; ops; cpus.
 type Pin struct {
-	Pinned   bool // each thread to one CPU
-	Threads  int
-	Duration time.Duration
+	Pinned   bool          `yaml:"pinned" doc:"bind each thread to one CPU"`
+	Threads  int           `yaml:"threads" range:"2..256" default:"4" doc:"how many"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 const (
@@ -33,14 +35,9 @@ const (
 	wordsInTurn = block / 8
 )
 
-// Validate reports all faults at once.
-func (p Pin) Validate() error {
-	return errors.Join(within("threads", p.Threads, 2, maxThreads), validDuration(p.Duration))
-}
-
 // Run measures for the duration. With one CPU there is nowhere to migrate to, and
 // it fails.
-func (p Pin) Run(ctx context.Context) (Result, error) {
+func (p Pin) Run(ctx context.Context) (measurement.Result, error) {
 	cpus, err := allowedCPUs()
 	if err != nil {
 		return nil, err
@@ -90,7 +87,7 @@ func (p Pin) Run(ctx context.Context) (Result, error) {
 	for i := range p.Threads {
 		done, moves = done+ops[i], moves+moved[i]
 	}
-	return Result{
+	return measurement.Result{
 		"ops_per_second":        float64(done) / elapsed.Seconds(),
 		"ops":                   float64(done),
 		"migrations":            float64(moves),

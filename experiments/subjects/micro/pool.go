@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"dyno/experiments/subjects/control/pool"
+	"dyno/experiments/subjects/measurement"
+	"dyno/internal/fields"
 )
 
 // The kinds of connection pools.
@@ -34,40 +35,24 @@ const (
 // average; size, how many there may be in the end; idle_seconds, the idle threshold in the
 // end.
 type Pool struct {
-	Kind     string        // FixedPool, AdaptivePool or AsWrittenPool
-	Rate     float64       // requests a second
-	Service  time.Duration // mean time that the server takes
-	Size     int           // connections, at first
-	Base     time.Duration // the longest idle threshold
-	Window   time.Duration // how often an adaptive pool looks at its load
-	Warmup   time.Duration
-	Duration time.Duration
-	Seed     uint64
+	Kind     string        `yaml:"kind" oneof:"fixed adaptive as-written" default:"fixed" doc:"as-written is adaptive by report R0's formula to the letter"`
+	Rate     float64       `yaml:"rate" range:"0.001..20000" default:"500" doc:"requests a second, at random moments"`
+	Service  time.Duration `yaml:"service" range:"0..1m" default:"8ms" doc:"mean time that the server takes for an answer"`
+	Size     int           `yaml:"size" range:"1..10000" default:"16" doc:"how many connections there may be, at first if adaptive"`
+	Base     time.Duration `yaml:"base" range:"0..24h" default:"3s" doc:"how long an idle connection is kept, at most if adaptive"`
+	Window   time.Duration `yaml:"window" range:"0..24h" default:"1s" doc:"how often an adaptive pool looks at its load"`
+	Warmup   time.Duration `yaml:"warmup" range:"0..10m" default:"1s" doc:"load that is not measured, before"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"5s" doc:"how long to measure"`
+	Seed     uint64        `yaml:"seed" range:"0..9007199254740992" default:"1" doc:"of everything random"`
 }
 
-// Bounds of a Pool's load.
-const (
-	maxPoolRate = 20_000
-	maxInFlight = 20_000 // requests; one more has failed
-)
+const maxInFlight = 20_000 // requests; one more has failed
 
-// Validate reports all faults at once.
-func (p Pool) Validate() error {
-	var rate, service, warmup, policy error
-	if !(p.Rate > 0 && p.Rate <= maxPoolRate) {
-		rate = fmt.Errorf("rate: %v: want more than 0, at most %d", p.Rate, maxPoolRate)
+// Check reports what the pool refuses.
+func (p Pool) Check(r *fields.Report) {
+	if err := p.policy().Validate(); err != nil {
+		r.Fault("kind", err.Error(), "")
 	}
-	if p.Service < 0 || p.Service > time.Minute {
-		service = fmt.Errorf("service: %v: want 0 to 1m", p.Service)
-	}
-	if p.Warmup < 0 || p.Warmup > MaxDuration {
-		warmup = fmt.Errorf("warmup: %v: want 0 to %v", p.Warmup, MaxDuration)
-	}
-	kind := oneOf("kind", p.Kind, FixedPool, AdaptivePool, AsWrittenPool)
-	if kind == nil {
-		policy = p.policy().Validate()
-	}
-	return errors.Join(kind, rate, service, warmup, policy, validDuration(p.Duration))
 }
 
 // policy is how the pool is kept.
@@ -84,7 +69,7 @@ func (p Pool) policy() pool.Policy {
 }
 
 // Run makes the load once.
-func (p Pool) Run(ctx context.Context) (_ Result, err error) {
+func (p Pool) Run(ctx context.Context) (_ measurement.Result, err error) {
 	address, stop, err := p.serve()
 	if err != nil {
 		return nil, err
@@ -163,14 +148,14 @@ func (p Pool) Run(ctx context.Context) (_ Result, err error) {
 	return p.figures(times, failed, open/float64(looks), before, connections.Stats()), nil
 }
 
-func (p Pool) figures(times []float64, failed int, open float64, before, after pool.Stats) Result {
+func (p Pool) figures(times []float64, failed int, open float64, before, after pool.Stats) measurement.Result {
 	slices.Sort(times)
 	sum := 0.0
 	for _, t := range times {
 		sum += t
 	}
 	asked := float64(after.Requests - before.Requests)
-	return Result{
+	return measurement.Result{
 		"requests":     float64(len(times)),
 		"mean_seconds": sum / float64(len(times)),
 		"p99_seconds":  times[int(math.Ceil(0.99*float64(len(times))))-1],

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"dyno/experiments/subjects/measurement"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -24,14 +26,11 @@ import (
 // and receive_limit_bytes, the kernel's bounds; send_ratio and receive_ratio, of what
 // was read back to what was asked.
 type Buffers struct {
-	Bytes int
+	Bytes int `yaml:"bytes" range:"1..1073741824" default:"65536" doc:"the size to request, for each kind of buffer"`
 }
 
-// Validate reports all faults at once.
-func (b Buffers) Validate() error { return within("bytes", b.Bytes, 1, 1<<30) }
-
 // Run asks once.
-func (b Buffers) Run(ctx context.Context) (Result, error) {
+func (b Buffers) Run(ctx context.Context) (measurement.Result, error) {
 	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
@@ -40,7 +39,7 @@ func (b Buffers) Run(ctx context.Context) (Result, error) {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	defer unix.Close(fd)
-	r := Result{"asked_bytes": float64(b.Bytes)}
+	r := measurement.Result{"asked_bytes": float64(b.Bytes)}
 	for _, side := range []struct {
 		name   string
 		option int
@@ -85,19 +84,14 @@ func readSetting(name string) (int, error) {
 // Figures: mean_seconds, deviation_seconds (the standard deviation) and
 // largest_seconds of a round trip; round_trips.
 type NoDelay struct {
-	On       bool // TCP_NODELAY
-	Parts    int  // writes per message
-	Bytes    int  // per part
-	Duration time.Duration
-}
-
-// Validate reports all faults at once.
-func (n NoDelay) Validate() error {
-	return errors.Join(within("parts", n.Parts, 1, 100), within("bytes", n.Bytes, 1, 64<<10), validDuration(n.Duration))
+	On       bool          `yaml:"on" default:"true" doc:"TCP_NODELAY"`
+	Parts    int           `yaml:"parts" range:"1..100" default:"2" doc:"writes per message"`
+	Bytes    int           `yaml:"bytes" range:"1..65536" default:"50" doc:"per part"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 // Run sends messages for the duration, one after the other.
-func (n NoDelay) Run(ctx context.Context) (Result, error) {
+func (n NoDelay) Run(ctx context.Context) (measurement.Result, error) {
 	near, far, err := pair(ctx)
 	if err != nil {
 		return nil, err
@@ -143,7 +137,7 @@ func (n NoDelay) Run(ctx context.Context) (Result, error) {
 		return nil, errNothing
 	}
 	mean := sum / count
-	return Result{
+	return measurement.Result{
 		"mean_seconds":      mean,
 		"deviation_seconds": math.Sqrt(max(0, squares/count-mean*mean)),
 		"largest_seconds":   largest,
@@ -219,23 +213,17 @@ func pair(ctx context.Context) (near, far *net.TCPConn, err error) {
 //
 // Figures: detected, 1 or 0; detected_seconds, how long that took, or else Wait.
 type KeepAlive struct {
-	On bool // SO_KEEPALIVE
-	// Socket and Kernel are the values of the socket and of the kernel: the seconds before the
-	// first probe and between probes, and the number of probes. 0 leaves them as they are.
-	Socket, Kernel int
-	Wait           time.Duration // how long the peer is silent
-}
-
-// Validate reports all faults at once.
-func (k KeepAlive) Validate() error {
-	const most = 127 // TCP_KEEPCNT takes no more
-	return errors.Join(within("socket", k.Socket, 0, most), within("kernel", k.Kernel, 0, most), validDuration(k.Wait))
+	On bool `yaml:"on" default:"true" doc:"SO_KEEPALIVE"`
+	// TCP_KEEPCNT takes no more than 127.
+	Socket int           `yaml:"socket" range:"0..127" doc:"TCP_KEEPIDLE and TCP_KEEPINTVL in seconds, and TCP_KEEPCNT; 0 leaves them to the kernel"`
+	Kernel int           `yaml:"kernel" range:"0..127" doc:"tcp_keepalive_time and _intvl in seconds, and _probes, in a network namespace of its own; 0 leaves them"`
+	Wait   time.Duration `yaml:"wait" range:"1us..10m" default:"5s" doc:"how long the peer is silent"`
 }
 
 // Run opens a connection, silences its peer and waits.
-func (k KeepAlive) Run(ctx context.Context) (Result, error) {
+func (k KeepAlive) Run(ctx context.Context) (measurement.Result, error) {
 	type outcome struct {
-		Result
+		measurement.Result
 		error
 	}
 	done := make(chan outcome, 1)
@@ -249,7 +237,7 @@ func (k KeepAlive) Run(ctx context.Context) (Result, error) {
 	return o.Result, o.error
 }
 
-func (k KeepAlive) wait(ctx context.Context) (Result, error) {
+func (k KeepAlive) wait(ctx context.Context) (measurement.Result, error) {
 	if err := k.enterNamespace(); err != nil {
 		return nil, err
 	}
@@ -291,10 +279,10 @@ func (k KeepAlive) wait(ctx context.Context) (Result, error) {
 			return nil, fmt.Errorf("poll: %w", err)
 		}
 		if n > 0 && fds[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0 {
-			return Result{"detected": 1, "detected_seconds": time.Since(began).Seconds()}, interrupted(ctx)
+			return measurement.Result{"detected": 1, "detected_seconds": time.Since(began).Seconds()}, interrupted(ctx)
 		}
 	}
-	return Result{"detected": 0, "detected_seconds": k.Wait.Seconds()}, interrupted(ctx)
+	return measurement.Result{"detected": 0, "detected_seconds": k.Wait.Seconds()}, interrupted(ctx)
 }
 
 // enterNamespace puts the calling thread into a network namespace with the kernel's

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"dyno/experiments/subjects/measurement"
 )
 
 // A Stack measures the memory of a parked unit: how much the process grew when
@@ -16,18 +18,13 @@ import (
 // time, so few units show a coarse figure); kernel_stack_bytes, memory of the kernel that counts as neither (of
 // the whole machine, so other programs disturb it); units.
 type Stack struct {
-	Unit  string // Goroutine or Thread
-	Units int
-}
-
-// Validate reports all faults at once.
-func (s Stack) Validate() error {
-	return errors.Join(oneOf("unit", s.Unit, Goroutine, Thread), within("units", s.Units, 1, MaxUnits))
+	Unit  string `yaml:"unit" oneof:"goroutine thread" default:"goroutine" doc:"what is measured"`
+	Units int    `yaml:"units" range:"1..2000000" default:"1000" doc:"how many to park"`
 }
 
 // Run parks the units, measures and releases them. It fails beforehand when the
 // limit of threads does not allow them.
-func (s Stack) Run(ctx context.Context) (Result, error) {
+func (s Stack) Run(ctx context.Context) (measurement.Result, error) {
 	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
@@ -56,7 +53,7 @@ func (s Stack) Run(ctx context.Context) (Result, error) {
 		return nil, err
 	}
 	n := float64(s.Units)
-	return Result{
+	return measurement.Result{
 		"resident_bytes":     (after.resident - before.resident) / n,
 		"virtual_bytes":      (after.virtual - before.virtual) / n,
 		"kernel_stack_bytes": (after.kernelStacks - before.kernelStacks) / n,

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dyno/experiments/subjects/measurement"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -21,17 +23,12 @@ import (
 // (getrusage): near 1 for threads, near 0 for goroutines; cpu_per_handoff_seconds, which other programs disturb
 // less than the elapsed time; handoffs.
 type Switch struct {
-	Unit     string // Goroutine or Thread
-	Duration time.Duration
-}
-
-// Validate reports all faults at once.
-func (s Switch) Validate() error {
-	return errors.Join(oneOf("unit", s.Unit, Goroutine, Thread), validDuration(s.Duration))
+	Unit     string        `yaml:"unit" oneof:"goroutine thread" default:"goroutine" doc:"what is measured"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 // Run measures for the duration.
-func (s Switch) Run(ctx context.Context) (Result, error) {
+func (s Switch) Run(ctx context.Context) (measurement.Result, error) {
 	measure := switchGoroutines
 	if s.Unit == Thread {
 		measure = switchThreads
@@ -43,7 +40,7 @@ func (s Switch) Run(ctx context.Context) (Result, error) {
 	if handoffs == 0 {
 		return nil, errNothing
 	}
-	return Result{
+	return measurement.Result{
 		"switch_seconds":               elapsed.Seconds() / float64(handoffs),
 		"context_switches_per_handoff": float64(spent.switches) / float64(handoffs),
 		"cpu_per_handoff_seconds":      spent.cpu.Seconds() / float64(handoffs),

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"dyno/experiments/subjects/measurement"
 )
 
 // Units measures how many units can be parked at once. It parks more and more
@@ -14,20 +16,15 @@ import (
 // Figures: units, parked in the end; bound, the one it was given: units below it
 // are what the machine permits; start_seconds, to make one unit and to park it.
 type Units struct {
-	Unit  string // Goroutine or Thread
-	Bound int    // 0 for 100,000 goroutines or 20,000 threads
+	Unit  string `yaml:"unit" oneof:"goroutine thread" default:"goroutine" doc:"what is measured"`
+	Bound int    `yaml:"bound" range:"0..2000000" otherwise:"100000 goroutines or 20000 threads" doc:"the number to stop at"`
 }
 
 // batch is how many units are parked between two looks at the memory.
 const batch = 500
 
-// Validate reports all faults at once.
-func (u Units) Validate() error {
-	return errors.Join(oneOf("unit", u.Unit, Goroutine, Thread), within("bound", u.Bound, 0, MaxUnits))
-}
-
 // Run parks units until there is a bound, and releases them.
-func (u Units) Run(ctx context.Context) (Result, error) {
+func (u Units) Run(ctx context.Context) (measurement.Result, error) {
 	if err := interrupted(ctx); err != nil {
 		return nil, err
 	}
@@ -69,7 +66,7 @@ func (u Units) Run(ctx context.Context) (Result, error) {
 	if l.units == 0 {
 		return nil, errors.New("the machine permits no further thread")
 	}
-	return Result{
+	return measurement.Result{
 		"units":         float64(l.units),
 		"bound":         float64(u.Bound),
 		"start_seconds": busy.Seconds() / float64(l.units),

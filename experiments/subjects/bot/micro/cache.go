@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dyno/experiments/subjects/bot/cachetables"
+	"dyno/experiments/subjects/measurement"
 	"dyno/services/bot/cache"
 )
 
@@ -19,11 +20,11 @@ import (
 // Figures: p50_seconds, p99_seconds, p999_seconds and max_seconds, of one access, reading the clock included;
 // ops_per_second, of all goroutines.
 type Cache struct {
-	Kind       cachetables.Kind
-	Goroutines int
-	Keys       int     // that the cache has room for
-	Writes     float64 // the share of accesses that find nothing, and put a value in for another
-	Duration   time.Duration
+	Kind       cachetables.Kind `yaml:"kind" oneof:"sharded rwmutex snapshot" default:"sharded" doc:"how the cache keeps values"`
+	Goroutines int              `yaml:"goroutines" range:"1..10000" default:"8" doc:"how many use it"`
+	Keys       int              `yaml:"keys" range:"1..100000000" default:"10000" doc:"how many keys are asked for, and have room"`
+	Writes     float64          `yaml:"writes" range:"0..1" default:"0.01" doc:"the share of accesses that find nothing, and put a value in for another"`
+	Duration   time.Duration    `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 // value is what is cached.
@@ -36,10 +37,7 @@ const valueBytes = 64
 func (value) Size() int64 { return valueBytes }
 
 // Run has goroutines use a cache for some time.
-func (c Cache) Run(ctx context.Context) (Result, error) {
-	if err := c.Kind.Validate(); err != nil {
-		return nil, err
-	}
+func (c Cache) Run(ctx context.Context) (measurement.Result, error) {
 	kept := cache.New(cachetables.New[value](c.Kind, int64(max(2*c.Keys, 64))*valueBytes), time.Hour)
 	keys := make([]string, c.Keys)
 	for i := range keys {
@@ -93,7 +91,7 @@ func (c Cache) Run(ctx context.Context) (Result, error) {
 		sum.Merge(h)
 	}
 	seconds := func(ns int64) float64 { return time.Duration(ns).Seconds() }
-	return Result{
+	return measurement.Result{
 		"p50_seconds":    seconds(sum.ValueAtQuantile(50)),
 		"p99_seconds":    seconds(sum.ValueAtQuantile(99)),
 		"p999_seconds":   seconds(sum.ValueAtQuantile(99.9)),

@@ -2,11 +2,11 @@ package micro
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"dyno/experiments/subjects/bot/codec"
+	"dyno/experiments/subjects/measurement"
 )
 
 // What a JSON program does.
@@ -21,13 +21,12 @@ const (
 // Figures: bytes_per_second, of JSON that was read or written; allocations and
 // allocated_bytes, of one answer.
 type JSON struct {
-	Library codec.Library
-	// Prealloc encodes into a buffer that has room, the same each time. It changes nothing
-	// for decoding.
-	Prealloc  bool
-	Operation string // Decode, Encode or Both
-	Bytes     int    // of the answer's text
-	Duration  time.Duration
+	Library codec.Library `yaml:"library" oneof:"std v2 sonic jsoniter" default:"std" doc:"what decodes and encodes; v2 takes GOEXPERIMENT=jsonv2"`
+	// The buffer is the same each time. It changes nothing for decoding.
+	Prealloc  bool          `yaml:"prealloc" doc:"encode into a buffer that has room"`
+	Operation string        `yaml:"operation" oneof:"decode encode both" default:"both" doc:"what is measured"`
+	Bytes     int           `yaml:"bytes" range:"0..1073741824" default:"2048" doc:"of the answer's text"`
+	Duration  time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 // answer is as /v1/chat/completions has it.
@@ -52,13 +51,10 @@ type answer struct {
 }
 
 // Run decodes and encodes for some time.
-func (j JSON) Run(ctx context.Context) (Result, error) {
+func (j JSON) Run(ctx context.Context) (measurement.Result, error) {
 	c, err := codec.New(j.Library)
 	if err != nil {
 		return nil, err
-	}
-	if j.Operation != Decode && j.Operation != Encode && j.Operation != Both {
-		return nil, fmt.Errorf("operation: %q: want decode, encode or both", j.Operation)
 	}
 	c.Ahead = j.Prealloc
 	const words = "Mostly words, 有时是中文, and \"quotes\"\n"
@@ -112,5 +108,5 @@ func (j JSON) Run(ctx context.Context) (Result, error) {
 		return nil, err
 	}
 	share := float64(s.ops) / float64(s.ops+1) // the first was not timed
-	return s.memory(Result{"bytes_per_second": float64(handled) * share / s.elapsed.Seconds()}), nil
+	return s.memory(measurement.Result{"bytes_per_second": float64(handled) * share / s.elapsed.Seconds()}), nil
 }

@@ -2,7 +2,7 @@
 // layers around a route, JSON libraries, caches, and ways to write rows. A load test of
 // the whole gateway shows what they matter to it.
 //
-// Each program is a plain configuration with Run, which does one measurement.
+// Each program is a struct whose tags declare its flags. Run does one measurement.
 // Allocations are counted of the whole process, so only one may run at a time.
 package micro
 
@@ -12,17 +12,9 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"dyno/experiments/subjects/measurement"
 )
-
-// A Result holds the figures of a program, by name. The end of a name gives the unit:
-// _seconds, _bytes or _per_second. Without one of these it is a plain number.
-type Result map[string]float64
-
-// A Program measures one thing.
-type Program interface {
-	// Run measures. It fails when the context ends.
-	Run(ctx context.Context) (Result, error)
-}
 
 // A spent is what operations took.
 type spent struct {
@@ -61,7 +53,7 @@ func repeat(ctx context.Context, d time.Duration, many int, op func() error) (sp
 func (s spent) each() float64 { return s.elapsed.Seconds() / float64(s.ops) }
 
 // memory adds what an operation allocates.
-func (s spent) memory(r Result) Result {
+func (s spent) memory(r measurement.Result) measurement.Result {
 	r["allocations"] = float64(s.mallocs) / float64(s.ops)
 	r["allocated_bytes"] = float64(s.bytes) / float64(s.ops)
 	return r

@@ -12,6 +12,7 @@ import (
 	"dyno/experiments/subjects/bot/cachetables"
 	"dyno/experiments/subjects/bot/codec"
 	"dyno/experiments/subjects/bot/layering"
+	"dyno/experiments/subjects/measurement"
 	"dyno/internal/leak"
 	"dyno/services/bot"
 )
@@ -22,7 +23,7 @@ const moment = 5 * time.Millisecond
 
 // measure runs a program and holds its figures to names and to being numbers. A figure
 // may be zero only where the list says so, by a question mark.
-func measure(t *testing.T, p Program, names ...string) Result {
+func measure(t *testing.T, p measurement.Program, names ...string) measurement.Result {
 	t.Helper()
 	r, err := p.Run(t.Context())
 	if err != nil {
@@ -86,11 +87,11 @@ func TestRows(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	for _, p := range []Program{
+	for _, p := range []measurement.Program{
 		Middleware{}, JSON{}, JSON{Library: codec.Standard, Operation: "read"}, Cache{}, Rows{}, Rows{Archive: bot.ArchiveSQLite, Writes: Copy}, Rows{Archive: bot.ArchivePostgres, Writes: "all"},
 	} {
-		if _, err := p.Run(t.Context()); err == nil {
-			t.Errorf("%+v runs", p)
+		if measurement.Validate(p) == nil {
+			t.Errorf("%+v is valid", p)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/experiments/subjects/bot/layering"
+	"dyno/experiments/subjects/measurement"
 	"dyno/services/bot/middleware"
 )
 
@@ -17,13 +18,12 @@ import (
 // Figures: request_seconds, allocations and allocated_bytes, of one request through all
 // layers.
 type Middleware struct {
-	Form layering.Form
-	// Layers is how many there are, Matched how many of them the route needs: each of
-	// these reads a field of the request and counts its answer. Unmatched leaves in the
-	// others, which look at the path.
-	Layers, Matched int
-	Unmatched       bool
-	Duration        time.Duration
+	Form   layering.Form `yaml:"form" oneof:"composed per-request" default:"composed" doc:"how layers are put around the handler"`
+	Layers int           `yaml:"layers" range:"0..1000" default:"5" doc:"how many layers there are"`
+	// Each of these layers reads a field of the request and counts its answer.
+	Matched   int           `yaml:"matched" range:"0..1000" default:"2" doc:"how many of them the route needs"`
+	Unmatched bool          `yaml:"unmatched" doc:"leave in the others, which look at the path"`
+	Duration  time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
 // discard is a ResponseWriter without a client.
@@ -34,10 +34,7 @@ func (n discard) Write(b []byte) (int, error) { return len(b), nil }
 func (n discard) WriteHeader(int)             {}
 
 // Run sends requests through the layers for some time.
-func (m Middleware) Run(ctx context.Context) (Result, error) {
-	if err := m.Form.Validate(); err != nil {
-		return nil, err
-	}
+func (m Middleware) Run(ctx context.Context) (measurement.Result, error) {
 	answered, entered := 0, 0
 	var layers []middleware.Layer
 	for i := range m.Layers {
@@ -76,5 +73,5 @@ func (m Middleware) Run(ctx context.Context) (Result, error) {
 	if want := requests * m.Matched; answered != want || entered != want {
 		return nil, fmt.Errorf("%d entered and %d left of %d: %w", entered, answered, want, errWrong)
 	}
-	return s.memory(Result{"request_seconds": s.each()}), nil
+	return s.memory(measurement.Result{"request_seconds": s.each()}), nil
 }

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"dyno/experiments/subjects/bot/pgcopy"
+	"dyno/experiments/subjects/measurement"
+	"dyno/internal/fields"
+	"dyno/internal/secretfile"
 	"dyno/services/bot"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
@@ -29,27 +32,23 @@ const (
 //
 // Figures: rows_per_second; rows, that were written in all, and are there.
 type Rows struct {
-	Archive  bot.Archive
-	File     string // SQLite's; "" is a temporary one
-	Sync     bool   // SQLite waits for the disk
-	Postgres string // PostgreSQL's connection string
-	Writes   Writes
-	Rows     int // of one round: that many are written by themselves, or at once
-	// Timeout bounds one write.
-	Timeout  time.Duration
-	Duration time.Duration
+	Archive  bot.Archive     `yaml:"archive" oneof:"sqlite postgres" default:"sqlite" doc:"the database"`
+	File     string          `yaml:"file" otherwise:"a temporary one" doc:"SQLite's file"`
+	Sync     bool            `yaml:"sync" doc:"have SQLite wait for the disk"`
+	Postgres secretfile.Text `yaml:"postgres_file" doc:"the file of PostgreSQL's connection string"`
+	Writes   Writes          `yaml:"writes" oneof:"single batch copy" default:"batch" doc:"how rows are written; copy is PostgreSQL's"`
+	Rows     int             `yaml:"rows" range:"1..1000000" default:"1000" doc:"rows of a round: written by themselves, or at once"`
+	Timeout  time.Duration   `yaml:"timeout" range:"1ms..10m" default:"3s" doc:"bound on one write"`
+	Duration time.Duration   `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure, in whole rounds"`
+}
+
+// Check reports COPY for a database without it.
+func (r Rows) Check(report *fields.Report) {
+	report.Check(r.Writes != Copy || r.Archive == bot.ArchivePostgres, "archive", "copy goes with postgres", "")
 }
 
 // Run writes rounds for some time.
-func (r Rows) Run(ctx context.Context) (_ Result, err error) {
-	switch {
-	case r.Writes != Single && r.Writes != Batch && r.Writes != Copy:
-		return nil, fmt.Errorf("writes: %q: want single, batch or copy", r.Writes)
-	case r.Archive != bot.ArchiveSQLite && r.Archive != bot.ArchivePostgres:
-		return nil, fmt.Errorf("archive: %q: want sqlite or postgres", r.Archive)
-	case r.Writes == Copy && r.Archive != bot.ArchivePostgres:
-		return nil, fmt.Errorf("archive: %q: copy goes with postgres", r.Archive)
-	}
+func (r Rows) Run(ctx context.Context) (_ measurement.Result, err error) {
 	a, closeArchive, err := r.open(ctx)
 	if err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func (r Rows) Run(ctx context.Context) (_ Result, err error) {
 	if want := int64(rounds * r.Rows); sum.Requests != want {
 		return nil, fmt.Errorf("%d rows of %d are there: %w", sum.Requests, want, errWrong)
 	}
-	return Result{"rows_per_second": float64(s.ops*r.Rows) / s.elapsed.Seconds(), "rows": float64(sum.Requests)}, nil
+	return measurement.Result{"rows_per_second": float64(s.ops*r.Rows) / s.elapsed.Seconds(), "rows": float64(sum.Requests)}, nil
 }
 
 // open opens the archive, and returns what closes it.
@@ -99,9 +98,9 @@ func (r Rows) open(ctx context.Context) (store.Archive, func() error, error) {
 		var a store.Archive
 		var err error
 		if r.Writes == Copy {
-			a, err = pgcopy.Open(ctx, r.Postgres)
+			a, err = pgcopy.Open(ctx, string(r.Postgres))
 		} else {
-			a, err = postgres.Open(ctx, r.Postgres)
+			a, err = postgres.Open(ctx, string(r.Postgres))
 		}
 		if err != nil {
 			return nil, nil, err
