@@ -21,8 +21,9 @@ func (p *page) capacities() {
 		for _, s := range c.Searches {
 			trials += s.Trials
 		}
-		rate := figure.Rates().Estimate(c.Rate)
-		if c.Rate.Estimate != nil && !figure.Bounded(c.Rate) {
+		found := p.Run.Figure(c.Variant, rundir.MetricCapacity)
+		rate := figure.Rates().Estimate(found)
+		if found.Estimate != nil && !figure.Bounded(found) {
 			rate += " " + p.Footnote("one search, or none that found both ends: no interval (design.rounds)")
 		}
 		limit := cmp.Or(c.Limit, c.LimitBecause.English())

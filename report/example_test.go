@@ -340,7 +340,8 @@ func exampleCapacity() *rundir.Folder {
 	r.Plan.Base = "pool"
 	for i := range r.Variants {
 		r.Plan.Variants[i].Loop = "open"
-		r.Variants[i] = rundir.Variant{Name: r.Variants[i].Name}
+		rate := map[string]rundir.Estimate{"pool": estimate(9200, 0.024, 5), "goroutine": estimate(9950, 0.03, 5)}[r.Variants[i].Name]
+		r.Variants[i] = rundir.Variant{Name: r.Variants[i].Name, Figures: map[string]rundir.Estimate{rundir.MetricCapacity: rate}}
 	}
 	for i := range f.Trials {
 		f.Trials[i].Purpose, f.Trials[i].Rate = rundir.PurposeProbe, ptr(1000*float64(i+1))
@@ -354,8 +355,8 @@ func exampleCapacity() *rundir.Folder {
 		return list
 	}
 	r.Capacities = []rundir.Capacity{
-		{Variant: "pool", Rate: estimate(9200, 0.024, 5), Searches: searches(9100), Limit: "response.p99 < 80ms"},
-		{Variant: "goroutine", Rate: estimate(9950, 0.03, 5), Searches: append(searches(9800)[:4], rundir.Bracket{Round: 5, Low: ptr(20000.), Trials: 6}), Limit: "drops", Detail: new(texts.Verbatim("in round 5 the edge lay beyond the range"))},
+		{Variant: "pool", Searches: searches(9100), Limit: "response.p99 < 80ms"},
+		{Variant: "goroutine", Searches: append(searches(9800)[:4], rundir.Bracket{Round: 5, Low: ptr(20000.), Trials: 6}), Limit: "drops", Detail: new(texts.Verbatim("in round 5 the edge lay beyond the range"))},
 	}
 	c := compared("pool", "goroutine", "capacity", "", rundir.Better, 5, 1.08, 0.03, 0.003)
 	c.Primary, c.Good, c.Ratio.Interval, c.SignFlipP = true, "higher", rundir.ByPairedStudent, ptr(0.0625)
@@ -374,7 +375,9 @@ func exampleSearch() *rundir.Folder {
 	r.Plan.Capacity = &rundir.PlanCapacity{From: 800, To: 819200, Resolution: 0.05, Trials: 1, Tolerate: 0.5}
 	r.Plan.Thresholds = []string{"response.p99 < 20ms", "errors.ratio < 0.1%"}
 	r.Plan.Variants[0] = rundir.PlanVariant{Name: "default", Loop: "open", Connections: 500, WarmupSeconds: 0.5, WindowSeconds: 2, Request: "GET http://127.0.0.1:8080/"}
-	r.Variants[0] = rundir.Variant{Name: "default"}
+	r.Variants[0] = rundir.Variant{Name: "default", Figures: map[string]rundir.Estimate{
+		rundir.MetricCapacity: {Estimate: ptr(4154.), Values: []float64{4154}, Interval: rundir.NoInterval},
+	}}
 	for i, rate := range rates {
 		x, t := &r.Trials[i], &f.Trials[i].Trial
 		t.Round, x.Round = 1, 1
@@ -395,7 +398,7 @@ func exampleSearch() *rundir.Folder {
 		}
 	}
 	r.Capacities = []rundir.Capacity{{
-		Variant: "default", Rate: rundir.Estimate{Estimate: ptr(4154.), Values: []float64{4154}, Interval: rundir.NoInterval}, Limit: r.Plan.Thresholds[0],
+		Variant: "default", Limit: r.Plan.Thresholds[0],
 		Searches: []rundir.Bracket{{Round: 1, Low: ptr(3810.), High: ptr(4530.), Trials: len(rates), AtLow: decided(0.0182), AtHigh: decided(0.0371)}},
 	}}
 	r.Thresholds = nil

@@ -20,7 +20,7 @@ func (p *page) cell(variant, metric string) string {
 		if v.Name != variant {
 			continue
 		}
-		e := p.Estimate(v, metric)
+		e := v.Figure(metric)
 		if e.Estimate == nil {
 			p.Footnote(fewValues)
 			return figure.Unknown
@@ -122,7 +122,7 @@ func (p *page) dimensions(variants []rundir.Variant) {
 		{"system calls", "target.syscalls_per_second"},
 		{"per " + p.Per(), "target.syscalls_per_request"},
 	} {
-		known := func(v rundir.Variant) bool { return p.Estimate(v, d.metric).Estimate != nil }
+		known := func(v rundir.Variant) bool { return v.Figure(d.metric).Estimate != nil }
 		if slices.ContainsFunc(variants, known) {
 			heads, metrics = append(heads, d.head), append(metrics, d.metric)
 		}
@@ -446,9 +446,6 @@ func (p *page) methods() []string {
 	}
 	for _, c := range p.Run.Comparisons {
 		note(c.Ratio)
-	}
-	for _, c := range p.Run.Capacities {
-		note(c.Rate)
 	}
 	for _, t := range p.Run.Trends {
 		note(t.Slope)

@@ -54,7 +54,8 @@ run() {
 share() {
 	command -v jq >/dev/null || return 0
 	jq -r --argjson percent "$1" '
-		[.capacities[]? | .rate_per_second.estimate // ([.searches[].low_per_second // 0] | min)] | min // 0 |
+		(.variants | INDEX(.name)) as $of |
+		[.capacities[]? | $of[.variant].figures.capacity.estimate // ([.searches[].low_per_second // 0] | min)] | min // 0 |
 		if . > 0 then . * $percent / 100 | floor else empty end' "$runs/$2/run.json"
 }
 

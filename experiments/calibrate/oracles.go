@@ -437,7 +437,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 		return nil, err
 	}
 	const title = "32 workers of 20 ms, search for the highest rate with response.p99 < 30ms"
-	if len(run.Capacities) == 0 || run.Capacities[0].Rate.Estimate == nil {
+	if len(run.Capacities) == 0 || run.Variants[0].Known(rundir.MetricCapacity) == nil {
 		k.note("%s: no search found both ends", title)
 		return nil, nil
 	}
@@ -448,7 +448,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 	}
 	return []Reading{{
 		Oracle: title, Quantity: "capacity", Unit: PerSecond,
-		Expected: &expected, Measured: *c.Rate.Estimate, Limit: pointer(0.02 * expected),
+		Expected: &expected, Measured: *run.Variants[0].Known(rundir.MetricCapacity), Limit: pointer(0.02 * expected),
 		Note: fmt.Sprintf("%d searches to within 1 %%, %d trials", len(c.Searches), trials),
 	}}, nil
 }

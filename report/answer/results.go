@@ -97,7 +97,7 @@ func extremes(j *judged.Result, metric string) []texts.Message {
 		return []texts.Message{*m}
 	}
 	for _, v := range j.Run.Variants {
-		if e := j.Estimate(v, metric); e.Estimate != nil && v.Name != j.Run.Plan.Control && j.State(metric, v.Name, "").State != rundir.StateNotIdentified {
+		if e := v.Figure(metric); e.Estimate != nil && v.Name != j.Run.Plan.Control && j.State(metric, v.Name, "").State != rundir.StateNotIdentified {
 			places = append(places, place{v.Name, *e.Estimate})
 		}
 	}
@@ -115,13 +115,13 @@ func extremes(j *judged.Result, metric string) []texts.Message {
 func capacities(j *judged.Result) []texts.Message {
 	var lines []texts.Message
 	for _, c := range j.Run.Capacities {
-		switch {
-		case c.Rate.Estimate == nil:
+		switch rate := j.Run.Figure(c.Variant, rundir.MetricCapacity); {
+		case rate.Estimate == nil:
 			lines = append(lines, texts.New("answer.capacity.none", "variant", c.Variant))
 		case c.Limit == "" && c.LimitBecause == nil:
-			lines = append(lines, texts.New("answer.capacity", "variant", c.Variant, "rate", figure.Rates().Estimate(c.Rate)))
+			lines = append(lines, texts.New("answer.capacity", "variant", c.Variant, "rate", figure.Rates().Estimate(rate)))
 		default:
-			l := texts.New("answer.capacity.limit", "variant", c.Variant, "rate", figure.Rates().Estimate(c.Rate), "limit", c.Limit)
+			l := texts.New("answer.capacity.limit", "variant", c.Variant, "rate", figure.Rates().Estimate(rate), "limit", c.Limit)
 			if c.LimitBecause != nil {
 				l = l.With("limit", *c.LimitBecause)
 			}
@@ -169,7 +169,7 @@ func alone(j *judged.Result) []texts.Message {
 	}
 	var lines []texts.Message
 	for _, v := range j.Run.Variants {
-		e := j.Estimate(v, metric)
+		e := v.Figure(metric)
 		if e.Estimate == nil {
 			continue
 		}

@@ -75,7 +75,7 @@ func ladderTable(j *judged.Result) *Brief {
 func capacityTable(j *judged.Result) *Brief {
 	b := &Brief{Kind: "capacities", Head: []string{"variant", "capacity", "rounds", "limit"}}
 	for _, c := range j.Run.Capacities {
-		b.Rows = append(b.Rows, []string{c.Variant, j.BrieflyIn(c.Variant, "capacity", c.Rate), strconv.Itoa(len(c.Searches)), cmp.Or(c.Limit, c.LimitBecause.English(), figure.Unknown)})
+		b.Rows = append(b.Rows, []string{c.Variant, j.Briefly(c.Variant, rundir.MetricCapacity), strconv.Itoa(len(c.Searches)), cmp.Or(c.Limit, c.LimitBecause.English(), figure.Unknown)})
 	}
 	return b
 }

@@ -24,13 +24,10 @@ func sure(j *judged.Result) []texts.Message {
 		}
 	}
 	for _, v := range j.Run.Variants {
-		if rate := v.Figure(rundir.MetricThroughput); rate.Low != nil {
-			confidence = max(confidence, rate.Confidence)
-		}
-	}
-	for _, c := range j.Run.Capacities {
-		if c.Rate.Low != nil {
-			confidence = max(confidence, c.Rate.Confidence)
+		for _, metric := range []string{rundir.MetricThroughput, rundir.MetricCapacity} {
+			if rate := v.Figure(metric); rate.Low != nil {
+				confidence = max(confidence, rate.Confidence)
+			}
 		}
 	}
 	if j.Run.Chosen != nil {

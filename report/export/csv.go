@@ -26,7 +26,7 @@ func CSV(w io.Writer, f *rundir.Folder) error {
 	rows := [][]string{{"run", "valid", "variant", "trials", "metric", "unit", "estimate", "low", "high", "confidence", "interval"}}
 	for _, v := range f.Run.Variants {
 		for _, m := range metricsOf(v) {
-			e := p.Estimate(v, m)
+			e := v.Figure(m)
 			if e.Estimate == nil {
 				continue
 			}

@@ -449,13 +449,13 @@ func everything(t testing.TB) *rundir.Folder {
 		},
 		Notes: []rundir.Message{texts.Verbatim(hostile)}, Command: []string{"dyno", "run", hostile}, DynoVersion: "0.9 " + hostile,
 		Trends: []rundir.Trend{{Variant: "baseline", Trial: 1, Metric: "rss", Slope: e(1e-5, 0.2), P: ptr(0.01)}},
-		Capacities: []rundir.Capacity{{Variant: "baseline", Rate: e(5200, 0.04), Limit: "response.p99 < 4ms", Searches: []rundir.Bracket{
+		Capacities: []rundir.Capacity{{Variant: "baseline", Limit: "response.p99 < 4ms", Searches: []rundir.Bracket{
 			{Round: 1, Low: ptr(5000.), High: ptr(5300.), Trials: 6}, {Round: 2, Low: ptr(5100.), Trials: 5},
 		}}},
 	}
 	above, lacks := texts.New("edge.above", "above", "1", "n", "2"), texts.New("lacks.figure", "metric", "response.p99", "variant", "pooled")
 	run.Capacities[0].Detail = &above
-	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", Rate: e(5100, 0.05), LimitBecause: &lacks})
+	run.Capacities = append(run.Capacities, rundir.Capacity{Variant: "pooled", LimitBecause: &lacks})
 	throughputs := []float64{4230, 4236, 4400, 9800, 10300}
 	for i, n := range names {
 		run.Plan.Variants = append(run.Plan.Variants, rundir.PlanVariant{Name: n, Loop: "open", Connections: 100, WarmupSeconds: 2, WindowSeconds: 20, TraceURL: "javascript:alert(1)//{id}"})
@@ -469,6 +469,9 @@ func everything(t testing.TB) *rundir.Folder {
 			{Name: hostile, Address: hostile, ClockOffset: -3, ClockError: 1e-3, StartDeviation: 2e-3, Share: 0.5, Work: 4000},
 		}})
 		run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "errors.ratio < 0.1%", Variant: n, OK: true, Outcome: rundir.Kept, Measured: ptr(0.)})
+	}
+	for i, rate := range map[int]rundir.Estimate{0: e(5200, 0.04), 2: e(5100, 0.05)} {
+		run.Variants[i].Figures[rundir.MetricCapacity] = rate
 	}
 	run.Variants[0].Figures["program.x_seconds"], run.Variants[0].Figures["program."+hostile] = e(1e-6, 0.1), e(3, 0.2)
 	run.Thresholds = append(run.Thresholds, rundir.Threshold{Text: "response.p99 < 2ms", Variant: "baseline", Outcome: rundir.Broken, Measured: ptr(3e-3), Low: ptr(2.7e-3), High: ptr(3.3e-3), Detail: new(texts.Verbatim(hostile))})

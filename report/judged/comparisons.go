@@ -60,7 +60,7 @@ func (r *Result) Paired(c rundir.Comparison) (variant, base string) {
 	of := func(name string, v *float64) (*float64, string) {
 		for _, x := range r.Run.Variants {
 			if x.Name == name {
-				return cmp.Or(v, r.Estimate(x, c.Metric).Estimate), r.Mark(x, c.Metric)
+				return cmp.Or(v, x.Figure(c.Metric).Estimate), r.Mark(x, c.Metric)
 			}
 		}
 		return v, ""

@@ -42,7 +42,7 @@ func (r *Result) Briefly(variant, metric string) string {
 
 // Figure writes a variant's figure in a unit, with the mark that it needs.
 func (r *Result) Figure(v rundir.Variant, metric string, u figure.Unit) string {
-	e := r.Estimate(v, metric)
+	e := v.Figure(metric)
 	if e.Estimate != nil && IsFew(v, metric) {
 		return Marked(TooFew, u.Write(*e.Estimate))
 	}
@@ -54,7 +54,7 @@ func (r *Result) Mark(v rundir.Variant, metric string) string {
 	if IsFew(v, metric) {
 		return TooFew
 	}
-	return markOf(r.Estimate(v, metric), r.State(metric, v.Name, ""))
+	return markOf(v.Figure(metric), r.State(metric, v.Name, ""))
 }
 
 // IsFew tells whether a figure is a quantile with fewer than ten values beyond it.
@@ -203,19 +203,6 @@ func (r *Result) Grown(variant string, slope rundir.Estimate) string {
 	}
 	span := r.MeasuredSpan(variant)
 	return figure.Over(slope, span) + " in " + units.FormatSeconds(span)
-}
-
-// Estimate returns a variant's figure in a metric, with its interval if that is
-// known.
-func (r *Result) Estimate(v rundir.Variant, metric string) rundir.Estimate {
-	if metric == rundir.MetricCapacity {
-		for _, c := range r.Run.Capacities {
-			if c.Variant == v.Name {
-				return c.Rate
-			}
-		}
-	}
-	return v.Figure(metric)
 }
 
 // Float returns a count as a figure.

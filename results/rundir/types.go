@@ -388,6 +388,16 @@ func (v *Variant) Figure(metric string) Estimate {
 	return v.Figures[metric]
 }
 
+// Figure returns a figure of a variant.
+func (r *Run) Figure(variant, metric string) Estimate {
+	for i := range r.Variants {
+		if r.Variants[i].Name == variant {
+			return r.Variants[i].Figure(metric)
+		}
+	}
+	return Estimate{}
+}
+
 // Known returns the estimate of a figure; nil if it is not known.
 func (v *Variant) Known(metric string) *float64 { return v.Figure(metric).Estimate }
 
@@ -608,11 +618,10 @@ type Level struct {
 	Figure  Estimate `json:"figure"`
 }
 
-// A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
-// over rounds, each with a search of its own.
+// A Capacity says how the highest rate at which a variant kept all thresholds was found. The rate is the
+// variant's figure of that name. It is over rounds, each with a search of its own.
 type Capacity struct {
 	Variant      string    `json:"variant"`
-	Rate         Estimate  `json:"rate_per_second"`
 	Searches     []Bracket `json:"searches"`                // by round
 	Limit        string    `json:"limit,omitempty"`         // the threshold or flag that the lowest bad rates broke most often
 	LimitBecause *Message  `json:"limit_because,omitempty"` // instead of that, where a threshold could not be judged: why

@@ -434,11 +434,10 @@ export interface Sweep {
   knee?: number;
 }
 
-/** A Capacity is the highest rate at which a variant kept all thresholds. The estimate is
- * over rounds, each with a search of its own. */
+/** A Capacity says how the highest rate at which a variant kept all thresholds was found. The rate is the
+ * variant's figure of that name. It is over rounds, each with a search of its own. */
 export interface Capacity {
   variant: string;
-  rate_per_second: Estimate;
   /** by round */
   searches: Bracket[] | null;
   /** the threshold or flag that the lowest bad rates broke most often */

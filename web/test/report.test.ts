@@ -139,6 +139,6 @@ test("a disturbed latency is at most what was measured", () => {
 test("a quantile with few values beyond it is marked", () => {
   const variants = [{ name: "a", figures: { "service.p50": { estimate: 0.001 } }, figures_of_few: { "service.p99": 0.002, "response.p99{step=login}": 0.002 } }];
   const c = context({ variants });
-  expect(["service.p50", "service.p99", "service.p999", "response.p99{step=login}"].map((m) => written(c, "a", m, estimateOf(c, variants[0] as never, m))))
+  expect(["service.p50", "service.p99", "service.p999", "response.p99{step=login}"].map((m) => written(c, "a", m, estimateOf(variants[0] as never, m))))
     .toEqual(["1.00 ms", "~2.00 ms", "–", "~2.00 ms"]);
 });

@@ -366,15 +366,15 @@ func replay(g capacity.Goal, rounds map[int][]*Probe) ([]*bracket, error) {
 	return found, nil
 }
 
-// Capacities sums up the searches of each variant. The estimate is the geometric
-// mean over rounds; its interval is never narrower than the brackets.
+// Capacities sums up the searches of each variant. Its figure is the geometric mean over rounds, whose interval is never
+// narrower than the brackets. Without one, Capacities gives it the range that is known.
 func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 	if s.Plan.Capacity == nil {
 		return nil
 	}
 	var list []rundir.Capacity
 	for _, v := range s.Plan.Variants {
-		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}, Rate: rundir.Estimate{Interval: rundir.NoInterval}}
+		c := rundir.Capacity{Variant: v.Name, Searches: []rundir.Bracket{}}
 		var done []*bracket
 		var details []rundir.Message
 		for _, b := range all[v.Name] {
@@ -383,10 +383,10 @@ func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 				c.Searches = append(c.Searches, b.Bracket)
 			}
 		}
-		if whole := s.Whole[v.Name]; whole != nil && whole.Known(rundir.MetricCapacity) != nil {
-			c.Rate = whole.Figures[rundir.MetricCapacity]
-		} else {
-			details = append(details, outside(&c.Rate, done))
+		if whole := s.Whole[v.Name]; whole.Known(rundir.MetricCapacity) == nil {
+			rate, detail := outside(done)
+			whole.Figures[rundir.MetricCapacity] = rate
+			details = append(details, detail)
 		}
 		var disturbed *rundir.Message
 		c.Limit, c.LimitBecause, disturbed = limits(done)
@@ -445,12 +445,13 @@ func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity)
 	return found
 }
 
-// outside fills in what is known of a capacity when some search found no edge within the
-// range: the ends that all searches have. It returns on which side of the range the edge
+// outside returns what is known of a capacity when some search found no edge within the
+// range: the ends that all searches have. It also says on which side of the range the edge
 // lies.
-func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
+func outside(done []*bracket) (rate rundir.Estimate, says rundir.Message) {
+	rate.Interval = rundir.NoInterval
 	if len(done) == 0 {
-		return texts.New("edge.none")
+		return rate, texts.New("edge.none")
 	}
 	low, high := math.Inf(1), math.Inf(-1)
 	below, above := 0, 0
@@ -472,11 +473,11 @@ func outside(rate *rundir.Estimate, done []*bracket) rundir.Message {
 	n := strconv.Itoa(len(done))
 	switch {
 	case above == 0:
-		return texts.New("edge.below", "below", strconv.Itoa(below), "n", n)
+		return rate, texts.New("edge.below", "below", strconv.Itoa(below), "n", n)
 	case below == 0:
-		return texts.New("edge.above", "above", strconv.Itoa(above), "n", n)
+		return rate, texts.New("edge.above", "above", strconv.Itoa(above), "n", n)
 	}
-	return texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
+	return rate, texts.New("edge.both", "below", strconv.Itoa(below), "above", strconv.Itoa(above), "n", n)
 }
 
 // limits returns what the probes at the lowest bad rates broke most often, or why that could

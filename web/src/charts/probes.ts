@@ -1,11 +1,11 @@
 import { svg, picture } from "../dom";
-import type { Capacity, SLO, Trial } from "../document";
+import type { Estimate, SLO, Trial } from "../document";
 import { rates, tick, times } from "../format";
 import { colourOf } from "./colours";
 import { fitting, linear, linearSeries, logarithmic, logTicks } from "./scale";
 
 export interface Probes {
-  capacities: Capacity[];
+  capacities: { variant: string; rate: Estimate }[];
   trials: Trial[]; // probes with a latency
   slo: SLO;
   order: (variant: string) => number; // its colour
@@ -20,7 +20,7 @@ const left = 64, right = 14, top = 12, foot = 42;
 export function probes(p: Probes, width: number): SVGSVGElement {
   const height = Math.round(Math.min(380, Math.max(260, width * 0.42)));
   const latencies = p.trials.map((t) => t.latency_seconds!).filter((v) => v > 0);
-  const ends = p.capacities.map((c) => c.rate_per_second.estimate ?? 0);
+  const ends = p.capacities.map((c) => c.rate.estimate ?? 0);
   const x = linear(0, Math.max(...p.trials.map((t) => t.rate_per_second!), ...ends) * 1.05, left, width - right);
   const y = logarithmic(Math.min(...latencies, p.slo.limit_seconds) / 1.5, Math.max(...latencies, p.slo.limit_seconds) * 1.8, height - foot, top);
   const at = y(p.slo.limit_seconds), bottom = height - foot;
@@ -34,7 +34,7 @@ export function probes(p: Probes, width: number): SVGSVGElement {
     svg("line", { x1: left, x2: width - right, y1: bottom, y2: bottom, class: "one" }),
     svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "axis" }, p.x),
     p.capacities.map((c) => {
-      const { estimate, low, high } = c.rate_per_second, stroke = colourOf(p.order(c.variant));
+      const { estimate, low, high } = c.rate, stroke = colourOf(p.order(c.variant));
       return [
         low !== undefined && high !== undefined && svg("rect", { x: within(low), width: Math.max(1, within(high) - within(low)), y: top, height: bottom - top, class: "band" }),
         estimate !== undefined && svg("line", { x1: x(estimate), x2: x(estimate), y1: top, y2: bottom, stroke, "stroke-width": 2 }),

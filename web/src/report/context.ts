@@ -54,11 +54,10 @@ export function mainClock(c: Context): string {
 /** A variant's figure in a metric with its interval. */
 export function figureOf(c: Context, variant: string, metric: string): Estimate | undefined {
   const v = (c.doc.run.variants ?? []).find((x) => x.name === variant);
-  return v && estimateOf(c, v, metric);
+  return v && estimateOf(v, metric);
 }
 
-export function estimateOf(c: Context, v: Variant, metric: string): Estimate | undefined {
-  if (metric === "capacity") return c.doc.run.capacities?.find((x) => x.variant === v.name)?.rate_per_second;
+export function estimateOf(v: Variant, metric: string): Estimate | undefined {
   return v.figures && Object.hasOwn(v.figures, metric) ? v.figures[metric] : undefined;
 }
 

@@ -12,18 +12,18 @@ export function figures(c: Context): Child[] {
   const variants = c.doc.run.variants ?? [];
   const clock = mainClock(c);
   const metrics = isProgram(c) ? [] : ["throughput", `${clock}.p50`, `${clock}.p99`, `${clock}.p999`, `${clock}.max`, "errors.ratio", "target.cpu_per_request", "capacity"];
-  const there = metrics.filter((m) => variants.some((v) => estimateOf(c, v, m)?.estimate !== undefined));
+  const there = metrics.filter((m) => variants.some((v) => estimateOf(v, m)?.estimate !== undefined));
   const parts: Child[] = [];
   if (there.length > 0) {
     const main = there[0]!;
-    const most = highest(variants.map((v) => estimateOf(c, v, main)));
+    const most = highest(variants.map((v) => estimateOf(v, main)));
     parts.push(table(t("section.figures"), [
       { head: t("col.variant") }, { head: t("col.trials") },
       ...there.flatMap((m) => [{ head: h("span", { title: m }, t.metric(m)) }, ...(m === main ? [{ head: t("figures.dots"), left: true }] : [])]),
     ], variants.map((v) => [
       v.name, v.trials,
       ...there.flatMap((m) => {
-        const e = estimateOf(c, v, m);
+        const e = estimateOf(v, m);
         const text = written(c, v.name, m, e);
         return [text, ...(m === main ? [e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""] : [])];
       }),
@@ -45,10 +45,10 @@ function programs(c: Context): Child {
   if (names.length === 0) return null;
   const rows: Child[][] = [];
   for (const metric of names) {
-    const most = highest(variants.map((v) => estimateOf(c, v, metric)));
+    const most = highest(variants.map((v) => estimateOf(v, metric)));
     rows.push([metric.slice("program.".length)]);
     for (const v of variants) {
-      const e = estimateOf(c, v, metric);
+      const e = estimateOf(v, metric);
       const text = written(c, v.name, metric, e);
       rows.push([v.name, text, e ? figureInterval(e, most, dots, `${v.name}: ${text}`) : ""]);
     }
@@ -66,7 +66,7 @@ export function dimensions(c: Context): Child[] {
     called("throughput"),
     { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) },
     ...["target.connection_reuse_ratio", "target.user_share", "target.rss", "target.syscalls_per_second", "target.syscalls_per_request"].map(called),
-  ].filter(({ metric }) => variants.some((v) => estimateOf(c, v, metric)?.estimate !== undefined));
+  ].filter(({ metric }) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined));
   if (known.length < 4) return []; // the other tables have them
   return [bars(c, t("section.dimensions"), variants, known, 120)];
 }
@@ -75,7 +75,7 @@ export function dimensions(c: Context): Child[] {
 export function bars(c: Context, label: string, variants: Variant[], columns: { metric: string; head: string }[], width: number): HTMLElement {
   return table(label, [{ head: c.t("col.variant") }, ...columns.map((d) => ({ head: h("span", { title: d.metric }, d.head) }))],
     variants.map((v) => [v.name, ...columns.map(({ metric }) => {
-      const e = estimateOf(c, v, metric);
-      return e?.estimate === undefined ? unknown : h("span", { class: "stack" }, written(c, v.name, metric, e), bar(e, highest(variants.map((x) => estimateOf(c, x, metric))), width));
+      const e = estimateOf(v, metric);
+      return e?.estimate === undefined ? unknown : h("span", { class: "stack" }, written(c, v.name, metric, e), bar(e, highest(variants.map((x) => estimateOf(x, metric))), width));
     })]));
 }

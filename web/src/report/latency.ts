@@ -25,7 +25,7 @@ export function latency(c: Context): Child[] {
       }, width)),
       h("p", { class: "hint" }, paragraph(t, t(`latency.${clock}` as Key), t("latency.hint"))),
       details(t("latency.table"), table(t("latency.table"), [{ head: t("col.variant") }, ...quantiles.map((q) => ({ head: quantileName(q) }))],
-        (c.doc.run.variants ?? []).map((v) => [v.name, ...quantiles.map((q) => written(c, v.name, `${clock}.${q}`, estimateOf(c, v, `${clock}.${q}`)))]))));
+        (c.doc.run.variants ?? []).map((v) => [v.name, ...quantiles.map((q) => written(c, v.name, `${clock}.${q}`, estimateOf(v, `${clock}.${q}`)))]))));
   };
   redraw();
   const start = clocks.includes(c.chosen.clock ?? "") ? c.chosen.clock! : clocks.includes(mainClock(c)) ? mainClock(c) : clocks[0]!;

@@ -149,7 +149,7 @@ export function notes(c: Context): Child[] {
   const { t } = c;
   const { run } = c.doc;
   const methods = new Map<number, Set<string>>();
-  const used = [...(run.comparisons ?? []).map((x) => x.ratio), ...(run.variants ?? []).flatMap((v) => estimateOf(c, v, "throughput") ?? []), ...(run.capacities ?? []).map((x) => x.rate_per_second)];
+  const used = [...(run.comparisons ?? []).map((x) => x.ratio), ...(run.variants ?? []).flatMap((v) => ["throughput", "capacity"].flatMap((m) => estimateOf(v, m) ?? []))];
   for (const e of used) {
     if (!e.interval || e.interval === "none claimed" || !e.confidence) continue;
     const percent = Number((100 * e.confidence).toPrecision(3));

@@ -15,7 +15,7 @@ export function steps(c: Context): Child[] {
     const clock = response ? "response" : "service";
     const figure = (metric: string) => {
       const name = stepMetric(metric, s.name);
-      return written(c, v.name, name, estimateOf(c, v, name));
+      return written(c, v.name, name, estimateOf(v, name));
     };
     return [
       v.name, s.name, s.ok.toLocaleString("en"), figure("throughput"),

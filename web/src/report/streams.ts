@@ -12,7 +12,7 @@ export function streams(c: Context): Child[] {
   const variants = (c.doc.run.variants ?? []).filter((v) => v.streams);
   if (variants.length === 0) return [];
   const times = ["delivery", "first_event", "event_gap", "opening"].flatMap((clock) => [`${clock}.p50`, `${clock}.p99`])
-    .filter((metric) => variants.some((v) => estimateOf(c, v, metric)?.estimate !== undefined))
+    .filter((metric) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined))
     .map((metric) => ({ metric, head: t.metric(metric) }));
   const parts: Child[] = [];
   if (times.length > 0) parts.push(h("h3", {}, t("streams.times")), bars(c, t("streams.times"), variants, times, width), h("p", { class: "hint" }, t("streams.timesHint")));

@@ -1,5 +1,5 @@
 import { fitted, h, picture, svg, table, type Child } from "../dom";
-import type { Capacity, Level, Sweep } from "../document";
+import type { Capacity, Estimate, Level, Sweep } from "../document";
 import { key } from "../charts/percentiles";
 import { probes } from "../charts/probes";
 import { scatter, type Plot } from "../charts/scatter";
@@ -84,18 +84,20 @@ function capacity(c: Context, list: Capacity[]): Child {
     h("h3", {}, t("capacity.title")),
     slo && trials.length > 0 ? [
       list.length > 1 && h("p", { class: "keys" }, list.map((x) => h("span", {}, key(orderOf(c, x.variant)), " ", x.variant))),
-      fitted((width) => probes({ capacities: list, trials, slo, order: (v) => orderOf(c, v), label: label!, limit: limit!, x: t("capacity.tried") }, width)),
+      fitted((width) => probes({ capacities: list.map((x) => ({ variant: x.variant, rate: rateOf(c, x) })), trials, slo, order: (v) => orderOf(c, v), label: label!, limit: limit!, x: t("capacity.tried") }, width)),
       h("p", { class: "hint" }, paragraph(t, label!, t("capacity.hint"), t("capacity.open"))),
     ] : [fitted((width) => edge(c, list, width)), h("p", { class: "hint" }, t("capacity.hint"))],
     table(t("capacity.title"), [{ head: t("col.variant") }, { head: t("capacity.rate") }, { head: t("capacity.searches"), left: true }, { head: t("capacity.limit"), left: true }],
-      list.map((x) => [x.variant, estimate(rates, x.rate_per_second), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), (x.limit || x.limit_because) && x.detail && t("answer.semicolon"), said(t, x.detail)]])),
+      list.map((x) => [x.variant, estimate(rates, rateOf(c, x)), (x.searches ?? []).map((s) => bracket(s.low_per_second, s.high_per_second)).join(", "), [limits(c, x), (x.limit || x.limit_because) && x.detail && t("answer.semicolon"), said(t, x.detail)]])),
   ];
 }
+
+const rateOf = (c: Context, x: Capacity): Estimate => figureOf(c, x.variant, "capacity") ?? {};
 
 /** The rates that were tried, variant by variant, and where the edge is. */
 function edge(c: Context, list: Capacity[], width: number): SVGSVGElement {
   const probes = (c.doc.trials ?? []).filter((x) => x.purpose === "probe" && x.rate_per_second !== undefined);
-  const all = [...probes.map((p) => p.rate_per_second!), ...list.flatMap((x) => [x.rate_per_second.high ?? 0, x.rate_per_second.estimate ?? 0])];
+  const all = [...probes.map((p) => p.rate_per_second!), ...list.flatMap((x) => [rateOf(c, x).high ?? 0, rateOf(c, x).estimate ?? 0])];
   const row = 40, top = 6, foot = 26, names = Math.min(200, 16 + 7.2 * Math.max(...list.map((x) => x.variant.length)));
   const height = top + row * list.length + foot;
   const x = linear(0, Math.max(...all) * 1.05, names, width - 14);
@@ -105,7 +107,7 @@ function edge(c: Context, list: Capacity[], width: number): SVGSVGElement {
       svg("text", { x: x(v), y: height - 8, "text-anchor": "middle", class: "tick" }, tick(rates, v)),
     ]),
     list.map((k, i) => {
-      const y = top + row * i + row / 2, e = k.rate_per_second, colour = `var(--series-${orderOf(c, k.variant) % 8})`;
+      const y = top + row * i + row / 2, e = rateOf(c, k), colour = `var(--series-${orderOf(c, k.variant) % 8})`;
       return [
         svg("text", { x: 0, y: y + 4, class: "name" }, k.variant),
         e.low !== undefined && e.high !== undefined && svg("rect", { x: x(e.low), width: Math.max(1, x(e.high) - x(e.low)), y: y - 14, height: 28, class: "band" }),
