@@ -12,9 +12,10 @@ import (
 	"dyno/cli/arguments"
 	"dyno/cli/output"
 	"dyno/internal/exit"
+	"dyno/judge/history"
 	"dyno/report/changes"
 	"dyno/report/html"
-	"dyno/results/history"
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -91,7 +92,7 @@ func annotateCommands() []*cobra.Command {
 			}
 			return nil
 		},
-		RunE: annotate(func(about *rundir.Annotations, tags []string) {
+		RunE: annotate(func(about *archive.Annotations, tags []string) {
 			if remove {
 				about.Tags = slices.DeleteFunc(about.Tags, func(tag string) bool { return slices.Contains(tags, tag) })
 				return
@@ -105,26 +106,26 @@ func annotateCommands() []*cobra.Command {
 		{
 			Use: "note RUN TEXT", Short: "Set the note of a run; an empty one removes it", Example: "  dyno history note runs/relay-20260101-030000 'after the new kernel'",
 			Args: arguments.ExactArgs(2, "a run folder and a note"),
-			RunE: annotate(func(about *rundir.Annotations, note []string) { about.Note = note[0] }),
+			RunE: annotate(func(about *archive.Annotations, note []string) { about.Note = note[0] }),
 		},
 		{
 			Use: "pin RUN", Short: "Make a run the baseline of its experiment", Example: "  dyno history pin runs/relay-20260101-030000",
 			Long: "Make a run the baseline of its experiment. dyno history, dyno diff NEW and dyno ui compare with it.\nThe run that was pinned last counts.",
 			Args: arguments.ExactArgs(1, "a run folder"),
-			RunE: annotate(func(about *rundir.Annotations, _ []string) { about.PinnedAt = time.Now().UTC() }),
+			RunE: annotate(func(about *archive.Annotations, _ []string) { about.PinnedAt = time.Now().UTC() }),
 		},
 		{
 			Use: "unpin RUN", Short: "Let a run be the baseline no longer", Example: "  dyno history unpin runs/relay-20260101-030000",
 			Args: arguments.ExactArgs(1, "a run folder"),
-			RunE: annotate(func(about *rundir.Annotations, _ []string) { about.PinnedAt = time.Time{} }),
+			RunE: annotate(func(about *archive.Annotations, _ []string) { about.PinnedAt = time.Time{} }),
 		},
 	}
 }
 
 // annotate changes what is kept about the run that the first argument names.
-func annotate(change func(about *rundir.Annotations, args []string)) func(*cobra.Command, []string) error {
+func annotate(change func(about *archive.Annotations, args []string)) func(*cobra.Command, []string) error {
 	return func(_ *cobra.Command, args []string) error {
-		err := rundir.Annotate(args[0], func(about *rundir.Annotations) { change(about, args[1:]) })
+		err := archive.Annotate(args[0], func(about *archive.Annotations) { change(about, args[1:]) })
 		if err != nil {
 			return exit.With(exit.Usage, err, "a run folder holds a run.json; dyno run creates one")
 		}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"dyno/judge/history"
 	"dyno/report/changes"
-	"dyno/results/history"
 	"dyno/results/rundir"
 )
 

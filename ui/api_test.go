@@ -15,7 +15,8 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/diff"
-	"dyno/results/history"
+	"dyno/judge/history"
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -266,7 +267,7 @@ func TestAnnotations(t *testing.T) {
 	if status, text := b.do(b.request("POST", "/api/runs/a%2F1/annotations", `{"tags":["v2","release"],"note":"Mended.","pinned":true}`)); status != 200 {
 		t.Fatalf("%d %s", status, text)
 	}
-	about, err := rundir.ReadAnnotations(b.path("runs", "a", "1"))
+	about, err := archive.ReadAnnotations(b.path("runs", "a", "1"))
 	check(t, err)
 	if !slices.Equal(about.Tags, []string{"release", "v2"}) || about.Note != "Mended." || about.PinnedAt.IsZero() {
 		t.Errorf("%+v", about)
@@ -280,7 +281,7 @@ func TestAnnotations(t *testing.T) {
 		}
 	}
 	type shown struct {
-		Annotations rundir.Annotations
+		Annotations archive.Annotations
 		Baseline    string
 	}
 	if r := get[shown](b, "/api/runs/b"); r.Baseline != "a/1" || len(r.Annotations.Tags) != 0 {
@@ -293,7 +294,7 @@ func TestAnnotations(t *testing.T) {
 	if len(h.Experiments) != 1 || h.Experiments[0].Runs[0].Dir != "a/1" || h.Experiments[0].Baseline.Dir != "a/1" || *h.Experiments[0].Series[0].Points[1].Relative != 1 {
 		t.Errorf("%+v", h)
 	}
-	for body, want := range map[string]int{`{"tags":["two words"]}`: 422, `{"tag":[]}`: 400, `{"note":"` + strings.Repeat("x", rundir.MaxNote+1) + `"}`: 422} {
+	for body, want := range map[string]int{`{"tags":["two words"]}`: 422, `{"tag":[]}`: 400, `{"note":"` + strings.Repeat("x", archive.MaxNote+1) + `"}`: 422} {
 		if status, text := b.do(b.request("POST", "/api/runs/b/annotations", body)); status != want {
 			t.Errorf("%.40s: %d %s", body, status, text)
 		}

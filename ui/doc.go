@@ -39,7 +39,7 @@
 //	                                   YAML files without a target are something else
 //	POST /api/runs                     start a run: an Order. 202 with {"id"}; 409 if a run is in
 //	                                   progress, 422 with faults if the experiment has any
-//	POST /api/runs/ID/annotations      replace {"tags", "note", "pinned"}: rundir.Annotations
+//	POST /api/runs/ID/annotations      replace {"tags", "note", "pinned"}: archive.Annotations
 //	POST /api/runs/ID/stop             end it in order, keeping what was measured: 202. A second time
 //	                                   ends it at once. 409 if it was not started here, or has ended
 //	GET  /api/fleet                    {"named": false} unless a control plane was named; else its agents and

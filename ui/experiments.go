@@ -14,7 +14,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/planfile"
-	"dyno/results/rundir"
+	"dyno/results/archive"
 )
 
 // Bounds of the folder of experiments.
@@ -120,12 +120,12 @@ func findFiles(root *os.Root) (found map[string]stamp, truncated bool, err error
 			}
 			return nil // a folder that cannot be read has nothing to start
 		}
-		if seen++; seen > rundir.MaxFolders || len(found) == maxFiles {
+		if seen++; seen > archive.MaxFolders || len(found) == maxFiles {
 			truncated = true
 			return fs.SkipAll
 		}
 		if d.IsDir() {
-			if strings.Count(name, "/") >= rundir.MaxDepth || name != "." && strings.HasPrefix(d.Name(), ".") {
+			if strings.Count(name, "/") >= archive.MaxDepth || name != "." && strings.HasPrefix(d.Name(), ".") {
 				return fs.SkipDir
 			}
 			return nil

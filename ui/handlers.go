@@ -17,10 +17,11 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/diff"
+	"dyno/judge/history"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
 	"dyno/lab/planfile"
-	"dyno/results/history"
+	"dyno/results/archive"
 	"dyno/results/mask"
 	"dyno/results/rundir"
 )
@@ -91,7 +92,7 @@ func (s *Server) serveRuns(w http.ResponseWriter, r *http.Request) {
 			return err == nil && where.Matches(new(history.Of(id, run, about)))
 		}
 	}
-	offset, err := number(q, "offset", 0, rundir.MaxRuns)
+	offset, err := number(q, "offset", 0, archive.MaxRuns)
 	fault(err)
 	limit, err := number(q, "limit", usualListed, mostListed)
 	fault(err)
@@ -160,7 +161,7 @@ func (s *Server) serveRun(w http.ResponseWriter, r *http.Request) {
 		*rundir.Run
 		Answer      any                    `json:"answer,omitempty"`
 		Units       map[string]rundir.Unit `json:"units"` // of the figures in thresholds and claims, by their text
-		Annotations rundir.Annotations     `json:"annotations"`
+		Annotations archive.Annotations    `json:"annotations"`
 		Baseline    string                 `json:"baseline,omitempty"` // another run, by its ID
 	}{run, s.answer(run), expr.UnitsOf(run), about, s.runs.baseline(run.Name, id)})
 }
@@ -180,9 +181,9 @@ func (s *Server) serveAnnotate(w http.ResponseWriter, r *http.Request) {
 		answer(w, status, err)
 		return
 	}
-	var kept rundir.Annotations
+	var kept archive.Annotations
 	err := held(s.runs.root, id, func(dir string) error {
-		return rundir.Annotate(dir, func(about *rundir.Annotations) {
+		return archive.Annotate(dir, func(about *archive.Annotations) {
 			about.Tags, about.Note = edit.Tags, edit.Note
 			switch {
 			case !edit.Pinned:
@@ -235,7 +236,7 @@ func (s *Server) writeReport(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return err
 		}
-		folder.Bound()
+		boundFolder(folder)
 		folder.Dir = inFolder(s.cfg.Runs, id)
 		return s.cfg.Report(&page, folder)
 	})

@@ -14,6 +14,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -58,7 +59,7 @@ type Run struct {
 	Results []Result `json:"results"`
 	Figures []Figure `json:"figures"`
 	Report  string   `json:"report,omitempty"` // URL of its report
-	rundir.Annotations
+	archive.Annotations
 }
 
 // A Result is a comparison's verdict.
@@ -230,14 +231,14 @@ func (x *index) look() {
 }
 
 func (x *index) lookOnce() {
-	all, truncated := rundir.Find(x.root)
+	all, truncated := archive.Find(x.root)
 	found := map[string]stamp{}
 	for _, f := range all {
 		if f.Err != nil {
 			x.log.Warn("folder of runs", "error", f.Err)
 			continue
 		}
-		if about, err := x.root.Lstat(path.Join(f.ID, rundir.AnnotationsFile)); err == nil {
+		if about, err := x.root.Lstat(path.Join(f.ID, archive.AnnotationsFile)); err == nil {
 			found[f.ID] = stampOf(f.Info, about)
 		} else {
 			found[f.ID] = stampOf(f.Info)
@@ -404,15 +405,15 @@ func (r *renamed) Error() string { return strings.ReplaceAll(r.err.Error(), r.fr
 func (r *renamed) Unwrap() error { return r.err }
 
 // readRun reads the run.json of a run, and what people say about it.
-func readRun(root *os.Root, id string) (run *rundir.Run, about rundir.Annotations, err error) {
+func readRun(root *os.Root, id string) (run *rundir.Run, about archive.Annotations, err error) {
 	err = held(root, id, func(dir string) error {
 		if run, err = verdict.ReadRun(dir); err == nil {
-			about, err = rundir.ReadAnnotations(dir)
+			about, err = archive.ReadAnnotations(dir)
 		}
 		return err
 	})
 	if err == nil {
-		run.Bound() // somebody else may have made the folder
+		boundRun(run) // somebody else may have made the folder
 	}
 	return run, about, err
 }

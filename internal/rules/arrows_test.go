@@ -100,7 +100,7 @@ var arrows = []arrow{
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "internal/lazyregexp", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
-	{"results/history", []string{"results/rundir", "judge/stat", "judge/verdict", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; only a run without a verdict is judged"},
+	{"results/archive", []string{"results/rundir", "internal/lazyregexp"}, "runs are found by their files, and what people say about them is no evidence"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},
 	{"results/push", []string{"results/rundir", "load/engine/record", "load/hist", "load/wire"}, "live figures are what the engine records anyway, sent without holding it up"},
 
@@ -118,19 +118,20 @@ var arrows = []arrow{
 	{"judge/verdict/search", []string{"judge/verdict/evidence", "judge/verdict/compare", "judge/verdict/validity", "judge/verdict/dataset", "judge/verdict/checks", "judge/verdict/expr", "results/rundir", "judge/capacity", "internal/texts"}, "a probe is judged by the thresholds, from its own figures"},
 	{"judge/verdict/sweep", []string{"judge/verdict/dataset", "judge/verdict/checks", "results/rundir", "judge/stat", "internal/texts", "internal/units"}, "a curve is drawn through figures that others made"},
 	{"judge/diff", []string{"results/rundir", "judge/stat", "internal/texts", "internal/units"}, "two finished runs are compared as they were judged"},
+	{"judge/history", []string{"results/archive", "results/rundir", "judge/stat", "judge/verdict", "judge/verdict/expr", "internal/texts"}, "a history is of runs as they were judged; only a run without a verdict is judged"},
 	{"judge/explain", []string{"observe/profile", "results/rundir", "judge/stat", "internal/texts"}, "an explanation is made from the run folder and the profiles in it"},
 
-	{"report", []string{"report", "judge", "results/history", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring; its tests hold all forms to whole outputs"},
+	{"report", []string{"report", "judge", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a report is made from a folder somebody sent, never by measuring; its tests hold all forms to whole outputs"},
 	{"report/figure", []string{"internal/terminal", "results/rundir", "internal/units"}, "how a figure is written does not depend on where"},
 	{"report/layout", []string{"report/figure"}, "columns and footnotes are laid out, whatever they say"},
 	{"report/judged", []string{"report/figure", "judge/verdict/expr", "judge/verdict/checks", "results/rundir", "internal/texts", "internal/units"}, "what is shown of a run is decided once for all forms"},
 	{"report/answer", []string{"report/judged", "report/figure", "judge/verdict", "results/rundir", "internal/texts", "internal/units"}, "an answer is data, for any form of output"},
 	{"report/short", []string{"report/answer", "report/judged", "report/layout", "report/figure", "judge/verdict", "results/rundir", "load/hist", "internal/texts", "internal/units"}, "a screen shows the answer, and nothing that only the whole report has"},
 	{"report/export", []string{"report/answer", "report/judged", "report/figure", "judge/verdict", "results/rundir", "load/hist", "internal/texts"}, "other programs read figures, and no layout"},
-	{"report/changes", []string{"report/judged", "report/layout", "report/figure", "judge/diff", "results/history", "results/rundir"}, "what differs between runs is found by others"},
-	{"report/html", []string{"report", "report/answer", "report/judged", "report/figure", "report/assets", "judge", "results/history", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
+	{"report/changes", []string{"report/judged", "report/layout", "report/figure", "judge/diff", "judge/history", "results/rundir"}, "what differs between runs is found by others"},
+	{"report/html", []string{"report", "report/answer", "report/judged", "report/figure", "report/assets", "judge", "results/archive", "results/rundir", "observe/profile", "load/hist", "internal/texts"}, "a page is made from the same folder, and draws the profiles in it"},
 	{"report/assets", nil, "built files, and how they are embedded"},
-	{"ui", []string{"internal/filelock", "results/rundir", "results/mask", "results/history", "judge/diff", "judge/verdict", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
+	{"ui", []string{"internal/filelock", "results/rundir", "results/mask", "results/archive", "judge/history", "judge/diff", "judge/verdict", "judge/verdict/expr", "hub", "internal/texts", "lab/plan", "lab/planfile", "internal/fields"}, "what shows runs measures none, and runs no service: they are processes of their own"},
 	{"hub", []string{"internal/filelock", "hub", "internal/jwt", "internal/loop", "internal/fields"}, "a library for anybody's server: it listens nowhere, and has no life cycle but its own"},
 
 	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},

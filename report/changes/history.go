@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/judge/history"
 	"dyno/report/figure"
 	"dyno/report/layout"
-	"dyno/results/history"
 )
 
 // mostRuns is how many of the latest runs of a series are listed.

@@ -23,10 +23,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"dyno/judge/history"
 	"dyno/load/hist"
 	"dyno/report/assets"
 	"dyno/report/judged"
-	"dyno/results/history"
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -110,9 +111,9 @@ func TestHistoryPage(t *testing.T) {
 			Environment: rundir.Environment{Hostname: "secret-host"},
 			Variants:    []rundir.Variant{{Name: "pool", Figures: map[string]rundir.Estimate{"throughput": {Estimate: &level}, "service.p99": {Estimate: ptr(1 / level)}}}},
 		}
-		about := rundir.Annotations{}
+		about := archive.Annotations{}
 		if i == 2 {
-			about = rundir.Annotations{Tags: []string{"release"}, Note: "<b>first</b>", PinnedAt: run.StartedAt}
+			about = archive.Annotations{Tags: []string{"release"}, Note: "<b>first</b>", PinnedAt: run.StartedAt}
 		}
 		runs = append(runs, history.Of(fmt.Sprintf("runs/%02d", i+1), run, about))
 	}

@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"dyno/judge/history"
 	"dyno/report"
 	"dyno/report/assets"
 	"dyno/report/changes"
 	"dyno/report/figure"
-	"dyno/results/history"
 	"dyno/results/rundir"
 )
 

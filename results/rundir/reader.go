@@ -343,6 +343,16 @@ type damagedError struct{ error }
 
 func (e *damagedError) Unwrap() []error { return []error{errDamaged, e.error} }
 
+// ReadJSON reads a JSON file of a folder.
+func ReadJSON(dir, name string, into any) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	return readJSON(root, name, into)
+}
+
 // readJSON reads one JSON value. Unknown fields are ignored, so that a later minor
 // addition does not make a folder unreadable.
 func readJSON(root *os.Root, name string, into any) error {

@@ -244,6 +244,16 @@ func (w *Writer) writeJSON(dir, name string, v any) error {
 	return nil
 }
 
+// WriteJSON replaces a JSON file of a folder in one step.
+func WriteJSON(dir, name string, v any) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	w := &Writer{dir: dir, root: root}
+	return errors.Join(w.writeJSON(".", name, v), root.Close())
+}
+
 // sync makes what was written to a file durable.
 func (w *Writer) sync(f *os.File) error {
 	if w.temporary {

@@ -1,4 +1,4 @@
-package rundir
+package ui
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // Bounds of what is shown of a folder that somebody else may have made. What dyno writes is far
@@ -26,25 +27,25 @@ type bound struct {
 
 func newBound() *bound { return &bound{texts: maxTexts, entries: maxEntries} }
 
-// Bound cuts what is too large to be shown: a text then ends in the number of its bytes, and the
-// last of the run's notes says how much was cut. It must not be written back.
-func (r *Run) Bound() {
+// boundRun cuts what is too large to be shown: a text then ends in the number of its bytes, and the
+// last of the run's notes says how much was cut. The run must not be written back.
+func boundRun(r *rundir.Run) {
 	b := newBound()
 	b.cut(reflect.ValueOf(r).Elem(), maxText)
-	b.note(r, RunFile)
+	b.note(r, rundir.RunFile)
 }
 
-// Bound cuts what is too large to be shown, as that of a Run does, in the trials, too.
-func (f *Folder) Bound() {
-	f.Run.Bound()
+// boundFolder does what boundRun does, in the trials, too.
+func boundFolder(f *rundir.Folder) {
+	boundRun(&f.Run)
 	b := newBound()
 	for _, t := range f.Trials {
 		b.cut(reflect.ValueOf(&t.Trial).Elem(), maxText)
 	}
-	b.note(&f.Run, TrialFile)
+	b.note(&f.Run, rundir.TrialFile)
 }
 
-func (b *bound) note(r *Run, file string) {
+func (b *bound) note(r *rundir.Run, file string) {
 	if b.cutTexts+b.cutEntries == 0 {
 		return
 	}
@@ -65,7 +66,7 @@ func (b *bound) cut(v reflect.Value, most int) {
 			field := v.Field(i)
 			switch {
 			case !field.CanSet():
-			case v.Type() == reflect.TypeFor[Plan]() && v.Type().Field(i).Name == "Source":
+			case v.Type() == reflect.TypeFor[rundir.Plan]() && v.Type().Field(i).Name == "Source":
 				b.cut(field, maxSource)
 			default:
 				b.cut(field, most)

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -319,7 +320,7 @@ func TestSearch(t *testing.T) {
 	for day := range 4 {
 		at := filepath.Join(dir, fmt.Sprint(day))
 		write(t, at, night(day, 1000+100*float64(day), 500))
-		if err := rundir.Annotate(at, func(a *rundir.Annotations) {
+		if err := archive.Annotate(at, func(a *archive.Annotations) {
 			a.Tags = [][]string{{"release"}, {"release", "slow"}, nil, {"slow"}}[day]
 			if day < 2 {
 				a.PinnedAt = time.Date(2026, 2, 2-day, 0, 0, 0, 0, time.UTC) // the first was pinned last

@@ -1,4 +1,4 @@
-package rundir
+package archive
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"slices"
+
+	"dyno/results/rundir"
 )
 
 // The bounds of Find.
@@ -41,7 +43,7 @@ func Find(root *os.Root) (all []Found, more bool) {
 				return
 			}
 			id := path.Join(id, name)
-			if info, err := root.Lstat(path.Join(id, RunFile)); err == nil {
+			if info, err := root.Lstat(path.Join(id, rundir.RunFile)); err == nil {
 				all = append(all, Found{ID: id, Info: info})
 			} else if depth < MaxDepth {
 				look(id, depth+1)

@@ -27,6 +27,7 @@ import (
 	"dyno/judge/stat"
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/expr"
+	"dyno/results/archive"
 	"dyno/results/rundir"
 )
 
@@ -71,12 +72,12 @@ type Run struct {
 	// Figures are by variant and metric, without the trials' values. Controls have none.
 	Figures map[string]map[string]rundir.Estimate `json:"-"`
 	names   expr.Names                            // of its plan
-	rundir.Annotations
+	archive.Annotations
 	// Problem says why run.json could not be read. All fields except Dir are empty then.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Read finds the run folders below directories, which may be some themselves, as rundir.Find
+// Read finds the run folders below directories, which may be some themselves, as archive.Find
 // does. It returns each once, in the order of time; those that cannot be read come first, with
 // their Problem.
 func Read(dirs ...string) (runs []Run, err error) {
@@ -107,9 +108,9 @@ func find(dir string) (runs []Run, err error) {
 		return nil, fmt.Errorf("history: %w", err)
 	}
 	defer func() { _ = root.Close() }() // nothing was written
-	found, more := rundir.Find(root)
+	found, more := archive.Find(root)
 	if more || len(found) > MaxRuns {
-		return nil, fmt.Errorf("history: %s: more than %d folders, or %d runs: name a folder further down", dir, rundir.MaxFolders, MaxRuns)
+		return nil, fmt.Errorf("history: %s: more than %d folders, or %d runs: name a folder further down", dir, archive.MaxFolders, MaxRuns)
 	}
 	for _, f := range found {
 		at := filepath.Join(dir, f.ID)
@@ -127,7 +128,7 @@ func open(dir string) Run {
 	if err != nil {
 		return Run{Dir: dir, Problem: err.Error()}
 	}
-	about, err := rundir.ReadAnnotations(dir)
+	about, err := archive.ReadAnnotations(dir)
 	if err != nil {
 		return Run{Dir: dir, Problem: err.Error()}
 	}
@@ -135,7 +136,7 @@ func open(dir string) Run {
 }
 
 // Of returns the parts of a run, in the folder dir, that Trace needs.
-func Of(dir string, run *rundir.Run, about rundir.Annotations) Run {
+func Of(dir string, run *rundir.Run, about archive.Annotations) Run {
 	r := Run{
 		Dir: dir, Name: run.Name, StartedAt: run.StartedAt, Complete: run.Complete, Valid: run.Valid, Rounds: run.Rounds,
 		DynoVersion: run.DynoVersion, Machine: machine(run.Environment), Plan: fingerprint(run.Plan), Metric: run.Plan.Metric,

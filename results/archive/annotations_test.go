@@ -1,4 +1,4 @@
-package rundir
+package archive
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dyno/results/rundir"
 )
 
 func TestAnnotations(t *testing.T) {
@@ -14,7 +16,7 @@ func TestAnnotations(t *testing.T) {
 	if err := Annotate(dir, func(*Annotations) {}); err == nil {
 		t.Error("a folder without a run was annotated")
 	}
-	run := filepath.Join(dir, RunFile)
+	run := filepath.Join(dir, rundir.RunFile)
 	if err := os.WriteFile(run, []byte(`{"schema_version": 3, "name": "relay"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}

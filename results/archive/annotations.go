@@ -1,10 +1,10 @@
-package rundir
+// Package archive keeps many run folders below a root: it finds them, and holds what people say about each.
+package archive
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"dyno/internal/lazyregexp"
+	"dyno/results/rundir"
 )
 
 // AnnotationsFile holds what people say about a run. It is no evidence, so it is a file of its own.
@@ -51,12 +52,7 @@ func (a *Annotations) check() error {
 
 // ReadAnnotations reads the annotations of a run folder. Without a file there are none.
 func ReadAnnotations(dir string) (a Annotations, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return a, fmt.Errorf("run folder: %w", err)
-	}
-	defer func() { _ = root.Close() }() // nothing was written
-	if err = readJSON(root, AnnotationsFile, &a); errors.Is(err, fs.ErrNotExist) {
+	if err = rundir.ReadJSON(dir, AnnotationsFile, &a); errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}
 	if err == nil {
@@ -70,7 +66,7 @@ func ReadAnnotations(dir string) (a Annotations, err error) {
 
 // Annotate changes the annotations of a run folder. The run may still be measured.
 func Annotate(dir string, change func(*Annotations)) error {
-	if _, err := ReadRun(dir); err != nil {
+	if _, err := rundir.ReadRun(dir); err != nil {
 		return err
 	}
 	a, err := ReadAnnotations(dir)
@@ -82,10 +78,5 @@ func Annotate(dir string, change func(*Annotations)) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("run folder: %w", err)
-	}
-	w := &Writer{dir: dir, root: root}
-	return errors.Join(w.writeJSON(".", AnnotationsFile, &a), root.Close())
+	return rundir.WriteJSON(dir, AnnotationsFile, &a)
 }

@@ -1,29 +1,31 @@
-package rundir
+package ui
 
 import (
-	"dyno/internal/texts"
 	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"dyno/internal/texts"
+	"dyno/results/rundir"
 )
 
 // Texts that are too large are cut, and say so; those that dyno writes are not.
 func TestBound(t *testing.T) {
-	run := &Run{Name: "x", Notes: []Message{texts.Verbatim("a")}, Plan: Plan{Source: strings.Repeat("s", maxText+1), Set: map[string]string{"a": "b"}}, Variants: []Variant{{Name: "v"}}}
+	run := &rundir.Run{Name: "x", Notes: []rundir.Message{texts.Verbatim("a")}, Plan: rundir.Plan{Source: strings.Repeat("s", maxText+1), Set: map[string]string{"a": "b"}}, Variants: []rundir.Variant{{Name: "v"}}}
 	before, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.Bound()
+	boundRun(run)
 	if after, err := json.Marshal(run); err != nil || string(after) != string(before) {
 		t.Errorf("%v, %s", err, after)
 	}
 
 	huge := strings.Repeat("é", 1<<20)
-	run = &Run{Name: huge, Notes: []Message{texts.Verbatim("x")}, Plan: Plan{Set: map[string]string{huge: huge}}, Variants: []Variant{{Name: "v"}}}
-	run.Bound()
+	run = &rundir.Run{Name: huge, Notes: []rundir.Message{texts.Verbatim("x")}, Plan: rundir.Plan{Set: map[string]string{huge: huge}}, Variants: []rundir.Variant{{Name: "v"}}}
+	boundRun(run)
 	text, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +41,14 @@ func TestBound(t *testing.T) {
 	}
 
 	few := &bound{texts: 20, entries: 5}
-	run = &Run{Plan: Plan{Thresholds: slices.Repeat([]string{"x"}, 4)}, Command: []string{"a", "b", "c"}, DynoVersion: strings.Repeat("v", 30)}
+	run = &rundir.Run{Plan: rundir.Plan{Thresholds: slices.Repeat([]string{"x"}, 4)}, Command: []string{"a", "b", "c"}, DynoVersion: strings.Repeat("v", 30)}
 	few.cut(reflect.ValueOf(run).Elem(), maxText)
 	if len(run.Plan.Thresholds) != 4 || len(run.Command) != 1 || run.DynoVersion != strings.Repeat("v", 15)+"… [of 30 bytes]" || few.cutEntries != 2 || few.cutTexts != 1 {
 		t.Errorf("%+v, %+v", run, few)
 	}
 
-	folder := &Folder{Trials: []*TrialFolder{{Trial: Trial{Error: huge}}, {Trial: Trial{Error: "short"}}}}
-	folder.Bound()
+	folder := &rundir.Folder{Trials: []*rundir.TrialFolder{{Trial: rundir.Trial{Error: huge}}, {Trial: rundir.Trial{Error: "short"}}}}
+	boundFolder(folder)
 	if e := folder.Trials[0].Error; len(e) > maxText+100 || folder.Trials[1].Error != "short" || len(folder.Run.Notes) != 1 {
 		t.Errorf("%d bytes, %q", len(e), folder.Run.Notes)
 	}
