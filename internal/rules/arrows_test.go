@@ -40,18 +40,18 @@ var arrows = []arrow{
 	{"cli/quick", []string{"internal/exit", "internal/contentcoding", "internal/errno", "cli/arguments", "cli/planflags", "cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
 	{"cli/serve", []string{"internal/exit", "cli/arguments", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
-	{"load/engine", []string{"internal/descriptors", "load/engine", "load/options", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine", []string{"internal/descriptors", "internal/sums", "load/engine", "load/options", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
 	{"load/engine/messages", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/wire"}, "messages are timed, whatever carries them"},
 	{"load/engine/redirects", []string{"load/engine/record", "load/wire"}, "where redirects lead does not depend on what carries the requests"},
 	{"load/engine/thread", []string{"load/engine/record"}, "threads know nothing of what they carry"},
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},
-	{"load/engine/record", []string{"load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},
+	{"load/engine/record", []string{"internal/sums", "load/engine/clock", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "what is recorded does not depend on how it was sent"},
 	{"load/engine/socket", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/wire"}, "a connection carries bytes, and knows nothing of requests"},
-	{"load/engine/subscribe", []string{"load/engine/clock", "load/engine/poll", "load/engine/queue", "load/engine/record", "load/engine/socket", "load/delivery", "load/options", "load/wire"}, "subscribers share a worker's thread with its requests, and nothing else"},
+	{"load/engine/subscribe", []string{"internal/sums", "load/engine/clock", "load/engine/poll", "load/engine/queue", "load/engine/record", "load/engine/socket", "load/delivery", "load/options", "load/wire"}, "subscribers share a worker's thread with its requests, and nothing else"},
 	{"load/engine/clock", []string{"load/engine/poll"}, "when bytes arrived does not depend on what they say"},
-	{"load/delivery", []string{"load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
+	{"load/delivery", []string{"internal/sums", "load/wire"}, "what became of each event follows from numbers alone, without clocks or sockets"},
 	{"load/options", []string{"internal/fields"}, "what a plan and the engine both say is declared once"},
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", []string{"internal/nearest"}, "a search in bytes is pure"},
@@ -66,7 +66,7 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire", "internal/contentcoding"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/lazyregexp", "internal/texts",
+		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/lazyregexp", "internal/sums", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
 	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/cgroup", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},

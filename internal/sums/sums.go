@@ -1,11 +1,14 @@
-// Package sums adds up structs of counts, field by field.
+// Package sums adds up structs of counts, and copies them, field by field.
 package sums
 
-import "reflect"
+import (
+	"reflect"
+	"time"
+)
 
 // Add adds the fields of a struct to those of another: numbers, and maps by their keys, also within structs. A nil pointer
 // adds nothing. The first one of anything else stays, unless that is empty. The tag sum:"max" keeps the larger number instead,
-// and sum:"-" leaves a field alone.
+// sum:"min" the smaller one that is not 0, and sum:"-" leaves a field alone.
 func Add[T any](to, from *T) {
 	add(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem(), "")
 }
@@ -60,8 +63,43 @@ func isNumber(t reflect.Type) bool {
 }
 
 func combined[N int64 | uint64 | float64](a, b N, how string) N {
-	if how == "max" {
+	switch {
+	case how == "max":
 		return max(a, b)
+	case how == "min" && a != 0:
+		return min(a, b) // b is not 0
 	}
 	return a + b
+}
+
+// Copy sets the fields of a struct that have a namesake in another of the same kind: integers of any size, times as seconds,
+// texts, and structs of these. A pointer to a struct stays nil where the other's struct is empty.
+func Copy[T, F any](to *T, from *F) {
+	copyFields(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
+}
+
+func copyFields(to, from reflect.Value) {
+	for i := range to.NumField() {
+		f := from.FieldByName(to.Type().Field(i).Name)
+		if !f.IsValid() {
+			continue
+		}
+		t := to.Field(i)
+		if t.Kind() == reflect.Pointer && f.Kind() == reflect.Struct && !f.IsZero() {
+			t.Set(reflect.New(t.Type().Elem()))
+			t = t.Elem()
+		}
+		switch {
+		case t.Kind() == reflect.Struct && f.Kind() == reflect.Struct:
+			copyFields(t, f)
+		case t.CanInt() && f.CanUint():
+			t.SetInt(int64(f.Uint())) //nolint:gosec // counts are far below the limit
+		case t.CanInt() && f.CanInt():
+			t.SetInt(f.Int())
+		case t.CanFloat() && f.Type() == reflect.TypeFor[time.Duration]():
+			t.SetFloat(time.Duration(f.Int()).Seconds())
+		case t.Kind() == reflect.String && f.Kind() == reflect.String:
+			t.SetString(f.String())
+		}
+	}
 }

@@ -22,14 +22,14 @@ func (r *runner) sumFiles() error {
 	if r.options.Temporary || r.run.Environment.Files != nil {
 		return nil
 	}
-	r.run.Environment.Files = sums(r.experiment)
+	r.run.Environment.Files = digests(r.experiment)
 	return r.folder.Update(r.run)
 }
 
-// sums returns the SHA-256 of the files that an experiment's commands name, and of those that its loads
+// digests returns the SHA-256 of the files that an experiment's commands name, and of those that its loads
 // read. Commands name programs, and scripts, archives or settings among their arguments. Unreadable or
 // large files and other arguments are left out. So is dyno's own program, whose version has its build.
-func sums(e *plan.Experiment) map[string]string {
+func digests(e *plan.Experiment) map[string]string {
 	files := map[string]string{}
 	type summed struct {
 		file os.FileInfo

@@ -33,7 +33,7 @@ func TestSums(t *testing.T) {
 	body, rows := write("body", "four"), write("rows.csv", "five")
 	v.Load.Request = &plan.Request{BodyFile: body}
 	v.Load.Scenario = &scenario.Spec{Data: []scenario.Data{{Name: "users", File: rows}}}
-	before := sums(&e)
+	before := digests(&e)
 	if got, want := slices.Sorted(maps.Keys(before)), slices.Sorted(slices.Values([]string{"server", server, script, body, rows})); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -42,13 +42,13 @@ func TestSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Target.Start = append(v.Target.Start, link)
-	if again := sums(&e); again[link] == "" || again[link] != before[server] {
+	if again := digests(&e); again[link] == "" || again[link] != before[server] {
 		t.Errorf("by another name: %v, and before %v", again, before)
 	}
 	v.Target.Start = v.Target.Start[:len(v.Target.Start)-1]
 	write("server", "another")
 	write("rows.csv", "another")
-	after := sums(&e)
+	after := digests(&e)
 	if after["server"] == before["server"] || after["server"] != after[server] || after[rows] == before[rows] || after[body] != before[body] || after[script] != before[script] {
 		t.Errorf("%v, and before %v", after, before)
 	}

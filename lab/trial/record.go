@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
 	"dyno/load/engine/record"
@@ -30,26 +31,13 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	t.Tokens = tokens(r.Tokens, r.Window)
 	t.TLS = secured(&r.Handshakes)
 	t.Ends = ends(r)
-	t.Connections = rundir.Connections{
-		Requested:      int64(r.Connections.Requested),
-		Unopened:       int64(r.Connections.Unopened),
-		Opened:         signed(r.Connections.Opened),
-		Multiplexed:    signed(r.Connections.Multiplexed),
-		Failed:         signed(r.Connections.Failed),
-		PeerClosed:     signed(r.Connections.PeerClosed),
-		Unsolicited:    signed(r.Connections.Unsolicited),
-		ReusedRequests: signed(r.Connections.Reused),
-		Peak:           int64(r.Connections.Peak),
-	}
+	sums.Copy(&t.Connections, &r.Connections)
+	t.Connections.ReusedRequests, t.Connections.HungSeconds = signed(r.Connections.Reused), r.Connections.HungFor.Seconds()
 	if n := r.Connections.Unqueued; n > 0 {
 		t.Connections.Unqueued = r.Connections.UnqueuedTime.Seconds() / float64(n)
 	}
-	t.Connections.Generator = signed(r.Connections.Generator)
-	t.Connections.Served, t.Connections.Unanswered = int64(r.Connections.Served), int64(r.Connections.Unanswered)
-	t.Connections.Hung, t.Connections.HungSeconds = int64(r.Connections.Hung), r.Connections.HungFor.Seconds()
-	t.Connections.Omitted = r.Connections.Omitted.Seconds()
-	if r.Connections.Streams > 1 {
-		t.Connections.Streams = int64(r.Connections.Streams)
+	if t.Connections.Streams == 1 {
+		t.Connections.Streams = 0
 	}
 	t.Loaded = loaded(protocol, r)
 	if n := r.Messages; n != nil && t.Tokens == nil { // pieces of answers say less than tokens
@@ -58,8 +46,6 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 			t.Messages.PerSecond = new(float64(*n) / r.Window.Seconds())
 		}
 	}
-	t.Connections.GoAways, t.Connections.Refused, t.Connections.Resent = signed(r.Connections.GoAways), signed(r.Connections.Refused), signed(r.Connections.Resent)
-	t.Connections.Pings, t.Connections.PingsUnanswered = signed(r.Connections.Pings), signed(r.Connections.PingsUnanswered)
 	t.GoAways, t.Deviations = byText(r.GoAways), byText(r.Deviations)
 	for _, x := range r.Slowest {
 		slow := rundir.Slow{
@@ -101,11 +87,8 @@ func times(r *record.Result) rundir.Times {
 // CountsOf returns a run folder's counts of ended requests. So followers of a run and readers of its
 // folder have the same good and failed ones.
 func CountsOf(o *record.Outcomes) rundir.Counts {
-	c := rundir.Counts{
-		Dropped: signed(o.Dropped), Unsent: signed(o.Unsent), OK: signed(o.OK), Errors: signed(o.Errors),
-		Timeouts: signed(o.Timeouts), Unfinished: signed(o.Unfinished), Generator: signed(o.Generator),
-		ByKind: map[string]int64{},
-	}
+	c := rundir.Counts{ByKind: map[string]int64{}}
+	sums.Copy(&c, o)
 	c.Sent = c.OK + c.Errors + c.Timeouts + c.Unfinished + c.Generator
 	c.Scheduled = c.Sent + c.Dropped
 	for kind, n := range o.ByKind {
@@ -126,12 +109,9 @@ func Counted(i *record.Interval, warmup time.Duration) rundir.Counts {
 }
 
 func counts(protocol string, r *record.Result) rundir.Counts {
-	c, carried := CountsOf(&r.Counts.Outcomes), CountsOf(&r.Carried.Outcomes)
+	c := CountsOf(&r.Counts.Outcomes)
 	c.Scheduled, c.Sent = signed(r.Counts.Scheduled), signed(r.Counts.Sent)
-	c.Carried = rundir.Carried{
-		Scheduled: signed(r.Carried.Scheduled), OK: carried.OK, Errors: carried.Errors, Timeouts: carried.Timeouts,
-		Dropped: carried.Dropped, Unfinished: carried.Unfinished, Generator: carried.Generator, Unsent: carried.Unsent,
-	}
+	sums.Copy(&c.Carried, &r.Carried)
 	c.CompletedInWindow, c.ReceivedBytes = signed(r.Completed), signed(r.Received)
 	c.ByStatus = map[string]int64{}
 	if r.Redirects != nil {
@@ -196,12 +176,8 @@ func ends(r *record.Result) *rundir.Ends {
 	if e.ByArrival+e.ByRead == 0 {
 		return nil
 	}
-	to := &rundir.Ends{
-		ByArrival: signed(e.ByArrival), ByRead: signed(e.ByRead),
-		Late: signed(e.Late), Early: signed(e.Early), Stale: signed(e.Stale),
-		Shared: signed(e.Shared),
-		Steps:  signed(e.Steps), UncertaintySeconds: e.Uncertainty.Seconds(),
-	}
+	to := &rundir.Ends{UncertaintySeconds: e.Uncertainty.Seconds()}
+	sums.Copy(to, e)
 	to.Complete()
 	return to
 }
@@ -213,10 +189,9 @@ func recordUsers(t *rundir.Trial, r *record.Result) {
 	}
 	for i := range r.Steps {
 		from := &r.Steps[i]
-		s := rundir.ScenarioStep{
-			Name: from.Name, OK: signed(from.Counts.OK), Dropped: signed(from.Counts.Dropped), Skipped: signed(from.Skipped), CompletedInWindow: signed(from.Completed),
-			Tokens: tokens(from.Tokens, r.Window),
-		}
+		s := rundir.ScenarioStep{CompletedInWindow: signed(from.Completed), Tokens: tokens(from.Tokens, r.Window)}
+		sums.Copy(&s, from)
+		sums.Copy(&s, &from.Counts)
 		for kind, n := range from.Counts.ByKind {
 			if n > 0 && s.ByKind == nil {
 				s.ByKind = map[string]int64{}
@@ -232,11 +207,8 @@ func recordUsers(t *rundir.Trial, r *record.Result) {
 		t.Steps = append(t.Steps, s)
 	}
 	u := &r.Users
-	t.Users = &rundir.Users{
-		Count: int64(u.Count), Started: signed(u.Started), Ended: signed(u.Ended), Iterations: signed(u.Iterations),
-		Arrivals: signed(u.Arrivals), TurnedAway: signed(u.TurnedAway),
-		FailedLogins: signed(u.FailedLogins), LoggedOut: signed(u.LoggedOut),
-	}
+	t.Users = &rundir.Users{}
+	sums.Copy(t.Users, u)
 	for _, m := range u.Misses {
 		if m.Count > 0 {
 			t.Users.Misses = append(t.Users.Misses, rundir.Miss{Step: r.Steps[m.Step].Name, Variable: m.Name, Count: signed(m.Count)})
@@ -249,28 +221,24 @@ func secured(h *record.Handshakes) *rundir.TLS {
 	if h.Completed+h.Failed == 0 {
 		return nil
 	}
-	t := &rundir.TLS{
-		Handshakes: signed(h.Completed), Resumed: signed(h.Resumed), Retried: signed(h.Retried), Failed: signed(h.Failed),
-	}
+	t := &rundir.TLS{Handshakes: signed(h.Completed)}
+	sums.Copy(t, h)
 	if h.Completed > 0 {
 		share := float64(h.Resumed) / float64(h.Completed)
 		t.ResumedShare = &share
 	}
-	for _, a := range h.Agreed {
-		t.Agreed = append(t.Agreed, rundir.Agreement{
-			Version: a.Version, CipherSuite: a.CipherSuite, Group: a.Group, ALPN: a.ALPN, Handshakes: signed(a.Handshakes),
-		})
+	t.Agreed = make([]rundir.Agreement, len(h.Agreed))
+	for i := range h.Agreed {
+		sums.Copy(&t.Agreed[i], &h.Agreed[i])
 	}
 	return t
 }
 
 func silence(s *record.Silence) rundir.Silence {
-	r := rundir.Silence{
-		Longest: s.Longest.Seconds(), From: s.From.Seconds(), Ending: s.Ending.Seconds(), Failing: signed(s.Failing),
-	}
+	var r rundir.Silence
+	sums.Copy(&r, s)
 	if s.Answered {
-		last := s.Last.Seconds()
-		r.Last = &last
+		r.Last = new(s.Last.Seconds())
 	}
 	return r
 }

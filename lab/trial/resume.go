@@ -43,7 +43,7 @@ func reopen(ctx context.Context, e *plan.Experiment, o Options) (*runner, error)
 		return nil, &FolderError{err}
 	}
 	if old.Run.Environment.Files != nil {
-		r.run.Environment.Files = sums(r.experiment)
+		r.run.Environment.Files = digests(r.experiment)
 	}
 	folder.Conceal(r.run)
 	if err := errors.Join(same(&old.Run, folder.Concealed(r.run)), r.sameCarriers(old.Trials)); err != nil {

@@ -1,6 +1,9 @@
 package delivery
 
-import "dyno/load/wire"
+import (
+	"dyno/internal/sums"
+	"dyno/load/wire"
+)
 
 // An Account is what became of the events that were due to subscribers.
 type Account struct {
@@ -16,17 +19,6 @@ type Account struct {
 	// Untracked counts events of more than MaxSources sources of one subscriber. Their missing events
 	// are unknown.
 	Untracked uint64
-}
-
-// Add adds the account of other subscribers.
-func (a *Account) Add(o *Account) {
-	a.Repeated += o.Repeated
-	a.Disordered += o.Disordered
-	a.Announced += o.Announced
-	a.Uncertain += o.Uncertain
-	a.Pending += o.Pending
-	a.Lost += o.Lost
-	a.Untracked += o.Untracked
 }
 
 // A Ledger is what subscribers have found to be missing. It is bounded: what is missing when it is full
@@ -109,7 +101,7 @@ func Sum(ledgers []*Ledger, all Published) Account {
 	}
 	var sum Account
 	for _, l := range ledgers {
-		sum.Add(&l.account)
+		sums.Add(&sum, &l.account)
 		for _, e := range l.entries {
 			var n uint64
 			if s := sources[e.source]; s != nil {

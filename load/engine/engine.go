@@ -69,6 +69,7 @@ import (
 	"time"
 
 	"dyno/internal/descriptors"
+	"dyno/internal/sums"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
@@ -576,18 +577,17 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		if w.subscribers.Len() > 0 {
 			events = append(events, w.subscribers.Silences())
 		}
-		r.Began = max(r.Began, time.Duration(w.phases.began-origin))
 		concluded = max(concluded, w.phases.concluded)
+		own := record.Result{Connections: w.conns.tally, Began: time.Duration(w.phases.began - origin)}
 		if w.asksModels() {
-			r.AddTokens(w.rec.Tokens())
+			own.Tokens = w.rec.Tokens()
 		}
 		if w.messages != nil {
-			r.AddMessages(w.rec.Messages())
+			own.Messages = w.rec.Messages()
 		}
 		if w.redirects != nil {
-			r.AddRedirects(w.rec.Redirects())
+			own.Redirects = w.rec.Redirects()
 		}
-		r.Connections.Add(&w.conns.tally)
 		if w.users != nil {
 			r.Users.Add(w.users.Result())
 		}
@@ -599,11 +599,11 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		w.conns.goAways.AddTo(r.GoAways)
 		end = max(end, w.rec.Window.End)
 		first, last := &w.phases.marks[0], &w.phases.marks[1]
-		r.Workers = r.Workers.Plus(last.thread.Sub(first.thread))
-		r.Spun += time.Duration(last.spun - first.spun)
+		own.Workers, own.Spun = last.thread.Sub(first.thread), time.Duration(last.spun-first.spun)
 		if n == 0 {
-			r.Process = last.process.Sub(first.process)
+			own.Process = last.process.Sub(first.process)
 		}
+		sums.Add(r, &own)
 	}
 	for _, o := range e.to.Others {
 		a := record.Address{Name: o.Name}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/load/wire/tlslayer"
 )
 
@@ -12,10 +13,10 @@ import (
 type Connections struct {
 	Requested int // as configured
 	Unopened  int // of a closed loop: those that were not open when the load began
-	Streams   int // exchanges that each carries at once at most, as configured
+	Streams   int `sum:"max"` // exchanges that each carries at once at most, as configured
 	// Allowed is the smallest last limit of exchanges at once that a peer set on a connection; 0 where
 	// it set no limit.
-	Allowed    int
+	Allowed    int           `sum:"min"`
 	Opened     uint64        // were established
 	Failed     uint64        // were not
 	Generator  uint64        // of Failed: for want of descriptors, ports or memory of the generator's own
@@ -53,35 +54,6 @@ type Connections struct {
 	PingsUnanswered uint64 // keepalive: connections that were given up because a ping was not answered
 }
 
-// Add adds the connections of another worker or engine.
-func (c *Connections) Add(o *Connections) {
-	c.Unopened += o.Unopened
-	c.Opened += o.Opened
-	c.Multiplexed += o.Multiplexed
-	c.Failed += o.Failed
-	c.Generator += o.Generator
-	c.Served += o.Served
-	c.Unanswered += o.Unanswered
-	c.Hung += o.Hung
-	c.HungFor += o.HungFor
-	c.Omitted += o.Omitted
-	c.PeerClosed += o.PeerClosed
-	c.Unsolicited += o.Unsolicited
-	c.Peak += o.Peak
-	c.Unqueued += o.Unqueued
-	c.UnqueuedTime += o.UnqueuedTime
-	c.Reused += o.Reused
-	c.Exchanges += o.Exchanges
-	c.WindowReused += o.WindowReused
-	c.WindowExchanges += o.WindowExchanges
-	c.GoAways += o.GoAways
-	c.Refused += o.Refused
-	c.Resent += o.Resent
-	c.Allow(o.Allowed)
-	c.Pings += o.Pings
-	c.PingsUnanswered += o.PingsUnanswered
-}
-
 // Allow notes how many exchanges at once the peer allows on a connection; 0 is no limit.
 func (c *Connections) Allow(n int) {
 	if n > 0 && (c.Allowed == 0 || n < c.Allowed) {
@@ -108,22 +80,17 @@ func (r *Result) AddAddresses(of []Address) {
 			r.Addresses = append(r.Addresses, o)
 			continue
 		}
-		a := &r.Addresses[i]
-		a.Opened += o.Opened
-		a.Failed += o.Failed
-		a.OK += o.OK
-		a.Bad += o.Bad
-		a.Why = cmp.Or(a.Why, o.Why)
+		sums.Add(&r.Addresses[i], &o)
 	}
 }
 
 // Handshakes counts TLS handshakes from the beginning to the end, warm-up included.
 type Handshakes struct {
 	Completed uint64
-	Resumed   uint64 // of Completed: they resumed a session
-	Retried   uint64 // of Completed: the server asked for another group first, which takes a round trip
-	Failed    uint64 // ended by an error, or by the server's closing the connection
-	Agreed    []Agreement
+	Resumed   uint64      // of Completed: they resumed a session
+	Retried   uint64      // of Completed: the server asked for another group first, which takes a round trip
+	Failed    uint64      // ended by an error, or by the server's closing the connection
+	Agreed    []Agreement `sum:"-"`
 }
 
 // An Agreement is what a number of handshakes agreed on.
@@ -163,10 +130,7 @@ func (h *Handshakes) agree(o Agreement) {
 // Add adds the handshakes of another worker or engine. The most frequent agreement is the
 // first.
 func (h *Handshakes) Add(o *Handshakes) {
-	h.Completed += o.Completed
-	h.Resumed += o.Resumed
-	h.Retried += o.Retried
-	h.Failed += o.Failed
+	sums.Add(h, o)
 	for _, a := range o.Agreed {
 		h.agree(a)
 	}

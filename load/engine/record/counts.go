@@ -28,25 +28,6 @@ type Outcomes struct {
 	ByKind     [wire.Kinds]uint64 `json:",omitzero"` // of everything that was sent and is not OK
 }
 
-func (c *Counts) add(o *Counts) {
-	c.Scheduled += o.Scheduled
-	c.Sent += o.Sent
-	c.Outcomes.add(&o.Outcomes)
-}
-
-func (c *Outcomes) add(o *Outcomes) {
-	c.Dropped += o.Dropped
-	c.Unsent += o.Unsent
-	c.Generator += o.Generator
-	c.OK += o.OK
-	c.Errors += o.Errors
-	c.Timeouts += o.Timeouts
-	c.Unfinished += o.Unfinished
-	for k, n := range o.ByKind {
-		c.ByKind[k] += n
-	}
-}
-
 // since returns what was counted after an earlier state of the same outcomes.
 func (c *Outcomes) since(o *Outcomes) Outcomes {
 	d := Outcomes{
@@ -127,22 +108,8 @@ type Ends struct {
 	Shared uint64
 
 	Steps       uint64        // of the real-time clock, as far as workers saw them
-	Uncertainty time.Duration // of the conversion of stamps to the engine's clock, at most
+	Uncertainty time.Duration `sum:"max"` // of the conversion of stamps to the engine's clock, at most
 	Fault       string        // why no stamps could be asked for, where they should have been
-}
-
-func (a *Ends) add(o Ends) {
-	a.ByArrival += o.ByArrival
-	a.ByRead += o.ByRead
-	a.Late += o.Late
-	a.Early += o.Early
-	a.Stale += o.Stale
-	a.Shared += o.Shared
-	a.Steps += o.Steps
-	a.Uncertainty = max(a.Uncertainty, o.Uncertainty)
-	if a.Fault == "" {
-		a.Fault = o.Fault
-	}
 }
 
 // count enters one that ended by a reading.

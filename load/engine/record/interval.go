@@ -1,24 +1,24 @@
 package record
 
 import (
-	"maps"
 	"slices"
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/load/hist"
 )
 
 // An Interval is what happened in one stretch of the time line. In JSON, it has only what is not zero: a
 // coordinator reads many, without latencies.
 type Interval struct {
-	Start, Length time.Duration         // from the beginning of the warm-up
-	Measured      Outcomes              `json:",omitzero"` // requests of the window, and those carried into it, that ended in the interval
-	Warmup        Outcomes              `json:",omitzero"` // other requests that ended in it
-	Delivered     uint64                `json:",omitzero"` // events that arrived in it, of the warm-up too; slow subscribers' not
-	Connections   int                   `json:",omitzero"` // open at its end, subscriptions included, as each worker last counted its own
-	Status        map[int]uint64        `json:",omitzero"` // complete responses to the window's requests by status code; nil without any
-	Slowest       Slow                  `json:",omitzero"` // of the window's requests that ended in it and carried a trace id; zero without
-	Latency       [Tags]*hist.Histogram `json:",omitzero"` // of the window's requests; nil where empty
+	Start, Length time.Duration         `sum:"-"`                  // from the beginning of the warm-up
+	Measured      Outcomes              `json:",omitzero"`         // requests of the window, and those carried into it, that ended in the interval
+	Warmup        Outcomes              `json:",omitzero"`         // other requests that ended in it
+	Delivered     uint64                `json:",omitzero"`         // events that arrived in it, of the warm-up too; slow subscribers' not
+	Connections   int                   `json:",omitzero" sum:"-"` // open at its end, subscriptions included, as each worker last counted its own
+	Status        map[int]uint64        `json:",omitzero"`         // complete responses to the window's requests by status code; nil without any
+	Slowest       Slow                  `json:",omitzero" sum:"-"` // of the window's requests that ended in it and carried a trace id; zero without
+	Latency       [Tags]*hist.Histogram `json:",omitzero" sum:"-"` // of the window's requests; nil where empty
 }
 
 // Completed is the number of good responses that ended in the interval, of the warm-up too.
@@ -26,21 +26,10 @@ func (i *Interval) Completed() uint64 { return i.Measured.OK + i.Warmup.OK }
 
 // AddCounts adds what another interval counted, except connections, which are a state.
 func (i *Interval) AddCounts(o *Interval) {
-	i.Measured.add(&o.Measured)
-	i.Warmup.add(&o.Warmup)
-	i.Delivered += o.Delivered
+	sums.Add(i, o)
 	if o.Slowest.Response > i.Slowest.Response {
 		i.Slowest = o.Slowest
 	}
-	if len(o.Status) == 0 {
-		return
-	}
-	sum := map[int]uint64{} // copies of an interval share their map
-	maps.Copy(sum, i.Status)
-	for code, n := range o.Status {
-		sum[code] += n
-	}
-	i.Status = sum
 }
 
 // mergeIntervals merges intervals of two engines that began together: those that begin within

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/load/engine/clock"
 	"dyno/load/wire"
 )
@@ -405,9 +406,9 @@ func (r *Recorder) handOver(end int64, open int) {
 		ended := r.counts[part].since(&r.handed[part])
 		r.handed[part] = r.counts[part].Outcomes
 		if Part(part) == Outside { //nolint:gosec // there are three
-			r.interval.warmup.add(&ended)
+			sums.Add(&r.interval.warmup, &ended)
 		} else {
-			r.interval.measured.add(&ended)
+			sums.Add(&r.interval.measured, &ended)
 		}
 	}
 	r.collector.full <- r.interval

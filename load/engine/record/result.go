@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/load/engine/clock"
 	"dyno/load/hist"
 )
@@ -19,17 +20,12 @@ func (t CPUTime) Sub(o CPUTime) CPUTime {
 	return CPUTime{User: t.User - o.User, System: t.System - o.System}
 }
 
-// Plus returns the sum.
-func (t CPUTime) Plus(o CPUTime) CPUTime {
-	return CPUTime{User: t.User + o.User, System: t.System + o.System}
-}
-
 // A Result is what one Run saw.
 type Result struct {
 	Start       time.Time     // when the warm-up began: zero of the time line
-	Began       time.Duration // on the time line: when the last worker found that it had begun
-	WindowStart time.Duration // on the time line
-	Window      time.Duration // the window's actual length
+	Began       time.Duration `sum:"max"` // on the time line: when the last worker found that it had begun
+	WindowStart time.Duration `sum:"-"`   // on the time line
+	Window      time.Duration `sum:"max"` // the window's actual length
 	Interrupted bool          // the context ended the measurement before its time
 
 	Counts    Counts  // of the requests of the window: those due in it
@@ -41,10 +37,10 @@ type Result struct {
 	Redirects *uint64 // that requests of the window followed; nil where none are
 	Messages  *uint64 // of responses, that arrived in the window; nil where they do not consist of messages
 
-	Latency   [Tags]*hist.Histogram // of the window
-	Intervals []Interval
-	Status    map[int]uint64    // responses to requests of the window by status code, for protocols that have one
-	Failures  map[string]uint64 // failures of requests of the window and of those carried into it by text, the first 32 texts
+	Latency   [Tags]*hist.Histogram `sum:"-"` // of the window
+	Intervals []Interval            `sum:"-"`
+	Status    map[int]uint64        // responses to requests of the window by status code, for protocols that have one
+	Failures  map[string]uint64     // failures of requests of the window and of those carried into it by text, the first 32 texts
 
 	// Deviations counts responses that departed from their protocol and could be read, by
 	// wire.Deviations' names. They answer requests of the window, or open a subscription at any time.
@@ -52,16 +48,16 @@ type Result struct {
 
 	GoAways map[string]uint64 // connections that peers ended by GOAWAY for an error, by its text, bounded in the same way, warm-up included
 
-	Slowest Slowest // of the window's requests that carried a trace id
+	Slowest Slowest `sum:"-"` // of the window's requests that carried a trace id
 
-	Steps []StepResult // of the users' scenario; nil without
-	Users UsersResult  // the zero value without
+	Steps []StepResult `sum:"-"` // of the users' scenario; nil without
+	Users UsersResult  `sum:"-"` // the zero value without
 
 	Ends        Ends
 	Connections Connections
-	Addresses   []Address // that the target's name stands for
-	Handshakes  Handshakes
-	Silence     Silence       // of the requests
+	Addresses   []Address     `sum:"-"` // that the target's name stands for
+	Handshakes  Handshakes    `sum:"-"`
+	Silence     Silence       `sum:"-"` // of the requests
 	Streams     Streams       // the zero value without subscribers
 	Process     CPUTime       // this process, over the window
 	Workers     CPUTime       // its workers, over the window
@@ -88,86 +84,24 @@ func (r *Result) Merge(o *Result) error {
 	if !r.Start.Equal(o.Start) {
 		return errors.New("engine: two results with different beginnings")
 	}
-	r.Interrupted = r.Interrupted || o.Interrupted
-	r.Began = max(r.Began, o.Began)
-	r.Counts.add(&o.Counts)
-	r.Carried.add(&o.Carried)
-	r.AllCounts.add(&o.AllCounts)
-	r.Completed += o.Completed
-	r.Received += o.Received
-	r.AddTokens(o.Tokens)
-	r.AddRedirects(o.Redirects)
-	r.AddMessages(o.Messages)
-	r.Connections.Add(&o.Connections)
+	sums.Add(r, o) // windows may differ: a number of requests may have ended them apart
 	r.AddAddresses(o.Addresses)
 	r.Handshakes.Add(&o.Handshakes)
-	r.Ends.add(o.Ends)
-	r.Connections.Requested += o.Connections.Requested
-	for code, n := range o.Status {
-		r.Status[code] += n
-	}
-	for text, n := range o.Failures {
-		r.Failures[text] += n
-	}
-	for name, n := range o.Deviations {
-		if r.Deviations == nil {
-			r.Deviations = map[string]uint64{}
-		}
-		r.Deviations[name] += n
-	}
-	for text, n := range o.GoAways {
-		if r.GoAways == nil {
-			r.GoAways = map[string]uint64{}
-		}
-		r.GoAways[text] += n
-	}
 	for _, x := range o.Slowest {
 		r.Slowest.add(x)
 	}
 	if err := r.mergeSteps(o); err != nil {
 		return err
 	}
-	r.Window = max(r.Window, o.Window) // a number of requests may have ended them apart
 	if o.Connections.Requested > 0 {
 		r.Silence.merge(&o.Silence)
 	}
-	r.Streams.Add(&o.Streams)
-	r.Process = r.Process.Plus(o.Process)
-	r.Workers = r.Workers.Plus(o.Workers)
-	r.Spun += o.Spun
+	r.Streams.Silence.merge(&o.Streams.Silence)
 	for tag, h := range o.Latency {
 		r.Latency[tag].Merge(h)
 	}
 	r.Intervals = mergeIntervals(r.Intervals, o.Intervals)
 	return nil
-}
-
-// AddTokens adds what another worker, or another engine, counted; nil is nothing.
-func (r *Result) AddTokens(o *Tokens) {
-	if o == nil {
-		return
-	}
-	if r.Tokens == nil {
-		r.Tokens = &Tokens{}
-	}
-	r.Tokens.add(o)
-}
-
-// AddRedirects adds the redirects that others have followed, if they follow any.
-func (r *Result) AddRedirects(n *uint64) { addTo(&r.Redirects, n) }
-
-// AddMessages adds the messages that others have received, if there are such.
-func (r *Result) AddMessages(n *uint64) { addTo(&r.Messages, n) }
-
-// addTo adds a count to a sum; nil is none.
-func addTo(sum **uint64, n *uint64) {
-	if n == nil {
-		return
-	}
-	if *sum == nil {
-		*sum = new(uint64)
-	}
-	**sum += *n
 }
 
 // NewResult returns a result without figures. The warm-up began at start.
@@ -181,21 +115,17 @@ func NewResult(start time.Time, warmup time.Duration) *Result {
 // AddWorker adds what a worker has recorded, by its clock. The worker has ended.
 func (r *Result) AddWorker(w *Recorder, c *clock.Clock) {
 	for part := range w.counts {
-		r.AllCounts.add(&w.counts[part])
+		sums.Add(&r.AllCounts, &w.counts[part])
 	}
-	r.Counts.add(&w.counts[Inside])
-	r.Carried.add(&w.counts[Carried])
-	r.Completed += w.completed
-	r.Received += w.received
 	ends := w.Ends()
 	ends.Steps, ends.Uncertainty = c.Steps(), c.Uncertainty()
 	if c.Stamping() && ends.ByArrival == 0 && ends.ByRead > 0 && ends.Late+ends.Early+ends.Stale == 0 {
 		ends.Fault = "the kernel stamped nothing that arrived"
 	}
-	r.Ends.add(ends)
-	for name, n := range w.departs {
-		r.Deviations[name] += n
-	}
+	sums.Add(r, &Result{
+		Counts: w.counts[Inside], Carried: w.counts[Carried], Completed: w.completed, Received: w.received,
+		Ends: ends, Deviations: w.departs,
+	})
 	w.failures.AddTo(r.Failures)
 	for _, x := range w.slowest {
 		x.Written -= w.origin

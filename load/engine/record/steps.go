@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 
+	"dyno/internal/sums"
 	"dyno/load/hist"
 	"dyno/load/scenario"
 	"dyno/load/wire"
@@ -14,13 +15,13 @@ type StepResult struct {
 	Counts    Counts          // of the requests of the window, but for arrivals that found no user
 	Completed uint64          // good responses that ended inside the window
 	Skipped   uint64          // times that the step was skipped in the window, as its condition did not hold
-	Response  *hist.Histogram // as Latency has it of all steps
-	Service   *hist.Histogram
+	Response  *hist.Histogram `sum:"-"` // as Latency has it of all steps
+	Service   *hist.Histogram `sum:"-"`
 
 	// Tokens of language models' answers; nil of other responses.
 	Tokens     *Tokens
-	FirstToken *hist.Histogram
-	TokenTime  *hist.Histogram
+	FirstToken *hist.Histogram `sum:"-"`
+	TokenTime  *hist.Histogram `sum:"-"`
 }
 
 // UsersResult is what became of users.
@@ -33,19 +34,12 @@ type UsersResult struct {
 	Iterations   uint64          // that ended in the window, well or not
 	Arrivals     uint64          // of the window, of an open loop
 	TurnedAway   uint64          // arrivals dropped for lack of a user
-	Misses       []scenario.Miss // of the whole load, the warm-up included
+	Misses       []scenario.Miss `sum:"-"` // of the whole load, the warm-up included
 }
 
 // Add adds what became of the users of another worker or engine.
 func (u *UsersResult) Add(o *UsersResult) {
-	u.Count += o.Count
-	u.Started += o.Started
-	u.Ended += o.Ended
-	u.Iterations += o.Iterations
-	u.Arrivals += o.Arrivals
-	u.TurnedAway += o.TurnedAway
-	u.FailedLogins += o.FailedLogins
-	u.LoggedOut += o.LoggedOut
+	sums.Add(u, o)
 	for i, m := range o.Misses {
 		if i == len(u.Misses) {
 			u.Misses = append(u.Misses, m)
@@ -64,21 +58,22 @@ func (r *Result) mergeSteps(o *Result) error {
 		return errors.New("engine: two results with different steps")
 	default:
 		for i := range o.Steps {
-			from, to := &o.Steps[i], &r.Steps[i]
-			to.Counts.add(&from.Counts)
-			to.Completed += from.Completed
-			to.Skipped += from.Skipped
-			to.Response.Merge(from.Response)
-			to.Service.Merge(from.Service)
-			if to.Tokens != nil && from.Tokens != nil {
-				to.Tokens.add(from.Tokens)
-				to.FirstToken.Merge(from.FirstToken)
-				to.TokenTime.Merge(from.TokenTime)
-			}
+			r.Steps[i].add(&o.Steps[i])
 		}
 	}
 	r.Users.Add(&o.Users)
 	return nil
+}
+
+// add adds what another worker or engine saw of the step.
+func (s *StepResult) add(o *StepResult) {
+	sums.Add(s, o)
+	s.Response.Merge(o.Response)
+	s.Service.Merge(o.Service)
+	if s.FirstToken != nil && o.FirstToken != nil {
+		s.FirstToken.Merge(o.FirstToken)
+		s.TokenTime.Merge(o.TokenTime)
+	}
 }
 
 // NoStep is the step of a request that is none of users.
@@ -132,7 +127,7 @@ func (r *Result) addSteps(steps []stepFigures) {
 		}
 	}
 	for i := range steps {
-		f, to := &steps[i], &r.Steps[i]
+		f := &steps[i]
 		n := Counts{Outcomes: Outcomes{OK: f.ok, Dropped: f.dropped, ByKind: f.byKind}}
 		n.Timeouts, n.Unfinished, n.Generator = f.byKind[wire.Timeout], f.byKind[wire.Unfinished], f.byKind[wire.Generator]
 		var failed uint64
@@ -142,15 +137,10 @@ func (r *Result) addSteps(steps []stepFigures) {
 		n.Errors = failed - n.Timeouts - n.Unfinished - n.Generator
 		n.Sent = n.OK + failed
 		n.Scheduled = n.Sent + n.Dropped
-		to.Counts.add(&n)
-		to.Completed += f.completed
-		to.Skipped += f.skipped
-		to.Response.Merge(f.response)
-		to.Service.Merge(f.service)
+		o := StepResult{Counts: n, Completed: f.completed, Skipped: f.skipped, Response: f.response, Service: f.service}
 		if a := f.answers; a != nil {
-			to.Tokens.add(&a.Tokens)
-			to.FirstToken.Merge(a.first)
-			to.TokenTime.Merge(a.each)
+			o.Tokens, o.FirstToken, o.TokenTime = &a.Tokens, a.first, a.each
 		}
+		r.Steps[i].add(&o)
 	}
 }

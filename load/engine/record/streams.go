@@ -26,7 +26,7 @@ type Streams struct {
 	Quiet      int           // served subscribers whose stream had gone silent when the window ended
 	Away       int           // subscribers without a stream when the window ended, whose last attempt at one had failed
 	Subscribed time.Duration // how long the subscribers had a stream in the window, summed
-	Silence    Silence       // of all subscribers together
+	Silence    Silence       `sum:"-"` // of all subscribers together
 
 	Delivered      uint64 // events that arrived in the window
 	DeliveredBytes uint64 // of the stream, framing of HTTP not counted
@@ -50,47 +50,4 @@ type SlowStreams struct {
 	Gaps      uint64
 	Announced uint64 // events missing between others, announced by a gap event
 	Missing   uint64 // events missing between others, unannounced
-}
-
-// Add adds what became of other subscribers.
-func (s *Streams) Add(o *Streams) {
-	s.Requested += o.Requested
-	s.Untried += o.Untried
-	s.Opened += o.Opened
-	s.Failed += o.Failed
-	s.Reconnects += o.Reconnects
-	s.Ended += o.Ended
-	s.Broken += o.Broken
-	s.Closed += o.Closed
-	s.Peak += o.Peak
-	s.Generator += o.Generator
-	s.Served += o.Served
-	s.Silent += o.Silent
-	s.Quiet += o.Quiet
-	s.Away += o.Away
-	s.Subscribed += o.Subscribed
-	s.Silence.merge(&o.Silence)
-	s.Delivered += o.Delivered
-	s.DeliveredBytes += o.DeliveredBytes
-	s.AllDelivered += o.AllDelivered
-	s.Gaps += o.Gaps
-	s.Unstamped += o.Unstamped
-	s.Account.Add(&o.Account)
-	s.Slow.add(&o.Slow)
-	for text, n := range o.Failures {
-		if s.Failures == nil {
-			s.Failures = map[string]uint64{}
-		}
-		s.Failures[text] += n
-	}
-}
-
-func (s *SlowStreams) add(o *SlowStreams) {
-	s.Requested += o.Requested
-	s.Opened += o.Opened
-	s.Ended += o.Ended
-	s.Delivered += o.Delivered
-	s.Gaps += o.Gaps
-	s.Announced += o.Announced
-	s.Missing += o.Missing
 }

@@ -3,6 +3,7 @@ package subscribe
 import (
 	"time"
 
+	"dyno/internal/sums"
 	"dyno/load/delivery"
 	"dyno/load/engine/clock"
 	"dyno/load/engine/record"
@@ -241,7 +242,7 @@ func Sum(c *Config, pools []*Pool, published *Publications, interrupted bool) *r
 			}
 		}
 		ledgers, slow = append(ledgers, p.ledger), append(slow, &p.slow)
-		r.Add(&p.streams)
+		sums.Add(r, &p.streams)
 		p.failures.AddTo(r.Failures)
 	}
 	r.Requested, r.Slow.Requested = c.Count, c.Slow
