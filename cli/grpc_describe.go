@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"dyno/cli/output"
 	"dyno/load/rpc"
@@ -72,15 +71,15 @@ func listGRPC(w io.Writer, s *rpc.Schema) error {
 		if service.Err != nil {
 			fmt.Fprintf(w, "  nothing is known of it: %v\n", service.Err)
 		}
-		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		var rows [][]string
 		for _, m := range service.Methods {
 			kind := m.Kind()
 			if m.Deprecated {
 				kind += ", deprecated"
 			}
-			fmt.Fprintf(columns, "  %s\t%s\t%s → %s\n", strings.TrimPrefix(m.Path, "/"), kind, m.Input, m.Output)
+			rows = append(rows, []string{"", strings.TrimPrefix(m.Path, "/"), kind, m.Input + " → " + m.Output})
 		}
-		if err := columns.Flush(); err != nil {
+		if err := output.Table(w, rows); err != nil {
 			return err
 		}
 	}

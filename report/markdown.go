@@ -12,8 +12,7 @@ import (
 )
 
 // Markdown writes judged runs as one document in GitHub's Markdown, named after the
-// first. For several runs it begins with all their claims, by id. Each run has its answer
-// first, then the claims, and then the parts of Text.
+// first. For several runs it begins with all their claims, by id. Each run has the parts of Text.
 func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 	if len(folders) == 0 {
 		return fmt.Errorf("report as markdown: no run folder")
@@ -31,43 +30,15 @@ func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 	}
 	level := min(len(pages), 2) // of a run's own title
 	for _, p := range pages {
-		p.makeDocument()
+		p.write()
 		for i, s := range p.Parts {
-			if i == 0 {
-				s.WriteMarkdown(&b, level)
-			} else {
-				s.WriteMarkdown(&b, level+1)
-			}
+			s.WriteMarkdown(&b, level+min(i, 1))
 		}
 	}
 	if _, err := io.WriteString(w, strings.TrimLeft(b.String(), "\n")); err != nil {
 		return fmt.Errorf("report as markdown: %w", err)
 	}
 	return nil
-}
-
-// makeDocument makes the parts of a run in the order of a document.
-func (p *page) makeDocument() {
-	p.heading()
-	p.answer()
-	p.validity()
-	if p.IsQuick() {
-		p.quick()
-	} else {
-		p.control()
-	}
-	p.claims()
-	p.thresholds()
-	if !p.IsQuick() {
-		p.results()
-		p.figures()
-	}
-	p.agents()
-	p.pods()
-	p.missing()
-	p.notes()
-	p.environment()
-	p.reproduce()
 }
 
 // overview lists the claims of all runs by id; nil when there are none.

@@ -17,26 +17,7 @@ import (
 // details. A quick load, which is one trial of one variant, gets a compact form.
 func Text(w io.Writer, f *rundir.Folder) error {
 	p := newPage(f)
-	p.heading()
-	p.answer()
-	p.validity()
-	if p.IsQuick() {
-		p.quick()
-	} else {
-		p.control()
-		p.results()
-		p.figures()
-	}
-	p.agents()
-	p.pods()
-	p.slowest()
-	p.thresholds()
-	p.claims()
-	p.notes()
-	p.missing()
-	p.environment()
-	p.reproduce()
-
+	p.write()
 	var b strings.Builder
 	for i, s := range p.Parts {
 		if i > 0 {
@@ -58,44 +39,56 @@ func (p *page) answer() {
 	for _, s := range answer.Said(a.Says) {
 		p.Line("%s", s)
 	}
-	block := func(head string, sentences []string) {
-		for i, s := range sentences {
+	for _, block := range a.Blocks() {
+		if block.Head == "unsure" || block.Head == "rest" {
+			continue // the thresholds below say it, and this is the rest
+		}
+		head := texts.Say(texts.English, block.Head, nil)
+		for i, s := range block.Sentences {
 			if i == mostSentences {
-				p.Line("%s: %s", texts.Say(texts.English, head, nil), texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(len(sentences) - i))}))
-				return
+				p.Line("%s: %s", head, texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(len(block.Sentences) - i))}))
+				break
 			}
-			p.Line("%s: %s", texts.Say(texts.English, head, nil), s)
+			p.Line("%s: %s", head, s)
 		}
-	}
-	one := func(lines []texts.Message) []string {
-		if len(lines) == 0 {
-			return nil
-		}
-		return []string{texts.Joined(texts.English, lines)}
-	}
-	block("from", answer.Said(a.From))
-	block("placed", answer.Said(a.Placed))
-	block("pairs", answer.Said(a.Pairs))
-	block("sure", one(a.Sure))
-	block("broke", answer.Said(a.Broke))
-	block("trust", one(a.Trust))
-	block("trust", answer.Said(a.Asked))
-	block("again", answer.Said(a.Again))
-	if a.Next != nil {
-		block("next", answer.Said([]texts.Message{*a.Next}))
 	}
 }
 
 // mostSentences is how many are listed of a kind.
 const mostSentences = 12
 
-// A page is the report of one run while it is written.
+// A page is the report of one run, for all formats.
 type page struct {
 	*judged.Result
 	layout.Document
 }
 
 func newPage(f *rundir.Folder) *page { return &page{Result: judged.Of(f)} }
+
+// write writes the parts of a run: the answer first, then what was asked for, and then the details.
+func (p *page) write() {
+	p.heading()
+	p.answer()
+	p.validity()
+	if p.IsQuick() {
+		p.quick()
+	} else {
+		p.control()
+	}
+	p.claims()
+	p.thresholds()
+	if !p.IsQuick() {
+		p.results()
+		p.figures()
+	}
+	p.agents()
+	p.pods()
+	p.slowest()
+	p.missing()
+	p.notes()
+	p.environment()
+	p.reproduce()
+}
 
 // results writes the results of ladders, sweeps and other designs.
 func (p *page) results() {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -180,27 +179,27 @@ func printDiagnosis(w io.Writer, d *diagnosis) error {
 	var b strings.Builder
 	e := &d.Environment
 	fmt.Fprintf(&b, "%s, %d CPUs, kernel %s\n\n", e.CPUModel, e.CPUs, e.Kernel)
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	l := &e.Limits
-	fmt.Fprintf(tw, "CPUs dyno may use\t%v\n", e.AllowedCPUs)
-	fmt.Fprintf(tw, "descriptors\t%d, could be raised to %d\n", l.Descriptors, l.DescriptorsHard)
-	fmt.Fprintf(tw, "ports to connect from\t%d for each pair of addresses\n", l.EphemeralHigh-l.EphemeralLow+1)
-	fmt.Fprintf(tw, "longest accept queue\t%d\n", l.Somaxconn)
-	fmt.Fprintf(tw, "congestion control\t%s\n", e.Sysctls["net.ipv4.tcp_congestion_control"])
+	rows := [][]string{
+		{"CPUs dyno may use", fmt.Sprint(e.AllowedCPUs)},
+		{"descriptors", fmt.Sprintf("%d, could be raised to %d", l.Descriptors, l.DescriptorsHard)},
+		{"ports to connect from", fmt.Sprintf("%d for each pair of addresses", l.EphemeralHigh-l.EphemeralLow+1)},
+		{"longest accept queue", fmt.Sprint(l.Somaxconn)},
+		{"congestion control", e.Sysctls["net.ipv4.tcp_congestion_control"]},
+	}
 	for _, c := range d.Clocks {
-		fmt.Fprintf(tw, "clock %s\tresolution %s, %s a reading\n", c.Name, figure.Seconds(c.ResolutionSeconds), figure.Seconds(c.ReadSeconds))
+		rows = append(rows, []string{"clock " + c.Name, fmt.Sprintf("resolution %s, %s a reading", figure.Seconds(c.ResolutionSeconds), figure.Seconds(c.ReadSeconds))})
 	}
 	for _, f := range d.Facilities {
-		switch {
-		case f.Available:
-			fmt.Fprintf(tw, "%s\tyes\t%s\n", f.Name, f.Detail)
-		case f.Remedy != "":
-			fmt.Fprintf(tw, "%s\tno\t%s (%s)\n", f.Name, f.Reason, f.Remedy)
-		default:
-			fmt.Fprintf(tw, "%s\tno\t%s\n", f.Name, f.Reason)
+		is, detail := "no", f.Reason
+		if f.Available {
+			is, detail = "yes", f.Detail
+		} else if f.Remedy != "" {
+			detail += " (" + f.Remedy + ")"
 		}
+		rows = append(rows, []string{f.Name, is, detail})
 	}
-	if err := tw.Flush(); err != nil {
+	if err := output.Table(&b, rows); err != nil {
 		return err
 	}
 	t := &d.SelfTest

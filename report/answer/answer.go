@@ -38,6 +38,32 @@ type Answer struct {
 	Placed []texts.Message `json:"placed,omitempty"`
 }
 
+// A Block is what an answer says under a heading.
+type Block struct {
+	Head      string // the kind of its text
+	Sentences []string
+}
+
+// Blocks returns what stands below the answer itself and its table, in the order of all reports, in English.
+func (a *Answer) Blocks() []Block {
+	said := func(m *texts.Message) []string {
+		if m == nil {
+			return nil
+		}
+		return []string{m.In(texts.English)}
+	}
+	joined := func(lines []texts.Message) []string {
+		if len(lines) == 0 {
+			return nil
+		}
+		return []string{texts.Joined(texts.English, lines)}
+	}
+	return slices.DeleteFunc([]Block{
+		{"from", Said(a.From)}, {"placed", Said(a.Placed)}, {"pairs", Said(a.Pairs)}, {"sure", joined(a.Sure)}, {"broke", Said(a.Broke)},
+		{"unsure", Said(a.Unsure)}, {"trust", append(joined(a.Trust), Said(a.Asked)...)}, {"again", Said(a.Again)}, {"next", said(a.Next)}, {"rest", said(a.Rest)},
+	}, func(b Block) bool { return len(b.Sentences) == 0 })
+}
+
 // counted is a message about a number of things, which has a form for one.
 func counted(kind string, n int, pairs ...string) texts.Message {
 	if n == 1 {

@@ -3,6 +3,7 @@
 package layout
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -83,6 +84,7 @@ type Table struct {
 	Rows  [][]string
 	Left  []int
 	Prose bool // the last column is text, which is wrapped
+	Width int  // of its lines in characters; 0: as in documents
 }
 
 // Add adds a row.
@@ -117,7 +119,7 @@ func (t *Table) Write(b *strings.Builder) {
 	}
 	for from := 1; ; {
 		to, width := from, 2+widths[0]
-		for to < columns && (t.Prose || to == from || width+2+widths[to] <= tableWidth) {
+		for to < columns && (t.Prose || to == from || width+2+widths[to] <= cmp.Or(t.Width, tableWidth)) {
 			width += 2 + widths[to]
 			to++
 		}

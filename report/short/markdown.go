@@ -16,7 +16,7 @@ import (
 // The sizes of a run's short form in Markdown, which fits a comment on a pull request: 25 lines at most.
 const (
 	mostRows      = 8 // of its table
-	mostSentences = 2 // of a kind
+	mostSentences = 3 // of a kind
 )
 
 // Markdown writes the answers of judged runs: of each the headline, a table of what was
@@ -68,27 +68,11 @@ func (p *page) markdown(b *strings.Builder) {
 		}
 	}
 	b.WriteByte('\n')
-	line := func(head string, sentences ...string) {
-		if more := len(sentences) - mostSentences; more > 0 {
-			sentences = append(sentences[:mostSentences], texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(more))}))
+	for _, block := range a.Blocks() {
+		said := block.Sentences
+		if more := len(said) - mostSentences; more > 0 {
+			said = append(said[:mostSentences], texts.Say(texts.English, "more.lines", map[string]string{"n": figure.Whole(int64(more))}))
 		}
-		if text := strings.Join(sentences, "; "); text != "" {
-			fmt.Fprintf(b, "- %s: %s\n", texts.Say(texts.English, head, nil), layout.EscapeMarkdown(text))
-		}
-	}
-	line("from", answer.Said(a.From)...)
-	line("placed", answer.Said(a.Placed)...)
-	line("pairs", answer.Said(a.Pairs)...)
-	line("sure", texts.Joined(texts.English, a.Sure))
-	line("broke", answer.Said(a.Broke)...)
-	line("unsure", answer.Said(a.Unsure)...)
-	line("trust", texts.Joined(texts.English, a.Trust))
-	line("trust", answer.Said(a.Asked)...)
-	line("again", answer.Said(a.Again)...)
-	if a.Next != nil {
-		line("next", a.Next.In(texts.English))
-	}
-	if a.Rest != nil {
-		line("rest", a.Rest.In(texts.English))
+		fmt.Fprintf(b, "- %s: %s\n", texts.Say(texts.English, block.Head, nil), layout.EscapeMarkdown(strings.Join(said, "; ")))
 	}
 }

@@ -31,6 +31,27 @@ type quickRow struct {
 	spare           int
 }
 
+// rows are lines of a screen while they are written.
+type rows []quickRow
+
+// add adds a row of items of any texts, if there are any.
+func (r *rows) add(spare int, name string, items ...string) {
+	for i := range items {
+		items[i] = figure.Printable(items[i])
+	}
+	r.addAligned(spare, name, " · ", items...)
+}
+
+// addAligned adds a row of items as they are: blanks in them align them with other rows.
+func (r *rows) addAligned(spare int, name, separator string, items ...string) {
+	if len(items) > 0 {
+		*r = append(*r, quickRow{name: name, separator: separator, items: items, spare: spare})
+	}
+}
+
+// note adds a sentence.
+func (r *rows) note(spare int, text string) { *r = append(*r, quickRow{prose: text, spare: spare}) }
+
 // quickScreen is the screen of a quick load: what was done, what was measured, and below it how
 // far that can be trusted.
 func (p *page) quickScreen(a answer.Answer) []string {
@@ -42,7 +63,7 @@ func (p *page) quickScreen(a answer.Answer) []string {
 
 // laidOut makes a screen of what was requested, how, rows of figures, and notes below them. It
 // leaves out what there is no line for.
-func (p *page) laidOut(requested string, setting []string, rows, notes []quickRow) []string {
+func (p *page) laidOut(requested string, setting []string, rows, notes rows) []string {
 	for rowLines := 2; ; {
 		lines := p.wrapItems("", []string{requested, strings.Join(setting, " · ")}, "   ", rowLines)
 		for _, s := range answer.Said(answer.Unfinished(p.Result)) {
@@ -81,31 +102,30 @@ const mostNotes = 2
 
 // quickNotes are the sentences below the figures, the most important first: what a reader can do about them. One
 // request is no reason for advice on how to load.
-func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes []quickRow) {
-	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
+func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes rows) {
 	for _, s := range answer.Said(a.Again) {
-		note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
+		notes.note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
 	}
 	loaded := v.Counts.Answered()+v.Counts.Unanswered() != 1
 	for i, s := range p.quickTrust(v) {
 		if loaded {
-			note(3*i, s)
+			notes.note(3*i, s)
 		}
 	}
 	if a.Next != nil && (loaded || len(a.Broke) > 0) {
 		next := a.Next.In(texts.English)
 		if !slices.ContainsFunc(notes, func(n quickRow) bool { return strings.Contains(n.prose, next) }) {
-			note(1, sentence(next))
+			notes.note(1, sentence(next))
 		}
 	}
 	if missing := needLinux(p.OnlyTrial(v.Name)); len(missing) > 0 {
-		note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
+		notes.note(1, "Not observed, because that needs Linux: "+strings.Join(missing, ", ")+".")
 	}
 	if a.Next == nil && p.Run.Plan.Variant(v.Name).Loop == "closed" && v.Counts.OK > 0 && loaded {
-		note(4, fmt.Sprintf("A closed loop hides coordinated omission (wrk adds an estimate): try --rate %d.", tryRate(v.Known(rundir.MetricThroughput))))
+		notes.note(4, fmt.Sprintf("A closed loop hides coordinated omission (wrk adds an estimate): try --rate %d.", tryRate(v.Known(rundir.MetricThroughput))))
 	}
 	if a.Rest != nil && loaded {
-		note(5, "Everything: "+a.Rest.In(texts.English))
+		notes.note(5, "Everything: "+a.Rest.In(texts.English))
 	}
 	return notes[:min(len(notes), mostNotes)]
 }
@@ -226,21 +246,60 @@ func version(l *rundir.Loaded) string {
 }
 
 // quickRows are what was measured.
-func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRow) {
-	add := func(spare int, name string, items ...string) {
-		for i := range items {
-			items[i] = figure.Printable(items[i])
+func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (r rows) {
+	p.rate(&r, v, trial)
+	if v.Tokens != nil {
+		tokens := []string{p.Figure(*v, "tokens_per_second", figure.Counts()) + " tokens/s"}
+		if v.Known(rundir.MetricPromptRate) != nil {
+			tokens = append(tokens, p.Figure(*v, "prompt_tokens_per_second", figure.Counts())+" tokens/s of prompts")
 		}
-		if len(items) > 0 {
-			rows = append(rows, quickRow{name: name, separator: " · ", items: items, spare: spare})
-		}
+		r.add(2, "tokens", append(tokens, "goodput "+p.Figure(*v, "goodput", figure.Counts())+" answers/s within the goal")...)
 	}
+	for i, clock := range p.quickClocks(v) {
+		items := p.quantiles(v, clock.tag)
+		if clock.name == latencyRow {
+			items = append([]string{clock.tag}, items...) // which of the times it is
+		}
+		r.addAligned(min(i, 1)*clock.spare, clock.name, "  ", items...)
+	}
+	r.addAligned(2, "until read", "  ", p.untilRead(v)...)
+	connecting, slow := p.connecting(v)
+	if slow {
+		r.addAligned(0, "connect", "  ", connecting...)
+	}
+	r.add(0, "status", p.statuses(v, trial)...)
+	if n := v.Counts.Redirects; n != nil {
+		r.add(1, "redirects", figure.Whole(*n)+" followed")
+	}
+	r.add(0, "errors", p.errorKinds(v, trial)...)
+	if s := v.Streams; s != nil {
+		r.add(1, "subscribers", figure.Whole(s.Opened)+" accepted", figure.Whole(s.Peak)+" at once", figure.Whole(s.Failed)+" attempts failed", figure.Whole(s.Lost)+" events lost")
+	} else if trial != nil {
+		p.connections(&r, v, &trial.Connections, !slow && len(connecting) > 1)
+	}
+	r.add(0, "addresses", addresses(v.Loaded)...)
+	if rate := v.Known(rundir.MetricMessageRate); v.Messages != nil && rate != nil {
+		r.add(1, "messages", figure.PerSecond(*rate)+"/s", figure.Whole(v.Messages.Count)+" received")
+	}
+	if trial != nil && trial.TLS != nil {
+		handshakes, agreed := judged.Handshakes(trial.TLS, v)
+		r.add(6, "handshakes", append([]string{handshakes}, agreed...)...)
+	}
+	r.add(1, "steps", p.steps(v)...)
+	if u := v.Users; u != nil && u.FailedLogins > 0 {
+		r.add(1, "logins", figure.Whole(u.FailedLogins)+" failed", figure.Plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
+	}
+	r.add(2, "server", p.server(v, trial)...)
+	return r
+}
+
+// rate adds the rate, and what became of the requests.
+func (p *page) rate(r *rows, v *rundir.Variant, trial *rundir.Trial) {
 	c := &v.Counts
-	rate := "–"
+	rate, what := "–", "requests/s"
 	if x := v.Known(rundir.MetricThroughput); x != nil {
 		rate = judged.Marked(p.Mark(*v, "throughput"), figure.PerSecond(*x))
 	}
-	what := "requests/s"
 	var amounts []string
 	if v.Streams != nil {
 		what, amounts = "events/s", []string{figure.Whole(v.Streams.Delivered) + " events"}
@@ -262,78 +321,34 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (rows []quickRo
 	} else {
 		amounts = []string{rate}
 	}
-	rows = append(rows, quickRow{name: what, separator: " · ", items: amounts})
+	r.addAligned(0, what, " · ", amounts...)
+}
 
-	if v.Tokens != nil {
-		tokens := []string{p.Figure(*v, "tokens_per_second", figure.Counts()) + " tokens/s"}
-		if v.Known(rundir.MetricPromptRate) != nil {
-			tokens = append(tokens, p.Figure(*v, "prompt_tokens_per_second", figure.Counts())+" tokens/s of prompts")
+// connections adds what became of connections, with what is to be known of their latency if they were timed.
+func (p *page) connections(r *rows, v *rundir.Variant, k *rundir.Connections, timed bool) {
+	spare := 0
+	if k.Failed == 0 {
+		spare = 2
+	}
+	items := []string{figure.Whole(k.Opened) + " opened", figure.Whole(k.Failed) + " failed"}
+	if timed && p.Run.Plan.Variant(v.Name).Latency() == rundir.TagService {
+		items[0] += " (" + notInLatency + ")"
+	}
+	if reuse := v.Known("target.connection_reuse_ratio"); reuse != nil && k.Opened > k.Requested {
+		items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
+	}
+	if l := v.Loaded; l != nil {
+		if p.Run.Plan.Variant(v.Name).Loop == "closed" && l.Peak < l.Requested {
+			items, spare = append(items, "only "+figure.Whole(l.Peak)+" of "+figure.Whole(l.Requested)+" open at once"), 0
 		}
-		add(2, "tokens", append(tokens, "goodput "+p.Figure(*v, "goodput", figure.Counts())+" answers/s within the goal")...)
-	}
-	for i, clock := range p.quickClocks(v) {
-		items := p.quantiles(v, clock.tag)
-		if clock.name == latencyRow {
-			items = append([]string{clock.tag}, items...) // which of the times it is
+		if text := judged.Allowed(l); text != "" {
+			items, spare = append(items, text), 0
 		}
-		rows = append(rows, quickRow{name: clock.name, separator: "  ", items: items, spare: min(i, 1) * clock.spare})
 	}
-	if items := p.untilRead(v); items != nil {
-		rows = append(rows, quickRow{name: "until read", separator: "  ", items: items, spare: 2})
+	if k.Refused > 0 {
+		items = append(items, figure.Whole(k.Refused)+" requests refused, "+figure.Whole(k.Resent)+" sent again")
 	}
-	connecting, slow := p.connecting(v)
-	if slow {
-		rows = append(rows, quickRow{name: "connect", separator: "  ", items: connecting})
-	}
-	add(0, "status", p.statuses(v, trial)...)
-	if n := c.Redirects; n != nil {
-		add(1, "redirects", figure.Whole(*n)+" followed")
-	}
-	add(0, "errors", p.errorKinds(v, trial)...)
-	if s := v.Streams; s != nil {
-		add(1, "subscribers", figure.Whole(s.Opened)+" accepted", figure.Whole(s.Peak)+" at once", figure.Whole(s.Failed)+" attempts failed", figure.Whole(s.Lost)+" events lost")
-	} else if trial != nil {
-		k := &trial.Connections
-		spare := 0
-		if k.Failed == 0 {
-			spare = 2
-		}
-		items := []string{figure.Whole(k.Opened) + " opened", figure.Whole(k.Failed) + " failed"}
-		if !slow && len(connecting) > 1 && p.Run.Plan.Variant(v.Name).Latency() == rundir.TagService {
-			items[0] += " (" + notInLatency + ")"
-		}
-		if reuse := v.Known("target.connection_reuse_ratio"); reuse != nil && k.Opened > k.Requested {
-			items = append(items, figure.Percent(*reuse)+" of the "+p.Sent()+" on a reused one")
-		}
-		if l := v.Loaded; l != nil {
-			if p.Run.Plan.Variant(v.Name).Loop == "closed" && l.Peak < l.Requested {
-				items, spare = append(items, "only "+figure.Whole(l.Peak)+" of "+figure.Whole(l.Requested)+" open at once"), 0
-			}
-			if text := judged.Allowed(l); text != "" {
-				items, spare = append(items, text), 0
-			}
-		}
-		if k.Refused > 0 {
-			items = append(items, figure.Whole(k.Refused)+" requests refused, "+figure.Whole(k.Resent)+" sent again")
-		}
-		add(spare, "connections", items...)
-	}
-	add(0, "addresses", addresses(v.Loaded)...)
-	if rate := v.Known(rundir.MetricMessageRate); v.Messages != nil && rate != nil {
-		add(1, "messages", figure.PerSecond(*rate)+"/s", figure.Whole(v.Messages.Count)+" received")
-	}
-	if trial != nil && trial.TLS != nil {
-		handshakes, agreed := judged.Handshakes(trial.TLS, v)
-		add(6, "handshakes", append([]string{handshakes}, agreed...)...)
-	}
-	if len(v.Steps) > 0 {
-		add(1, "steps", strings.Split(p.steps(v), "; ")...)
-	}
-	if u := v.Users; u != nil && u.FailedLogins > 0 {
-		add(1, "logins", figure.Whole(u.FailedLogins)+" failed", figure.Plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
-	}
-	add(2, "server", p.server(v, trial)...)
-	return rows
+	r.add(spare, "connections", items...)
 }
 
 // afterEnd says how many good answers came after the window, where the rate, which is that of the window, shows it.
@@ -692,13 +707,11 @@ func (p *page) wrapItems(mark string, items []string, separator string, most int
 // mostSteps is how many steps the short report has.
 const mostSteps = 6
 
-// steps says in a line what became of the steps.
-func (p *page) steps(v *rundir.Variant) string {
-	var words []string
+// steps says of each step what became of it.
+func (p *page) steps(v *rundir.Variant) (items []string) {
 	for i := range v.Steps {
 		if i == mostSteps {
-			words = append(words, fmt.Sprintf("and %d more", len(v.Steps)-i))
-			break
+			return append(items, fmt.Sprintf("and %d more", len(v.Steps)-i))
 		}
 		s := &v.Steps[i]
 		text := s.Name + " " + figure.Whole(s.OK) + " ok"
@@ -715,7 +728,7 @@ func (p *page) steps(v *rundir.Variant) string {
 		if tail := v.Known(rundir.StepMetric(clock+".p99", s.Name)); tail != nil {
 			text += ", p99 " + figure.Seconds(*tail)
 		}
-		words = append(words, text)
+		items = append(items, text)
 	}
-	return strings.Join(words, "; ")
+	return items
 }

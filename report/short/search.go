@@ -68,10 +68,7 @@ func (p *page) found() (f found) {
 func (p *page) searchScreen(a answer.Answer) []string {
 	v, f := &p.Run.Variants[0], p.found()
 	b := &f.bracket
-	var rows []quickRow
-	add := func(spare int, name string, items ...string) {
-		rows = append(rows, quickRow{name: name, separator: " · ", items: items, spare: spare})
-	}
+	var r rows
 	rate := "–"
 	if b.Low != nil {
 		rate = figure.PerSecond(*b.Low) + "/s"
@@ -79,23 +76,23 @@ func (p *page) searchScreen(a answer.Answer) []string {
 			rate = judged.Marked(judged.AtLeast, rate)
 		}
 	}
-	add(0, "capacity", fmt.Sprintf("%-12s  within %s", rate, figure.Printable(strings.Join(p.Run.Plan.Thresholds, ", "))))
+	r.addAligned(0, "capacity", " · ", fmt.Sprintf("%-12s  within %s", rate, figure.Printable(strings.Join(p.Run.Plan.Thresholds, ", "))))
 	if b.Low != nil {
-		add(1, "kept", at(*b.Low, p.measuredAt(b.AtLow, false)))
+		r.addAligned(1, "kept", " · ", at(*b.Low, p.measuredAt(b.AtLow, false)))
 	}
 	if b.High != nil {
 		broken := p.measuredAt(b.AtHigh, true)
 		if len(broken) == 0 && f.done {
 			broken = []string{p.limitSays(b)}
 		}
-		add(0, "broken", at(*b.High, broken))
+		r.addAligned(0, "broken", " · ", at(*b.High, broken))
 	}
 	if n := len(f.tried); n > 0 {
 		rates := "1 rate"
 		if n > 1 {
 			rates = fmt.Sprintf("%d rates from %s/s to %s/s", n, figure.PerSecond(f.tried[0]), figure.PerSecond(f.tried[n-1]))
 		}
-		add(2, "tried", rates, figure.Plural(f.loads, "load"))
+		r.add(2, "tried", rates, figure.Plural(f.loads, "load"))
 	}
 	if f.trial != nil {
 		seen := *v
@@ -104,10 +101,10 @@ func (p *page) searchScreen(a answer.Answer) []string {
 			seen.Figures[metric] = rundir.Estimate{Estimate: &x}
 		}
 		if items := p.server(&seen, f.trial); len(items) > 0 {
-			add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
+			r.add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
 		}
 	}
-	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), append(rows, p.agentRows(a)...), p.searchNotes(a, f))
+	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), append(r, p.agentRows(a)...), p.searchNotes(a, f))
 }
 
 // searchSetting says how requests were sent, at whatever rate.
@@ -177,41 +174,37 @@ func (p *page) limitSays(b *rundir.Bracket) string {
 }
 
 // searchNotes are the sentences below: how far the rate can be trusted, and what would help.
-func (p *page) searchNotes(a answer.Answer, f found) (notes []quickRow) {
-	note := func(spare int, text string) { notes = append(notes, quickRow{prose: text, spare: spare}) }
+func (p *page) searchNotes(a answer.Answer, f found) (notes rows) {
 	b := &f.bracket
 	v := p.State("capacity", p.Run.Variants[0].Name, "")
 	helps := func() {
 		if b.OwnLimit == nil { // which says what helps
-			note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
+			notes.note(1, "Give dyno CPUs of its own (--cpus), or measure on a quieter machine.")
 		}
 	}
 	switch {
 	case !f.done:
 	case b.Low == nil && v.State == rundir.StateNotIdentified:
-		note(0, "The capacity is not known: "+sentenceEnd(judged.Because(v).In(texts.English)))
+		notes.note(0, "The capacity is not known: "+strings.TrimSuffix(judged.Because(v).In(texts.English), ".")+".")
 		helps()
 	case b.Low == nil:
-		note(0, "Not even the lowest rate kept to the limit: search from a lower one (--from).")
+		notes.note(0, "Not even the lowest rate kept to the limit: search from a lower one (--from).")
 	case b.High == nil:
-		note(0, "Every rate kept to the limit: the server may take more (≥). Search up to a higher one (--to).")
+		notes.note(0, "Every rate kept to the limit: the server may take more (≥). Search up to a higher one (--to).")
 	case v.State != rundir.StateOK:
-		note(0, "The server may take more (≥): "+sentenceEnd(judged.Because(v).In(texts.English)))
+		notes.note(0, "The server may take more (≥): "+strings.TrimSuffix(judged.Because(v).In(texts.English), ".")+".")
 		helps()
 	default:
-		note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", figure.PerSecond(*b.High)))
+		notes.note(0, fmt.Sprintf("The server itself broke the limit at %s/s: nothing else explains it.", figure.PerSecond(*b.High)))
 	}
 	if f.disturbed > 0 {
-		note(3, fmt.Sprintf("Loads repeated because dyno or the machine was too busy: %d of %d.", f.disturbed, f.loads))
+		notes.note(3, fmt.Sprintf("Loads repeated because dyno or the machine was too busy: %d of %d.", f.disturbed, f.loads))
 	}
 	if f.done && b.Low != nil && b.High != nil {
-		note(4, "This is one search: another one shows how much its result varies.")
+		notes.note(4, "This is one search: another one shows how much its result varies.")
 	}
 	if a.Rest != nil {
-		note(5, "Everything: "+a.Rest.In(texts.English))
+		notes.note(5, "Everything: "+a.Rest.In(texts.English))
 	}
 	return notes
 }
-
-// sentenceEnd ends a text with a full stop.
-func sentenceEnd(text string) string { return strings.TrimSuffix(text, ".") + "." }

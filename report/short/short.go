@@ -3,6 +3,7 @@
 package short
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -76,9 +77,6 @@ func (p *page) ownScreen(a answer.Answer) []string {
 
 // block writes the sentences under a heading, in at most n lines.
 func (p *page) block(head string, sentences []string, most int) []string {
-	if len(sentences) == 0 {
-		return nil
-	}
 	mark := fmt.Sprintf("%-15s", texts.Say(texts.English, head, nil))
 	indent := strings.Repeat(" ", len([]rune(mark)))
 	var lines []string
@@ -147,26 +145,13 @@ func (p *page) screenOf(a answer.Answer, figures, target int) []string {
 		lines = append(lines, p.wrapped("", s, 2)...)
 	}
 	lines = append(lines, "")
-	below := append(p.block("from", answer.Said(a.From), 2), p.block("placed", answer.Said(a.Placed), 2)...)
-	below = append(below, p.block("pairs", answer.Said(a.Pairs), figures)...)
-	if sure := texts.Joined(texts.English, a.Sure); sure != "" {
-		below = append(below, p.block("sure", []string{sure}, 2)...)
-	}
-	below = append(below, p.block("broke", answer.Said(a.Broke), target)...)
-	below = append(below, p.block("unsure", answer.Said(a.Unsure), 2)...)
-	trust := answer.Said(a.Asked)
-	if all := texts.Joined(texts.English, a.Trust); all != "" {
-		trust = append([]string{all}, trust...)
-	}
-	below = append(below, p.block("trust", trust, figures)...)
-	if again := strings.Join(answer.Said(a.Again), "; "); again != "" {
-		below = append(below, p.block("again", []string{again}, 2)...)
-	}
-	if a.Next != nil {
-		below = append(below, p.block("next", []string{a.Next.In(texts.English)}, 2)...)
-	}
-	if a.Rest != nil {
-		below = append(below, p.block("rest", []string{a.Rest.In(texts.English)}, 1)...)
+	var below []string
+	most := map[string]int{"pairs": figures, "broke": target, "trust": figures, "rest": 1} // lines
+	for _, b := range a.Blocks() {
+		if b.Head == "again" {
+			b.Sentences = []string{strings.Join(b.Sentences, "; ")}
+		}
+		below = append(below, p.block(b.Head, b.Sentences, cmp.Or(most[b.Head], 2))...)
 	}
 	if a.Table != nil {
 		room := screenLines - len(lines) - len(below) - 1
@@ -225,18 +210,22 @@ func tableLines(b *answer.Brief, most, width int) []string {
 			widths = slices.Delete(widths, i, i+1)
 		}
 	}
-	var lines []string
-	for _, row := range cells {
-		line := ""
-		for i, cell := range row {
+	t := layout.Table{Rows: cells, Width: math.MaxInt}
+	for i := range widths {
+		t.Left = append(t.Left, i)
+		for _, row := range cells {
 			if i > 0 && i == last {
-				cell = layout.Cut(cell, widths[i])
+				row[i] = layout.Cut(row[i], widths[i])
 			} else {
-				cell = layout.Middle(cell, widths[i])
+				row[i] = layout.Middle(row[i], widths[i])
 			}
-			line += "  " + cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 		}
-		lines = append(lines, strings.TrimRight(layout.Cut(line, width), " "))
+	}
+	var text strings.Builder
+	t.Write(&text)
+	var lines []string
+	for line := range strings.Lines(text.String()) {
+		lines = append(lines, strings.TrimRight(layout.Cut(line, width), " \n"))
 	}
 	if more > 0 {
 		lines = append(lines, "  "+texts.Say(texts.English, "more.rows", map[string]string{"n": figure.Whole(int64(more))}))
