@@ -35,6 +35,14 @@ func TestEvents(t *testing.T) {
 		"several lines":   {"event: put\ndata: a\ndata: b\n\n", []event{{"put", []byte("a\nb"), "", false}}, 0},
 		"comments":        {":\n: text\n\nevent: put\n:\ndata:x\n\n", []event{{"put", []byte("x"), "", false}}, 3},
 		"carriage return": {"event: put\r\ndata: x\r\n\r\n", []event{{"put", []byte("x"), "", false}}, 0},
+		"lone returns":    {"event: put\rdata: x\rdata: y\r\r:\r", []event{{"put", []byte("x\ny"), "", false}}, 1},
+		"mixed ends":      {"event: put\r\ndata: x\n\r\nevent: put\rdata: y\n\r", []event{{"put", []byte("x"), "", false}, {"put", []byte("y"), "", false}}, 0},
+		"a mark":          {"\ufeffevent: put\ndata: x\n\n\ufeffevent: put\ndata: y\n\n", []event{{"put", []byte("x"), "", false}}, 0},
+		"a mark, comment": {"\ufeff:\n", nil, 1},
+		"empty data":      {"event: put\ndata\n\n", []event{{"put", []byte{}, "", false}}, 0},
+		"no data":         {"event: put\n\ndata: x\n\n", nil, 0},
+		"an id before":    {"id: a\n\nevent: put\ndata: x\n\n", []event{{"put", []byte("x"), "a", true}}, 0},
+		"a zero in an id": {"id: a\x00\nevent: put\ndata: x\n\n", []event{{"put", []byte("x"), "", false}}, 0},
 		"cut off":         {"event: put\ndata: x\n", nil, 0},
 		"in a line":       {"event: put\ndata: x\n\neve", []event{{"put", []byte("x"), "", false}}, 0},
 		"without a kind":  {"data: x\n\n", nil, 0},
@@ -76,6 +84,7 @@ func (e endless) Read(p []byte) (int, error) {
 func FuzzEvents(f *testing.F) {
 	f.Add("id: e-1\nevent: put\ndata: {}\n\n:\n")
 	f.Add("event\n\n\ndata\r\n")
+	f.Add("\ufeffevent:a\rdata\r\r\ndata:b\n\r")
 	f.Fuzz(func(t *testing.T, stream string) {
 		whole, n, err := readAll(strings.NewReader(stream))
 		bytes, m, errBytes := readAll(iotest.OneByteReader(strings.NewReader(stream)))
