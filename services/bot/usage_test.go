@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"dyno/services/bot/page"
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/storetest"
+	"dyno/services/internal/serve"
 )
 
 // TestHistory: a user reads the turns of conversations of their own, and nobody else's.
@@ -88,7 +88,7 @@ func TestKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if path == "" && resp.Header.Get("Content-Security-Policy") != page.Policy {
+		if path == "" && resp.Header.Get("Content-Security-Policy") != serve.PagePolicy {
 			t.Errorf("%v", resp.Header)
 		}
 		return l, string(text)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dyno/internal/leak"
+	"dyno/services/internal/serve"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -32,7 +33,7 @@ func TestFiles(t *testing.T) {
 		w := httptest.NewRecorder()
 		c.from.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		h := w.Header()
-		if w.Code != http.StatusOK || w.Body.Len() == 0 || h.Get("Content-Type") != c.kind || h.Get("Content-Security-Policy") != Policy ||
+		if w.Code != http.StatusOK || w.Body.Len() == 0 || h.Get("Content-Type") != c.kind || h.Get("Content-Security-Policy") != serve.PagePolicy ||
 			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: %d, %d bytes, %v", path, w.Code, w.Body.Len(), h)
 		}
@@ -57,7 +58,7 @@ var outside = regexp.MustCompile(`(?:https?:)?//[a-z0-9][a-z0-9.-]*\.[a-z]{2,}`)
 // the policy forbids.
 func TestOnlyItsOwn(t *testing.T) {
 	for _, part := range []string{"unsafe", "*", "http:", "https:"} {
-		if strings.Contains(Policy, part) {
+		if strings.Contains(serve.PagePolicy, part) {
 			t.Errorf("the policy has %s", part)
 		}
 	}

@@ -4,10 +4,10 @@
 package console
 
 import (
-	"bytes"
 	"embed"
 	"net/http"
-	"time"
+
+	"dyno/services/internal/serve"
 )
 
 //go:embed assets
@@ -16,37 +16,12 @@ var assets embed.FS
 // Path is where the page is.
 const Path = "/console/"
 
-// policy allows the page only its own files: no script or style in the HTML, no frame
-// around it, nothing from other hosts (Content Security Policy Level 3). Text cannot
-// become HTML in it (Trusted Types).
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
-
 // Files returns the handlers of GET requests, by patterns of http.ServeMux.
 func Files() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/console":           http.RedirectHandler(Path, http.StatusTemporaryRedirect),
-		Path + "{$}":         file("page.html"),
-		Path + "console.js":  file("console.js"),
-		Path + "console.css": file("console.css"),
+		Path + "{$}":         serve.PageFile(assets, "page.html"),
+		Path + "console.js":  serve.PageFile(assets, "console.js"),
+		Path + "console.css": serve.PageFile(assets, "console.css"),
 	}
-}
-
-// file serves one of the assets. Browsers must not cache it: another program may use the address later.
-func file(name string) http.Handler {
-	text, err := assets.ReadFile("assets/" + name)
-	if err != nil {
-		panic(err) // it was there when this was compiled
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
-	})
 }
