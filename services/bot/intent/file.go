@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/internal/textfile"
+	"dyno/services/internal/wait"
 )
 
 // A File is a parser with rules from a file, which it reads again when the file changes. Faulty rules change nothing.
@@ -78,14 +79,7 @@ func (f *File) load() error {
 
 // Watch checks the file for changes every interval, until ctx ends.
 func (f *File) Watch(ctx context.Context, interval time.Duration) {
-	t := time.NewTicker(interval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
+	wait.Every(ctx, interval, func() {
 		before := f.loads.Load()
 		switch err := f.load(); {
 		case err != nil:
@@ -94,5 +88,5 @@ func (f *File) Watch(ctx context.Context, interval time.Duration) {
 		case f.loads.Load() > before:
 			f.log.Info("rules read", "intents", len(f.Intents()))
 		}
-	}
+	})
 }

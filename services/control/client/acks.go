@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // An ack is what became of one version.
@@ -80,7 +81,7 @@ func (w *Watch) answer(ctx context.Context) {
 			if _, err := w.client.call(ctx, server, http.MethodPost, "/v1/acks", nil, body); err != nil && !lasting(err) {
 				pause := route.failed(err)
 				w.client.log.Warn("answers are not sent", "error", err, "again_after", pause)
-				if !sleep(ctx, pause) {
+				if !wait.For(ctx, pause) {
 					return
 				}
 				continue

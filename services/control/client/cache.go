@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // A cached file is what a watch knew, in JSON, behind a line with its checksum. A change
@@ -129,7 +130,7 @@ func (w *Watch) keep(ctx context.Context) {
 		return
 	}
 	for {
-		more := sleep(ctx, w.client.cfg.SavePeriod)
+		more := wait.For(ctx, w.client.cfg.SavePeriod)
 		if err := w.save(); err != nil {
 			w.client.log.Warn("the cache is not written", "file", w.file, "error", err)
 		}

@@ -341,15 +341,3 @@ func (r *route) failed(err error) time.Duration {
 
 // spread returns a random time from half of d to d.
 func spread(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// sleep returns false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // A Query selects resources: kinds in a namespace, all of them or by name. The name of an instance is its service's.
@@ -191,7 +192,7 @@ func (w *Watch) run(ctx context.Context) {
 		}
 		pause := route.failed(err)
 		w.client.log.Warn("not watching", "error", err, "again_after", pause)
-		sleep(ctx, pause)
+		wait.For(ctx, pause)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // A holding is the version that one client has of a resource, in the API's form.
@@ -153,25 +154,13 @@ func (p *printer) showRollout(r *rollout) error {
 // lookAgain is the pause between two looks at a rollout.
 const lookAgain = time.Second
 
-// pause returns false if ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
-
 func (s *session) rolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
 		Short: "See which version clients run",
 	}
 	var (
-		wait    bool
+		block   bool
 		within  time.Duration
 		clients int
 	)
@@ -192,17 +181,17 @@ fails as soon as one has refused it.`,
 		if err != nil {
 			return err
 		}
-		return explain(s.rolloutStatus(cmd, r, wait, within, clients))
+		return explain(s.rolloutStatus(cmd, r, block, within, clients))
 	}
 	f := status.Flags()
-	f.BoolVar(&wait, "wait", false, "wait until all run it")
+	f.BoolVar(&block, "wait", false, "wait until all run it")
 	f.DurationVar(&within, "within", 5*time.Minute, "for how long at most")
 	f.IntVar(&clients, "at-least", 0, "how many clients must run it")
 	cmd.AddCommand(status)
 	return cmd
 }
 
-func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, within time.Duration, clients int) error {
+func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, block bool, within time.Duration, clients int) error {
 	ctx := cmd.Context()
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -230,10 +219,10 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, wait bool, w
 		switch {
 		case now.Refused > 0:
 			return exit.With(exit.Failed, errors.Join(append([]error{fmt.Errorf("%d clients have refused version %d", now.Refused, now.Version)}, refused...)...), "dyno ctl rollback goes back to an earlier version")
-		case !wait || now.done(clients):
+		case !block || now.done(clients):
 			return nil
 		}
-		if !pause(bounded, lookAgain) {
+		if !wait.For(bounded, lookAgain) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/wait"
 )
 
 // forgetPeriod is the pause between two searches for resources that were removed long ago, and forgetPage their
@@ -20,18 +21,11 @@ const (
 
 // forget removes the history of resources that were removed long ago.
 func (p *Plane) forget() {
-	ticker := time.NewTicker(forgetPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.Every(p.ctx, forgetPeriod, func() {
 		if err := p.forgetBefore(p.ctx, timeNow().Add(-p.cfg.ForgetAfter)); err != nil {
 			p.log.Warn("the history of resources removed long ago could not be removed", "error", err)
 		}
-	}
+	})
 }
 
 // forgetBefore removes the history of resources that were removed before a time.

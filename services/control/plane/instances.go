@@ -14,6 +14,7 @@ import (
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // timeNow is the time of day.
@@ -207,17 +208,10 @@ func instanceOf(i *catalog.Item) *resource.Instance {
 // lookForSilent regularly finds silent instances. It hands them to settle, if that is not busy; the next look finds
 // them again. Settle is separate, so that the removal of many instances does not look like a pause of this process.
 func (p *Plane) lookForSilent() {
-	ticker := time.NewTicker(lookPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.Every(p.ctx, lookPeriod, func() {
 		p.ledger.Sweep(timeNow())
 		if p.Age() > p.cfg.Liveness.StallThreshold {
-			continue // the silence may be due to this process: the next look detects the pause
+			return // the silence may be due to this process: the next look detects the pause
 		}
 		now := p.now()
 		p.mu.Lock()
@@ -228,13 +222,13 @@ func (p *Plane) lookForSilent() {
 		f := found{p.look(now), p.orphans()}
 		p.mu.Unlock()
 		if len(f.gone)+len(f.orphans) == 0 {
-			continue
+			return
 		}
 		select {
 		case p.settling <- f:
 		default:
 		}
-	}
+	})
 }
 
 // found is the result of a look: the paths of instances to remove, and of those to take over, with their holders.

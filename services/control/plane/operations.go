@@ -121,12 +121,6 @@ func (p *Plane) Version(ctx context.Context, by Caller, r resource.Ref, version 
 
 // version returns a complete version.
 func (p *Plane) version(ctx context.Context, r resource.Ref, version int64) (*catalog.Item, error) {
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
-	if err := p.catchUp(ctx); err != nil {
-		return nil, err
-	}
 	current, oldest, newest, err := p.kept(ctx, r)
 	if err != nil {
 		return nil, err
@@ -177,6 +171,12 @@ func (p *Plane) earlier(ctx context.Context, path string) ([]*catalog.Item, erro
 // one, or the last before the removal. Older versions may exist, and do not count. newest is 0 if there never was
 // one, or it is forgotten.
 func (p *Plane) kept(ctx context.Context, r resource.Ref) (current *catalog.Item, oldest, newest int64, err error) {
+	if err := r.Check(); err != nil {
+		return nil, 0, 0, err
+	}
+	if err := p.catchUp(ctx); err != nil {
+		return nil, 0, 0, err
+	}
 	current, newest, err = p.newest(ctx, r)
 	oldest = newest - int64(p.cfg.Limits.History)
 	if current == nil {
@@ -247,12 +247,6 @@ func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out Lis
 
 // history returns the complete versions; there is at least one.
 func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
-	if err := r.Check(); err != nil {
-		return nil, err
-	}
-	if err := p.catchUp(ctx); err != nil {
-		return nil, err
-	}
 	current, oldest, newest, err := p.kept(ctx, r)
 	if err != nil {
 		return nil, err

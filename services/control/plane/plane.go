@@ -31,6 +31,7 @@ import (
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/wait"
 )
 
 // Config says how a Plane works. Start from Defaults.
@@ -277,18 +278,11 @@ func raise(n *atomic.Int64, least int64) {
 
 // freshen keeps the catalog's age small.
 func (p *Plane) freshen() {
-	ticker := time.NewTicker(p.cfg.FreshPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.Every(p.ctx, p.cfg.FreshPeriod, func() {
 		if p.Age() >= p.cfg.FreshPeriod/2 {
 			_ = p.catchUp(p.ctx) // a failure shows in the age
 		}
-	}
+	})
 }
 
 // Age returns for how long the replica may have missed changes.

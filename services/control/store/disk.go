@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dyno/services/internal/wait"
 )
 
 // The embedded etcd ends the process when the disk is full. So the store refuses writes while less is free than etcd
@@ -52,16 +54,7 @@ func (s *Store) watchDisk() {
 	database := reserved{file: filepath.Join(s.cfg.Dir, "etcd", "member", "snap", "db")}
 	s.lookAtDisk(&database)
 	s.background.Go(func() {
-		ticker := time.NewTicker(diskPeriod)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-ticker.C:
-				s.lookAtDisk(&database)
-			}
-		}
+		wait.Every(s.ctx, diskPeriod, func() { s.lookAtDisk(&database) })
 	})
 }
 

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
+
+	"dyno/services/internal/wait"
 )
 
 // Head returns the newest revision of the state (a linearizable read). It includes every change acknowledged before
@@ -29,18 +30,11 @@ func (s *Store) readHead() (int64, error) {
 
 // pulse queries the head if there was no query for HeadPeriod.
 func (s *Store) pulse() {
-	ticker := time.NewTicker(s.cfg.HeadPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.Every(s.ctx, s.cfg.HeadPeriod, func() {
 		if s.Silence() >= s.cfg.HeadPeriod/2 {
 			_, _ = s.Head(s.ctx) // its purpose is the time of the last answer, for Silence
 		}
-	}
+	})
 }
 
 // heads lets simultaneous callers share a query that begins after their calls.

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"dyno/services/internal/wait"
 )
 
 // A Member is the state of one etcd.
@@ -118,17 +120,7 @@ func (s *Store) upkeep() {
 	if period == 0 {
 		period = upkeepPeriod
 	}
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	u := s.newUpkeep()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		u.run()
-	}
+	wait.Every(s.ctx, period, s.newUpkeep().run)
 }
 
 // An upkeep has the state that rounds of upkeep share.

@@ -11,6 +11,7 @@ import (
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
+	"dyno/services/internal/wait"
 )
 
 // latePeriod is the pause between two looks for overdue instances.
@@ -124,16 +125,7 @@ func (w *snapshotCache) change(one service, exists bool) (existence bool) {
 
 // lookLate regularly finds overdue instances, until ctx ends.
 func (w *snapshotCache) lookLate(ctx context.Context) {
-	ticker := time.NewTicker(w.period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		w.notifyLate(w.plane.Late())
-	}
+	wait.Every(ctx, w.period, func() { w.notifyLate(w.plane.Late()) })
 }
 
 // notifyLate notes which instances are overdue, and notifies the clients that this concerns.
