@@ -100,7 +100,7 @@ func (k Key) free(upstreams []upstream.Upstream) (models []string) {
 type Limit struct {
 	Resource store.Resource `yaml:"resource,required" oneof:"requests tokens money" doc:"what it bounds; tokens: of questions and answers together"`
 	// Redis compares amounts in floating point.
-	Amount int64         `yaml:"amount" range:"0..9007199254740992" doc:"how much of it within one window; money in billionths; with 0, nothing that uses some is answered"`
+	Amount int64         `yaml:"amount" range:"0..9007199254740992" doc:"the amount within one window; money in billionths; with 0, requests that use some are refused"`
 	Window time.Duration `yaml:"window" range:"0..8784h" otherwise:"without end" doc:"the length of a window, in whole milliseconds; windows follow one another in UTC"`
 }
 
@@ -167,7 +167,7 @@ type Config struct {
 	// Upstream configures the upstreams; its Policy is AllowNetworks.
 	Upstream     upstream.Config `yaml:"upstream" doc:"how all upstreams are asked"`
 	Model        string          `yaml:"model" otherwise:"the first by name" doc:"the model of /v1/bot/chat"`
-	SystemPrompt string          `yaml:"system_prompt" otherwise:"nothing" doc:"what its conversations begin with"`
+	SystemPrompt string          `yaml:"system_prompt" otherwise:"nothing" doc:"the first message of its conversations"`
 	// The model gets the latest turns of a conversation that fit.
 	HistoryTokens int `yaml:"history_tokens" range:"0..1048576" default:"2048" doc:"tokens of a conversation that the model is sent again"`
 	HistoryTurns  int `yaml:"history_turns" range:"0..1024" default:"32" doc:"turns of a conversation that the model is sent again"`
@@ -177,8 +177,8 @@ type Config struct {
 	HistoryBytes  int64 `yaml:"history_bytes" kind:"size" range:"0..16GiB" default:"32MiB" doc:"memory for conversations that go on, so that SQLite is not read for each turn; archives of several gateways are read in any case"`
 
 	Rules         string        `yaml:"rules" kind:"path" otherwise:"all is chat" doc:"the file of the rules for intents, read again when it changes"`
-	RulesInterval time.Duration `yaml:"rules_interval" range:"100ms..1h" default:"2s" doc:"how often it is looked at"`
-	Plugins       []Plugin      `yaml:"plugins" most:"64" doc:"what adds to the context of a turn"`
+	RulesInterval time.Duration `yaml:"rules_interval" range:"100ms..1h" default:"2s" doc:"how often the file is checked for changes"`
+	Plugins       []Plugin      `yaml:"plugins" most:"64" doc:"programs that add to the context of a turn"`
 	PluginBudget  time.Duration `yaml:"plugin_budget" range:"1ms..5m" default:"2s" doc:"time of all plugins of a turn"`
 
 	MaskIn    bool        `yaml:"mask_in" doc:"replace secrets in requests"`
@@ -190,8 +190,8 @@ type Config struct {
 	CacheBytes int64         `yaml:"cache_bytes" kind:"size" range:"1MiB..16GiB" default:"64MiB" doc:"the memory for them"`
 
 	ResumeAge         time.Duration `yaml:"resume_age" range:"0..24h" default:"1m" doc:"how long a client that lost its connection may read on in a stream of /v1/bot/chat after its end; 0 is never"`
-	ResumeStreamBytes int64         `yaml:"resume_stream_bytes" kind:"size" range:"1KiB..1GiB" default:"64KiB" doc:"what is kept of one stream for that"`
-	ResumeBytes       int64         `yaml:"resume_bytes" kind:"size" range:"1KiB..1024GiB" default:"64MiB" doc:"what is kept of all streams for that"`
+	ResumeStreamBytes int64         `yaml:"resume_stream_bytes" kind:"size" range:"1KiB..1GiB" default:"64KiB" doc:"memory for the events of one stream"`
+	ResumeBytes       int64         `yaml:"resume_bytes" kind:"size" range:"1KiB..1024GiB" default:"64MiB" doc:"memory for the events of all streams"`
 
 	Archive      Archive         `yaml:"archive" oneof:"memory sqlite postgres" default:"memory" doc:"where turns and the ledger are"`
 	File         string          `yaml:"file" doc:"SQLite's file, relative to the working directory"`
@@ -221,7 +221,7 @@ type Config struct {
 	// A body is held until its stream begins or its whole answer ends.
 	MaxBodiesBytes int64 `yaml:"max_bodies_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"bodies of requests that are held at once; beyond: 503; at least twice max_body_bytes; one key of several has half at most"`
 	// Whole answers are held until they are written. Streams of /v1/bot/chat hold their text, which is kept.
-	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"what is held of answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
+	MaxAnswersBytes int64         `yaml:"max_answers_bytes" kind:"size" range:"1..1024GiB" default:"128MiB" doc:"memory for answers at once; beyond: 503; at least twice upstream.max_answer_bytes; one key of several has half at most"`
 	WriteTimeout    time.Duration `yaml:"write_timeout" range:"1ms..1h" default:"30s" doc:"of writing one piece of an answer: an event of a stream, or 64 KiB of another answer"`
 	HTTP2           bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2 without TLS, as proxies do, in addition to HTTP/1.1"`
 	IdleTimeout     time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"5m" doc:"how long a client's connection is kept while nothing is asked"`

@@ -117,7 +117,7 @@ func (x *exchange) limit() (refused *reply.Refusal) {
 // admit waits for a place until ctx ends.
 func (x *exchange) admit(ctx context.Context) *reply.Refusal {
 	g, key := x.g, x.who.key
-	full := &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "ledger_full", Text: "the ledger cannot keep up: nothing is answered that cannot be accounted", After: time.Second}
+	full := &reply.Refusal{Status: http.StatusServiceUnavailable, Code: "ledger_full", Text: "the ledger cannot keep up: answers that cannot be accounted are refused", After: time.Second}
 	if g.ledgerFull(key) {
 		return full
 	}

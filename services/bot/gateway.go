@@ -385,12 +385,12 @@ func (g *Gateway) inProcess(ctx context.Context) (*memory.Coordinator, error) {
 			}
 		}
 		if len(forgotten) > 0 {
-			g.log.Warn("what these keys have used is in memory: their limits, those without an end too, start at zero with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
+			g.log.Warn("the usage of these keys is in memory: all their limits start at zero with each start; archive sqlite or postgres, or Redis, keeps it", "keys", forgotten)
 		}
 	}
 	for _, k := range g.cfg.Keys {
 		if err := c.Seed(ctx, g.archive, k.ID, g.live.Load().payers[k.ID].limits, now); err != nil {
-			return nil, fmt.Errorf("sum up what key %q has used, by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
+			return nil, fmt.Errorf("sum up the usage of key %q by the ledger (a longer store timeout gives it more time): %w", k.ID, err)
 		}
 	}
 	return c, nil

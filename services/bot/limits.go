@@ -176,7 +176,7 @@ func (g *Gateway) health() (accepts bool, wrong string) {
 	b := g.batch.State()
 	switch {
 	case b.Pending >= g.cfg.Batch.Pending:
-		return false, fmt.Sprintf("the archive is full or does not answer: %d records wait to be written, and nothing is answered that cannot be accounted", b.Pending)
+		return false, fmt.Sprintf("the archive is full or does not answer: %d records wait to be written, and answers that cannot be accounted are refused", b.Pending)
 	case b.Failing:
 		return true, fmt.Sprintf("the archive is full or does not answer: %d records wait to be written", b.Pending)
 	}

@@ -49,14 +49,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	made, refused := c.g.live.Load().pool.Retries()
 	send(describe("retries_total", "Requests tried again."), prometheus.CounterValue, float64(made))
-	send(describe("retries_refused_total", "Requests not tried again for want of budget."), prometheus.CounterValue, float64(refused))
+	send(describe("retries_refused_total", "Requests not tried again, because the budget was used up."), prometheus.CounterValue, float64(refused))
 	b := c.g.batch.State()
 	send(describe("archive_records_total", "Records written."), prometheus.CounterValue, float64(b.Written))
 	send(describe("archive_batches_total", "Batches written."), prometheus.CounterValue, float64(b.Batches))
 	if f, ok := c.g.rules.(*intent.File); ok {
 		good, faulty := f.Loads()
-		send(describe("rules_loads_total", "Times that the rules of intents were read, by result.", "result"), prometheus.CounterValue, float64(good), "good")
-		send(describe("rules_loads_total", "Times that the rules of intents were read, by result.", "result"), prometheus.CounterValue, float64(faulty), "faulty")
+		send(describe("rules_loads_total", "Readings of the rules of intents, by result.", "result"), prometheus.CounterValue, float64(good), "good")
+		send(describe("rules_loads_total", "Readings of the rules of intents, by result.", "result"), prometheus.CounterValue, float64(faulty), "faulty")
 	}
 	if c.g.events != nil {
 		s := c.g.events.Stats()

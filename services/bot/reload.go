@@ -93,7 +93,7 @@ func (g *Gateway) reload() error {
 	c := g.cfg
 	c.Keys, c.Upstream.Upstreams, c.Model = fresh.Keys, fresh.Upstream.Upstreams, fresh.Model
 	if err := c.Validate(); err != nil {
-		return fmt.Errorf("with what only a restart changes: %w", err)
+		return fmt.Errorf("with the fields that only a restart changes: %w", err)
 	}
 	before := g.live.Load()
 	l, err := g.newLive(c.Keys, c.Upstream.Upstreams, c.Model, before)
@@ -116,7 +116,7 @@ func (g *Gateway) reload() error {
 			g.setKeys(len(before.payers))
 			g.plugins.SetKeys(len(before.payers))
 			l.pool.Close()
-			return fmt.Errorf("sum up by the ledger what keys have used: %w", err)
+			return fmt.Errorf("sum up the usage of keys by the ledger: %w", err)
 		}
 	}
 	g.live.Store(l)

@@ -126,7 +126,7 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 		"upstreams: there is none":                   func(c *Config) { c.Upstream.Upstreams = nil },
 		`keys[0].models[0]: no upstream has`:         func(c *Config) { c.Keys[0].Models = []string{"none"} },
 		"gets some, or loses all, only by a restart": func(c *Config) { c.Keys = nil },
-		"with what only a restart changes: upstreams[0].url": func(c *Config) {
+		"with the fields that only a restart changes: upstreams[0].url": func(c *Config) {
 			c.AllowNetworks = append(c.AllowNetworks, "10.0.0.0/8")
 			c.Upstream.Upstreams[0].URL = "http://10.0.0.1/v1"
 		},

@@ -78,7 +78,7 @@ type Source struct {
 	SaveEvery  time.Duration `yaml:"save_every" range:"1ms..24h" default:"1s" doc:"file: how often the position is saved"`
 	From       string        `yaml:"from" oneof:"beginning end" default:"beginning" doc:"file: where to start without a saved position"`
 	RotateWait time.Duration `yaml:"rotate_wait" range:"1ms..24h" default:"1s" doc:"file: how long the old file must be quiet before the new one is read"`
-	Poll       time.Duration `yaml:"poll" range:"1ms..24h" default:"1s" doc:"file: how often it is looked at if the kernel reports nothing"`
+	Poll       time.Duration `yaml:"poll" range:"1ms..24h" default:"1s" doc:"file: how often the file is checked for changes if the kernel reports nothing"`
 }
 
 // A Buffer bounds what a channel holds, including records that were sent and not yet

@@ -29,7 +29,7 @@ type Config struct {
 	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where DNS listens, over UDP and TCP: host:port. It has no access control"`
 	Domain      string `yaml:"domain" default:"control.internal." doc:"the suffix of services' names: SERVICE.NAMESPACE.DOMAIN"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
-	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, behind a proxy that encrypts"`
+	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, for a proxy that encrypts"`
 	serve.AdminListener
 
 	Principals  string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
@@ -104,7 +104,7 @@ func (c Config) Check(r *fields.Report) {
 	c.AdminListener.Check(r, c.AllowRemote)
 	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
 	r.Check(c.ClientCA == "" || c.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
-	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, who are known by certificates", "give --principals")
+	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
 	window := func(field string, bytes int) {
 		r.Check(bytes == 0 || bytes >= minWindow, field, fmt.Sprintf("%d is too little", bytes), fmt.Sprintf("0, or from %d to less than 4 MiB", minWindow))
 	}

@@ -107,7 +107,7 @@ type Config struct {
 	Network     conditions.Text `yaml:"network" doc:"conditions of both directions, such as delay=20ms,jitter=5ms,bandwidth=1MiB/s; needs the goroutine model"`
 	ToServer    conditions.Text `yaml:"to_server" doc:"further conditions towards the upstream"`
 	ToClient    conditions.Text `yaml:"to_client" doc:"further conditions towards the client"`
-	NetworkSeed uint64          `yaml:"network_seed" range:"0..9007199254740992" default:"1" doc:"of what is random in the conditions"`
+	NetworkSeed uint64          `yaml:"network_seed" range:"0..9007199254740992" default:"1" doc:"the seed of the random conditions"`
 
 	// Logger receives the relay's events, and at debug level those of single connections;
 	// nil discards them.

@@ -19,9 +19,9 @@ import (
 // A Rule describes a kind of secret.
 type Rule struct {
 	// Name replaces the secret, in square brackets.
-	Name string `yaml:"name,required" doc:"what the secret is replaced by, in square brackets"`
+	Name string `yaml:"name,required" doc:"the replacement of the secret, in square brackets"`
 	// Prefix begins the secret: ASCII, case-sensitive. No letter, digit or underscore may precede it.
-	Prefix string `yaml:"prefix,required" doc:"what it begins with: ASCII, in this case of letters"`
+	Prefix string `yaml:"prefix,required" doc:"the prefix of the secret: ASCII, with this case of letters"`
 	// Class are the characters that follow, as in a regular expression's brackets:
 	// "A-Za-z0-9_-". A hyphen that is meant stands last.
 	Class string `yaml:"class,required" doc:"the characters that follow, as in a regular expression's brackets, such as A-Za-z0-9_-"`

@@ -109,7 +109,7 @@ func (p Policy) Check(a netip.Addr) error {
 		return fmt.Errorf("%w: %s", ErrRefused, a)
 	}
 	if p.inside {
-		return fmt.Errorf("%w: %s is public, and what goes there over http:// can be read and changed on the way: use https://, or allow its network explicitly if that is meant", ErrRefused, a)
+		return fmt.Errorf("%w: %s is public, and others can read and change http:// on the way: use https://, or allow its network if that is meant", ErrRefused, a)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (p Policy) CheckURL(text string) error {
 		return fmt.Errorf("%q: host: must be in ASCII (xn--…): other characters are mapped before they are looked up", text)
 	}
 	if numeric(host) {
-		return fmt.Errorf("%w: %q: host: write an address as 127.0.0.1 or [::1]: who reads this one as an address disagrees on which", ErrRefused, text)
+		return fmt.Errorf("%w: %q: host: write an address as 127.0.0.1 or [::1]: programs read this one as different addresses", ErrRefused, text)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func TestHangup(t *testing.T) {
 	if record, text := until("these fields have changed, and only a restart reads them"); fmt.Sprint(record["fields"]) != "[max_concurrent]" {
 		t.Error(text)
 	}
-	until("SIGHUP: what can be read again was read")
+	until("SIGHUP: the files were read again")
 	asks("first", http.StatusUnauthorized)
 	asks("second", http.StatusOK)
 

@@ -291,7 +291,7 @@ func (c *Client) ask(ctx context.Context, server, method, path string, query url
 	}
 	p := &Problem{}
 	if json.Unmarshal(text, p) != nil || p.Title == "" {
-		p = &Problem{Title: "the answer is none of a control plane", Detail: fmt.Sprintf("%.200q", text)}
+		p = &Problem{Title: "the answer is not from a control plane", Detail: fmt.Sprintf("%.200q", text)}
 	}
 	p.Status = answer.StatusCode
 	return nil, p

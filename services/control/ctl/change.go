@@ -295,7 +295,7 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 	})
 	f := cmd.Flags()
 	f.StringVar(&mediaType, "type", "", "the content's media type")
-	f.BoolVar(&secret, "secret", false, "show the content to those only who may read secrets; --secret=false ends that")
+	f.BoolVar(&secret, "secret", false, "show the content only to readers of secrets; --secret=false ends that")
 	f.StringToStringVar(&labels, "label", nil, "labels, as NAME=VALUE")
 	dryRunFlag(cmd, &dry)
 	return cmd

@@ -58,8 +58,8 @@ func Command() *cobra.Command {
 	s := &session{}
 	cmd := &cobra.Command{
 		Use:   "ctl",
-		Short: "Use a control plane: show, change and watch what it keeps",
-		Long: `Use a control plane: show, change and watch what it keeps.
+		Short: "Use a control plane: show, change and watch its resources",
+		Long: `Use a control plane: show, change and watch its resources.
 
 Kinds are services, instances, configs, policies, rollout and audit; their singular and
 KIND/NAME are understood, too. Changes are made once, however often they have to be sent;
@@ -305,7 +305,7 @@ func get(ctx context.Context, c *client.Client, path string, query url.Values, i
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: the answer is none of a control plane: %w", answer.Server, err)
+		return fmt.Errorf("%s: the answer is not from a control plane: %w", answer.Server, err)
 	}
 	return nil
 }

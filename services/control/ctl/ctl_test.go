@@ -350,7 +350,7 @@ func TestRefusals(t *testing.T) {
 		text, hint string
 	}{
 		"get policy none":          {exit.Failed, "no such resource (404): policy default/none", ""},
-		"get policy odd":           {exit.Failed, "the answer is none of a control plane", ""},
+		"get policy odd":           {exit.Failed, "the answer is not from a control plane", ""},
 		"get policies":             {exit.Failed, "the log says more", ""},
 		"rollback config/c --to 1": {exit.Failed, "a condition does not hold", "another client has changed it meanwhile"},
 		"get policy role":          {exit.Failed, "not permitted", "--principals"},

@@ -79,7 +79,7 @@ JSON a document a line.`,
 	})
 	formFlag(cmd, &form)
 	f := cmd.Flags()
-	f.BoolVarP(&watch, "watch", "w", false, "show what changes, too, until interrupted")
+	f.BoolVarP(&watch, "watch", "w", false, "show changes, too, until interrupted")
 	f.IntVar(&limit, "limit", maxEntries, "how many entries are shown at most")
 	f.Int64Var(&version, "version", 0, "an earlier one, as history lists them")
 	return cmd
@@ -136,7 +136,7 @@ func (g *getter) pages(k kind, place string) ([]entry, error) {
 		for _, raw := range page.Items {
 			e, err := entryOf(k, raw)
 			if err != nil {
-				return nil, fmt.Errorf("%s: the answer is none of a control plane: %w", place, err)
+				return nil, fmt.Errorf("%s: the answer is not from a control plane: %w", place, err)
 			}
 			entries = append(entries, e.masked())
 		}
@@ -221,7 +221,7 @@ func (s *session) fetch(ctx context.Context, c *client.Client, k kind, place str
 		return e, "", err
 	}
 	if e, err = entryOf(k, body); err != nil {
-		return e, "", fmt.Errorf("%s: the answer is none of a control plane: %w", answer.Server, err)
+		return e, "", fmt.Errorf("%s: the answer is not from a control plane: %w", answer.Server, err)
 	}
 	return e, answer.Header.Get("ETag"), nil
 }
@@ -291,7 +291,7 @@ func (g *getter) audit(names []string) error {
 		for _, raw := range page.Items {
 			e, err := entryOf(audits, raw)
 			if err != nil {
-				return fmt.Errorf("audit: the answer is none of a control plane: %w", err)
+				return fmt.Errorf("audit: the answer is not from a control plane: %w", err)
 			}
 			a := e.doc.(*resource.Audit)
 			if (namespace == "" || a.Namespace == namespace) && (len(names) == 0 || contains(names, a.Ref)) {

@@ -231,7 +231,7 @@ func (s *session) statusCommand() *cobra.Command {
 	var form string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the control plane is",
+		Short: "Show the state of the control plane",
 		Args:  exactly(0, "no arguments"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {

@@ -148,7 +148,7 @@ func (protobuf) Decode(text []byte) (*Document, error) {
 	r := m.GetRef()
 	kind, ok := Kind(r.GetKind())
 	if !ok && r.GetKind() != controlpb.Kind_KIND_UNSPECIFIED {
-		return nil, errors.New("ref.kind: is none")
+		return nil, errors.New("ref.kind: is not a kind")
 	}
 	d := &Document{Ref: resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}}
 	switch one := m.GetDocument().(type) {

@@ -322,7 +322,7 @@ func newMetrics() metrics {
 		adopted:    counter("instances_adopted_total", "Instances taken over from other replicas."),
 		reconnects: counter("reconnects_total", "Streams of watches whose clients said where they had been: they were cut off before."),
 		beats:      counter("heartbeats_total", "Heartbeats of instances."),
-		acks:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to what they were sent."}, []string{"kind", "state"}),
+		acks:       prometheus.NewCounterVec(prometheus.CounterOpts{Name: "control_acks_total", Help: "Answers of clients to versions that they were sent."}, []string{"kind", "state"}),
 		applied: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "control_applied_seconds", Help: "Time from the change of a resource, by its replica's clock, until a client says that it has applied it.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
@@ -340,8 +340,8 @@ func (p *Plane) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByColl
 const upAge = 5 * time.Second
 
 var (
-	descUp          = prometheus.NewDesc("control_up", "1 while this replica knows what the store has; 0 when it has not for 5 s.", nil, nil)
-	descResources   = prometheus.NewDesc("control_resources", "Resources there are.", []string{"kind"}, nil)
+	descUp          = prometheus.NewDesc("control_up", "1 while this replica knows the contents of the store; 0 when it has not for 5 s.", nil, nil)
+	descResources   = prometheus.NewDesc("control_resources", "Resources.", []string{"kind"}, nil)
 	descAge         = prometheus.NewDesc("control_age_seconds", "For how long this replica may have missed changes.", nil, nil)
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)

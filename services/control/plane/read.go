@@ -51,7 +51,7 @@ func checkLimit(n int) error {
 
 func checkAfter(text string) error {
 	if utf8.RuneCountInString(text) > MaxAfter {
-		return BadParameterf("after: must be what the page before has as next")
+		return BadParameterf("after: must be the next of the page before")
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ const MaxClient = 253
 // CheckClientName validates the name of a client; "" is none, and valid.
 func CheckClientName(field, name string) error {
 	if utf8.RuneCountInString(name) > MaxClient || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' }) {
-		return BadParameterf("%s: must have %d characters at most, none of them a control character", field, MaxClient)
+		return BadParameterf("%s: must have %d characters at most, without control characters", field, MaxClient)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // A collector has the settings of Go's garbage collector. The zero value takes them from the environment; without
 // any, it lets a small heap grow more.
 type collector struct {
-	Percent int   `yaml:"gc_percent" range:"-1..10000" doc:"how much the heap may grow, in percent of what is live, before it is collected (GOGC); 0: as the environment says, without that 100, but a small heap may grow by 128 MiB; -1: only at memory_limit"`
+	Percent int   `yaml:"gc_percent" range:"-1..10000" doc:"how much the heap may grow before it is collected, in percent of the live heap (GOGC); 0: as the environment says, without that 100, but a small heap may grow by 128 MiB; -1: only at memory_limit"`
 	Limit   int64 `yaml:"memory_limit" kind:"size" range:"0..1024GiB" doc:"bytes from which on it is collected more often (GOMEMLIMIT); 0: as the environment says"`
 }
 

@@ -122,7 +122,7 @@ func (a *API) Close() {
 
 var _ prometheus.Collector = (*API)(nil)
 
-var descWatchers = prometheus.NewDesc("control_watchers", "Streams and long polls there are.", nil, nil)
+var descWatchers = prometheus.NewDesc("control_watchers", "Open streams and long polls.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }

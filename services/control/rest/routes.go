@@ -64,7 +64,7 @@ var (
 // table returns all operations.
 func (a *API) table() []route {
 	routes := []route{
-		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces that have something and that may be read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
+		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
 		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
 		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
 		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: named(resource.Instances, getItem)},
@@ -74,16 +74,16 @@ func (a *API) table() []route {
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Instances, heartbeat)},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
-		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content that a client is to have, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
+		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
 		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
 
-		{method: "GET", path: "/v1/watch", id: "watch", about: "What changes: server-sent events if they are accepted, else a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
+		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
 		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: readAudit},
-		{method: "GET", path: "/v1/status", id: "status", about: "How the control plane is.", answers: map[int]string{200: "Status"}, handle: status},
+		{method: "GET", path: "/v1/status", id: "status", about: "The state of the control plane.", answers: map[int]string{200: "Status"}, handle: status},
 		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: writeBackup},
 		{method: "POST", path: "/v1/reclaim", id: "reclaim", about: "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.", answers: map[int]string{204: noBody}, handle: reclaim},
 		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "object"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},

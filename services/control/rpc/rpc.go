@@ -176,7 +176,7 @@ func (a *API) Close(ctx context.Context) (cut int) {
 
 var _ prometheus.Collector = (*API)(nil)
 
-var descWatchers = prometheus.NewDesc("control_grpc_watchers", "Streams of watches over gRPC there are.", nil, nil)
+var descWatchers = prometheus.NewDesc("control_grpc_watchers", "Open streams of watches over gRPC.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (a *API) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }

@@ -143,7 +143,7 @@ func (s *Store) gather() {
 // the order of arrival.
 func (s *Store) expire(waiting []*pending, now time.Duration) []*pending {
 	for len(waiting) > 0 && now-waiting[0].at > s.cfg.Timeout {
-		waiting[0].done <- result{err: fmt.Errorf("%w: the change waited for %v behind others", ErrUnavailable, s.cfg.Timeout)}
+		waiting[0].done <- result{err: fmt.Errorf("%w: the change waited for %v in the queue", ErrUnavailable, s.cfg.Timeout)}
 		waiting = waiting[1:]
 	}
 	return waiting

@@ -104,7 +104,7 @@ func (r *Request) check(maxBytes int) error {
 func checkKey(key string) error {
 	own := key == headKey || key == epochKey || key == restoreKey || strings.HasPrefix(key, journalKey) || strings.HasPrefix(key, quietKey)
 	if len(key) > MaxKeyBytes || own || !strings.HasPrefix(key, State) && !strings.HasPrefix(key, Log) {
-		return fmt.Errorf("%w: key %q: must begin with %q or %q, be none of the store's own and have %d bytes at most", ErrRequest, key, State, Log, MaxKeyBytes)
+		return fmt.Errorf("%w: key %q: must begin with %q or %q, not be one of the store's own, and have %d bytes at most", ErrRequest, key, State, Log, MaxKeyBytes)
 	}
 	return nil
 }

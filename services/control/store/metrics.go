@@ -8,7 +8,7 @@ import (
 var (
 	descBusy    = prometheus.NewDesc("control_store_busy_total", "Requests refused because too many waited.", nil, nil)
 	descRetries = prometheus.NewDesc("control_store_retries_total", "Transactions sent again because their fate was not known.", nil, nil)
-	descResyncs = prometheus.NewDesc("control_store_resyncs_total", "Listings because etcd had compacted what a follower had missed.", nil, nil)
+	descResyncs = prometheus.NewDesc("control_store_resyncs_total", "Listings because etcd had compacted changes that a follower had missed.", nil, nil)
 	descQueue   = prometheus.NewDesc("control_store_queue_requests", "Requests that wait for a transaction.", nil, nil)
 	descSilence = prometheus.NewDesc("control_store_silence_seconds", "Since etcd last answered.", nil, nil)
 )

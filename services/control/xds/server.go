@@ -72,7 +72,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "control_xds_responses_total", Help: "Responses over xDS, and what clients made of them: sent, applied, refused.",
+			Name: "control_xds_responses_total", Help: "Responses over xDS, by result: sent, applied, refused.",
 		}, []string{"type", "state"}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (s *Server) goes(f func()) bool {
 
 var _ prometheus.Collector = (*Server)(nil)
 
-var descStreams = prometheus.NewDesc("control_xds_streams", "Streams over xDS there are.", []string{"protocol"}, nil)
+var descStreams = prometheus.NewDesc("control_xds_streams", "Open streams over xDS.", []string{"protocol"}, nil)
 
 // protocols are the variants of streams.
 var protocols = [2]string{"sotw", "delta"} // state of the world, incremental

@@ -225,7 +225,7 @@ func (h *Host) reload(ctx context.Context) {
 		} else if err := h.cfg.Reload(); err != nil {
 			h.log.Error("SIGHUP: nothing has changed", "error", err)
 		} else {
-			h.log.Info("SIGHUP: what can be read again was read")
+			h.log.Info("SIGHUP: the files were read again")
 		}
 	}
 }
