@@ -83,9 +83,6 @@ type calibrator struct {
 // error. Only one Run may be under way in a process: it places the process's threads on
 // CPUs.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	cpus, err := target.AllowedCPUs()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"dyno/internal/fields"
 	"dyno/judge/stat"
 	"dyno/lab/planfile"
 	"dyno/load/engine/record"
@@ -364,23 +365,18 @@ func TestWindowsAreCutAlike(t *testing.T) {
 	}
 }
 
-func TestValidateNamesEveryFault(t *testing.T) {
+func TestConfigFaults(t *testing.T) {
 	for _, c := range []Config{Quick(), Long()} {
-		c.Program = "dyno"
-		if err := c.Validate(); err != nil {
+		if err := fields.Validate(c, c.Check); err != nil {
 			t.Error(err)
 		}
 	}
-	rates := Quick()
-	rates.Program, rates.NoiseRates = "dyno", []float64{10, 100}
-	if err := rates.Validate(); err == nil || !strings.Contains(err.Error(), "100 stalls per second: want more than 0 and at most 47.62") {
-		t.Error(err)
-	}
-	err := Config{Only: []string{"x", Power}, Slow: []float64{0, 0.05, 0.05}, Noises: []string{"loud"}}.Validate()
+	c := Config{Only: []string{"x", Power}, Slow: []float64{0.05, 0.05}, Noises: []string{"loud"}}
+	err := fields.Validate(c, c.Check)
 	if err == nil {
 		t.Fatal("no fault")
 	}
-	for _, want := range []string{"program", `table "x"`, "window of an oracle", "window of a comparison", "work of a request", "repeats", "periods", "comparisons", "rounds", "connections", "noisy runs", "window of a noisy run", "rates of stalls: want", `noise "loud"`, "trials for each flag", "slowdown 0:", "twice"} {
+	for _, want := range []string{`only: "x"`, "window: ", "trial_window: ", "comparisons: ", "rounds: ", "noise_runs: ", `noises: "loud"`, "flag_trials: ", "slow: ", "twice"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %s in %v", want, err)
 		}

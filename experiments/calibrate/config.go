@@ -1,14 +1,12 @@
 package calibrate
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
-	"dyno/experiments/disturb"
+	"dyno/internal/fields"
 )
 
 // The tables, in the order in which they are made.
@@ -25,42 +23,41 @@ const (
 // Tables lists all tables.
 func Tables() []string { return []string{Oracles, Stalls, Noise, AA, Power, Flags, Explain} }
 
-// A Config says what to measure, and how long.
+// A Config says what to measure, and how long. Fields with tags have flags.
 type Config struct {
 	Program string   // dyno's own program, which is started for servers and limited generators
 	Command []string // how the calibration was called, for the record
 	Version string   // dyno's
-	Only    []string // tables to make
-	Raw     string   // folder for the raw data, which is made; empty: none are written
+	Only    []string `yaml:"only" doc:"tables to make, of oracles, stalls, noise, aa, power, flags and explain"`
+	Raw     string   `yaml:"raw" otherwise:"with --long DOCS/calibration" doc:"folder for the raw data"`
 
-	Window  time.Duration // of an oracle
+	Window  time.Duration `yaml:"window" range:"100ms..1h" default:"3s" doc:"of an oracle; with --long 20s"`
 	Repeats int           // of the oracle that needs several, M/M/1
 	Periods int           // of the freezing server, a second each
 
-	Comparisons int           // how many
-	Slow        []float64     // the planted slowdowns, shares
-	Rounds      int           // of a comparison
+	Comparisons int           `yaml:"comparisons" range:"1..100000" default:"10" doc:"runs for the tables aa and power; with --long 200"`
+	Slow        []float64     `yaml:"slow" kind:"share" range:"0.01%..100%" doc:"planted slowdowns, such as 1%,2%,5%,10%"`
+	Rounds      int           `yaml:"rounds" range:"2..1000" default:"8" doc:"of each of them"`
 	Warmup      time.Duration // of its trials
-	Trial       time.Duration // their window
+	Trial       time.Duration `yaml:"trial_window" range:"100ms..1h" default:"250ms" doc:"of a comparison's trial"`
 	Connections int           // closed loop
 	// Work is the CPU time of a request. Much of it is the server's own computing,
 	// which a neighbour on the same machine disturbs less than system calls.
 	Work time.Duration
 
-	NoiseRuns   int           // with a noise; those without come on top, one to three
+	NoiseRuns   int           `yaml:"noise_runs" range:"1..100000" default:"36" doc:"disturbed runs of the table noise; with --long 200; those without noise come on top"`
 	NoiseWindow time.Duration // of each
 	NoiseRates  []float64     // stalls per second of each CPU, of which each run draws one
-	Duet        bool          // the comparisons' servers are measured two at once
-	// Noises are made during comparisons, in turn; empty: none.
-	Noises []string
-	Seed   uint64 // of noises and of the order of runs
+	Duet        bool          `yaml:"duet" doc:"measure two servers of a comparison at the same time, on CPUs that they exchange"`
+	Noises      []string      `yaml:"noises" doc:"noises during the comparisons of aa and power, in turn, or all"`
+	Seed        uint64        `yaml:"seed" range:"0..9007199254740992" default:"1" doc:"of noises and of the order of runs"`
 
-	Awake bool // the CPUs are kept from halting: see package awake
+	Awake bool `yaml:"awake" doc:"keep the CPUs from halting, for virtual machines whose host takes halted CPUs away"`
 
-	FlagTrials int           // for each kind of trouble and loop
+	FlagTrials int           `yaml:"flag_trials" range:"1..100000" default:"5" doc:"trials of each kind in the table flags; with --long 100"`
 	FlagWindow time.Duration // of each
 
-	Explained     int           // runs, each of which explains two differences
+	Explained     int           `yaml:"explained" range:"1..100000" default:"3" doc:"runs of the table explain, of two differences each; with --long 60"`
 	Hot           float64       // the planted function's share of the CPU time
 	ProfileWindow time.Duration // of a profiled trial
 
@@ -69,14 +66,12 @@ type Config struct {
 
 // Quick returns what takes some minutes.
 func Quick() Config {
-	return Config{
-		Only: Tables(), Window: 3 * time.Second, Repeats: 3, Periods: 5,
-		Comparisons: 10, Slow: []float64{0.05}, Rounds: 8, Warmup: 100 * time.Millisecond, Trial: 250 * time.Millisecond,
-		Connections: 16, Work: time.Millisecond,
-		FlagTrials: 5, FlagWindow: time.Second,
-		NoiseRuns: 36, NoiseWindow: 2 * time.Second, NoiseRates: []float64{0.5, 2, 10}, Seed: 1,
-		Explained: 3, Hot: 0.03, ProfileWindow: time.Second,
-	}
+	c := fields.Default[Config]()
+	c.Only, c.Slow, c.Repeats, c.Periods = Tables(), []float64{0.05}, 3, 5
+	c.Warmup, c.Connections, c.Work = 100*time.Millisecond, 16, time.Millisecond
+	c.FlagWindow, c.NoiseWindow, c.NoiseRates = time.Second, 2*time.Second, []float64{0.5, 2, 10}
+	c.Hot, c.ProfileWindow = 0.03, time.Second
+	return c
 }
 
 // Long returns what takes some hours and is published.
@@ -88,85 +83,17 @@ func Long() Config {
 	return c
 }
 
-// Validate reports every fault of the configuration, or nil.
-func (c Config) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("calibrate: "+format, args...)) }
-	if c.Program == "" {
-		fault("program: want dyno's own")
-	}
-	if len(c.Only) == 0 {
-		fault("tables: want at least one of %s", strings.Join(Tables(), ", "))
-	}
-	for _, t := range c.Only {
-		if !slices.Contains(Tables(), t) {
-			fault("table %q: want one of %s", t, strings.Join(Tables(), ", "))
+// Check reports what the tags do not: unknown tables and noises, and slowdowns that are listed twice.
+func (c Config) Check(r *fields.Report) {
+	for _, list := range []struct {
+		field        string
+		given, known []string
+	}{{"only", c.Only, Tables()}, {"noises", c.Noises, Noises()}} {
+		for _, name := range list.given {
+			r.Check(slices.Contains(list.known, name), list.field, fmt.Sprintf("%q is unknown", name), fields.ChoiceHint(name, list.known))
 		}
 	}
-	for _, d := range []struct {
-		name     string
-		value    time.Duration
-		min, max time.Duration
-	}{
-		{"window of an oracle", c.Window, 100 * time.Millisecond, time.Hour},
-		{"warm-up of a comparison", c.Warmup, 0, time.Minute},
-		{"window of a comparison", c.Trial, 100 * time.Millisecond, time.Hour},
-		{"work of a request", c.Work, time.Microsecond, 10 * time.Millisecond},
-		{"window of a flag's trial", c.FlagWindow, 100 * time.Millisecond, time.Hour},
-		{"window of a noisy run", c.NoiseWindow, 100 * time.Millisecond, time.Hour},
-		{"window of a profiled trial", c.ProfileWindow, 100 * time.Millisecond, time.Hour},
-	} {
-		if d.value < d.min || d.value > d.max {
-			fault("%s: %v: want %v to %v", d.name, d.value, d.min, d.max)
-		}
+	for i, s := range c.Slow {
+		r.Check(!slices.Contains(c.Slow[:i], s), "slow", fmt.Sprintf("%v is listed twice", s), "")
 	}
-	for _, n := range []struct {
-		name     string
-		value    int
-		min, max int
-	}{
-		{"repeats", c.Repeats, 2, 1000},
-		{"periods of the freezing server", c.Periods, 1, 3600},
-		{"comparisons", c.Comparisons, 1, 100_000},
-		{"rounds", c.Rounds, 2, 1000},
-		{"connections", c.Connections, 1, 10_000},
-		{"trials for each flag", c.FlagTrials, 1, 100_000},
-		{"noisy runs", c.NoiseRuns, 1, 100_000},
-		{"explained runs", c.Explained, 1, 100_000},
-	} {
-		if n.value < n.min || n.value > n.max {
-			fault("%s: %d: want %d to %d", n.name, n.value, n.min, n.max)
-		}
-	}
-	if len(c.Slow) == 0 && slices.Contains(c.Only, Power) {
-		fault("slowdowns: want at least one")
-	}
-	for _, n := range c.Noises {
-		if !slices.Contains(Noises(), n) {
-			fault("noise %q: want one of %s", n, strings.Join(Noises(), ", "))
-		}
-	}
-	if len(c.NoiseRates) == 0 {
-		fault("rates of stalls: want at least one")
-	}
-	most := disturb.MaxShare / ((shortestStall + longestStall).Seconds() / 2)
-	for _, r := range c.NoiseRates {
-		if !(r > 0 && r <= most) {
-			fault("%v stalls per second: want more than 0 and at most %.4g", r, most)
-		}
-	}
-	if !(c.Hot > 0 && c.Hot <= 0.5) {
-		fault("hot function: %v: want more than 0 and at most 50 %%", c.Hot)
-	}
-	seen := map[float64]bool{}
-	for _, s := range c.Slow {
-		if !(s > 0 && s <= 1) {
-			fault("slowdown %v: want more than 0 and at most 100 %%", s)
-		}
-		if seen[s] {
-			fault("slowdown %v: is listed twice", s)
-		}
-		seen[s] = true
-	}
-	return errors.Join(faults...)
 }

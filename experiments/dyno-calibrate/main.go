@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,7 +26,8 @@ import (
 	"dyno/internal/buildinfo"
 	"dyno/internal/command"
 	"dyno/internal/exit"
-	"dyno/internal/units"
+	"dyno/internal/fields"
+	"dyno/internal/settings"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -43,7 +42,8 @@ func run(args []string) int {
 
 // newCommand returns the program's command. The arguments are what it records.
 func newCommand(args []string) *cobra.Command {
-	var c calibration
+	c := calibration{config: calibrate.Quick()}
+	c.settings = settings.New(&c.config)
 	cmd := &cobra.Command{
 		Use:   "dyno-calibrate",
 		Short: "Prove that dyno's figures are right on this machine",
@@ -59,7 +59,6 @@ are an error only with --strict.`,
   dyno-calibrate --long --docs docs`,
 		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.given = cmd.Flags().Changed
 			err := c.run(cmd, args)
 			if err != nil && cmd.Context().Err() != nil {
 				return exit.With(exit.Interrupted, err, "")
@@ -73,22 +72,11 @@ are an error only with --strict.`,
 
 // A calibration holds the flags.
 type calibration struct {
-	long, strict, quiet, awake bool
+	long, strict, quiet bool
 
-	docs, raw   string
-	only, slow  []string
-	comparisons int
-	rounds      int
-	trials      int
-	explained   int
-	noiseRuns   int
-	noises      []string
-	duet        bool
-	seed        uint64
-	window      string
-	trial       string
-
-	given func(flag string) bool
+	docs     string
+	config   calibrate.Config
+	settings *settings.Settings
 }
 
 // flags registers them.
@@ -96,100 +84,38 @@ func (c *calibration) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.long, "long", false, "the long form: takes hours, and writes a document")
 	f.BoolVar(&c.strict, "strict", false, "exit with 4 when a figure missed its limit")
 	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
-	f.BoolVar(&c.awake, "awake", false, "keep the CPUs from halting, for virtual machines whose host takes halted CPUs away")
 	f.StringVar(&c.docs, "docs", "docs/development", "folder for calibration.md, and for the folder calibration with the raw data; with --long")
-	f.StringVar(&c.raw, "raw", "", "folder for the raw data (default with --long DOCS/calibration, else none)")
-	f.StringSliceVar(&c.only, "only", nil, "tables to make, of "+strings.Join(calibrate.Tables(), ","))
-	f.StringSliceVar(&c.slow, "slow", nil, "planted slowdowns, such as 1%,2%,5%,10%")
-	f.IntVar(&c.comparisons, "comparisons", 0, "runs for the tables aa and power (default 10, long 200)")
-	f.IntVar(&c.rounds, "rounds", 0, "of each of them (default 8)")
-	f.IntVar(&c.trials, "flag-trials", 0, "trials of each kind in the table flags (default 5, long 100)")
-	f.IntVar(&c.explained, "explained", 0, "runs of the table explain (default 3, long 60)")
-	f.IntVar(&c.noiseRuns, "noise-runs", 0, "disturbed runs of the table noise (default 36, long 200)")
-	f.StringSliceVar(&c.noises, "noises", nil, "noises during the comparisons of aa and power, in turn, out of "+strings.Join(calibrate.Noises(), ",")+", or all")
-	f.BoolVar(&c.duet, "duet", false, "measure two servers of a comparison at the same time, on CPUs that they exchange")
-	f.Uint64Var(&c.seed, "seed", 1, "of noises and of the order of runs")
-	f.StringVar(&c.window, "window", "", "of an oracle (default 3s, long 20s)")
-	f.StringVar(&c.trial, "trial-window", "", "of a comparison's trial (default 250ms)")
+	c.settings.AddFieldFlags(f)
 }
 
-// config turns the flags into a configuration. It reports the faults of all flags.
-func (c *calibration) config() (calibrate.Config, error) {
-	k := calibrate.Quick()
+// read fills the configuration, and reports the faults of all flags.
+func (c *calibration) read(isDocsGiven bool) error {
 	if c.long {
-		k = calibrate.Long()
-		k.Raw = filepath.Join(c.docs, "calibration")
+		c.config = calibrate.Long()
+		c.config.Raw = filepath.Join(c.docs, "calibration")
 	}
-	k.Awake = c.awake
-	var faults []error
-	duration := func(flag, text string, to *time.Duration) {
-		if text == "" {
-			return
-		}
-		d, err := units.ParseDuration(text)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		*to = d
+	c.settings.Read()
+	if slices.Equal(c.config.Noises, []string{"all"}) {
+		c.config.Noises = calibrate.Noises()
 	}
-	duration("window", c.window, &k.Window)
-	duration("trial-window", c.trial, &k.Trial)
-	if c.raw != "" {
-		k.Raw = c.raw
-	}
-	if len(c.only) > 0 {
-		k.Only = c.only
-	}
-	for _, n := range []struct {
-		flag      string
-		given, to *int
-	}{
-		{"comparisons", &c.comparisons, &k.Comparisons},
-		{"rounds", &c.rounds, &k.Rounds},
-		{"flag-trials", &c.trials, &k.FlagTrials},
-		{"explained", &c.explained, &k.Explained},
-		{"noise-runs", &c.noiseRuns, &k.NoiseRuns},
-	} {
-		if c.given(n.flag) {
-			*n.to = *n.given
-		}
-	}
-	if k.Noises = c.noises; slices.Equal(c.noises, []string{"all"}) {
-		k.Noises = calibrate.Noises()
-	}
-	k.Seed, k.Duet = c.seed, c.duet
-	if len(c.slow) > 0 {
-		k.Slow = nil
-	}
-	for _, s := range c.slow {
-		share, err := units.ParseShare(s)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--slow: %w", err))
-			continue
-		}
-		k.Slow = append(k.Slow, share)
-	}
-	if c.given("docs") && !c.long {
-		faults = append(faults, errors.New("--docs: want --long with it; --raw keeps the raw data of the short form"))
-	}
-	return k, errors.Join(faults...)
+	return c.settings.Validate(func(r *fields.Report) {
+		r.Check(c.long || !isDocsGiven, "docs", "belongs to --long", "--raw keeps the raw data of the short form")
+		c.config.Check(r)
+	})
 }
 
 // run measures, prints the tables, and with --long writes the document. It prints
 // what was measured even after an error or an interruption.
 func (c *calibration) run(cmd *cobra.Command, args []string) error {
-	k, err := c.config()
-	if err == nil {
-		if k.Program, err = serve.FindProgram("dyno"); err != nil {
-			return err
-		}
-		k.Command, k.Version = append([]string{"dyno-calibrate"}, args...), buildinfo.Version()
-		err = k.Validate()
-	}
-	if err != nil {
+	if err := c.read(cmd.Flags().Changed("docs")); err != nil {
 		return exit.With(exit.Usage, err, "dyno-calibrate --help lists the flags")
 	}
+	var err error
+	k := c.config
+	if k.Program, err = serve.FindProgram("dyno"); err != nil {
+		return err
+	}
+	k.Command, k.Version = append([]string{"dyno-calibrate"}, args...), buildinfo.Version()
 	if !c.quiet {
 		k.Progress = cmd.ErrOrStderr()
 	}

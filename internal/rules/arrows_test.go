@@ -233,10 +233,10 @@ var arrows = []arrow{
 	{"deploy", []string{"results/push", "services", "deploy/internal", "lab/fleet"}, "its tests hold dashboards, rules and principals to what programs really do"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
 	{"experiments/calibrate", []string{
-		"selftest/oracle", "experiments/disturb", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",
+		"selftest/oracle", "experiments/disturb", "internal/fields", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",
 	}, "calibration holds all that measures against servers with a known answer"},
 	{"experiments/disturb", []string{"host/child"}, "it takes CPUs away and knows nothing of who had them"},
-	{"experiments/dyno-calibrate", []string{"cli", "experiments/calibrate", "experiments/disturb", "host/child", "host/target", "internal/buildinfo", "internal/command", "internal/exit", "internal/units"}, "it is a command line for calibration, and starts dyno's own program"},
+	{"experiments/dyno-calibrate", []string{"cli", "experiments/calibrate", "experiments/disturb", "host/child", "host/target", "internal/buildinfo", "internal/command", "internal/exit", "internal/fields", "internal/settings"}, "it is a command line for calibration, and starts dyno's own program"},
 	{"experiments/bench", nil, "a referee between dyno and others uses neither"},
 	{"experiments/bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
