@@ -23,7 +23,7 @@ const defaultRetries = 2
 func (a *app) submitCommand() *cobra.Command {
 	var (
 		t         queue.Task
-		agents    agents.Choice
+		choice    agents.Choice
 		at, every string
 		o         = fileOptions()
 	)
@@ -41,14 +41,14 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 		Args: arguments.ExactArgs(1, "an experiment file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
-			if err := fill(&t, &agents, at, every, now); err != nil {
+			if err := fill(&t, &choice, at, every, now); err != nil {
 				return err
 			}
 			p, err := readPlan(args[0], o, &t)
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
 			}
-			err = agents.Control.Use(registry.Queue, func(r *registry.Registry) error {
+			err = choice.Control.Use(registry.Queue, func(r *registry.Registry) error {
 				return (&queue.Queue{Registry: r}).Submit(cmd.Context(), &t, p)
 			})
 			if err != nil {
@@ -63,7 +63,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 	}
 	f := cmd.Flags()
 	fileFlags(f, &o)
-	agents.Flags(f)
+	choice.Flags(f)
 	f.IntVar(&t.Priority, "priority", 0, "tasks of a higher priority are taken first, then those that were submitted first")
 	f.StringVar(&at, "at", "", "not before `TIME`: of a day, as 02:30, or as 2026-01-02T02:30:00Z")
 	f.StringVar(&every, "every", "", "again and again at `TIMES`: a time of day, as 02:30, or five fields of cron, as '30 2 * * 1-5'")
@@ -72,7 +72,7 @@ at the same paths. The control plane keeps the experiment as a secret.`,
 }
 
 // fill sets of a task what flags say.
-func fill(t *queue.Task, agents *agents.Choice, at, every string, now time.Time) (err error) {
+func fill(t *queue.Task, choice *agents.Choice, at, every string, now time.Time) (err error) {
 	switch {
 	case t.Retries < 0 || t.Retries > queue.MaxRetries:
 		return exit.Misused(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
@@ -91,7 +91,7 @@ func fill(t *queue.Task, agents *agents.Choice, at, every string, now time.Time)
 		}
 		t.Every, t.Due = every, schedule.Next(now)
 	}
-	t.Agents, err = agents.Wish()
+	t.Agents, err = choice.Wish()
 	return err
 }
 

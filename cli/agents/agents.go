@@ -48,7 +48,7 @@ func New(stdout, stderr io.Writer, atEnd func(func() error)) *Access {
 // Choose has a task's agents carry the load, as flags would. Reserved are the machines that the task waits for, or nil.
 func (a *Access) Choose(identity string, of *queue.Agents, control ControlPlane, reserved *registry.Reservation) {
 	a.Identity = identity
-	a.choice = Choice{given: true, selector: of.Selector, count: of.Count, exclusive: of.Exclusive, Control: control, reservation: reserved}
+	a.choice = Choice{Agents: *of, given: true, Control: control, reservation: reserved}
 }
 
 // CarryLoad tells whether agents carry the load.

@@ -54,11 +54,9 @@ func agentNamed(ctx context.Context, r *registry.Registry, name string) (registr
 
 // A Choice is how flags choose agents.
 type Choice struct {
-	given     bool // --fleet
-	selector  string
-	count     int
-	exclusive bool
-	Control   ControlPlane
+	queue.Agents
+	given   bool // --fleet
+	Control ControlPlane
 	// reservation is that of the machines which a task waits for; nil: none.
 	reservation *registry.Reservation
 }
@@ -66,11 +64,11 @@ type Choice struct {
 // Flags adds the flags that choose.
 func (c *Choice) Flags(f *pflag.FlagSet) {
 	f.Func("fleet", "have the agents carry the load whose labels match `SELECTOR`, as in zone=1,disk!=slow (dyno fleet); empty: all agents", func(text string) error {
-		c.given, c.selector = true, text
+		c.given, c.Selector = true, text
 		return nil
 	})
-	f.IntVar(&c.count, "agents", 0, "have `N` agents of the fleet carry the load, those with the fewest parts first (default all that --fleet matches)")
-	f.BoolVar(&c.exclusive, "exclusive", false, "have the agents of the fleet carry nothing else until this run has ended")
+	f.IntVar(&c.Count, "agents", 0, "have `N` agents of the fleet carry the load, those with the fewest parts first (default all that --fleet matches)")
+	f.BoolVar(&c.Exclusive, "exclusive", false, "have the agents of the fleet carry nothing else until this run has ended")
 	c.Control.Flags(f)
 }
 
@@ -80,18 +78,18 @@ func (c *Choice) Wish() (*queue.Agents, error) {
 		return nil, nil
 	}
 	_, err := c.parse()
-	return &queue.Agents{Selector: c.selector, Count: c.count, Exclusive: c.exclusive}, err
+	return &c.Agents, err
 }
 
 // IsWanted tells whether agents are chosen at all.
-func (c *Choice) IsWanted() bool { return c.given || c.count != 0 || c.exclusive }
+func (c *Choice) IsWanted() bool { return c.given || c.Count != 0 || c.Exclusive }
 
 // parse checks what the flags say.
 func (c *Choice) parse() (selector.Selector, error) {
-	if c.count < 0 {
-		return selector.Selector{}, exit.Misused("as in: --agents 4", "--agents: %d is not a number of agents", c.count)
+	if c.Count < 0 {
+		return selector.Selector{}, exit.Misused("as in: --agents 4", "--agents: %d is not a number of agents", c.Count)
 	}
-	by, err := selector.Parse(c.selector)
+	by, err := selector.Parse(c.Selector)
 	if of := (*selector.Error)(nil); errors.As(err, &of) {
 		return selector.Selector{}, exit.Misused(of.Hint, "--fleet: %v", err)
 	}
@@ -123,11 +121,11 @@ func (c *Choice) from(ctx context.Context, r *registry.Registry, m *identity.Mem
 		return nil, nil, err
 	}
 	_ = r.Forget(ctx) // if it fails, a later load does it
-	chosen, err := registry.Choose(reachable, registry.Want{Count: c.count, Alone: c.exclusive, By: c.reservation.ID()})
+	chosen, err := registry.Choose(reachable, registry.Want{Count: c.Count, Alone: c.Exclusive, By: c.reservation.ID()})
 	if err != nil {
 		return nil, nil, exit.With(exit.Usage, fmt.Errorf("--fleet: %w", err), "dyno fleet list shows the agents; dyno agent --control-plane URL starts one")
 	}
-	if !c.exclusive {
+	if !c.Exclusive {
 		return chosen, nil, nil
 	}
 	hold, err := r.Hold(ctx, slices.Concat(chosen, placed), c.reservation)

@@ -48,7 +48,7 @@ func (a *Access) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Ex
 		return err
 	}
 	defer r.Close()
-	wanted := c.count
+	wanted := c.Count
 	if len(placements(e)) > 0 {
 		wanted = 0
 	}
