@@ -178,12 +178,7 @@ type Figure struct{ Value, Low, High float64 }
 // target.cpu_per_request. docs/reference/metrics.md lists all metrics with their units. Figure reports whether
 // the run has the metric.
 func (r *Result) Figure(variant, metric string) (f Figure, known bool) {
-	for i := range r.folder.Run.Variants {
-		if v := &r.folder.Run.Variants[i]; v.Name == variant {
-			return figureOf(v.Figure(metric))
-		}
-	}
-	return Figure{math.NaN(), math.NaN(), math.NaN()}, false
+	return figureOf(r.folder.Run.Variant(variant).Figure(metric))
 }
 
 func figureOf(e rundir.Estimate) (f Figure, known bool) {

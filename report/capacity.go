@@ -21,7 +21,7 @@ func (p *page) capacities() {
 		for _, s := range c.Searches {
 			trials += s.Trials
 		}
-		found := p.Run.Figure(c.Variant, rundir.MetricCapacity)
+		found := p.Run.Variant(c.Variant).Figure(rundir.MetricCapacity)
 		rate := figure.Rates().Estimate(found)
 		if found.Estimate != nil && !figure.Bounded(found) {
 			rate += " " + p.Footnote("one search, or none that found both ends: no interval (design.rounds)")

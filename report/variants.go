@@ -16,28 +16,23 @@ import (
 
 // cell writes a variant's figure in a metric, and explains a missing one.
 func (p *page) cell(variant, metric string) string {
-	for _, v := range p.Run.Variants {
-		if v.Name != variant {
-			continue
-		}
-		e := v.Figure(metric)
-		if e.Estimate == nil {
-			p.Footnote(fewValues)
-			return figure.Unknown
-		}
-		text := p.Figure(v, metric, figure.UnitOf(metric))
-		if noted := p.noted(variant, metric, text); noted != text {
-			return noted
-		}
-		switch {
-		case judged.IsFew(v, metric):
-			text += " " + p.Footnote(fewBeyond)
-		case !figure.Bounded(e):
-			text += " " + p.noInterval(v, metric)
-		}
-		return text
+	v := *p.Run.Variant(variant)
+	e := v.Figure(metric)
+	if e.Estimate == nil {
+		p.Footnote(fewValues)
+		return figure.Unknown
 	}
-	return figure.Unknown
+	text := p.Figure(v, metric, figure.UnitOf(metric))
+	if noted := p.noted(variant, metric, text); noted != text {
+		return noted
+	}
+	switch {
+	case judged.IsFew(v, metric):
+		text += " " + p.Footnote(fewBeyond)
+	case !figure.Bounded(e):
+		text += " " + p.noInterval(v, metric)
+	}
+	return text
 }
 
 // noted adds to a figure why it is not as it is printed.
@@ -111,20 +106,21 @@ func (p *page) figures() {
 // dimensions writes the figures by which users compare two servers of the same protocol,
 // on one line each. A figure that no trial could have gets no column.
 func (p *page) dimensions(variants []rundir.Variant) {
-	latency := p.Clock(variants[0].Name)
 	var heads, metrics []string
-	for _, d := range []struct{ head, metric string }{
-		{"throughput", "throughput"},
-		{latency + " p99", latency + ".p99"},
-		{"connection reuse", "target.connection_reuse_ratio"},
-		{"CPU in user mode", "target.user_share"},
-		{"resident memory", "target.rss"},
-		{"system calls", "target.syscalls_per_second"},
-		{"per " + p.Per(), "target.syscalls_per_request"},
-	} {
-		known := func(v rundir.Variant) bool { return v.Figure(d.metric).Estimate != nil }
-		if slices.ContainsFunc(variants, known) {
-			heads, metrics = append(heads, d.head), append(metrics, d.metric)
+	add := func(head, metric string) {
+		if !slices.ContainsFunc(variants, func(v rundir.Variant) bool { return v.Known(metric) != nil }) {
+			return
+		}
+		if n := len(heads); n > 0 { // "system calls", and then "per request"
+			head = strings.TrimPrefix(head, heads[n-1]+" ")
+		}
+		heads, metrics = append(heads, head), append(metrics, metric)
+	}
+	for _, m := range rundir.Shown("dimensions") {
+		add(strings.Replace(m.English, "request", p.Per(), 1), m.Name)
+		if m.Name == rundir.MetricThroughput {
+			clock := p.Clock(variants[0].Name)
+			add(clock+" p99", clock+".p99")
 		}
 	}
 	if len(metrics) <= 3 { // those stand in the tables above and below

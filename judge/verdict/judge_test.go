@@ -995,7 +995,7 @@ func TestCapacity(t *testing.T) {
 		for _, edge := range edges[c.Variant] {
 			want *= math.Pow(edge, 1/float64(len(edges[c.Variant])))
 		}
-		rate := run.Figure(c.Variant, rundir.MetricCapacity)
+		rate := run.Variant(c.Variant).Figure(rundir.MetricCapacity)
 		if len(c.Searches) != 4 || !(*rate.Low <= want && want <= *rate.High) || c.Limit != "response.p99 < 10ms" || c.Detail != nil {
 			t.Errorf("%+v, want %v", c, want)
 		}
@@ -1030,7 +1030,7 @@ func TestCapacityIsNoNarrowerThanItsBrackets(t *testing.T) {
 		}
 	}
 	run := b.judge(t)
-	rate, s := run.Figure("a", rundir.MetricCapacity), run.Capacities[0].Searches[0]
+	rate, s := run.Variant("a").Figure(rundir.MetricCapacity), run.Capacities[0].Searches[0]
 	if *rate.Low > *s.Low || *rate.High < *s.High {
 		t.Errorf("%v to %v, brackets %v to %v", *rate.Low, *rate.High, *s.Low, *s.High)
 	}

@@ -1,8 +1,6 @@
 package verdict
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -30,23 +28,21 @@ func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	if 2*len(disturbed) <= all {
 		return nil
 	}
-	trials := map[string]map[int]bool{} // by cause
+	byTrial := map[int][]string{} // the causes
 	for _, f := range run.Flags {
-		if !disturbed[f.Trial] || !f.Disturbs || !checks.DisturbsRound(f.Kind) {
-			continue
+		if disturbed[f.Trial] && f.Disturbs && checks.DisturbsRound(f.Kind) {
+			byTrial[f.Trial] = append(byTrial[f.Trial], causesOf(f)...)
 		}
-		for _, cause := range causesOf(f) {
-			if trials[cause] == nil {
-				trials[cause] = map[int]bool{}
-			}
-			trials[cause][f.Trial] = true
+	}
+	trials := map[string]int{}
+	for _, causes := range byTrial {
+		for _, cause := range slices.Compact(slices.Sorted(slices.Values(causes))) {
+			trials[cause]++
 		}
 	}
 	var causes []texts.Message
-	for _, cause := range slices.SortedFunc(maps.Keys(trials), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(trials[b]), len(trials[a])), cmp.Compare(a, b))
-	}) {
-		if len(causes) < mostCauses {
+	for i, cause := range checks.MostFirst(trials) {
+		if i < mostCauses {
 			causes = append(causes, texts.New("disturbance."+cause))
 		}
 	}

@@ -115,7 +115,7 @@ func extremes(j *judged.Result, metric string) []texts.Message {
 func capacities(j *judged.Result) []texts.Message {
 	var lines []texts.Message
 	for _, c := range j.Run.Capacities {
-		switch rate := j.Run.Figure(c.Variant, rundir.MetricCapacity); {
+		switch rate := j.Run.Variant(c.Variant).Figure(rundir.MetricCapacity); {
 		case rate.Estimate == nil:
 			lines = append(lines, texts.New("answer.capacity.none", "variant", c.Variant))
 		case c.Limit == "" && c.LimitBecause == nil:

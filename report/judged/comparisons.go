@@ -58,12 +58,8 @@ func Doubted(ratio rundir.Estimate) string {
 func (r *Result) Paired(c rundir.Comparison) (variant, base string) {
 	u := figure.UnitOf(c.Metric)
 	of := func(name string, v *float64) (*float64, string) {
-		for _, x := range r.Run.Variants {
-			if x.Name == name {
-				return cmp.Or(v, x.Figure(c.Metric).Estimate), r.Mark(x, c.Metric)
-			}
-		}
-		return v, ""
+		x := r.Run.Variant(name)
+		return cmp.Or(v, x.Figure(c.Metric).Estimate), r.Mark(*x, c.Metric)
 	}
 	over, marked := of(c.Variant, c.Figure)
 	under, baseMarked := of(c.Base, c.BaseFigure)

@@ -32,12 +32,7 @@ func Because(v rundir.Validity) texts.Message {
 
 // Briefly writes a variant's figure as its state allows, without footnotes.
 func (r *Result) Briefly(variant, metric string) string {
-	for _, v := range r.Run.Variants {
-		if v.Name == variant {
-			return r.Figure(v, metric, figure.UnitOf(metric))
-		}
-	}
-	return figure.Unknown
+	return r.Figure(*r.Run.Variant(variant), metric, figure.UnitOf(metric))
 }
 
 // Figure writes a variant's figure in a unit, with the mark that it needs.

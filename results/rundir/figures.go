@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 //	over     "sum", where it is a count of what the trials saw, which estimates nothing; else several trials have a typical value
 //	about    what it is
 //	en, zh   what pages call it, for requests; for events they put "event" for "request"
+//	shown    the tables that every report shows it in: "figures" of each variant, "dimensions" of servers that are compared
 //	from     the column of series.csv that it is made of, and how: per request, per second, or the largest value in the
 //	         window; of what programs publish about themselves, published per request, or the largest level
 //
@@ -24,18 +26,18 @@ import (
 // Target holds the cost of the load for the target.
 type Target struct {
 	CPUSeconds           *float64 `json:"cpu_seconds,omitempty"`
-	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"target.cpu_per_request" unit:"s" about:"the target's CPU time for each request" en:"CPU time per request" zh:"单请求 CPU 时间"`
+	CPUSecondsPerRequest *float64 `json:"cpu_seconds_per_request,omitempty" metric:"target.cpu_per_request" unit:"s" about:"the target's CPU time for each request" en:"CPU time per request" zh:"单请求 CPU 时间" shown:"figures"`
 	CPUShare             *float64 `json:"cpu_share,omitempty" metric:"target.cpu_share" unit:"ratio" about:"how much of its CPUs the target used" en:"use of its CPUs" zh:"CPU 使用率"`
 	BusiestThreadShare   *float64 `json:"busiest_thread_share,omitempty" from:"target_busiest_thread_seconds per second"` // of one CPU's time, which its busiest thread used
-	UserShare            *float64 `json:"user_share,omitempty" metric:"target.user_share" unit:"ratio" about:"the part of the target's CPU time outside of the kernel" en:"CPU in user mode" zh:"用户态 CPU 占比"`
-	RSSBytes             *int64   `json:"rss_bytes,omitempty" metric:"target.rss" unit:"B" about:"the target's resident memory, the most seen in the window" en:"resident memory" zh:"常驻内存" from:"target_rss_bytes largest"`
+	ConnectionReuseRatio *float64 `json:"connection_reuse_ratio,omitempty" metric:"target.connection_reuse_ratio" unit:"ratio" better:"more" about:"requests on a connection that had carried one before, as a share; of events, the publications" en:"connection reuse" zh:"连接复用率" shown:"dimensions"`
+	UserShare            *float64 `json:"user_share,omitempty" metric:"target.user_share" unit:"ratio" about:"the part of the target's CPU time outside of the kernel" en:"CPU in user mode" zh:"用户态 CPU 占比" shown:"dimensions"`
+	RSSBytes             *int64   `json:"rss_bytes,omitempty" metric:"target.rss" unit:"B" about:"the target's resident memory, the most seen in the window" en:"resident memory" zh:"常驻内存" from:"target_rss_bytes largest" shown:"dimensions"`
 	Threads              *int64   `json:"threads,omitempty" metric:"target.threads" about:"the target's threads" from:"target_threads largest"`
 	Descriptors          *int64   `json:"descriptors,omitempty" metric:"target.descriptors" about:"the target's open file descriptors" from:"target_descriptors largest"`
-	ConnectionReuseRatio *float64 `json:"connection_reuse_ratio,omitempty" metric:"target.connection_reuse_ratio" unit:"ratio" better:"more" about:"requests on a connection that had carried one before, as a share; of events, the publications" en:"connection reuse" zh:"连接复用率"`
 	// System calls are counted in the window, or in a stretch of the same load after it;
 	// then the rate is that of the window's requests.
-	SyscallsPerSecond             *float64           `json:"syscalls_per_second,omitempty" metric:"target.syscalls_per_second" unit:"/s" about:"the target's system calls a second" en:"system calls" zh:"系统调用"`
-	SyscallsPerRequest            *float64           `json:"syscalls_per_request,omitempty" metric:"target.syscalls_per_request" about:"the target's system calls for each request" en:"system calls per request" zh:"单请求系统调用数"`
+	SyscallsPerSecond             *float64           `json:"syscalls_per_second,omitempty" metric:"target.syscalls_per_second" unit:"/s" about:"the target's system calls a second" en:"system calls" zh:"系统调用" shown:"dimensions"`
+	SyscallsPerRequest            *float64           `json:"syscalls_per_request,omitempty" metric:"target.syscalls_per_request" about:"the target's system calls for each request" en:"system calls per request" zh:"单请求系统调用数" shown:"dimensions"`
 	Syscalls                      map[string]float64 `json:"syscalls_by_name_per_request,omitempty"`
 	RunQueueWaitSecondsPerRequest *float64           `json:"run_queue_wait_seconds_per_request,omitempty" metric:"target.run_queue_wait_per_request" unit:"s" about:"how long the target's threads were ready to run without a CPU, for each request" en:"waiting for a CPU per request" zh:"单请求等待 CPU 的时间" from:"target_run_queue_wait_seconds per request"`
 	RunQueueWaitP99               *float64           `json:"run_queue_wait_p99_seconds,omitempty"` // of single waits, where system calls are counted
@@ -77,8 +79,8 @@ type Generator struct {
 
 // assessed are figures that judging makes of several fields, or of several trials.
 type assessed struct {
-	Capacity     float64 `metric:"capacity" unit:"/s" better:"more" about:"the highest rate at which all thresholds hold" en:"capacity" zh:"容量"`
-	ErrorRatio   float64 `metric:"errors.ratio" unit:"ratio" about:"failed requests, as a share of all" en:"share of errors" zh:"错误率"`
+	Capacity     float64 `metric:"capacity" unit:"/s" better:"more" about:"the highest rate at which all thresholds hold" en:"capacity" zh:"容量" shown:"figures"`
+	ErrorRatio   float64 `metric:"errors.ratio" unit:"ratio" about:"failed requests, as a share of all" en:"share of errors" zh:"错误率" shown:"figures"`
 	Availability float64 `metric:"availability" unit:"ratio" better:"more" about:"good responses, as a share of all requests"`
 	ErrorTotal   int64   `metric:"errors.total" over:"sum" about:"failed requests"`
 }
@@ -108,7 +110,8 @@ type Metric struct {
 	Higher           bool // more of it is better; for all others, less is
 	Counted          bool // it is the sum of what trials counted
 	About            string
-	English, Chinese string // what pages call it
+	English, Chinese string   // what pages call it
+	Shown            []string // in which tables
 }
 
 // Metrics lists every metric but those of steps, programs and observers, in the order of a report.
@@ -139,7 +142,7 @@ func declared(t reflect.Type) (all []Metric) {
 		case tag("metric") != "":
 			m := Metric{
 				Name: tag("metric"), Unit: Unit(tag("unit")), Higher: tag("better") == "more", Counted: tag("over") == "sum",
-				About: tag("about"), English: tag("en"), Chinese: tag("zh"),
+				About: tag("about"), English: tag("en"), Chinese: tag("zh"), Shown: strings.Fields(tag("shown")),
 			}
 			if m.Unit == "" {
 				m.Unit = Count
@@ -150,6 +153,11 @@ func declared(t reflect.Type) (all []Metric) {
 		}
 	}
 	return all
+}
+
+// Shown lists the metrics that a table shows in every report.
+func Shown(table string) []Metric {
+	return slices.DeleteFunc(Metrics(), func(m Metric) bool { return !slices.Contains(m.Shown, table) })
 }
 
 var metricsByName = sync.OnceValue(func() map[string]Metric {

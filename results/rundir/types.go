@@ -388,14 +388,14 @@ func (v *Variant) Figure(metric string) Estimate {
 	return v.Figures[metric]
 }
 
-// Figure returns a figure of a variant.
-func (r *Run) Figure(variant, metric string) Estimate {
+// Variant returns a variant; of one that the run does not have, only its name.
+func (r *Run) Variant(name string) *Variant {
 	for i := range r.Variants {
-		if r.Variants[i].Name == variant {
-			return r.Variants[i].Figure(metric)
+		if r.Variants[i].Name == name {
+			return &r.Variants[i]
 		}
 	}
-	return Estimate{}
+	return &Variant{Name: name}
 }
 
 // Known returns the estimate of a figure; nil if it is not known.
@@ -821,7 +821,7 @@ type Trial struct {
 	Fault          string           `json:"fault,omitempty"`       // whose doing that was: see the Fault constants
 	Counts         Counts           `json:"counts"`
 	Conservation   Conservation     `json:"conservation"`
-	Throughput     *float64         `json:"throughput_per_second,omitempty" metric:"throughput" unit:"/s" better:"more" about:"good responses a second; with subscribers, events" en:"throughput" zh:"吞吐量"`
+	Throughput     *float64         `json:"throughput_per_second,omitempty" metric:"throughput" unit:"/s" better:"more" about:"good responses a second; with subscribers, events" en:"throughput" zh:"吞吐量" shown:"figures dimensions"`
 	Tokens         *Tokens          `json:"tokens,omitempty"`   // of language models; nil without
 	Messages       *Messages        `json:"messages,omitempty"` // nil where responses do not consist of several
 	Times          Times            `json:"times,omitempty"`    // by their tags in latency.hlog

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"dyno/judge/verdict/checks"
@@ -48,6 +49,14 @@ export const units = {
 			}
 		}
 		b.WriteString("  },\n")
+	}
+	b.WriteString("};\n\n/** The metrics of the tables that every report has. Those of times are added. */\nexport const shown = {\n")
+	for _, table := range []string{"figures", "dimensions"} {
+		var names []string
+		for _, m := range rundir.Shown(table) {
+			names = append(names, strconv.Quote(m.Name))
+		}
+		fmt.Fprintf(&b, "  %s: [%s],\n", table, strings.Join(names, ", "))
 	}
 	b.WriteString("};\n\n/** What checks and other causes are called, and the text that says what helps. */\n" +
 		"export const checks: Record<string, { en: string; zh: string; remedy: Key | \"\" }> = {\n")

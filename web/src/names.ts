@@ -193,11 +193,11 @@ export const metrics: Record<string, keyof typeof units> = {
   "streams.disordered": "count",
   "target.cpu_per_request": "s",
   "target.cpu_share": "ratio",
+  "target.connection_reuse_ratio": "ratio",
   "target.user_share": "ratio",
   "target.rss": "B",
   "target.threads": "count",
   "target.descriptors": "count",
-  "target.connection_reuse_ratio": "ratio",
   "target.syscalls_per_second": "/s",
   "target.syscalls_per_request": "count",
   "target.run_queue_wait_per_request": "s",
@@ -230,9 +230,9 @@ export const labels: Record<"en" | "zh", Record<string, string>> = {
     "errors.ratio": "share of errors",
     "target.cpu_per_request": "CPU time per request",
     "target.cpu_share": "use of its CPUs",
+    "target.connection_reuse_ratio": "connection reuse",
     "target.user_share": "CPU in user mode",
     "target.rss": "resident memory",
-    "target.connection_reuse_ratio": "connection reuse",
     "target.syscalls_per_second": "system calls",
     "target.syscalls_per_request": "system calls per request",
     "target.run_queue_wait_per_request": "waiting for a CPU per request",
@@ -252,9 +252,9 @@ export const labels: Record<"en" | "zh", Record<string, string>> = {
     "errors.ratio": "错误率",
     "target.cpu_per_request": "单请求 CPU 时间",
     "target.cpu_share": "CPU 使用率",
+    "target.connection_reuse_ratio": "连接复用率",
     "target.user_share": "用户态 CPU 占比",
     "target.rss": "常驻内存",
-    "target.connection_reuse_ratio": "连接复用率",
     "target.syscalls_per_second": "系统调用",
     "target.syscalls_per_request": "单请求系统调用数",
     "target.run_queue_wait_per_request": "单请求等待 CPU 的时间",
@@ -268,6 +268,12 @@ export const labels: Record<"en" | "zh", Record<string, string>> = {
     "generator.cpu_per_request": "发生器单请求 CPU 时间",
     "generator.cpu_share": "发生器 CPU 使用率",
   },
+};
+
+/** The metrics of the tables that every report has. Those of times are added. */
+export const shown = {
+  figures: ["throughput", "capacity", "errors.ratio", "target.cpu_per_request"],
+  dimensions: ["throughput", "target.connection_reuse_ratio", "target.user_share", "target.rss", "target.syscalls_per_second", "target.syscalls_per_request"],
 };
 
 /** What checks and other causes are called, and the text that says what helps. */

@@ -2,6 +2,7 @@ import { h, table, type Child } from "../dom";
 import type { Estimate, Variant } from "../document";
 import { bar, figureInterval } from "../charts/intervals";
 import { unknown } from "../format";
+import { shown } from "../names";
 import { estimateOf, isProgram, mainClock, planned, written, type Context } from "./context";
 
 const dots = 116;
@@ -11,7 +12,7 @@ export function figures(c: Context): Child[] {
   const { t } = c;
   const variants = c.doc.run.variants ?? [];
   const clock = mainClock(c);
-  const metrics = isProgram(c) ? [] : ["throughput", `${clock}.p50`, `${clock}.p99`, `${clock}.p999`, `${clock}.max`, "errors.ratio", "target.cpu_per_request", "capacity"];
+  const metrics = isProgram(c) ? [] : shown.figures.flatMap((m) => [m, ...(m === "throughput" ? [`${clock}.p50`, `${clock}.p99`, `${clock}.p999`, `${clock}.max`] : [])]);
   const there = metrics.filter((m) => variants.some((v) => estimateOf(v, m)?.estimate !== undefined));
   const parts: Child[] = [];
   if (there.length > 0) {
@@ -61,12 +62,8 @@ export function dimensions(c: Context): Child[] {
   const { t } = c;
   const clock = mainClock(c);
   const variants = (c.doc.run.variants ?? []).filter((v) => planned(c).some((p) => p.name === v.name));
-  const called = (metric: string) => ({ metric, head: t.metric(metric) });
-  const known = [
-    called("throughput"),
-    { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) },
-    ...["target.connection_reuse_ratio", "target.user_share", "target.rss", "target.syscalls_per_second", "target.syscalls_per_request"].map(called),
-  ].filter(({ metric }) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined));
+  const tail = { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) };
+  const known = shown.dimensions.flatMap((metric) => [{ metric, head: t.metric(metric) }, ...(metric === "throughput" ? [tail] : [])]).filter(({ metric }) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined));
   if (known.length < 4) return []; // the other tables have them
   return [bars(c, t("section.dimensions"), variants, known, 120)];
 }
