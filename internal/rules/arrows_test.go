@@ -44,6 +44,7 @@ var arrows = []arrow{
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
 	{"load/engine/messages", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/wire"}, "messages are timed, whatever carries them"},
 	{"load/engine/redirects", []string{"load/engine/record", "load/wire"}, "where redirects lead does not depend on what carries the requests"},
+	{"load/engine/traces", nil, "ids are numbers, whatever carries them"},
 	{"load/engine/thread", []string{"load/engine/record"}, "threads know nothing of what they carry"},
 	{"load/engine/queue", nil, "what waits is ordered by numbers, without clocks or sockets"},
 	{"load/engine/poll", nil, "system calls know nothing of what is sent"},

@@ -71,7 +71,7 @@ func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portio
 		}
 		var counts []int
 		for i := range n {
-			counts = append(counts, shareOf(s.Count, pace.Shard{Index: i, Count: n}))
+			counts = append(counts, pace.Shard{Index: i, Count: n}.Share(s.Count))
 		}
 		portions = inOrder(counts)
 	} else {
@@ -178,16 +178,16 @@ func shardOf(c engine.Config, s pace.Shard) engine.Config {
 	c.Shard = s
 	before := 0 // threads of the shards before this one
 	for i := range s.Index {
-		before += max(1, shareOf(c.Workers, pace.Shard{Index: i, Count: s.Count}))
+		before += max(1, pace.Shard{Index: i, Count: s.Count}.Share(c.Workers))
 	}
-	c.Workers = max(1, shareOf(c.Workers, s))
-	c.Connections = shareOf(c.Connections, s)
-	c.MaxWaiting = max(1, shareOf(c.MaxWaiting, s))
-	c.Requests = uint64(shareOf(int(c.Requests), s)) //nolint:gosec // fits: see load.requests
+	c.Workers = max(1, s.Share(c.Workers))
+	c.Connections = s.Share(c.Connections)
+	c.MaxWaiting = max(1, s.Share(c.MaxWaiting))
+	c.Requests = uint64(s.Share(int(c.Requests))) //nolint:gosec // fits: see load.requests
 	if c.Users != nil {
 		u := *c.Users
 		if u.Count > 0 {
-			u.Count = shareOf(u.Count, s)
+			u.Count = s.Share(u.Count)
 			c.Workers = min(c.Workers, u.Count)
 		}
 		c.Users = &u
@@ -197,13 +197,4 @@ func shardOf(c engine.Config, s pace.Shard) engine.Config {
 		c.CPUs = slices.Concat(c.CPUs[before%n:], c.CPUs[:before%n])
 	}
 	return c
-}
-
-// shareOf is a shard's share of a number of things.
-func shareOf(total int, s pace.Shard) int {
-	n := total / s.Count
-	if s.Index < total%s.Count {
-		n++
-	}
-	return n
 }

@@ -98,10 +98,3 @@ func (w *worker) post() {
 		w.engine.publications.Report(w.sources(false))
 	}
 }
-
-// allArrived tells, once the worker's requests have ended, whether its subscribers have
-// all that is due to them.
-func (w *worker) allArrived(now int64) bool {
-	w.post()
-	return w.subscribers.AllArrived(now)
-}

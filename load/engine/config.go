@@ -181,7 +181,7 @@ func (c Config) withDefaults() Config {
 		switch {
 		case u.Count != 0:
 		case c.Schedule != nil:
-			u.Count = max(1, share(openUsers, c.Shard.Index, c.Shard.Count))
+			u.Count = max(1, c.Shard.Share(openUsers))
 		default:
 			u.Count = c.Connections * c.Streams
 		}
@@ -206,6 +206,9 @@ func (c Config) carried() int {
 	return max(c.Connections, c.Subscribers.Count)
 }
 
+// part is worker n among this engine's.
+func (c *Config) part(n int) pace.Shard { return pace.Shard{Index: n, Count: c.Workers} }
+
 // shard is the part of the load that is worker n's.
 func (c *Config) shard(n int) pace.Shard {
 	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
@@ -219,7 +222,8 @@ func (c *Config) firstPlace(n int) int {
 	}
 	first := c.Shard.Index * (c.Connections + subscribers)
 	for m := range n {
-		first += share(c.Connections, m, c.Workers) + share(subscribers, m, c.Workers)
+		own := c.part(m)
+		first += own.Share(c.Connections) + own.Share(subscribers)
 	}
 	return first
 }
@@ -347,19 +351,8 @@ func (c *Config) validateTimes(f *faults) {
 	if c.Window == 0 && c.Requests == 0 {
 		f.add("window: want a length or a number of requests")
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"warm-up", c.Warmup},
-		{"window", c.Window},
-		{"drain", c.Drain},
-		{"longest back-off", c.MaxBackoff},
-		{"spin", c.Spin},
-	} {
-		if d.value < 0 {
-			f.add("%s %v: want no negative duration", d.name, d.value)
-		}
+	if min(c.Warmup, c.Window, c.Drain, c.MaxBackoff, c.Spin) < 0 {
+		f.add("warm-up %v, window %v, drain %v, longest back-off %v, spin %v: want no negative duration", c.Warmup, c.Window, c.Drain, c.MaxBackoff, c.Spin)
 	}
 	if c.TimedOut.Kind != wire.Timeout {
 		f.add("failure of a request that timed out, %v: want kind timeout", c.TimedOut)

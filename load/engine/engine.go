@@ -10,7 +10,7 @@
 // allocation per request. A worker consists of components, each of which owns its state:
 //
 //	who sends         arrivals (open loop) · pauses (closed loop) · users (scenarios) · subscribe
-//	requests          exchanges · redirects · messages        codecs: load/wire
+//	requests          exchanges · redirects · messages · traces        codecs: load/wire
 //	connections       connections · socket (TLS, descriptors)
 //	thread            poll (epoll, system calls) · clock (arrival stamps) · thread · queue
 //	what is recorded  record: one Recorder a worker, one Collector an engine
@@ -77,6 +77,7 @@ import (
 	"dyno/load/engine/socket"
 	"dyno/load/engine/subscribe"
 	"dyno/load/engine/thread"
+	"dyno/load/engine/traces"
 	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -133,8 +134,6 @@ type engine struct {
 	unpinged     *wire.Error // of those whose connection has not answered a ping
 }
 
-func (e *engine) stopped() bool { return e.stop.Load() }
-
 // unreachable is what to say when no worker could connect. The workers must be
 // waiting, or have ended.
 func (e *engine) unreachable() error {
@@ -187,9 +186,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
 		}
 		e.workers, e.pools = append(e.workers, w), append(e.pools, w.subscribers)
-	}
-	if c.Subscribers != nil {
-		for _, w := range e.workers {
+		if c.Subscribers != nil {
 			e.publications.Expect(w.sources(true))
 		}
 	}
@@ -199,7 +196,8 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 func newEngine(c Config) *engine {
 	base := time.Now().Add(-time.Second)
 	return &engine{
-		config: c, base: base, epoch: base.UnixNano(), silent: c.silent(), unpinged: unpinged(c.Keepalive),
+		config: c, base: base, epoch: base.UnixNano(), unpinged: unpinged(c.Keepalive),
+		silent:       &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"},
 		publications: subscribe.NewPublications(c.Workers, c.Barrier != nil),
 	}
 }
@@ -222,7 +220,7 @@ func (e *engine) newWorker(n int) (*worker, error) {
 		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
 	})
 	if c.Requests > 0 {
-		w.phases.remaining = uint64(share(int(c.Requests), n, c.Workers)) //nolint:gosec // bounded by an int
+		w.phases.remaining = uint64(c.part(n).Share(int(c.Requests))) //nolint:gosec // bounded by an int
 	}
 	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
 		s := c.shard(n)
@@ -230,13 +228,13 @@ func (e *engine) newWorker(n int) (*worker, error) {
 	}
 	if c.Users != nil && n < min(c.Workers, c.Connections) {
 		w.users = users.New(&users.Share{
-			Scenario: c.Users.Scenario, Shard: c.shard(n), Seed: c.Seed, Count: share(c.Users.Count, n, c.Workers), Open: c.Schedule != nil,
+			Scenario: c.Users.Scenario, Shard: c.shard(n), Seed: c.Seed, Count: c.part(n).Share(c.Users.Count), Open: c.Schedule != nil,
 			Restart: c.Users.Restart, Answers: c.Users.Answers, Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
 		})
 	}
 	if c.Traces != nil {
-		w.tracer = newTracer(c.Traces, c.Seed, c.Shard.At(uint64(n)), e.epoch)
-		w.rec.Traces(w.tracer.beginning)
+		w.tracer = traces.New(c.Traces, c.Seed, c.Shard.At(uint64(n)), e.epoch)
+		w.rec.Traces(w.tracer.Beginning())
 	}
 	w.pooled = w.arrivals.cursor != nil || w.users != nil
 	if err := w.equip(c); err != nil {
@@ -248,7 +246,8 @@ func (e *engine) newWorker(n int) (*worker, error) {
 
 // equip gives a worker its places for connections and exchanges, if it has any.
 func (w *worker) equip(c *Config) error {
-	count := share(c.Connections, w.number, c.Workers)
+	own := c.part(w.number)
+	count := own.Share(c.Connections)
 	n := count * c.Streams
 	w.conns = connections{
 		all: make([]connection, count), connecting: queue.NewList(count), goAways: record.Texts{},
@@ -261,7 +260,7 @@ func (w *worker) equip(c *Config) error {
 	}
 	w.conns.connectQueue.Limit = count
 	w.exchanges = exchanges{all: make([]exchange, n), inFlight: queue.NewList(n)}
-	w.exchanges.waiting.Limit = max(1, share(c.MaxWaiting, w.number, c.Workers))
+	w.exchanges.waiting.Limit = max(1, own.Share(c.MaxWaiting))
 	if w.users != nil {
 		w.exchanges.timeouts = queue.NewTimeouts(w.users.Timeouts(), c.Timeout, n)
 		if w.arrivals.cursor == nil {
@@ -367,15 +366,6 @@ func (w *worker) placeExchanges(c *Config) {
 	}
 }
 
-// share returns how much of total falls to member n of count.
-func share(total, n, count int) int {
-	s := total / count
-	if n < total%count {
-		s++
-	}
-	return s
-}
-
 // lead is how long before the warm-up the start is announced, so that observers
 // are in place when it begins. They need one on an idle machine.
 const lead = 5 * time.Millisecond
@@ -465,7 +455,7 @@ func (e *engine) ready(ctx context.Context, t *threads) error {
 		return fmt.Errorf("engine: placing a worker: %w", failed)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case e.config.Schedule == nil && e.config.Connections > 0 && e.opened() == 0,
+	case e.config.Schedule == nil && e.config.Connections > 0 && !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.conns.tally.Opened > 0 }),
 		e.config.Subscribers != nil && !subscribe.AnyConnected(e.pools):
 		return e.unreachable()
 	}
@@ -517,13 +507,6 @@ func (e *engine) interrupt() {
 	for _, w := range e.workers {
 		w.sockets.Poller.Wake()
 	}
-}
-
-func (e *engine) opened() (n uint64) {
-	for _, w := range e.workers {
-		n += w.conns.tally.Opened
-	}
-	return n
 }
 
 // AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. If the
@@ -579,8 +562,10 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		}
 		concluded = max(concluded, w.phases.concluded)
 		own := record.Result{Connections: w.conns.tally, Began: time.Duration(w.phases.began - origin)}
-		if w.asksModels() {
-			own.Tokens = w.rec.Tokens()
+		if w.conns.newClient != nil {
+			if _, ok := w.conns.newClient().(wire.TokenCounter); ok { // the clients ask language models
+				own.Tokens = w.rec.Tokens()
+			}
 		}
 		if w.messages != nil {
 			own.Messages = w.rec.Messages()
@@ -622,7 +607,7 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 		r.Omit(waiting)
 	}
 	if e.config.Subscribers != nil {
-		r.Streams = *subscribe.Sum(e.config.Subscribers, e.pools, e.publications, e.stopped())
+		r.Streams = *subscribe.Sum(e.config.Subscribers, e.pools, e.publications, e.stop.Load())
 		r.Streams.Silence = record.SilenceOf(events, origin, min(concluded, end))
 	}
 	r.AddIntervals(e.collector)

@@ -235,6 +235,35 @@ func (w *worker) noteWritten(e int32, x *exchange, now int64) {
 	}
 }
 
+// outline returns which prepared request an exchange sends, and its parts. They are valid
+// until the next call.
+func (w *worker) outline(e int32, x *exchange) (request int, parts [][]byte) {
+	switch {
+	case w.redirects != nil:
+		request, parts = w.redirects.Request(e)
+	case w.users != nil:
+		r := w.users.Request(x.User)
+		request, parts = r.Outline, r.Parts
+	}
+	if w.tracer != nil {
+		if x.redirected {
+			w.tracer.Proceed(x.Trace)
+		} else {
+			x.Trace = w.tracer.Next()
+		}
+		parts = w.tracer.Insert(request, parts)
+	}
+	return request, parts
+}
+
+// request returns the bytes of an exchange's request, for a client that carries one at a time.
+func (w *worker) request(x *exchange, c *connection) []byte {
+	if w.redirects == nil && w.users == nil && w.tracer == nil {
+		return c.client.Request()
+	}
+	return c.client.(wire.Composer).Compose(w.outline(x.number, x))
+}
+
 // release ends an exchange that is in flight, once it is accounted for.
 func (w *worker) release(e int32, x *exchange, c *connection) {
 	w.suspend(e, x, c)
@@ -331,15 +360,4 @@ func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
 		return
 	}
 	w.failed(x.conn, c, now, w.engine.config.TimedOut)
-}
-
-// asksModels tells whether the worker's clients ask language models.
-func (w *worker) asksModels() bool {
-	for i := range w.conns.all {
-		if client := w.conns.all[i].client; client != nil { // with TLS, one that never agreed on a protocol has none
-			_, ok := client.(wire.TokenCounter)
-			return ok
-		}
-	}
-	return false
 }

@@ -366,11 +366,6 @@ func (w *worker) muxLost(i int32, c *connection, now int64, err error) {
 	w.sendWaiting(now)
 }
 
-// silent returns the failure of all exchanges of a connection that is given up.
-func (c *Config) silent() *wire.Error {
-	return &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"}
-}
-
 // expireMuxExchange gives an exchange up that has taken too long. If nothing has arrived since it was
 // written, the connection is given up too, unless the peer knew the timeout.
 func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection, now int64, peerKnows bool) {

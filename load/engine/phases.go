@@ -106,7 +106,7 @@ func (w *worker) closeEarly(now int64) {
 	}
 	exhausted := w.phases.remaining == 0 || over && w.arrivals.due == never
 	switch {
-	case w.engine.stopped():
+	case w.engine.stop.Load():
 		w.rec.Window.End, w.phases.drainEnd = min(w.rec.Window.End, now), now
 	case exhausted && !w.exchanges.unanswered() && now < w.rec.Window.End && w.engine.config.Subscribers == nil:
 		w.rec.Window.End = max(w.rec.Finished(), w.rec.Window.Start)
@@ -119,7 +119,11 @@ func (w *worker) ended(now int64) bool {
 	if now < w.rec.Window.End || (w.exchanges.unanswered() && now < w.phases.drainEnd) {
 		return false
 	}
-	return w.engine.config.Subscribers == nil || now >= w.phases.drainEnd || w.allArrived(now)
+	if w.engine.config.Subscribers == nil || now >= w.phases.drainEnd {
+		return true
+	}
+	w.post() // its requests have ended
+	return w.subscribers.AllArrived(now)
 }
 
 // hangTime is for how long a request must have waited that the connection may be said to

@@ -12,6 +12,7 @@ import (
 	"dyno/load/engine/redirects"
 	"dyno/load/engine/socket"
 	"dyno/load/engine/subscribe"
+	"dyno/load/engine/traces"
 	"dyno/load/engine/users"
 	"dyno/load/wire"
 )
@@ -40,7 +41,7 @@ type worker struct {
 	exchanges exchanges
 	event     wire.MuxEvent     // what a mux has just found
 	redirects *redirects.Trails // nil unless redirects are followed
-	tracer    *tracer           // nil unless requests are traced
+	tracer    *traces.Tracer    // nil unless requests are traced
 	messages  *messages.Times   // nil unless messages are timed
 
 	// The source of requests: arrivals in an open loop, users of a closed loop that repeat one request,
@@ -77,7 +78,7 @@ func (w *worker) connectAll() {
 		now := w.sockets.Clock.Now()
 		w.connectQueued(now)
 		w.subscribers.Serve(now)
-		if (w.conns.opening == 0 && w.conns.connectQueue.Len() == 0 && w.subscribers.Untried() == 0) || now >= deadline || w.engine.stopped() {
+		if (w.conns.opening == 0 && w.conns.connectQueue.Len() == 0 && w.subscribers.Untried() == 0) || now >= deadline || w.engine.stop.Load() {
 			return
 		}
 		w.expireConnecting(now)

@@ -30,6 +30,9 @@ func (s Shard) Validate() error {
 // At returns the shard's number n, counted from 0, as a number of the whole.
 func (s Shard) At(n uint64) uint64 { return uint64(s.Index) + n*uint64(s.Count) }
 
+// Share returns how many of a number of things are the shard's.
+func (s Shard) Share(total int) int { return (total - s.Index + s.Count - 1) / s.Count }
+
 // Sub returns a part of the part: with s a process and sub one of its workers, the
 // worker's shard of everything.
 func (s Shard) Sub(sub Shard) Shard {

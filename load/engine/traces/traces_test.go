@@ -1,4 +1,4 @@
-package engine
+package traces
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ func TestTraces(t *testing.T) {
 	form := regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`)
 	seen := map[string]bool{}
 	draw := func(seed, worker uint64, began int64) (texts []string) {
-		tracer := newTracer([]int{0}, seed, worker, began)
+		tracer := New([]int{0}, seed, worker, began)
 		for range 1000 {
-			id := tracer.next()
-			text := string(tracer.insert(0, nil)[0])
+			id := tracer.Next()
+			text := string(tracer.Insert(0, nil)[0])
 			if !form.MatchString(text) || text[3:35] != fmt.Sprintf("%x%016x", tracer.beginning, id) || id == 0 {
 				t.Fatalf("%s of %x", text, id)
 			}
@@ -44,20 +44,20 @@ func TestTraces(t *testing.T) {
 
 // A request that follows a redirect has the trace of the first, and a span of its own.
 func TestTraceProceeds(t *testing.T) {
-	tracer := newTracer([]int{0}, 1, 0, 0)
-	id := tracer.next()
+	tracer := New([]int{0}, 1, 0, 0)
+	id := tracer.Next()
 	first := string(tracer.text)
-	tracer.proceed(id)
+	tracer.Proceed(id)
 	second := string(tracer.text)
-	tracer.next()
+	tracer.Next()
 	if third := string(tracer.text); first[:35] != second[:35] || first[36:] == second[36:] || second[36:] == third[36:] || second[:35] == third[:35] {
 		t.Errorf("%s, then %s, and of another request %s", first, second, third)
 	}
 }
 
 func TestTraceAmongParts(t *testing.T) {
-	tracer := newTracer([]int{0, 1}, 1, 0, 0)
-	tracer.next()
+	tracer := New([]int{0, 1}, 1, 0, 0)
+	tracer.Next()
 	value := string(tracer.text)
 	for _, c := range []struct {
 		request int
@@ -68,7 +68,7 @@ func TestTraceAmongParts(t *testing.T) {
 		for _, p := range c.parts {
 			parts = append(parts, []byte(string(p)))
 		}
-		got := fmt.Sprintf("%s", tracer.insert(c.request, parts))
+		got := fmt.Sprintf("%s", tracer.Insert(c.request, parts))
 		if got := regexp.MustCompile(value).ReplaceAllString(got, "T"); got != c.want {
 			t.Errorf("%d, %s: %s, want %s", c.request, c.parts, got, c.want)
 		}
