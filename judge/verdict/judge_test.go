@@ -1419,7 +1419,6 @@ func TestSettling(t *testing.T) {
 // An interrupted trial is behind the figures of a variant that has no other. It is in no
 // comparison, and with a trial that stands it is behind nothing.
 func TestInterruptedTrial(t *testing.T) {
-	t.Parallel()
 	b := newBench(2, "a", "b")
 	why := new(texts.New("incomplete.run"))
 	b.run.Complete, b.run.Reason = false, why

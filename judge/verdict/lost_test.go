@@ -111,7 +111,6 @@ func TestVoidTrials(t *testing.T) {
 // Responses that are larger than the generator takes make the run invalid, without a fault of
 // the target.
 func TestRunWithResponsesTooLarge(t *testing.T) {
-	t.Parallel()
 	b := newBench(1, "a")
 	x := b.measure(1, "a", 0)
 	x.Counts = rundir.Counts{Scheduled: 20, Sent: 20, Errors: 20, ByKind: map[string]int64{"limit": 20}}

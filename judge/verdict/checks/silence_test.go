@@ -251,7 +251,6 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 // A response that is larger than the generator takes is an answer: the target is found neither
 // silent nor hung, its round is not lost, and the figures are worth nothing.
 func TestOwnLimit(t *testing.T) {
-	t.Parallel()
 	s := soundClosed()
 	s.Trial.Counts = rundir.Counts{Scheduled: 20, Sent: 20, Errors: 20, ByKind: map[string]int64{"limit": 20}}
 	s.Trial.Failures = map[string]int64{"limit: message of 5000000 bytes": 20}
