@@ -40,7 +40,7 @@ racing() {
 # whole matches the packages whose tests run programs of this repository as processes, and programs that
 # exist only to be measured. With the race detector such a process takes 80 ms of CPU time to start instead of
 # 20, and the packages that it is made of have their own tests with it.
-whole='/(cli|cli/fleet|deploy/ci|internal/manual|experiments/subjects/.*)$'
+whole='/(cli|cli/fleet|deploy/ci|internal/manual|services/(bot|control)/program|experiments/subjects/.*)$'
 sequential() {
 	local packages code=0
 	packages=$(scripts/sequential.sh) || exit
@@ -108,7 +108,7 @@ case $mode in
 		sequential
 	) >"$aside/sequential" &
 	others=($!) code=0
-	[ ${#programs[@]} -eq 0 ] || tests -p 1 "${programs[@]}" >"$aside/programs" &
+	[ ${#programs[@]} -eq 0 ] || tests -p 2 "${programs[@]}" >"$aside/programs" &
 	others+=($!)
 	racing tests || code=$?
 	for other in "${others[@]}"; do

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # clients of programs that are built without it; readers of files of other tools, and their loads of one user; readers of sources.
 excused='services/echo/rpc|cli/imports(/.*)?|internal/rules'
 starts='^[^/"`]*\bgo (func\(|[A-Za-z_]+[A-Za-z0-9_.]*\()|\.(Go|AfterFunc|Parallel|RunParallel)\b'
-calling='^(import\s)?\s*([A-Za-z_.]+\s+)?"(net|net/http|net/http/httptest|net/http/httputil|net/rpc|os/exec|os/signal|testing/synctest|golang.org/x/sync/errgroup|google.golang.org/grpc)"(\s|$)'
+calling='^(import\s)?\s*([A-Za-z_.]+\s+)?"(net/http|net/http/httptest|net/http/httputil|net/rpc|os/exec|os/signal|testing/synctest|golang.org/x/sync/errgroup|google.golang.org/grpc)"(\s|$)'
 folders() { grep -rlE --include='*.go' "$@" . | xargs -r dirname | sort -u; }
 {
 	folders --exclude='*_test.go' "$starts" | sed 's/^/starts /'
