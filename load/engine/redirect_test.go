@@ -91,7 +91,7 @@ func (s *redirecting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Redirects are followed and counted, whatever the protocol and the loop, and whether or not
 // connections last. A redirected request counts once, by its last response.
 func TestRedirects(t *testing.T) {
-	const requests = 60
+	const requests = 30
 	post := http1.Request{Method: "POST", Target: "/0", Body: []byte("text")}
 	for _, tt := range []struct {
 		name             string

@@ -253,9 +253,9 @@ func TestUsers(t *testing.T) {
 				if c.Users != nil {
 					users.Count = c.Users.Count
 				}
-				c.Users, c.Requests = &users, 200
+				c.Users, c.Requests = &users, 100
 				r := carryOut(t, c)
-				if r.Counts.OK != 200 || target.wrong.Load() > 0 {
+				if r.Counts.OK != 100 || target.wrong.Load() > 0 {
 					t.Errorf("counts %+v, %v; %d wrong requests", r.Counts, r.Failures, target.wrong.Load())
 				}
 				for name, want := range map[string]uint64{"login": target.logins.Load(), "list": target.lists.Load(), "order": target.orders.Load()} {
@@ -514,7 +514,7 @@ func TestUsersContent(t *testing.T) {
 	}, {
 		Name: "draw", Path: "/?n={{ random_int(1, 1000000) }}", Extract: []scenario.Extraction{{Variable: "n", Header: "X-Id"}},
 	}}, Variables: map[string]string{"n": "1"}})
-	answeredByBoth(t, s, answer, 60)
+	answeredByBoth(t, s, answer, 36)
 }
 
 // answeredByBoth carries a scenario out over HTTP/1.1 and over HTTP/2, and wants a good answer to each request.
