@@ -23,6 +23,7 @@ func killed(file, dir string) int {
 	if err != nil {
 		panic(err)
 	}
+	e.Design.QuietWait = 0 // tests run next to each other
 	err = Run(context.Background(), e, Options{Dir: dir, Watcher: &killer{}})
 	panic(err) // it should not have got here
 }

@@ -113,6 +113,7 @@ func shopPlan(t *testing.T, users int, text string) *plan.Experiment {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.Design.QuietWait = 0 // tests run next to each other
 	return e
 }
 
