@@ -30,8 +30,9 @@ case $mode in
 "" | --compile) ;;
 *) short=() ;;
 esac
+# There is a program to link for each package. A linker that collects garbage seldom takes a quarter less of the CPU.
 tests() {
-	go test -json -vet=off -shuffle=on -p 3 -timeout 20m ${short[@]+"${short[@]}"} "$@"
+	go test -json -vet=off -shuffle=on -p 3 -timeout 20m -toolexec 'env GOGC=400' ${short[@]+"${short[@]}"} "$@"
 }
 # racing COMMAND...: run it on the packages, with the race detector.
 racing() {
