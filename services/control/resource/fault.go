@@ -36,22 +36,30 @@ func (v Invalid) Error() string {
 // maxFaults bounds the faults that are reported for one document.
 const maxFaults = 32
 
-// faults collects.
-type faults struct{ list Invalid }
+// faults collects the faults of a document, or of one entry of its list.
+type faults struct {
+	found Invalid
+	list  string // pointer of the list; "" is the document
+	index int
+}
 
+// check adds a fault unless ok. The pointer is relative to the entry.
 func (f *faults) check(ok bool, pointer, format string, args ...any) bool {
-	if !ok && len(f.list) < maxFaults {
-		f.list = append(f.list, Fault{"#" + pointer, fmt.Sprintf(format, args...)})
+	if !ok && len(f.found) < maxFaults {
+		if f.list != "" {
+			pointer = fmt.Sprintf("%s/%d%s", f.list, f.index, pointer)
+		}
+		f.found = append(f.found, Fault{"#" + pointer, fmt.Sprintf(format, args...)})
 	}
 	return ok
 }
 
 // err returns the faults as an error, or nil without any.
 func (f *faults) err() error {
-	if len(f.list) == 0 {
+	if len(f.found) == 0 {
 		return nil
 	}
-	return f.list
+	return f.found
 }
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")

@@ -99,101 +99,75 @@ func (p *Policy) Check(l Limits) error {
 	f.check(p.Rules != nil, "/rules", "must be given: a list, which may be empty")
 	f.check(len(p.Rules) <= l.Rules, "/rules", "has %d rules: must have %d at most", len(p.Rules), l.Rules)
 	for i := range p.Rules {
-		if len(f.list) == maxFaults {
+		if len(f.found) == maxFaults {
 			break
 		}
-		p.Rules[i].check(&f, i)
+		f.list, f.index = "/rules", i
+		p.Rules[i].check(&f)
 	}
 	return f.err()
 }
 
-// check finds the faults of the rule in place i. Without faults it allocates no text: each write of a policy passes
-// here.
-func (r *Rule) check(f *faults, i int) {
-	if !r.sound() {
-		r.find(f, i)
-	}
-}
-
-// find finds the faults of any rule.
-func (r *Rule) find(f *faults, i int) {
-	at := fmt.Sprintf("/rules/%d", i)
-	r.Match.check(f, at+"/match")
+// check finds the faults of a rule. Without faults it makes no text: each write of a policy passes here.
+func (r *Rule) check(f *faults) {
+	r.Match.check(f)
 	switch r.Action {
 	case Allow, Deny, Limit, Route, Retry, Timeout:
 	case "":
-		f.check(false, at+"/action", "must be given: %s", actions)
+		f.check(false, "/action", "must be given: %s", actions)
 	default:
-		f.check(false, at+"/action", "%.40q: must be %s", r.Action, actions)
+		f.check(false, "/action", "%.40q: must be %s", r.Action, actions)
 	}
 	for _, part := range []struct {
 		field  string
 		given  bool
 		action Action
-	}{{"limit", r.Limit != nil, Limit}, {"route", r.Route != nil, Route}, {"retry", r.Retry != nil, Retry}, {"timeout_seconds", r.Timeout != 0, Timeout}} {
-		if r.Action == part.action {
-			f.check(part.given, at+"/"+part.field, "must be given for action %s", r.Action)
-		} else {
-			f.check(!part.given, at+"/"+part.field, "is for action %s only", part.action)
+	}{{"/limit", r.Limit != nil, Limit}, {"/route", r.Route != nil, Route}, {"/retry", r.Retry != nil, Retry}, {"/timeout_seconds", r.Timeout != 0, Timeout}} {
+		switch needed := r.Action == part.action; {
+		case needed && !part.given:
+			f.check(false, part.field, "must be given for action %s", r.Action)
+		case !needed && part.given:
+			f.check(false, part.field, "is for action %s only", part.action)
 		}
 	}
 	if r.Limit != nil {
-		f.check(r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate, at+"/limit/requests_per_second", "%v: must be more than 0 and %v at most", r.Limit.PerSecond, maxRate)
-		f.check(r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate, at+"/limit/burst", "%d: must be from 0 to %v", r.Limit.Burst, maxRate)
+		f.check(r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate, "/limit/requests_per_second", "%v: must be more than 0 and %v at most", r.Limit.PerSecond, maxRate)
+		f.check(r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate, "/limit/burst", "%d: must be from 0 to %v", r.Limit.Burst, maxRate)
 	}
-	f.check(len(r.Route) <= maxList, at+"/route", "has %d entries: must have %d at most", len(r.Route), maxList)
+	f.check(len(r.Route) <= maxList, "/route", "has %d entries: must have %d at most", len(r.Route), maxList)
 	sum := 0
 	for i, b := range r.Route {
-		one := fmt.Sprintf("%s/route/%d", at, i)
+		if sum += b.Weight; isName(b.Service) && b.Weight >= 0 && b.Weight <= maxWeight {
+			continue
+		}
+		one := fmt.Sprintf("/route/%d", i)
 		f.check(isName(b.Service), one+"/service", "%.80q: %s", b.Service, nameRule)
 		f.check(b.Weight >= 0 && b.Weight <= maxWeight, one+"/weight", "%d: must be from 0 to %d", b.Weight, maxWeight)
-		sum += b.Weight
 	}
-	f.check(r.Route == nil || sum > 0, at+"/route", "one weight at least must be more than 0")
+	f.check(r.Route == nil || sum > 0, "/route", "one weight at least must be more than 0")
 	if r.Retry != nil {
-		f.check(r.Retry.Attempts >= 1 && r.Retry.Attempts <= maxRetries, at+"/retry/attempts", "%d: must be from 1 to %d", r.Retry.Attempts, maxRetries)
-		f.check(r.Retry.Backoff >= 0 && r.Retry.Backoff <= maxSeconds, at+"/retry/backoff_seconds", "%v: must be from 0 to %d", r.Retry.Backoff, maxSeconds)
+		f.check(r.Retry.Attempts >= 1 && r.Retry.Attempts <= maxRetries, "/retry/attempts", "%d: must be from 1 to %d", r.Retry.Attempts, maxRetries)
+		f.check(r.Retry.Backoff >= 0 && r.Retry.Backoff <= maxSeconds, "/retry/backoff_seconds", "%v: must be from 0 to %d", r.Retry.Backoff, maxSeconds)
 	}
-	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, at+"/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
+	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, "/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
 }
 
-// sound reports whether a rule is of the most common kinds and has no fault. For any other rule it returns false.
-func (r *Rule) sound() bool {
-	limited := r.Action == Limit && r.Limit != nil && r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate && r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate
-	plainly := (r.Action == Allow || r.Action == Deny) && r.Limit == nil
-	return (limited || plainly) && r.Route == nil && r.Retry == nil && r.Timeout == 0 && r.Match.sound()
-}
-
-// sound reports whether a match has no fault. It returns false for one with labels.
-func (m *Match) sound() bool {
-	if len(m.Services) > maxList || len(m.Methods) > maxList || len(m.Sources) > 0 || len(m.Headers) > 0 {
-		return false
-	}
-	for _, s := range m.Services {
-		if !isName(s) {
-			return false
-		}
-	}
-	for _, method := range m.Methods {
-		if !isMethod(method) {
-			return false
-		}
-	}
-	return m.PathPrefix == "" || m.PathPrefix[0] == '/' && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix)
-}
-
-func (m *Match) check(f *faults, at string) {
-	f.check(len(m.Services) <= maxList, at+"/services", "has %d entries: must have %d at most", len(m.Services), maxList)
+func (m *Match) check(f *faults) {
+	f.check(len(m.Services) <= maxList, "/match/services", "has %d entries: must have %d at most", len(m.Services), maxList)
 	for i, s := range m.Services {
-		f.check(isName(s), fmt.Sprintf("%s/services/%d", at, i), "%.80q: %s", s, nameRule)
+		if !isName(s) {
+			f.check(false, fmt.Sprintf("/match/services/%d", i), "%.80q: %s", s, nameRule)
+		}
 	}
-	f.check(len(m.Methods) <= maxList, at+"/methods", "has %d entries: must have %d at most", len(m.Methods), maxList)
+	f.check(len(m.Methods) <= maxList, "/match/methods", "has %d entries: must have %d at most", len(m.Methods), maxList)
 	for i, method := range m.Methods {
-		f.check(isMethod(method), fmt.Sprintf("%s/methods/%d", at, i), "%.40q: must be a method of HTTP, in capitals", method)
+		if !isMethod(method) {
+			f.check(false, fmt.Sprintf("/match/methods/%d", i), "%.40q: must be a method of HTTP, in capitals", method)
+		}
 	}
-	f.check(m.PathPrefix == "" || strings.HasPrefix(m.PathPrefix, "/") && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix), at+"/path_prefix", "%.80q: must begin with a slash and have %d printable bytes at most", m.PathPrefix, maxPath)
-	checkLabels(f, at+"/sources", m.Sources, maxList)
-	checkLabels(f, at+"/headers", m.Headers, maxList)
+	f.check(m.PathPrefix == "" || strings.HasPrefix(m.PathPrefix, "/") && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix), "/match/path_prefix", "%.80q: must begin with a slash and have %d printable bytes at most", m.PathPrefix, maxPath)
+	checkLabels(f, "/match/sources", m.Sources, maxList)
+	checkLabels(f, "/match/headers", m.Headers, maxList)
 }
 
 // isMethod reports whether text is a method by RFC 9110, section 9.1, or RFC 5789.

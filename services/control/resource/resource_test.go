@@ -254,40 +254,6 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// What is taken for sound without a closer look has no fault, and the most common rules are.
-func TestSoundRules(t *testing.T) {
-	name := rapid.SampledFrom([]string{"shop", "a.b", "", "-", "shop/1", strings.Repeat("a", 254)})
-	rapid.Check(t, func(t *rapid.T) {
-		r := Rule{Action: rapid.SampledFrom([]Action{Allow, Deny, Limit, Route, Retry, Timeout, "", "other"}).Draw(t, "action")}
-		r.Match.Services = rapid.SliceOfN(name, 0, 2).Draw(t, "services")
-		r.Match.Methods = rapid.SliceOfN(rapid.SampledFrom([]string{"GET", "get", "POST"}), 0, 2).Draw(t, "methods")
-		r.Match.PathPrefix = rapid.SampledFrom([]string{"", "/v1", "v1", "/\n", "/" + strings.Repeat("a", maxPath)}).Draw(t, "path")
-		if rapid.Bool().Draw(t, "labels") {
-			r.Match.Sources = map[string]string{name.Draw(t, "label"): "x"}
-		}
-		if rapid.Bool().Draw(t, "limit") {
-			r.Limit = &RateLimit{PerSecond: rapid.SampledFrom([]float64{0, 1, -1, 2 * maxRate}).Draw(t, "rate"), Burst: rapid.SampledFrom([]int{0, -1, 5}).Draw(t, "burst")}
-		}
-		if rapid.IntRange(0, 3).Draw(t, "more") == 0 {
-			r.Timeout, r.Retry = 1, &Retries{Attempts: 1}
-		}
-		var f faults
-		r.find(&f, 0)
-		if r.sound() && f.err() != nil {
-			t.Fatalf("%+v: %v", r, f.err())
-		}
-	})
-	for _, r := range []Rule{
-		{Action: Allow},
-		{Action: Deny, Match: Match{Services: []string{"shop"}, Methods: []string{"POST"}, PathPrefix: "/v1"}},
-		{Action: Limit, Limit: &RateLimit{PerSecond: 5, Burst: 1}},
-	} {
-		if !r.sound() {
-			t.Errorf("%+v is looked at more closely", r)
-		}
-	}
-}
-
 func TestAuditAsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z0-9.:-]{0,20}`))
