@@ -42,28 +42,30 @@ type Clock struct {
 	Curve  bool // reports draw their percentiles
 	Steps  bool // they are recorded for each step of a scenario too
 	About  string
+	// What pages call it.
+	English, Chinese string
 }
 
 // Clocks lists the clocks in the order of a report.
 func Clocks() []Clock {
 	return []Clock{
-		{TagResponse, true, true, true, "from when a request was due until the last byte of its response"},
-		{TagService, true, true, true, "from the write of a request until the last byte of its response"},
-		{TagSendLag, false, true, false, "from when a request was due until its write"}, // the generator's own
-		{TagConnect, true, false, false, "opening a connection, without TLS"},
-		{TagFirstByte, true, false, false, "from the write until the first byte of the response"},
-		{TagReadDelay, false, false, false, "from the arrival of the last byte until dyno read it"},
-		{TagServiceRead, false, false, false, "from the write until dyno read the last byte"},
-		{TagHandshake, true, false, false, "the TLS handshake of a connection"},
-		{TagFirstMessage, true, true, false, "from the write until the first message of a stream"},
-		{TagMessageGap, true, true, false, "between two messages or pieces of a response"},
-		{TagMessage, true, true, false, "from when a message was due until its answer"},
-		{TagFirstToken, true, true, true, "from when a request was due until the first token of its answer (TTFT)"},
-		{TagTokenTime, true, true, true, "time for each token after the first (TPOT)"},
-		{TagOpening, true, false, false, "from the beginning of a subscriber's connecting until its stream is open"},
-		{TagFirstEvent, true, false, false, "from the write of a subscription until its first event"},
-		{TagEventGap, true, true, false, "between two events of a subscriber"},
-		{TagDelivery, true, true, false, "from when the publication of an event was due until its arrival"},
+		{TagResponse, true, true, true, "from when a request was due until the last byte of its response", "response time", "响应时间"},
+		{TagService, true, true, true, "from the write of a request until the last byte of its response", "service time", "服务时间"},
+		{TagSendLag, false, true, false, "from when a request was due until its write", "send lag", "发送滞后"}, // the generator's own
+		{TagConnect, true, false, false, "opening a connection, without TLS", "connect time", "建连时间"},
+		{TagFirstByte, true, false, false, "from the write until the first byte of the response", "time to first byte", "首字节时间"},
+		{TagReadDelay, false, false, false, "from the arrival of the last byte until dyno read it", "read delay", "读取延迟"},
+		{TagServiceRead, false, false, false, "from the write until dyno read the last byte", "service time until the read", "读取为止的服务时间"},
+		{TagHandshake, true, false, false, "the TLS handshake of a connection", "TLS handshake", "TLS 握手"},
+		{TagFirstMessage, true, true, false, "from the write until the first message of a stream", "time to first message", "首条消息时间"},
+		{TagMessageGap, true, true, false, "between two messages or pieces of a response", "gap between messages", "消息间隔"},
+		{TagMessage, true, true, false, "from when a message was due until its answer", "time to a message's answer", "消息应答时间"},
+		{TagFirstToken, true, true, true, "from when a request was due until the first token of its answer (TTFT)", "time to first token", "首个 token 时间"},
+		{TagTokenTime, true, true, true, "time for each token after the first (TPOT)", "time per output token", "每 token 时间"},
+		{TagOpening, true, false, false, "from the beginning of a subscriber's connecting until its stream is open", "time to open", "订阅建立时间"},
+		{TagFirstEvent, true, false, false, "from the write of a subscription until its first event", "time to first event", "首个事件时间"},
+		{TagEventGap, true, true, false, "between two events of a subscriber", "gap between events", "事件间隔"},
+		{TagDelivery, true, true, false, "from when the publication of an event was due until its arrival", "delivery delay", "投递延迟"},
 	}
 }
 

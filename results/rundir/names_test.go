@@ -185,3 +185,12 @@ func TestQuantileNames(t *testing.T) {
 		}
 	}
 }
+
+// Pages have words for every clock, in both languages.
+func TestClocksHaveNames(t *testing.T) {
+	for _, c := range Clocks() {
+		if c.English == "" || c.Chinese == "" || c.About == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+}

@@ -50,6 +50,10 @@ export const units = {
 		}
 		b.WriteString("  },\n")
 	}
+	b.WriteString("};\n\n/** What clocks are called. */\nexport const clocks: Record<string, { en: string; zh: string }> = {\n")
+	for _, c := range rundir.Clocks() {
+		fmt.Fprintf(&b, "  %q: { en: %q, zh: %q },\n", c.Tag, c.English, c.Chinese)
+	}
 	b.WriteString("};\n\n/** The metrics of the tables that every report has. Those of times are added. */\nexport const shown = {\n")
 	for _, table := range []string{"figures", "dimensions"} {
 		var names []string

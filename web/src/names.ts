@@ -270,6 +270,27 @@ export const labels: Record<"en" | "zh", Record<string, string>> = {
   },
 };
 
+/** What clocks are called. */
+export const clocks: Record<string, { en: string; zh: string }> = {
+  "response": { en: "response time", zh: "响应时间" },
+  "service": { en: "service time", zh: "服务时间" },
+  "send_lag": { en: "send lag", zh: "发送滞后" },
+  "connect": { en: "connect time", zh: "建连时间" },
+  "first_byte": { en: "time to first byte", zh: "首字节时间" },
+  "read_delay": { en: "read delay", zh: "读取延迟" },
+  "service_read": { en: "service time until the read", zh: "读取为止的服务时间" },
+  "handshake": { en: "TLS handshake", zh: "TLS 握手" },
+  "first_message": { en: "time to first message", zh: "首条消息时间" },
+  "message_gap": { en: "gap between messages", zh: "消息间隔" },
+  "message": { en: "time to a message's answer", zh: "消息应答时间" },
+  "first_token": { en: "time to first token", zh: "首个 token 时间" },
+  "token_time": { en: "time per output token", zh: "每 token 时间" },
+  "opening": { en: "time to open", zh: "订阅建立时间" },
+  "first_event": { en: "time to first event", zh: "首个事件时间" },
+  "event_gap": { en: "gap between events", zh: "事件间隔" },
+  "delivery": { en: "delivery delay", zh: "投递延迟" },
+};
+
 /** The metrics of the tables that every report has. Those of times are added. */
 export const shown = {
   figures: ["throughput", "capacity", "errors.ratio", "target.cpu_per_request"],

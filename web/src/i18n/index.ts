@@ -1,7 +1,7 @@
 import { quantileName, splitStep } from "../format";
 import { en, type Key } from "./en";
 import { zh } from "./zh";
-import { checks, labels } from "../names";
+import { checks, clocks, labels } from "../names";
 
 export type { Key };
 export type Language = "en" | "zh";
@@ -31,6 +31,8 @@ export interface Texts {
   maybe(key: string, otherwise: string): string;
   /** What a metric is called. */
   metric(name: string): string;
+  /** What a clock is called. */
+  clock(tag: string): string;
   /** What a check or another cause is called. */
   check(kind: string): string;
   /** The words of a sentence of package texts, {names} included; undefined of one that
@@ -45,6 +47,9 @@ export function fill(text: string, values: Values = {}): string {
 
 /** What a run's figures are per: requests, or events where there are subscribers. */
 export type Work = "request" | "event";
+
+/** The clocks of requests, which are publications next to subscribers. */
+const ofRequests = ["response", "service", "send_lag"];
 
 /** The texts of a language. Of events, KEY.event is the form of a text that has one. */
 export function textsIn(language: Language, work: Work = "request"): Texts {
@@ -62,6 +67,10 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
   };
   t.sentence = (kind) => (has(kind) ? text(kind) : undefined);
   t.maybe = (key, otherwise) => (has(key) ? text(key) : otherwise);
+  t.clock = (tag) => {
+    const label = Object.hasOwn(clocks, tag) ? clocks[tag]![language] : tag;
+    return work === "event" && ofRequests.includes(tag) ? fill(own["clock.event"], { clock: label }) : label;
+  };
   t.check = (kind) => (Object.hasOwn(checks, kind) ? checks[kind]![language] : kind);
   t.metric = (whole) => {
     const [name, step] = splitStep(whole);
@@ -69,8 +78,8 @@ export function textsIn(language: Language, work: Work = "request"): Texts {
     const label = Object.hasOwn(labels[language], name) ? labels[language][name] : undefined;
     if (label) return work === "event" ? label.replace("request", "event").replace("请求", "事件") : label;
     const dot = name.indexOf(".");
-    const clock = `clock.${name.slice(0, dot)}`;
-    return has(clock) ? fill(own["metric.clock"], { clock: text(clock), quantile: quantileName(name.slice(dot + 1)) }) : name.replace(/^program\.(?=.)/, "");
+    const clock = name.slice(0, dot);
+    return Object.hasOwn(clocks, clock) ? fill(own["metric.clock"], { clock: t.clock(clock), quantile: quantileName(name.slice(dot + 1)) }) : name.replace(/^program\.(?=.)/, "");
   };
   return t;
 }

@@ -62,7 +62,7 @@ export function dimensions(c: Context): Child[] {
   const { t } = c;
   const clock = mainClock(c);
   const variants = (c.doc.run.variants ?? []).filter((v) => planned(c).some((p) => p.name === v.name));
-  const tail = { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.maybe(`clock.${clock}`, clock) }) };
+  const tail = { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.clock(clock) }) };
   const known = shown.dimensions.flatMap((metric) => [{ metric, head: t.metric(metric) }, ...(metric === "throughput" ? [tail] : [])]).filter(({ metric }) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined));
   if (known.length < 4) return []; // the other tables have them
   return [bars(c, t("section.dimensions"), variants, known, 120)];

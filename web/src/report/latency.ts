@@ -13,7 +13,7 @@ export function latency(c: Context): Child[] {
   const curves = c.doc.curves ?? [];
   const clocks = [...new Set(curves.map((x) => x.clock))];
   if (clocks.length === 0) return [];
-  const name = (clock: string) => t.maybe(`clock.${clock}`, clock);
+  const name = (clock: string) => t.clock(clock);
   const host = h("div");
   const redraw = () => {
     const clock = clocks.includes(c.chosen.clock ?? "") ? c.chosen.clock! : clocks.includes(mainClock(c)) ? mainClock(c) : clocks[0]!;

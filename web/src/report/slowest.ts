@@ -8,7 +8,7 @@ export function slowest(c: Context): Child[] {
   const list = c.doc.slowest ?? [];
   if (list.length === 0) return [];
   return [table(t("section.slowest"), [
-    { head: t("col.variant") }, { head: t("slowest.trial") }, { head: t("clock.response") }, { head: t("clock.service") }, { head: t("slowest.status"), left: true }, { head: t("slowest.trace"), left: true },
+    { head: t("col.variant") }, { head: t("slowest.trial") }, { head: t.clock("response") }, { head: t.clock("service") }, { head: t("slowest.status"), left: true }, { head: t("slowest.trace"), left: true },
   ], list.map((x) => {
     const id = h("code", {}, x.request.trace_id);
     return [

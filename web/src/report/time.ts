@@ -63,7 +63,7 @@ export function time(c: Context): Child[] {
 }
 
 function heatName(c: Context, heat: Heat, variant: string): string {
-  return c.t("time.heat", { clock: c.t.maybe(`clock.${heat.clock}`, heat.clock), variant });
+  return c.t("time.heat", { clock: c.t.clock(heat.clock), variant });
 }
 
 /** From the first request to the end of the window, or of what was read. */

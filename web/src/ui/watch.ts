@@ -149,7 +149,7 @@ class View {
   }
 
   private clockName(clock: string): string {
-    return clock === "delivery" ? this.app.t("live.delivery") : this.app.t.report.maybe(`clock.${clock}`, clock);
+    return clock === "delivery" ? this.app.t("live.delivery") : this.app.t.report.clock(clock);
   }
 
   private figures(): void {
