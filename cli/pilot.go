@@ -13,6 +13,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict"
+	"dyno/lab/duet"
 	"dyno/lab/plan"
 	"dyno/lab/trial"
 	"dyno/results/rundir"
@@ -93,7 +94,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func pilotOf(e *plan.Experiment, atOnce bool) *plan.Experiment {
 	p := *e
 	p.Design.Duet, p.Thresholds, p.Profile = true, nil, nil
-	p.Design.Duet = atOnce && p.Validate() == nil && trial.CanDuet(&p) || e.Design.Duet
+	p.Design.Duet = atOnce && p.Validate() == nil && duet.Possible(&p) || e.Design.Duet
 	p.Design.Rounds, p.Design.Stop, p.Design.Control, p.Design.KeepDisturbed = 1, plan.StopFixed, "", true
 	p.Design.QuietWait = min(p.Design.QuietWait, briefQuiet)
 	p.Variants = slices.DeleteFunc(slices.Clone(e.Variants), func(v plan.Variant) bool { return v.AliasOf != "" })

@@ -67,9 +67,12 @@ var arrows = []arrow{
 	{"load/wire", []string{"load/wire", "internal/contentcoding"}, "codecs do no I/O and know only their contract"},
 
 	{"lab/trial", []string{
-		"lab/plan", "lab/protocols", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/lazyregexp", "internal/sums", "internal/texts",
+		"lab/plan", "lab/protocols", "lab/duet", "lab/provenance", "lab/measures", "lab/generator", "lab/detect", "lab/observation", "lab/pods", "lab/profiling", "lab/remote", "load", "host", "observe", "results/rundir", "internal/errno", "internal/sums", "internal/texts",
 		"judge/capacity", // to know which rate to try next
 	}, "a trial measures; what its figures mean is the verdict's business, made from the run folder"},
+	{"lab/duet", []string{"lab/plan", "host/target", "results/rundir"}, "it plans who is measured next to whom, and on which CPUs; it starts nothing"},
+	{"lab/provenance", []string{"lab/duet", "lab/plan", "lab/protocols", "load/scenario", "observe", "results/rundir"}, "it records a plan, a machine and files, before anything is measured"},
+	{"lab/measures", []string{"internal/lazyregexp"}, "it reads a line, whatever program printed it"},
 	{"lab/observation", []string{"lab/plan", "lab/generator", "lab/pods", "load/engine", "host/cgroup", "host/proc", "host/target", "observe", "results/rundir", "internal/texts"}, "it watches a load or a program that others start, and writes what it saw"},
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"internal/errno", "lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},

@@ -269,8 +269,8 @@ func (w *Watch) available(err error) bool {
 	return err == nil
 }
 
-// lack records what could not be observed.
-func (w *Watch) lack(t *rundir.Trial) {
+// recordUnavailable records what could not be observed.
+func (w *Watch) recordUnavailable(t *rundir.Trial) {
 	for _, err := range w.unavailable {
 		t.AddUnavailable(err)
 	}
@@ -350,7 +350,7 @@ func (w *Watch) stalls() []rundir.Stall {
 
 // Record sums up the window of a load.
 func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
-	w.lack(t)
+	w.recordUnavailable(t)
 	if w.marked < 2 {
 		return
 	}
@@ -378,7 +378,7 @@ func (w *Watch) Record(t *rundir.Trial, r *record.Result) {
 		"level":     func(column string) float64 { return most(window, column) },
 	})
 	w.recordNamed(t, window)
-	w.lackFallen(t, window)
+	w.recordFallen(t, window)
 	w.recordGenerator(&t.Generator, window)
 	w.recordMachine(t, window)
 }
@@ -459,7 +459,7 @@ func (w *Watch) recordGenerator(g *rundir.Generator, window observe.Window) {
 // RecordProgram sums up a program that has ended. The kernel has counted what it used,
 // however short it ran; the observer may have missed it.
 func (w *Watch) RecordProgram(t *rundir.Trial, p *target.Process) {
-	w.lack(t)
+	w.recordUnavailable(t)
 	if used, ok := p.Usage(); ok {
 		cpu := (used.User + used.System).Seconds()
 		t.Target.CPUSeconds = known(cpu)
@@ -623,8 +623,8 @@ func (w *Watch) recordNamed(t *rundir.Trial, window observe.Window) {
 	}
 }
 
-// lackFallen records which observers have counters that fell in the window, and which these are.
-func (w *Watch) lackFallen(t *rundir.Trial, window observe.Window) {
+// recordFallen records which observers have counters that fell in the window, and which these are.
+func (w *Watch) recordFallen(t *rundir.Trial, window observe.Window) {
 	const most = 4 // columns that are named
 	for _, o := range w.observers {
 		var fallen []string

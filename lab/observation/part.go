@@ -38,7 +38,7 @@ func (p partWatch) Stop(workers int) *generator.Observed {
 	w := p.watch
 	w.Stop()
 	t := &rundir.Trial{Generator: rundir.Generator{Workers: workers}}
-	w.lack(t)
+	w.recordUnavailable(t)
 	o := &generator.Observed{Boot: Boot(), Unavailable: t.Unavailable}
 	if w.marked < len(w.marks) {
 		return o

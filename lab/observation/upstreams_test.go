@@ -11,7 +11,7 @@ import (
 	"dyno/observe"
 )
 
-// What a server uses that the target has connected to counts from the beginning of the load, and not if it is observed already.
+// A server that the target has connected to counts from the load's beginning, unless it is observed already.
 func TestUpstreams(t *testing.T) {
 	tree := func(pid int) *observe.Tree {
 		of, err := observe.NewTree("process", pid)

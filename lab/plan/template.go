@@ -119,8 +119,8 @@ func Expand(s string, vars map[string]string) (string, error) {
 	return out, nil
 }
 
-// Fill replaces the run-time variables in the target's addresses, in a load that is not Plain, and in
-// what is observed. It makes copies. Processes have their own ports; their starter fills them in.
+// Fill replaces the run-time variables in the target's addresses, in what is observed, and in a load unless
+// that is Plain. It makes copies. Processes have their own ports; their starter fills them in.
 func (v *Variant) Fill(vars map[string]string) error {
 	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Proxy, &v.Target.Pprof, &v.Observe}
 	if v.Plain {

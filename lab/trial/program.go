@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/host/target"
+	"dyno/lab/measures"
 	"dyno/lab/plan"
 	"dyno/results/rundir"
 )
@@ -29,7 +30,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	if err != nil {
 		return err
 	}
-	var last lastLine
+	var last measures.LastLine
 	spec.Output = io.MultiWriter(&last, log)
 	limit := v.Target.Timeout
 
@@ -64,7 +65,7 @@ func (r *runner) program(ctx context.Context, up *stage, t *rundir.Trial, folder
 	if err != nil {
 		return err
 	}
-	if t.Measures, err = last.measures(); err != nil {
+	if t.Measures, err = last.Measures(); err != nil {
 		return fmt.Errorf("target: the last line of its output: %w", err)
 	}
 	if name, ok := strings.CutPrefix(r.experiment.Design.Metric, "program."); ok {

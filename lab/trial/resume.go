@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"dyno/lab/plan"
+	"dyno/lab/provenance"
 	"dyno/results/rundir"
 )
 
@@ -43,7 +44,7 @@ func reopen(ctx context.Context, e *plan.Experiment, o Options) (*runner, error)
 		return nil, &FolderError{err}
 	}
 	if old.Run.Environment.Files != nil {
-		r.run.Environment.Files = digests(r.experiment)
+		r.run.Environment.Files = provenance.Digests(r.experiment)
 	}
 	folder.Conceal(r.run)
 	if err := errors.Join(same(&old.Run, folder.Concealed(r.run)), r.sameCarriers(old.Trials)); err != nil {

@@ -37,8 +37,8 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/judge/capacity"
+	"dyno/lab/duet"
 	"dyno/lab/plan"
-
 	"dyno/load/engine/record"
 	"dyno/observe/profile/symbol"
 	"dyno/observe/quiet"
@@ -453,7 +453,7 @@ func (r *runner) checkDisturbed(round int) error {
 // rounds plans the given number of rounds: for each, the function that measures it.
 func (r *runner) rounds(count int) (rounds []func(ctx context.Context, round int) error) {
 	if r.experiment.Design.Duet {
-		for _, c := range pairs(r.experiment, count) {
+		for _, c := range duet.Pairs(r.experiment, count) {
 			rounds = append(rounds, func(ctx context.Context, round int) error { return r.duetRound(ctx, round, c) })
 		}
 		return rounds
@@ -659,7 +659,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	var idle *stage
 	if s.peer != nil && s.side == nil {
 		v := *s.peer
-		if idle, err = r.set(ctx, onCPUSet(v, r.run.Plan.Duet.CPUSets[1-s.cpuSet]), func(name string) (io.Writer, error) {
+		if idle, err = r.set(ctx, duet.OnCPUSet(v, r.run.Plan.Duet.CPUSets[1-s.cpuSet]), func(name string) (io.Writer, error) {
 			return output("neighbour-" + name)
 		}); err != nil {
 			return fmt.Errorf("%s, without load: %w", v.Name, err)
@@ -702,7 +702,7 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 func (r *runner) adapted(s task) plan.Variant {
 	v := *s.variant
 	if d := r.run.Plan.Duet; d != nil {
-		v = onCPUSet(v, d.CPUSets[s.cpuSet])
+		v = duet.OnCPUSet(v, d.CPUSets[s.cpuSet])
 	}
 	l := &v.Load
 	if p := r.run.Pilot; p != nil {

@@ -47,7 +47,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A part of a run that has lost the machine ends before a part of the next begins, or with new terms.
+// A part of a run that lost the machine ends before the next run's part begins, or when terms change.
 func TestAdmissionEndsStaleParts(t *testing.T) {
 	for name, next := range map[string]func(a *admission) error{
 		"a part": func(a *admission) error {

@@ -3,8 +3,8 @@
 //
 // Agents are in the namespace fleet, and tasks in fleet-queue: permissions for them are separate. A running agent is
 // an instance of the service agents. Its ID is the agent's name and a session, which differs for each start. The
-// configuration agents.NAME has the session with the name, whether the agent is cordoned, and the exclusive holder of
-// the machine. It outlives a lost or cordoned agent for 30 days. Each change replaces a version that was read.
+// configuration agents.NAME names that session and the exclusive holder of the machine, and says whether the agent is
+// cordoned. It outlives a lost or cordoned agent for 30 days. Each change replaces a version that was read.
 package registry
 
 import (

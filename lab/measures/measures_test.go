@@ -1,4 +1,4 @@
-package trial
+package measures
 
 import (
 	"fmt"
@@ -85,7 +85,7 @@ func FuzzMeasures(f *testing.F) {
 func TestLastLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOf(rapid.StringMatching(`[ab \n]{0,6}`)).Draw(t, "pieces")
-		var l lastLine
+		var l LastLine
 		for _, p := range pieces {
 			if n, err := l.Write([]byte(p)); n != len(p) || err != nil {
 				t.Fatal(n, err)
@@ -103,18 +103,18 @@ func TestLastLine(t *testing.T) {
 			t.Fatalf("%q, want %q", got, want)
 		}
 	})
-	var l lastLine
+	var l LastLine
 	for range 3 {
 		_, _ = l.Write([]byte(strings.Repeat("x", maxLastLine/2)))
 	}
-	if m, err := l.measures(); err == nil || !strings.Contains(err.Error(), "longer than 1048576 bytes") {
+	if m, err := l.Measures(); err == nil || !strings.Contains(err.Error(), "longer than 1048576 bytes") {
 		t.Errorf("%v, %v", m, err)
 	}
 	if len(l.last.text) > maxLastLine {
 		t.Errorf("%d bytes are kept", len(l.last.text))
 	}
 	_, _ = l.Write([]byte("\n{\"a\": 1}\n"))
-	if m, err := l.measures(); err != nil || m["a"] != 1 {
+	if m, err := l.Measures(); err != nil || m["a"] != 1 {
 		t.Errorf("after a line that was too long: %v, %v", m, err)
 	}
 }

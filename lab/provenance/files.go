@@ -1,4 +1,4 @@
-package trial
+package provenance
 
 import (
 	"crypto/sha256"
@@ -16,20 +16,10 @@ import (
 // maxSum is the largest file that is summed up, so that a record takes at most a second.
 const maxSum = 256 << 20
 
-// sumFiles records what the files of a run were, if its folder is kept. It comes after the first load, which need not
-// wait for it, and before that trial is whole: a resumed run has trials only with their files.
-func (r *runner) sumFiles() error {
-	if r.options.Temporary || r.run.Environment.Files != nil {
-		return nil
-	}
-	r.run.Environment.Files = digests(r.experiment)
-	return r.folder.Update(r.run)
-}
-
-// digests returns the SHA-256 of the files that an experiment's commands name, and of those that its loads
+// Digests returns the SHA-256 of the files that an experiment's commands name, and of those that its loads
 // read. Commands name programs, and scripts, archives or settings among their arguments. Unreadable or
 // large files and other arguments are left out. So is dyno's own program, whose version has its build.
-func digests(e *plan.Experiment) map[string]string {
+func Digests(e *plan.Experiment) map[string]string {
 	files := map[string]string{}
 	type summed struct {
 		file os.FileInfo

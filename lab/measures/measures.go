@@ -1,4 +1,6 @@
-package trial
+// Package measures reads the figures that a program prints: a JSON object of numbers on the last line of its
+// output.
+package measures
 
 import (
 	"bytes"
@@ -20,8 +22,8 @@ const (
 // measureName matches valid names of figures.
 var measureName = lazyregexp.New(`^[a-z][a-z0-9_]{0,99}$`)
 
-// A lastLine keeps the last line written to it that is not blank, up to a bound.
-type lastLine struct {
+// A LastLine keeps the last line written to it that is not blank, up to a bound.
+type LastLine struct {
 	last, next buffer
 }
 
@@ -32,7 +34,7 @@ type buffer struct {
 }
 
 // Write never fails.
-func (l *lastLine) Write(p []byte) (int, error) {
+func (l *LastLine) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte("\n"))
@@ -52,15 +54,15 @@ func (b *buffer) add(p []byte) {
 }
 
 // end ends a line. If it is not blank, it is now the last one.
-func (l *lastLine) end() {
+func (l *LastLine) end() {
 	if l.next.tooLong || len(bytes.TrimSpace(l.next.text)) > 0 {
 		l.last, l.next = l.next, l.last
 	}
 	l.next = buffer{text: l.next.text[:0]}
 }
 
-// measures reads the figures from the last line, after everything has been written.
-func (l *lastLine) measures() (map[string]float64, error) {
+// Measures reads the figures from the last line, after everything has been written.
+func (l *LastLine) Measures() (map[string]float64, error) {
 	l.end()
 	switch {
 	case l.last.tooLong:
