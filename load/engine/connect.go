@@ -27,7 +27,7 @@ type connection struct {
 	leaving     bool  // mux: the peer has said that it takes no more exchanges
 	outgoing    bool  // in the list of that name
 	goAwayError bool  // mux: the peer has ended the connection by GOAWAY for an error
-	again       bool  // in the list of that name
+	deferred    bool  // in the list of that name
 
 	// State of the place, whatever connection it has.
 	asked    bool   // had a request of the window, or carried into it
@@ -44,7 +44,7 @@ type connection struct {
 	lastRead       int64 // mux: when bytes last came
 	pinged         int64 // mux, keepalive: when a ping was sent; 0 when nothing is awaited
 	lastAwaiting   int32
-	begun          int32 // mux: the first of the exchanges that were begun and not written, or none
+	firstUnwritten int32 // mux: the first of the exchanges that were begun and not written, or none
 	spare          int32 // mux, pooled: the first of the exchanges that nothing uses
 }
 
@@ -68,7 +68,7 @@ type connections struct {
 	idles    []int32      // pooled: those that can carry one more request, the latest used last
 	vacant   []int32      // pooled: those that are closed
 	outgoing []int32      // those that have something to say
-	again    []place      // those that had more to do than one turn allows
+	deferred []place      // those that had more to do than was done at once
 	pings    queue.Timers // keepalive: when to look at those that carry many exchanges
 
 	shortSince int64 // open loop: when the first request had to wait because all were in use; never before that
@@ -341,7 +341,7 @@ func (w *worker) failUnsent(x *exchange, c *connection, now int64, err error) {
 // hangUp closes a connection's socket, whose later events no longer count.
 func (w *worker) hangUp(c *connection) {
 	c.Close(w.sockets)
-	c.blocked, c.again = false, false
+	c.blocked, c.deferred = false, false
 }
 
 // disconnect closes an established connection.

@@ -330,7 +330,7 @@ func (w *worker) placeConnections(c *Config) {
 	for i := range w.conns.all {
 		conn := &w.conns.all[i]
 		*conn = connection{
-			Socket: w.sockets.New(), firstAwaiting: none, idleAt: none, begun: none, spare: none,
+			Socket: w.sockets.New(), firstAwaiting: none, idleAt: none, firstUnwritten: none, spare: none,
 			current: int32(i * c.Streams), //nolint:gosec // bounded by MaxExchanges
 			tunnel:  newTunnel(),
 		}

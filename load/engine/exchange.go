@@ -23,7 +23,7 @@ type exchange struct {
 
 	conn   int32 // the number of its connection
 	number int32 // its own
-	next   int32 // the next one in a list of the connection's: of those wanted, begun or spare
+	next   int32 // the next one in a list of the connection's: of those that wait for it, are unwritten or spare
 	state  exchangeState
 	timed  uint8 // with users, the list of those with the same time for the response, from 1; 0: none
 
@@ -41,12 +41,12 @@ type waiter struct {
 
 // exchanges are a worker's places for requests, and the requests that wait for a connection.
 type exchanges struct {
-	all      []exchange
-	inFlight queue.List
-	timeouts queue.Timeouts // of those in flight, the ones that have a time of their own for the response
-	begun    int            // exchanges that were begun and will be in flight once they are written
-	awaiting int            // exchanges in that state
-	waiting  queue.FIFO[waiter]
+	all       []exchange
+	inFlight  queue.List
+	timeouts  queue.Timeouts // of those in flight, the ones that have a time of their own for the response
+	unwritten int            // exchanges that were begun and will be in flight once they are written
+	awaiting  int            // exchanges in that state
+	waiting   queue.FIFO[waiter]
 }
 
 // unanswered tells whether requests are unanswered.
@@ -57,7 +57,7 @@ func (xs *exchanges) unanswered() bool {
 // othersUnanswered tells whether requests are unanswered other than the one that has just ended
 // and is still in its list.
 func (xs *exchanges) othersUnanswered() bool {
-	return xs.inFlight.Several() || xs.begun > 0 || xs.awaiting > 0 || xs.waiting.Len() > 0
+	return xs.inFlight.Several() || xs.unwritten > 0 || xs.awaiting > 0 || xs.waiting.Len() > 0
 }
 
 // next returns when the first of the requests in flight expires, after a time or one of its own.

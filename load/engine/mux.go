@@ -63,24 +63,24 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		}
 		return
 	}
-	x.Written, x.next = 0, c.begun
-	c.begun = e
-	w.exchanges.begun++
+	x.Written, x.next = 0, c.firstUnwritten
+	c.firstUnwritten = e
+	w.exchanges.unwritten++
 }
 
 // stamp notes when the exchanges that were begun are written, which is now.
 func (w *worker) stamp(c *connection) {
-	if c.begun == none {
+	if c.firstUnwritten == none {
 		return
 	}
 	now := w.sockets.Clock.Now()
-	for e := c.begun; e != none; {
+	for e := c.firstUnwritten; e != none; {
 		x := &w.exchanges.all[e]
 		w.noteWritten(e, x, now)
-		w.exchanges.begun--
+		w.exchanges.unwritten--
 		e = x.next
 	}
-	c.begun = none
+	c.firstUnwritten = none
 }
 
 // queueOutput notes that a connection has something to say.

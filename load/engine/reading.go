@@ -21,23 +21,23 @@ func (w *worker) catchUp(now int64) {
 // deferWork leaves the rest of a connection's work to the next turn, so that others have theirs
 // first. Epoll does not report it a second time.
 func (cs *connections) deferWork(i int32, c *connection) {
-	if !c.again {
-		c.again = true
-		cs.again = append(cs.again, place{i, c.Generation})
+	if !c.deferred {
+		c.deferred = true
+		cs.deferred = append(cs.deferred, place{i, c.Generation})
 	}
 }
 
 // runDeferred serves the connections that had more to do than the last turn allowed. Those that still
 // have more have their turn with the next events.
 func (w *worker) runDeferred() {
-	n := len(w.conns.again)
+	n := len(w.conns.deferred)
 	for k := range n {
-		p := w.conns.again[k]
+		p := w.conns.deferred[k]
 		c := &w.conns.all[p.conn]
 		if c.Generation != p.generation {
 			continue
 		}
-		c.again = false
+		c.deferred = false
 		if c.mux != nil && c.state == established {
 			w.flushMux(p.conn, c)
 		}
@@ -45,7 +45,7 @@ func (w *worker) runDeferred() {
 			w.catchUp(w.read(p.conn, c))
 		}
 	}
-	w.conns.again = w.conns.again[:copy(w.conns.again, w.conns.again[n:])]
+	w.conns.deferred = w.conns.deferred[:copy(w.conns.deferred, w.conns.deferred[n:])]
 }
 
 // read takes what has arrived on a connection and returns the time after it.

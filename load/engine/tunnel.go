@@ -37,8 +37,8 @@ func (w *worker) tunnelError(reason error) error {
 	e := w.conns.tunnelErrors[reason]
 	if e == nil {
 		text := "the proxy " + w.engine.config.Address
-		status, known := strings.CutPrefix(reason.Error(), wire.Status.String()+": status ")
-		if known {
+		status, found := strings.CutPrefix(reason.Error(), wire.Status.String()+": status ")
+		if found {
 			text += " answered CONNECT by " + status
 		} else {
 			text += " did not answer CONNECT: " + reason.Error()

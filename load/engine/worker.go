@@ -83,7 +83,7 @@ func (w *worker) connectAll() {
 		}
 		w.expireConnecting(now)
 		until := min(now+int64(10*time.Millisecond), w.subscribers.Next())
-		if len(w.conns.again) > 0 {
+		if len(w.conns.deferred) > 0 {
 			until = now
 		}
 		w.handle(w.sockets.Poller.Wait(w.sockets.Clock.Now(), until))
@@ -131,7 +131,7 @@ func (w *worker) loop() {
 		}
 		var events []poll.Event
 		switch {
-		case len(w.conns.again) > 0:
+		case len(w.conns.deferred) > 0:
 			events = w.sockets.Poller.Poll()
 		case next != w.arrivals.due:
 			events = w.sockets.Poller.Wait(now, next)
@@ -142,7 +142,7 @@ func (w *worker) loop() {
 			w.phases.spun += w.sockets.Clock.Now() - now
 		}
 		w.handle(events)
-		if !w.sockets.Poller.Full(events) && len(w.conns.again) == 0 {
+		if !w.sockets.Poller.Full(events) && len(w.conns.deferred) == 0 {
 			// Later bytes make an event of the next turn, or of a later one.
 			w.sockets.Emptied = now
 		}
@@ -186,7 +186,7 @@ func (w *worker) connections() int { return w.conns.open + w.subscribers.Open() 
 
 // handle serves events, and between them the arrivals that came due.
 func (w *worker) handle(events []poll.Event) {
-	if len(w.conns.again) > 0 {
+	if len(w.conns.deferred) > 0 {
 		w.runDeferred()
 	}
 	for n := range events {

@@ -149,15 +149,15 @@ func TestEndlessRequest(t *testing.T) {
 	w := newIdleWorker(t)
 	m := &endlessMux{}
 	w.conns.all = []connection{{
-		Socket: socket.Socket{FD: int32(pair[0])}, mux: m, state: established, busy: 1, firstAwaiting: none, begun: none, spare: none, idleAt: none,
+		Socket: socket.Socket{FD: int32(pair[0])}, mux: m, state: established, busy: 1, firstAwaiting: none, firstUnwritten: none, spare: none, idleAt: none,
 	}}
 	w.flushMux(0, &w.conns.all[0])
-	if m.written != maxWrites || len(w.conns.again) != 1 {
-		t.Fatalf("%d bytes were written at once, want %d; %d connections are to go on", m.written, maxWrites, len(w.conns.again))
+	if m.written != maxWrites || len(w.conns.deferred) != 1 {
+		t.Fatalf("%d bytes were written at once, want %d; %d connections are to go on", m.written, maxWrites, len(w.conns.deferred))
 	}
 	w.handle(nil)
-	if m.written != 2*maxWrites || len(w.conns.again) != 1 {
-		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.conns.again))
+	if m.written != 2*maxWrites || len(w.conns.deferred) != 1 {
+		t.Errorf("%d bytes were written in two turns, want %d; %d connections are to go on", m.written, 2*maxWrites, len(w.conns.deferred))
 	}
 }
 

@@ -367,12 +367,12 @@ func checkWellKnown(messages protoreflect.MessageDescriptors) string {
 			continue
 		}
 		d, err := message.WellKnown().FindDescriptorByName(m.FullName())
-		known, ok := d.(protoreflect.MessageDescriptor)
-		if err != nil || !ok || known.ParentFile() == descriptorpb.File_google_protobuf_descriptor_proto {
+		published, ok := d.(protoreflect.MessageDescriptor)
+		if err != nil || !ok || published.ParentFile() == descriptorpb.File_google_protobuf_descriptor_proto {
 			continue
 		}
-		for j := range known.Fields().Len() {
-			want := known.Fields().Get(j)
+		for j := range published.Fields().Len() {
+			want := published.Fields().Get(j)
 			if !sameField(m.Fields().ByNumber(want.Number()), want) {
 				return fmt.Sprintf("%s is not the well-known message of that name: its field %d should be %s", m.FullName(), want.Number(), want.Name())
 			}

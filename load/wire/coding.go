@@ -33,8 +33,8 @@ func (c Codings) Add(value []byte) Codings {
 
 func (c Codings) add(name []byte) Codings {
 	shift := (bits.Len16(uint16(c)) + 3) / 4 * 4
-	for number, known := range codingNames {
-		if shift < 16 && number > 0 && bytes.EqualFold(name, []byte(known)) {
+	for number, coding := range codingNames {
+		if shift < 16 && number > 0 && bytes.EqualFold(name, []byte(coding)) {
 			return c | Codings(number)<<shift
 		}
 	}

@@ -104,8 +104,8 @@ func Common(err error) error {
 }
 
 func common(errno syscall.Errno) syscall.Errno {
-	if known := commonErrnos[errno]; known != 0 {
-		return known
+	if found := commonErrnos[errno]; found != 0 {
+		return found
 	}
 	return errno
 }

@@ -52,8 +52,8 @@ func (p *Poller) add(fd int32, mark Event, events int16) {
 
 // Remove forgets a socket that is about to be closed.
 func (p *Poller) Remove(fd int32) {
-	i, known := p.places[fd]
-	if !known {
+	i, found := p.places[fd]
+	if !found {
 		return
 	}
 	last := len(p.fds) - 1
@@ -65,14 +65,14 @@ func (p *Poller) Remove(fd int32) {
 
 // AwaitOut asks for an event when a socket that took no more has room again.
 func (p *Poller) AwaitOut(fd int32) {
-	if i, known := p.places[fd]; known {
+	if i, found := p.places[fd]; found {
 		p.fds[i].Events |= Out
 	}
 }
 
 // IgnoreIn ends the arrival events of a socket whose reader has its own pace.
 func (p *Poller) IgnoreIn(fd int32) {
-	if i, known := p.places[fd]; known {
+	if i, found := p.places[fd]; found {
 		p.fds[i].Events &^= In
 	}
 }

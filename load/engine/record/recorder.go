@@ -15,7 +15,7 @@ import (
 // A Window is the measured part of a load, on the engine's clock.
 type Window struct {
 	Start, End int64
-	begun      bool
+	started    bool
 }
 
 // Has tells whether a time lies in the window.
@@ -37,7 +37,7 @@ func (w *Window) PartOf(due int64) Part {
 	switch {
 	case w.Has(due):
 		return Inside
-	case due < w.Start && w.begun:
+	case due < w.Start && w.started:
 		return Carried
 	}
 	return Outside
@@ -133,7 +133,7 @@ func (r *Recorder) Drop(part Part, starved bool) {
 }
 
 // BeginWindow notes that the window begins: Carry moves unanswered requests into it.
-func (r *Recorder) BeginWindow() { r.Window.begun = true }
+func (r *Recorder) BeginWindow() { r.Window.started = true }
 
 // Carry moves a request into the window that was due before it and is unanswered.
 func (r *Recorder) Carry(part *Part, sent bool) {

@@ -128,8 +128,8 @@ func SilenceOf(all []*Silences, origin, end int64) Silence {
 		s.Resolution = max(s.Resolution, time.Duration(h.least))
 	}
 	for _, c := range common {
-		if begun := max(c.from, c.live); c.live != math.MaxInt64 && time.Duration(c.to-begun) > s.Longest {
-			s.Longest, s.From = time.Duration(c.to-begun), time.Duration(begun-origin)
+		if since := max(c.from, c.live); c.live != math.MaxInt64 && time.Duration(c.to-since) > s.Longest {
+			s.Longest, s.From = time.Duration(c.to-since), time.Duration(since-origin)
 		}
 	}
 	s.Last = time.Duration(last - origin)

@@ -32,7 +32,7 @@ type Thread struct {
 	Emptied int64  // when all sockets with anything to read had last been reported
 
 	to     []Endpoint        // not empty
-	turn   int               // how many sockets have got one, and where that began
+	next   int               // how many sockets have got one, and where that began
 	tls    *tlslayer.Context // nil without TLS
 	sealed []byte            // bytes of TLS that are about to be written
 	errnos map[errnoKind]*wire.Error
@@ -41,7 +41,7 @@ type Thread struct {
 // NewThread returns what sockets share, whose clock's zero is base. They get the endpoints in turn, from one of them on.
 func NewThread(to []Endpoint, first int, secure *tlslayer.Config, base time.Time) (*Thread, error) {
 	t := &Thread{
-		turn: first, Clock: clock.New(base), Buffer: make([]byte, readSize), errnos: map[errnoKind]*wire.Error{},
+		next: first, Clock: clock.New(base), Buffer: make([]byte, readSize), errnos: map[errnoKind]*wire.Error{},
 	}
 	for _, e := range to {
 		t.to = append(t.to, e.clone())
@@ -122,12 +122,12 @@ func (t *Thread) generatorError(err error) error {
 // opened.
 func (t *Thread) ConnectError(err error) *wire.Error {
 	var (
-		known *wire.Error
-		errno syscall.Errno
+		failure *wire.Error
+		errno   syscall.Errno
 	)
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &failure):
+		return failure
 	case errors.As(err, &errno):
 		return t.PeerError(wire.Connect, errno)
 	}
@@ -157,8 +157,8 @@ const None = queue.None
 
 // New returns a place for a connection.
 func (t *Thread) New() Socket {
-	s := Socket{FD: None, To: int32(t.turn % len(t.to))} //nolint:gosec // of a few
-	t.turn++
+	s := Socket{FD: None, To: int32(t.next % len(t.to))} //nolint:gosec // of a few
+	t.next++
 	if t.tls != nil {
 		s.tls = &secured{Conn: t.tls.Conn()}
 	}

@@ -45,11 +45,11 @@ func (p *Pool) takeEvents(i int32, s *subscriber, b []byte, r clock.Reading) {
 func (p *Pool) streamOpened(i int32, s *subscriber, r clock.Reading) {
 	now := r.Read
 	p.attempted(s)
-	if s.known {
+	if s.hadStream {
 		p.streams.Reconnects++
 	}
-	s.delivery.Accepted(!p.begun, s.stream.Resumes()) // before the load has begun nothing can be missed
-	s.known, s.first, s.failures = true, true, 0
+	s.delivery.Accepted(!p.loading, s.stream.Resumes()) // before the load has begun nothing can be missed
+	s.hadStream, s.first, s.failures = true, true, 0
 	s.state, s.opened = subStreaming, now
 	p.timers.Clear(i)
 	p.setSlowRead(i, s, now)
@@ -135,7 +135,7 @@ func (p *Pool) gap(s *subscriber) {
 // subscribers are to receive something from then on.
 func (p *Pool) Begin(origin, epoch int64) {
 	p.epoch = epoch
-	p.begun, p.streams.Untried = true, p.untried
+	p.loading, p.streams.Untried = true, p.untried
 	p.silences.Begin(origin)
 	p.silences.Due(origin)
 }
@@ -148,7 +148,7 @@ func (p *Pool) EndWindow() {
 	}
 	p.silences.Note(window.End, window)
 	for i := range p.all {
-		if s := &p.all[i]; !s.slow && s.state != subStreaming && s.state != subClosed && (s.failures > 0 || !s.known) {
+		if s := &p.all[i]; !s.slow && s.state != subStreaming && s.state != subClosed && (s.failures > 0 || !s.hadStream) {
 			p.streams.Away++
 		}
 	}
@@ -185,7 +185,7 @@ func (p *Pool) End() {
 			if s.state == subStreaming && p.longestGap > 0 && to-s.last > max(quietFloor, quietFactor*p.longestGap) {
 				p.streams.Quiet++
 			}
-		case s.known:
+		case s.hadStream:
 			p.streams.Silent++
 		}
 	}
@@ -196,7 +196,7 @@ func (p *Pool) End() {
 func AnyConnected(pools []*Pool) bool {
 	for _, p := range pools {
 		for i := range p.all {
-			if s := &p.all[i]; s.FD != socket.None || s.known {
+			if s := &p.all[i]; s.FD != socket.None || s.hadStream {
 				return true
 			}
 		}

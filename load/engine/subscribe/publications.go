@@ -50,10 +50,10 @@ func (p *Publications) Learn(exchange func([]wire.Source) ([]wire.Source, error)
 	if err != nil {
 		return err
 	}
-	known := map[uint32]bool{}
+	ours := map[uint32]bool{}
 	for _, s := range own {
-		known[s.ID] = true
+		ours[s.ID] = true
 	}
-	p.published.Add(slices.DeleteFunc(slices.Clone(all), func(s wire.Source) bool { return known[s.ID] }))
+	p.published.Add(slices.DeleteFunc(slices.Clone(all), func(s wire.Source) bool { return ours[s.ID] }))
 	return nil
 }

@@ -29,7 +29,7 @@ type Pool struct {
 	all        []subscriber
 	queue      queue.FIFO[int32] // those in state subQueued; never more than there are
 	timers     queue.Timers      // of the others, as far as they wait for a time
-	begun      bool              // the load has
+	loading    bool              // the load has begun
 	connecting int               // in state subConnecting
 	untried    int               // whose first attempt has not ended
 	open       int               // in state subStreaming
@@ -61,13 +61,13 @@ type subscriber struct {
 	opened  int64 // when the stream was accepted
 	last    int64 // when something last came in the window
 
-	number   int32 // among all
-	state    subscriberState
-	failures uint8 // in a row
-	slow     bool
-	first    bool // the next event is the connection's first
-	known    bool // has had a stream before
-	served   bool // something came in the window
+	number    int32 // among all
+	state     subscriberState
+	failures  uint8 // in a row
+	slow      bool
+	first     bool // the next event is the connection's first
+	hadStream bool // has had a stream before
+	served    bool // something came in the window
 }
 
 // A subscriberState says where a subscriber stands.
@@ -457,7 +457,7 @@ func (p *Pool) hangUp(s *subscriber) {
 
 // attempted counts a subscriber whose first attempt has ended.
 func (p *Pool) attempted(s *subscriber) {
-	if !s.known && s.failures == 0 {
+	if !s.hadStream && s.failures == 0 {
 		p.untried--
 	}
 }

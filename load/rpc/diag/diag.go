@@ -72,15 +72,15 @@ func Cause(err error) string {
 	return strings.TrimLeft(text, " \u00a0")
 }
 
-// Suggest names the known word that was probably meant: one whose last part is the word, or
+// Suggest names the candidate that was probably meant: one whose last part is the word, or
 // the nearest.
-func Suggest(word string, known []string) string {
-	for _, k := range known {
+func Suggest(word string, candidates []string) string {
+	for _, k := range candidates {
 		if word != "" && len(k) > len(word) && strings.EqualFold(k[len(k)-len(word):], word) && k[len(k)-len(word)-1] == '.' {
 			return "did you mean " + Quote(k) + "?"
 		}
 	}
-	return nearest.Hint(word, known)
+	return nearest.Hint(word, candidates)
 }
 
 // Quote writes a name of somebody else's between quotes.

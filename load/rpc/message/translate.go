@@ -284,11 +284,11 @@ func (w *jsonWriter) varint(f *fieldShape, v uint64) bool {
 	case protoreflect.BoolKind:
 		w.b = strconv.AppendBool(w.b, v != 0)
 	case protoreflect.EnumKind:
-		name, known := f.enum[int32(v)]
+		name, found := f.enum[int32(v)]
 		switch {
 		case f.enum == nil:
 			return false
-		case known:
+		case found:
 			w.b = append(w.b, name...)
 		default:
 			w.b = strconv.AppendInt(w.b, int64(int32(v)), 10)

@@ -27,21 +27,21 @@ import (
 // Types finds the types of messages within google.protobuf.Any, and extensions. Types that a schema
 // lacks are found among the well-known types.
 type Types struct {
-	files *protoregistry.Files
-	own   *dynamicpb.Types // of files
-	known *dynamicpb.Types
+	files     *protoregistry.Files
+	own       *dynamicpb.Types // of files
+	wellKnown *dynamicpb.Types
 }
 
 // NewTypes returns the types of a schema's files.
 func NewTypes(files *protoregistry.Files) *Types {
-	return &Types{files: files, own: dynamicpb.NewTypes(files), known: dynamicpb.NewTypes(WellKnown())}
+	return &Types{files: files, own: dynamicpb.NewTypes(files), wellKnown: dynamicpb.NewTypes(WellKnown())}
 }
 
 // FindMessageByName implements protoregistry.MessageTypeResolver.
 func (t *Types) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
 	found, err := t.own.FindMessageByName(name)
 	if errors.Is(err, protoregistry.NotFound) {
-		return t.known.FindMessageByName(name)
+		return t.wellKnown.FindMessageByName(name)
 	}
 	return found, err
 }
@@ -103,7 +103,7 @@ type lenient struct{ *Types }
 func (l lenient) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	found, err := l.Types.FindMessageByURL(url)
 	if errors.Is(err, protoregistry.NotFound) {
-		return l.known.FindMessageByName("google.protobuf.Empty")
+		return l.wellKnown.FindMessageByName("google.protobuf.Empty")
 	}
 	return found, err
 }

@@ -178,11 +178,11 @@ func codeOf(err *wire.Error) Code {
 // below returns the failure of a call for an error of the protocol below. There are few such
 // errors, and each is made into a failure once.
 func (t *Template) below(err *wire.Error) failure {
-	if f, known := resets[err]; known {
+	if f, found := resets[err]; found {
 		return f
 	}
-	f, known := t.failures[err]
-	if !known {
+	f, found := t.failures[err]
+	if !found {
 		f = newFailure(err.Kind, codeOf(err), err.Text)
 		if len(t.failures) < maxTranslated {
 			t.failures[err] = f
@@ -194,11 +194,11 @@ func (t *Template) below(err *wire.Error) failure {
 // tooLarge returns the failure of a message of a size beyond the limit. After a number of different
 // sizes it returns one failure for unknown sizes, with size 0.
 func (t *Template) tooLarge(size int64) failure {
-	if _, known := t.oversize[size]; !known && len(t.oversize) >= maxInterned {
+	if _, found := t.oversize[size]; !found && len(t.oversize) >= maxInterned {
 		size = 0
 	}
-	f, known := t.oversize[size]
-	if !known {
+	f, found := t.oversize[size]
+	if !found {
 		text := fmt.Sprintf("message larger than the limit, which is %s: --max-message raises it", bytesText(int64(t.maxMessage)))
 		if size > 0 {
 			text = fmt.Sprintf("message of %s is larger than the limit, which is %s: --max-message raises it", bytesText(size), bytesText(int64(t.maxMessage)))
@@ -275,7 +275,7 @@ func (t *Template) intern(number int, s said) failure {
 	}
 	t.key = append(append(append(t.key[:0], byte(number), byte(number>>8)), s.message...), 0)
 	t.key = append(t.key, s.details...)
-	if f, known := t.interned[string(t.key)]; known {
+	if f, found := t.interned[string(t.key)]; found {
 		return f
 	}
 	if len(t.interned) == maxInterned {

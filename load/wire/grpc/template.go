@@ -321,7 +321,7 @@ func (t *Template) rest(k *call) []byte {
 // number of different ones there is one for all.
 func (t *Template) refuse(err error) failure {
 	text := "message refused: " + wire.OneLine(err.Error())
-	if f, known := t.interned[text]; known {
+	if f, found := t.interned[text]; found {
 		return f
 	}
 	if len(t.interned) == maxInterned {

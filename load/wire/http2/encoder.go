@@ -115,7 +115,7 @@ func (d *dictionary) number(name, value string, index int, nameOnly bool) int {
 	if nameOnly {
 		key.value = "\n" // which no value is
 	}
-	if n, known := d.numbers[key]; known {
+	if n, found := d.numbers[key]; found {
 		return n
 	}
 	e := dictEntry{
