@@ -205,23 +205,24 @@ func (f *fleetTest) check(t *testing.T, want string) *rundir.Folder {
 // A trial whose agent is lost is void. Its round is measured again as a whole, by the agents that are there.
 func TestAgentLost(t *testing.T) {
 	for name, test := range map[string]struct {
+		rounds int
 		loses  map[int]string
 		backAt int // of b
 		want   string
 	}{
-		"for good":     {map[int]string{2: "b"}, 0, "1ab 1void 1a 1a 2a 2a 3a 3a 4a 4a"},
-		"back at once": {map[int]string{2: "b"}, 1, "1ab 1void 1ab 1ab 2ab 2ab 3ab 3ab 4ab 4ab"},
-		"back later":   {map[int]string{1: "b"}, 3, "1void 1a 1a 2a 2a 3ab 3ab 4ab 4ab"},
-		"twice":        {map[int]string{1: "b", 4: "b"}, 1, "1void 1ab 1ab 2void 2a 2a 3a 3a 4a 4a"},
-		"at the end":   {map[int]string{8: "b"}, 0, "1ab 1ab 2ab 2ab 3ab 3ab 4ab 4void 4a 4a"},
+		"for good":     {3, map[int]string{2: "b"}, 0, "1ab 1void 1a 1a 2a 2a 3a 3a"},
+		"back at once": {3, map[int]string{2: "b"}, 1, "1ab 1void 1ab 1ab 2ab 2ab 3ab 3ab"},
+		"back later":   {3, map[int]string{1: "b"}, 3, "1void 1a 1a 2a 2a 3ab 3ab"},
+		"twice":        {4, map[int]string{1: "b", 4: "b"}, 1, "1void 1ab 1ab 2void 2a 2a 3a 3a 4a 4a"},
+		"at the end":   {3, map[int]string{6: "b"}, 0, "1ab 1ab 2ab 2ab 3ab 3void 3a 3a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFleet(t, 4)
+			f := newFleet(t, test.rounds)
 			f.loses, f.agents["b"].backAt = test.loses, test.backAt
 			if err := Run(t.Context(), f.experiment, f.options); err != nil {
 				t.Fatal(err)
 			}
-			if folder := f.check(t, test.want); !folder.Complete() || folder.Run.Rounds != 4 {
+			if folder := f.check(t, test.want); !folder.Complete() || folder.Run.Rounds != test.rounds {
 				t.Errorf("%d rounds, %v", folder.Run.Rounds, folder.Incomplete)
 			}
 			l := f.options.Watcher.(*log)
@@ -285,10 +286,10 @@ func TestAgentsGone(t *testing.T) {
 		want, trials        string
 		resumed             string
 	}{
-		"all": {4, 1000, map[int]string{3: "a b"}, 0,
-			"no agent is left: it is gone; it is gone", "1ab 1ab 2void", "1ab 1ab 2void 2ab 2ab 3ab 3ab 4ab 4ab"},
-		"too few": {4, 259, map[int]string{3: "b"}, 0, // enough for two of four connections
-			"the agents that are left cannot carry the load: load: ", "1ab 1ab 2void 2failed", "1ab 1ab 2void 2failed 2ab 2ab 3ab 3ab 4ab 4ab"},
+		"all": {3, 1000, map[int]string{3: "a b"}, 0,
+			"no agent is left: it is gone; it is gone", "1ab 1ab 2void", "1ab 1ab 2void 2ab 2ab 3ab 3ab"},
+		"too few": {3, 259, map[int]string{3: "b"}, 0, // enough for two of four connections
+			"the agents that are left cannot carry the load: load: ", "1ab 1ab 2void 2failed", "1ab 1ab 2void 2failed 2ab 2ab 3ab 3ab"},
 		"too often": {4, 1000, map[int]string{1: "b", 2: "a", 3: "b"}, 1,
 			"this run measures again for that 2 times at most", "1void 1void 1void", "1void 1void 1void 1ab 1ab 2ab 2ab 3ab 3ab 4ab 4ab"},
 		"without rounds": {1, 1000, map[int]string{1: "b", 2: "a"}, 1,
