@@ -23,7 +23,7 @@ const (
 	batchBytes   = 256 << 10
 )
 
-// A sink takes records from a buffer until that is empty and closed, or until ctx ends at the drain deadline. It
+// A sink takes records from a buffer until that is empty and closed, or ctx ends at the drain deadline. It
 // retries where that can help, and returns an error if the channel cannot go on.
 type sink interface {
 	run(ctx context.Context, b *buffer) error

@@ -263,7 +263,7 @@ func hintFor(p *client.Problem) string {
 		if strings.HasSuffix(p.Type, ":limit") {
 			return "remove unneeded resources, or start dyno-control with a higher limit: --help lists those that begin with --max"
 		}
-		return "use --token-file with the token of a principal that has the role, or add the role to the file of --principals"
+		return "use --token-file with the token of a principal with that role, or add the role to the file of --principals"
 	case http.StatusRequestEntityTooLarge:
 		return "make it smaller, or start dyno-control with a larger --max-policy or --max-config"
 	case http.StatusPreconditionFailed:

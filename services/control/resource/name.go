@@ -88,7 +88,7 @@ func (r Ref) check(f *faults) {
 		return
 	}
 	f.check(known, "/kind", "%.40q: must be policy, config or instance", r.Kind)
-	f.check(isLabel(r.Namespace), "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, and begin and end with a letter or digit (RFC 1123)", r.Namespace, maxNamespace)
+	f.check(isLabel(r.Namespace), "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, with a letter or digit at both ends (RFC 1123)", r.Namespace, maxNamespace)
 	name := "/name"
 	if r.Kind == Instances {
 		name = "/service"
