@@ -15,7 +15,7 @@ type madeDuet struct {
 	rounds  int
 	ratio   float64 // of b over a
 	control float64 // of a.control over a
-	seat    float64 // of the second seat over the first
+	second  float64 // what the second CPU set does, over the first
 	peer    float64 // what b's load leaves of its neighbour, over what a's does
 	idle    float64 // a next to b without load, over a next to b with load; 0: no such trial
 	noise   float64 // of the machine, from pair to pair
@@ -23,28 +23,28 @@ type madeDuet struct {
 }
 
 func soundDuet() madeDuet {
-	return madeDuet{rounds: 8, ratio: 1, control: 1, seat: 1.05, peer: 1, idle: 1.3, noise: 0.1, own: 0.002}
+	return madeDuet{rounds: 8, ratio: 1, control: 1, second: 1.05, peer: 1, idle: 1.3, noise: 0.1, own: 0.002}
 }
 
 // bench makes the run up.
 func (d madeDuet) bench(r *rand.Rand) *bench {
 	b := newBench(d.rounds, "a", "a.control", "b")
 	b.run.Plan.Duet = &rundir.PlanDuet{}
-	half := func(round int, variant, with string, seat int, v float64) *rundir.Trial {
-		t := b.measure(round, variant, v*math.Pow(d.seat, float64(seat))*math.Exp(d.own*r.NormFloat64()))
-		t.Duet = &rundir.Duet{Peer: with, Trial: t.Number + 1, CPUSet: seat, Shared: true}
+	half := func(round int, variant, with string, set int, v float64) *rundir.Trial {
+		t := b.measure(round, variant, v*math.Pow(d.second, float64(set))*math.Exp(d.own*r.NormFloat64()))
+		t.Duet = &rundir.Duet{Peer: with, Trial: t.Number + 1, CPUSet: set, Shared: true}
 		return t
 	}
 	for round := 1; round <= d.rounds; round++ {
-		seat := round % 2
+		set := round % 2
 		machine := 1000 * math.Exp(d.noise*r.NormFloat64())
-		half(round, "a", "b", seat, machine*d.peer)
-		half(round, "b", "a", 1-seat, machine*d.ratio)
+		half(round, "a", "b", set, machine*d.peer)
+		half(round, "b", "a", 1-set, machine*d.ratio)
 		machine = 1000 * math.Exp(d.noise*r.NormFloat64())
-		half(round, "a", "a.control", seat, machine)
-		half(round, "a.control", "a", 1-seat, machine*d.control)
+		half(round, "a", "a.control", set, machine)
+		half(round, "a.control", "a", 1-set, machine*d.control)
 		if round <= 2 && d.idle > 0 {
-			half(round, "a", "b", seat, machine*d.idle).Purpose = rundir.PurposeIdle
+			half(round, "a", "b", set, machine*d.idle).Purpose = rundir.PurposeIdle
 		}
 	}
 	return b
@@ -102,7 +102,7 @@ func TestDuetRefused(t *testing.T) {
 		{"one CPU for both", func(d *madeDuet) { d.idle, d.noise = 2, 0.01 }, "changes throughput of a by a factor of "},
 		{"some of the caches", func(d *madeDuet) { d.idle, d.noise = 1.5, 0.01 }, ""},
 		{"nobody looked", func(d *madeDuet) { d.idle = 0 }, "the idle-neighbour check was not made"},
-		{"three rounds", func(d *madeDuet) { d.rounds, d.control, d.own, d.seat = 3, 0.9, 0.0005, 1 }, "fails its control"},
+		{"three rounds", func(d *madeDuet) { d.rounds, d.control, d.own, d.second = 3, 0.9, 0.0005, 1 }, "fails its control"},
 	} {
 		d := soundDuet()
 		d.ratio = 0.9

@@ -39,12 +39,12 @@ func (s Comparer) sides(p Pair, rounds dataset.ByRound, round int) (variant, bas
 	if s.neverAtOnce(p) {
 		return nil, nil
 	}
-	return rounds[s.SeatKey(p.Variant, p.Base)][round], rounds[s.SeatKey(p.Base, p.Variant)][round]
+	return rounds[s.KeyOf(p.Variant, p.Base)][round], rounds[s.KeyOf(p.Base, p.Variant)][round]
 }
 
 // roundsOf are the rounds in which there is a trial of the pair's variant.
 func (s Comparer) roundsOf(p Pair, rounds dataset.ByRound) []int {
-	return slices.Sorted(maps.Keys(rounds[s.SeatKey(p.Variant, p.Base)]))
+	return slices.Sorted(maps.Keys(rounds[s.KeyOf(p.Variant, p.Base)]))
 }
 
 // duetFault says why a duet cannot compare a pair in a metric; empty if it can. The
@@ -72,7 +72,7 @@ func (s Comparer) controlFault(m dataset.Metric) *rundir.Message {
 	for _, round := range s.roundsOf(control, s.Rounds) {
 		f, b := s.sides(control, s.Rounds, round)
 		if l, ok := logOver(m, f, b); ok {
-			logs, second = append(logs, l), append(second, f.Seat == 1)
+			logs, second = append(logs, l), append(second, f.CPUSet == 1)
 		}
 	}
 	if by := s.significant(logs, second); by != 0 {
@@ -94,7 +94,7 @@ func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
 		over, ok := logOver(m, base, b)
 		under, known := logOver(m, f, b)
 		if ok && known { // next to itself: the mean of both halves of the control
-			logs, swapped = append(logs, over-under/2), append(swapped, base.Seat == 1)
+			logs, swapped = append(logs, over-under/2), append(swapped, base.CPUSet == 1)
 		}
 	}
 	if by := s.significant(logs, swapped); by != 0 {

@@ -45,7 +45,7 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 	var widths float64
 	var sums []float64 // of both figures
 	lostByVariant := 0
-	var second []bool // of a duet: the variant had the second seat
+	var second []bool // of a duet: the variant had the second CPU set
 	for _, round := range s.roundsOf(p, rounds) {
 		f, b := s.sides(p, rounds, round)
 		if f == nil || b == nil {
@@ -67,7 +67,7 @@ func (s Comparer) effect(p Pair, m dataset.Metric, rounds dataset.ByRound, confi
 			return effect{}, &noRatio{texts.New("lacks.positive", "metric", m.Name, "variant", p.Variant, "base", p.Base,
 				"over", units.FourDigits(over), "under", units.FourDigits(under), "round", strconv.Itoa(round)), true}
 		}
-		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.Seat == 1)
+		e.logs, second = append(e.logs, math.Log(over)-math.Log(under)), append(second, f.CPUSet == 1)
 		sums = append(sums, math.Log(over)+math.Log(under))
 		widths += logWidth(m, f) + logWidth(m, b)
 	}

@@ -22,7 +22,7 @@ type ByRound map[string]map[int]*Stats
 type Dataset struct {
 	Plan             rundir.Plan
 	Whole            map[string]*Stats // by variant, over all trials that count
-	Rounds           ByRound           // without those left out; in a duet by SeatKey in place of the variant
+	Rounds           ByRound           // without those left out; in a duet by KeyOf in place of the variant
 	AllRounds        ByRound           // with them
 	StoppingRounds   ByRound           // those by which the stopping rule ended the run
 	MeasuredAgain    map[int]bool      // rounds that others replaced
@@ -58,7 +58,7 @@ func New(plan rundir.Plan, trials []*Trial) *Dataset {
 		if x.substitute {
 			s.interrupted[x.Variant] = append(s.interrupted[x.Variant], x.Stats)
 		}
-		key := s.SeatKey(x.Variant, x.Peer())
+		key := s.KeyOf(x.Variant, x.Peer())
 		if !x.used() || s.AllRounds[key] == nil {
 			continue
 		}
@@ -202,9 +202,9 @@ func valuesOf(trials []*Stats, get func(*Stats) *float64) (values []float64) {
 	return values
 }
 
-// SeatKey is the key of a variant's trials that ran at the same time as another's. Only the base has
+// KeyOf is the key of a variant's trials that ran at the same time as another's. Only the base has
 // several in a round.
-func (s *Dataset) SeatKey(variant, peer string) string {
+func (s *Dataset) KeyOf(variant, peer string) string {
 	if s.Plan.Duet == nil || variant != s.Plan.Base {
 		return variant
 	}
@@ -218,7 +218,7 @@ func (s *Dataset) keysOf(variant string) (keys []string) {
 	}
 	for _, other := range s.Plan.Variants {
 		if other.Name != variant {
-			keys = append(keys, s.SeatKey(variant, other.Name))
+			keys = append(keys, s.KeyOf(variant, other.Name))
 		}
 	}
 	return keys

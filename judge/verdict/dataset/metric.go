@@ -23,7 +23,7 @@ type Stats struct {
 	Flags       []rundir.Flag            // of one trial
 	Lost        bool                     // of one trial: its target ended, or answered nothing
 	Waited      float64                  // of one trial: the window, in seconds, as it was planned
-	Seat        int                      // of one trial of a duet
+	CPUSet      int                      // of one trial of a duet
 }
 
 // A Metric is a figure that expressions name. Get returns nil for a figure that

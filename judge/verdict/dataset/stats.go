@@ -18,7 +18,7 @@ func ofTrial(t *rundir.Trial, log recording.Times) *Stats {
 	f := summarize(t.Variant, []*rundir.Trial{t}, log)
 	f.Lost, f.Waited = t.Lost(), max(t.WindowSeconds, t.PlannedSeconds)
 	if t.Duet != nil {
-		f.Seat = t.Duet.CPUSet
+		f.CPUSet = t.Duet.CPUSet
 	}
 	if log == nil {
 		f.Times = t.Times
