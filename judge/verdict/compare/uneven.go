@@ -53,8 +53,8 @@ func (s Comparer) uneven(p Pair, m dataset.Metric) (why *rundir.Message, causes 
 	return new(texts.New("why.unlike", "variant", more, "share", units.Percent(math.Abs(by)), "base", less)), checks.MostFirst(kinds)
 }
 
-// unequal is how much larger a measure of disturbance is for the variant than for its base, if
-// the rounds show that this is no chance; otherwise 0.
+// unequal is how much larger a measure of disturbance is for the variant than for its base. It is 0
+// if that may be chance.
 func (s Comparer) unequal(p Pair, measure func(*disturbance.Disturbance) float64) float64 {
 	var differences []float64
 	for _, round := range s.roundsOf(p, s.Rounds) {
@@ -109,7 +109,7 @@ func (s Comparer) reach(variant string, m dataset.Metric) (below, above float64)
 	return below, math.Log(b.High / estimate)
 }
 
-// unevenValidity says what may be said of the ratio of a pair of which one was disturbed
+// unevenValidity is the validity of a ratio of variants one of which was disturbed
 // more than the other: it is bounded, unless an end is open.
 func (s Comparer) unevenValidity(v rundir.Validity, p Pair, m dataset.Metric, why *rundir.Message, causes []string) rundir.Validity {
 	as, _ := s.sameClock(p, m)

@@ -1,5 +1,5 @@
-// Package disturbance finds what disturbed a trial: how much of its time something else had a CPU
-// that was wanted, and how many requests that may have delayed. It goes by signs of the machine
+// Package disturbance finds what disturbed a trial: for how long something else had a CPU
+// that was wanted, and how many requests may be late. It goes by signs of the machine
 // and of the generator, and by no latency: a stall of the target is what dyno wants to measure.
 package disturbance
 
@@ -46,10 +46,10 @@ type Disturbance struct {
 	inside float64            // seconds that a request is inside the target
 }
 
-// A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that was delayed with it.
+// A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that it delayed.
 type delay struct{ time, share float64 }
 
-// Noticeable is the delay, in seconds, that is assumed to affect a latency that is known no better than to a resolution.
+// Noticeable is the delay, in seconds, that is assumed to affect a latency of a resolution.
 func Noticeable(resolution, latency float64) float64 {
 	return max(resolution, noticeableShare*latency)
 }
@@ -84,7 +84,7 @@ func Find(of recording.Recording) *Disturbance {
 }
 
 // lose finds x, the share of the window that was lost: see docs/development/method.md. What others used of the CPUs is lost
-// only as far as the generator or the target waited for a CPU. On CPUs that they share, each also waits for the
+// only as far as generator or target waited for a CPU. On CPUs that they share, each also waits for the
 // other, which is the load: of the target's waiting, others caused what their share of the CPU time says.
 func (d *Disturbance) lose(s *detector, stood float64) {
 	t, foreign := s.Trial, s.foreign()
@@ -120,8 +120,8 @@ func (d *Disturbance) lose(s *detector, stood float64) {
 	d.Lost = min(d.Lost, 0.99)
 }
 
-// targetWaited is the share of the window in which the target was ready to run and had no CPU, beyond what each of its
-// wake-ups takes; infinite where that is not known.
+// targetWaited is the share of the window in which the target was ready to run and had no CPU. What each
+// wake-up takes does not count. It is infinite where that is not known.
 func (s *detector) targetWaited() float64 {
 	wait, wakeups := s.grown("target_run_queue_wait_seconds"), s.grown("target_voluntary_switches")
 	switch {
@@ -133,8 +133,8 @@ func (s *detector) targetWaited() float64 {
 	return wait / s.Trial.WindowSeconds
 }
 
-// generatorWaited is the share of the window in which the generator was ready to run and had no CPU, beyond what each
-// of its wake-ups takes.
+// generatorWaited is the share of the window in which the generator was ready to run and had no CPU. What each
+// wake-up takes does not count.
 func (s *detector) generatorWaited() float64 {
 	g := s.Trial.Generator
 	if g.RunQueueWaitShare == nil || s.SharesCPUs() {
@@ -185,7 +185,7 @@ func (s *detector) grown(column string) float64 {
 }
 
 // delaysTarget tells whether a sleeper's late wake-up means that the target's requests waited, too. The sleeper on the
-// target's own CPUs has real-time priority. That of the generator only matters where they may be on the same CPUs, and
+// target's own CPUs has real-time priority. That of the generator only matters where they may be on the same CPUs. It
 // also waits for the load itself. In an open loop the generator's lag is known by request.
 func (s *detector) delaysTarget(stall rundir.Stall) bool {
 	switch {

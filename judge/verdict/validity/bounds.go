@@ -57,7 +57,7 @@ func open(why *rundir.Message, causes ...string) Bounds {
 	return Bounds{math.Inf(-1), math.Inf(1), why, causes}
 }
 
-// unlimited is the range of a figure that a check of some trial leaves without a low end, or without any; nil: none does.
+// unlimited is the range of a figure that a check leaves without a low end, or without any; nil: none does.
 func (s Assessor) unlimited(variant string, m dataset.Metric, high float64) *Bounds {
 	trials := s.InOrder(variant)
 	if kinds := Biasing(trials, checks.BiasAll); len(kinds) > 0 {
@@ -69,8 +69,8 @@ func (s Assessor) unlimited(variant string, m dataset.Metric, high float64) *Bou
 	return nil
 }
 
-// Widened lowers the low end of a quantile's range by what disturbances may have done to the
-// requests there, and says what that is.
+// Widened lowers the low end of a quantile's range by what disturbances may have done to requests,
+// and says what that is.
 func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) Bounds {
 	if b := s.unlimited(variant, m, r.High); b != nil {
 		return *b
@@ -124,8 +124,7 @@ func (d *delayed) why() *rundir.Message {
 	return new(texts.New("why.disturbed", "share", units.Percent(d.share)))
 }
 
-// ClockError is by how much a figure of a variant may be wrong, either way, because the clocks of several machines
-// are in it.
+// ClockError is by how much the clocks of several machines may make a figure wrong, either way.
 func (s Assessor) ClockError(variant string, m dataset.Metric) (seconds float64) {
 	if f := s.Whole[variant]; f != nil && f.Streams != nil && LatencyTag(m) == rundir.TagDelivery {
 		return f.Streams.DeliveryError
@@ -165,7 +164,7 @@ func Biasing(trials []*dataset.Stats, bias string) (kinds []string) {
 	return kinds
 }
 
-// held lists the kinds of flags that say that a limit of dyno's own held requests back, if that can have made a figure
+// held lists the flags of dyno's own limits that held requests back, where those can have made a figure
 // larger: a response time, or the share of those that failed.
 func held(trials []*dataset.Stats, m dataset.Metric) []string {
 	if LatencyTag(m) != rundir.TagResponse && m.Kind() != rundir.MetricErrorRatio {

@@ -32,13 +32,13 @@ func mostGoodput(recorded, all, delayed float64) float64 {
 	return max(recorded, min(recorded+delayed*all, all))
 }
 
-// leastCPU is the least CPU time per request: a share of the account was stolen, and the target refilled its caches after
-// each turn of others, who had a share of its CPUs' time.
+// leastCPU is the least CPU time per request. A share of the account was stolen. Others had a share of the CPUs' time, and
+// the target refilled its caches after each of their turns.
 func leastCPU(recorded, stolen, foreign float64) float64 {
 	return recorded * max(0, 1-stolen) / (1 + refill*foreign)
 }
 
-// UnlikeRatio is how far below and above the recorded ratio of two variants the true one may be, on the scale of logarithms.
+// UnlikeRatio is how far below and above the recorded ratio of two variants the true one may be. All are logarithms.
 // It is made of how far the ends of each are from its recorded figure. Whatever part of its bounds a disturbance used up in
 // one variant, it used up in the other.
 func UnlikeRatio(below, above, baseBelow, baseAbove float64) (low, high float64) {
@@ -46,7 +46,7 @@ func UnlikeRatio(below, above, baseBelow, baseAbove float64) (low, high float64)
 	return max(0, down) + max(0, -up), max(0, -down) + max(0, up)
 }
 
-// refill is how much longer a target's own work takes, as a share of the time that
-// others used on its CPUs: it finds caches and branch predictors filled by them.
+// refill is how much longer a target's own work takes, as a share of the others'
+// time on its CPUs: it finds caches and branch predictors filled by them.
 // Next to a neighbour that used 30 %, it took up to 10 % longer.
 const refill = 0.33

@@ -17,8 +17,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A figure is as it is printed when the disturbances cannot move it by more than WithinInterval of
-// its interval's half-width, or tolerated: a latency by WithinLatency of it, any other figure by
+// A figure is ok when disturbances cannot move it by more than WithinInterval of its interval's half-width. A
+// latency is also ok when they cannot move it by more than WithinLatency of it, and any other figure by
 // WithinFigure. Readers treat figures that differ by less as equal.
 const (
 	WithinInterval = 0.5
