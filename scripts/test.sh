@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that must hold: set-up, build, format, lint with go vet, all tests (fuzz
-# seeds and repository rules among them) with the race detector and in random
-# order, fresh generated files, the report in a browser, known vulnerabilities.
+# seeds and repository rules among them) in random order, most with the race
+# detector (scripts/gotest.sh), fresh generated files, the report in a browser, known vulnerabilities.
 # Runs every step even when one fails, and ends with the failed steps or "all
 # passed".
 set -uo pipefail
