@@ -83,7 +83,7 @@ func TestResultsNeedAnOutput(t *testing.T) {
 }
 
 // Failed requests of a run that ends well are reported.
-func TestFailuresAreTold(t *testing.T) {
+func TestFailuresArePrinted(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if n.Add(1)%3 == 0 {
@@ -102,7 +102,7 @@ func TestFailuresAreTold(t *testing.T) {
 }
 
 // A gate that found nothing says so when it could not have found what it is for.
-func TestImpreciseGateIsTold(t *testing.T) {
+func TestImpreciseGateIsMarked(t *testing.T) {
 	for _, c := range []struct {
 		comparison rundir.Comparison
 		regression bool
@@ -127,7 +127,7 @@ func TestImpreciseGateIsTold(t *testing.T) {
 }
 
 // A gate says that most trials were disturbed, whatever it found.
-func TestDisturbedGateIsTold(t *testing.T) {
+func TestDisturbedGateIsMarked(t *testing.T) {
 	run := rundir.Run{Trials: []rundir.Examined{{Number: 1, Disturbed: true}}, Flags: []rundir.Flag{{Kind: checks.FlagSteal, Trial: 1, Disturbs: true}}}
 	for regression, want := range map[bool]string{true: "dyno: the trial was disturbed: the host took CPUs\n", false: ""} {
 		var errs bytes.Buffer

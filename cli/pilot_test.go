@@ -35,7 +35,7 @@ func TestPilotIsInProportion(t *testing.T) {
 }
 
 // While dyno asks a server that does not answer, it says so.
-func TestAskingIsSaid(t *testing.T) {
+func TestPilotIsAnnounced(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

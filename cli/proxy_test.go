@@ -92,7 +92,7 @@ func TestProxy(t *testing.T) {
 		code              int
 		asked             int64 // of the target
 		requests, tunnels int64 // of the proxy
-		said              string
+		refusal           string
 	}{
 		{"http", []string{"--proxy", url, plain.URL}, exit.Done, 20, 20, 0, "through " + address},
 		{"http, redirected", []string{"-L", "--proxy", url, plain.URL + "/first"}, exit.Done, 40, 40, 0, "20 followed"},
@@ -116,8 +116,8 @@ func TestProxy(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), append([]string{"http", "-q", "-n", "20", "-c", "2", "-o", out}, tt.args...), nil, &stdout, &stderr)
 		text := stdout.String() + stderr.String()
-		if code != tt.code || !strings.Contains(text, tt.said) {
-			t.Errorf("%s: exit code %d, want %d with %q:\n%s", tt.name, code, tt.code, tt.said, text)
+		if code != tt.code || !strings.Contains(text, tt.refusal) {
+			t.Errorf("%s: exit code %d, want %d with %q:\n%s", tt.name, code, tt.code, tt.refusal, text)
 		}
 		if asked.Load() != tt.asked || p.requests.Load() != tt.requests || p.tunnels.Load() != tt.tunnels || wrong.Load() > 0 {
 			t.Errorf("%s: the target was asked %d times, by %d requests of the proxy and %d tunnels; %d were wrong", tt.name, asked.Load(), p.requests.Load(), p.tunnels.Load(), wrong.Load())

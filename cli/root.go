@@ -209,10 +209,10 @@ func (a *app) withCommand(args []string) []string {
 // A signalled error is the cause of a context that a signal ended.
 type signalled struct{ signal syscall.Signal }
 
-func (s signalled) Error() string { return s.Said().String() }
+func (s signalled) Error() string { return s.AsMessage().String() }
 
-// Said returns the error as a message.
-func (s signalled) Said() texts.Message {
+// AsMessage returns the error as a message.
+func (s signalled) AsMessage() texts.Message {
 	return texts.New("reason.interrupted", "signal", signalName(s.signal))
 }
 

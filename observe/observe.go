@@ -69,10 +69,10 @@ type Unavailable struct {
 	Err      error         // the system's error; may be nil
 }
 
-func (u *Unavailable) Error() string { return u.Said().String() }
+func (u *Unavailable) Error() string { return u.AsMessage().String() }
 
-// Said returns the error as a message.
-func (u *Unavailable) Said() texts.Message {
+// AsMessage returns the error as a message.
+func (u *Unavailable) AsMessage() texts.Message {
 	what, kind, helped := "observer", "unavailable.observer", "unavailable.observer.help"
 	if u.Profile {
 		what, kind, helped = "taken", "unavailable.profile", "unavailable.profile.help"

@@ -80,11 +80,11 @@ type TwiceError struct {
 	Column   string
 }
 
-func (e *TwiceError) Error() string { return e.Said().String() }
+func (e *TwiceError) Error() string { return e.AsMessage().String() }
 
-// Said returns the error as a message.
-func (e *TwiceError) Said() texts.Message {
-	return (&Unavailable{Observer: e.Observer.Name(), Reason: texts.New("unavailable.twice", "column", e.Column), Remedy: texts.New("help.twice")}).Said()
+// AsMessage returns the error as a message.
+func (e *TwiceError) AsMessage() texts.Message {
+	return (&Unavailable{Observer: e.Observer.Name(), Reason: texts.New("unavailable.twice", "column", e.Column), Remedy: texts.New("help.twice")}).AsMessage()
 }
 
 // NewRecorder makes a recorder of the observers, which it reads in this order, and

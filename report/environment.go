@@ -39,9 +39,9 @@ const mostUnobserved = 12
 // unobserved lists the observations that were not possible, and why: first those of the
 // whole run, then those of single trials.
 func (p *page) unobserved() []string {
-	list := answer.Said(p.Run.Environment.Unavailable)
+	list := answer.InEnglish(p.Run.Environment.Unavailable)
 	for _, t := range p.Folder.Trials {
-		for _, text := range answer.Said(t.Unavailable) {
+		for _, text := range answer.InEnglish(t.Unavailable) {
 			if !slices.Contains(list, text) {
 				list = append(list, text)
 			}

@@ -36,7 +36,7 @@ func Text(w io.Writer, f *rundir.Folder) error {
 func (p *page) answer() {
 	a := answer.Make(p.Folder)
 	p.Section("answer")
-	for _, s := range answer.Said(a.Says) {
+	for _, s := range answer.InEnglish(a.Says) {
 		p.Line("%s", s)
 	}
 	for _, block := range a.Blocks() {
@@ -121,7 +121,7 @@ func (p *page) notes() {
 	for i, text := range p.Footnotes {
 		p.Item(layout.Item{Mark: fmt.Sprintf("[%d] ", i+1), Text: text})
 	}
-	for _, n := range answer.Said(p.Run.Notes) {
+	for _, n := range answer.InEnglish(p.Run.Notes) {
 		p.Line("%s", n)
 	}
 }

@@ -129,7 +129,7 @@ func (f *Feed) Close() {
 	<-f.done
 }
 
-func (f *Feed) tell(e ui.Event) {
+func (f *Feed) send(e ui.Event) {
 	line, err := json.Marshal(e)
 	if err != nil {
 		return // it holds an infinite figure, which JSON cannot express
@@ -150,7 +150,7 @@ func (f *Feed) Begin(next trial.Planned) {
 	defer f.mu.Unlock()
 	f.warmup = next.Warmup
 	f.reset(next.Number)
-	f.tell(ui.Event{Begin: &b})
+	f.send(ui.Event{Begin: &b})
 }
 
 // Interval implements trial.Watcher. It sends an event when a second is complete.
@@ -195,7 +195,7 @@ func (f *Feed) flush() {
 		}
 	}
 	f.reset(f.number)
-	f.tell(ui.Event{Second: &s})
+	f.send(ui.Event{Second: &s})
 }
 
 // reset begins another second. The caller holds mu.
@@ -235,5 +235,5 @@ func (f *Feed) End(t *rundir.Trial, flags []rundir.Flag) {
 	if t.Streams != nil {
 		e.Latency, e.Clock = t.Times[rundir.TagDelivery], record.Delivery.String()
 	}
-	f.tell(ui.Event{End: &e})
+	f.send(ui.Event{End: &e})
 }

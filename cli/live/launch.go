@@ -33,7 +33,7 @@ func (l Launcher) Start(launch ui.Launch, tell func(ui.Event)) (ui.Execution, er
 		return nil, err
 	}
 	x := &execution{cmd: exec.Command(l.Program, append([]string{followArg}, args...)...), fed: make(chan struct{})}
-	x.cmd.Stderr, x.cmd.WaitDelay = &x.said, outputDelay
+	x.cmd.Stderr, x.cmd.WaitDelay = &x.output, outputDelay
 	if x.interrupt, err = bequeath(x.cmd, theirs); err == nil {
 		err = x.cmd.Start()
 	}
@@ -95,7 +95,7 @@ const outputDelay = 5 * time.Second
 type execution struct {
 	cmd       *exec.Cmd
 	interrupt func() error
-	said      tail
+	output    tail
 	fed       chan struct{} // closed when the feed has ended
 }
 
@@ -112,7 +112,7 @@ func (x *execution) Stop() error {
 func (x *execution) Wait() ui.Outcome {
 	<-x.fed
 	err := x.cmd.Wait()
-	o := ui.Outcome{Code: x.cmd.ProcessState.ExitCode(), Message: x.said.String()}
+	o := ui.Outcome{Code: x.cmd.ProcessState.ExitCode(), Message: x.output.String()}
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || o.Code < 0) {
 		o.Message = strings.TrimSpace(o.Message + "\n" + err.Error())
@@ -120,8 +120,8 @@ func (x *execution) Wait() ui.Outcome {
 	return o
 }
 
-// maxSaid is how many bytes of a process's output are kept: the last ones.
-const maxSaid = 16 << 10
+// maxTail is how many bytes of a process's output are kept: the last ones.
+const maxTail = 16 << 10
 
 // A tail keeps the end of the text that is written to it.
 type tail struct {
@@ -134,7 +134,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, p...)
-	if over := len(t.text) - maxSaid; over > 0 {
+	if over := len(t.text) - maxTail; over > 0 {
 		t.text = append(t.text[:0], t.text[over:]...)
 	}
 	return len(p), nil

@@ -48,12 +48,12 @@ func TestRunArgs(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	var x tail
-	for _, part := range []string{strings.Repeat("a", maxSaid), "é", " end \n"} {
+	for _, part := range []string{strings.Repeat("a", maxTail), "é", " end \n"} {
 		if n, err := x.Write([]byte(part)); n != len(part) || err != nil {
 			t.Fatal(n, err)
 		}
 	}
-	if s := x.String(); !strings.HasSuffix(s, "aé end") || len(s) > maxSaid {
+	if s := x.String(); !strings.HasSuffix(s, "aé end") || len(s) > maxTail {
 		t.Errorf("%d bytes, …%q", len(s), s[len(s)-9:])
 	}
 }

@@ -149,8 +149,8 @@ func checkFile(f file) (faults []string) {
 		faults = append(faults, checkGo(f)...)
 	} else if !excused("words", f.path) {
 		for i, line := range strings.Split(f.text, "\n") {
-			for _, said := range findPhrases(line) {
-				faults = append(faults, fmt.Sprintf("%s:%d: %s", f.path, i+1, said))
+			for _, fault := range findPhrases(line, phrases...) {
+				faults = append(faults, fmt.Sprintf("%s:%d: %s", f.path, i+1, fault))
 			}
 		}
 	}

@@ -33,14 +33,85 @@ var phrases = []phrase{
 	{regexp.MustCompile(`(?i)spoi[l]`), "disturbed, malformed, changed"},
 }
 
+// metaphors must not be words of a name that is declared, in addition to phrases.
+var metaphors = []phrase{
+	{regexp.MustCompile(`\b(?:told|tells?|said|teller)\b`), "what is sent or returned: message, output, notify"},
+	{regexp.MustCompile(`\black(?:s|ing)?\b`), "missing, absent, unavailable"},
+	{regexp.MustCompile(`\b(?:nobody|everybody|somebody|strangers?|whose|whom)\b`), "who it is: anonymous, unauthenticated, all clients"},
+	{regexp.MustCompile(`\b(?:patience|unhurried)\b`), "timeout, grace"},
+	{regexp.MustCompile(`\b(?:seats?|couple)\b`), "the CPUs, the place, the pair"},
+	{regexp.MustCompile(`\b(?:blames?|hopeless|odd|felt)\b`), "the condition: at fault, unreadable, invalid"},
+	{regexp.MustCompile(`\b(?:owed|begun)\b`), "due, pending, started"},
+	{regexp.MustCompile(`\b(?:go on|goes on|under way|over with|give up|gives up)\b`), "continue, in flight, ended, abandon"},
+	{regexp.MustCompile(`\b(?:turnstile|lull|crowd|world|scene|habit|lapse|beware|twin|vacate|expelled|ration)\b`), "the field's word"},
+}
+
 // findPhrases returns what to write instead of the phrases in a text.
-func findPhrases(text string) (said []string) {
+func findPhrases(text string, phrases ...phrase) (faults []string) {
 	for _, p := range phrases {
 		if found := p.pattern.FindString(text); found != "" {
-			said = append(said, fmt.Sprintf("%q: write %s", strings.Join(strings.Fields(found), " "), p.instead))
+			faults = append(faults, fmt.Sprintf("%q: write %s", strings.Join(strings.Fields(found), " "), p.instead))
 		}
 	}
-	return said
+	return faults
+}
+
+// wordOfName finds the words of a name such as besideServers, TLSError or Max_size2.
+var wordOfName = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+
+// findInName returns what to write instead of the words of a name.
+func findInName(name string) []string {
+	text := strings.ToLower(strings.Join(wordOfName.FindAllString(name, -1), " "))
+	return append(findPhrases(text, phrases...), findPhrases(text, metaphors...)...)
+}
+
+func TestFindInName(t *testing.T) {
+	for _, name := range []string{"besideServers", "SeatKey", "lack", "goOn", "maxUnderWay", "TestFailuresAreTold", "LACKS_CPU", "soManyUsers"} {
+		if len(findInName(name)) != 1 {
+			t.Errorf("%s: %q, want one fault", name, findInName(name))
+		}
+	}
+	for _, name := range []string{"besides", "Black", "seating", "goodTool", "AtMost", "oddity"} {
+		if faults := findInName(name); faults != nil {
+			t.Errorf("%s: %q", name, faults)
+		}
+	}
+}
+
+// declared returns the names that others read: those of functions, types, fields and methods, and of
+// variables and constants of the package.
+func declared(tree *ast.File) (names []*ast.Ident) {
+	for _, decl := range tree.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			names = append(names, decl.Name)
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, spec.Name)
+				case *ast.ValueSpec:
+					names = append(names, spec.Names...)
+				}
+			}
+		}
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		var fields *ast.FieldList
+		switch n := n.(type) {
+		case *ast.StructType:
+			fields = n.Fields
+		case *ast.InterfaceType:
+			fields = n.Methods
+		default:
+			return true
+		}
+		for _, f := range fields.List {
+			names = append(names, f.Names...)
+		}
+		return true
+	})
+	return names
 }
 
 // camelCase finds names as only code has them.
@@ -105,11 +176,11 @@ func TestNamesInComments(t *testing.T) {
 	}
 }
 
-// checkWords reports the phrases in a Go file.
+// checkWords reports the phrases in a Go file and the metaphors in its names.
 func checkWords(tree *ast.File, fault func(at token.Pos, format string, args ...any)) {
 	check := func(at token.Pos, text string) {
-		for _, said := range findPhrases(text) {
-			fault(at, "%s", said)
+		for _, found := range findPhrases(text, phrases...) {
+			fault(at, "%s", found)
 		}
 	}
 	for _, group := range tree.Comments {
@@ -121,4 +192,9 @@ func checkWords(tree *ast.File, fault func(at token.Pos, format string, args ...
 		}
 		return true
 	})
+	for _, id := range declared(tree) {
+		for _, found := range findInName(id.Name) {
+			fault(id.Pos(), "%s: %s", id.Name, found)
+		}
+	}
 }

@@ -125,8 +125,8 @@ type Error struct{ Message }
 
 func (e *Error) Error() string { return e.In(English) }
 
-// Said returns the message.
-func (e *Error) Said() Message { return e.Message }
+// AsMessage returns the message.
+func (e *Error) AsMessage() Message { return e.Message }
 
 // NewError makes an error of a message.
 func NewError(kind string, pairs ...string) error { return &Error{New(kind, pairs...)} }
@@ -134,8 +134,8 @@ func NewError(kind string, pairs ...string) error { return &Error{New(kind, pair
 // Of returns an error's message. It looks into joined errors that consist of a single one.
 func Of(err error) (Message, bool) {
 	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
-	case interface{ Said() Message }:
-		return e.Said(), true
+	case interface{ AsMessage() Message }:
+		return e.AsMessage(), true
 	case interface{ Unwrap() []error }:
 		if list := e.Unwrap(); len(list) == 1 {
 			return Of(list[0])
@@ -153,13 +153,13 @@ func OfError(err error) Message {
 }
 
 // Reasons returns what an error says, without repetitions. For an Error, and for each
-// error with a method Said, alone or joined, that is its message. For any other error it
+// error with a method AsMessage, alone or joined, that is its message. For any other error it
 // is the text, line by line.
 func Reasons(err error) (list []Message) {
 	switch e := err.(type) { //nolint:errorlint // what an error is wrapped in says more than the error
 	case nil:
-	case interface{ Said() Message }:
-		list = append(list, e.Said())
+	case interface{ AsMessage() Message }:
+		list = append(list, e.AsMessage())
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			list = append(list, Reasons(one)...)

@@ -80,7 +80,7 @@ func TestOpenLosesNoTrial(t *testing.T) {
 }
 
 // While a run is written, its trials so far are judged for who asks for the whole, and nothing is kept.
-func TestOpenOfARunUnderWay(t *testing.T) {
+func TestOpenOfARunningRun(t *testing.T) {
 	b := abc()
 	b.trials = b.trials[:4]
 	dir := b.write(t).Dir

@@ -271,7 +271,7 @@ func TestLoadOfFleet(t *testing.T) {
 }
 
 // Who does not belong to the fleet gets no answer from its agents.
-func TestStrangers(t *testing.T) {
+func TestUnauthenticated(t *testing.T) {
 	f, other := newFleet(t), newFleet(t)
 	address, plain := start(t, f.joining(t, "a")), start(t, config("plain"))
 	fellow, err := f.authority.Member("b", identity.Agent)

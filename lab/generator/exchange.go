@@ -14,13 +14,13 @@ const StartLead = 50 * time.Millisecond
 
 // The bounds of the exchange.
 const (
-	// partPatience is how long a part may take beyond the time that its work needs.
-	partPatience = 30 * time.Second
+	// partGrace is how long a part may take beyond the time that its work needs.
+	partGrace = 30 * time.Second
 	// maxPartLine bounds a line of the exchange. A million sources with their uncertain numbers could
 	// need some hundred MiB, but a million publishers make no sense.
 	maxPartLine = 64 << 20
-	// maxSaid is more than the number of messages from a part, without intervals.
-	maxSaid = 8
+	// maxReports is more than the number of messages from a part, without intervals.
+	maxReports = 8
 	// beats is how often each side sends something in the time that it may be silent.
 	beats = 4
 )

@@ -23,10 +23,10 @@ type part struct {
 	name    string // in errors
 	line    *exchange.Line
 
-	// said has the part's messages, except for its intervals. It has room for all of
+	// reports has the part's messages, except for its intervals. It has room for all of
 	// them, and is closed after the last one; from then on its receiver may read the line.
-	said    chan partReport
-	lost    error // why there were no more messages; to be read when said is closed
+	reports chan partReport
+	lost    error // why there were no more messages; to be read when reports is closed
 	counted tally
 
 	waited bool
@@ -56,7 +56,7 @@ func startPart(ctx context.Context, by Carrier, plan partPlan) (*part, error) {
 		return nil, &LostError{err}
 	}
 	p := &part{
-		process: process, name: process.String(), line: exchange.New(process, process, maxPartLine), said: make(chan partReport, maxSaid),
+		process: process, name: process.String(), line: exchange.New(process, process, maxPartLine), reports: make(chan partReport, maxReports),
 	}
 	plan.Silence = process.Silence()
 	if plan.Silence > 0 {
@@ -93,14 +93,14 @@ func (p *part) send(o partOrder) error {
 
 // listen reads the part's messages up to the outcome of the load.
 func (p *part) listen() {
-	defer close(p.said)
-	for range maxSaid {
+	defer close(p.reports)
+	for range maxReports {
 		r, err := p.next()
 		if err != nil {
 			p.lost = err
 			return
 		}
-		p.said <- r
+		p.reports <- r
 		if r.Result != nil {
 			return
 		}
@@ -142,7 +142,7 @@ func (p *part) addTo(i *record.Interval) {
 
 // hear waits for the next message.
 func (p *part) hear() (partReport, error) {
-	r, more := <-p.said
+	r, more := <-p.reports
 	if !more {
 		return r, p.gone(fmt.Errorf("its reports ended: %w", p.lost))
 	}

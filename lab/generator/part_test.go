@@ -88,7 +88,7 @@ func TestParts(t *testing.T) {
 
 // Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
-	p := &part{said: make(chan partReport, maxSaid), line: exchange.New(strings.NewReader(`{"party":{}}
+	p := &part{reports: make(chan partReport, maxReports), line: exchange.New(strings.NewReader(`{"party":{}}
 {"interval":{"Measured":{"OK":1,"Timeouts":2,"ByKind":[0,0,0,0,0,2]},"Status":{"200":1},"Delivered":3,"Connections":4}}
 {"interval":{"Measured":{"OK":10},"Status":{"200":10},"Delivered":30,"Connections":5}}
 {"published":{}}

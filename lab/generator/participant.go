@@ -122,7 +122,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	runtime.GC()
 	if c.Window > 0 { // otherwise only the number of requests ends it
 		var release func()
-		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partPatience)
+		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partGrace)
 		defer release()
 	}
 	result, err := engine.Run(ctx, c)

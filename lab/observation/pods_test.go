@@ -160,7 +160,7 @@ func TestMachineThatPodsShare(t *testing.T) {
 }
 
 // A column that one of several machines does not read is unknown for all.
-func TestTogetherOfWhatOneLacks(t *testing.T) {
+func TestTogetherOfMissing(t *testing.T) {
 	x, y := &counter{name: "x", columns: []observe.Column{{Name: "a"}, {Name: "b"}}}, &counter{name: "x", columns: []observe.Column{{Name: "b"}}}
 	o := together([]*Observed{{Observers: []observe.Observer{x}, CPUs: 1}, {Observers: []observe.Observer{y}, CPUs: 3}})
 	row := make([]float64, 2)

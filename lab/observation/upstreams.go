@@ -18,22 +18,22 @@ const upstreamsDue = 100 * time.Millisecond
 // upstreams observes the servers on this machine that the target has connected to, as a proxy to its backends. They
 // are a part of what is measured, and no disturbance of it. It finds them once.
 type upstreams struct {
-	known []*observe.Tree // whose processes are observed already; the target's first
-	begun map[int]float64 // CPU time of each process of the machine at the beginning
-	due   time.Time
-	found bool
-	trees []*observe.Tree
-	base  []float64 // CPU time of each at the beginning
-	used  float64   // by all since then
+	known    []*observe.Tree // whose processes are observed already; the target's first
+	startCPU map[int]float64 // CPU time of each process of the machine at the beginning
+	due      time.Time
+	found    bool
+	trees    []*observe.Tree
+	base     []float64 // CPU time of each at the beginning
+	used     float64   // by all since then
 }
 
 // newUpstreams observes those of a target, but for the processes of others.
 func newUpstreams(target *observe.Tree, others ...*observe.Tree) *upstreams {
-	u := &upstreams{known: append([]*observe.Tree{target}, others...), begun: map[int]float64{}, due: time.Now().Add(upstreamsDue)}
+	u := &upstreams{known: append([]*observe.Tree{target}, others...), startCPU: map[int]float64{}, due: time.Now().Add(upstreamsDue)}
 	pids, _ := proc.PIDs() // without them, what upstreams use counts from when they are found
 	for _, pid := range pids {
 		if used, err := observe.ProcessSeconds(pid); err == nil {
-			u.begun[pid] = used
+			u.startCPU[pid] = used
 		}
 	}
 	return u
@@ -85,8 +85,8 @@ func (u *upstreams) find() (err error) {
 		err = errors.Join(err, tree.Observe(make([]float64, len(tree.Columns()))))
 		base := tree.CPUSeconds()
 		for _, pid := range tree.PIDs() {
-			if now, failure := observe.ProcessSeconds(pid); failure == nil && len(u.begun) > 0 {
-				base -= now - u.begun[pid]
+			if now, failure := observe.ProcessSeconds(pid); failure == nil && len(u.startCPU) > 0 {
+				base -= now - u.startCPU[pid]
 			}
 		}
 		u.trees, u.base = append(u.trees, tree), append(u.base, base)

@@ -77,7 +77,7 @@ design: {rounds: 2}
 }
 
 // A fault that is not the target's is never accepted as a lost trial.
-func TestWhoseFault(t *testing.T) {
+func TestFaultOfTargetOrPlan(t *testing.T) {
 	fault := &Fault{&target.Failure{Target: "x", Reason: target.ErrExited}}
 	other := errors.New("no room")
 	for _, c := range []struct {

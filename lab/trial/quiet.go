@@ -21,7 +21,7 @@ func (r *runner) newWaiter() *quiet.Waiter {
 	}
 	w := &quiet.Waiter{Left: r.experiment.Design.QuietWait, Read: func() (quiet.Reading, error) { return look(r.servers()...) }}
 	if p, ok := r.options.Watcher.(PreparingWatcher); ok {
-		w.Say = func(n quiet.Noise) { p.Preparing(new(texts.New("wait.quiet").With("noise", n.Said())).English()) }
+		w.Say = func(n quiet.Noise) { p.Preparing(new(texts.New("wait.quiet").With("noise", n.AsMessage())).English()) }
 	}
 	return w
 }
@@ -46,7 +46,7 @@ func (r *runner) awaitQuiet(ctx context.Context) error {
 	}
 	r.run.Plan.Remeasure = len(r.disturbed)
 	r.run.Notes = append(r.run.Notes, texts.New("note.noise", "trial", strconv.Itoa(r.number+1), "time", r.experiment.Design.QuietWait.String()).
-		With("noise", r.quiet.Noise.Said()))
+		With("noise", r.quiet.Noise.AsMessage()))
 	return nil
 }
 

@@ -13,10 +13,10 @@ import (
 // preparing is a log that also keeps what trials had to wait for.
 type preparing struct {
 	log
-	said []string
+	messages []string
 }
 
-func (p *preparing) Preparing(what string) { p.said = append(p.said, what) }
+func (p *preparing) Preparing(what string) { p.messages = append(p.messages, what) }
 
 // fakeLook is a fake of a machine with two CPUs on which 20 s pass between two readings. In the noisy
 // ones of these times, an unidentified program uses a CPU.
@@ -40,7 +40,7 @@ func TestRunWaitsForQuiet(t *testing.T) {
 	for name, c := range map[string]struct {
 		noisy     func(look int) bool
 		disturbed bool // every round
-		said      int
+		messages  int
 		rounds    int
 		remeasure int
 		note      string
@@ -74,8 +74,8 @@ func TestRunWaitsForQuiet(t *testing.T) {
 		if run.Rounds != c.rounds || run.Plan.Remeasure != c.remeasure || note != c.note || !run.Complete {
 			t.Errorf("%s: %d rounds, %d may be measured again, note %q", name, run.Rounds, run.Plan.Remeasure, note)
 		}
-		if c.said == 0 != (len(p.said) == 0) || len(p.said) > 0 && p.said[0] != a {
-			t.Errorf("%s: said %q", name, p.said)
+		if c.messages == 0 != (len(p.messages) == 0) || len(p.messages) > 0 && p.messages[0] != a {
+			t.Errorf("%s: said %q", name, p.messages)
 		}
 	}
 }

@@ -304,12 +304,12 @@ type trialError struct {
 	err   error
 }
 
-func (e *trialError) Error() string { return e.Said().String() }
+func (e *trialError) Error() string { return e.AsMessage().String() }
 func (e *trialError) Unwrap() error { return e.err }
 
-// Said returns the error as a message. It contains the text of a process or the kernel
+// AsMessage returns the error as a message. It contains the text of a process or the kernel
 // unchanged.
-func (e *trialError) Said() rundir.Message {
+func (e *trialError) AsMessage() rundir.Message {
 	m := texts.New("reason.trial", "trial", strconv.Itoa(e.trial.Number), "variant", e.trial.Variant, "error", e.err.Error())
 	if why, ok := texts.Of(e.err); ok {
 		m = m.With("error", why)

@@ -404,7 +404,7 @@ func (t *threads) carry(w *worker) {
 	}
 	w.start(t.origin)
 	w.loop()
-	w.giveUp()
+	w.abandonWaiting()
 }
 
 func (e *engine) run(ctx context.Context) (*record.Result, error) {

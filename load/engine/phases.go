@@ -130,9 +130,9 @@ func (w *worker) ended(now int64) bool {
 // hang. Whether that is long for the target, its other answers tell.
 const hangTime = time.Second
 
-// giveUp accounts for requests under way at the end: sent requests are unfinished, waiting ones were
+// abandonWaiting accounts for requests under way at the end: sent requests are unfinished, waiting ones were
 // never sent.
-func (w *worker) giveUp() {
+func (w *worker) abandonWaiting() {
 	now := w.sockets.Clock.Now()
 	for e := w.exchanges.inFlight.Head(); e != none; {
 		x := &w.exchanges.all[e]

@@ -57,7 +57,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	}()
 	w.start(w.sockets.Clock.Now() - int64(window+late)) // it wakes up now
 	w.loop()
-	w.giveUp()
+	w.abandonWaiting()
 	w.closeAll()
 	w.sockets.Poller.Close()
 	e.collector.Stop()
@@ -113,14 +113,14 @@ func newIdleWorker(t *testing.T) *worker {
 // An endlessMux has one byte to say, and room for another as soon as that is written.
 type endlessMux struct {
 	wire.Mux
-	written int
-	said    bool
+	written    int
+	statusSent bool
 }
 
 func (m *endlessMux) Free() int     { return 1 }
 func (m *endlessMux) Waiting() bool { return true }
 func (m *endlessMux) Output() []byte {
-	if m.said {
+	if m.statusSent {
 		return nil
 	}
 	return []byte{0}
@@ -128,11 +128,11 @@ func (m *endlessMux) Output() []byte {
 
 func (m *endlessMux) Wrote(n int) {
 	m.written += n
-	m.said = true
+	m.statusSent = true
 }
 
 func (m *endlessMux) Input(_ []byte, e *wire.MuxEvent) (int, error) {
-	m.said = false
+	m.statusSent = false
 	*e = wire.MuxEvent{}
 	return 0, nil
 }
@@ -183,7 +183,7 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	w.startDue(now)
 	e.interrupt()
 	w.closeEarly(now - int64(50*time.Millisecond))
-	w.giveUp()
+	w.abandonWaiting()
 	e.collector.Stop()
 	collecting.Wait()
 	r := record.NewResult(e.base, 0)
@@ -199,7 +199,7 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 }
 
 // Where no connection was opened and none was refused either, the target has kept all waiting.
-func TestNobodyAnswers(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	w := newIdleWorker(t)
 	w.subscribers = subscribe.New(nil, &subscribe.Worker{Sockets: w.sockets})
 	w.engine.workers = []*worker{w}

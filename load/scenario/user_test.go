@@ -435,7 +435,7 @@ func TestDecodedBodies(t *testing.T) {
 }
 
 // A coding is requested only for bodies that are read.
-func TestBodiesThatNobodyLooksInto(t *testing.T) {
+func TestUnreadBodies(t *testing.T) {
 	s := mustCompile(t, Spec{Steps: []Step{{Name: "s", Path: "/", Headers: []Header{{"Accept-Encoding", "compress"}}, Assert: []Assertion{{Header: "Etag", Exists: true}}}}})
 	if got := s.HeaderNames(); !slices.Equal(got, []string{"etag"}) {
 		t.Errorf("the engine is to keep %q", got)

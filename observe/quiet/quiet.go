@@ -106,8 +106,8 @@ func Between(a, b Reading) (n Noise) {
 // Quiet tells whether a measurement may begin.
 func (n Noise) Quiet() bool { return n.CPUs <= mostUsed && n.Stolen <= mostStolen }
 
-// Said says who makes the noise, as in: node (pid 123) takes 30 % of a CPU.
-func (n Noise) Said() texts.Message {
+// AsMessage returns who makes the noise, as in: node (pid 123) takes 30 % of a CPU.
+func (n Noise) AsMessage() texts.Message {
 	share := func(of float64) string { return fmt.Sprintf("%.0f %%", 100*of) }
 	if n.CPUs <= mostUsed && n.Stolen > 0 {
 		return texts.New("takes.host", "share", share(n.Stolen))

@@ -150,7 +150,7 @@ func TestRead(t *testing.T) {
 		t.Error("a process is another's although we said that it is ours")
 	}
 	n := Noise{CPUs: 0.3, PID: os.Getpid(), Most: 0.3}
-	if got := new(n.Said()).English(); !strings.HasPrefix(got, "quiet.test (pid ") || !strings.HasSuffix(got, ") takes 30 % of a CPU") {
+	if got := new(n.AsMessage()).English(); !strings.HasPrefix(got, "quiet.test (pid ") || !strings.HasSuffix(got, ") takes 30 % of a CPU") {
 		t.Error(got)
 	}
 }

@@ -59,8 +59,8 @@ func (a *Answer) Blocks() []Block {
 		return []string{texts.Joined(texts.English, lines)}
 	}
 	return slices.DeleteFunc([]Block{
-		{"from", Said(a.From)}, {"placed", Said(a.Placed)}, {"pairs", Said(a.Pairs)}, {"sure", joined(a.Sure)}, {"broke", Said(a.Broke)},
-		{"unsure", Said(a.Unsure)}, {"trust", append(joined(a.Trust), Said(a.Asked)...)}, {"again", Said(a.Again)}, {"next", said(a.Next)}, {"rest", said(a.Rest)},
+		{"from", InEnglish(a.From)}, {"placed", InEnglish(a.Placed)}, {"pairs", InEnglish(a.Pairs)}, {"sure", joined(a.Sure)}, {"broke", InEnglish(a.Broke)},
+		{"unsure", InEnglish(a.Unsure)}, {"trust", append(joined(a.Trust), InEnglish(a.Asked)...)}, {"again", InEnglish(a.Again)}, {"next", said(a.Next)}, {"rest", said(a.Rest)},
 	}, func(b Block) bool { return len(b.Sentences) == 0 })
 }
 
@@ -98,13 +98,13 @@ func Make(f *rundir.Folder) Answer {
 	return a
 }
 
-// mostSaid is how many sentences the answer has at most.
-const mostSaid = 3
+// mostSentences is how many sentences the answer has at most.
+const mostSentences = 3
 
 // conclusion answers the experiment's question.
 func conclusion(j *judged.Result) []texts.Message {
 	lines := Unfinished(j)
-	most := mostSaid
+	most := mostSentences
 	add := func(more []texts.Message) {
 		lines = append(lines, more[:min(len(more), max(0, most-len(lines)))]...)
 	}
@@ -188,8 +188,8 @@ func withoutTrial(why texts.Message) texts.Message {
 	return why
 }
 
-// Said returns lines of text, in English.
-func Said(lines []texts.Message) []string {
+// InEnglish returns lines of text, in English.
+func InEnglish(lines []texts.Message) []string {
 	var out []string
 	for _, l := range lines {
 		out = append(out, l.In(texts.English))

@@ -164,7 +164,7 @@ func trends(j *judged.Result) []texts.Message {
 // alone describes the measurements of a run without comparisons.
 func alone(j *judged.Result) []texts.Message {
 	metric := cmp.Or(j.Run.Plan.Metric, "throughput")
-	if len(j.Run.Variants) > mostSaid {
+	if len(j.Run.Variants) > mostSentences {
 		return extremes(j, metric)
 	}
 	var lines []texts.Message

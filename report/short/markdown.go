@@ -44,7 +44,7 @@ func (p *page) markdown(b *strings.Builder) {
 		}
 		return
 	}
-	for i, s := range answer.Said(a.Says) {
+	for i, s := range answer.InEnglish(a.Says) {
 		if i == 0 {
 			fmt.Fprintf(b, "**%s**\n\n", layout.EscapeMarkdown(s))
 		} else {

@@ -66,7 +66,7 @@ func (p *page) quickScreen(a answer.Answer) []string {
 func (p *page) laidOut(requested string, setting []string, rows, notes rows) []string {
 	for rowLines := 2; ; {
 		lines := p.wrapItems("", []string{requested, strings.Join(setting, " · ")}, "   ", rowLines)
-		for _, s := range answer.Said(answer.Unfinished(p.Result)) {
+		for _, s := range answer.InEnglish(answer.Unfinished(p.Result)) {
 			lines = append(lines, p.wrapped("", s, rowLines)...)
 		}
 		lines = append(lines, "")
@@ -103,7 +103,7 @@ const mostNotes = 2
 // quickNotes are the sentences below the figures, the most important first: what a reader can do about them. One
 // request is no reason for advice on how to load.
 func (p *page) quickNotes(a answer.Answer, v *rundir.Variant) (notes rows) {
-	for _, s := range answer.Said(a.Again) {
+	for _, s := range answer.InEnglish(a.Again) {
 		notes.note(2, sentence(texts.Say(texts.English, "again", nil)+": "+s))
 	}
 	loaded := v.Counts.Answered()+v.Counts.Unanswered() != 1
@@ -470,7 +470,7 @@ const mostAgents = 4
 func (p *page) agentRows(a answer.Answer) (rows []quickRow) {
 	agents := p.Agents()
 	if len(agents) > mostAgents {
-		for _, s := range answer.Said(a.From) {
+		for _, s := range answer.InEnglish(a.From) {
 			rows = append(rows, quickRow{name: texts.Say(texts.English, "from", nil), prose: s})
 		}
 		return rows
@@ -626,13 +626,13 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 				kept++
 			}
 		}
-		said := append([]string{fmt.Sprintf("%d of %d hold", kept, n)}, answer.Said(a.Unsure)...)
+		said := append([]string{fmt.Sprintf("%d of %d hold", kept, n)}, answer.InEnglish(a.Unsure)...)
 		if n == 1 && len(said) == 2 {
 			said = said[1:]
 		}
 		rows = append(rows, quickRow{name: "thresholds", prose: strings.Join(said, "; "), spare: 2})
 	}
-	for i, s := range answer.Said(a.Broke) {
+	for i, s := range answer.InEnglish(a.Broke) {
 		name := "problem"
 		if i > 0 {
 			name = ""

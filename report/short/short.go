@@ -141,7 +141,7 @@ func (p *page) screen(a answer.Answer) []string {
 // screenOf is the screen with a number of lines of figures and of the target.
 func (p *page) screenOf(a answer.Answer, figures, target int) []string {
 	lines := p.wrapped("", p.headline(), 2)
-	for _, s := range answer.Said(a.Says) {
+	for _, s := range answer.InEnglish(a.Says) {
 		lines = append(lines, p.wrapped("", s, 2)...)
 	}
 	lines = append(lines, "")

@@ -116,7 +116,7 @@ func TestMeter(t *testing.T) {
 }
 
 // Each trial counts from zero, and the one before has ended.
-func TestMeterBeginsAnew(t *testing.T) {
+func TestMeterRestarts(t *testing.T) {
 	samples := metered(func(m *Meter) {
 		for n := range 2 {
 			m.Begin(Trial{"pool", n + 1, 1})

@@ -26,7 +26,7 @@ type receiver struct {
 	requests []*http.Request
 	bodies   [][]byte
 	at       []time.Duration // since the first one
-	begun    time.Time
+	started  time.Time
 	answer   func(n int, r *http.Request) (*http.Response, error) // by number, from 0
 }
 
@@ -38,9 +38,9 @@ func (r *receiver) RoundTrip(request *http.Request) (*http.Response, error) {
 	r.mu.Lock()
 	n := len(r.requests)
 	if n == 0 {
-		r.begun = time.Now()
+		r.started = time.Now()
 	}
-	r.requests, r.bodies, r.at = append(r.requests, request), append(r.bodies, body), append(r.at, time.Since(r.begun))
+	r.requests, r.bodies, r.at = append(r.requests, request), append(r.bodies, body), append(r.at, time.Since(r.started))
 	answer := r.answer
 	r.mu.Unlock()
 	return answer(n, request)

@@ -199,7 +199,7 @@ func readRun(root *os.Root, dir string, into *Run) (*secrets, error) {
 	if errors.Is(err, errDamaged) {
 		// The trials are worth more than an earlier verdict: they can be judged again by what the run began with.
 		begun := Run{}
-		if readChecked(root, begunFile, &begun) == nil {
+		if readChecked(root, startFile, &begun) == nil {
 			*into, err = begun, nil
 		}
 	}

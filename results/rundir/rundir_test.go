@@ -205,8 +205,8 @@ func TestNames(t *testing.T) {
 	check(t, w.Close())
 }
 
-// said is why a folder is not complete, a line for each reason.
-func said(f *Folder) string {
+// incomplete is why a folder is not complete, a line for each reason.
+func incomplete(f *Folder) string {
 	var lines []string
 	for _, m := range f.Incomplete {
 		lines = append(lines, m.String())
@@ -222,7 +222,7 @@ func TestKilled(t *testing.T) {
 	incomplete := func(reason string) *Folder {
 		t.Helper()
 		f := must(Open(dir))(t)
-		if f.Complete() || !strings.Contains(said(f), reason) {
+		if f.Complete() || !strings.Contains(incomplete(f), reason) {
 			t.Errorf("%q, want %s", f.Incomplete, reason)
 		}
 		return f
@@ -281,7 +281,7 @@ func TestReopen(t *testing.T) {
 
 	w, f, err := Reopen(dir)
 	check(t, err)
-	if said(f) != "the run did not finish\ntrials/0002-pool: the trial did not finish" || len(f.Trials) != 2 || f.Trials[1].Round != 2 || f.Trials[1].Complete {
+	if incomplete(f) != "the run did not finish\ntrials/0002-pool: the trial did not finish" || len(f.Trials) != 2 || f.Trials[1].Round != 2 || f.Trials[1].Complete {
 		t.Errorf("%d trials, incomplete: %q", len(f.Trials), f.Incomplete)
 	}
 	if last := must(w.LastTrial())(t); last != 3 {
@@ -332,7 +332,7 @@ func TestProbes(t *testing.T) {
 	pilot.Round, pilot.Purpose = 0, PurposePilot
 	check(t, must(w.Trial(2, "pool"))(t).Finish(pilot))
 	check(t, w.Abandon(must(Open(dir))(t).Trials[0], "begun again"))
-	if f := must(Open(dir))(t); !strings.Contains(said(f), "0001-pool: begun again") {
+	if f := must(Open(dir))(t); !strings.Contains(incomplete(f), "0001-pool: begun again") {
 		t.Errorf("%q", f.Incomplete)
 	}
 	probe(3)
@@ -414,7 +414,7 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 	if len(f.Trials) != 1 || f.Trials[0].Number != 1 {
 		t.Errorf("%d trials", len(f.Trials))
 	}
-	all := said(f)
+	all := incomplete(f)
 	for _, want := range []string{
 		"trials/0002-syntax/trial.json: byte 1", "trials/0003-number/trial.json: number: 1", "number: 1 is there twice",
 		"trials/0004-version/trial.json: schema_version: 9", "counts.sent: -10", "trials/junk/trial.json",

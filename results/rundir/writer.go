@@ -29,7 +29,7 @@ const (
 
 	trialsDir = "trials"
 	lockFile  = ".lock"
-	begunFile = ".begun.json" // run.json as the run began, in case that is damaged later
+	startFile = ".begun.json" // run.json as the run began, in case that is damaged later
 )
 
 // Bounds of what a Writer writes.
@@ -87,7 +87,7 @@ func create(dir string, run *Run, temporary bool) (*Writer, error) {
 	if err != nil {
 		err = w.located(trialsDir, err)
 	} else {
-		err = errors.Join(w.update(begunFile, run), w.Update(run))
+		err = errors.Join(w.update(startFile, run), w.Update(run))
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.Close())

@@ -62,7 +62,7 @@ func (g *Gateway) identify(r *http.Request) (identity, *reply.Refusal) {
 func (g *Gateway) credentials(r *http.Request) (identity, *reply.Refusal) {
 	field := r.Header.Get("Authorization")
 	if field == "" {
-		if everybody := g.live.Load().everybody; everybody != nil {
+		if everybody := g.live.Load().keyless; everybody != nil {
 			return identity{key: everybody}, nil
 		}
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "no_credentials", "authorization: want Bearer and a token or an API key")
@@ -82,7 +82,7 @@ func (g *Gateway) identifyKey(secret string) (identity, *reply.Refusal) {
 	if key := g.live.Load().keys[sha256.Sum256([]byte(secret))]; key != nil {
 		return identity{key: key}, nil
 	}
-	if everybody := g.live.Load().everybody; everybody != nil {
+	if everybody := g.live.Load().keyless; everybody != nil {
 		return identity{key: everybody}, nil
 	}
 	return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_api_key", "the API key is not known here")
@@ -177,7 +177,7 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
 		if len(g.cfg.Keys) == 0 {
-			g.issuers[s.Name] = everybodyID
+			g.issuers[s.Name] = keylessID
 		}
 	}
 	g.verifier = jwt.New(c)

@@ -192,8 +192,8 @@ func (t *turn) admit() *reply.Refusal {
 // register lets the user stop the turn by a name.
 func (t *turn) register(id string) {
 	name, ctx := answer.Name{Key: t.who.key.id, User: t.q.User, ID: id}, t.ctx
-	t.g.underWay.Add(name, ctx)
-	t.free = append(t.free, func() { t.g.underWay.Remove(name, ctx) })
+	t.g.running.Add(name, ctx)
+	t.free = append(t.free, func() { t.g.running.Remove(name, ctx) })
 }
 
 // enter takes the conversation for this turn at this gateway. A new conversation has a name that no other request
@@ -324,7 +324,7 @@ func (t *turn) newRequest() (*openai.Request, error) {
 	if c.SystemPrompt != "" {
 		messages = append(messages, openai.Message{Role: "system", Content: c.SystemPrompt})
 	}
-	said, err := t.pluginsSaid()
+	said, err := t.pluginAnswers()
 	if err != nil {
 		return nil, err
 	}
@@ -346,9 +346,9 @@ type pluginText struct {
 	Text   string `json:"text"`
 }
 
-// pluginsSaid returns the plugins' results for the model; "" without any. It is a list in JSON, which escapes every
+// pluginAnswers returns the plugins' results for the model; "" without any. It is a list in JSON, which escapes every
 // text. So no text can look like that of another plugin, or like the text before the list.
-func (t *turn) pluginsSaid() (string, error) {
+func (t *turn) pluginAnswers() (string, error) {
 	var list []pluginText
 	for _, r := range t.results {
 		if r.Outcome == plugin.OK {
@@ -371,7 +371,7 @@ func (t *turn) upstream() *reply.Refusal {
 
 // deliver passes a stream on as it comes. A whole answer is delivered after it is recorded.
 func (t *turn) deliver() *reply.Refusal {
-	if t.out != nil && (t.answer != nil || t.out.Begun) {
+	if t.out != nil && (t.answer != nil || t.out.Started) {
 		t.events = &reply.Events{Out: t.out, ID: t.entry.ID, JSON: t.g.parts.Codec.JSON, Buffers: t.g.parts.Buffers}
 		if t.g.events != nil {
 			t.events.Kept = t.g.events.Begin(t.entry.ID, resume.Owner{Key: t.who.key.id, User: t.q.User}, t.ctx)

@@ -79,7 +79,7 @@ func TestClients(t *testing.T) {
 
 // Clients understand what an upstream sends in a form that few send: coded, with a byte order mark, with other ends of
 // lines, and streams that fail.
-func TestClientsOfOddUpstreams(t *testing.T) {
+func TestClientsOfUnusualUpstreams(t *testing.T) {
 	b := atHandler(t, func(w http.ResponseWriter, r *http.Request) {
 		var asked struct {
 			Model  string

@@ -100,8 +100,8 @@ func (s *talks) sum(key string) (kept, answered, unkept, refused int64) {
 	return kept, answered, unkept, refused
 }
 
-// goOn waits until every conversation has two more turns that are kept.
-func (s *talks) goOn() {
+// awaitTurns waits until every conversation has two more turns that are kept.
+func (s *talks) awaitTurns() {
 	s.t.Helper()
 	s.mu.Lock()
 	var before []int
@@ -162,7 +162,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 	for _, v := range s.talkers {
 		talking.Go(func() { s.talk(ctx, v) })
 	}
-	s.goOn()
+	s.awaitTurns()
 	servers := []*storetest.Server{database, redis}
 	each := func(do func(*storetest.Server) error) func() {
 		return func() {
@@ -186,7 +186,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 		s.suffer()
 		fault.end()
 		began := time.Now()
-		s.goOn()
+		s.awaitTurns()
 		s.mu.Lock()
 		kept, answered, unkept, refused := s.sum("")
 		s.mu.Unlock()

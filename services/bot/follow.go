@@ -121,7 +121,7 @@ func (g *Gateway) stopTurn(_ http.ResponseWriter, r *http.Request, who identity)
 		return refused
 	}
 	// An answer of another user is not found either: guessing reveals nothing.
-	if !g.underWay.Stop(answer.Name{Key: who.key.id, User: user, ID: r.PathValue("answer")}) {
+	if !g.running.Stop(answer.Name{Key: who.key.id, User: user, ID: r.PathValue("answer")}) {
 		return reply.Refuse(http.StatusNotFound, "not_under_way", "no turn of this name is under way here")
 	}
 	return reply.NoContent

@@ -102,11 +102,11 @@ type Gateway struct {
 	tracer    *trace.Tracer  // nil traces nothing
 	cache     *cache.Cache[*CachedAnswer]
 
-	archive  store.Archive
-	batch    *store.Batcher
-	redis    *redis.Store // nil without Redis
-	underWay answer.Registry
-	recall   *recall.Recall // nil remembers no conversation
+	archive store.Archive
+	batch   *store.Batcher
+	redis   *redis.Store // nil without Redis
+	running answer.Registry
+	recall  *recall.Recall // nil remembers no conversation
 	capacity
 	claims *claim.Claims
 	seeds  *memory.Coordinator // counts limits in this process; nil if a store does
@@ -144,7 +144,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	guard := originGuard{allow: cfg.AllowOrigins, timeout: cfg.WriteTimeout, count: g.stats.Request}
 	handler := guard.share(g.routes())
 	// Browsers cannot use sockets in the file system, and programs with only the Handler have their own guard.
-	if g.live.Load().everybody != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
+	if g.live.Load().keyless != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
 		handler = guard.refuseForeign(handler)
 	}
 	g.handler = serve.Timely(handler)
@@ -353,7 +353,7 @@ func (g *Gateway) openStores(ctx context.Context) (err error) {
 	}
 	g.claims = claim.New(g.alive, claim.Config{
 		Coordinator: coordinator, Remote: g.redis != nil, Local: memory.NewCoordinator(0),
-		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, Patience: g.cfg.SessionWait, Lease: g.cfg.SessionLease, Longest: g.longest(),
+		Timeout: g.cfg.StoreTimeout, Waiters: g.cfg.SessionWaiters, SessionTimeout: g.cfg.SessionWait, Lease: g.cfg.SessionLease, Longest: g.longest(),
 		Settling: maxSettling + g.cfg.MaxConcurrent, Logger: g.log, Missed: func() { g.stats.Degraded("sessions") }, Unsettled: func() { g.stats.Unsettled.Inc() },
 	})
 	g.waitAtClose(g.claims.Wait)

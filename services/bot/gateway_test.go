@@ -867,8 +867,8 @@ func TestContextIsReserved(t *testing.T) {
 	ask("tokens", `,"conversation":"c"`, 429)
 	ask("tokens", `,"prompt":{"id":"p"}`, 429)
 	for _, c := range []struct {
-		said string
-		want int
+		answer string
+		want   int
 	}{
 		{`[{"type":"item_reference","id":"i"}]`, 429},
 		{`[{"role":"user","content":"hi"},{"id":"i"}]`, 429},
@@ -881,8 +881,8 @@ func TestContextIsReserved(t *testing.T) {
 		{`"item_reference"`, 200},
 		{`"x","tools":[{"type":"function","name":"file_id"}]`, 200},
 	} {
-		if status, text, _ := b.ask("/v1/responses", secretOf("tokens"), `{"model":"dyno-1","max_output_tokens":10,"input":`+c.said+`}`); status != c.want {
-			t.Errorf("%s: %d %s, want %d", c.said, status, text, c.want)
+		if status, text, _ := b.ask("/v1/responses", secretOf("tokens"), `{"model":"dyno-1","max_output_tokens":10,"input":`+c.answer+`}`); status != c.want {
+			t.Errorf("%s: %d %s, want %d", c.answer, status, text, c.want)
 		}
 	}
 	if status, text, _ := b.ask("/v1/chat/completions", secretOf("tokens"), `{"model":"dyno-1","max_tokens":100,"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`); status != 429 {

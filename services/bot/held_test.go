@@ -71,8 +71,8 @@ func (h *holder) drop() {
 	h.conns = nil
 }
 
-// tell has an answer go on with a piece of a stream.
-func (h *holder) tell(i int, piece []byte) error {
+// send has an answer go on with a piece of a stream.
+func (h *holder) send(i int, piece []byte) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := h.conns[i].Write(piece)
@@ -132,7 +132,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := model.tell(0, piece); err != nil {
+		if err := model.send(0, piece); err != nil {
 			b.Fatal(err)
 		}
 		if err := client.until(word, answer); err != nil {

@@ -46,7 +46,7 @@ type modelCall struct {
 	whole    []byte // the answer, if it is not a stream
 	// For a stream of /v1/responses: its first event, the number of the next one, and whether the upstream's last
 	// event was passed on.
-	begun  *openai.Begun
+	start  *openai.Start
 	next   int
 	closed bool
 }
@@ -113,8 +113,8 @@ func (m *modelCall) relay() {
 	g := m.g
 	rel := relay.Relay{Codec: g.parts.Codec, Endpoint: m.endpoint, Usage: m.request.IncludeUsage, Masker: g.out}
 	m.pass(func(f openai.Frame, e *openai.Event, more bool) {
-		if e.Begun != nil {
-			m.begun = e.Begun
+		if e.Start != nil {
+			m.start = e.Start
 		}
 		if m.next++; e.Next > 0 {
 			m.next = e.Next
@@ -144,7 +144,7 @@ func (m *modelCall) record() *reply.Refusal {
 	m.account()
 	m.claim.End(store.Unknown)
 	switch {
-	case m.err != nil && (m.out == nil || !m.out.Begun):
+	case m.err != nil && (m.out == nil || !m.out.Started):
 		return m.g.refusalOf(m.err)
 	case m.err != nil && m.answer == nil:
 		refused := m.g.refusalOf(m.err)
@@ -165,5 +165,5 @@ func (m *modelCall) record() *reply.Refusal {
 // fail ends a stream that has started with an error. There is no [DONE], and no response.completed: the client sees that
 // it is not complete.
 func (m *modelCall) fail(status int, f openai.Fault) {
-	m.out.Write(openai.AppendFailure(nil, m.endpoint, status, f, m.begun, m.next), false)
+	m.out.Write(openai.AppendFailure(nil, m.endpoint, status, f, m.start, m.next), false)
 }

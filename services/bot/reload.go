@@ -18,22 +18,22 @@ import (
 // A live is the configuration that SIGHUP reads again. It is immutable, and replaced as a whole. Running requests
 // keep the one with which they began, by their key.
 type live struct {
-	everybody *apiKey // the key of all requests if no keys are configured; otherwise nil
-	keys      map[[sha256.Size]byte]*apiKey
-	payers    map[string]*apiKey // by ID
-	pool      *upstream.Pool
-	model     string // of /v1/bot/chat
+	keyless *apiKey // the key of all requests if no keys are configured; otherwise nil
+	keys    map[[sha256.Size]byte]*apiKey
+	payers  map[string]*apiKey // by ID
+	pool    *upstream.Pool
+	model   string // of /v1/bot/chat
 }
 
-// everybodyID is the ID of that key.
-const everybodyID = "local"
+// keylessID is the ID of that key.
+const keylessID = "local"
 
 // newLive makes the state of keys and upstreams. Keys that existed before keep their shares.
 func (g *Gateway) newLive(keys []Key, upstreams []upstream.Upstream, model string, before *live) (*live, error) {
 	l := &live{keys: map[[sha256.Size]byte]*apiKey{}, payers: map[string]*apiKey{}, model: model}
 	if len(keys) == 0 {
-		l.everybody = &apiKey{id: everybodyID}
-		l.payers[everybodyID] = l.everybody
+		l.keyless = &apiKey{id: keylessID}
+		l.payers[keylessID] = l.keyless
 	}
 	for _, k := range keys {
 		sum, err := hex.DecodeString(k.SHA256)

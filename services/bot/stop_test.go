@@ -128,7 +128,7 @@ func TestStopBeforeText(t *testing.T) {
 			if len(entries) != 2 || entries[0].Outcome != "ok" && entries[1].Outcome != "ok" {
 				t.Errorf("%+v", entries)
 			}
-			if n := b.underWay.Len(); n != 0 {
+			if n := b.running.Len(); n != 0 {
 				t.Errorf("%d turns are said to be under way", n)
 			}
 		})

@@ -294,9 +294,9 @@ func (b *buffer) settledThrough() (uint64, position) {
 	return b.through, b.pos
 }
 
-// goOnAt sets the position at which the source continues, if it is not the one after its
+// resumeAt sets the position at which the source continues, if it is not the one after its
 // latest record. This position is reached when all records are settled.
-func (b *buffer) goOnAt(pos position) {
+func (b *buffer) resumeAt(pos position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if last := b.queue.last(); last != nil {

@@ -209,7 +209,7 @@ func TestFileSinkIsPrivate(t *testing.T) {
 }
 
 // A new run goes on after what the framed file holds.
-func TestFramedFileGoesOn(t *testing.T) {
+func TestFramedFileContinues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	for range 3 {
 		s := start(t, Config{Channels: []Channel{{Name: "c", Source: tcpSource(), Sink: quick(Sink{Kind: File, Format: Framed, Path: path})}}}, nil, nil)

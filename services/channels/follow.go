@@ -185,7 +185,7 @@ func (s *followSource) turn(hard context.Context, b *buffer) (wait time.Duration
 		if err := s.begin(f, 0); err != nil {
 			return 0, err
 		}
-		b.goOnAt(s.at)
+		b.resumeAt(s.at)
 		s.quietSince, s.replaced = time.Now(), false
 	}
 	n, err := s.step(hard, b)
@@ -234,7 +234,7 @@ func (s *followSource) open(b *buffer) error {
 		}
 		s.path.begin([]fileID{s.at.fileID}, nil)
 	}
-	b.goOnAt(s.at)
+	b.resumeAt(s.at)
 	return nil
 }
 
@@ -439,7 +439,7 @@ func (s *followSource) truncated(b *buffer) {
 	s.leave(func([]byte) bool { return false })
 	s.read, s.head, s.atEnd = 0, nil, false
 	s.at.Offset, s.at.Head, s.at.HeadSum = 0, 0, 0
-	b.goOnAt(s.at)
+	b.resumeAt(s.at)
 }
 
 // finish closes a file that was rotated away or removed.
@@ -451,7 +451,7 @@ func (s *followSource) finish(hard context.Context, b *buffer, removed bool) {
 	})
 	if removed {
 		s.path.forget(s.at.fileID) // another file may get its inode
-		b.goOnAt(position{})
+		b.resumeAt(position{})
 	}
 	_ = s.file.Close()
 	s.file = nil

@@ -36,7 +36,7 @@ func TestConformance(t *testing.T) {
 		{"upstream renamed", renamed},
 		{"upstream with several addresses", severalAddresses},
 		{"upstream with a silent address", silentAddress},
-		{"upstream nowhere", nobodyAnywhere},
+		{"upstream nowhere", refusesAll},
 		{"full reject", fullReject},
 		{"full wait", fullWait},
 		{"drain", drains},

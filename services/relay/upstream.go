@@ -31,8 +31,8 @@ type upstream struct {
 	asked   chan struct{} // a hint that connections wait for a lookup
 	current atomic.Pointer[view]
 
-	mu    sync.Mutex // guards begun
-	begun uint64     // lookups
+	mu      sync.Mutex // guards lookups
+	lookups uint64     // lookups
 }
 
 // A view is the result of a lookup.
@@ -102,8 +102,8 @@ func (u *upstream) run(ctx context.Context) {
 // renew looks the name up and publishes the result. After an error the addresses stay.
 func (u *upstream) renew(ctx context.Context) error {
 	u.mu.Lock()
-	u.begun++
-	number := u.begun
+	u.lookups++
+	number := u.lookups
 	u.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
@@ -183,7 +183,7 @@ func (u *upstream) ask(r *route) bool {
 		return false
 	}
 	u.mu.Lock()
-	r.wanted = u.begun + 1 // one that has begun already may have missed the change
+	r.wanted = u.lookups + 1 // one that has begun already may have missed the change
 	u.mu.Unlock()
 	select {
 	case u.asked <- struct{}{}:

@@ -162,9 +162,9 @@ func silentAddress(b bed) {
 	b.wantCount(s, connectTimeout, 1)
 }
 
-// nobodyAnywhere: if no address accepts and no other is found, the connection fails as with one address, which is
+// refusesAll: if no address accepts and no other is found, the connection fails as with one address, which is
 // logged.
-func nobodyAnywhere(b bed) {
+func refusesAll(b bed) {
 	port, stop := b.greeter("127.0.0.2", 0)
 	stop()
 	var n names

@@ -18,7 +18,7 @@ var curl = tool{
 func TestCurl(t *testing.T) { curl.compareFiles(t) }
 
 // Values that mean something to curl, to a shell or to templates.
-var oddValues = []string{
+var specialValues = []string{
 	"a=b", "@part-a.txt", "<part-a.txt", "a=@part-a.txt", "a=<part-b.html", "a b=c d", "=x", "x=", "a;b", "a=b;type=text/x", "a=b;filename=c.txt", "a=@part-b.html;type=x/y; z=1",
 	`a="q;r" `, `{"a": "b\"c"}`, "{{ a }}", "a={{b}}&c=%7B", "ü=é", "a+b=c%20d", "$HOME", "a\tb", "'", `\`, "a=<b>", "@", "name@part-a.txt", "a=b&c=d", "[1,2]", "#c", "a: b", "a=;b", "a= b",
 }
@@ -27,7 +27,7 @@ func TestCurlGenerated(t *testing.T) {
 	curl.compareGenerated(t, "requests.sh", func(r *rand.Rand) map[string]string {
 		var b strings.Builder
 		quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-		value := func() string { return quoted(choose(r, oddValues...)) }
+		value := func() string { return quoted(choose(r, specialValues...)) }
 		for range 1 + r.IntN(3) {
 			b.WriteString("curl")
 			form, bodies := r.IntN(3) == 0, []string{"-d", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--data-ascii"}
@@ -40,7 +40,7 @@ func TestCurlGenerated(t *testing.T) {
 			for range r.IntN(3) {
 				switch r.IntN(8) {
 				case 0:
-					b.WriteString(" -H " + quoted("X-"+word(r)+": "+choose(r, oddValues...)))
+					b.WriteString(" -H " + quoted("X-"+word(r)+": "+choose(r, specialValues...)))
 				case 1:
 					b.WriteString(" -H " + quoted(choose(r, "Content-Type: text/plain", "Content-Type:", "X-Empty;", "Accept: a/b", "Accept:", "Cookie: a=b", "User-Agent: x", "X-Gone:")))
 				case 2:

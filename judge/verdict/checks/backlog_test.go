@@ -84,7 +84,7 @@ func TestBacklogBySimulation(t *testing.T) {
 		capacity float64
 		queue    func() queue
 		keeps    []float64 // shares of the capacity
-		lacks    []float64
+		missing  []float64
 	}{
 		{"one at a time", 500, func() queue { return workers(1, 0, constant(0.002)) }, []float64{0.1, 0.9, 0.96}, []float64{1.15, 1.3, 1.5, 1.8, 3}},
 		{"fast", 8000, func() queue { return workers(4, 0, constant(0.0005)) }, []float64{0.1, 0.9, 0.97}, []float64{1.05, 1.3, 1.8}},
@@ -110,7 +110,7 @@ func TestBacklogBySimulation(t *testing.T) {
 			for _, want := range []bool{false, true} {
 				shares := c.keeps
 				if want {
-					shares = c.lacks
+					shares = c.missing
 				}
 				for _, share := range shares {
 					found := 0

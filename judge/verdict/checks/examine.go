@@ -183,7 +183,7 @@ func (x *examination) remarks() {
 	if s := x.Trial.Streams; s != nil && late == 0 {
 		found, late = new(texts.New("found.unopened.subscribers", "n", units.Digits(s.Untried), "of", units.Digits(s.Requested))), s.Untried
 	}
-	if lacking(x.Trial) == 0 {
+	if exhausted(x.Trial) == 0 {
 		remark(FlagUnopened, late, found)
 	}
 	// A scenario's steps say what they expect.

@@ -117,8 +117,8 @@ func (x *examination) checkAttributable() {
 	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckDisturbed, &found)
 }
 
-// lacking counts what dyno could not do because it lacked descriptors, ports or memory.
-func lacking(t *rundir.Trial) int64 {
+// exhausted counts what dyno could not do because it lacked descriptors, ports or memory.
+func exhausted(t *rundir.Trial) int64 {
 	n := t.Counts.Generator + t.Counts.Unsent + t.Counts.Carried.Generator + t.Counts.Carried.Unsent + t.Connections.Generator
 	if t.Streams != nil {
 		n += t.Streams.Generator
@@ -135,11 +135,11 @@ func (x *examination) resources() {
 			why = append(why, what)
 		}
 	}
-	found := new(texts.New("found.generator_resources", "n", units.Digits(lacking(x.Trial))))
+	found := new(texts.New("found.generator_resources", "n", units.Digits(exhausted(x.Trial))))
 	if len(why) > 0 {
 		found.Kind, found.Values["error"] = "found.generator_resources.why", strings.Join(slices.Compact(slices.Sorted(slices.Values(why))), "; ")
 	}
-	x.compare(FlagGeneratorResources, float64(lacking(x.Trial)), 0, rundir.CheckDisturbed, found)
+	x.compare(FlagGeneratorResources, float64(exhausted(x.Trial)), 0, rundir.CheckDisturbed, found)
 }
 
 // limited counts the responses that were larger than the generator takes. The target gave them.
@@ -186,7 +186,7 @@ func (x *examination) answers() {
 		x.unknown(FlagNoAnswers, new(texts.New("unchecked.no_due")))
 		return
 	}
-	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.Trial.Silence.Longest > x.patience())
+	none := c.CompletedInWindow == 0 && (c.Answered() == 0 || x.Trial.Silence.Longest > x.silenceLimit())
 	found := x.nothing("found.no_answers", "time", units.ShortTime(x.Trial.WindowSeconds), "due", units.Digits(c.Due()))
 	if bad := x.badAnswers(); c.Answered() == 0 && bad != "" {
 		found = new(texts.New("found.no_good_answers", "answers", bad))
@@ -254,8 +254,8 @@ func (x *examination) goodQuantile(q float64) float64 {
 	return recording.Seconds(float64(h.Quantile(q * min(1, float64(good)/float64(h.Count())))))
 }
 
-// patience is how long, in seconds, a target may answer nothing under live load.
-func (x *examination) patience() float64 {
+// silenceLimit is how long, in seconds, a target may answer nothing under live load.
+func (x *examination) silenceLimit() float64 {
 	limit := max(StallFloor, StallFactor*x.goodQuantile(0.99))
 	if due := x.Trial.Counts.Due(); due > 0 {
 		limit = max(limit, StallArrivals*x.Trial.WindowSeconds/float64(due))
@@ -281,7 +281,7 @@ func (x *examination) unanswered() (age float64, n int64) {
 // stalled judges the longest time without a good response, and the end of the
 // measurement.
 func (x *examination) stalled() {
-	s, limit := x.Trial.Silence, x.patience()
+	s, limit := x.Trial.Silence, x.silenceLimit()
 	end := x.Trial.WarmupSeconds + x.Trial.WindowSeconds
 	failing := FailingFloor
 	if s.Failing < FailingRow || float64(s.Failing) < FailingShare*float64(x.Trial.Counts.Sent) {
@@ -320,8 +320,8 @@ func (x *examination) served() {
 	opened := min(c.Opened, asked)
 	few := opened < asked
 	asked = max(asked, c.Served+c.Unanswered)
-	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.patience() {
-		x.breaks(FlagConnections, float64(c.Hung), 0, lacking(x.Trial) == 0,
+	if c.Unanswered == 0 && c.Hung > 0 && c.HungSeconds/float64(c.Hung) > x.silenceLimit() {
+		x.breaks(FlagConnections, float64(c.Hung), 0, exhausted(x.Trial) == 0,
 			new(texts.New("found.connections.hung", "n", units.Digits(c.Hung), "of", units.Digits(asked))))
 		return
 	}
@@ -329,7 +329,7 @@ func (x *examination) served() {
 	if few {
 		found.Kind, found.Values["opened"] = "found.connections.opened", units.Digits(opened)
 	}
-	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && lacking(x.Trial) == 0, found)
+	x.breaks(FlagConnections, float64(c.Unanswered), 0, c.Unanswered > 0 && exhausted(x.Trial) == 0, found)
 }
 
 // events judges whether anything reached the subscribers in the window.
@@ -359,7 +359,7 @@ func (x *examination) quiet() {
 		limit = math.Inf(1) // how often there are events is not known
 	}
 	if !x.OnlySubscribers() {
-		limit = max(limit, x.patience()) // there is an event when one is published
+		limit = max(limit, x.silenceLimit()) // there is an event when one is published
 	}
 	if math.IsInf(limit, 1) {
 		x.unknown(FlagStalled, new(texts.New("unchecked.event_gaps")))
@@ -382,6 +382,6 @@ func (x *examination) subscribed() {
 			new(texts.New("found.connections.quiet", "n", units.Digits(s.Quiet), "of", units.Digits(s.Requested))))
 		return
 	}
-	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && lacking(x.Trial) == 0,
+	x.breaks(FlagConnections, float64(missing), 0, missing > 0 && exhausted(x.Trial) == 0,
 		new(texts.New("found.connections.subscribers", "of", units.Digits(s.Requested), "silent", units.Digits(silent(x.Trial)), "away", units.Digits(s.Away))))
 }

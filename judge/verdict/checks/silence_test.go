@@ -116,7 +116,7 @@ func TestDeadTargets(t *testing.T) {
 		own := slices.ContainsFunc(flags, func(f rundir.Flag) bool {
 			return f.Kind == FlagGeneratorResources && f.Disturbs && f.About == rundir.AboutGenerator && strings.Contains(f.Detail.English(), "too many open files")
 		})
-		if own != (lacking(s.Trial) > 0) {
+		if own != (exhausted(s.Trial) > 0) {
 			t.Errorf("%s: checks %+v", c.name, checks)
 		}
 		_, ratio := s.Trial.Counts.Failures()
@@ -183,14 +183,14 @@ func TestDeadStreams(t *testing.T) {
 
 // A generator without a CPU cannot tell who was late, and does not blame the target; nor
 // does it call the figures good.
-func TestStarvedGeneratorBlamesNobody(t *testing.T) {
+func TestStarvedGeneratorFindsNoFault(t *testing.T) {
 	late := func(length time.Duration, target bool) []rundir.Stall {
 		return []rundir.Stall{{Due: 3 * time.Second, Late: length, Target: target}}
 	}
 	for _, c := range []struct {
-		name   string
-		change func(s *recording.Recording)
-		blames bool
+		name            string
+		change          func(s *recording.Recording)
+		isTargetAtFault bool
 	}{
 		{"a generator with a CPU", func(s *recording.Recording) { s.Trial.Generator.RunQueueWaitShare = new(0.5) }, true},
 		{"one that waits for it", func(s *recording.Recording) { s.Trial.Generator.RunQueueWaitShare = new(0.51) }, false},
@@ -216,10 +216,10 @@ func TestStarvedGeneratorBlamesNobody(t *testing.T) {
 			}
 		}
 		outcome := checks[slices.IndexFunc(checks, func(k rundir.Check) bool { return k.Kind == FlagDrops })].Outcome
-		if c.blames && (!slices.Equal(broken, []string{FlagDrops}) || disturbed != nil || outcome != rundir.CheckBroken) {
+		if c.isTargetAtFault && (!slices.Equal(broken, []string{FlagDrops}) || disturbed != nil || outcome != rundir.CheckBroken) {
 			t.Errorf("%s: %v, %v, %s", c.name, broken, disturbed, outcome)
 		}
-		if !c.blames && (broken != nil || !slices.Equal(disturbed, []string{FlagGeneratorStarved}) || outcome != rundir.CheckUnknown) {
+		if !c.isTargetAtFault && (broken != nil || !slices.Equal(disturbed, []string{FlagGeneratorStarved}) || outcome != rundir.CheckUnknown) {
 			t.Errorf("%s: %v, %v, %s", c.name, broken, disturbed, outcome)
 		}
 	}

@@ -34,8 +34,8 @@ type noRatio struct {
 
 func (e *noRatio) Error() string { return e.String() }
 
-// Said returns the error as a message.
-func (e *noRatio) Said() rundir.Message { return e.Message }
+// AsMessage returns the error as a message.
+func (e *noRatio) AsMessage() rundir.Message { return e.Message }
 
 // effect returns the effect in the given rounds. Quantiles are compared by ranks, up to
 // the number of rounds that ranks can handle; all other metrics by Student's t. If there

@@ -152,17 +152,17 @@ func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
 
 // Unidentified says why the first figure of several is not identified; nil if all are.
 func (s *Evidence) Unidentified(places []expr.Ref) *rundir.Message {
-	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative)
+	return s.stateReason(places, rundir.StateNotIdentified, rundir.StateRelative)
 }
 
 // Doubtful says what disturbed the first figure of several that is not as it is printed;
 // nil if nothing did.
 func (s *Evidence) Doubtful(places []expr.Ref) *rundir.Message {
-	return s.lacking(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
+	return s.stateReason(places, rundir.StateNotIdentified, rundir.StateRelative, rundir.StateBounded)
 }
 
-// lacking says why the first figure of several is in one of the states.
-func (s *Evidence) lacking(places []expr.Ref, states ...string) *rundir.Message {
+// stateReason says why the first figure of several is in one of the states.
+func (s *Evidence) stateReason(places []expr.Ref, states ...string) *rundir.Message {
 	for _, at := range places {
 		v, ok := s.trusted[at]
 		if !ok && at.Base != "" {

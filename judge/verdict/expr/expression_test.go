@@ -46,14 +46,14 @@ func (f facts) Doubtful(places []Ref) *rundir.Message {
 	if why := f.Unidentified(places); why != nil {
 		return why
 	}
-	return f.said(places, "bounded")
+	return f.reason(places, "bounded")
 }
 
 func (f facts) Unidentified(places []Ref) *rundir.Message {
-	return f.said(places, "not identified")
+	return f.reason(places, "not identified")
 }
 
-func (f facts) said(places []Ref, state string) *rundir.Message {
+func (f facts) reason(places []Ref, state string) *rundir.Message {
 	for _, at := range places {
 		if _, ok := f[state+" "+at.Metric]; ok {
 			m := texts.Verbatim(at.Metric + " is " + state)

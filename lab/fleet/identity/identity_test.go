@@ -63,7 +63,7 @@ func newFleet(t *testing.T) *fleet {
 // serve starts a server that lets others join, and returns its address.
 func (f *fleet) serve(t *testing.T, config *tls.Config) string {
 	t.Helper()
-	handler := f.Handler(nobodyRevoked, discard)
+	handler := f.Handler(noRevocation, discard)
 	return serveTLS(t, config, func(w http.ResponseWriter, r *http.Request) {
 		f.requests.Add(1)
 		handler.ServeHTTP(w, r)
@@ -364,7 +364,7 @@ func TestRequestsAreRefused(t *testing.T) {
 func TestRequestsAreLimited(t *testing.T) {
 	a := must(Open(t.TempDir()))
 	synctest.Test(t, func(t *testing.T) { // time stands still
-		handler := a.Handler(nobodyRevoked, discard)
+		handler := a.Handler(noRevocation, discard)
 		ask := func(address string) *httptest.ResponseRecorder {
 			w, r := httptest.NewRecorder(), httptest.NewRequest("POST", joinPath, nil)
 			r.RemoteAddr = address
@@ -499,8 +499,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// nobodyRevoked is the trust of an authority that knows of no revocation.
-var nobodyRevoked = &Member{}
+// noRevocation is the trust of an authority that knows of no revocation.
+var noRevocation = &Member{}
 
 // TestRevoked: servers and clients refuse a revoked member, it cannot renew, and its connections end. It may join
 // again; a revoked serial number is that of one certificate.
@@ -601,7 +601,7 @@ func TestKeep(t *testing.T) {
 		l := pipes.Listen()
 		// The server's own certificate is renewed as the members' are.
 		coordinator := must(a.Member("main", Coordinator))
-		server := &http.Server{Handler: a.Handler(nobodyRevoked, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server := &http.Server{Handler: a.Handler(noRevocation, discard), TLSConfig: coordinator.Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		ended := make(chan error, 3)
 		go func() { ended <- server.ServeTLS(l, "", "") }()
 		away := atomic.Bool{}
@@ -652,7 +652,7 @@ func TestAuthorityEnds(t *testing.T) {
 		a := must(Open(folder))
 		a.certificate.NotAfter = time.Now().Add(5 * time.Hour)
 		l := pipes.Listen()
-		server := &http.Server{Handler: a.Handler(nobodyRevoked, discard), TLSConfig: must(a.Member("main", Coordinator)).Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+		server := &http.Server{Handler: a.Handler(noRevocation, discard), TLSConfig: must(a.Member("main", Coordinator)).Joining(), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		go func() { _ = server.ServeTLS(l, "", "") }()
 		defer server.Close()
 		member, dials := must(a.Member("node-3", Agent)), 0

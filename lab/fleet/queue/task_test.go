@@ -12,8 +12,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func has(string) bool   { return true }
-func lacks(string) bool { return false }
+func has(string) bool    { return true }
+func hasNot(string) bool { return false }
 
 // TestLife: what becomes of a task after each attempt.
 func TestLife(t *testing.T) {
@@ -27,39 +27,39 @@ func TestLife(t *testing.T) {
 		runs    string // the attempts: state, and + if it continues another
 		folder  string
 	}{
-		"done":      {"", 2, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(done, noon) }, Done, time.Time{}, "done", ""},
-		"failed":    {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(failed, noon) }, Failed, time.Time{}, "failed", ""},
-		"try again": {"", 1, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(failed, noon) }, Queued, noon.Add(10 * time.Second), "failed", ""},
+		"done":      {"", 2, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.end(done, noon) }, Done, time.Time{}, "done", ""},
+		"failed":    {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.end(failed, noon) }, Failed, time.Time{}, "failed", ""},
+		"try again": {"", 1, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.end(failed, noon) }, Queued, noon.Add(10 * time.Second), "failed", ""},
 		"failed twice": {"", 1, func(t *Task) {
-			t.begin("w", "l", noon, 0, lacks)
+			t.begin("w", "l", noon, 0, hasNot)
 			t.end(failed, noon)
 			t.begin("w", "l", noon, 0, has)
 			t.end(failed, noon)
 		}, Failed, noon.Add(10 * time.Second), "failed failed", ""},
 		"kept": {"", 2, func(t *Task) {
-			t.begin("w", "l", noon, 0, lacks)
+			t.begin("w", "l", noon, 0, hasNot)
 			t.end(Outcome{Code: 1, Keep: true}, noon)
 			t.begin("w", "l", noon, 0, has)
 			t.end(failed, noon)
 		}, Queued, noon.Add(20 * time.Second), "failed failed+", ""},
 		"lost, and elsewhere": {"", 2, func(t *Task) {
-			t.begin("w", "l", noon, 0, lacks)
-			t.begin("x", "m", noon, 0, lacks)
+			t.begin("w", "l", noon, 0, hasNot)
+			t.begin("x", "m", noon, 0, hasNot)
 		}, Running, time.Time{}, "lost running", "n-id-2"},
 		"lost, and continued": {"", 2, func(t *Task) {
-			t.begin("w", "l", noon, 0, lacks)
+			t.begin("w", "l", noon, 0, hasNot)
 			t.begin("x", "m", noon, 0, has)
 		}, Running, time.Time{}, "lost running+", "n-id-1"},
 		"the folder is another's": {"", 0, func(t *Task) {
-			t.begin("w", "l", noon, 0, lacks)
+			t.begin("w", "l", noon, 0, hasNot)
 			t.begin("x", "m", noon, 0, has)
 			t.end(Outcome{Code: 1, Locked: true}, noon)
 			t.begin("x", "m", noon, 0, has)
 		}, Running, time.Time{}, "lost interrupted+ running", "n-id-3"},
-		"lost too often":        {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.abandon(noon) }, Failed, time.Time{}, "lost", ""},
-		"put back":              {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.putBack(noon) }, Queued, time.Time{}, "interrupted", "n-id-1"},
-		"due again":             {"CRON_TZ=UTC 30 2 * * *", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(done, noon) }, Queued, noon.Add(14*time.Hour + 30*time.Minute), "done", ""},
-		"failed, and due again": {"CRON_TZ=UTC 30 2 * * *", 0, func(t *Task) { t.begin("w", "l", noon, 0, lacks); t.end(failed, noon) }, Queued, noon.Add(14*time.Hour + 30*time.Minute), "failed", ""},
+		"lost too often":        {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.abandon(noon) }, Failed, time.Time{}, "lost", ""},
+		"put back":              {"", 0, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.putBack(noon) }, Queued, time.Time{}, "interrupted", "n-id-1"},
+		"due again":             {"CRON_TZ=UTC 30 2 * * *", 0, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.end(done, noon) }, Queued, noon.Add(14*time.Hour + 30*time.Minute), "done", ""},
+		"failed, and due again": {"CRON_TZ=UTC 30 2 * * *", 0, func(t *Task) { t.begin("w", "l", noon, 0, hasNot); t.end(failed, noon) }, Queued, noon.Add(14*time.Hour + 30*time.Minute), "failed", ""},
 	} {
 		one := &Task{ID: "id", Name: "n", State: Queued, Every: c.every, Retries: c.retries}
 		c.live(one)
@@ -87,7 +87,7 @@ func TestLife(t *testing.T) {
 func TestBounds(t *testing.T) {
 	one := &Task{Retries: MaxRetries}
 	for range 3 * maxRuns {
-		one.begin("w", "l", noon, 0, lacks)
+		one.begin("w", "l", noon, 0, hasNot)
 		one.end(Outcome{Message: strings.Repeat("é", maxMessage)}, noon)
 	}
 	if r := one.Latest(); len(one.Runs) != maxRuns || r.Fence != 3*maxRuns || len(r.Message) > maxMessage || strings.ContainsRune(r.Message, '\uFFFD') {
@@ -95,7 +95,7 @@ func TestBounds(t *testing.T) {
 	}
 	one = &Task{Retries: MaxRetries}
 	for range MaxRetries {
-		one.begin("w", "l", noon, 0, lacks)
+		one.begin("w", "l", noon, 0, hasNot)
 		one.end(Outcome{}, noon)
 	}
 	if wait := one.Due.Sub(noon); wait != maxDelay {

@@ -49,8 +49,8 @@ type Other struct {
 	Why  error // it accepted no connection; nil if it was not tried
 }
 
-// patience is how long an address of several has to accept a connection: a busy one may miss the first packet or two.
-const patience = 3 * time.Second
+// acceptTimeout is how long an address of several has to accept a connection: a busy one may miss the first packet or two.
+const acceptTimeout = 3 * time.Second
 
 // mostTried bounds the addresses of one name that are tried at once.
 const mostTried = 64
@@ -120,7 +120,7 @@ func try(ctx context.Context, addrs []netip.Addr, port int) map[netip.Addr]error
 		slots <- struct{}{}
 		trying.Go(func() {
 			defer func() { <-slots }()
-			d := net.Dialer{Timeout: patience}
+			d := net.Dialer{Timeout: acceptTimeout}
 			c, err := d.DialContext(ctx, "tcp", nameOf(a, port))
 			if err == nil {
 				_ = c.Close() // only asked whether it is there

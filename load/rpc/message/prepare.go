@@ -69,7 +69,7 @@ func (c *Codec) Prepare(pieces ...[]byte) (*Encoder, error) {
 		p.fits[i] = []byte("0")
 	}
 	p.members(c.in, from, from+len(value))
-	if p.odd && len(holes) > 0 {
+	if p.unplannable && len(holes) > 0 {
 		return e, nil
 	}
 	if _, err := c.AppendEncode(nil, e.join(nil, p.fits)); err != nil {
@@ -263,14 +263,14 @@ func isNumber(text []byte) bool {
 
 // A planner makes ops of a sample.
 type planner struct {
-	sample  locator
-	holes   []int    // offsets in the sample, where a zero stands for a part
-	fits    [][]byte // parts that are not at fault where they are
-	ops     []op
-	literal []byte // to be written before the next op
-	open    int    // begun, and not ended
-	most    int    // that were open at once
-	odd     bool   // a part is where no plan can be made for it
+	sample      locator
+	holes       []int    // offsets in the sample, where a zero stands for a part
+	fits        [][]byte // parts that are not at fault where they are
+	ops         []op
+	literal     []byte // to be written before the next op
+	open        int    // begun, and not ended
+	most        int    // that were open at once
+	unplannable bool   // a part is where no plan can be made for it
 }
 
 // within returns the parts between two offsets.
@@ -317,7 +317,7 @@ func (p *planner) members(t protoreflect.MessageType, from, to int) {
 		field := p.sample.field(t.Descriptor(), name)
 		switch {
 		case len(p.within(at, from)) > 0:
-			p.odd = true
+			p.unplannable = true
 		case len(p.within(from, to)) == 0:
 			p.literal = append(p.literal, p.encode(t, name, p.sample.text[from:to])...)
 		case field == nil: // AppendEncode will say so
@@ -333,11 +333,11 @@ func (p *planner) members(t protoreflect.MessageType, from, to int) {
 				return true
 			})
 		case field.IsList():
-			p.odd = true
+			p.unplannable = true
 		default:
 			p.value(field, from, to)
 		}
-		return !p.odd
+		return !p.unplannable
 	})
 }
 
@@ -358,13 +358,13 @@ func (p *planner) encode(t protoreflect.MessageType, name string, value []byte) 
 // entries plans the entries of a map.
 func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDescriptor, name string, from, to int) {
 	if p.sample.text[from] != '{' {
-		p.odd = true
+		p.unplannable = true
 		return
 	}
 	p.sample.object(from, to, func(key string, at, from, to int) bool {
 		switch {
 		case len(p.within(at, from)) > 0:
-			p.odd = true
+			p.unplannable = true
 		case len(p.within(from, to)) == 0:
 			entry := slices.Concat([]byte("{"+quoteJSON(key)+":"), p.sample.text[from:to], []byte("}"))
 			p.literal = append(p.literal, p.encode(t, name, entry)...)
@@ -378,7 +378,7 @@ func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDe
 			p.value(field.MapValue(), from, to)
 			p.end()
 		}
-		return !p.odd
+		return !p.unplannable
 	})
 }
 
@@ -386,13 +386,13 @@ func (p *planner) entries(t protoreflect.MessageType, field protoreflect.FieldDe
 func (p *planner) value(field protoreflect.FieldDescriptor, from, to int) {
 	switch message := field.Message(); {
 	case field.Kind() == protoreflect.GroupKind:
-		p.odd = true
+		p.unplannable = true
 	case message != nil && wrapped(message) != nil:
 		p.begin(field.Number())
 		p.value(wrapped(message), from, to)
 		p.end()
 	case message != nil && (wellKnownForm(message) != "" || p.sample.text[from] != '{'):
-		p.odd = true
+		p.unplannable = true
 	case message != nil:
 		p.begin(field.Number())
 		p.members(dynamicpb.NewMessageType(message), from, to)
@@ -410,7 +410,7 @@ func (p *planner) scalar(field protoreflect.FieldDescriptor, from, to int) {
 	parts := p.within(from, to)
 	whole := len(parts) == 1 && (!quoted && p.holes[parts[0]] == from && to == from+1 || quoted && p.holes[parts[0]] == from+1 && to == from+3)
 	if !whole {
-		p.odd = true
+		p.unplannable = true
 		return
 	}
 	o := op{do: opScalar, part: parts[0], kind: field.Kind(), bytes: protowire.AppendTag(nil, field.Number(), wireTypes[field.Kind()])}
@@ -418,7 +418,7 @@ func (p *planner) scalar(field protoreflect.FieldDescriptor, from, to int) {
 	switch field.Kind() {
 	case protoreflect.BytesKind:
 		if !quoted {
-			p.odd = true
+			p.unplannable = true
 			return
 		}
 		p.begin(field.Number())
@@ -428,7 +428,7 @@ func (p *planner) scalar(field protoreflect.FieldDescriptor, from, to int) {
 		return
 	case protoreflect.BoolKind:
 		if quoted {
-			p.odd = true
+			p.unplannable = true
 			return
 		}
 		fit = "false"
@@ -454,7 +454,7 @@ func (p *planner) scalar(field protoreflect.FieldDescriptor, from, to int) {
 // string plans a string with parts in it.
 func (p *planner) string(field protoreflect.FieldDescriptor, from, to int) {
 	if p.sample.text[from] != '"' {
-		p.odd = true
+		p.unplannable = true
 		return
 	}
 	p.begin(field.Number())
@@ -462,7 +462,7 @@ func (p *planner) string(field protoreflect.FieldDescriptor, from, to int) {
 	literal := func(to int) {
 		var text string
 		if json.Unmarshal(slices.Concat([]byte(`"`), p.sample.text[at:to], []byte(`"`)), &text) != nil {
-			p.odd = true
+			p.unplannable = true
 		}
 		p.literal = append(p.literal, text...)
 	}

@@ -11,7 +11,7 @@ type shape struct {
 	high       map[protowire.Number]*fieldShape
 	required   uint64 // the bits of fields that must be there
 	partial    bool   // there are such fields without a bit
-	odd        bool   // it has a JSON of its own, fields that must be there, or more fields than bits
+	special    bool   // it has a JSON of its own, fields that must be there, or more fields than bits
 	extensible bool
 }
 
@@ -49,7 +49,7 @@ func newShape(d protoreflect.MessageDescriptor) *shape {
 		s := shapes[d.FullName()]
 		if s == nil {
 			s = &shape{
-				odd:        wellKnownForm(d) != "" || d.Fields().Len() > 64 || d.RequiredNumbers().Len() > 0,
+				special:    wellKnownForm(d) != "" || d.Fields().Len() > 64 || d.RequiredNumbers().Len() > 0,
 				extensible: d.ExtensionRanges().Len() > 0,
 			}
 			shapes[d.FullName()] = s

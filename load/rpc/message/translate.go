@@ -28,7 +28,7 @@ func (c *Codec) AppendJSON(dst, response []byte) ([]byte, error) {
 type jsonWriter struct{ b []byte }
 
 func (w *jsonWriter) message(s *shape, b []byte, depth int) bool {
-	if s.odd || depth == 0 {
+	if s.special || depth == 0 {
 		return false
 	}
 	w.b = append(w.b, '{')

@@ -12,7 +12,7 @@ import (
 
 // describe returns what a status holds in addition to its code: its message, and the kinds
 // of details.
-func describe(number int, s said) string {
+func describe(number int, s callStatus) string {
 	text := wire.OneLine(unescape(s.message))
 	if number >= int(Codes) {
 		text = "code " + strconv.Itoa(number) + suffix(": ", text)

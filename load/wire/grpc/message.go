@@ -241,7 +241,7 @@ const maxTrailers = 64 << 10
 // trailers reads the trailers of gRPC-Web: lines as of a header of HTTP/1.1, without the
 // empty one at the end (Web).
 func (k *call) trailers(t *Template, block []byte) (f failure) {
-	var s said
+	var s callStatus
 	for len(block) > 0 {
 		line, rest, _ := bytes.Cut(block, []byte("\n"))
 		block = rest
@@ -277,7 +277,7 @@ func (k *call) trailers(t *Template, block []byte) (f failure) {
 }
 
 // noteStatus notes what a status says. That of trailers takes the place of one in the header.
-func (k *call) noteStatus(t *Template, s said) {
+func (k *call) noteStatus(t *Template, s callStatus) {
 	end, ok := t.ending(s)
 	k.end = end
 	k.state |= settled

@@ -231,14 +231,14 @@ func (t *Template) translate(err error) error {
 // maxTranslated bounds the errors of the protocol below that are kept: it has fewer.
 const maxTranslated = 256
 
-// A said is the outcome of a call, by the fields of its response.
-type said struct {
+// A callStatus is the outcome of a call, by the fields of its response.
+type callStatus struct {
 	code             []byte // grpc-status; nil without
 	message, details []byte // as they are on the wire
 }
 
 // ending returns the failure that a response's status stands for, and whether it is OK.
-func (t *Template) ending(s said) (f failure, ok bool) {
+func (t *Template) ending(s callStatus) (f failure, ok bool) {
 	number := 0
 	for _, b := range s.code {
 		if b-'0' > 9 || number > 1e6 {
@@ -259,18 +259,18 @@ func (t *Template) ending(s said) (f failure, ok bool) {
 
 const (
 	maxInterned = 8    // failures with a message that a worker tells apart
-	maxSaid     = 8192 // bytes of message and details that are looked into
+	maxRead     = 8192 // bytes of message and details that are looked into
 )
 
 // intern returns the one failure there is for a status with a message. After a number of different
 // messages it returns the failure of the status alone: messages may name what differs from call to
 // call.
-func (t *Template) intern(number int, s said) failure {
+func (t *Template) intern(number int, s callStatus) failure {
 	code := Code(min(number, int(Codes)))
 	if code == Codes {
 		code = Unknown // as a code that gRPC does not have is to be taken
 	}
-	if len(s.message)+len(s.details) > maxSaid {
+	if len(s.message)+len(s.details) > maxRead {
 		return statuses[code]
 	}
 	t.key = append(append(append(t.key[:0], byte(number), byte(number>>8)), s.message...), 0)

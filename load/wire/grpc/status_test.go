@@ -44,7 +44,7 @@ func TestDetails(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := describe(3, said{message: []byte("no"), details: []byte(base64.StdEncoding.EncodeToString(raw))}); got != "no (google.rpc.BadRequest, google.rpc.ErrorInfo)" {
+	if got := describe(3, callStatus{message: []byte("no"), details: []byte(base64.StdEncoding.EncodeToString(raw))}); got != "no (google.rpc.BadRequest, google.rpc.ErrorInfo)" {
 		t.Errorf("got %q", got)
 	}
 	for cut := range raw {
@@ -65,7 +65,7 @@ func TestUnescape(t *testing.T) {
 func FuzzDescribe(f *testing.F) {
 	f.Add("a%20b", "CAMSAm5v")
 	f.Fuzz(func(t *testing.T, message, details string) {
-		if got := describe(20, said{message: []byte(message), details: []byte(details)}); len(got) > 20*len(details)+wire.MaxText+100 {
+		if got := describe(20, callStatus{message: []byte(message), details: []byte(details)}); len(got) > 20*len(details)+wire.MaxText+100 {
 			t.Errorf("%d bytes of text", len(got))
 		}
 	})

@@ -38,12 +38,12 @@ type Template struct {
 	key      []byte
 
 	// State between messages.
-	shown  []byte // the last message that was put together, or expanded
-	said   []byte // what was made of it
-	source bytes.Reader
-	gunzip *gzip.Reader
-	frame  []byte   // a message that varies, framed
-	parts  [][]byte // with it
+	shown     []byte // the last message that was put together, or expanded
+	delivered []byte // what was made of it
+	source    bytes.Reader
+	gunzip    *gzip.Reader
+	frame     []byte   // a message that varies, framed
+	parts     [][]byte // with it
 
 	spare wire.Buffers // for messages in pieces
 }
@@ -186,7 +186,7 @@ func anyStatus(int) bool { return true }
 // read takes what the fields of a header, or of a trailer section, say.
 func (k *call) read(t *Template, fields []wire.MuxField, trailers bool) {
 	var (
-		s         said
+		s         callStatus
 		isGRPC    bool
 		encodings = callState(0)
 	)
@@ -283,21 +283,21 @@ func (t *Template) take(k *call, message []byte) (f failure) {
 }
 
 // translated makes the delivered form of a message. It is valid until the next one.
-func (t *Template) translated(k *call, message []byte) (said []byte, f failure) {
+func (t *Template) translated(k *call, message []byte) (delivered []byte, f failure) {
 	p := &t.calls[k.request]
-	t.said = t.said[:0]
+	t.delivered = t.delivered[:0]
 	if p.ServerStream {
 		separator := byte(',')
 		if k.messages == 1 {
 			separator = '['
 		}
-		t.said = append(t.said, separator)
+		t.delivered = append(t.delivered, separator)
 	}
 	var err error
-	if t.said, err = p.Translate(t.said, message); err != nil {
+	if t.delivered, err = p.Translate(t.delivered, message); err != nil {
 		return nil, t.refuse(err)
 	}
-	return t.said, f
+	return t.delivered, f
 }
 
 // The ends of an array of messages, and of one without any.

@@ -14,8 +14,8 @@ type WebClient struct {
 	piece   content
 	outcome Code
 
-	said []byte // forms of the response's messages by Translate, up to the call's Keep
-	size int64  // of all that was made of them
+	delivered []byte // forms of the response's messages by Translate, up to the call's Keep
+	size      int64  // of all that was made of them
 }
 
 var (
@@ -38,7 +38,7 @@ func (c *WebClient) forget() {
 	c.k.forgetPart(c.t)
 	c.k.restart(0)
 	c.piece.drop()
-	c.outcome, c.said, c.size = OK, c.said[:0], 0
+	c.outcome, c.delivered, c.size = OK, c.delivered[:0], 0
 }
 
 // Request prepares the next exchange, the first of the calls.
@@ -103,14 +103,14 @@ func (c *WebClient) take(message []byte) (f failure) {
 }
 
 // keep keeps a translated message, as far as there is room.
-func (c *WebClient) keep(said []byte) {
-	room := c.t.calls[c.k.request].Keep - len(c.said)
-	c.said = append(c.said, said[:min(len(said), room)]...)
-	c.size += int64(len(said))
+func (c *WebClient) keep(delivered []byte) {
+	room := c.t.calls[c.k.request].Keep - len(c.delivered)
+	c.delivered = append(c.delivered, delivered[:min(len(delivered), room)]...)
+	c.size += int64(len(delivered))
 }
 
 // Collected returns the translated messages of the response; see wire.Collector.
-func (c *WebClient) Collected() (beginning []byte, size int64) { return c.said, c.size }
+func (c *WebClient) Collected() (beginning []byte, size int64) { return c.delivered, c.size }
 
 // ended says what the protocol below says of the end, as gRPC does.
 func (c *WebClient) ended(n int, done bool, err error) (int, bool, error) {

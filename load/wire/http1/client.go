@@ -76,7 +76,7 @@ const maxChunkLine = 4 << 10
 // Reset forgets everything about an earlier connection.
 func (c *Client) Reset() {
 	c.forgetPart()
-	c.forgetSaid()
+	c.forgetRefusal()
 	*c = Client{t: c.t, own: c.own, closes: c.t.closes, headOnly: c.t.headOnly}
 	c.forgetFields()
 }
@@ -131,7 +131,7 @@ func (c *Client) BodyBytes() int64 { return c.body }
 func (c *Client) End() error {
 	state := c.state
 	c.forgetPart()
-	defer c.forgetSaid()
+	defer c.forgetRefusal()
 	c.state = idle
 	c.tainted = true
 	switch state {
@@ -438,11 +438,11 @@ func (c *Client) take(p []byte) int {
 // hear keeps the beginning of the content of a response whose status was not accepted: it may say
 // why. There are few such responses at once, so that clients need no place for it.
 func (c *Client) hear(content []byte) {
-	said := c.t.said[c]
+	said := c.t.contents[c]
 	if said == nil {
 		said = c.t.spare.Borrow()
 	}
-	c.t.said[c] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
+	c.t.contents[c] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }
 
 // Failed tells whether the response's status was not accepted, once HasHead. Its content is then
@@ -451,16 +451,16 @@ func (c *Client) Failed() bool { return c.head.failure != nil }
 
 // failure returns the error of a complete response whose status was not accepted; else nil.
 func (c *Client) failure() *wire.Error {
-	if c.head.failure == nil || len(c.t.said[c]) == 0 {
+	if c.head.failure == nil || len(c.t.contents[c]) == 0 {
 		return c.head.failure
 	}
-	return c.t.refusals.Decoded(c.head.failure, c.t.said[c], c.head.codings)
+	return c.t.refusals.Decoded(c.head.failure, c.t.contents[c], c.head.codings)
 }
 
-func (c *Client) forgetSaid() {
-	if said := c.t.said[c]; said != nil {
+func (c *Client) forgetRefusal() {
+	if said := c.t.contents[c]; said != nil {
 		c.t.spare.GiveBack(said)
-		delete(c.t.said, c)
+		delete(c.t.contents, c)
 	}
 }
 
@@ -471,7 +471,7 @@ func (c *Client) finish(n, size int) (int, bool, error) {
 		c.tainted = true
 	}
 	if failure := c.failure(); failure != nil {
-		c.forgetSaid()
+		c.forgetRefusal()
 		return n, true, failure
 	}
 	return n, true, nil
@@ -480,7 +480,7 @@ func (c *Client) finish(n, size int) (int, bool, error) {
 // fail ends the exchange and, as the place in the stream is lost, the connection.
 func (c *Client) fail(n int, err *wire.Error) (int, bool, error) {
 	c.forgetPart()
-	c.forgetSaid()
+	c.forgetRefusal()
 	if c.state == inStatus || c.state == inHeader {
 		c.head.seen |= sawFault
 	}

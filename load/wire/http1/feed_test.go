@@ -36,7 +36,7 @@ func feed(tb wiretest.TB, c wire.Client, input []byte, cuts ...int) (o outcome) 
 	if c, ok := c.(*Client); ok {
 		o.status, o.body, o.departs = c.Status(), c.BodyBytes(), c.Deviations()
 		o.Err, o.After = withoutText(c, o.Err), withoutText(c, o.After)
-		if c.part != nil || c.t.said[c] != nil {
+		if c.part != nil || c.t.contents[c] != nil {
 			tb.Fatal("an exchange that has ended holds a buffer")
 		}
 	}

@@ -77,7 +77,7 @@ type Template struct {
 	memo memo
 
 	refusals wire.Refusals
-	said     map[*Client][]byte // the content, as far as it has come, of responses with statuses that were not accepted
+	contents map[*Client][]byte // the content, as far as it has come, of responses with statuses that were not accepted
 
 	// spare are the buffers that no client needs at present. Each client has at
 	// most two at a time, so that there are never more than twice the clients.
@@ -108,7 +108,7 @@ func NewTemplate(c Config) (*Template, error) {
 		wanted:    c.Fields,
 		maxHeader: cmp.Or(c.MaxHeader, wire.DefaultMaxHeader),
 		accept:    c.Accept,
-		said:      map[*Client][]byte{},
+		contents:  map[*Client][]byte{},
 	}
 	for _, r := range c.Requests {
 		t.prepared = append(t.prepared, r.prepare())

@@ -322,9 +322,9 @@ func (c *Client) release(id uint32, s *stream) {
 	}
 	if s.state&rejected != 0 {
 		of := response{c, s.number}
-		if said := c.t.said[of]; said != nil {
+		if said := c.t.contents[of]; said != nil {
 			c.t.spare.GiveBack(said)
-			delete(c.t.said, of)
+			delete(c.t.contents, of)
 		}
 	}
 	c.byNumber.remove(s.number, int(id))
@@ -424,18 +424,18 @@ func (c *Client) failure(s *stream) *wire.Error {
 	if s.state&rejected == 0 {
 		return nil
 	}
-	return c.t.refusals.Decoded(wire.StatusError(int(s.status)), c.t.said[response{c, s.number}], s.codings)
+	return c.t.refusals.Decoded(wire.StatusError(int(s.status)), c.t.contents[response{c, s.number}], s.codings)
 }
 
 // hear keeps the beginning of the content of a response whose status was not accepted: it may say
 // why. There are few such responses at once, so that streams need no place for it.
 func (c *Client) hear(s *stream, content []byte) {
 	of := response{c, s.number}
-	said := c.t.said[of]
+	said := c.t.contents[of]
 	if said == nil {
 		said = c.t.spare.Borrow()
 	}
-	c.t.said[of] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
+	c.t.contents[of] = append(said, content[:min(len(content), wire.MaxRefusal-len(said))]...)
 }
 
 // A streamTable finds the open streams by their numbers on the wire. As streams are numbered one after
@@ -492,9 +492,9 @@ func (t *streamTable) remove(number uint32, id int) {
 // A queue holds the streams that take turns at sending, by the callers' numbers.
 type queue struct{ head, tail int32 }
 
-const nobody = -1
+const noStream = -1
 
-var emptyQueue = queue{nobody, nobody}
+var emptyQueue = queue{noStream, noStream}
 
 // enqueue puts a stream with content to send at the end of the queue. The stream must have a window,
 // and must not be queued yet.
@@ -503,8 +503,8 @@ func (c *Client) enqueue(id uint32, s *stream) {
 		return
 	}
 	s.state |= queued
-	s.older, s.newer = c.queue.tail, nobody
-	if c.queue.tail == nobody {
+	s.older, s.newer = c.queue.tail, noStream
+	if c.queue.tail == noStream {
 		c.queue.head = int32(id)
 	} else {
 		c.streams[c.queue.tail].newer = int32(id)
@@ -517,12 +517,12 @@ func (c *Client) dequeue(s *stream) {
 		return
 	}
 	s.state &^= queued
-	if s.older == nobody {
+	if s.older == noStream {
 		c.queue.head = s.newer
 	} else {
 		c.streams[s.older].newer = s.newer
 	}
-	if s.newer == nobody {
+	if s.newer == noStream {
 		c.queue.tail = s.older
 	} else {
 		c.streams[s.newer].older = s.older

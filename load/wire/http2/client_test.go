@@ -174,7 +174,7 @@ func TestBeginRefuses(t *testing.T) {
 		t.Errorf("a refused exchange left %q, %d open", c.Output(), c.open)
 	}
 	begin(t, c, 0, vary, "/", "\xff", "\x00")
-	expect(t, said(t, wiretest.Take(c)), "HEADERS 3", `DATA 3 "\x00" end`)
+	expect(t, describeFrames(t, wiretest.Take(c)), "HEADERS 3", `DATA 3 "\x00" end`)
 }
 
 func TestCancel(t *testing.T) {
@@ -184,7 +184,7 @@ func TestCancel(t *testing.T) {
 	c.Cancel(0) // has no effect, nor those that never were
 	c.Cancel(3)
 	c.Cancel(99)
-	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 1 CANCEL")
+	expect(t, describeFrames(t, wiretest.Take(c)), "RST_STREAM 1 CANCEL")
 	l.hear(join(open, data(1, 0, strings.Repeat("x", 1000)), headers(1, endStream, "a", "b")))
 	expect(t, l.lines)
 	if missing := int64(c.t.settings.ConnectionWindow) - c.receiveWindow; missing != 1000 {
@@ -274,7 +274,7 @@ func TestEnd(t *testing.T) {
 		"failed 2 "+ErrFrameSize.Error(), "failed 3 "+ErrFrameSize.Error(), "failed 4 "+ErrFrameSize.Error())
 	// Nothing follows GOAWAY.
 	l.c.Cancel(0)
-	lines := said(t, wiretest.Take(l.c))
+	lines := describeFrames(t, wiretest.Take(l.c))
 	if lines[len(lines)-1] != "GOAWAY 0 FRAME_SIZE_ERROR" {
 		t.Errorf("%q", lines)
 	}
@@ -304,30 +304,30 @@ func TestSend(t *testing.T) {
 	send("", false, 0, nil)
 	send("one", false, 3, nil)
 	send("two", false, 3, nil)
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "one"`, `DATA 5 "two"`)
 	l.hear(settings(settingInitialWindowSize, 10)) // 6 of them are used up
-	expect(t, said(t, wiretest.Take(c)), "SETTINGS ACK")
+	expect(t, describeFrames(t, wiretest.Take(c)), "SETTINGS ACK")
 	send("three", false, 5, nil)
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "thre"`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "thre"`)
 	send("0123456789", false, 10, nil)
 	send("abcdefghijklm", false, 9, nil) // there is room for 20
 	send("x", true, 0, nil)
-	expect(t, said(t, wiretest.Take(c)))
+	expect(t, describeFrames(t, wiretest.Take(c)))
 	l.hear(windowUpdate(5, 5))
 	expect(t, l.lines)
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "e0123"`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "e0123"`)
 	l.hear(windowUpdate(5, 5))
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "45678"`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "45678"`)
 	l.hear(nil)
 	expect(t, l.lines, "room 2")
 	send("x", true, 1, nil)
 	send("y", true, 0, ErrSendEnded)
 	l.hear(windowUpdate(5, 100))
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "9abcdefghix" end`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "9abcdefghix" end`)
 	send("y", false, 0, ErrSendEnded)
 	l.hear(headers(5, endStream, ":status", "200"))
 	expect(t, l.lines, "room 2", "head 2 200", `end 2 200 ""`)
-	expect(t, said(t, wiretest.Take(c)))
+	expect(t, describeFrames(t, wiretest.Take(c)))
 	send("y", false, 0, ErrNoExchange)
 	if _, err := c.Send(0, nil, true); !errors.Is(err, ErrSendUnasked) {
 		t.Error(err)
@@ -343,7 +343,7 @@ func TestSend(t *testing.T) {
 	if n, err := c.Send(2, nil, true); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
-	expect(t, said(t, wiretest.Take(c)), `DATA 5 "" end`)
+	expect(t, describeFrames(t, wiretest.Take(c)), `DATA 5 "" end`)
 }
 
 // Waiting bytes keep their order while their buffer is used again.
@@ -386,7 +386,7 @@ func TestBodiesWait(t *testing.T) {
 	begin(t, c, 0, post)
 	begin(t, c, 1, 4, strings.Repeat("y", 40_000))
 	sizes := func() (lines []string) {
-		for _, line := range said(t, wiretest.Take(c)) {
+		for _, line := range describeFrames(t, wiretest.Take(c)) {
 			if name, rest, ok := strings.Cut(line, ` "`); ok {
 				content, end, _ := strings.Cut(rest, `"`)
 				line = fmt.Sprintf("%s %s*%d%s", name, content[:min(1, len(content))], len(content), end)
@@ -414,7 +414,7 @@ func TestBodiesWait(t *testing.T) {
 		t.Errorf("queue %v", c.queue)
 	}
 	l.hear(join(headers(1, endStream, ":status", "200"), headers(3, endStream, ":status", "200")))
-	expect(t, said(t, wiretest.Take(c)))
+	expect(t, describeFrames(t, wiretest.Take(c)))
 }
 
 // Waiting bytes go with their exchange, wherever it is in the queue.
@@ -435,7 +435,7 @@ func TestWaitingBodiesGo(t *testing.T) {
 			}
 			let(c, l)
 			sent := map[string]int{}
-			for _, line := range said(t, wiretest.Take(c)) {
+			for _, line := range describeFrames(t, wiretest.Take(c)) {
 				if strings.HasPrefix(line, "DATA") && strings.HasSuffix(line, " end") {
 					sent[line[:6]]++
 				}
@@ -551,7 +551,7 @@ func TestWindowUpdates(t *testing.T) {
 			for _, n := range tt.frames {
 				l.hear(data(1, 0, strings.Repeat("x", n)))
 			}
-			expect(t, said(t, wiretest.Take(c)), tt.want...)
+			expect(t, describeFrames(t, wiretest.Take(c)), tt.want...)
 		})
 	}
 }
@@ -585,9 +585,9 @@ func TestWindowsHold(t *testing.T) {
 			}
 			expect(t, l.lines, want...)
 			if strings.HasPrefix(tt.want, "error") {
-				expect(t, said(t, wiretest.Take(c)), "GOAWAY 0 FLOW_CONTROL_ERROR")
+				expect(t, describeFrames(t, wiretest.Take(c)), "GOAWAY 0 FLOW_CONTROL_ERROR")
 			} else if tt.want != "" {
-				expect(t, said(t, wiretest.Take(c)), "RST_STREAM 1 FLOW_CONTROL_ERROR")
+				expect(t, describeFrames(t, wiretest.Take(c)), "RST_STREAM 1 FLOW_CONTROL_ERROR")
 			}
 		})
 	}
@@ -658,7 +658,7 @@ func TestAcceptAndFields(t *testing.T) {
 	))
 	expect(t, l.lines, "head 0 404 set-cookie=a=b set-cookie=c=d content-length=0", `end 0 404 "" trailers grpc-status=5`,
 		"head 2 200 grpc-status=0", `end 2 200 "" status: status 200`)
-	expect(t, said(t, wiretest.Take(c)), "RST_STREAM 5 NO_ERROR")
+	expect(t, describeFrames(t, wiretest.Take(c)), "RST_STREAM 5 NO_ERROR")
 }
 
 // A PING of ours is answered by one, which is no waste of the peer's; a bounded number are

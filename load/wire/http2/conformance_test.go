@@ -326,7 +326,7 @@ func TestConformance(t *testing.T) {
 				if diff := cmp.Diff(tt.want, l.lines); diff != "" {
 					t.Errorf("%d cuts: want -, got +\n%s", len(cuts), diff)
 				}
-				if diff := cmp.Diff(tt.says, said(t, wiretest.Take(c))); diff != "" {
+				if diff := cmp.Diff(tt.says, describeFrames(t, wiretest.Take(c))); diff != "" {
 					t.Errorf("%d cuts: says: want -, got +\n%s", len(cuts), diff)
 				}
 				l.end()

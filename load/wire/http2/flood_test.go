@@ -56,7 +56,7 @@ func TestFloods(t *testing.T) {
 			if l.ended[0] != 1 || l.ended[1] != 1 {
 				t.Errorf("exchanges have ended %v times", l.ended)
 			}
-			lines := said(t, wiretest.Take(c))
+			lines := describeFrames(t, wiretest.Take(c))
 			if lines[len(lines)-1] != "GOAWAY 0 ENHANCE_YOUR_CALM" {
 				t.Errorf("says %q", lines)
 			}

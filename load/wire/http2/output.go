@@ -8,7 +8,7 @@ import (
 
 // Output returns the bytes that are to be written now; see wire.Mux.
 func (c *Client) Output() []byte {
-	if c.queue.head != nobody {
+	if c.queue.head != noStream {
 		c.pump()
 	}
 	return c.out[c.sent:]
@@ -51,7 +51,7 @@ func (c *Client) makeRoom(n int) {
 // pump turns waiting content into DATA frames, in turns. It ends when the output is full enough or a
 // window is used up.
 func (c *Client) pump() {
-	for c.queue.head != nobody && c.sendWindow > 0 && len(c.out)-c.sent < outputTarget {
+	for c.queue.head != noStream && c.sendWindow > 0 && len(c.out)-c.sent < outputTarget {
 		id := uint32(c.queue.head)
 		s := &c.streams[id]
 		c.dequeue(s)
@@ -80,7 +80,7 @@ func (c *Client) pump() {
 // fits tells whether n bytes of content can go out at once, in one frame.
 func (c *Client) fits(s *stream, n int) bool {
 	return n == 0 || n <= maxDataFrame && int64(n) <= c.sendWindow && int64(n) <= c.peerWindow+s.sendWindow &&
-		c.queue.head == nobody && len(c.out)-c.sent < outputTarget
+		c.queue.head == noStream && len(c.out)-c.sent < outputTarget
 }
 
 // appendData appends a DATA frame. Its payload is within the windows.
@@ -161,7 +161,7 @@ func (c *Client) fatal(code ErrorCode, err *wire.Error) *wire.Error {
 	c.makeRoom(frameHeader + 8)
 	c.out = appendFrameHeader(c.out, 8, frameGoAway, 0, 0)
 	c.out = binary.BigEndian.AppendUint64(c.out, uint64(code)) // no stream of the peer's was processed
-	for c.queue.head != nobody {
+	for c.queue.head != noStream {
 		c.dequeue(&c.streams[c.queue.head])
 	}
 	c.err = err

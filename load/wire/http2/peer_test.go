@@ -123,8 +123,8 @@ func goAway(last uint32, code ErrorCode) []byte {
 	return raw(frameGoAway, 0, 0, word(last)+word(uint32(code)))
 }
 
-// said describes frames that a client has sent, one each, without its preface.
-func said(tb wiretest.TB, output []byte) (lines []string) {
+// describeFrames describes frames that a client has sent, one each, without its preface.
+func describeFrames(tb wiretest.TB, output []byte) (lines []string) {
 	tb.Helper()
 	output = []byte(strings.TrimPrefix(string(output), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	for len(output) > 0 {

@@ -33,7 +33,7 @@ func checkCuts(tb wiretest.TB, input []byte, cuts []int) {
 		if len(c.out) > 20*len(input)+1000 {
 			tb.Fatalf("%d bytes of output for %d of input", len(c.out), len(input))
 		}
-		output := strings.Join(said(tb, wiretest.Take(c)), "\n")
+		output := strings.Join(describeFrames(tb, wiretest.Take(c)), "\n")
 		l.end()
 		l.endedOnce(3)
 		return l, output

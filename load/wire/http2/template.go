@@ -98,7 +98,7 @@ type Template struct {
 	value     []byte
 
 	refusals wire.Refusals
-	said     map[response][]byte // the content, as far as it has come, of responses with statuses that were not accepted
+	contents map[response][]byte // the content, as far as it has come, of responses with statuses that were not accepted
 
 	// spare are the buffers that no client needs at present: for output, for waiting content, for a
 	// frame or block in pieces, for a response's explanation of its failure.
@@ -124,7 +124,7 @@ func NewTemplate(c Config) (*Template, error) {
 		sendBuffer: maxUnsent,
 		content:    c.Content,
 		optimistic: c.Optimistic,
-		said:       map[response][]byte{},
+		contents:   map[response][]byte{},
 	}
 	t.preface = t.settings.preface(t.maxHeader)
 	for i, r := range c.Requests {

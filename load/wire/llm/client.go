@@ -94,8 +94,8 @@ type Client struct {
 	began   bool // the decoder has begun
 
 	expect    Expect // of the current request
-	said      []byte // what is kept
-	size      int64  // its beginning is in said
+	content   []byte // what is kept
+	size      int64  // its beginning is in content
 	number    []byte // is written here
 	pieces    uint32 // that hold something of the answer
 	usage     uint32 // tokens, as the server says; 0 while it has not
@@ -122,7 +122,7 @@ func (c *Client) Reset() {
 
 func (c *Client) forget() {
 	c.parser.Reset()
-	c.said, c.size = c.said[:0], 0
+	c.content, c.size = c.content[:0], 0
 	c.pieces, c.usage, c.reasoning, c.prompt, c.reasons, c.ended, c.failure = 0, 0, 0, 0, false, false, nil
 	c.decoder.Close()
 	c.began, c.undecodable = false, nil
@@ -270,8 +270,8 @@ const (
 
 // keep keeps what there is room for.
 func (c *Client) keep(b []byte) {
-	room := max(0, c.expect.Keep-len(c.said))
-	c.said = append(c.said, b[:min(len(b), room)]...)
+	room := max(0, c.expect.Keep-len(c.content))
+	c.content = append(c.content, b[:min(len(b), room)]...)
 	c.size += int64(len(b))
 }
 
@@ -382,7 +382,7 @@ func (c *Client) Shown() uint32 {
 
 // Collected returns the content of the response that is complete, as far as it is kept: of an
 // answer {"text": …, "tokens": …}, in JSON. See wire.Collector.
-func (c *Client) Collected() (beginning []byte, size int64) { return c.said, c.size }
+func (c *Client) Collected() (beginning []byte, size int64) { return c.content, c.size }
 
 // Fields returns the fields that were asked for; see wire.Composer.
 func (c *Client) Fields() []wire.MuxField { return c.below.Fields() }

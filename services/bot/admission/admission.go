@@ -17,11 +17,11 @@ var ErrCrowded = errors.New("too many requests are under way")
 // Places bound the requests in progress. Further requests wait in a queue. Both are divided among keys: requests of
 // one key wait for one another before they wait for those of others.
 type Places struct {
-	places   chan struct{}
-	each     atomic.Int64 // bound on the places of one key
-	line     *budget.Budget
-	patience time.Duration
-	inside   sync.WaitGroup
+	places  chan struct{}
+	each    atomic.Int64 // bound on the places of one key
+	line    *budget.Budget
+	timeout time.Duration
+	inside  sync.WaitGroup
 }
 
 // A Tenant is a key that takes places.
@@ -31,8 +31,8 @@ type Tenant struct {
 }
 
 // New returns Places for a number of keys. With several keys, each may have half of the places and of the queue.
-func New(places, waiting int, patience time.Duration, keys int) *Places {
-	a := &Places{places: make(chan struct{}, places), line: budget.New(int64(waiting), keys), patience: patience}
+func New(places, waiting int, timeout time.Duration, keys int) *Places {
+	a := &Places{places: make(chan struct{}, places), line: budget.New(int64(waiting), keys), timeout: timeout}
 	a.SetKeys(keys)
 	return a
 }
@@ -61,7 +61,7 @@ func (a *Places) Enter(ctx context.Context, v *Tenant) (time.Duration, error) {
 	}
 	defer line.Keep(0)
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, a.patience, ErrCrowded)
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, ErrCrowded)
 	defer cancel()
 	err := a.wait(ctx, v)
 	return time.Since(began), err

@@ -16,18 +16,18 @@ import (
 
 // Config configures Claims.
 type Config struct {
-	Coordinator store.Coordinator // of all gateways
-	Remote      bool              // the coordinator is another server
-	Local       store.Coordinator // counts limits while the other does not answer
-	Timeout     time.Duration     // of one exchange
-	Waiters     int               // bound on the turns of a session that wait at this gateway
-	Patience    time.Duration     // bound on a turn's wait for its session
-	Lease       time.Duration     // of a session
-	Longest     time.Duration     // from a reservation to its settlement
-	Settling    int               // bound on the claims that wait to be released
-	Logger      *slog.Logger
-	Missed      func() // called if the coordinator did not answer about a session
-	Unsettled   func() // called if usage could not replace its reservation
+	Coordinator    store.Coordinator // of all gateways
+	Remote         bool              // the coordinator is another server
+	Local          store.Coordinator // counts limits while the other does not answer
+	Timeout        time.Duration     // of one exchange
+	Waiters        int               // bound on the turns of a session that wait at this gateway
+	SessionTimeout time.Duration     // bound on a turn's wait for its session
+	Lease          time.Duration     // of a session
+	Longest        time.Duration     // from a reservation to its settlement
+	Settling       int               // bound on the claims that wait to be released
+	Logger         *slog.Logger
+	Missed         func() // called if the coordinator did not answer about a session
+	Unsettled      func() // called if usage could not replace its reservation
 }
 
 // Claims are the claims of a gateway. All methods may be called from any goroutine.
@@ -54,7 +54,7 @@ type Claim struct {
 	locked      bool          // the coordinator has locked the session, or may have
 	missed      bool          // the coordinator did not answer
 	turns       int64         // of the session
-	patience    time.Duration // remaining time to wait for the session
+	waitLeft    time.Duration // remaining time to wait for the session
 	waited      time.Duration
 	reservation *store.Reservation // nil is none
 	with        store.Coordinator  // the coordinator with the reservation
@@ -70,7 +70,7 @@ func (c *Claims) New() *Claim { return &Claim{all: c, turns: store.Unknown} }
 
 // Enter returns a claim of a session that no other turn at this gateway has. It waits for up to the configured times.
 func (c *Claims) Enter(ctx context.Context, session string) (*Claim, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Patience)
+	ctx, cancel := context.WithTimeout(ctx, c.SessionTimeout)
 	defer cancel()
 	began := time.Now()
 	if err := c.queue.enter(ctx, session); err != nil {
@@ -80,7 +80,7 @@ func (c *Claims) Enter(ctx context.Context, session string) (*Claim, error) {
 	n := c.New()
 	n.lock = &store.Lock{Session: session, Holder: store.NewID(), Lease: c.Lease}
 	n.waited = time.Since(began).Truncate(time.Microsecond)
-	n.patience = c.Patience - n.waited
+	n.waitLeft = c.SessionTimeout - n.waited
 	return n, nil
 }
 
@@ -110,7 +110,7 @@ func (n *Claim) Begin(ctx context.Context, r *store.Reservation) error {
 		}
 		return n.reserve(ctx, r)
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.patience)
+	ctx, cancel := context.WithTimeout(ctx, n.waitLeft)
 	defer cancel()
 	began := time.Now()
 	for pause := firstLockPause; ; pause = min(2*pause, lastLockPause) {

@@ -63,7 +63,7 @@ func TestQueue(t *testing.T) {
 // with returns claims of a coordinator.
 func with(t *testing.T, c store.Coordinator) *Claims {
 	return New(t.Context(), Config{
-		Coordinator: c, Local: memory.NewCoordinator(0), Timeout: 3 * time.Second, Waiters: 1, Patience: 10 * time.Second, Lease: 30 * time.Second,
+		Coordinator: c, Local: memory.NewCoordinator(0), Timeout: 3 * time.Second, Waiters: 1, SessionTimeout: 10 * time.Second, Lease: 30 * time.Second,
 		Longest: time.Hour, Settling: 1, Logger: slog.New(slog.DiscardHandler), Missed: func() {}, Unsettled: func() {},
 	})
 }
@@ -143,7 +143,7 @@ func TestLockedTooLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		if err := late.Begin(t.Context(), r); !errors.Is(err, store.ErrBusy) || time.Since(began) != g.Patience {
+		if err := late.Begin(t.Context(), r); !errors.Is(err, store.ErrBusy) || time.Since(began) != g.SessionTimeout {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		late.End(store.Unknown)
@@ -275,9 +275,9 @@ func (u *untouched) End(context.Context, *store.Lock, int64, *store.Reservation,
 	return nil
 }
 
-// TestSettleHoldsNobodyUp: if too many releases wait for a silent store, a request leaves its reservation to the
+// TestSettleDelaysNoOthers: if too many releases wait for a silent store, a request leaves its reservation to the
 // lease, and goes on.
-func TestSettleHoldsNobodyUp(t *testing.T) {
+func TestSettleDelaysNoOthers(t *testing.T) {
 	g, unsettled := with(t, &untouched{t: t}), 0
 	g.Remote, g.Unsettled = true, func() { unsettled++ }
 	g.settling <- struct{}{}

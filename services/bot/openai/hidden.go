@@ -10,7 +10,7 @@ import (
 // results of its own tools. It scans the request without a library, which would take more stack than all other work.
 func (r *Request) HasHiddenContext() bool {
 	return r.Continues() || r.Endpoint == Responses && r.says("prompt") || r.Endpoint == Chat && r.says("web_search_options") ||
-		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[saidIn(r.Endpoint)], (*walker).refers)
+		anyElement(r.fields["tools"], (*walker).searches) || anyElement(r.fields[inputField(r.Endpoint)], (*walker).refers)
 }
 
 // anyElement reports whether is holds for an element of a list. Other values, such as a text, have no elements. A

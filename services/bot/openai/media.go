@@ -9,8 +9,8 @@ const (
 	bytesPerToken = 64   // of recordings and files, in their encoded form
 )
 
-// estimateSaid estimates the tokens of a value: messages, input, or the description of tools.
-func estimateSaid(value []byte) int {
+// estimateTokens estimates the tokens of a value: messages, input, or the description of tools.
+func estimateTokens(value []byte) int {
 	if !bytes.Contains(value, []byte(";base64,")) && !bytes.Contains(value, []byte(`"image_url"`)) && !bytes.Contains(value, []byte(`"input_audio"`)) && !bytes.Contains(value, []byte(`"file_data"`)) {
 		return EstimateTokens(len(value))
 	}

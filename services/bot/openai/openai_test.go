@@ -73,7 +73,7 @@ func TestMedia(t *testing.T) {
 	long := strings.Repeat("A", 64_000)
 	for _, c := range []struct {
 		endpoint Endpoint
-		said     string
+		text     string
 		around   int // bytes around what is no text
 		tokens   int // of that
 	}{
@@ -92,8 +92,8 @@ func TestMedia(t *testing.T) {
 			name = "input"
 		}
 		least := c.tokens + c.around/4
-		if r := parse(t, c.endpoint, `{"model":"m","`+name+`":`+c.said+`}`); r.PromptTokens < least || r.PromptTokens > least+50 {
-			t.Errorf("%.80s: %d tokens, want about %d", c.said, r.PromptTokens, least)
+		if r := parse(t, c.endpoint, `{"model":"m","`+name+`":`+c.text+`}`); r.PromptTokens < least || r.PromptTokens > least+50 {
+			t.Errorf("%.80s: %d tokens, want about %d", c.text, r.PromptTokens, least)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func TestParseEvent(t *testing.T) {
 		{Responses, `{"type":"response.completed","response":{"usage":{"input_tokens":1.0,"output_tokens":2.0}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true}},
 		{Chat, `{"error":{}}`, Event{Failed: Fault{Message: "without a reason"}}},
 		{Responses, `{"type":"response.created","response":{"output":[]}}`, Event{}},
-		{Responses, `{"type":"response.created","sequence_number":0,"response":{"id":"r","created_at":5.0,"model":"m"}}`, Event{Begun: &Begun{"r", 5, "m"}, Next: 1}},
+		{Responses, `{"type":"response.created","sequence_number":0,"response":{"id":"r","created_at":5.0,"model":"m"}}`, Event{Start: &Start{"r", 5, "m"}, Next: 1}},
 		{Responses, `{"type":"response.in_progress","sequence_number":"x","response":{"id":7,"model":[]}}`, Event{}},
 		{Responses, `{"type":"response.incomplete","sequence_number":9,"response":{"usage":{"input_tokens":1,"output_tokens":2}}}`, Event{Usage: &Usage{Prompt: 1, Completion: 2}, Done: true, Next: 10}},
 		{Responses, `{"type":"response.output_text.delta","delta":"hi"}`, Event{Deltas: []Delta{{0, "hi"}}, Bytes: 2}},
@@ -685,13 +685,13 @@ func FuzzHasHiddenContext(f *testing.F) {
 	for _, seed := range []string{`[{"id":"i"}]`, `[{"role":"user","content":[{"file":{"file_id":"f"}}]}]`, `"item_reference"`, `[[{"id":1}]]`, strings.Repeat("[", 100) + strings.Repeat("]", 100)} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, said string) {
-		r, err := Standard().Parse(Responses, []byte(`{"model":"m","input":`+said+`}`))
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Standard().Parse(Responses, []byte(`{"model":"m","input":`+text+`}`))
 		if err != nil {
 			return
 		}
-		if r.HasHiddenContext() && !strings.HasPrefix(strings.TrimSpace(said), "[") && !strings.Contains(said, ",") {
-			t.Errorf("%s names something", said)
+		if r.HasHiddenContext() && !strings.HasPrefix(strings.TrimSpace(text), "[") && !strings.Contains(text, ",") {
+			t.Errorf("%s names something", text)
 		}
 	})
 }

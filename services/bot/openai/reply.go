@@ -89,7 +89,7 @@ type toolCall struct {
 }
 
 func (t *toolCall) bytes(c Codec) int {
-	return c.said(t.Function.Name) + c.made(t.Function.Arguments) + c.said(t.Custom.Name) + c.made(t.Custom.Input)
+	return c.textBytesOf(t.Function.Name) + c.made(t.Function.Arguments) + c.textBytesOf(t.Custom.Name) + c.made(t.Custom.Input)
 }
 
 // aside has the fields of a message or a delta other than its content. Servers use either name for reasoning, and
@@ -101,12 +101,12 @@ type aside struct {
 }
 
 func (a *aside) bytes(c Codec) int {
-	return max(c.said(a.ReasoningContent), c.said(a.Reasoning)) + c.said(a.Refusal)
+	return max(c.textBytesOf(a.ReasoningContent), c.textBytesOf(a.Reasoning)) + c.textBytesOf(a.Refusal)
 }
 
-// said returns the length of a text. Other values count as 0: servers use these fields in many ways, and an answer
+// textBytesOf returns the length of a text. Other values count as 0: servers use these fields in many ways, and an answer
 // must not fail for them.
-func (c Codec) said(value json.RawMessage) int {
+func (c Codec) textBytesOf(value json.RawMessage) int {
 	if len(value) == 0 {
 		return 0
 	}
@@ -117,7 +117,7 @@ func (c Codec) said(value json.RawMessage) int {
 
 // made returns the model's bytes in a value, which most servers send as a text, and some as JSON.
 func (c Codec) made(value json.RawMessage) int {
-	if n := c.said(value); n > 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' {
+	if n := c.textBytesOf(value); n > 0 || len(value) == 0 || value[0] != '{' && value[0] != '[' {
 		return n
 	}
 	return len(value)
@@ -142,12 +142,12 @@ func (c Codec) parts(value json.RawMessage) (text string, bytes int) {
 			bytes += len(each)
 			continue
 		}
-		var said string
+		var textBytesOf string
 		if len(part.Text) > 0 {
-			_ = c.JSON.Unmarshal(part.Text, &said) // other values are not shown
+			_ = c.JSON.Unmarshal(part.Text, &textBytesOf) // other values are not shown
 		}
-		all.WriteString(said)
-		bytes += c.made(part.Text) + c.said(part.Refusal) + c.made(part.Thinking)
+		all.WriteString(textBytesOf)
+		bytes += c.made(part.Text) + c.textBytesOf(part.Refusal) + c.made(part.Thinking)
 	}
 	return all.String(), bytes
 }
@@ -245,14 +245,14 @@ type Event struct {
 	Failed Fault
 	// Typed says that a failing event has the form of /v1/responses, which clients know.
 	Typed bool
-	// Begun identifies the response, in the first event of /v1/responses; nil in others.
-	Begun *Begun
+	// Start identifies the response, in the first event of /v1/responses; nil in others.
+	Start *Start
 	// Next is the sequence_number after the event's own; 0 if it has none.
 	Next int
 }
 
-// A Begun has the properties of a response at its beginning.
-type Begun struct {
+// A Start has the properties of a response at its beginning.
+type Start struct {
 	ID      string
 	Created int
 	Model   string
@@ -335,7 +335,7 @@ func (c Codec) parseChat(data []byte, v *Event) error {
 			v.Deltas = append(v.Deltas, Delta{index, text})
 		}
 		v.Bytes += bytes
-		if c.said(choice.Finish) > 0 {
+		if c.textBytesOf(choice.Finish) > 0 {
 			v.Ended = append(v.Ended, index)
 		}
 		v.Bytes += choice.Delta.bytes(c)
@@ -381,7 +381,7 @@ func (v *Event) parseResponse(c Codec, data []byte) error {
 		}
 		if id := c.textOf(r.Response.ID); id != "" {
 			created, _ := whole(r.Response.Created) // 0 if missing
-			v.Begun = &Begun{id, created, c.textOf(r.Response.Model)}
+			v.Start = &Start{id, created, c.textOf(r.Response.Model)}
 		}
 	case "response.completed", "response.incomplete":
 		v.Done = true
@@ -441,7 +441,7 @@ func AppendFault(b []byte, status int, param string, f Fault) []byte {
 
 // AppendFailure appends the event that ends a stream after the gateway's own fault. For /v1/responses that is
 // response.failed, or error for a response that has not begun; next is its sequence_number.
-func AppendFailure(b []byte, e Endpoint, status int, f Fault, begun *Begun, next int) []byte {
+func AppendFailure(b []byte, e Endpoint, status int, f Fault, start *Start, next int) []byte {
 	if e == Chat {
 		return AppendFrame(b, "", AppendFault(nil, status, "", f))
 	}
@@ -453,12 +453,12 @@ func AppendFailure(b []byte, e Endpoint, status int, f Fault, begun *Begun, next
 		Next    int     `json:"sequence_number"`
 	}{errorEvent, optional(f.Code), f.Message, nil, next}
 	name := errorEvent
-	if begun != nil {
+	if start != nil {
 		name = failedEvent
 		event = map[string]any{
 			"type": name, "sequence_number": next,
 			"response": map[string]any{
-				"id": begun.ID, "object": "response", "created_at": begun.Created, "model": begun.Model, "status": "failed",
+				"id": start.ID, "object": "response", "created_at": start.Created, "model": start.Model, "status": "failed",
 				"error":  map[string]string{"code": cmp.Or(f.Code, "server_error"), "message": f.Message},
 				"output": []any{}, "usage": nil, "incomplete_details": nil, "instructions": nil, "metadata": map[string]string{},
 				"parallel_tool_calls": true, "temperature": nil, "tool_choice": "auto", "tools": []any{}, "top_p": nil,

@@ -126,13 +126,13 @@ func (c Codec) Parse(e Endpoint, body []byte) (*Request, error) {
 	case r.Choices < 1 || r.Choices > maxChoice:
 		return nil, &RequestError{"n", fmt.Sprintf("must be from 1 to %d", maxChoice)}
 	}
-	said := saidIn(e)
+	said := inputField(e)
 	if raw := bytes.TrimSpace(r.fields[said]); len(raw) < 2 || string(raw) == "null" || string(raw) == "[]" || e == Chat && raw[0] != '[' {
 		return nil, &RequestError{said, "must be there and not be empty"}
 	}
 	// Everything that a model reads.
 	for _, name := range []string{said, "instructions", "tools", "functions", "response_format", "text", "prediction", "prompt"} {
-		r.PromptTokens += estimateSaid(r.fields[name])
+		r.PromptTokens += estimateTokens(r.fields[name])
 	}
 	if e == Chat {
 		_ = c.JSON.Unmarshal(r.options["include_usage"], &r.IncludeUsage) // absent, or refused by the upstream
@@ -253,8 +253,8 @@ func (r *Request) Key() []byte {
 	return append([]byte(r.Endpoint.String()+"\n"), r.codec.encode(fields)...)
 }
 
-// saidIn returns the field with the model's messages or input.
-func saidIn(e Endpoint) string {
+// inputField returns the field with the model's messages or input.
+func inputField(e Endpoint) string {
 	if e == Responses {
 		return "input"
 	}

@@ -47,7 +47,7 @@ func (s *scanner) delta(v *Event) bool {
 	s.elements++
 	var d Delta
 	var ended bool
-	var aside said
+	var aside lengths
 	var seen seen
 	ok := s.object(func(key []byte) bool {
 		switch string(key) {
@@ -113,7 +113,7 @@ func (s *scanner) message(r *Reply) bool {
 		if string(key) != "message" {
 			return s.skip()
 		}
-		var aside said
+		var aside lengths
 		ok := seen.first(0) && s.object(func(key []byte) bool {
 			switch string(key) {
 			case "content":
@@ -133,16 +133,16 @@ func (s *scanner) message(r *Reply) bool {
 	})
 }
 
-// said has the lengths of the fields of aside.
-type said struct {
+// lengths has the lengths of the fields of aside.
+type lengths struct {
 	reasoning, refusal int
 	seen               seen
 }
 
-func (d *said) bytes() int { return d.reasoning + d.refusal }
+func (d *lengths) bytes() int { return d.reasoning + d.refusal }
 
 // aside reads the value of a field other than content, and notes its length.
-func (s *scanner) aside(key []byte, to *said) bool {
+func (s *scanner) aside(key []byte, to *lengths) bool {
 	switch string(key) {
 	case "reasoning_content":
 		return to.seen.first(0) && s.count(&to.reasoning)

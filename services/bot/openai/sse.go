@@ -48,14 +48,14 @@ type Reader struct {
 	// Alive, if not nil, is called after bytes without a complete event, such as a comment, before the next read.
 	Alive func()
 
-	from  io.Reader
-	small []byte // its own
-	b     []byte // the bytes read: in small, or in a larger buffer
-	at    int    // where the next event begins
-	err   error  // of the last read, returned after the last event
-	full  bool   // the last read filled the buffer: there may be more
-	begun bool   // a byte order mark would be text from here on
-	feed  bool   // the last line ended by a carriage return: a line feed that follows belongs to it
+	from     io.Reader
+	small    []byte // its own
+	b        []byte // the bytes read: in small, or in a larger buffer
+	at       int    // where the next event begins
+	err      error  // of the last read, returned after the last event
+	full     bool   // the last read filled the buffer: there may be more
+	pastMark bool   // a byte order mark would be text from here on
+	feed     bool   // the last line ended by a carriage return: a line feed that follows belongs to it
 	// waited says that the reader had to wait for the present event.
 	waited bool
 	data   []byte      // of an event with several data lines
@@ -108,7 +108,7 @@ func (p *ReaderPool) Put(r *Reader) {
 	if cap(r.data) > mostKept {
 		r.data = nil
 	}
-	r.Most, r.Alive, r.from, r.err, r.full, r.begun, r.feed = MaxEvent, nil, nil, nil, false, false, false
+	r.Most, r.Alive, r.from, r.err, r.full, r.pastMark, r.feed = MaxEvent, nil, nil, nil, false, false, false
 	p.readers.Put(r)
 }
 
@@ -210,10 +210,10 @@ func (r *Reader) event() ([]byte, error) {
 
 // begin skips bytes before the next event: a byte order mark, or the rest of the last line's end.
 func (r *Reader) begin() error {
-	for !r.begun || r.feed {
+	for !r.pastMark || r.feed {
 		b := r.b[r.at:]
 		n := min(len(b), len(mark))
-		if n == 0 || !r.begun && n < len(mark) && string(b[:n]) == mark[:n] {
+		if n == 0 || !r.pastMark && n < len(mark) && string(b[:n]) == mark[:n] {
 			if err := r.fill(); err != nil {
 				return err
 			}
@@ -222,10 +222,10 @@ func (r *Reader) begin() error {
 		switch {
 		case r.feed && b[0] == '\n':
 			r.at++
-		case !r.begun && string(b[:n]) == mark:
+		case !r.pastMark && string(b[:n]) == mark:
 			r.at += n
 		}
-		r.begun, r.feed = true, false
+		r.pastMark, r.feed = true, false
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func Body(w http.ResponseWriter, timeout time.Duration, status int, body []byte)
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	out := Writer{w: w, control: http.NewResponseController(w), timeout: timeout, Begun: true, flushed: true}
+	out := Writer{w: w, control: http.NewResponseController(w), timeout: timeout, Started: true, flushed: true}
 	for more := true; more; {
 		piece := body[:min(len(body), WritePiece)]
 		body = body[len(piece):]

@@ -12,7 +12,7 @@ type Writer struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	Begun   bool // some of the answer was written
+	Started bool // some of the answer was written
 	flushed bool // the head was sent
 	waits   bool // some of the written bytes are not flushed yet
 	Gone    bool
@@ -36,7 +36,7 @@ func (s *Writer) Write(b []byte, more bool) {
 	if s.Gone {
 		return
 	}
-	s.Begun = true
+	s.Started = true
 	if s.flushed || more {
 		s.send(b, more)
 		return
@@ -93,7 +93,7 @@ var alive = []byte(": the upstream is at work\n\n")
 // Alive sends the client a comment while an upstream works. It starts the stream if necessary; head sets the header
 // fields known by then.
 func (s *Writer) Alive(head func(h http.Header)) {
-	if !s.Begun {
+	if !s.Started {
 		s.Head()
 		head(s.w.Header())
 	}

@@ -301,8 +301,8 @@ func TestOneCPU(t *testing.T) {
 	}
 }
 
-// TestConflictIsTold to whom it concerns.
-func TestConflictIsTold(t *testing.T) {
+// TestConflictIsReported to whom it concerns.
+func TestConflictIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := batcher(t, newFlaky(), nil)
 		var all sync.WaitGroup

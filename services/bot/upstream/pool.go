@@ -566,7 +566,7 @@ func (p *Pool) ask(ctx context.Context, s slot, again bool, w *want) (_ *Answer,
 		stream.giveBack()
 		return nil, failure
 	}
-	c.begun.Store(true)
+	c.started.Store(true)
 	c.timer.Stop()
 	if c.decides() { // others must not wait for its end
 		c.good()
@@ -606,7 +606,7 @@ type call struct {
 	request *openai.Request
 	options bool            // a stream has options
 	sent    atomic.Bool     // the whole request was sent
-	begun   atomic.Bool     // the first event of a stream has come
+	started atomic.Bool     // the first event of a stream has come
 	ctx     context.Context // of the call
 	cancel  context.CancelCauseFunc
 	total   *time.Timer // cancels after the time for the whole answer
@@ -618,7 +618,7 @@ type call struct {
 
 // silent cancels after silence.
 func (c *call) silent() {
-	if c.begun.Load() {
+	if c.started.Load() {
 		c.cancel(errIdle)
 		return
 	}
@@ -886,17 +886,17 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 
 // A Stream reads an answer event by event. It is for one goroutine at a time, except for Cancel.
 type Stream struct {
-	call   *call
-	want   *want
-	reader *openai.Reader // nil after it is returned
-	frame  openai.Frame
-	event  openai.Event
-	first  bool // the event was read, and not returned yet
-	usage  *openai.Usage
-	tokens int // counted
-	done   bool
-	begun  choices // choices that have text
-	ended  choices // choices with a reason for their end
+	call    *call
+	want    *want
+	reader  *openai.Reader // nil after it is returned
+	frame   openai.Frame
+	event   openai.Event
+	first   bool // the event was read, and not returned yet
+	usage   *openai.Usage
+	tokens  int // counted
+	done    bool
+	started choices // choices that have text
+	ended   choices // choices with a reason for their end
 }
 
 // choices is a set of a stream's choices, by their numbers. All numbers beyond the permitted ones share one bit.
@@ -910,7 +910,7 @@ func (c *choices) add(n int) {
 // complete reports whether all choices have ended: some servers send nothing after that, and some keep the connection
 // open.
 func (s *Stream) complete() bool {
-	return s.ended != 0 && s.begun&^s.ended == 0 && bits.OnesCount32(uint32(s.ended)) >= s.call.request.Choices
+	return s.ended != 0 && s.started&^s.ended == 0 && bits.OnesCount32(uint32(s.ended)) >= s.call.request.Choices
 }
 
 // Times of waiting after the end of all choices: for the usage, and for the last event.
@@ -919,10 +919,10 @@ const (
 	doneTimeout  = restTimeout
 )
 
-// patience returns the bound on the wait for the next event.
-func (s *Stream) patience() time.Duration {
+// eventTimeout returns the bound on the wait for the next event.
+func (s *Stream) eventTimeout() time.Duration {
 	switch {
-	case !s.call.begun.Load():
+	case !s.call.started.Load():
 		return s.call.target.FirstByte
 	case !s.complete():
 		return s.call.target.Idle
@@ -941,7 +941,7 @@ func (s *Stream) alive() {
 	if s.complete() { // no important event is left
 		return
 	}
-	s.call.timer.Reset(s.patience())
+	s.call.timer.Reset(s.eventTimeout())
 	if w := s.want; w.alive != nil && time.Since(w.lastSign) >= alivePause {
 		w.alive()
 		w.lastSign = time.Now() // however long that took
@@ -958,7 +958,7 @@ func (s *Stream) read() error {
 		return err
 	}
 	for _, d := range s.event.Deltas {
-		s.begun.add(d.Choice)
+		s.started.add(d.Choice)
 	}
 	for _, choice := range s.event.Ended {
 		s.ended.add(choice)
@@ -980,7 +980,7 @@ func (s *Stream) read() error {
 // reason for their end, and at least one must. Some gateways send [DONE] after a failure of their own upstream. In
 // /v1/responses the last event says so itself.
 func (s *Stream) endsHere() bool {
-	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.begun&^s.ended == 0
+	return s.call.request.Endpoint == openai.Chat && s.ended != 0 && s.started&^s.ended == 0
 }
 
 // begin reads the first event.
@@ -1020,7 +1020,7 @@ func (s *Stream) Next() (openai.Frame, *openai.Event, error) {
 	if s.done || s.reader == nil {
 		return openai.Frame{}, nil, io.EOF
 	}
-	s.call.timer.Reset(s.patience())
+	s.call.timer.Reset(s.eventTimeout())
 	err := s.read()
 	s.call.timer.Stop() // however long it takes to pass it on
 	if err != nil || s.event.Failed.Message != "" {

@@ -145,9 +145,9 @@ func TestFatal(t *testing.T) {
 	})
 }
 
-// TestBlame: what is the gateway's own fault at an upstream has that cool down; what one client may have
+// TestFaultOfFailures: what is the gateway's own fault at an upstream has that cool down; what one client may have
 // brought about does not, and is tried elsewhere all the same.
-func TestBlame(t *testing.T) {
+func TestFaultOfFailures(t *testing.T) {
 	for status, ready := range map[string]bool{"401": false, "402": false, "404": false, "407": false, "421": false, "500": false, "403": true, "408": true, "409": true, "425": true, "400": true, "422": true} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprint(status, stream), func(t *testing.T) {

@@ -30,8 +30,8 @@ func says(w http.ResponseWriter, text string) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// goesOn says a text once a second until the client goes.
-func goesOn(w http.ResponseWriter, r *http.Request, text string) {
+// writeEndlessly says a text once a second until the client goes.
+func writeEndlessly(w http.ResponseWriter, r *http.Request, text string) {
 	for tick := time.NewTicker(time.Second); ; {
 		select {
 		case <-tick.C:
@@ -85,7 +85,7 @@ func TestEnds(t *testing.T) {
 						case "open":
 							<-r.Context().Done()
 						case "comments":
-							goesOn(w, r, ping)
+							writeEndlessly(w, r, ping)
 						}
 					}
 					began := time.Now()
@@ -150,7 +150,7 @@ func TestSignsOfLife(t *testing.T) {
 			if text, err := read(a.Stream); text != "aa" || !errors.Is(err, io.EOF) || alive < 60 {
 				t.Errorf("%q: %q, %v, alive %d times", each, text, err, alive)
 			}
-			b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) { goesOn(w, r, each) }
+			b.servers["a"].handler = func(w http.ResponseWriter, r *http.Request) { writeEndlessly(w, r, each) }
 			began := time.Now()
 			a, err = b.AskStream(t.Context(), ask(t, true), nil, nil)
 			if err != nil || a.Upstream != "b" || time.Since(began) != 5*time.Minute || b.servers["a"].count() != 2 {

@@ -171,7 +171,7 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-func TestOddKeys(t *testing.T) {
+func TestInvalidKeys(t *testing.T) {
 	c := New()
 	var odd []string
 	b := store.Batch{Revision: 1, Events: []store.Event{

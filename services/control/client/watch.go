@@ -248,14 +248,14 @@ func (w *Watch) heard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.token != "" && w.filling == nil && !w.current {
-		w.begun()
+		w.noteResumed()
 		w.at = time.Now()
 		w.move()
 	}
 }
 
-// begun notes that a server resumes the watch. It may be another one, which does not know yet what was applied.
-func (w *Watch) begun() {
+// noteResumed notes that a server resumes the watch. It may be another one, which does not know yet what was applied.
+func (w *Watch) noteResumed() {
 	if w.current {
 		return
 	}
@@ -287,7 +287,7 @@ func (w *Watch) take(e event) error {
 			return fmt.Errorf("%w: synced without resync", errEvent)
 		}
 		w.items, w.filling = w.filling, nil
-		w.begun()
+		w.noteResumed()
 	case "put", "remove":
 		var i Item
 		if err := json.Unmarshal(e.data, &i); err != nil {
@@ -314,7 +314,7 @@ func (w *Watch) take(e event) error {
 		if w.filling != nil {
 			return nil
 		}
-		w.begun()
+		w.noteResumed()
 	default:
 		return nil // of a later server
 	}

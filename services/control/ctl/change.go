@@ -44,8 +44,8 @@ func change(ctx context.Context, c *client.Client, r client.Request, tag string,
 // anything is the tag of a change without a condition.
 const anything = "*"
 
-// said prints a line about the change.
-func said(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
+// report prints a line about the change.
+func report(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
 	line := terminal.Line(string(r.Kind) + "/" + r.Name)
 	if r.ID != "" {
 		line += "/" + terminal.Line(r.ID)
@@ -176,7 +176,7 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 		} else if st.what == created {
 			st.version = 0 // there is none yet
 		}
-		if err := said(cmd, st.Ref, st.what, st.version, dry); err != nil {
+		if err := report(cmd, st.Ref, st.what, st.version, dry); err != nil {
 			return err
 		}
 	}
@@ -291,7 +291,7 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		if err != nil {
 			return err
 		}
-		return said(cmd, r, what, versionOf(answer), dry)
+		return report(cmd, r, what, versionOf(answer), dry)
 	})
 	f := cmd.Flags()
 	f.StringVar(&mediaType, "type", "", "the content's media type")
@@ -332,5 +332,5 @@ func (s *session) remove(cmd *cobra.Command, c *client.Client, r resource.Ref, p
 	if err != nil {
 		return err
 	}
-	return said(cmd, r, "removed", 0, dry)
+	return report(cmd, r, "removed", 0, dry)
 }

@@ -48,7 +48,7 @@ func (s *session) about(cmd *cobra.Command, c *client.Client, r resource.Ref, me
 	if err != nil {
 		return err
 	}
-	return said(cmd, r, what, versionOf(answer), dry)
+	return report(cmd, r, what, versionOf(answer), dry)
 }
 
 func (s *session) rollbackCommand() *cobra.Command {
@@ -179,7 +179,7 @@ With --keep, this command gives them until it is interrupted, and then takes the
 			if err != nil {
 				return err
 			}
-			return said(cmd, r, "registered", versionOf(answer), false)
+			return report(cmd, r, "registered", versionOf(answer), false)
 		}
 		// A first request reports a mistyped address or a missing permission at once.
 		if err := get(cmd.Context(), c, "/v1/services", in(i.Namespace), &struct{}{}); err != nil {
@@ -194,7 +194,7 @@ With --keep, this command gives them until it is interrupted, and then takes the
 		} else if err != nil {
 			return err // it is not registered
 		}
-		if err := said(cmd, r, "registered, until this is interrupted", 0, false); err != nil {
+		if err := report(cmd, r, "registered, until this is interrupted", 0, false); err != nil {
 			return err
 		}
 		<-cmd.Context().Done()

@@ -238,7 +238,7 @@ func (s *session) takeOff(cmd *cobra.Command, kept *client.Registration, r resou
 	if err := kept.Close(ctx); err != nil {
 		return fmt.Errorf("it could not be taken off, and goes when its lease is over: %w", err)
 	}
-	return said(cmd, r, "taken off", 0, false)
+	return report(cmd, r, "taken off", 0, false)
 }
 
 func (s *session) reclaimCommand() *cobra.Command {

@@ -24,7 +24,7 @@ type answer struct {
 	seen     state
 	tag      string
 	revision int64
-	odd      string // what it should never say
+	invalid  string // what it should never say
 }
 
 // A demand is a write: of a value, and on which conditions.
@@ -99,7 +99,7 @@ func (c *caller) ask(r *http.Request) (status int, header http.Header, text []by
 func (c *caller) get(ctx context.Context, key string) answer {
 	r, err := c.request(ctx, http.MethodGet, path(key), "")
 	if err != nil {
-		return answer{odd: err.Error()}
+		return answer{invalid: err.Error()}
 	}
 	return answerOf(c.ask(r))
 }
@@ -111,7 +111,7 @@ func (c *caller) put(ctx context.Context, d demand) answer {
 	}
 	r, err := c.request(ctx, http.MethodPut, path(d.key), body)
 	if err != nil {
-		return answer{odd: err.Error()}
+		return answer{invalid: err.Error()}
 	}
 	if d.tag != "" {
 		r.Header.Set("If-Match", d.tag)
@@ -139,7 +139,7 @@ func answerOf(code int, header http.Header, text []byte, sent bool) answer {
 	case http.StatusOK, http.StatusCreated:
 		var d document
 		if err := json.Unmarshal(text, &d); err != nil {
-			return answer{odd: fmt.Sprintf("%v: %s", err, text)}
+			return answer{invalid: fmt.Sprintf("%v: %s", err, text)}
 		}
 		revision, _ := strconv.ParseInt(header.Get("Dyno-Revision"), 10, 64) // 0 is not told
 		return answer{outcome: done, seen: state{d.Version, d.value()}, tag: header.Get("Etag"), revision: revision}
@@ -150,7 +150,7 @@ func answerOf(code int, header http.Header, text []byte, sent bool) answer {
 	case http.StatusServiceUnavailable, http.StatusInsufficientStorage, http.StatusConflict:
 		return answer{outcome: undone}
 	}
-	return answer{odd: fmt.Sprintf("%d %s", code, text)}
+	return answer{invalid: fmt.Sprintf("%d %s", code, text)}
 }
 
 // history is all versions of a resource.

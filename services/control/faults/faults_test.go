@@ -120,7 +120,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	for n := range watchers {
 		watchersEnd.Go(func() { l.watcher(watching, n) })
 	}
-	if !l.goOn(t.Context()) {
+	if !l.awaitWrites(t.Context()) {
 		t.Fatal("the cluster does not begin")
 	}
 	t.Logf("all clients write after %v", time.Since(l.start).Round(time.Millisecond))
@@ -159,7 +159,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 			}
 		}
 		over := time.Now()
-		ok := l.goOn(t.Context())
+		ok := l.awaitWrites(t.Context())
 		recoveries = append(recoveries, time.Since(over))
 		if !ok {
 			t.Fatalf("%s: not all clients go on within %v", strings.Join(what, "; "), time.Since(over))
@@ -187,7 +187,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	faults := judge(record{operations: l.operations, truth: truth, watches: l.watches}, time.Minute)
 	took := time.Since(began)
 	const most = 20
-	found := slices.Concat(l.odd, faults)
+	found := slices.Concat(l.invalid, faults)
 	for _, f := range found[:min(most, len(found))] {
 		t.Error(f)
 	}
@@ -197,7 +197,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 		}
 	}
 	summary(t, l, counts, recoveries)
-	t.Logf("%d faults found, %d odd answers, judged in %v", len(faults), len(l.odd), took.Round(time.Millisecond))
+	t.Logf("%d faults found, %d odd answers, judged in %v", len(faults), len(l.invalid), took.Round(time.Millisecond))
 	return found
 }
 
@@ -226,7 +226,7 @@ func summary(t *testing.T, l *load, counts map[string]int, recoveries []time.Dur
 			switch s.kind {
 			case changed:
 				changes++
-			case begun:
+			case started:
 				connections++
 			case resync:
 				resyncs++

@@ -270,7 +270,7 @@ func TestJudgeRevisions(t *testing.T) {
 		t.Error(faults)
 	}
 	r.operations[1].revision = 6
-	r.watches = map[string][]sight{"w": {{kind: begun}, {kind: resync}, {kind: changed, key: "k", version: 2, revision: 7, value: "b"}, {kind: synced, revision: 7, token: 7}}}
+	r.watches = map[string][]sight{"w": {{kind: started}, {kind: resync}, {kind: changed, key: "k", version: 2, revision: 7, value: "b"}, {kind: synced, revision: 7, token: 7}}}
 	if faults := judge(r, time.Minute); len(faults) == 0 || !strings.Contains(faults[0], "revision") {
 		t.Error(faults)
 	}

@@ -35,7 +35,7 @@ type load struct {
 	mu         sync.Mutex // guards what follows
 	operations []operation
 	made       [clients]int64 // writes of each that were acknowledged
-	odd        []string       // what nobody should be told
+	invalid    []string       // what nobody should be told
 	watches    map[string][]sight
 	newest     map[string]map[string]int64 // by watcher: versions by key
 }
@@ -74,8 +74,8 @@ func keyOf(set int64, i int) string {
 func (l *load) note(o operation, a answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.odd != "" {
-		l.odd = append(l.odd, fmt.Sprintf("client %d: %s", o.client, a.odd))
+	if a.invalid != "" {
+		l.invalid = append(l.invalid, fmt.Sprintf("client %d: %s", o.client, a.invalid))
 	}
 	l.operations = append(l.operations, o)
 	if o.client < clients && o.value != "" && o.outcome == done {
@@ -194,7 +194,7 @@ func (l *load) watcher(ctx context.Context, n int) {
 	}
 	for at := n; ctx.Err() == nil; at = random.IntN(size) {
 		life, cancel := context.WithTimeout(ctx, time.Duration(300+random.IntN(3000))*time.Millisecond)
-		see(sight{kind: begun, token: revisionOf(token)}, "")
+		see(sight{kind: started, token: revisionOf(token)}, "")
 		_ = l.callers[at%size].watch(life, token, see) // it is cut off, in one way or another
 		cancel()
 		pause(ctx, 5*pace)
@@ -223,8 +223,8 @@ func (l *load) await(ctx context.Context, is func() bool) bool {
 	}
 }
 
-// goOn waits until a write of every client was acknowledged that began after now.
-func (l *load) goOn(ctx context.Context) bool {
+// awaitWrites waits until a write of every client was acknowledged that began after now.
+func (l *load) awaitWrites(ctx context.Context) bool {
 	l.mu.Lock()
 	before := l.made
 	l.mu.Unlock()
@@ -255,7 +255,7 @@ func (l *load) end(t *testing.T) map[string][]version {
 			o.ret, o.outcome, o.seen = l.now(), a.outcome, a.seen
 			l.note(o, a)
 			if a.outcome != done {
-				t.Errorf("replica %d does not answer in the end: %s", i, a.odd)
+				t.Errorf("replica %d does not answer in the end: %s", i, a.invalid)
 			}
 		}
 		versions, err := l.callers[0].history(ctx, key)

@@ -25,7 +25,7 @@ type sight struct {
 type sightKind int
 
 const (
-	begun sightKind = iota
+	started sightKind = iota
 	resync
 	synced
 	changed
@@ -58,14 +58,14 @@ func judgeWatch(sights []sight, truth map[string][]version, asked map[string]int
 	r := reader{truth: truth, asked: asked, known: map[string]int64{}}
 	for _, s := range sights {
 		switch s.kind {
-		case begun:
+		case started:
 			r.begin(s)
 		case resync:
 			r.token, r.known, r.loose, r.reached, r.snapshot = 0, map[string]int64{}, nil, nil, map[string]int64{}
 		case synced:
 			r.sync(s)
 		case changed:
-			r.tell(s)
+			r.note(s)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(truth)) {
@@ -129,8 +129,8 @@ func (r *reader) version(key string) int64 {
 	return r.known[key]
 }
 
-// tell is a change.
-func (r *reader) tell(s sight) {
+// note is a change.
+func (r *reader) note(s sight) {
 	if r.snapshot != nil {
 		if r.snapshot[s.key] != 0 {
 			r.fault("a snapshot has %s twice", s.key)
@@ -195,7 +195,7 @@ func TestJudgeWatch(t *testing.T) {
 		"b": {{"b1", 11}, {"b2", 14}},
 	}
 	asked := map[string]int64{"a1": 1, "b1": 2, "a2": 5, "b2": 20, "a3": 21}
-	begin := func(token int64) sight { return sight{kind: begun, token: token} }
+	begin := func(token int64) sight { return sight{kind: started, token: token} }
 	change := func(key string, version, revision, at, token int64) sight {
 		return sight{kind: changed, key: key, version: version, revision: revision, value: fmt.Sprint(key, version), at: at, token: token}
 	}

@@ -31,11 +31,11 @@ func (c Caller) may(what access.Permission, namespace string) error {
 // clients bounds the remembered rates of clients, and of addresses of unauthenticated ones.
 const clients = 100_000
 
-// strangerRate and strangerBurst limit how often an address may send unknown tokens or certificates: per second, and
+// unauthenticatedRate and unauthenticatedBurst limit how often an address may send unknown tokens or certificates: per second, and
 // at once. They suffice for a program with an old token, and for the clients of one proxy.
 const (
-	strangerRate  = 10
-	strangerBurst = 100
+	unauthenticatedRate  = 10
+	unauthenticatedBurst = 100
 )
 
 // A Gate admits callers, for all protocols together. Its methods may be called from any goroutine.
@@ -43,10 +43,10 @@ type Gate struct {
 	// Book has the principals. Without one, there is no access control: that is for loopback addresses.
 	Book *access.Book
 
-	anybody   *access.Principal // the caller where there is no Book
-	started   time.Time
-	limiter   *rate.Limiter
-	strangers *rate.Limiter // limits refusals of unauthenticated callers, by address
+	anybody         *access.Principal // the caller where there is no Book
+	started         time.Time
+	limiter         *rate.Limiter
+	unauthenticated *rate.Limiter // limits refusals of unauthenticated callers, by address
 }
 
 // NewGate returns a Gate with a limit on each client's requests per second, and at once; a rate of 0 is no limit. A
@@ -54,7 +54,7 @@ type Gate struct {
 func NewGate(book *access.Book, perSecond float64, burst int) *Gate {
 	return &Gate{
 		Book: book, anybody: access.Anonymous(), started: time.Now(),
-		limiter: rate.NewLimiter(perSecond, burst, clients), strangers: rate.NewLimiter(strangerRate, strangerBurst, clients),
+		limiter: rate.NewLimiter(perSecond, burst, clients), unauthenticated: rate.NewLimiter(unauthenticatedRate, unauthenticatedBurst, clients),
 	}
 }
 
@@ -77,7 +77,7 @@ func (g *Gate) Admit(shown Credentials) (Caller, error) {
 		if c.Principal, refused = g.identify(shown); refused != nil {
 			// Authenticated clients behind the same address are not limited by this: many come through one
 			// proxy, and their heartbeats must go on. Tokens are too long to be guessed at any rate.
-			if ok, after := g.strangers.Allow(client, 0, 0, time.Since(g.started)); !ok {
+			if ok, after := g.unauthenticated.Allow(client, 0, 0, time.Since(g.started)); !ok {
 				refused = &Problem{Kind: RateExceeded, Detail: "too many requests with invalid credentials: " + refused.Detail, After: after}
 			}
 			return Caller{}, refused

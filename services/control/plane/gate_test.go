@@ -19,7 +19,7 @@ func TestGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := NewGate(book, 0, 0)
-	g.strangers = rate.NewLimiter(0.001, 2, clients)
+	g.unauthenticated = rate.NewLimiter(0.001, 2, clients)
 	for _, c := range []struct {
 		address, field string
 		want           ProblemKind

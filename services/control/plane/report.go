@@ -215,11 +215,11 @@ func repeatSigns(ctx context.Context, give func() error) {
 // A duplicateReplica is another process that gives signs of life under this replica's name. Both claim the same
 // instances, and each hears only some.
 type duplicateReplica struct {
-	own    string // sender of this process's signs
-	begun  bool   // an own sign has been seen: signs after it come from a live process
-	sender string // sender of the last foreign sign since
-	signs  int    // consecutive signs of that sender
-	at     time.Duration
+	own     string // sender of this process's signs
+	ownSeen bool   // an own sign has been seen: signs after it come from a live process
+	sender  string // sender of the last foreign sign since
+	signs   int    // consecutive signs of that sender
+	at      time.Duration
 }
 
 // duplicateSigns are how many signs show that there is a duplicate. A single one may be the last of the process that
@@ -231,9 +231,9 @@ const duplicateSigns = 2
 func (d *duplicateReplica) see(sender string, now time.Duration) bool {
 	switch {
 	case sender == d.own:
-		d.begun = true
+		d.ownSeen = true
 		return false
-	case !d.begun:
+	case !d.ownSeen:
 		return false // it was given before this process began
 	case sender != d.sender || now-d.at > replicaTTL:
 		d.sender, d.signs = sender, 0

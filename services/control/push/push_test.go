@@ -31,8 +31,8 @@ func put(name string, revision int64) Change {
 
 var everyPolicy = []Topic{{Kind: resource.Policies}}
 
-// begun returns a subscriber that has read everything there was.
-func begun(t testing.TB, h *Hub, topics ...Topic) *Subscriber {
+// caughtUp returns a subscriber that has read everything there was.
+func caughtUp(t testing.TB, h *Hub, topics ...Topic) *Subscriber {
 	t.Helper()
 	s, err := h.Subscribe(topics, 0)
 	if err != nil {
@@ -65,13 +65,13 @@ func TestWhoIsConcerned(t *testing.T) {
 	h := NewHub(10, 10)
 	h.Publish(nil, 1)
 	subscribers := map[string]*Subscriber{
-		"all":       begun(t, h, Topic{Kind: resource.Policies}),
-		"namespace": begun(t, h, Topic{resource.Policies, "default", ""}),
-		"name":      begun(t, h, Topic{resource.Policies, "default", "a"}),
-		"several":   begun(t, h, Topic{resource.Policies, "default", "a"}, Topic{resource.Policies, "default", ""}, Topic{Kind: resource.Configs}),
-		"other":     begun(t, h, Topic{resource.Policies, "default", "b"}),
-		"elsewhere": begun(t, h, Topic{resource.Policies, "x", ""}),
-		"configs":   begun(t, h, Topic{Kind: resource.Configs}),
+		"all":       caughtUp(t, h, Topic{Kind: resource.Policies}),
+		"namespace": caughtUp(t, h, Topic{resource.Policies, "default", ""}),
+		"name":      caughtUp(t, h, Topic{resource.Policies, "default", "a"}),
+		"several":   caughtUp(t, h, Topic{resource.Policies, "default", "a"}, Topic{resource.Policies, "default", ""}, Topic{Kind: resource.Configs}),
+		"other":     caughtUp(t, h, Topic{resource.Policies, "default", "b"}),
+		"elsewhere": caughtUp(t, h, Topic{resource.Policies, "x", ""}),
+		"configs":   caughtUp(t, h, Topic{Kind: resource.Configs}),
 	}
 	h.Publish([]Change{put("a", 2)}, 2)
 	for name, s := range subscribers {
@@ -92,7 +92,7 @@ func TestWhoIsConcerned(t *testing.T) {
 func TestCoalescing(t *testing.T) {
 	h := NewHub(3, 10)
 	h.Publish(nil, 1)
-	s := begun(t, h, everyPolicy...)
+	s := caughtUp(t, h, everyPolicy...)
 	h.Publish([]Change{put("a", 2), put("b", 2)}, 2)
 	h.Publish([]Change{put("c", 3)}, 3)
 	h.Publish([]Change{put("a", 4)}, 4)
@@ -125,11 +125,11 @@ func TestWholeRevisions(t *testing.T) {
 	h := NewHub(1000, 1000)
 	h.Publish(nil, 1)
 	for range 300 { // who are told in between
-		begun(t, h, everyPolicy...)
+		caughtUp(t, h, everyPolicy...)
 	}
 	readers := make([]*Subscriber, 8)
 	for i := range readers {
-		readers[i] = begun(t, h, everyPolicy...)
+		readers[i] = caughtUp(t, h, everyPolicy...)
 	}
 	const last = 200
 	var ended sync.WaitGroup
@@ -211,7 +211,7 @@ func TestListing(t *testing.T) {
 	h := NewHub(10, 10)
 	h.PublishListing(nil, 90, false)
 	h.Publish([]Change{put("old", 95)}, 100)
-	current := begun(t, h, everyPolicy...)
+	current := caughtUp(t, h, everyPolicy...)
 	subscribe := func(since int64) *Subscriber {
 		t.Helper()
 		s, err := h.Subscribe(everyPolicy, since)
@@ -259,8 +259,8 @@ func TestGoneBack(t *testing.T) {
 		h := NewHub(10, 10)
 		h.PublishListing(nil, 90, false)
 		h.Publish([]Change{put("a", 100)}, 100)
-		s := begun(t, h, everyPolicy...)
-		reading := begun(t, h, everyPolicy...)
+		s := caughtUp(t, h, everyPolicy...)
+		reading := caughtUp(t, h, everyPolicy...)
 		reading.Restart() // and has read a snapshot of before
 		h.PublishListing([]Change{put("b", 50)}, c.revision, c.rebuilt)
 		reading.Begin(100)
@@ -434,7 +434,7 @@ func TestNextWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(10, 10)
 		h.Publish(nil, 1)
-		s := begun(t, h, everyPolicy...)
+		s := caughtUp(t, h, everyPolicy...)
 		got := make(chan []Change)
 		go func() {
 			changes, _, err := s.Next(t.Context(), 10)

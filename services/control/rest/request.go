@@ -25,14 +25,14 @@ import (
 // A request is a request in progress, with its caller.
 type request struct {
 	*http.Request
-	api    *API
-	route  *route
-	w      http.ResponseWriter
-	caller plane.Caller
-	begun  bool       // the response's header was written
-	asked  url.Values // of the query; nil before it is parsed, or without one
-	values [8]string  // of the response's header fields; the first used ones
-	used   int
+	api           *API
+	route         *route
+	w             http.ResponseWriter
+	caller        plane.Caller
+	headerWritten bool       // the response's header was written
+	asked         url.Values // of the query; nil before it is parsed, or without one
+	values        [8]string  // of the response's header fields; the first used ones
+	used          int
 }
 
 // set sets a header field of the response, by its canonical name. Unlike Header.Set it does not check the name, and
@@ -237,7 +237,7 @@ func tooLarge(err *http.MaxBytesError) error {
 func (q *request) write(status int, kind string, body []byte) error {
 	q.set("Content-Type", kind)
 	q.set("Content-Length", strconv.Itoa(len(body)))
-	q.begun = true
+	q.headerWritten = true
 	q.w.WriteHeader(status)
 	_, _ = q.w.Write(body) // a client that has gone needs no answer
 	return nil
@@ -282,7 +282,7 @@ func (q *request) item(status int, i *catalog.Item) error {
 		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
 	}
 	if q.Method == http.MethodGet && plane.MatchesTag(q.Header.Get("If-None-Match"), i.Tag(), true) {
-		q.begun = true
+		q.headerWritten = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -298,7 +298,7 @@ func (q *request) result(r plane.Result, location string) error {
 		q.set(dryRunField, "true")
 	}
 	if r.Removed {
-		q.begun = true
+		q.headerWritten = true
 		q.w.WriteHeader(http.StatusNoContent)
 		return nil
 	}

@@ -205,14 +205,14 @@ func (a *API) answer(r route) http.HandlerFunc {
 			if p.Status == http.StatusUnauthorized {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
-			if !q.begun {
+			if !q.headerWritten {
 				writeProblem(w, p)
 			}
 		}
 		if !r.stream {
 			took.Observe(time.Since(start).Seconds())
 		}
-		if q.begun && errors.Is(err, errPanicked) {
+		if q.headerWritten && errors.Is(err, errPanicked) {
 			panic(http.ErrAbortHandler) // the part written so far is not a valid response
 		}
 	}

@@ -415,7 +415,7 @@ func heartbeat(q *request, r resource.Ref) error {
 	if err := q.api.plane.Heartbeat(q.Context(), q.caller, r); err != nil {
 		return err
 	}
-	q.begun = true
+	q.headerWritten = true
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -514,7 +514,7 @@ func configContent(q *request, r resource.Ref) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox")
 	if plane.MatchesTag(q.Header.Get("If-None-Match"), c.Tag, true) {
-		q.begun = true
+		q.headerWritten = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
@@ -621,7 +621,7 @@ func writeBackup(q *request) error {
 		return err
 	}
 	err := q.api.plane.Backup(q.Context(), q.caller, flushing{q})
-	if err != nil && q.begun {
+	if err != nil && q.headerWritten {
 		// The header is written already: the reader notices that the backup has no trailer.
 		q.api.log.Warn("backup is cut off", "error", err)
 		panic(http.ErrAbortHandler)
@@ -633,9 +633,9 @@ func writeBackup(q *request) error {
 type flushing struct{ q *request }
 
 func (f flushing) Write(p []byte) (int, error) {
-	if !f.q.begun {
+	if !f.q.headerWritten {
 		f.q.w.Header().Set("Content-Type", backupBody)
-		f.q.begun = true
+		f.q.headerWritten = true
 	}
 	if err := f.q.deadline(); err != nil {
 		return 0, err
@@ -650,7 +650,7 @@ func reclaim(q *request) error {
 	if err := q.api.plane.Reclaim(q.Context(), q.caller); err != nil {
 		return err
 	}
-	q.begun = true
+	q.headerWritten = true
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -211,7 +211,7 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	h.Set(heartbeatField, strconv.FormatFloat(q.api.cfg.Heartbeat.Seconds(), 'f', -1, 64))
-	q.begun = true
+	q.headerWritten = true
 	q.w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(q.w)
 	return func(b *bytes.Buffer) bool {

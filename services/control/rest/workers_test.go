@@ -18,7 +18,7 @@ func TestPanic(t *testing.T) {
 		b := newBed(t, func(c *Config, _ *plane.Config) { c.Workers = n })
 		panics := func(begun bool) http.HandlerFunc {
 			return b.api.answer(route{id: "fails", context: "administration", method: http.MethodGet, path: "/", handle: func(q *request) error {
-				q.begun = begun
+				q.headerWritten = begun
 				panic("on purpose")
 			}})
 		}

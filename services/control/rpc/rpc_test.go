@@ -385,8 +385,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestStrangersMessages: what nobody known sends is refused by its head. No message is waited for, or held.
-func TestStrangersMessages(t *testing.T) {
+// TestUnauthenticatedMessages: what nobody known sends is refused by its head. No message is waited for, or held.
+func TestUnauthenticatedMessages(t *testing.T) {
 	book, err := access.ParseBook([]byte("principals: [{name: a, token_sha256: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, grants: [{namespace: shop, role: editor}]}]"))
 	if err != nil {
 		t.Fatal(err)

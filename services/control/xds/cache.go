@@ -23,9 +23,9 @@ const batchChanges = 256
 // A snapshotCache has the resources for all clients: each is made once. Its methods may be called from any goroutine.
 // Locks are taken in the order client.mu, entry.mu, snapshotCache.mu.
 type snapshotCache struct {
-	plane  *plane.Plane
-	begun  chan struct{} // closed when the first snapshot is complete
-	period time.Duration // latePeriod, but in tests
+	plane    *plane.Plane
+	complete chan struct{} // closed when the first snapshot is complete
+	period   time.Duration // latePeriod, but in tests
 
 	mu      sync.Mutex // guards what follows
 	entries map[service]*entry
@@ -47,7 +47,7 @@ type entry struct {
 
 func newSnapshotCache(p *plane.Plane) *snapshotCache {
 	return &snapshotCache{
-		plane: p, begun: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
+		plane: p, complete: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
 		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{},
 	}
 }
@@ -66,7 +66,7 @@ func (w *snapshotCache) follow(ctx context.Context) error {
 		}
 		w.learn(changes, resync)
 		if !begun {
-			close(w.begun)
+			close(w.complete)
 			begun = true
 		}
 	}

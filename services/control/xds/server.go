@@ -32,15 +32,15 @@ type Config struct {
 	MaxStreams int
 	// WriteTimeout bounds the time for which a stream's client may accept nothing.
 	WriteTimeout time.Duration
-	// Patience bounds the wait for the answer to a response, and for a client's request of a new cluster's instances.
+	// Timeout bounds the wait for the answer to a response, and for a client's request of a new cluster's instances.
 	// After it, the client gets more anyway.
-	Patience time.Duration
-	Logger   *slog.Logger // nil discards
+	Timeout time.Duration
+	Logger  *slog.Logger // nil discards
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane and no Caller.
 func Defaults() Config {
-	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Patience: 5 * time.Second}
+	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Timeout: 5 * time.Second}
 }
 
 // A Server answers the aggregated discovery service's two calls. Its methods may be
@@ -228,12 +228,12 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(status.Error(codes.Unavailable, "the control plane ends here")) })()
 	select {
-	case <-s.cache.begun:
+	case <-s.cache.complete:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	may := func(namespace string) bool { return who.May(access.Read, namespace) }
-	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.cache, may, s.cfg.Patience)}
+	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.cache, may, s.cfg.Timeout)}
 	c.stuck = time.AfterFunc(s.cfg.WriteTimeout, func() {
 		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
 	})

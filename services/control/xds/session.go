@@ -105,10 +105,10 @@ type response struct {
 // A session is one client's stream, without I/O: requests go in, and responses come out
 // when they are due. It is for one goroutine at a time.
 type session struct {
-	delta    bool // whether it is incremental
-	view     view
-	may      func(namespace string) bool // the client's permission to read
-	patience time.Duration
+	delta   bool // whether it is incremental
+	view    view
+	may     func(namespace string) bool // the client's permission to read
+	timeout time.Duration
 
 	subs    [kinds]*subscription
 	nonces  int64
@@ -126,9 +126,9 @@ type session struct {
 	subscriptionDelta map[service]bool
 }
 
-func newSession(delta bool, v view, may func(string) bool, patience time.Duration) *session {
+func newSession(delta bool, v view, may func(string) bool, timeout time.Duration) *session {
 	return &session{
-		delta: delta, view: v, may: may, patience: patience,
+		delta: delta, view: v, may: may, timeout: timeout,
 		routed: map[service]struct{}{}, since: map[service]time.Time{}, wanted: map[service]int{}, subscriptionDelta: map[service]bool{},
 	}
 }
@@ -343,7 +343,7 @@ func (s *session) next(now time.Time) *response {
 				continue
 			}
 			if sub.waiting {
-				if end := sub.sent.Add(s.patience); now.Before(end) {
+				if end := sub.sent.Add(s.timeout); now.Before(end) {
 					s.wake(end)
 					continue
 				}
@@ -395,7 +395,7 @@ func (s *session) changes(sub *subscription, now time.Time) (list []named, silen
 		case known && sent == version:
 			s.settle(sub, name)
 		case s.early(sub.kind, name, b, now) || s.late(sub.kind, name):
-		case b == nil && !s.tellsRemoval(sub, name):
+		case b == nil && !s.announcesRemoval(sub, name):
 			s.note(sub, name, nil)
 			delete(sub.dirty, name)
 			silent = silent || known
@@ -408,8 +408,8 @@ func (s *session) changes(sub *subscription, now time.Time) (list []named, silen
 	return list, silent
 }
 
-// tellsRemoval reports whether a response tells the client that a resource does not exist.
-func (s *session) tellsRemoval(sub *subscription, name string) bool {
+// announcesRemoval reports whether a response tells the client that a resource does not exist.
+func (s *session) announcesRemoval(sub *subscription, name string) bool {
 	_, known := sub.sentVersions[name]
 	if s.delta {
 		return known || isNamed(sub, name)
@@ -579,7 +579,7 @@ func (s *session) ready(one service, now time.Time) bool {
 		since = now
 		s.since[one] = now
 	}
-	end := since.Add(s.patience)
+	end := since.Add(s.timeout)
 	if now.Before(end) {
 		s.wake(end)
 		return false

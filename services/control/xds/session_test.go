@@ -56,7 +56,7 @@ func serviceOf(t interface{ Fatalf(string, ...any) }, name string) service {
 //
 //	put SERVICE PORT           a service is there, its instance at a port
 //	gone SERVICE               and not any more
-//	wait                       the client's patience is over
+//	wait                       the client's timeout is over
 //	-> KIND [NONCE] NAME…      a request: all names (state of the world), or +NAME, -NAME, and
 //	                           NAME=PORT, which the client has from before (0 is of an old version)
 //	!> KIND NONCE NAME…        the same, refusing the response of that nonce
@@ -149,7 +149,7 @@ func talk(t *testing.T, delta bool, script string) {
 	}
 }
 
-func TestStateOfTheWorld(t *testing.T) {
+func TestFullState(t *testing.T) {
 	for name, script := range map[string]string{
 		"only what has changed is sent, and what is whole is sent whole": `
 			put a.default 1

@@ -37,8 +37,8 @@ func Timely(next http.Handler) http.Handler {
 // timely is a body that has some time to come.
 type timely struct {
 	io.ReadCloser
-	control      *http.ResponseController
-	begun, ended bool
+	control        *http.ResponseController
+	started, ended bool
 }
 
 // within bounds the time from now on. Writers without deadlines, as tests have them, go without.
@@ -53,8 +53,8 @@ func (t *timely) Close() error {
 }
 
 func (t *timely) Read(b []byte) (int, error) {
-	if !t.begun {
-		t.begun = true
+	if !t.started {
+		t.started = true
 		t.within(bodyTime)
 	}
 	n, err := t.ReadCloser.Read(b)

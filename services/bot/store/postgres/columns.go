@@ -13,7 +13,7 @@ type turnColumns struct {
 	number  []int64
 	id      []string
 	at      []time.Time
-	said    []string
+	texts   []string
 	reply   []string
 	tokens  []int32
 }
@@ -28,7 +28,7 @@ func (c *turnColumns) add(t *store.Turn) {
 	c.number = append(c.number, t.Number)
 	c.id = append(c.id, t.ID)
 	c.at = append(c.at, t.At)
-	c.said = append(c.said, clean(t.User))
+	c.texts = append(c.texts, clean(t.User))
 	c.reply = append(c.reply, clean(t.Reply))
 	c.tokens = append(c.tokens, int32(min(t.Tokens, 1<<30))) //nolint:gosec // bounded
 }

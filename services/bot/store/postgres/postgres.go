@@ -177,7 +177,7 @@ func (a *Archive) Write(ctx context.Context, records []store.Record) ([]error, e
 	}
 	var batch pgx.Batch // one exchange, and one implicit transaction
 	if len(places) > 0 {
-		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.said, t.reply, t.tokens).Query(read)
+		batch.Queue(insertTurns, t.session, t.number, t.id, t.at, t.texts, t.reply, t.tokens).Query(read)
 	}
 	if len(e.id) > 0 {
 		batch.Queue(insertEntries, e.id, e.at, e.key, e.user, e.session, e.endpoint, e.model, e.upstream, e.outcome, e.stream, e.cached,

@@ -27,8 +27,8 @@ import (
 	"dyno/services/echo/rpc/echopb"
 )
 
-// patience bounds each case. Only a server that hangs needs that long.
-const patience = 2 * time.Minute
+// caseTimeout bounds each case. Only a server that hangs needs that long.
+const caseTimeout = 2 * time.Minute
 
 // maxPayload is the longest payload that every server accepts.
 const maxPayload = 4 << 20
@@ -101,7 +101,7 @@ func dial(t *testing.T, address string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), caseTimeout)
 	t.Cleanup(func() {
 		stop()
 		_ = conn.Close()

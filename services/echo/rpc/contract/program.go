@@ -70,7 +70,7 @@ func TestProgram(t *testing.T, command []string, quirks ...Quirk) {
 			bytes int
 			want  codes.Code
 		}{{900, codes.OK}, {1100, codes.ResourceExhausted}} {
-			ctx, stop := context.WithTimeout(t.Context(), patience)
+			ctx, stop := context.WithTimeout(t.Context(), caseTimeout)
 			defer stop()
 			if _, err := client.Echo(ctx, &echopb.EchoRequest{Payload: make([]byte, c.bytes)}); status.Code(err) != c.want {
 				t.Errorf("%d bytes: %v, want %v", c.bytes, err, c.want)
@@ -88,7 +88,7 @@ func stopWhileCallsRun(t *testing.T, p *process, signal os.Signal) {
 	}
 	defer func() { _ = conn.Close() }()
 	client := echogrpc.NewEchoClient(conn)
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), caseTimeout)
 	defer stop()
 	stream, err := client.Chat(ctx)
 	if err == nil {
@@ -123,7 +123,7 @@ func stopWhileCallsRun(t *testing.T, p *process, signal os.Signal) {
 // exitCode runs a program that is not expected to start.
 func exitCode(t *testing.T, command []string, options ...string) int {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), patience)
+	ctx, stop := context.WithTimeout(t.Context(), caseTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], options...)...)
 	var stderr bytes.Buffer
@@ -177,7 +177,7 @@ func start(t *testing.T, command []string, options ...string) *process {
 		p.ended <- p.cmd.Wait()
 		close(p.ended)
 	}()
-	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := r.SetReadDeadline(time.Now().Add(caseTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(r).ReadString('\n')
@@ -197,7 +197,7 @@ func (p *process) end(t *testing.T) {
 		if err != nil {
 			t.Errorf("it ended with %v, want exit code 0; it says %q", err, &p.stderr)
 		}
-	case <-time.After(patience):
-		t.Errorf("it does not end within %v", patience)
+	case <-time.After(caseTimeout):
+		t.Errorf("it does not end within %v", caseTimeout)
 	}
 }

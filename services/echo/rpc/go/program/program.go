@@ -45,8 +45,8 @@ type Options struct {
 // maxMessage is 4 MiB of payload and what surrounds it.
 const maxMessage = 4<<20 + 64
 
-// patience is how long calls may go on when a program ends. The contract allows 5 s in all.
-const patience = 3 * time.Second
+// drainTimeout is how long calls may go on when a program ends. The contract allows 5 s in all.
+const drainTimeout = 3 * time.Second
 
 func (o *Options) define(flags *flag.FlagSet) {
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9000", "`HOST:PORT` to serve calls on; port 0 takes a free one")
@@ -168,7 +168,7 @@ func serve(ctx context.Context, o Options, server Server, stdout io.Writer) erro
 		return err
 	case <-ctx.Done():
 	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	server.Drain(drain)
 	return <-ended
