@@ -75,7 +75,7 @@ type List struct {
 
 type link struct{ prev, next int32 }
 
-// NewList returns an empty list for the places of a slice of a length.
+// NewList returns an empty list for places below length.
 func NewList(length int) List {
 	return List{head: None, tail: None, links: make([]link, length)}
 }

@@ -8,7 +8,7 @@ type Timers struct {
 	heap  []int32
 }
 
-// NewTimers returns timers, none of them set, for the places of a slice of a length.
+// NewTimers returns length timers, none of them set.
 func NewTimers(length int) Timers {
 	t := Timers{at: make([]int64, length), where: make([]int32, length)}
 	for i := range t.where {
