@@ -27,8 +27,8 @@ type bound struct {
 
 func newBound() *bound { return &bound{texts: maxTexts, entries: maxEntries} }
 
-// boundRun cuts what is too large to be shown: a text then ends in the number of its bytes, and the
-// last of the run's notes says how much was cut. The run must not be written back.
+// boundRun cuts what is too large to be shown: a text then ends in the number of its bytes. The last of the
+// run's notes says how much was cut. The run must not be written back.
 func boundRun(r *rundir.Run) {
 	b := newBound()
 	b.cut(reflect.ValueOf(r).Elem(), maxText)

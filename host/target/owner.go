@@ -75,8 +75,8 @@ const (
 	mostText    = 8 << 20
 )
 
-// ServersOf returns the processes on this machine that listen where one of these processes has connected by TCP, and
-// where those have connected in turn.
+// ServersOf returns the processes on this machine to which these processes have TCP connections. It follows the
+// connections of the found processes too.
 func ServersOf(pids []int) (servers []Listener) {
 	for len(pids) > 0 {
 		var found []int

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Add adds the fields of a struct to those of another: numbers, and maps by their keys, also within structs. A nil pointer
-// adds nothing. The first one of anything else stays, unless that is empty. The tag sum:"max" keeps the larger number instead,
-// sum:"min" the smaller one that is not 0, and sum:"-" leaves a field alone.
+// Add adds the fields of a struct to those of another: numbers, and maps by their keys, also within structs. A
+// nil pointer adds nothing. The first one of anything else stays, unless that is empty. The tag sum:"max" keeps
+// the larger number instead. The tag sum:"min" keeps the smaller one that is not 0, and sum:"-" leaves a field
+// alone.
 func Add[T any](to, from *T) {
 	add(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem(), "")
 }
