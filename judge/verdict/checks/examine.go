@@ -76,9 +76,12 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 	return x.checks, x.flags, d
 }
 
-// add records a check, and raises a flag unless there is
-// nothing to say.
+// add records a check, and raises a flag unless there is nothing to say. A check of what is no number was not made: files
+// cannot hold it.
 func (x *examination) add(c rundir.Check) {
+	if notFinite(c.Measured) || notFinite(c.Limit) {
+		c = notMade(c.Kind, new(texts.New("unchecked.unobserved")))
+	}
 	c.Unit = declared[c.Kind].Unit
 	if c.About == "" {
 		c.About = declared[c.Kind].About
@@ -99,6 +102,8 @@ func (x *examination) add(c rundir.Check) {
 		raised.Measured, raised.Limit, raised.Unit, raised.Agent = c.Measured, c.Limit, c.Unit, c.Agent
 	}
 }
+
+func notFinite(v *float64) bool { return v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) }
 
 func (x *examination) raise(kind string, disturbs bool, found *rundir.Message) {
 	x.flags = append(x.flags, NewFlag(kind, x.Trial.Variant, disturbs, found))
@@ -331,7 +336,9 @@ func (x *examination) backlog() {
 	if x.Trial.Purpose != rundir.PurposeProbe || c.Scheduled <= 0 || window <= 0 {
 		return
 	}
-	due, left := float64(c.Scheduled), float64(c.Answered()-c.CompletedInWindow+c.Unfinished+c.Carried.Unfinished)
+	// An answer that the kernel had before the window, and dyno read in it, is counted there, and in nothing else.
+	left := max(0, float64(c.Answered()-c.CompletedInWindow+c.Unfinished+c.Carried.Unfinished))
+	due := float64(c.Scheduled)
 	grown := min(left-float64(c.Carried.Scheduled), due-x.fastest(window/2)*window)
 	x.compare(FlagBacklog, max(0, grown/due), BacklogTolerance+BacklogChance*math.Sqrt(left)/due, rundir.CheckWarning,
 		new(texts.New("found.backlog", "n", units.Digits(int64(left)), "before", units.Digits(c.Carried.Scheduled))))
