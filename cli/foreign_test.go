@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 // commandNamed returns a command of dyno's.
 func commandNamed(t *testing.T, name string) *cobra.Command {
 	t.Helper()
-	cmd, _, err := new(app).root().Find([]string{name})
+	cmd, _, err := newApp(nil, io.Discard, io.Discard).root().Find([]string{name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestFlagHint(t *testing.T) {
 			t.Errorf("%s %s: the password is in %q", c.command, c.args, hint)
 		}
 	}
-	if hint := hintOf(t, new(app).root(), errors.New("unknown")); !strings.Contains(hint, "dyno http -c 64") {
+	if hint := hintOf(t, newApp(nil, io.Discard, io.Discard).root(), errors.New("unknown")); !strings.Contains(hint, "dyno http -c 64") {
 		t.Errorf("without a command: hint %q", hint)
 	}
 }

@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 
 // accept accepts connections at an address until it is asked to stop, or for one connection only.
 func accept(args []string) error {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM) // before the first connection
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", args[0])
 	if err != nil {
 		return err
@@ -46,8 +48,6 @@ func accept(args []string) error {
 			}
 		}
 	}()
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 	fmt.Println("stopped")
 	return nil

@@ -261,7 +261,7 @@ test("a gray release is begun, goes forward and back, and is withdrawn", patienc
   assert.equal(await content.inputValue(), "rate: 1\n");
   await content.fill("rate: 2\n");
   await check();
-  await dialog.getByText("must choose somebody").waitFor();
+  await dialog.getByText("must choose clients").waitFor();
   await labels.fill("{");
   await check();
   await dialog.getByText("This is not JSON.").waitFor();
