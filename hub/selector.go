@@ -121,8 +121,8 @@ type selectors struct {
 	kept *list.List // of publishers' *selector, the latest first
 }
 
-// maxKept bounds the selectors of publishers. They come with tokens that are verified, so
-// nobody else can push them out.
+// maxKept bounds the selectors of publishers. They come with verified tokens, so clients
+// without one cannot push them out.
 const maxKept = 256
 
 func newSelectors() selectors { return selectors{used: map[string]*selector{}, kept: list.New()} }

@@ -10,7 +10,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// Bounds of what is shown of a folder that somebody else may have made. What dyno writes is far
+// Bounds of what is shown of a folder that others may have made. What dyno writes is far
 // within them.
 const (
 	maxText    = 64 << 10 // bytes of a text; an experiment's source may have more

@@ -210,8 +210,7 @@ func (s *Server) answer(run *rundir.Run) any {
 	return s.cfg.Answer(run)
 }
 
-// serveReport makes the report again: somebody else may have written the file in the
-// folder.
+// serveReport makes the report again: others may have written the file in the folder.
 func (s *Server) serveReport(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if s.cfg.Report == nil {

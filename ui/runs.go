@@ -413,7 +413,7 @@ func readRun(root *os.Root, id string) (run *rundir.Run, about archive.Annotatio
 		return err
 	})
 	if err == nil {
-		boundRun(run) // somebody else may have made the folder
+		boundRun(run) // others may have made the folder
 	}
 	return run, about, err
 }

@@ -75,7 +75,7 @@ type calibrator struct {
 	result *Result
 	server []int  // CPUs of servers
 	load   []int  // CPUs of the generator
-	temp   string // folder for what nobody keeps
+	temp   string // folder for files that are not kept
 }
 
 // Run makes the tables that the configuration names. It takes minutes to hours.

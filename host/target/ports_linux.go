@@ -111,7 +111,7 @@ func span(low, high int) []int {
 //
 // The socket is bound and never listens. A process that dyno starts at the same moment has a copy of it
 // until it executes its program. That takes up to 20 ms on a busy machine. Start would find that
-// somebody answers on the port, and would blame the target.
+// another process answers on the port, and would blame the target.
 func bindable(network string, port int) bool {
 	kind := unix.SOCK_STREAM
 	if network == "udp" {

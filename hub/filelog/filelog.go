@@ -187,7 +187,7 @@ func (l *Log) load(c journal.Config) (err error) {
 // Journal returns the journal that subscribers read. Only the Log appends to it.
 func (l *Log) Journal() *journal.Journal { return l.journal }
 
-// ErrDamaged is returned for a file that nobody can read, as a power cut may leave it.
+// ErrDamaged is returned for a file that cannot be read, as a power cut may leave it.
 var ErrDamaged = errors.New("is damaged, and can only be replaced by a new one")
 
 // ErrClosed is returned for updates that come after Close.
@@ -287,8 +287,8 @@ func (l *Log) commit(batch []*request) {
 	}
 }
 
-// store writes a batch to the file, of which the oldest entry is to be another one. Pages that nobody has
-// read before may be damaged, too. From then on nothing is written.
+// store writes a batch to the file, whose oldest entry is then another one. Pages that were not read before may
+// be damaged, too. From then on nothing is written.
 func (l *Log) store(batch []*request, now time.Time, oldest uint64) (err error) {
 	if l.broken != nil {
 		return l.broken

@@ -3,7 +3,7 @@
 //
 //	exits CODE program args…   run a program and compare its exit code
 //	port NAME…                 put free ports into environment variables
-//	await ADDRESS…             wait until somebody accepts: host:port or a path
+//	await ADDRESS…             wait until a process accepts: host:port or a path
 package script
 
 import (
@@ -89,7 +89,7 @@ func Status(ts *testscript.TestScript, err error) int {
 	return 0
 }
 
-// await asks until somebody accepts: another process says in no other way that it listens.
+// await connects until a process accepts: that is the only sign that another process listens.
 func await(ts *testscript.TestScript, address string) {
 	network := "tcp"
 	if strings.Contains(address, "/") {

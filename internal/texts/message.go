@@ -38,10 +38,10 @@ func (m Message) With(name string, parts ...Message) Message {
 	return m
 }
 
-// Others is the kind of text that somebody else wrote, in their own words.
+// Others is the kind of text that dyno did not write.
 const Others = "verbatim"
 
-// Verbatim makes a message of text that somebody else wrote.
+// Verbatim makes a message of text that dyno did not write.
 func Verbatim(words string) Message { return New(Others, "words", words) }
 
 // reasons is the name under which a sentence holds others that are reasons. Each reason

@@ -234,9 +234,9 @@ func TestTooFewAndTooMany(t *testing.T) {
 	}
 }
 
-// Of 60 histories with a drop of 5 % and runs that spread by half a percent, nearly
-// all show it where it is, and hardly any shows another in addition; of 60 without,
-// hardly any shows one.
+// 60 histories have a drop of 5 %, and 60 have none. Their runs spread by half a percent.
+// Nearly all of the former show the drop where it is, and hardly any shows another
+// change. Hardly any of the latter shows a change.
 func TestAlarms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {

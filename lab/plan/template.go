@@ -119,8 +119,9 @@ func Expand(s string, vars map[string]string) (string, error) {
 	return out, nil
 }
 
-// Fill replaces the run-time variables in the target's addresses, in what is observed, and in a load unless
-// that is Plain. It makes copies. Processes have their own ports; their starter fills them in.
+// Fill replaces the run-time variables in the target's addresses, in what is observed, and in the load. Of a
+// Plain variant's load, it fills in only the scenario. It makes copies. Processes have their own ports; their
+// starter fills them in.
 func (v *Variant) Fill(vars map[string]string) error {
 	parts := []any{&v.Target.Address, &v.Target.URL, &v.Target.Proxy, &v.Target.Pprof, &v.Observe}
 	if v.Plain {
@@ -157,9 +158,8 @@ func fill(vars map[string]string, parts ...any) (first error) {
 	return first
 }
 
-// filled returns a deep copy of structs, pointers, slices and maps in which every text but
-// the keys is replaced; those in which a scenario's templates may stand, which stay, in another
-// way.
+// filled returns a deep copy of structs, pointers, slices and maps in which every text but the
+// keys is replaced. inScenario replaces the texts of a scenario, whose own templates stay.
 func filled(of reflect.Value, replace, inScenario func(string) string) reflect.Value {
 	if of.Type() == reflect.TypeFor[scenario.Spec]() {
 		replace = inScenario

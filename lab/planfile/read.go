@@ -26,7 +26,7 @@ type Options struct {
 	// that.
 	Set map[string]string
 
-	// Expressions judge what the experiment expects; nil: nobody does.
+	// Expressions judge what the experiment expects; nil: it is not judged.
 	Expressions Expressions
 }
 

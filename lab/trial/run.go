@@ -147,8 +147,8 @@ type FolderError struct{ Err error }
 func (e *FolderError) Error() string { return e.Err.Error() }
 func (e *FolderError) Unwrap() error { return e.Err }
 
-// A PlanError means that the experiment asks for something unavailable here, such as a CPU that this
-// machine lacks.
+// A PlanError means that the experiment asks for something unavailable here, such as a CPU that does not
+// exist.
 type PlanError struct{ Err error }
 
 func (e *PlanError) Error() string { return e.Err.Error() }

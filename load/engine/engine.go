@@ -37,7 +37,7 @@
 // The counts obey scheduled = sent + dropped, and sent = ok + errors + generator + timeouts +
 // unfinished. They hold for the requests of the window, for requests carried into it, and for
 // all. A carried request was due before the window and unanswered when it began. A generator
-// failure is a lack of descriptors, ports or memory in dyno. A timed-out or unfinished request
+// failure is due to dyno being out of descriptors, ports or memory. A timed-out or unfinished request
 // is recorded with the time that it had taken so far; it is never left out. A request that the
 // peer refused and dyno sent again counts once, and its clock runs from the intended start.
 //
@@ -105,8 +105,8 @@ func (e *Unreachable) Error() string {
 
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// An Exhausted error says that no connection could be opened because this machine lacks
-// descriptors, ports or memory: the target was not even asked.
+// An Exhausted error says that no connection could be opened because this machine is out of
+// descriptors, ports or memory. The target was not even asked.
 type Exhausted struct {
 	Address string
 	Err     error

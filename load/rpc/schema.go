@@ -178,7 +178,7 @@ func (s *Schema) noMethod(serviceName, name string) error {
 	return fault
 }
 
-// suggestMethod helps somebody who wrote one word.
+// suggestMethod helps a user who wrote one word.
 func (s *Schema) suggestMethod(word string) string {
 	var names []string
 	for _, service := range s.services {

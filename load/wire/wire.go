@@ -147,7 +147,7 @@ type Kind uint8
 // The kinds, in the order in which a request meets them.
 const (
 	None       Kind = iota
-	Generator       // the sender lacked a descriptor, a port or memory: not the peer's doing
+	Generator       // the sender was out of descriptors, ports or memory: not the peer's doing
 	Connect         // the connection could not be opened
 	TLS             // the handshake failed
 	Refused         // the peer says that it has not processed the request, and it was not sent once more

@@ -36,7 +36,7 @@ const (
 type Reading struct {
 	At                time.Time
 	Busy, Stolen, All float64
-	Own, Others       map[int]float64 // by process: of dyno and those that it is told of, and all others
+	Own, Others       map[int]float64 // by process: of dyno and those that the caller names, and all others
 }
 
 // Read reads this machine. The processes given, and those below them and below dyno, are not others.

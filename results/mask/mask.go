@@ -18,15 +18,14 @@ import (
 // Sign stands for a credential.
 const Sign = "***"
 
-// Bounds of the search, as others may have made the text: how many credentials are masked where
-// their names do not stand, and how far a line is looked at before a name, in bytes.
+// Bounds of the search, as others may have made the text.
 const (
-	maxElsewhere = 1000
-	maxBefore    = 4 << 10
+	maxElsewhere = 1000    // credentials that are masked where they stand without their names
+	maxBefore    = 4 << 10 // bytes of a line that are searched before a name
 )
 
-// leastElsewhere is how long a credential must be to be masked where its name does not stand, in
-// bytes: shorter ones would be found in words that have nothing to do with them.
+// leastElsewhere is the length in bytes from which a credential is masked where it stands without its
+// name. Shorter ones occur in unrelated words.
 const leastElsewhere = 6
 
 // Credentials masks credentials, and notes those that it has masked. The zero value has none.
@@ -35,17 +34,17 @@ type Credentials struct {
 	replace func(name, value string) string // nil: by Sign
 }
 
-// Text returns what a user wrote, be it a setting of a name or a command, without the
-// credentials in it.
+// Text masks the credentials in a text that a user wrote. The name is that of the setting, and
+// empty for a command.
 func Text(name, text string) string { return new(Credentials).Named(name, text) }
 
-// Find returns a text, which is the value of a name, with the credentials in it replaced: each by what replace returns
-// for its name, which may be empty, and its value as it stands in the text.
+// Find replaces the credentials in a text that is the value of a name. replace returns what to put in place of a
+// credential. It gets the credential's name, which may be empty, and its value as it stands in the text.
 func Find(name, text string, replace func(name, value string) string) string {
 	return (&Credentials{replace: replace}).Named(name, text)
 }
 
-// IsCredential tells whether what has a name, be it a header, a member, a parameter or a variable, is a credential.
+// IsCredential tells whether a header, member, parameter or variable of this name holds a credential.
 func IsCredential(name string) bool { return isCredential(name) }
 
 // Replacer masks the credentials noted until now wherever they stand. It is nil if there are none.
@@ -183,8 +182,8 @@ func (s *Credentials) inText(text string) string {
 	return b.String()
 }
 
-// valueAfter returns where the value of a name stands that is at a place in a text; begin and end
-// are the same if it has none.
+// valueAfter returns where the value of the name at a place in a text stands. begin and end are
+// the same if the name has none.
 func valueAfter(text string, name, at int) (begin, end int) {
 	rest := text[at:]
 	isFlag := name > 0 && text[name-1] == '-'
@@ -256,8 +255,8 @@ func lineOf(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// blockAfter returns where a value stands on lines of its own, which are further in than its name. A
-// mapping is no value.
+// blockAfter returns where a value stands on lines of its own, which are indented deeper than its name.
+// A mapping is no value.
 func blockAfter(text string, name, at int) (begin, end int) {
 	depth := func(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 	own := depth(lineOf(text[:name]) + text[name:at])
@@ -318,7 +317,8 @@ func (s *Credentials) hide(name, value string) string {
 	return Sign
 }
 
-// basicAuth masks the password of a user, whatever it begins with, and notes what is sent of it.
+// basicAuth masks the password in USER:PASSWORD, and notes the base64 of the whole, which requests
+// carry.
 func (s *Credentials) basicAuth(value string) string {
 	user, password, _ := strings.Cut(value, ":")
 	if password == "" || password == Sign {
@@ -352,7 +352,7 @@ var credentialNames = []string{
 	"passphrase", "passwd", "password", "private_key", "secret", "session", "session_id", "sessionid", "signature", "tokens", "x_api_key",
 }
 
-// note has a value masked where it stands without its name, too, however it is written there.
+// note makes Replacer mask a value without its name, too, in every form in which it may be written.
 func (s *Credentials) note(value string) {
 	forms := []string{value}
 	if plain, err := url.QueryUnescape(value); err == nil {
@@ -370,7 +370,7 @@ func (s *Credentials) note(value string) {
 		forms = append(forms, url.QueryEscape(form), url.PathEscape(form))
 	}
 	for _, form := range forms {
-		// What is itself the name of a credential, or a small number, says nothing.
+		// Short values and names of credentials stand in unrelated places.
 		if len(form) >= leastElsewhere && len(s.values) < maxElsewhere && !slices.Contains(credentialNames, fold(form)) && !slices.Contains(s.values, form) {
 			s.values = append(s.values, form)
 		}
@@ -383,8 +383,8 @@ func fold(name string) string {
 	return strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 }
 
-// isCredential tells whether something of a name, be it a header, a member, a parameter or a
-// variable, is a credential. Names of files with credentials, and of numbers of tokens, are not.
+// isCredential decides by the words in the name. Names of files with credentials, and of
+// numbers of tokens, do not count.
 func isCredential(name string) bool {
 	name = fold(name)
 	switch name {

@@ -178,15 +178,15 @@ func (m *Meter) latencies() (points []Point) {
 	return points
 }
 
-// End ends the trial with its totals, of which c counts the requests, and with its findings. Of an unfinished second
-// at its end, which is mostly the drain, only the latencies are sent, unless there was no other.
+// End ends the trial with its findings and its totals. c counts the trial's requests. The last second is not whole
+// and is mostly the drain, so only its latencies are sent. Of a trial without a whole second, everything is sent.
 func (m *Meter) End(c rundir.Counts, flags []Flag) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.labels == nil {
 		return
 	}
-	// Of a trial that is void there are none.
+	// A void trial has no counts.
 	m.total.good, m.total.failed = max(m.total.good, c.Answered()), max(m.total.failed, c.Unanswered())
 	points := m.counters()
 	if m.length > 0 && !m.sampled {

@@ -260,7 +260,8 @@ func TestSenderNeverDelays(t *testing.T) {
 		if took := time.Since(begun); took != 5*time.Second {
 			t.Errorf("closing took %v, want what it was given", took)
 		}
-		// The first one was under way, and with beginning, totals and the end of the series there were four more than more.
+		// One sample was being sent. The beginning, the first second, the totals and the end of the series are four in
+		// addition to more.
 		if o.Sent != 0 || o.GivenUp != 1+maxQueue || o.Dropped != more+3-maxQueue || o.Lost() != more+4 {
 			t.Errorf("%+v", o)
 		}

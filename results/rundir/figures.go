@@ -55,8 +55,9 @@ type Target struct {
 	ListenOverflows               *int64             `json:"listen_overflows,omitempty"` // connections that found a full accept queue, in its network namespace
 	ThrottledSeconds              *float64           `json:"throttled_seconds,omitempty"`
 	StealShare                    *float64           `json:"steal_share,omitempty" metric:"target.steal_share" unit:"ratio" about:"how much of its CPUs' time, where they are the target's own, the hypervisor took"`
-	// ForeignShare is the CPU time of other programs, as if all of it had been taken from
-	// the CPUs that the target may use: the most that the target can have lost to them.
+	// ForeignShare is the CPU time of other programs, as a share of the time of the
+	// target's CPUs. It assumes that they ran only there, so the target lost at most this
+	// much to them.
 	ForeignShare *float64 `json:"foreign_share,omitempty"`
 	// DescriptorsLeft is how many more descriptors were open two seconds after the load
 	// than before it, at most. It is known for profiled trials.
@@ -168,7 +169,8 @@ var metricsByName = sync.OnceValue(func() map[string]Metric {
 	return byName
 })
 
-// Figures returns the known figures of a trial that are neither times nor made by judging, by the names of their metrics.
+// Figures returns the known figures of a trial by the names of their metrics. It leaves out times, and the figures
+// that judging makes.
 func (t *Trial) Figures() map[string]float64 {
 	known := map[string]float64{}
 	figures(reflect.ValueOf(t).Elem(), func(metric string, v float64) { known[metric] = v })
@@ -201,16 +203,15 @@ func figures(s reflect.Value, visit func(metric string, v float64)) {
 	}
 }
 
-// The beginnings of the names of figures that others have named: of those that a program
-// printed, and of those that the plan's endpoints and commands gave.
+// The beginnings of the names of figures that others have named.
 const (
-	OfPrograms  = "program."
-	OfObservers = "observed."
+	OfPrograms  = "program."  // a program printed the figure
+	OfObservers = "observed." // an endpoint or a command of the plan gave it
 )
 
 // FindMetric returns the metric of a name, which may be that of a step, as in
 // response.p99{step=login}. Any program.NAME and observed.NAME is one, and any quantile of a
-// clock. It is not found if nobody knows it, or nobody knows it of a step.
+// clock. A name is not found if it is unknown, or if its metric is not known of steps.
 func FindMetric(name string) (m Metric, found bool) {
 	of, step := SplitStep(name)
 	m, found = metricsByName()[of]
@@ -242,8 +243,8 @@ func othersMetric(name string) (m Metric, found bool) {
 	return Metric{}, false
 }
 
-// MetricOf returns the metric of a name, which may be that of a step. A name that nobody
-// knows is that of a count.
+// MetricOf returns the metric of a name, which may be that of a step. An unknown name is that
+// of a count.
 func MetricOf(name string) Metric {
 	m, _ := FindMetric(name)
 	return m

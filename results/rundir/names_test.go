@@ -143,7 +143,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A trial's figures are those of its fields that declare a metric, known ones only, and those of its steps and of others.
+// A trial's figures are its known fields that declare a metric, those of its steps, and those that others named.
 func TestFiguresOfTrial(t *testing.T) {
 	trial := Trial{
 		Throughput: new(3.), Target: Target{RSSBytes: new(int64(4)), CPUSeconds: new(9.)}, Tokens: &Tokens{Goodput: new(5.)}, Streams: &Streams{Lost: 6},

@@ -51,8 +51,7 @@ func beyond(count int64, quantile float64) float64 {
 	return float64(count)*(1-quantile) + 1e-6 // 1000 values have 10 beyond 0.99
 }
 
-// Few tells whether count is too small a number of values for anything to be decided by a
-// quantile of theirs.
+// Few tells whether count values are too few to decide anything by their quantile.
 func Few(count int64, quantile float64) bool {
 	return quantile > 0 && beyond(count, quantile) < Beyond
 }
@@ -87,7 +86,7 @@ func Summaries() []Summary {
 }
 
 // QuantileOf reads the name of any quantile: the percent in two digits, and then its
-// decimals, so that p5 is the 5th percentile, p99 the 99th and p999 the 99.9th.
+// decimals. So p5 is the 5th percentile, p99 the 99th and p999 the 99.9th.
 func QuantileOf(name string) (quantile float64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "p")
 	if !ok || len(digits) > 7 || len(digits) > 2 && strings.HasSuffix(digits, "0") || strings.Trim(digits, "0123456789") != "" {

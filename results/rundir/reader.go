@@ -35,9 +35,10 @@ type Folder struct {
 // Complete tells whether every planned trial was measured and can be read.
 func (f *Folder) Complete() bool { return len(f.Incomplete) == 0 }
 
-// Measured returns the trials that a run's figures are made of: ordinary ones that stand,
-// those that the target lost among them, the last of each place in a round, without rounds
-// that were left out for noise; and their Substitutes.
+// Measured returns the trials that a run's figures are made of. These are the measured
+// trials without a purpose, including those that the target lost. Only the last one of
+// each place in a round counts. Replaced trials and rounds that were left out for noise
+// do not count. The Substitutes are added.
 func (f *Folder) Measured() []*TrialFolder {
 	type place struct {
 		round         int
@@ -69,7 +70,7 @@ func (f *Folder) Measured() []*TrialFolder {
 	return list
 }
 
-// Unfinished says why a run that is not complete is not.
+// Unfinished says why an incomplete run is not complete.
 func (r *Run) Unfinished() Message {
 	if r.Reason != nil {
 		return *r.Reason
@@ -158,7 +159,7 @@ func (f *Folder) SetComplete(stopped *Message) {
 	last := f.Trials[len(f.Trials)-1]
 	f.Run.FinishedAt = new(last.StartedAt.Add(time.Duration((last.WarmupSeconds + last.WindowSeconds) * float64(time.Second))))
 	f.Run.Complete, f.Run.Stopped = true, stopped
-	if f.Run.TrialsPlanned > 0 { // else it is a search, whose trials nobody knows beforehand
+	if f.Run.TrialsPlanned > 0 { // else it is a search, whose results decide how many there are
 		f.Run.TrialsPlanned = len(f.counted())
 	}
 	f.sayIncomplete()
@@ -517,8 +518,8 @@ func (t *TrialFolder) Intervals() (time.Time, []hist.Interval, error) {
 	return start, intervals, err
 }
 
-// Unrecorded tells whether an error of reading a recording only says that there is none, as of a
-// trial that the target lost before anything was recorded.
+// Unrecorded tells whether a recording is missing because the target ended the trial before
+// anything was recorded. err is the error of reading it.
 func (t *TrialFolder) Unrecorded(err error) bool {
 	return !t.Complete && t.IsMeasured() && errors.Is(err, fs.ErrNotExist)
 }

@@ -214,8 +214,8 @@ func incomplete(f *Folder) string {
 	return strings.Join(lines, "\n")
 }
 
-// A program that is killed between any two steps leaves a folder that can be
-// read and says that it is not complete.
+// A program that is killed between any two steps leaves a readable folder, which
+// says that it is not complete.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	w := must(Create(dir, aRun()))(t)

@@ -67,8 +67,9 @@ const (
 
 // The states of a figure, which say how far it can be trusted.
 const (
-	// StateOK: disturbances cannot move the figure by more than half its interval, or a
-	// latency by a tenth, or another figure by a twentieth. Low and high say how far.
+	// StateOK: disturbances move the figure by at most half of its interval's half-width. A
+	// latency may also move by a tenth, and another figure by a twentieth. Low and High say how
+	// far.
 	StateOK = "ok"
 	// StateBounded: the true value lies within the bounds.
 	StateBounded = "bounded"
@@ -110,7 +111,7 @@ type Run struct {
 	Reason        *Message     `json:"reason,omitempty"`  // why the run is not complete or not valid
 	Valid         bool         `json:"valid"`             // everything that was asked for is identified
 	NoRoom        *Message     `json:"no_room,omitempty"` // why the run shows nothing: its control or its disturbances leave no room for a verdict
-	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand
+	TrialsPlanned int          `json:"trials_planned"`    // rounds × variants, and pilots; 0 for a search, whose results decide how many there are
 	Plan          Plan         `json:"plan"`              // what was to be measured
 	Environment   Environment  `json:"environment"`       // where
 	Rounds        int          `json:"rounds"`            // how many were measured whole
@@ -365,8 +366,8 @@ type Variant struct {
 	// Few are quantiles with fewer than ten values beyond them, by the metric's name. Nothing is decided by them.
 	Few  map[string]float64 `json:"figures_of_few,omitempty"`
 	Ends *Ends              `json:"ends,omitempty"`
-	// Omitted is the share of a closed loop's time in which users waited in vain, and so
-	// did not send their next requests.
+	// Omitted is the share of a closed loop's time in which users waited in vain. They did not
+	// send their next requests in that time.
 	Omitted  float64        `json:"omitted_share,omitempty"`
 	Counts   Counts         `json:"counts"`
 	Agents   []Agent        `json:"agents,omitempty"`   // that carried the load, in any of the trials; without any, dyno's machine did
@@ -376,7 +377,8 @@ type Variant struct {
 	Loaded   *Loaded        `json:"loaded,omitempty"`   // nil of a program
 	Steps    []ScenarioStep `json:"steps,omitempty"`    // of a scenario
 	Users    *Users         `json:"users,omitempty"`
-	// Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock.
+	// Placed are the processes that ran on agents' machines in any of the trials. Each has the largest clock error of
+	// its trials.
 	Placed []Placement `json:"placed,omitempty"`
 }
 
@@ -443,9 +445,9 @@ type Address struct {
 	Unreachable string `json:"unreachable,omitempty"`
 }
 
-// An Estimate is a figure with its interval, and the value of each of its trials (in the
-// order of the rounds). An end of the interval that the data do not bound is nil.
-// Throughput is in responses per second.
+// An Estimate is a figure with its interval and the value of each trial, in the order of the
+// rounds. An end of the interval that the data do not bound is nil. Throughput is in responses
+// per second.
 type Estimate struct {
 	Estimate   *float64  `json:"estimate,omitempty"`
 	Low        *float64  `json:"low,omitempty"`
@@ -529,15 +531,14 @@ func (e *Ends) Complete() {
 type Machine struct {
 	StealShare   *float64 `json:"steal_share,omitempty"`   // of all CPUs' time
 	ForeignShare *float64 `json:"foreign_share,omitempty"` // of all CPUs' time: busy with neither target nor generator
-	// LateWakeupShare is the share of sleeps of 5 ms that a thread of its own on the
-	// generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
-	// overshoot is above 1 ms.
+	// LateWakeupShare is the share of 5 ms sleeps that ended more than 1 ms late. A
+	// thread that does nothing else sleeps on the generator's CPUs. Above 0.001 the p99.9
+	// of the lateness is above 1 ms.
 	LateWakeupShare *float64 `json:"late_wakeup_share,omitempty"`
-	// TargetLateWakeupShare is the same on the target's CPUs, where they are its own.
+	// TargetLateWakeupShare is that share on the target's CPUs, where they are its own.
 	TargetLateWakeupShare *float64 `json:"target_late_wakeup_share,omitempty"`
-	// MemoryStall and IOStall are the shares of the window in which all tasks that
-	// were not idle waited for memory or for input and output (pressure stall
-	// information, "full").
+	// MemoryStall and IOStall are shares of the window in which all non-idle tasks waited
+	// for memory or for I/O. They are the "full" values of pressure stall information.
 	MemoryStall *float64 `json:"memory_stall_share,omitempty"`
 	IOStall     *float64 `json:"io_stall_share,omitempty"`
 }
@@ -552,8 +553,8 @@ type Comparison struct {
 	Good    string   `json:"good"`              // which direction is: higher or lower
 	Rounds  int      `json:"rounds"`            // that it uses
 	Ratio   Estimate `json:"ratio"`
-	// Figure and BaseFigure are the metric of variant and base in the rounds of the ratio, and the
-	// ratio is their quotient. Where a round was lost there are none.
+	// Figure and BaseFigure are the metric of variant and base in the rounds of the ratio. The
+	// ratio is their quotient. They are nil if a round was lost.
 	Figure     *float64 `json:"figure,omitempty"`
 	BaseFigure *float64 `json:"base_figure,omitempty"`
 	P          *float64 `json:"p,omitempty"` // two-sided, for a ratio of one, of the test that belongs to the interval
@@ -692,7 +693,7 @@ type Examined struct {
 	Dependence     *Dependence `json:"dependence,omitempty"`
 }
 
-// A Check is one condition on a trial with the measured value and the limit, both in the
+// A Check is one condition on a trial. The measured value and the limit are in the
 // check's own unit.
 type Check struct {
 	Kind     string   `json:"kind"`
@@ -765,8 +766,8 @@ type Flag struct {
 	Measured *float64 `json:"measured,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
 	Unit     Unit     `json:"unit,omitempty"`
-	// Biases are the figures that it can move, by the beginnings of their names in
-	// expressions, such as throughput or response. Run.Validity says how far.
+	// Biases are the beginnings of the names of the figures that it can move, such as
+	// throughput or response. Run.Validity says how far.
 	Biases   []string `json:"biases,omitempty"`
 	Agent    string   `json:"agent,omitempty"` // whose machine it is about, where agents carried the load
 	Disturbs bool     `json:"disturbs"`        // it is beyond a limit fixed beforehand, not only worth a word
@@ -798,8 +799,8 @@ type Validity struct {
 // TooDisturbed is the kind of the message in place of an interval that says nothing.
 const TooDisturbed = "why.too_disturbed"
 
-// A Message is a sentence as data, which reports write in their reader's language. What
-// somebody else said is a message of the kind verbatim.
+// A Message is a sentence as data, which reports write in their reader's language. Text
+// from others is a message of the kind verbatim.
 type Message = texts.Message
 
 // A Trial is trial.json: one measured window of one variant.
@@ -843,8 +844,8 @@ type Trial struct {
 	Generator   Generator        `json:"generator"`
 	Connections Connections      `json:"connections"`
 	Agents      []Agent          `json:"agents,omitempty"` // that carried the load; without any, dyno's machine did
-	// StartSkew is the time between the first and the last of several agents' beginnings, and StartSkewError by how
-	// much it may be larger.
+	// StartSkew is the time between the first and the last start of several agents. It may be larger by up to
+	// StartSkewError.
 	StartSkew      *float64 `json:"start_skew_seconds,omitempty"`
 	StartSkewError *float64 `json:"start_skew_error_seconds,omitempty"`
 	Machine        Machine  `json:"machine"`
@@ -855,8 +856,8 @@ type Trial struct {
 	Profiles    []Profile          `json:"profiles,omitempty"`    // that were taken in the window
 	Unavailable []Message          `json:"unavailable,omitempty"` // what could not be observed, and why
 
-	// Measures are the figures that a program printed, by name, in the unit at the end of
-	// the name (_seconds, _bytes, _per_second), or plain.
+	// Measures are the figures that a program printed, by name. The end of the name says
+	// the unit (_seconds, _bytes, _per_second). A figure with no such end is a count.
 	Measures map[string]float64 `json:"measures,omitempty"`
 	Flags    []Flag             `json:"flags"`
 
@@ -865,15 +866,15 @@ type Trial struct {
 	Pods   []Pod       `json:"pods,omitempty"` // that the target consisted of, where agents observed them
 }
 
-// An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
-// trials that it took part in, Work is the sum over them, and clock and start are those of the trial whose start is
-// the least certain.
+// An Agent carried a part of a trial's load on another machine. Of a variant, it sums up the trials in which the
+// agent took part. Share and Generator are then typical values, and Work is the sum. Clock and start are those of the
+// trial whose start is the least certain.
 type Agent struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Trials  int    `json:"trials,omitempty"` // of a variant
-	// ClockOffset is by how much its clock was ahead of dyno's before the load, and ClockError by how
-	// much that may be wrong.
+	// ClockOffset is how far its clock was ahead of dyno's before the load. It may be wrong by
+	// up to ClockError.
 	ClockOffset float64 `json:"clock_offset_seconds"`
 	ClockError  float64 `json:"clock_error_seconds"`
 	// StartDeviation is how long after the common start its last worker began. It is wrong by at most ClockError.
@@ -911,22 +912,22 @@ type Server struct {
 	Name string `json:"name"`
 }
 
-// FaultTarget stands in Trial.Fault of a trial that is not complete because the target
-// could not be reached, or ended by itself. Such a trial counts: it says that the target
-// did nothing for the rest of it. Its throughput is over the window as it was planned.
+// FaultTarget is the Trial.Fault of an incomplete trial: its target could not be reached,
+// or ended by itself. Such a trial counts: the target did nothing for the rest of it. Its
+// throughput is over the window as it was planned.
 const FaultTarget = "target"
 
-// FaultAgent stands in Trial.Fault of a trial that is void because an agent was lost that carried the load, or
-// had the target or a service. Such a trial has no figures and counts for nothing. What it belongs to is measured again.
+// FaultAgent is the Trial.Fault of a void trial: an agent was lost that carried the load, or ran the target or a
+// service. Such a trial has no figures and does not count. The pilot, round or search that it belongs to is measured
+// again.
 const FaultAgent = "agent"
 
-// IsMeasured tells whether a trial counts: it is complete, or it is the target's fault that it
-// is not.
+// IsMeasured tells whether a trial counts: it is complete, or the target is at fault that it is not.
 func (t *Trial) IsMeasured() bool { return t.Complete || t.Fault == FaultTarget }
 
 // Substitutes returns the numbers of the interrupted trials that figures are made of. A variant
-// without a measured trial has the figures of its last interrupted one, or in a duet of the last
-// with each other variant.
+// without a measured trial has the figures of its last interrupted one. In a duet, it has those
+// of the last one with each other variant.
 func Substitutes(trials []*Trial) map[int]bool {
 	type key struct{ variant, peer string }
 	measured, last := map[string]bool{}, map[key]int{}
@@ -1015,14 +1016,14 @@ type Counts struct {
 	Errors            int64   `json:"errors"` // timeouts not included
 	Timeouts          int64   `json:"timeouts"`
 	Unfinished        int64   `json:"unfinished"`
-	Generator         int64   `json:"generator,omitempty"`      // failed because dyno itself lacked descriptors, ports or memory; not among the errors
-	Unsent            int64   `json:"unsent,omitempty"`         // of the dropped: for the same want, no connection was opened for them
+	Generator         int64   `json:"generator,omitempty"`      // failed because dyno was out of descriptors, ports or memory; not among the errors
+	Unsent            int64   `json:"unsent,omitempty"`         // of the dropped: because of that, no connection was opened for them
 	CompletedInWindow int64   `json:"completed_in_window"`      // good responses
 	ReceivedBytes     int64   `json:"received_bytes,omitempty"` // in the window, TLS and framing included
 	Redirects         *int64  `json:"redirects,omitempty"`      // followed, of requests due in the window; nil where none are
 	Carried           Carried `json:"carried,omitzero"`
-	// Missed are requests that would have been due, at the pace until then, in the rest
-	// of the window after the target's process ended.
+	// Missed counts the requests that would have been due in the rest of the window after
+	// the target ended. It assumes the pace until then.
 	Missed   int64            `json:"missed,omitempty"`
 	ByKind   map[string]int64 `json:"by_kind,omitempty"`   // failures, by the names of wire.Kind
 	ByStatus map[string]int64 `json:"by_status,omitempty"` // responses, by HTTP status code, or by the name of gRPC's status
@@ -1049,16 +1050,17 @@ func (c *Counts) Due() int64 {
 	return c.Scheduled + c.Carried.Scheduled + c.Missed - c.NotSent()
 }
 
-// Answered is how many of those were answered well.
+// Answered counts the due requests that were answered well.
 func (c *Counts) Answered() int64 { return c.OK + c.Carried.OK }
 
-// Unanswered counts those that failed, timed out, were dropped, unfinished or missed.
+// Unanswered counts the due requests that failed, timed out, were dropped, unfinished or missed.
 func (c *Counts) Unanswered() int64 {
 	return c.Errors + c.Timeouts + c.Dropped - c.Unsent + c.Unfinished + c.Missed +
 		c.Carried.Errors + c.Carried.Timeouts + c.Carried.Dropped - c.Carried.Unsent + c.Carried.Unfinished
 }
 
-// Failures are those of them by their kinds, and as a share of what was due; nil where nothing was.
+// Failures returns the failures by kind, and the share of the due requests that went unanswered. ratio
+// is nil if none was due.
 func (c *Counts) Failures() (byKind map[string]int64, ratio *float64) {
 	byKind = maps.Clone(c.ByKind)
 	maps.DeleteFunc(byKind, func(kind string, n int64) bool { return kind == "generator" || n == 0 })
@@ -1068,7 +1070,8 @@ func (c *Counts) Failures() (byKind map[string]int64, ratio *float64) {
 	return byKind, ratio
 }
 
-// NotSent counts those that dyno itself could not send, for want of descriptors, ports or memory. Nobody else has failed them.
+// NotSent counts the requests that dyno could not send because it was out of descriptors, ports or memory. They are
+// not the target's failures.
 func (c *Counts) NotSent() int64 {
 	return c.Generator + c.Unsent + c.Carried.Generator + c.Carried.Unsent
 }
@@ -1085,9 +1088,9 @@ type Silence struct {
 	Failing int64    `json:"failing"`                        // requests that had failed since the last answer
 }
 
-// Streams describe the subscribers to events. Counts are from the beginning of the ramp
-// to the end of the drain, except those that are said to be of the window. Slow
-// subscribers are only in Slow and in the counts of connections.
+// Streams describe the subscribers to events. Counts run from the beginning of the ramp
+// to the end of the drain, unless they are of the window. Slow subscribers are only in
+// Slow and in the counts of connections.
 type Streams struct {
 	Requested      int64   `json:"requested" sum:"max"` // subscribers
 	Untried        int64   `json:"untried,omitempty"`   // subscribers whose first attempt had not ended when the load began
@@ -1098,7 +1101,7 @@ type Streams struct {
 	Broken         int64   `json:"broken"`              // subscriptions in which it broke the protocol's rules
 	Closed         int64   `json:"closed"`              // subscribers that it asked not to come back
 	Peak           int64   `json:"peak" sum:"max"`      // subscriptions open at once
-	Generator      int64   `json:"generator,omitempty"` // of the failed: because dyno itself lacked descriptors, ports or memory
+	Generator      int64   `json:"generator,omitempty"` // of the failed: because dyno was out of descriptors, ports or memory
 	Served         int64   `json:"served"`              // subscribers that received something in the window: an event, or a comment that keeps a stream alive
 	Silent         int64   `json:"silent"`              // subscribers with a stream that received nothing in the window
 	Quiet          int64   `json:"quiet"`               // subscribers that received something in the window, but nothing more when it ended
@@ -1115,10 +1118,10 @@ type Streams struct {
 	Gaps           int64   `json:"gaps" metric:"streams.gaps" over:"sum" about:"events by which the target said that others are missing"`
 	Repeated       int64   `json:"repeated" metric:"streams.repeated" over:"sum" about:"events that arrived more than once"`
 	Disordered     int64   `json:"disordered" metric:"streams.disordered" over:"sum" about:"events that arrived after a later one of their publisher"`
-	Unstamped      int64   `json:"unstamped"` // without a publisher and a number: nobody knows whether others are missing
-	Untracked      int64   `json:"untracked"` // of more publishers than are distinguished: nobody knows whether others are missing
-	// DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
-	// on machines with clocks of their own.
+	Unstamped      int64   `json:"unstamped"` // without a publisher and a number: whether others are missing is unknown
+	Untracked      int64   `json:"untracked"` // of more publishers than are distinguished: whether others are missing is unknown
+	// DeliveryError is how wrong the delivery times may be, in either direction. It is 0 unless publishers and
+	// subscribers ran on machines with different clocks.
 	DeliveryError float64 `json:"delivery_error_seconds,omitempty" sum:"max"`
 
 	Slow *SlowStreams `json:"slow,omitempty"` // nil where none was
@@ -1131,8 +1134,8 @@ type SlowStreams struct {
 	Ended     int64 `json:"ended"`     // subscriptions that the target ended
 	Delivered int64 `json:"delivered"` // events that were read
 	Gaps      int64 `json:"gaps"`
-	Announced int64 `json:"announced"` // events missing between others, and the target said so
-	Missing   int64 `json:"missing"`   // events missing between others, and nobody said so
+	Announced int64 `json:"announced"` // events missing between others, which the target announced
+	Missing   int64 `json:"missing"`   // events missing between others, which the target did not announce
 }
 
 // Conservation says whether the counts add up.
@@ -1148,7 +1151,7 @@ type Connections struct {
 	Opened      int64   `json:"opened" metric:"connections.opened" about:"connections that were opened"`
 	Multiplexed int64   `json:"multiplexed,omitempty"` // of the opened: speak HTTP/2
 	Failed      int64   `json:"failed" metric:"connections.failed" about:"connections that could not be opened"`
-	Generator   int64   `json:"generator,omitempty"`                                                                    // of the failed: because dyno itself lacked descriptors, ports or memory
+	Generator   int64   `json:"generator,omitempty"`                                                                    // of the failed: because dyno was out of descriptors, ports or memory
 	Served      int64   `json:"served" metric:"connections.served" about:"connections with a good answer"`              // places for a connection on which a request of the window, or carried into it, was answered well
 	Unanswered  int64   `json:"unanswered" metric:"connections.unanswered" about:"connections on which no answer came"` // places on which there were such requests, and none was answered at all
 	Hung        int64   `json:"hung"`                                                                                   // places whose last such request had waited for a second or more when the measurement ended
@@ -1160,7 +1163,7 @@ type Connections struct {
 	// Unqueued is the mean service time of an open loop's requests before the first one waited for a connection.
 	Unqueued       float64 `json:"unqueued_service_seconds,omitempty"`
 	PeerClosed     int64   `json:"peer_closed"`                                                         // closed by the peer while idle
-	Unsolicited    int64   `json:"unsolicited"`                                                         // closed by dyno because of bytes that nobody asked for
+	Unsolicited    int64   `json:"unsolicited"`                                                         // closed by dyno because the peer sent bytes without a request
 	ReusedRequests int64   `json:"reused_requests"`                                                     // sent on a connection that had carried one before
 	Peak           int64   `json:"peak" metric:"connections.peak" about:"the most connections at once"` // open at once
 

@@ -153,8 +153,8 @@ func mustBeEmpty(dir string) error {
 	}
 }
 
-// Conceal keeps the credentials that a user wrote out of the folder, wherever else they come up.
-// Create has done so; who reopens a folder, in which they are masked, knows them.
+// Conceal keeps the credentials that a user wrote out of the folder, wherever else they come
+// up. Create calls it. After Reopen, the caller does, because the folder has them masked.
 func (w *Writer) Conceal(run *Run) { w.secrets = secretsOf(run) }
 
 // Concealed returns a run as the folder holds it.

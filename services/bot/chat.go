@@ -218,7 +218,7 @@ func (t *turn) enter() *reply.Refusal {
 	return nil
 }
 
-// sessionOf names a conversation. The name includes the owner: nobody can read another's by guessing.
+// sessionOf names a conversation. The name includes the owner, so others cannot read it by guessing.
 func sessionOf(key, bot, user, history string) string {
 	parts := []string{key, bot, user, history}
 	for i, p := range parts {

@@ -336,7 +336,7 @@ const (
 )
 
 // account writes an answer to the ledger, and reports its usage to the limits. The ledger comes first: a crash in
-// between leaves only a reservation. The entry is written together with others, and nobody waits for it.
+// between leaves only a reservation. The entry is written together with others, and no request waits for it.
 func (x *exchange) account() {
 	g, e := x.g, &x.entry
 	u, price := x.usage()

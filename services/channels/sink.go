@@ -414,7 +414,7 @@ const (
 // The path is looked at as often as this, and before records are settled.
 const lookEvery = time.Second
 
-// follow checks that the open file is still at the path, and has its expected length. If not, somebody renamed,
+// follow checks that the open file is still at the path, and has its expected length. If not, another process renamed,
 // removed, replaced or truncated it. Then unsettled bytes are cut off, and the sink continues with the file at the
 // path, or a new one.
 func (s *fileSink) follow(b *buffer) error {
@@ -630,7 +630,7 @@ func (s *writerSink) run(ctx context.Context, b *buffer) error {
 	}
 }
 
-// write writes p, and stops waiting when ctx is done: a write to a pipe that nobody reads
+// write writes p, and stops waiting when ctx is done: a write to a pipe without a reader
 // ends only with the process.
 func (s *writerSink) write(ctx context.Context, p []byte) (int, error) {
 	type result struct {

@@ -152,7 +152,7 @@ func (m *threaded) accept() error {
 			}
 			return fmt.Errorf("accept: %w", err)
 		}
-		// Nobody else takes slots: a slot that was free still is.
+		// No other goroutine takes slots: a slot that was free still is.
 		if !s.slots.take() {
 			reset(c)
 			s.reject()

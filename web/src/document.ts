@@ -60,7 +60,7 @@ export interface Run {
   valid: boolean;
   /** why the run shows nothing: its control or its disturbances leave no room for a verdict */
   no_room?: Message;
-  /** rounds × variants, and pilots; 0 for a search, whose trials nobody knows beforehand */
+  /** rounds × variants, and pilots; 0 for a search, whose results decide how many there are */
   trials_planned: number;
   /** what was to be measured */
   plan: Plan;
@@ -344,8 +344,8 @@ export interface Variant {
   /** Few are quantiles with fewer than ten values beyond them, by the metric's name. Nothing is decided by them. */
   figures_of_few?: Record<string, number>;
   ends?: Ends;
-  /** Omitted is the share of a closed loop's time in which users waited in vain, and so
-   * did not send their next requests. */
+  /** Omitted is the share of a closed loop's time in which users waited in vain. They did not
+   * send their next requests in that time. */
   omitted_share?: number;
   counts: Counts;
   /** that carried the load, in any of the trials; without any, dyno's machine did */
@@ -361,7 +361,8 @@ export interface Variant {
   /** of a scenario */
   steps?: ScenarioStep[];
   users?: Users;
-  /** Placed are the processes that ran on agents' machines in any of the trials, each with the largest error of the clock. */
+  /** Placed are the processes that ran on agents' machines in any of the trials. Each has the largest clock error of
+   * its trials. */
   placed?: Placement[];
 }
 
@@ -379,8 +380,8 @@ export interface Comparison {
   /** that it uses */
   rounds: number;
   ratio: Estimate;
-  /** Figure and BaseFigure are the metric of variant and base in the rounds of the ratio, and the
-   * ratio is their quotient. Where a round was lost there are none. */
+  /** Figure and BaseFigure are the metric of variant and base in the rounds of the ratio. The
+   * ratio is their quotient. They are nil if a round was lost. */
   figure?: number;
   base_figure?: number;
   /** two-sided, for a ratio of one, of the test that belongs to the interval */
@@ -535,8 +536,8 @@ export interface Flag {
   measured?: number;
   limit?: number;
   unit?: string;
-  /** Biases are the figures that it can move, by the beginnings of their names in
-   * expressions, such as throughput or response. Run.Validity says how far. */
+  /** Biases are the beginnings of the names of the figures that it can move, such as
+   * throughput or response. Run.Validity says how far. */
   biases?: string[];
   /** whose machine it is about, where agents carried the load */
   agent?: string;
@@ -794,9 +795,9 @@ export interface PilotVariant {
   detail?: Message;
 }
 
-/** An Estimate is a figure with its interval, and the value of each of its trials (in the
- * order of the rounds). An end of the interval that the data do not bound is nil.
- * Throughput is in responses per second. */
+/** An Estimate is a figure with its interval and the value of each trial, in the order of the
+ * rounds. An end of the interval that the data do not bound is nil. Throughput is in responses
+ * per second. */
 export interface Estimate {
   estimate?: number;
   low?: number;
@@ -845,9 +846,9 @@ export interface Counts {
   errors: number;
   timeouts: number;
   unfinished: number;
-  /** failed because dyno itself lacked descriptors, ports or memory; not among the errors */
+  /** failed because dyno was out of descriptors, ports or memory; not among the errors */
   generator?: number;
-  /** of the dropped: for the same want, no connection was opened for them */
+  /** of the dropped: because of that, no connection was opened for them */
   unsent?: number;
   /** good responses */
   completed_in_window: number;
@@ -856,8 +857,8 @@ export interface Counts {
   /** followed, of requests due in the window; nil where none are */
   redirects?: number;
   carried?: Carried;
-  /** Missed are requests that would have been due, at the pace until then, in the rest
-   * of the window after the target's process ended. */
+  /** Missed counts the requests that would have been due in the rest of the window after
+   * the target ended. It assumes the pace until then. */
   missed?: number;
   /** failures, by the names of wire.Kind */
   by_kind?: Record<string, number>;
@@ -865,16 +866,16 @@ export interface Counts {
   by_status?: Record<string, number>;
 }
 
-/** An Agent carried a part of a trial's load on another machine. Of a variant, Generator has typical figures of the
- * trials that it took part in, Work is the sum over them, and clock and start are those of the trial whose start is
- * the least certain. */
+/** An Agent carried a part of a trial's load on another machine. Of a variant, it sums up the trials in which the
+ * agent took part. Share and Generator are then typical values, and Work is the sum. Clock and start are those of the
+ * trial whose start is the least certain. */
 export interface RundirAgent {
   name: string;
   address: string;
   /** of a variant */
   trials?: number;
-  /** ClockOffset is by how much its clock was ahead of dyno's before the load, and ClockError by how
-   * much that may be wrong. */
+  /** ClockOffset is how far its clock was ahead of dyno's before the load. It may be wrong by
+   * up to ClockError. */
   clock_offset_seconds: number;
   clock_error_seconds: number;
   /** StartDeviation is how long after the common start its last worker began. It is wrong by at most ClockError. */
@@ -889,9 +890,9 @@ export interface RundirAgent {
   machine?: Machine;
 }
 
-/** Streams describe the subscribers to events. Counts are from the beginning of the ramp
- * to the end of the drain, except those that are said to be of the window. Slow
- * subscribers are only in Slow and in the counts of connections. */
+/** Streams describe the subscribers to events. Counts run from the beginning of the ramp
+ * to the end of the drain, unless they are of the window. Slow subscribers are only in
+ * Slow and in the counts of connections. */
 export interface Streams {
   /** subscribers */
   requested: number;
@@ -911,7 +912,7 @@ export interface Streams {
   closed: number;
   /** subscriptions open at once */
   peak: number;
-  /** of the failed: because dyno itself lacked descriptors, ports or memory */
+  /** of the failed: because dyno was out of descriptors, ports or memory */
   generator?: number;
   /** subscribers that received something in the window: an event, or a comment that keeps a stream alive */
   served: number;
@@ -944,12 +945,12 @@ export interface Streams {
   repeated: number;
   /** events that arrived after a later one of their publisher */
   disordered: number;
-  /** without a publisher and a number: nobody knows whether others are missing */
+  /** without a publisher and a number: whether others are missing is unknown */
   unstamped: number;
-  /** of more publishers than are distinguished: nobody knows whether others are missing */
+  /** of more publishers than are distinguished: whether others are missing is unknown */
   untracked: number;
-  /** DeliveryError is by how much the times of delivery may be wrong, either way, where publishers and subscribers were
-   * on machines with clocks of their own. */
+  /** DeliveryError is how wrong the delivery times may be, in either direction. It is 0 unless publishers and
+   * subscribers ran on machines with different clocks. */
   delivery_error_seconds?: number;
   /** nil where none was */
   slow?: SlowStreams;
@@ -1069,7 +1070,7 @@ export interface Bracket {
   at_high?: Threshold[];
 }
 
-/** A Check is one condition on a trial with the measured value and the limit, both in the
+/** A Check is one condition on a trial. The measured value and the limit are in the
  * check's own unit. */
 export interface RundirCheck {
   kind: string;
@@ -1178,15 +1179,14 @@ export interface Machine {
   steal_share?: number;
   /** of all CPUs' time: busy with neither target nor generator */
   foreign_share?: number;
-  /** LateWakeupShare is the share of sleeps of 5 ms that a thread of its own on the
-   * generator's CPUs overslept by more than 1 ms. Above 0.001 the p99.9 of the
-   * overshoot is above 1 ms. */
+  /** LateWakeupShare is the share of 5 ms sleeps that ended more than 1 ms late. A
+   * thread that does nothing else sleeps on the generator's CPUs. Above 0.001 the p99.9
+   * of the lateness is above 1 ms. */
   late_wakeup_share?: number;
-  /** TargetLateWakeupShare is the same on the target's CPUs, where they are its own. */
+  /** TargetLateWakeupShare is that share on the target's CPUs, where they are its own. */
   target_late_wakeup_share?: number;
-  /** MemoryStall and IOStall are the shares of the window in which all tasks that
-   * were not idle waited for memory or for input and output (pressure stall
-   * information, "full"). */
+  /** MemoryStall and IOStall are shares of the window in which all non-idle tasks waited
+   * for memory or for I/O. They are the "full" values of pressure stall information. */
   memory_stall_share?: number;
   io_stall_share?: number;
 }
@@ -1217,9 +1217,9 @@ export interface SlowStreams {
   /** events that were read */
   delivered: number;
   gaps: number;
-  /** events missing between others, and the target said so */
+  /** events missing between others, which the target announced */
   announced: number;
-  /** events missing between others, and nobody said so */
+  /** events missing between others, which the target did not announce */
   missing: number;
 }
 

@@ -69,7 +69,7 @@ type uring struct {
 	sqes                           []submission
 	cqes                           []completion
 
-	queued uint32 // submissions that the kernel was not told of
+	queued uint32 // submissions that the kernel does not know yet
 }
 
 // newUring makes a ring for n connections, with one operation under way on

@@ -122,8 +122,8 @@ func (r *Recorder) Schedule(due int64) Part {
 // Sent counts a request that is given to a connection, or to the attempt to open one.
 func (r *Recorder) Sent(part Part) { r.counts[part].Sent++ }
 
-// Drop counts a request that is not sent. Starved says that no connection could be opened for lack of
-// descriptors, ports or memory.
+// Drop counts a request that is not sent. Starved says that no connection could be opened because dyno is
+// out of descriptors, ports or memory.
 func (r *Recorder) Drop(part Part, starved bool) {
 	c := &r.counts[part]
 	c.Dropped++

@@ -33,7 +33,7 @@ type UsersResult struct {
 	LoggedOut    uint64          // users of a closed loop who waited to log in again when the load ended
 	Iterations   uint64          // that ended in the window, well or not
 	Arrivals     uint64          // of the window, of an open loop
-	TurnedAway   uint64          // arrivals dropped for lack of a user
+	TurnedAway   uint64          // arrivals dropped because no user was free
 	Misses       []scenario.Miss `sum:"-"` // of the whole load, the warm-up included
 }
 

@@ -96,7 +96,7 @@ func (t *Thread) Error(kind wire.Kind, errno syscall.Errno) *wire.Error {
 }
 
 // PeerError returns the error for a system error of a connection: it has the given kind, unless the
-// generator lacked descriptors, ports or memory, or this machine forbids the connection.
+// generator was out of descriptors, ports or memory, or this machine forbids the connection.
 func (t *Thread) PeerError(kind wire.Kind, errno syscall.Errno) *wire.Error {
 	return t.Error(kindOf(errno, kind), errno)
 }

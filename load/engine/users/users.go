@@ -89,7 +89,7 @@ type Pool struct {
 	// Counts of the window.
 	iterations uint64
 	arrivals   uint64 // of an open loop
-	turnedAway uint64 // arrivals dropped for lack of a user
+	turnedAway uint64 // arrivals dropped because no user was free
 	ended      uint64 // in the whole load: users who have ended
 }
 
@@ -102,7 +102,7 @@ type user struct {
 
 	// State of the response.
 	wants    bool // its content
-	borrowed bool // the body stands in memory of somebody else's
+	borrowed bool // the body stands in memory that others own
 	headed   bool // mux: the header has come
 	limit    int  // how much of the content is kept
 	size     int64
@@ -314,7 +314,7 @@ func (p *Pool) Pause(n int32, until int64) { p.pauses.Set(n, until) }
 // NextPause returns when the first pause is over: the end of time if there is none.
 func (p *Pool) NextPause() int64 { return p.pauses.Next() }
 
-// EndPause ends the first pause, and returns whose it was and until when. Somebody must pause.
+// EndPause ends the first pause, and returns whose it was and until when. A user must pause.
 func (p *Pool) EndPause() (n int32, until int64) { return p.pauses.Pop() }
 
 // PrepareResponse makes ready for the response to a user's request, be it sent the first time or once

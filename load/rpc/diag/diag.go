@@ -45,7 +45,7 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// Plain returns a text of somebody else's for a message on one line: without characters
+// Plain returns a text that others wrote, for a message on one line: without characters
 // that a terminal would obey, and not longer than a message may be.
 func Plain(s string) string {
 	const longest = 200
@@ -83,5 +83,5 @@ func Suggest(word string, candidates []string) string {
 	return nearest.Hint(word, candidates)
 }
 
-// Quote writes a name of somebody else's between quotes.
+// Quote writes a name that others chose in quotes.
 func Quote(name string) string { return `"` + Plain(name) + `"` }

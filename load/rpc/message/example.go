@@ -12,7 +12,7 @@ import (
 // more than anybody has room for.
 const maxExample = 1000
 
-// Example returns a request in JSON with the default values of all fields, indented, for somebody to
+// Example returns a request in JSON with the default values of all fields, indented, for a user to
 // fill in: one element in each list and map, and the first field of each oneof. A message within itself
 // is left out. So are messages that would make more than a thousand fields.
 func (c *Codec) Example() []byte {

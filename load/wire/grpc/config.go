@@ -118,7 +118,7 @@ type Config struct {
 	// without messages may have all its metadata in one section, which is both then.
 	Fields, Trailers []string
 
-	// Judged makes calls succeed whatever their status: somebody else judges it.
+	// Judged makes calls succeed whatever their status: the caller judges it.
 	Judged bool
 }
 

@@ -5,8 +5,8 @@
 // It knows calls, messages and statuses. Messages are bytes, whose meaning only the
 // caller knows. Each call is prepared once, its messages framed and, if asked
 // for, compressed; after that, sending one costs no more than any other request of HTTP/2.
-// Responses are followed message by message. A message is put together only if somebody
-// wants to see it, or if it is compressed; else it is counted.
+// Responses are followed message by message. A message is put together only if the
+// caller wants to see it, or if it is compressed; else it is counted.
 //
 // # Sources
 //

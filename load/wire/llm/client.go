@@ -43,7 +43,7 @@ type Expect struct {
 type Template struct {
 	one        *http1.Template
 	expects    []Expect
-	judged     bool // somebody else judges statuses
+	judged     bool // the caller judges statuses
 	next, step int
 	count      int
 	refusals   wire.Refusals

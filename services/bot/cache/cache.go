@@ -63,7 +63,7 @@ func New[V Value](t Table[V], age time.Duration) *Cache[V] {
 	return c
 }
 
-// seed makes the shards of keys different in each process: nobody can choose keys of one shard.
+// seed makes the shards of keys different in each process, so clients cannot choose keys of one shard.
 var seed = maphash.MakeSeed()
 
 // shardOf is the number of a key's shard.
@@ -118,7 +118,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 			return v, Joined, ctx.Err()
 		}
 	}
-	if v, ok := c.table.Get(key, time.Now()); ok { // somebody was done meanwhile
+	if v, ok := c.table.Get(key, time.Now()); ok { // another request was done meanwhile
 		s.mu.Unlock()
 		s.hits.Add(1)
 		return v, Kept, nil
@@ -129,7 +129,7 @@ func (c *Cache[V]) Get(ctx context.Context, key string, produce func(ctx context
 	s.mu.Unlock()
 	s.misses.Add(1)
 	stop := context.AfterFunc(ctx, func() { s.leave(key, f) })
-	defer func() { // also when produce panics: nobody waits without end
+	defer func() { // also when produce panics, so that waiting requests end
 		stop()
 		give()
 		s.mu.Lock()

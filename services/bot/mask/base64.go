@@ -6,8 +6,7 @@ import (
 )
 
 // Base64 can look like a secret by chance: one of ten images of 1.5 MB does. The match stands after "+" or "/", which
-// are no letters. So base64 is distinguished from text by what precedes it: It stands behind "+" or "/", which are no
-// letters. So base64 is told from text by what is before it:
+// are no letters. So base64 is distinguished from text by what precedes it:
 //
 //   - behind ";base64," in a text, as data URLs have it (RFC 2397), wherever that text stands;
 //   - in a field that has nothing else, if the value has no other characters;

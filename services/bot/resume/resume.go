@@ -17,7 +17,7 @@ import (
 
 // Why events cannot be read.
 var (
-	// ErrGone says that events are no longer kept, for lack of room, or because they are too old.
+	// ErrGone says that events are no longer kept, because there was no room, or because they are too old.
 	ErrGone = errors.New("these events are not kept any more")
 	// ErrAhead says that a stream has no event of that number yet.
 	ErrAhead = errors.New("the stream has not come so far")

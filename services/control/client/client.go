@@ -13,7 +13,7 @@
 //     answers with the last data; after a restart of the program, from the cache. A
 //     Snapshot says so.
 //   - If the control plane loses a registered instance, the client registers it again.
-//   - A program that takes snapshots slowly misses intermediate ones, and delays nobody.
+//   - A program that takes snapshots slowly misses intermediate ones, and delays no other program.
 //
 // Do sends all other requests, such as those of command lines.
 //

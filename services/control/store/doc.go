@@ -13,7 +13,7 @@
 //     the same name, so that it takes effect once.
 //   - Follow tells every key's changes in order. Where etcd has compacted what was
 //     missed, it lists again and tells the difference: nothing is lost or invented, but
-//     what a key was in between is not told, and the Batch says so.
+//     the values of a key in between are missing, and the Batch says so.
 //
 // To read the source: group.go has requests and how they share a transaction. gather.go decides when, and commit.go
 // finds the outcome. follow.go has changes, and head.go reads that must not be stale. upkeep.go and snapshot.go are

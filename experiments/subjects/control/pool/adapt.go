@@ -160,7 +160,7 @@ type setting struct {
 // A rule turns what happened into what holds next. It reads no clock.
 type rule interface {
 	next(w window) setting
-	// evicted says that nobody has needed a connection for as long as the threshold.
+	// evicted says that a connection was not needed for as long as the threshold.
 	evicted() setting
 	// every is how long a window lasts at least; 0 is that nothing follows from them.
 	every() time.Duration

@@ -90,7 +90,7 @@ type pooled struct {
 	since time.Time
 }
 
-// A waiter is told a connection that it may use, or nil: that there is room to open one.
+// A waiter is given a connection that it may use, or nil: that there is room to open one.
 type waiter struct{ given chan *pooled }
 
 // RoundTrip carries a request.
@@ -109,7 +109,7 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer.Body = &body{ReadCloser: answer.Body, done: func(whole bool) { p.put(c, whole && !answer.Close) }}
 	if answer.Body.(*body).ReadCloser == http.NoBody {
-		_ = answer.Body.Close() // there is nothing to read, and nobody need close it
+		_ = answer.Body.Close() // there is nothing to read, so the caller need not close it
 	}
 	return answer, nil
 }
@@ -135,7 +135,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// get returns a connection that nobody else uses.
+// get returns a connection that is not in use.
 func (p *Pool) get(ctx context.Context) (*pooled, error) {
 	p.mu.Lock()
 	if p.closed {

@@ -23,7 +23,7 @@ type field struct {
 	bytes  []byte
 }
 
-// next takes one field from a message. Groups, which nobody sends, are a fault.
+// next takes one field from a message. Groups are a fault: no client sends them.
 func next(b []byte) (f field, rest []byte, ok bool) {
 	tag, n := binary.Uvarint(b)
 	if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {

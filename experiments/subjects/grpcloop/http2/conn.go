@@ -10,15 +10,15 @@ import (
 // A Handler carries out calls. Its methods are called while the connection reads its input. They may call
 // methods of the Conn, also to end the stream. The Conn does not touch a stream that has ended.
 type Handler interface {
-	// Open is told that a call's header is there.
+	// Open is called when a call's header is there.
 	Open(s *Stream)
 	// Received is given the next bytes of a call. They are valid during the call of
-	// Received. Until Consumed has been told of them, the client may send no more than
+	// Received. Until Consumed is called for them, the client may send no more than
 	// a window. With Stream.Ended they are the last; there may be none.
 	Received(s *Stream, data []byte)
-	// Writable is told that a stream that waits may send again.
+	// Writable is called when a stream that waits may send again.
 	Writable(s *Stream)
-	// Closed is told that the client or the connection has ended a stream.
+	// Closed is called when the client or the connection has ended a stream.
 	Closed(s *Stream)
 	// Now is the time in nanoseconds since some moment.
 	Now() int64

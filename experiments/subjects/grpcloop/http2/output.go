@@ -12,7 +12,7 @@ func appendHead(b []byte, length int, kind, flags uint8, id uint32) []byte {
 // answers have. Everything else is spelled out each time.
 type encoder struct {
 	limit   int   // the table's size
-	update  bool  // which the client is to be told
+	update  bool  // the client must be sent the limit
 	content uint8 // index of the content type; 0 when it is not in the table
 	status  uint8 // index of grpc-status: 0
 }
@@ -235,7 +235,7 @@ func (c *Conn) Wait(s *Stream) {
 	switch {
 	case s.waits || s.stalled:
 	case s.send <= 0:
-		// Only the client's word for this stream helps, so nobody looks at it until then.
+		// Only a window update for this stream helps, so it is not looked at until then.
 		s.stalled = true
 	default:
 		c.waiting.push(s)

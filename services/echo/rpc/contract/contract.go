@@ -474,7 +474,7 @@ func largeStreams(t *testing.T, p *peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Meanwhile nobody reads it: its window is full, and other calls must not wait.
+	// Nothing reads the stream yet, so its window is full. Other calls must not wait.
 	if _, err := p.Echo(p.ctx, &echopb.EchoRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -623,7 +623,7 @@ func goesAway(t *testing.T, p *peer) {
 	}
 }
 
-// mostUnread is how many bytes a server may take, and hold answers of, while nobody reads them. The
+// mostUnread is how many bytes a server may take, and hold answers of, while the client reads none. The
 // windows of both sides, at most 16 MiB each, bound what is on its way.
 const mostUnread = 64 << 20
 

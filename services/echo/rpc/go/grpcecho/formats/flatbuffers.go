@@ -78,7 +78,7 @@ const maxKept = 64 << 10
 
 var builders = sync.Pool{New: func() any { return &built{Builder: flatbuffers.NewBuilder(1 << 10)} }}
 
-// Get is for who asks for a buffer; nobody asks here.
+// Get is part of mem.BufferPool, and is not called here.
 func (b *built) Get(n int) *[]byte { return mem.DefaultBufferPool().Get(n) }
 
 // Put takes the message back.
