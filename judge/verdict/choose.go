@@ -36,11 +36,12 @@ const (
 	windowAnswers  = 20   // median service times that a window has at least, if it is not the longest
 	mostQueueing   = 0.1  // seconds of service time from which a busy server gets fewer connections
 
-	// busy is the share of its CPUs, with what it waits for them and what a generator on them uses, from which
-	// its CPU time is what limits a server.
+	// busy is the share of a server's CPUs from which its CPU time limits it. The share includes the time that
+	// it waits for them, and what a generator on them uses.
 	busy = 0.8
-	// together is the correlation of the CPU time per request of two variants that run at once from which a
-	// duet is worth its cost: the variance of their difference is then a quarter of that of separate trials.
+	// together is the correlation from which a duet is worth its cost. It is the correlation of the CPU time
+	// per request of two variants that run at once. The variance of their difference is then a quarter of
+	// that of separate trials.
 	together = 0.75
 	// steady is by how much the figures after a warm-up may differ from those at the end.
 	steady   = 0.05
@@ -53,8 +54,8 @@ const (
 // come have the given number of trials. What is given stays: fields that are not zero. The error says why nothing can be
 // chosen.
 //
-// The metric is CPU time per request if that limits a server, or if an open loop runs on a noisy machine: noise moves it
-// the least. Otherwise it is what the load is judged by without a pilot.
+// The metric is CPU time per request if it limits a server. An open loop on a noisy machine also gets this metric,
+// because noise moves it the least. Otherwise the metric is the plan's primary one.
 func Choose(pilot *rundir.Folder, trials int, given Design) (Design, error) {
 	return choose(&pilot.Run, sourcesOf(pilot), trials, given)
 }
@@ -148,8 +149,8 @@ func isBusyIn(plan *rundir.Plan, t *rundir.Trial) bool {
 	return used >= busy*float64(cpus) || math.Abs(used-1) <= 1-busy
 }
 
-// warmupOf is how long the load must last, in seconds, until the values of bins are about those at the end; half the
-// window at most.
+// warmupOf is the time, in seconds, after which the bins' values are close to those at the end; half the window at
+// most.
 func warmupOf(bins []float64, window float64) float64 {
 	half := len(bins) / 2
 	end, err := stat.Median(bins[half:])

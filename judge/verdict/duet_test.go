@@ -153,8 +153,7 @@ func TestDuetCovers(t *testing.T) {
 	}
 }
 
-// Two variants that were never measured at once have no ratio, and an absolute threshold is kept no more than as
-// measured.
+// Two variants that were never measured at once have no ratio. An absolute threshold is kept only as measured.
 func TestDuetHasNothingElse(t *testing.T) {
 	b := soundDuet().bench(rand.New(rand.NewPCG(1, 1)))
 	b.run.Plan.Claims = []rundir.PlanClaim{
@@ -179,8 +178,8 @@ func TestDuetHasNothingElse(t *testing.T) {
 	}
 }
 
-// A variant that loses every round is worse than a base that does not, though nothing
-// could be checked about it.
+// A variant that loses every round is worse than a base that does not. The duet's own
+// checks are not needed for that.
 func TestDuetWithADeadVariant(t *testing.T) {
 	d := soundDuet()
 	d.idle = 0

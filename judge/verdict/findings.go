@@ -19,8 +19,8 @@ func Breaking(run *rundir.Run) []rundir.Flag {
 	return found
 }
 
-// leastFailing is the least share of failed requests that is reported although nobody asked how many may
-// fail.
+// leastFailing is the least share of failed requests that is reported even without a threshold on
+// failures.
 const leastFailing = 0.001
 
 // MostFailing returns the variant of which the largest share of requests failed; nil if it is too
@@ -34,8 +34,9 @@ func MostFailing(run *rundir.Run) (most *rundir.Variant) {
 	return most
 }
 
-// LostRounds returns, for each variant that is compared with another, how many rounds its
-// target lost (it ended by itself, or answered nothing) while the other's target did not.
+// LostRounds says, for each variant and its base, how many rounds the variant's target
+// lost and the base's did not. A target loses a round when it ends by itself, or answers
+// nothing.
 func LostRounds(run *rundir.Run) []string {
 	byTarget := map[string]map[int]bool{} // the rounds lost, by variant
 	for _, t := range run.Trials {

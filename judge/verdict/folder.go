@@ -42,12 +42,13 @@ func ReadRun(dir string) (*rundir.Run, error) {
 // openUnjudged reads a folder without a verdict, and judges it. The error wraps rundir.ErrBusy if another process writes
 // it.
 func openUnjudged(dir string) (*rundir.Folder, error) {
-	// Nobody else may add trials while they are judged, or the verdict that is kept would miss them.
+	// No other process may add trials while they are judged: the verdict that is kept would miss
+	// them.
 	w, f, err := rundir.Reopen(dir)
 	switch {
 	case errors.Is(err, rundir.ErrBusy):
 		return nil, err
-	case err != nil: // it cannot be written, or somebody else has judged it
+	case err != nil: // it cannot be written, or another process has judged it
 		if f, err = rundir.Open(dir); err == nil && !f.Run.IsJudged() {
 			err = finish(f)
 		}
@@ -80,8 +81,8 @@ func finish(f *rundir.Folder) error {
 	return err
 }
 
-// isWhole tells whether the trials of a judged run are all that its plan asks for, and why there are not more if a rule
-// ended it.
+// isWhole tells whether the trials of a judged run are all that its plan asks for. If a rule ended the run, it also
+// says why.
 func isWhole(f *rundir.Folder, taken dataset.Taken) (whole bool, stopped *rundir.Message, err error) {
 	plan := f.Run.Plan
 	switch {

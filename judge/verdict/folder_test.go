@@ -70,7 +70,7 @@ func TestJudgeFolder(t *testing.T) {
 	}
 }
 
-// What is said of a trial as soon as it ends is what the verdict says of it.
+// Examine returns the flags of a trial that the verdict has later.
 func TestRefereeExamines(t *testing.T) {
 	b := abc()
 	b.trials = b.trials[:4]

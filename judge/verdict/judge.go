@@ -25,9 +25,9 @@ import (
 // results are then replaced, while flags of other kinds, of the trials and of the run,
 // are kept. It writes nothing to the folder.
 //
-// It fails, leaving the run as it was, when a log cannot be read or a trial does not
-// belong to the plan. An expression that does not compile is no failure: its threshold is
-// not OK, its claim is inconclusive, and the detail says why.
+// It fails when a log cannot be read, or when a trial does not belong to the plan. The
+// run is then as it was. An expression that does not compile is no failure: its threshold
+// is not OK, its claim is inconclusive, and the detail says why.
 func Judge(f *rundir.Folder) error {
 	return judge(&f.Run, sourcesOf(f), dataset.Taken{})
 }

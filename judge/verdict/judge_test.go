@@ -39,7 +39,7 @@ type bench struct {
 	trials []rundir.Trial
 	logs   map[int][]hist.Interval
 	series map[int]*rundir.Series
-	stalls map[int][]rundir.Stall // nil: nobody felt for them
+	stalls map[int][]rundir.Stall // nil: no observer looked for them
 }
 
 // newBench is a closed-loop plan of variants, the first being the base of the
@@ -288,7 +288,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// What is swapped is inverted, and a unit does not matter.
+// Swapping two variants inverts their ratio, and a unit does not matter.
 func TestSwappingAndScaling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -1069,7 +1069,7 @@ func TestCapacityOutsideTheRange(t *testing.T) {
 		t.Errorf("%+v, flags %s", run.Comparisons, kinds(run.Flags))
 	}
 
-	// One search of many that finds nothing leaves no capacity, and is told.
+	// One search of many that finds nothing leaves no capacity, and raises a flag.
 	b = capacityBench("once")
 	for round := 1; round <= 4; round++ {
 		b.search(t, round, "once", 5000, 0)
@@ -1441,7 +1441,7 @@ func TestInterruptedTrial(t *testing.T) {
 		}
 	}
 
-	// It is examined as others are, and what it observed is told.
+	// It is examined as others are, and its observations are recorded.
 	cut = &b.trials[1]
 	cut.Counts.Sent, cut.Counts.Scheduled, cut.Counts.Errors = cut.Counts.Sent+1, cut.Counts.Scheduled+1, 1
 	cut.Counts.ByKind, cut.Failures = map[string]int64{"limit": 1}, map[string]int64{"limit: header larger than the limit": 1}

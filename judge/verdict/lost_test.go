@@ -78,8 +78,8 @@ func TestLostRounds(t *testing.T) {
 	}
 }
 
-// A trial whose agent was lost counts neither for its target nor against it, and its round is the one that was measured
-// again. That the load was not whole is due to the generator.
+// A trial whose agent was lost counts neither for its target nor against it. Its round is measured again. The missing
+// load is the generator's fault.
 func TestVoidTrials(t *testing.T) {
 	b := newBench(1, "a", "b")
 	for attempt, throughput := range []float64{9000, 1000} {

@@ -12,8 +12,8 @@ import (
 // mostCauses is how many causes of disturbances are named.
 const mostCauses = 3
 
-// MostlyDisturbed says how many of the trials that figures are made of the machine disturbed, and by
-// what, the most frequent cause first; nil if these are not most of the trials. Such a run may be
+// MostlyDisturbed says how many of the trials behind the figures were disturbed by the machine; nil
+// if these are not most of them. It names the causes, the most frequent first. Such a run may be
 // valid: the bounds of its figures hold. But measured elsewhere, the figures would be others.
 func MostlyDisturbed(run *rundir.Run) *texts.Message {
 	all, disturbed := 0, map[int]bool{}

@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// TestOpenLosesNoTrial: whatever became of the end of a run, whole trials are judged, and a reader is told what is
-// missing.
+// TestOpenLosesNoTrial: whatever became of the end of a run, whole trials are judged, and the reader learns what
+// is missing.
 func TestOpenLosesNoTrial(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestOpenLosesNoTrial(t *testing.T) {
 	}
 }
 
-// While a run is written, its trials so far are judged for who asks for the whole, and nothing is kept.
+// While a run is written, Open judges its trials so far, and keeps nothing. ReadRun does not judge it.
 func TestOpenOfARunningRun(t *testing.T) {
 	b := abc()
 	b.trials = b.trials[:4]

@@ -23,11 +23,11 @@ const (
 )
 
 // Warmup finds how long the warm-up of all variants must be: one and a half times the
-// longest warm-up of their pilots, by MSER-5 on bins of 100 ms of throughput, median
-// latency and CPU per request. For a pilot that was still changing in its second half,
-// its first half counts as its warm-up. If a variant has several complete pilots, the
-// last counts. Warmup fails when a variant has none, or one that is shorter than 100
-// bins.
+// longest warm-up of their pilots. MSER-5 finds the warm-up of a pilot, on bins of 100 ms
+// of throughput, median latency and CPU per request. For a pilot that was still changing
+// in its second half, its first half counts as its warm-up. If a variant has several
+// complete pilots, the last counts. Warmup fails when a variant has none, or one that is
+// shorter than 100 bins.
 func (Referee) Warmup(plan rundir.Plan, pilots []*rundir.TrialFolder) (*rundir.Pilot, error) {
 	p := &rundir.Pilot{WarmupSeconds: leastWarmup, Variants: []rundir.PilotVariant{}}
 	for _, v := range plan.Variants {
@@ -92,8 +92,8 @@ func pilotSeries(v rundir.PlanVariant, from recording.Source) ([][]float64, erro
 	return binned(v, from.Trial, log, observed), nil
 }
 
-// binned returns a pilot's throughput and median latency by bins, and the target's CPU
-// time per request if it was observed. A bin without responses has the latency and the
+// binned returns a pilot's throughput and median latency by bins. The target's CPU time
+// per request follows if it was observed. A bin without responses has the latency and the
 // CPU time of the one before: nothing says that they changed.
 func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *rundir.Series) [][]float64 {
 	n := int(t.WindowSeconds/pilotBin + 0.01) // a rest that does not fill a bin is left out

@@ -30,7 +30,8 @@ func (r Referee) take(plan rundir.Plan, t *rundir.TrialFolder) (*dataset.Trial, 
 }
 
 // Disturbed tells whether the machine or the generator disturbed one of a round's trials
-// beyond a limit fixed beforehand, and no target was lost in it.
+// beyond a limit fixed beforehand. A round in which a target was lost does not count as
+// disturbed.
 func (r Referee) Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool, error) {
 	trials := make([]*dataset.Trial, len(round))
 	for i, t := range round {
@@ -42,10 +43,10 @@ func (r Referee) Disturbed(plan rundir.Plan, round []*rundir.TrialFolder) (bool,
 	return dataset.DisturbedRound(trials), nil
 }
 
-// Enough decides after a whole round whether to make another, by the plan's rule on the
-// primary metric of every comparison except the control's: all of them must have enough.
-// It reads only trial.json, so the primary metric must be in it. Without a comparison,
-// and in a search for capacity, all rounds are made.
+// Enough decides after a whole round whether to make another. It applies the plan's rule
+// to the primary metric of every comparison except the control's: all of them must have
+// enough. It reads only trial.json, so the primary metric must be in it. Without a
+// comparison, and in a search for capacity, all rounds are made.
 func (Referee) Enough(plan rundir.Plan, trials []rundir.Trial) (bool, rundir.Message, error) {
 	s := compare.New(dataset.New(plan, dataset.Unrecorded(trials)))
 	made := s.WholeRounds()

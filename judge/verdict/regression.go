@@ -2,10 +2,9 @@ package verdict
 
 import "dyno/results/rundir"
 
-// Regressions returns the comparisons of a judged run that are a reason to reject a
-// change: in the plan's metric, with the base or of a ladder's steps, judged worse, and by an estimate that
-// is beyond the plan's margin. A run that is not valid has none, because it has no
-// verdicts.
+// Regressions returns the comparisons of a judged run that are a reason to reject a change. They are in the
+// plan's metric, with the base or of a ladder's steps. Their verdict is worse, and their estimate is beyond
+// the plan's margin. A run that is not valid has none, because it has no verdicts.
 func Regressions(run *rundir.Run) []rundir.Comparison {
 	var found []rundir.Comparison
 	for _, c := range run.Comparisons {
@@ -28,9 +27,9 @@ func gates(c rundir.Comparison) bool {
 	return c.Primary && c.Role != rundir.RoleControl && c.Role != rundir.RolePair
 }
 
-// TooImprecise returns the comparisons that could be a reason to reject a change and are
-// inconclusive, and that a regression as large as the plan's margin would most likely have left
-// so, too: the smallest change that they find (Detectable) is larger, or not known.
+// TooImprecise returns the inconclusive comparisons that would probably have missed a
+// regression as large as the plan's margin: the smallest change that they find (Detectable) is
+// larger, or not known. It returns only those that could be a reason to reject a change.
 func TooImprecise(run *rundir.Run) []rundir.Comparison {
 	var found []rundir.Comparison
 	for _, c := range run.Comparisons {

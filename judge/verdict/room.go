@@ -27,8 +27,8 @@ func tooWide(low, high *float64) bool {
 	return (low != nil || high != nil) && !(ends.High <= widest*ends.Low)
 }
 
-// markTooDisturbed marks bounds that say nothing. The ratio of a comparison that is as wide in a run most of whose
-// trials were disturbed is not identified.
+// markTooDisturbed marks bounds that say nothing. If most trials of the run were disturbed, a comparison's ratio
+// with such an interval is not identified.
 func markTooDisturbed(run *rundir.Run) {
 	disturbed := MostlyDisturbed(run) != nil
 	for i := range run.Validity {
@@ -78,8 +78,8 @@ func leaveRoom(run *rundir.Run) {
 	}
 }
 
-// noRoom says why a run shows nothing; nil if it does. Either its control differs or is too wide, or most of its trials
-// were disturbed and nothing that it was made for can be said.
+// noRoom says why a run shows nothing; nil if it shows something. Its control may differ or be too wide. Or most of its
+// trials were disturbed, and neither a comparison nor a claim can be decided.
 func noRoom(run *rundir.Run, disturbed bool) *rundir.Message {
 	for _, c := range run.Comparisons {
 		if c.Role != rundir.RoleControl || !c.Primary || c.Equivalence == nil || run.Plan.Duet != nil { // a duet is refused by its own checks

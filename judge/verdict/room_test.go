@@ -45,8 +45,8 @@ func (r aRoom) run() *rundir.Run {
 	return run
 }
 
-// A run whose control differs or is as wide as a factor of two, or which is too disturbed for all that it was made for,
-// gives no verdict.
+// A run gives no verdict if its control differs, or has an interval as wide as a factor of two. A run whose
+// disturbances hide everything that it was made for gives none either.
 func TestNoRoom(t *testing.T) {
 	fine, same := [3]float64{0.8, 0.78, 0.82}, [3]float64{1, 0.98, 1.02}
 	wide := [3]float64{0.9, 0.4, 2.1}

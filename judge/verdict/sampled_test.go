@@ -16,7 +16,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// answers of one trial: how many, how many of them take 900 ms rather than 20, and how many were given up after 20 ms.
+// answers counts the answers of one trial. The slow ones take 900 ms, and all others 20 ms. The early ones were given
+// up after 20 ms.
 type answers struct{ all, slow, early int64 }
 
 // sampled is the evidence of trials of one variant.
@@ -118,8 +119,8 @@ func drawn(random *rand.Rand, n int64, chance float64) (slow int64) {
 	}
 }
 
-// Of thirty thresholds with a known truth, at numbers of requests from 10 to 20,000, what dyno is sure of is wrong no more
-// often than it says.
+// Sure outcomes are wrong no more often than dyno says. The truth of thirty thresholds is known, at numbers of requests
+// from 10 to 20,000.
 func TestSureThresholdsAreRight(t *testing.T) {
 	const draws = 100
 	random := rand.New(rand.NewPCG(7, 7))

@@ -130,8 +130,8 @@ func TestStepThatIsLost(t *testing.T) {
 
 func many4000() []time.Duration { return slices.Repeat([]time.Duration{time.Millisecond}, 4000) }
 
-// Whatever a disturbance adds to the requests that it meets, and whichever step they are of,
-// the undisturbed figures of all requests and of the step lie within what is said.
+// The bounds hold the undisturbed figures of all requests and of the step. It does not
+// matter how long a disturbance delays requests, and to which step they belong.
 func TestBoundsHoldTheTruth(t *testing.T) {
 	bounded := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,8 +15,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// closedPair measures two variants of a closed loop in rounds. Each lost a share of its
-// time that the target could have worked in, and would have done so much without.
+// closedPair measures two variants of a closed loop in rounds. Each lost a share of the
+// time that the target could have worked in. Without that loss its throughput would have
+// been the truth.
 func closedPair(rounds int, truth map[string]float64, lost func(variant string, round int) float64) *bench {
 	b := newBench(rounds, "a", "b")
 	r := rand.New(rand.NewPCG(3, 3))
@@ -31,8 +32,8 @@ func closedPair(rounds int, truth map[string]float64, lost func(variant string, 
 	return b
 }
 
-// A variant that lost more time than its base did less for that reason, and nobody knows
-// how much less: the ratio is bounded, and what is beyond the bounds is still decided.
+// A variant that lost more time than its base did less for that reason, and how much less
+// is unknown. So the ratio is bounded, and claims beyond the bounds are still decided.
 func TestRatioOfUnequalLosses(t *testing.T) {
 	more := func(variant string, round int) float64 {
 		if variant == "b" {
@@ -80,8 +81,8 @@ func TestRatioOfUnequalLosses(t *testing.T) {
 	}
 }
 
-// Next to a program that takes half of the CPUs, a little more of one variant's time was lost than of the other's. The
-// ratio is off by that difference, and not by all that was lost.
+// Next to a program that takes half of the CPUs, one variant lost a little more time than the other. The ratio is off
+// by that difference, and not by all that was lost.
 func TestRatioNextToAHog(t *testing.T) {
 	lost := func(v string, round int) float64 {
 		if v == "b" {
@@ -119,8 +120,8 @@ func TestRatioOfEqualLosses(t *testing.T) {
 	}
 }
 
-// Whatever share of the time either variant lost, and whatever of it the loss cost, the
-// bounds hold the ratio that there would have been.
+// The bounds hold the ratio without losses, whatever share of the time either variant
+// lost, and whatever the loss cost.
 func TestBoundsOfRatiosHoldTheTruth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: simulates thousands of experiments")

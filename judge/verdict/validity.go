@@ -76,9 +76,9 @@ func atLeast(s *evidence.Evidence, at expr.Ref) bool {
 	return known && at.Base == "" && m.Direction() == stat.HigherIsBetter && s.Validity(at).Low != nil
 }
 
-// unidentifiedAll returns the first figure if there are some and none is identified: such a run
-// answers nothing, even if what it asks for was not observed at all, as a p99 of a dozen
-// responses.
+// unidentifiedAll returns the first figure if there are some and none is identified. Such a run
+// answers nothing, even if its metric was not observed at all. A p99 of a dozen responses is an
+// example.
 func unidentifiedAll(all []rundir.Validity) *rundir.Validity {
 	for i := range all {
 		if s := all[i].State; s != rundir.StateNotIdentified && s != rundir.StateRelative {

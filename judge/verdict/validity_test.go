@@ -231,8 +231,8 @@ func TestRatiosOfDisturbedVariants(t *testing.T) {
 	}
 }
 
-// Where the responses of one variant ended on arrival and those of the other by reading, the
-// service times are compared as they were read, and no others are.
+// If responses ended on arrival for one variant and by reading for the other, only service
+// times are compared. They are compared as they were read.
 func TestRatiosByTwoClocks(t *testing.T) {
 	made := func(ends map[string]*rundir.Ends) *rundir.Run {
 		b := newBench(8, "a", "b")
@@ -316,8 +316,9 @@ func TestThresholdsOfDisturbedFigures(t *testing.T) {
 	}
 }
 
-// Requests that waited for a connection of dyno's say little about the target: its throughput is at least what was
-// measured, response times and failures are at most that, and the times from the write on are as they are.
+// Requests that waited for a connection of dyno's say little about the target. Its throughput is at least the
+// measured one; its response times and failures are at most the measured ones. The times from the write on are as
+// measured.
 func TestTooFewConnections(t *testing.T) {
 	for _, n := range []int{12, 4000} {
 		b := openBench(1, "v")
@@ -342,8 +343,8 @@ func TestTooFewConnections(t *testing.T) {
 	}
 }
 
-// A run none of whose figures is identified is not valid, even if what it asks for, here a p99,
-// has too few values to be one.
+// A run without any identified figure is not valid. That holds even if its metric, here a p99,
+// has too few values to be known.
 func TestNothingIdentified(t *testing.T) {
 	for _, dropped := range []int64{0, 3900} {
 		b := openBench(1, "v")
@@ -411,8 +412,9 @@ func counters(values map[string]float64) *rundir.Series {
 	return s
 }
 
-// What others use of the generator's CPUs takes nothing from the target, if the readings
-// of the target's own say so; and a stall that its sleeper felt is time lost.
+// Programs on the generator's CPUs take nothing from the target, if the readings of the
+// target's own CPUs say so. A stall that the sleeper on the target's CPUs noticed is time
+// lost.
 func TestTimeThatTheTargetLost(t *testing.T) {
 	slower := func(foreign float64) float64 { return 1 / (1 - foreign) }
 	for _, c := range []struct {
@@ -497,7 +499,7 @@ func TestTimeTakenDisturbsARound(t *testing.T) {
 		b := newBench(1, "v")
 		b.run.Plan.Base = ""
 		trial := b.measure(1, "v", 1000)
-		b.stallIn(0) // somebody feels for them
+		b.stallIn(0) // an observer looks for them
 		c.change(b, trial)
 		b.record(latencies(rand.New(rand.NewPCG(1, 1)), 4000, 30*time.Millisecond)...)
 		x := b.judge(t).Trials[0]

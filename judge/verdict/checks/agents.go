@@ -66,7 +66,7 @@ func gravity(c *rundir.Check) int {
 	return 3
 }
 
-// startSkew judges how far apart several agents may have begun, and names the one that was farthest from the common
+// startSkew judges how far apart several agents may have begun. It names the one that was farthest from the common
 // start.
 func (x *examination) startSkew() {
 	skew, within := x.Trial.StartSkew, x.Trial.StartSkewError

@@ -18,7 +18,7 @@ func byAgents(s recording.Recording) recording.Recording {
 	return s
 }
 
-// What is wrong with one agent is found, whatever the others do, and the agent is named.
+// A check finds a fault of one agent, whatever the others do, and names the agent.
 func TestWorstAgent(t *testing.T) {
 	for _, c := range []struct {
 		name         string

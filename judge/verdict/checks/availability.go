@@ -3,11 +3,11 @@ package checks
 import "dyno/results/rundir"
 
 // Availability is the share of what was due that was answered well. For requests it is
-// the share of all that were due. In a closed loop, whose users send nothing while they
-// wait, it is multiplied by the share of the time in which they did not wait in vain. For
-// subscribers it is the least of three shares: of their time in which they had a stream
-// that delivered something, of the events due to them that arrived, and of the
-// publications that were accepted.
+// the share of all that were due. Users in a closed loop send nothing while they wait.
+// There the share is multiplied by the share of the time in which they did not wait in
+// vain. For subscribers it is the least of three shares: that of their time in which they
+// had a stream that delivered something; that of the events due to them that arrived; and
+// that of the publications that were accepted.
 func Availability(t *rundir.Trial) *float64 {
 	var shares []float64
 	if due := t.Counts.Due(); due > 0 {
@@ -52,7 +52,7 @@ func subscribedShare(t *rundir.Trial) float64 {
 		limit = max(limit, QuietFactor**longest)
 	}
 	if t.WindowSeconds > 0 && s.Silence.Ending > limit {
-		// Nobody was served then, even if the streams were open.
+		// No subscriber was served then, even if the streams were open.
 		served *= 1 - min(1, s.Silence.Ending/t.WindowSeconds)
 	}
 	return served / (float64(asked) * window)

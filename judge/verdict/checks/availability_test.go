@@ -6,7 +6,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// What users waited in vain is a share of their time, not of the connections'.
+// The time that users waited in vain is a share of their time, not of the connections'.
 func TestOmittedByUsers(t *testing.T) {
 	trial := &rundir.Trial{WindowSeconds: 10, Connections: rundir.Connections{Requested: 2, Omitted: 10}}
 	if got := Omitted(trial); got != 0.5 {

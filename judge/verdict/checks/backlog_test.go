@@ -36,7 +36,8 @@ func workers(n int, pause float64, service func() float64) queue {
 	}
 }
 
-// probed is what a probe of two seconds, after half a second of warm-up, records of a queue that is asked at a rate.
+// probed returns the recording of a queue that a probe asks at a rate. The probe lasts two seconds, after half a
+// second of warm-up.
 func probed(q queue, rate float64, between func() float64) recording.Recording {
 	const warmup, window, drain = 0.5, 2.0, 2.0
 	s := soundOpen()
@@ -74,8 +75,8 @@ func probed(q queue, rate float64, between func() float64) recording.Recording {
 	return s
 }
 
-// What a queue answers too slowly is found, although all of it is answered after the window. A queue that takes long
-// for each request, or pauses, and keeps up is not blamed.
+// The check finds a queue that answers too slowly, although it answers everything after the window. It finds nothing
+// about a queue that takes long for each request, or pauses, and keeps up.
 func TestBacklogBySimulation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	constant := func(seconds float64) func() float64 { return func() float64 { return seconds } }

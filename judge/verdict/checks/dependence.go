@@ -33,8 +33,8 @@ type bin struct {
 func (b bin) rate() float64 { return b.count / b.length }
 
 // bins returns the log's intervals of responses that lie within the window. It leaves out
-// the first, and those that begin before a p99 of response times has passed: they lack
-// the responses to requests that were due before the window. Loads with stages have none,
+// the first, and those that begin before a p99 of response times has passed: they have no
+// responses to requests that were due before the window. Loads with stages have none,
 // because their rate is meant to change.
 func (x *examination) bins() []bin {
 	if x.Open() && x.Rate() == nil {
@@ -72,9 +72,9 @@ func (x *examination) bins() []bin {
 }
 
 // steady compares the throughputs of the window's halves. They may differ by
-// SteadyTolerance, or by what chance explains, if that is more. With an even load whose
-// bins vary by 5 %, the halves of a window of 20 bins differ by more than 1 % in two of
-// three trials, and a flag on most trials would be of no use.
+// SteadyTolerance, or by what chance explains, if that is more. Take an even load whose
+// bins vary by 5 %, in a window of 20 bins. Its halves differ by more than 1 % in two of
+// three trials. A flag on most trials would be of no use.
 func (x *examination) steady(bins []bin) {
 	if len(bins) < steadyBins {
 		x.unknown(FlagNotSteady, new(texts.New("unchecked.stretches", "n", strconv.Itoa(steadyBins))))
@@ -118,8 +118,8 @@ func total(bins []bin) (count, seconds float64) {
 }
 
 // roughness is the standard deviation of the bins' rates around a mean that may change
-// slowly: from the differences of neighbours, δ²/2 (von Neumann, Kent, Bellinson and
-// Hart, The mean square successive difference, Annals of Mathematical Statistics 12,
+// slowly. It comes from the differences of neighbours, δ²/2 (von Neumann, Kent, Bellinson
+// and Hart: The mean square successive difference, Annals of Mathematical Statistics 12,
 // 1941). The plain deviation, or one widened for dependence, would take a drift for noise
 // and excuse it.
 func roughness(bins []bin) float64 {

@@ -263,9 +263,9 @@ func (x *examination) lagBody(generator string) {
 	}
 }
 
-// connectionsNeeded judges whether dyno had too few connections: by Little's law, for the time that the target took while
-// some were free, and if it took no longer when none were. In a target that is at its limit itself, requests wait, too,
-// and the longer the more there are. In a search, probes with fewer connections tell.
+// connectionsNeeded judges by Little's law whether dyno had too few connections. It uses the target's time while some
+// connections were free. It makes no check if that time grew once none were free. The target may then be at its own
+// limit, where requests also wait, and longer the more there are. In a search, probes with fewer connections show that.
 func (x *examination) connectionsNeeded() {
 	t := x.Trial
 	c, mean := &t.Connections, t.Times[rundir.TagService].Mean
@@ -298,8 +298,9 @@ func (x *examination) drops() {
 		new(texts.New("found.drops", "n", units.Digits(dropped), "of", units.Digits(c.Scheduled))))
 }
 
-// achieved judges whether the load was the load that was asked for: whether all that was
-// due was sent, and whether as much was due as the rate asks for, by more than chance.
+// achieved judges whether the load was the load that was asked for. All that was due must
+// have been sent, within RateTolerance. The number due may differ from the rate's by as
+// much, or by what chance explains.
 func (x *examination) achieved() {
 	// Requests that were dropped because the target left no connection free were offered
 	// to it.
@@ -328,15 +329,17 @@ func differ(is, want float64) float64 {
 	return math.Abs(is-want) / want
 }
 
-// backlog judges whether more and more requests of a probe waited: what is due faster than the target answers it may be
-// answered after the window. By Little's law a backlog also grows until the first requests are answered, however fast
-// the target is, and a pause at the end leaves one. So it grows by no more than what the target lacked when it was fastest.
+// backlog judges whether more and more requests of a probe waited: those that are due faster than the target answers
+// may be answered after the window. By Little's law a backlog also grows until the first requests are answered, however
+// fast the target is. A pause at the end leaves a backlog, too. So the growth has a limit: the requests due, minus
+// those that the target answers in a window at its fastest rate.
 func (x *examination) backlog() {
 	c, window := &x.Trial.Counts, x.Trial.WindowSeconds
 	if x.Trial.Purpose != rundir.PurposeProbe || c.Scheduled <= 0 || window <= 0 {
 		return
 	}
-	// An answer that the kernel had before the window, and dyno read in it, is counted there, and in nothing else.
+	// An answer may reach the kernel before the window and be read in it. It counts as completed in the window,
+	// and nowhere else.
 	left := max(0, float64(c.Answered()-c.CompletedInWindow+c.Unfinished+c.Carried.Unfinished))
 	due := float64(c.Scheduled)
 	grown := min(left-float64(c.Carried.Scheduled), due-x.fastest(window/2)*window)
@@ -344,8 +347,8 @@ func (x *examination) backlog() {
 		new(texts.New("found.backlog", "n", units.Digits(int64(left)), "before", units.Digits(c.Carried.Scheduled))))
 }
 
-// fastest is at which rate requests of the window ended in the fastest stretch of a length, from the window's beginning
-// until the last of them.
+// fastest is the highest rate at which requests ended in a stretch of the given length. Stretches follow each other
+// from the window's beginning until the last request ended.
 func (x *examination) fastest(stretch float64) (rate float64) {
 	counted := recording.CountedTag(x.Plan)
 	var count, seconds [64]float64
@@ -388,7 +391,7 @@ func (x *examination) subscribers() {
 	missing := s.Requested - s.Peak - s.Closed
 	outcome := rundir.CheckBroken
 	if s.Generator > 0 {
-		outcome = rundir.CheckWarning // a lack of dyno's own is judged by itself
+		outcome = rundir.CheckWarning // a shortage of dyno's own is judged by itself
 	}
 	x.compare(FlagSubscribers, float64(max(0, missing)), 0, outcome,
 		new(texts.New("found.subscribers", "n", units.Digits(s.Peak), "of", units.Digits(s.Requested))))
@@ -422,7 +425,7 @@ func (x *examination) busy(g *generator) rundir.Check {
 }
 
 // starved judges for how long the generator was ready to run and had no CPU. On CPUs that it shares with the target,
-// what nobody else used is its wait for the target.
+// only the part that other programs used counts: the rest is its wait for the target.
 func (x *examination) starved(g *generator) rundir.Check {
 	wait, target := g.RunQueueWaitShare, &x.Trial.Target
 	if wait == nil {
@@ -451,8 +454,8 @@ func (x *examination) starved(g *generator) rundir.Check {
 }
 
 // exhausted judges whether the generator had time to spare in a closed loop. The wait is
-// that of the worst worker, the CPU time is the mean over workers, so the sum errs on the
-// side of the limit.
+// that of the worst worker, and the CPU time is the mean over workers. So the sum errs on
+// the side of the limit.
 func (x *examination) exhausted(g *generator) rundir.Check {
 	target := x.Trial.Target.CPUShare
 	if g.CPUShare == nil {

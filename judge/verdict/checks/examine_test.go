@@ -126,7 +126,8 @@ func TestChecks(t *testing.T) {
 		}, "redirects", FlagRedirects, measured{warning, 24, 0}},
 		{"deviations", open, func(s *recording.Recording) { s.Trial.Deviations = map[string]int64{"bare_lf": 20, "folded_lines": 7} }, "deviations", FlagDeviations, measured{warning, 20, 0}},
 
-		// The median response is 2 ms, so the limit of the p99 is 100 µs, and that of the p99.9 200 µs.
+		// The median response is 2 ms, so the limit of the lag's p99 is 100 µs. The limit of its p99.9
+		// is the floor, 500 µs.
 		{"lag below", open, func(s *recording.Recording) { slow(s, rundir.TagGeneratorLag, 20, 98*µs) }, "", FlagGeneratorLag, measured{ok, 98e-6, 100e-6}},
 		{"lag above", open, func(s *recording.Recording) { slow(s, rundir.TagGeneratorLag, 20, 102*µs) }, "generator_lag", FlagGeneratorLag, measured{warning, 102e-6, 100e-6}},
 		{"lag of fast responses", open, func(s *recording.Recording) {
@@ -318,7 +319,7 @@ func TestChecks(t *testing.T) {
 
 // Whole trials, with figures such as recorded ones have: of a generator alone, of one
 // that shares its CPU, and of one held to a fifth of it.
-// What would help is named: no streams where connections carry none, or where the peer allows no more.
+// The finding names the remedy: no streams where connections carry none, or where the peer allows no more.
 func TestFewConnectionsNameWhatHelps(t *testing.T) {
 	for name, c := range map[string]struct {
 		multiplexed, streams, allowed int64
@@ -378,7 +379,7 @@ func TestStarvedAndHealthy(t *testing.T) {
 	}
 }
 
-// What is declared of a check is whole: its words in both languages, and a remedy that package texts has.
+// The declaration of each check is complete: its words in both languages, and a remedy that package texts has.
 func TestChecksAreDeclaredWhole(t *testing.T) {
 	for _, kind := range Kinds() {
 		if c := Of(kind); c.English == "" || c.Chinese == "" || (c.Means == "") != (c.About == "") || c.Remedy != "" && !texts.Has(c.Remedy) {
@@ -387,8 +388,8 @@ func TestChecksAreDeclaredWhole(t *testing.T) {
 	}
 }
 
-// tenths gives a trial a log of 100 ms bins with these counts, after a first one
-// that does not count.
+// tenths gives a trial a log of 100 ms bins with these counts. A bin before them does
+// not count.
 func tenths(s *recording.Recording, counts []float64) {
 	s.Log = nil
 	s.Trial.WindowSeconds = float64(len(counts)+1) / 10
@@ -460,8 +461,8 @@ func TestDependence(t *testing.T) {
 	}
 }
 
-// An even load seldom looks unsteady or dependent, however much its bins vary,
-// and one that changes by more than chance does.
+// An even load seldom looks unsteady or dependent, however much its bins vary. A load
+// that changes by more than chance does.
 func TestSteadyBySimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: simulates thousands of experiments")

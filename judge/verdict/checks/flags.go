@@ -15,9 +15,10 @@ import (
 )
 
 // The kinds of flags that Judge raises. Those of a trial, up to FlagDependent, are also
-// the kinds of its checks, in the order in which they are made. The exception is
-// FlagLagNotChecked: a check of FlagGeneratorLag raises it when it cannot be made. A flag
-// that breaks says that the target did not do what was asked. Its figures are right.
+// the kinds of its checks. They are in the order in which the checks are made. The
+// exception is FlagLagNotChecked: a check of FlagGeneratorLag raises it when it cannot be
+// made. A flag that breaks says that the target did not do what was asked. Its figures
+// are right.
 const (
 	FlagConservation       = "conservation"
 	FlagIncomplete         = "incomplete"
@@ -39,7 +40,7 @@ const (
 	FlagAchievedRate       = "achieved_rate"      // open loops
 	FlagBacklog            = "backlog"            // of searches' probes
 	FlagUnfinished         = "unfinished"
-	FlagSubscribers        = "subscribers"     // of events; it breaks, unless dyno lacked descriptors
+	FlagSubscribers        = "subscribers"     // of events; it breaks, unless dyno ran out of descriptors
 	FlagGeneratorCPU       = "generator_cpu"   // open loops
 	FlagRunQueue           = "run_queue_wait"  // disturbs a closed loop beyond StarvedGenerator
 	FlagGeneratorLimit     = "generator_limit" // closed loops
@@ -68,9 +69,9 @@ const (
 	biasLatency    = "latency" // stands for the names of all times
 )
 
-// A Check is what can be wrong with a run or a figure, by the kind of the flag, or the cause, that says so. It is declared
-// here alone: run.json, reports, pages and the reference are made of this, with the sentences of package texts that begin
-// with the name of the kind, such as found.steal.
+// A Check describes what can be wrong with a run or a figure. Its kind is that of the flag, or the cause, that says so.
+// It is declared here alone: run.json, reports, pages and the reference take it from here. Its sentences are in package
+// texts, and have the kind in their names, such as found.steal.
 type Check struct {
 	Kind, About      string      // About is empty for a cause of which there is no check
 	Biases           []string    // the figures that it can bias
@@ -164,7 +165,8 @@ var declared = map[string]Check{
 	rundir.CauseAgentClocks: {Remedy: "remedy.agent_clocks", English: "clocks of agents", Chinese: "各 agent 的时钟"},
 }
 
-// Of returns what is declared of a kind. Of one that nobody declared it has the kind only.
+// Of returns what is declared of a kind. For a kind that is not declared, it has only the
+// kind.
 func Of(kind string) Check {
 	c := declared[kind]
 	c.Kind = kind

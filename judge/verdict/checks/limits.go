@@ -23,13 +23,13 @@ const (
 	// The generator may use BusyGenerator of its CPUs in an open loop: a single server's
 	// queue grows with 1/(1-utilization), here to four times its length.
 	BusyGenerator = 0.75
-	// Requests wait in the target if their mean service time is more than Queued times that of those that were sent before
-	// the first one waited for a connection.
+	// Requests wait in the target if their mean service time is more than Queued times the unqueued one. That is the
+	// mean of the requests sent before the first one waited for a connection.
 	Queued = 1.15
-	// A worker of the generator may be ready to run without a CPU for RunQueueLimit of
-	// the window, and for WakeupCost each time it is given one. An idle CPU takes that
-	// long too, until the kernel has switched to the thread. It delays no request by
-	// more, and at a thousand requests a second it takes 1 % of the window.
+	// A worker of the generator may be ready to run without a CPU for RunQueueLimit of the
+	// window. WakeupCost is added for each time that it gets a CPU: an idle CPU takes that
+	// long too, until the kernel has switched to the thread. It delays no request by more,
+	// and at a thousand requests a second it takes 1 % of the window.
 	RunQueueLimit = 0.01
 	WakeupCost    = 10 * time.Microsecond
 	// Agents may begin StartSkewLimit apart, the error of their clocks included. Beyond it their union is no longer
@@ -38,13 +38,13 @@ const (
 )
 
 // A worker in a closed loop works, waits for a CPU, or has nothing to do until the target
-// answers. Only in the third state does the load wait for the target, so only a generator
+// answers. The load waits for the target only in the third state. So only a generator
 // that has time to spare measures the target. Unless the target is at its own limit
 // anyway, two things bias the throughput:
 const (
-	// The worker has no CPU for more than StarvedGenerator of the window. Answers lie
-	// unread for that long and the next requests wait with them, so the throughput is too
-	// low by up to as much: more than twice the 2 % that count as a difference.
+	// The worker has no CPU for more than StarvedGenerator of the window. Answers lie unread
+	// for that long, and the next requests wait with them. So the throughput is too low by
+	// up to as much: more than twice the 2 % that count as a difference.
 	StarvedGenerator = 0.05
 	// The worker has nothing to do for less than 1 − ExhaustedGenerator of the window. A
 	// faster target could then gain less than 5 %, however much faster it is.
@@ -52,10 +52,10 @@ const (
 	// A target that uses SaturatedTarget of its CPUs is at its own limit: it has
 	// at most a ninth more to give.
 	SaturatedTarget = 0.90
-	// The throughputs of PlateauLevels levels of load are a plateau when they differ by
-	// at most PlateauTolerance, the difference that does not matter by default. The
-	// generator ended the growth if it used PlateauGenerator of its CPUs and no target
-	// was saturated.
+	// The throughputs of PlateauLevels levels of load are a plateau when they differ by at
+	// most PlateauTolerance. This is the difference that does not matter by default. The
+	// generator ended the growth if it used PlateauGenerator of its CPUs and no target was
+	// saturated.
 	PlateauLevels    = 3
 	PlateauTolerance = 0.02
 	PlateauGenerator = 0.90
@@ -79,15 +79,14 @@ const (
 	// are is decided by stretches, see DisturbedBad. Healthy shared machines showed
 	// 0.0003 to 0.005.
 	LateWarn = 0.001
-	// DisturbedBad is the share of the window in which another program had a CPU that the
-	// generator or the target wanted, beyond which a round is measured again. How many
-	// requests met such a moment depends on how many wait at once, and decides how wide
-	// the bounds are.
+	// A round is measured again if more than DisturbedBad of a trial's window was disturbed:
+	// another program had a CPU that the generator or the target wanted. The number of
+	// requests that met such a moment decides how wide the bounds are. It depends on how
+	// many wait at once.
 	DisturbedBad = 0.25
-	// The share of the window in which every task that had something to do waited for
-	// memory, or for input and output. As much throughput is lost. StallWarn equals the
-	// limit on steadiness. At StallBad the trial measured the swap or the disk. The
-	// target's own waiting counts.
+	// The share of the window in which all tasks with work waited for memory, or for input
+	// and output. As much throughput is lost. StallWarn equals the limit on steadiness. At
+	// StallBad the trial measured the swap or the disk. The target's own waiting counts.
 	StallWarn = 0.01
 	StallBad  = 0.10
 )
@@ -96,18 +95,19 @@ const (
 const (
 	// The throughputs of the window's halves may differ by SteadyTolerance.
 	SteadyTolerance = 0.01
-	// The backlog of a probe may grow by BacklogTolerance of the requests that were due, and by BacklogChance standard
-	// deviations of a count like it. A search then errs by less than its resolution, if hundreds are due.
+	// The backlog of a probe may grow by BacklogTolerance of the requests that were due. BacklogChance standard
+	// deviations of the count of requests left are added to that. A search then errs by less than its resolution, if
+	// hundreds are due.
 	BacklogTolerance = 0.02
 	BacklogChance    = 2
 	// The share of requests sent that may be unfinished at the end. They would have been
 	// the slowest. Of the quantiles reported, the p99.9 is the first that lies among
 	// them.
 	UnfinishedLimit = 0.001
-	// The window's bins must have an effective sample size of DependentSize. With fewer,
-	// the trial's throughput is the mean of a handful of values, and one slow change of
-	// the target more or less decides it. Only a longer window helps. The interval over
-	// trials remains right, and wide.
+	// The window's bins must have an effective sample size of DependentSize. With fewer, the
+	// trial's throughput is the mean of a handful of values. One slow change of the target,
+	// more or less, then decides it. Only a longer window helps. The interval over trials
+	// remains right, and wide.
 	DependentSize = 10
 )
 
@@ -116,8 +116,8 @@ const (
 // machine it was up to 0.056 with nothing else running.
 const TickError = 0.06
 
-// IsSaturated tells whether the target used all the CPU time that it had, including what
-// the hypervisor took, or one of its threads did.
+// IsSaturated tells whether the target, or one of its threads, used nearly all the CPU
+// time that it could. Time that the hypervisor took from the target counts as used.
 func IsSaturated(t *rundir.Trial) bool {
 	share := 0.0
 	if t.Target.CPUShare != nil {

@@ -21,14 +21,15 @@ import (
 
 // The limits on silence.
 const (
-	// A target has stalled if it answered nothing under live load for StallFloor. If that
-	// is more, the limit is StallFactor times the p99 of its answers, or StallArrivals
-	// times the mean time between two requests.
+	// A target has stalled if it answered nothing under live load for the longest of three
+	// times: StallFloor, StallFactor times the p99 of its answers, and StallArrivals times
+	// the mean time between two requests.
 	StallFloor    = 1.0 // seconds
 	StallFactor   = 100
 	StallArrivals = 10
 	// A request counts as unanswered if it timed out, or was unfinished at the end, after
-	// StallFloor or UnansweredFactor times the p99 of the answers, whichever is more.
+	// StallFloor. If UnansweredFactor times the p99 of the answers is more, that is the
+	// limit.
 	UnansweredFactor = 10
 	// A target has ended if it no longer answered when the measurement ended: at least
 	// FailingRow requests in a row failed, for FailingFloor or FailingFactor times the
@@ -38,15 +39,16 @@ const (
 	FailingFloor  = 0.1 // seconds
 	FailingFactor = 10
 	FailingShare  = 0.1
-	// Subscribers had gone silent when the window ended, if they heard nothing for
-	// QuietFloor, or for QuietFactor times the longest time between two events before.
+	// Subscribers had gone silent when the window ended if they heard nothing for
+	// QuietFloor. If QuietFactor times the longest time between two earlier events is more,
+	// that is the limit.
 	QuietFloor  = 0.25 // seconds
 	QuietFactor = 3
 	// A subscriber to events that the target makes itself is found silent when others
 	// received QuietEvents of them each.
 	QuietEvents = 10
-	// If a generator had no CPU for more than AwayGenerator of the window, it cannot tell
-	// whether a target answered too late or it read too late.
+	// A generator may have had no CPU for more than AwayGenerator of the window. It then
+	// cannot tell whether a target answered too late or it read too late.
 	AwayGenerator = 0.5
 )
 
@@ -75,11 +77,11 @@ func (x *examination) breaks(kind string, measured, limit float64, found bool, w
 	x.add(c)
 }
 
-// away is the share of the window in which the generator could not run: it waited for a
-// CPU, the hypervisor had the CPU, or a sleeper on the same CPU noticed that nothing ran there.
-// Answers that it did not read then look like missing answers. A generator that shares
-// its target's CPUs waits for the target, and the target is the cause. In a window of a
-// handful of requests this share means nothing.
+// away is the share of the window in which the generator could not run. It waited for a CPU,
+// the hypervisor had it, or a sleeper on the CPU noticed a standstill. Answers that it did not
+// read then look like missing answers. A generator that shares its target's CPUs waits for the
+// target, and the target is the cause. In a window of a handful of requests this share means
+// nothing.
 func (x *examination) away() (share float64) {
 	g := x.Trial.Generator
 	if x.SharesCPUs() || x.Trial.WindowSeconds < ShortestBusy.Seconds() {
@@ -117,7 +119,8 @@ func (x *examination) checkAttributable() {
 	x.compare(FlagGeneratorStarved, x.away(), AwayGenerator, rundir.CheckDisturbed, &found)
 }
 
-// exhausted counts what dyno could not do because it lacked descriptors, ports or memory.
+// exhausted counts what dyno could not do because it had run out of descriptors, ports or
+// memory.
 func exhausted(t *rundir.Trial) int64 {
 	n := t.Counts.Generator + t.Counts.Unsent + t.Counts.Carried.Generator + t.Counts.Carried.Unsent + t.Connections.Generator
 	if t.Streams != nil {
@@ -127,7 +130,7 @@ func exhausted(t *rundir.Trial) int64 {
 }
 
 // resources judges whether the generator had the descriptors, ports and memory that it
-// needed. Requests that it could not send for lack of them are no errors of the target.
+// needed. Requests that it could not send without them are no errors of the target.
 func (x *examination) resources() {
 	var why []string
 	for text := range x.Trial.Failures {
@@ -200,8 +203,8 @@ func (x *examination) answers() {
 // mostStatuses is how many statuses a sentence names.
 const mostStatuses = 3
 
-// badAnswers lists the statuses of responses of which none was good, such as 404 × 62,225, with
-// what the most frequent failure says; empty without any response.
+// badAnswers lists the statuses of the responses if none was good, such as 404 × 62,225; empty
+// without any response. It adds what the most frequent failure says.
 func (x *examination) badAnswers() string {
 	c := &x.Trial.Counts
 	if c.ByKind[wire.Status.String()]+c.ByKind[wire.Assertion.String()] == 0 {
@@ -264,7 +267,7 @@ func (x *examination) silenceLimit() float64 {
 }
 
 // unanswered counts the requests that timed out, or were unfinished at the end, after
-// longer than a target may be silent. The age is that of the youngest of them.
+// longer than age seconds. This is the limit by StallFloor and UnansweredFactor.
 func (x *examination) unanswered() (age float64, n int64) {
 	tag := rundir.TagService
 	if x.Open() {
@@ -376,7 +379,7 @@ func (x *examination) subscribed() {
 	if n := silent(x.Trial); n > 0 {
 		missing += n
 	}
-	// If nobody hears anything any more, the target has stalled.
+	// If no subscriber hears anything any more, the target has stalled.
 	if missing == 0 && s.Quiet > 0 && s.Quiet < s.Served {
 		x.breaks(FlagConnections, float64(s.Quiet), 0, true,
 			new(texts.New("found.connections.quiet", "n", units.Digits(s.Quiet), "of", units.Digits(s.Requested))))

@@ -239,7 +239,7 @@ func TestStarvedGeneratorFindsNoFault(t *testing.T) {
 			t.Errorf("%d answered badly: %v", bad, kinds)
 		}
 	}
-	// That its process ended, nobody has to read.
+	// That its process ended is known without reading its answers.
 	s := soundOpen()
 	s.Trial.Complete, s.Trial.Fault, s.Trial.Error = false, rundir.FaultTarget, "it ended"
 	s.Trial.Generator.RunQueueWaitShare = new(0.9)

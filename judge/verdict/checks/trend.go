@@ -21,24 +21,24 @@ const (
 	// resemble each other.
 	trendPoints = 512
 	// A series wanders if its deviations from the line have an effective sample size
-	// below wanderingSize. Its memory is then not short compared with the window, and the
+	// below wanderingSize. Its memory is then not short compared with the window. The
 	// widening for dependence is too small, as simulation of stat.HamedRao shows.
 	wanderingSize = 20
 	// trendConfidence is that of a slope's interval.
 	trendConfidence = 0.95
 )
 
-// Trends returns how the target's gauges changed within the window. Gauges that nobody
-// recorded are left out. A gauge that is known too seldom, or that was zero when the
-// window began, has a trend without values that says why.
+// Trends returns how the target's gauges changed within the window. Gauges that were not
+// recorded are left out. A gauge with too few readings, or with a level of zero when the
+// window began, has no slope. Its trend says why.
 //
 // Slopes are shares of the level at the window's beginning, per second. Their interval is
 // widened for dependence, but not for the uncertainty of that level. P is of Mann and
-// Kendall's test, widened as well. If a gauge wanders without a level to return to, as a
-// random walk does, most windows end higher or lower than they began. The interval then
-// also covers, and P allows for, a walk without drift. In simulation 1 to 10 % of windows
-// without growth have P below 0.05, whether their values are independent, resemble their
-// neighbours or walk.
+// Kendall's test, widened as well. A gauge may wander without a level to return to, as a
+// random walk does. Most windows then end higher or lower than they began. The interval
+// then also covers, and P allows for, a walk without drift. In simulation 1 to 10 % of
+// windows without growth have P below 0.05. That holds whether their values are
+// independent, resemble their neighbours or walk.
 func Trends(s recording.Recording) []rundir.Trend {
 	if s.Series == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// soak is a closed trial with a window of 60 s after 2 s, and a reading of each
-// column every quarter of a second, before and after the window too.
+// soak is a closed trial with a window of 60 s after 2 s. It has a reading of each column
+// every quarter of a second, before and after the window too.
 func soak(columns map[string]func(seconds float64) float64) recording.Recording {
 	s := soundClosed()
 	s.Trial.WindowSeconds = 60
@@ -90,8 +90,8 @@ func TestLongTrend(t *testing.T) {
 	}
 }
 
-// What does not grow seldom seems to, whether it is random counts, remembers, is
-// collected now and then, or walks; and what does grow is found.
+// A gauge that does not grow seldom seems to: it may be random counts, remember, be
+// collected now and then, or walk. A gauge that grows is found.
 func TestTrendsBySimulation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: simulates thousands of experiments")

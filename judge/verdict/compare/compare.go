@@ -1,6 +1,6 @@
 // Package compare compares variants by the ratios of their rounds, and says what may be said of
 // these ratios. It knows which pairs a plan asks for, when their rounds are enough, and how a
-// duet's halves face each other.
+// duet's sides are paired.
 package compare
 
 import (

@@ -82,8 +82,8 @@ func (s Comparer) controlFault(m dataset.Metric) *rundir.Message {
 }
 
 // neighbourFault says by how much a variant's load disturbs its neighbour more, or less,
-// than the base's own load does: the ratio is wrong by as much. Round by round, it compares the
-// base next to the variant with the base next to the control, which is the base.
+// than the base's own load does: the ratio is wrong by as much. In each round it compares the
+// base next to the variant with the base next to the control. The control repeats the base.
 func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
 	control := Pair{Variant: s.Plan.Control, Base: s.Plan.Base}
 	var logs []float64
@@ -103,8 +103,8 @@ func (s Comparer) neighbourFault(p Pair, m dataset.Metric) *rundir.Message {
 	return nil
 }
 
-// significant returns the mean of log ratios that should be zero, if it is shown not to be zero
-// and the ratio is off by more than a figure may be; otherwise 0.
+// significant returns the mean of log ratios that should be zero. It returns 0 unless the mean
+// is significant at duetLevel, and beyond WithinMargin of the plan's margin.
 func (s Comparer) significant(logs []float64, second []bool) float64 {
 	if len(logs) < 3 || stat.AllEqual(logs) && logs[0] == 0 {
 		return 0
@@ -116,9 +116,9 @@ func (s Comparer) significant(logs []float64, second []bool) float64 {
 	return m.Estimate
 }
 
-// idleFault says by how much a neighbour's load changes what the base does, if that is so
-// much that the two have no CPUs of their own. The base alone runs next to the variant,
-// which has been started and has no load.
+// idleFault says by which factor a neighbour's load changes the base's figure, if this
+// shows that the two share CPUs. It compares with trials in which only the base has load:
+// the variant next to it was started, and is idle.
 func (s Comparer) idleFault(p Pair) *rundir.Message {
 	name := rundir.MetricThroughput
 	if loop := s.Plan.Variant(p.Base); loop.Loop != "closed" {

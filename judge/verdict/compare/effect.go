@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// An effect is the result of the rounds for a pair in one metric, on the scale of
+// An effect is the result of the rounds for a pair in one metric. It is on the scale of
 // logarithms, where a ratio and its inverse are equally far from no effect.
 type effect struct {
 	logs       []float64 // of each round's ratio
@@ -160,8 +160,9 @@ func (e effect) ratio() rundir.Estimate {
 	return r
 }
 
-// logWidth is the width of the range in which the figure itself is known to lie, as the
-// logarithm of its ends' ratio. It is 0 for a figure that is a single value.
+// logWidth is the width of the range in which the figure itself is known to lie. It is
+// the logarithm of the ratio of the range's ends. It is 0 for a figure that is a single
+// value.
 func logWidth(m dataset.Metric, f *dataset.Stats) float64 {
 	if m.Width == nil {
 		return 0

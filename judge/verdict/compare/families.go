@@ -58,10 +58,10 @@ func otherPairs(plan rundir.Plan) (f Family) {
 }
 
 // compared lists the metrics in which a pair is compared: some of all requests, the primary one,
-// and the times of each step of a scenario. A program's plain counts are left out, because nobody
-// knows which direction is good. Where all variants are compared with each other, memory is one of
-// the metrics. Pairs without the base are compared only in what the question is about: each further
-// metric would have a family as large.
+// and the times of each step of a scenario. A program's plain counts are left out, because it is
+// unknown which direction is good. Where all variants are compared with each other, memory is one
+// of the metrics. Pairs without the base are compared only in what the question is about: each
+// further metric would have a family as large.
 func (s Comparer) compared(p Pair) []dataset.Metric {
 	var latency string // if the two have different loops, the one that both know
 	for _, v := range s.Plan.Variants {

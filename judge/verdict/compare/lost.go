@@ -13,9 +13,9 @@ import (
 
 // A variant loses a round when its target ended or answered nothing. In such a round it
 // is worse by as much as possible. Leaving the round out would make the variant look
-// better, and a logarithm of zero would make any mean of logarithms not a number.
+// better. A logarithm of zero would make any mean of logarithms not a number.
 //
-// Where more is better, a lost round has a ratio of zero, and the pair is compared by
+// Where more is better, a lost round has a ratio of zero. The pair is then compared by
 // ranks (Hodges-Lehmann and signed ranks): the smallest value has the first rank, however
 // small it is. On the scale of logarithms lostRound represents such a ratio. It is so far
 // out that its mean with any ratio of two figures is zero again, or infinite. For times,

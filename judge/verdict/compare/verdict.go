@@ -71,7 +71,7 @@ func outcome(c *rundir.Comparison, margin float64) stat.Outcome {
 }
 
 // furtherRounds returns how many more rounds would settle a comparison in a family of this
-// size, if the spread stays the same.
+// size. It assumes that the spread does not change.
 func furtherRounds(c *rundir.Comparison, margin float64, family int) (int, error) {
 	alpha := (1 - c.Ratio.Confidence) / float64(family)
 	m, err := stat.PairedMean(stat.Logs(c.Ratio.Values), 1-alpha)

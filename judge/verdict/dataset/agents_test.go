@@ -8,8 +8,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// An agent has the figures of the trials that it took part in, and those of its clock where its start is the least
-// certain.
+// An agent has the figures of the trials that it took part in. Its clock has those of the trial with the least
+// certain start.
 func TestAgents(t *testing.T) {
 	of := func(name string, deviation, within, cpu float64, work int64) rundir.Agent {
 		return rundir.Agent{

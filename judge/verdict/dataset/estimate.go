@@ -96,17 +96,17 @@ func withIntervals(f *Stats, trials []*Stats, all []Metric) (*Stats, error) {
 	return &w, nil
 }
 
-// byShares gives an interval to a sum of parts over a sum of wholes, such as the errors
-// of all requests: that of a ratio estimator over trials, linearised (Cochran: Sampling
-// techniques, 6.4). A trial counts in proportion to its size.
+// byShares gives an interval to a sum of parts over a sum of wholes, such as errors over
+// requests: that of a ratio estimator over trials, linearised (Cochran: Sampling techniques,
+// 6.4). A trial counts in proportion to its size.
 //
 // A share of a whole is between 0 and 1, and so is its interval: it is made on the scale
-// of logits, by the delta method. If no trial has any, the trials show no spread. The
-// upper end is then the share at which this number of independent ones could all be absent
-// with the chance of one tail: 1 − (α/2)^(1/n), some 3.7/n at 95 % (Clopper and Pearson: The
-// use of confidence or fiducial limits illustrated in the case of the binomial, Biometrika
-// 26, 1934). The rule of three, 3/n, is the end of a one-sided interval. The same holds,
-// mirrored, if the parts are the whole.
+// of logits, by the delta method. If no trial has any part, the trials show no spread. The
+// upper end is the share at which n independent requests have no part with the chance of one
+// tail: 1 − (α/2)^(1/n), some 3.7/n at 95 % (Clopper and Pearson: The use of confidence or
+// fiducial limits illustrated in the case of the binomial, Biometrika 26, 1934). The rule of
+// three, 3/n, is the end of a one-sided interval. If the parts are the whole, the interval
+// is mirrored.
 func byShares(e *rundir.Estimate, m Metric, trials []*Stats) error {
 	var parts, wholes []float64
 	sum := 0.0

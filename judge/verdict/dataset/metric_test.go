@@ -11,7 +11,7 @@ import (
 	"dyno/results/rundir"
 )
 
-// What is known of a step's metric is what is known of the metric of all requests.
+// A step's metric has the properties of the metric of all requests.
 func TestStepMetrics(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range stepMetrics("login") {

@@ -85,12 +85,13 @@ func (x *Sample) above(ns int64) float64 {
 	return n
 }
 
-// A Range is the interval of a quantile, in seconds, with the share of the requests up to its low end. Without enough requests an
-// end is open.
+// A Range is the interval of a quantile, in seconds. UpToLow is the share of the requests up to its low end. Without
+// enough requests an end is open.
 type Range struct{ Low, High, UpToLow float64 }
 
-// Range lies between the recorded times between which the binomial test of the requests above decides neither way, with a chance
-// of being wrong at either end. Requests of several trials depend on each other: there the test is that of fewer requests.
+// Range lies between the recorded times between which the binomial test of the requests above decides neither way. At
+// either end the test may be wrong with the given chance. Requests of several trials depend on each other: there the
+// test is that of fewer requests (effectiveSize).
 //
 // So it is the inversion of a test of the share above (Woodruff: Confidence intervals for medians and other position measures,
 // JASA 47, 1952), of trials as clusters.

@@ -56,7 +56,7 @@ func summarize(name string, trials []*rundir.Trial, t recording.Times) *Stats {
 	f.Values = typical(trials)
 	f.fail("", f.Counts.Unanswered(), f.Counts.Due())
 	for i := range f.Steps {
-		// Those that dyno could not send for lack of its own resources do not count.
+		// Those that dyno could not send without more resources of its own do not count.
 		s := &f.Steps[i]
 		n := s.Failed() - s.ByKind[wire.Generator.String()] + s.Dropped
 		f.fail(s.Name, n, s.OK+n)

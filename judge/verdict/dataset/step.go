@@ -9,8 +9,8 @@ import (
 
 // Figures of a scenario's steps have the name of the metric and of the step, such as
 // response.p99{step=login}. They are judged as those of all requests are, with one
-// difference: a step's times are recorded over the whole window, so that nobody knows
-// which of them belong to disturbed stretches. In the worst case all requests of those
+// difference: a step's times are recorded over the whole window. So it is unknown which
+// of them belong to disturbed stretches. In the worst case all requests of those
 // stretches were of this one step.
 
 // stepMetrics lists the metrics that a step has.

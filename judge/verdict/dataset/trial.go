@@ -27,8 +27,8 @@ type Trial struct {
 	substitute  bool                     // it was interrupted, and its variant has no other figures; it belongs to no round
 }
 
-// used tells whether the trial is one of those that its variant's figures are made of, unless
-// its round is excluded.
+// used tells whether its variant's figures are made of the trial, unless its round is
+// excluded.
 func (s *Trial) used() bool { return s.Purpose == "" && s.IsMeasured() && !s.replaced }
 
 // isDisturbed tells whether the machine or the generator disturbed the trial beyond a limit

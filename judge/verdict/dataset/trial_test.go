@@ -8,8 +8,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// A round is measured again for what else went on at the same time, never for what the target or the
-// load did.
+// A round is measured again for other activity on the machine, never for what the target or the load
+// did.
 func TestDisturbedRounds(t *testing.T) {
 	for _, c := range checks.All() {
 		kind := c.Kind

@@ -46,7 +46,7 @@ type Disturbance struct {
 	inside float64            // seconds that a request is inside the target
 }
 
-// A delay is how long a sleeper's CPU stood still, in seconds, and the share of the load that it delayed.
+// A delay is how long a sleeper's CPU stood still, in seconds, and which share of the load it delayed.
 type delay struct{ time, share float64 }
 
 // Noticeable is the delay, in seconds, that is assumed to affect a latency of a resolution.
@@ -68,7 +68,7 @@ func Find(of recording.Recording) *Disturbance {
 		d.lags = s.Times[rundir.TagGeneratorLag]
 	}
 	if d.window < checks.ShortestBusy.Seconds() {
-		return d // in which opening connections is most of what anybody waits for
+		return d // in which most time is spent on opening connections
 	}
 	stood := 0.0 // share of the window in which the target's CPUs stood still, as a sleeper noticed it
 	for _, stall := range s.Stalls {

@@ -9,8 +9,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// Sampled is evidence for thresholds: quantiles and shares of errors have the interval that their requests
-// leave, exact at any number, and what disturbances may have done on top.
+// Sampled is evidence for thresholds. Quantiles and shares of errors have the interval that their requests
+// leave, which is exact at any number. Disturbances widen it.
 type Sampled struct{ *Evidence }
 
 // Value is a metric of one variant.
@@ -36,8 +36,8 @@ func (s Sampled) Value(variant, metric string) (expr.Quantity, error) {
 	return f, nil
 }
 
-// Doubtful says what disturbed the first figure of several that is not as it is printed, or of which too few requests
-// for a figure stand behind it; nil if nothing did.
+// Doubtful says what disturbed the first figure that is not as it is printed; nil if nothing did. It also looks at
+// quantiles with too few requests to be printed.
 func (s Sampled) Doubtful(figures []expr.Ref) *rundir.Message {
 	if why := s.Evidence.Doubtful(figures); why != nil {
 		return why
@@ -53,8 +53,8 @@ func (s Sampled) Doubtful(figures []expr.Ref) *rundir.Message {
 	return nil
 }
 
-// Needed returns how many requests a figure rests on, and how many would show with the measured share on which
-// side of a limit it is; 0 if none would, or if nobody knows.
+// Needed returns how many requests a figure rests on. It also returns how many would show, with the measured
+// share, on which side of a limit the figure is; 0 if no number would, or if that is unknown.
 func (s *Evidence) Needed(at expr.Ref, limit float64) (requests, needed int64) {
 	m, _ := dataset.Lookup(at.Metric)
 	if failed, due, ok := s.failed(at.Variant, m); ok {

@@ -16,9 +16,9 @@ const BrokenAsMeasured = "unsure.broken"
 // DecideThreshold decides a threshold: for each variant, or once when it names its
 // variants. It is kept or broken when the whole interval says so. Otherwise the measured
 // figures decide, and the detail says what makes them unsure: a threshold is then kept as
-// measured, or broken. It is inconclusive only when a figure is missing, when the text does not
-// compile, or when dyno itself may have broken it. Nobody can show that something never
-// happens: a limit of zero is one for the figures of the run.
+// measured, or broken. It is inconclusive only in three cases: a figure is missing, the text
+// does not compile, or dyno itself may have broken it. No number of requests shows that
+// something never happens: a limit of zero is one for the figures of the run.
 func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 	e, err := Compile(text, ForThreshold, names)
 	if err != nil {
@@ -73,10 +73,10 @@ func (e *Expression) unsure(why []rundir.Message, refs []Ref, ev Evidence) []run
 	return why
 }
 
-// Keeps tells whether one trial of the only variant among the names keeps the thresholds, and if not, the first
-// threshold that it breaks. A trial has no spread. So estimates decide, except for
-// figures that are bounded because something disturbed the trial. If nothing is broken,
-// why lists the thresholds that could not be decided.
+// Keeps tells whether one trial of the only variant among the names keeps the thresholds. If not, broken is the
+// first threshold that it breaks. A trial has no spread. So estimates decide, except for figures that are
+// bounded because something disturbed the trial. If nothing is broken, why lists the thresholds that could not
+// be decided.
 func Keeps(thresholds []string, names Names, ev Evidence, bounded func(Ref) bool) (ok bool, broken string, why *rundir.Message) {
 	on := &evaluation{Evidence: estimates{ev, bounded}, variant: names.Variants[0]}
 	var open []rundir.Message
@@ -137,12 +137,12 @@ func (e estimates) Spread(variant string, metric string) (Quantity, error) {
 //	undecided  undecided, none  not settled
 //	undecided  no               not settled; the detail says that not even the direction holds
 //
-// In the last row a direction that is truly weaker would settle the claim, but
-// nothing makes sure that it is. A condition is undecided when its interval
-// straddles the limit, when a figure is missing or has no interval, and when it
-// does not compile. A claim that is not settled because a figure is bounded has its answer,
-// and says what disturbed it; of a figure that is not identified there is none. A claim about
-// a variant that was left out is not testable here.
+// In the last row a direction that is truly weaker would settle the claim, but nothing
+// ensures that. A condition is undecided when its interval straddles the limit, and when a
+// figure is missing or has no interval. A condition that does not compile is undecided, too.
+// A claim that is not settled because a figure is bounded has its answer, and says what
+// disturbed it; a figure that is not identified gives no answer. A claim about a variant
+// that was left out is not testable here.
 func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
 	if c.NotTestable != "" {

@@ -191,7 +191,7 @@ func TestNoNumber(t *testing.T) {
 	}
 }
 
-// What a claim says of a variant that could not be built is neither refuted nor open.
+// A claim about a variant that could not be built is neither refuted nor open.
 func TestClaimOfLeftOut(t *testing.T) {
 	names := NamesOf(rundir.Plan{
 		Variants: []rundir.PlanVariant{{Name: "go"}, {Name: "java"}},

@@ -356,7 +356,7 @@ func TestUnitsAreExact(t *testing.T) {
 }
 
 // A fuzzed expression is evaluated on exact figures, on intervals around them and
-// on single trials, none of which may contradict another.
+// on single trials. No outcome may contradict another.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"response.p99 < 80ms", "errors.ratio < 0.1%", "throughput >= 5000/s", "1 < 'a\\", "`µ`", "1..5ms", "/* 5ms",

@@ -100,8 +100,8 @@ func drawCondition(t *rapid.T, depth int) string {
 	return drawNumber(t, 3) + " " + operator + " " + drawNumber(t, 2)
 }
 
-// What is true of whole intervals is true of every interval, and of every point,
-// within them, and the values computed lie within the interval computed.
+// A condition that whole intervals decide has the same outcome on every interval, and on
+// every point, within them. The values computed lie within the interval computed.
 func TestTighteningNeverContradicts(t *testing.T) {
 	keys := []string{"v errors.ratio", "v errors.total", "v/w throughput"}
 	end := rapid.OneOf(rapid.Float64Range(-10, 10), rapid.SampledFrom([]float64{-inf, -1, 0, math.Copysign(0, -1), 1, inf, 1e308, -1e308, 5e-324}))

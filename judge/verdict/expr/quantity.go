@@ -18,15 +18,15 @@ type Evidence interface {
 	Value(variant, metric string) (Quantity, error)
 	// Ratio is a metric of one variant over that of another, paired by rounds.
 	Ratio(variant, base, metric string) (Quantity, error)
-	// Slope is the growth of a gauge of the target (rss, descriptors, threads,
-	// goroutines) over the window, per second and relative to its level when the window
-	// began. If there are several trials, it is that of the one that grew most.
+	// Slope is the growth over the window of a gauge of the target: rss, descriptors,
+	// threads or goroutines. It is per second, and relative to the gauge's level when the
+	// window began. If there are several trials, it is that of the one that grew most.
 	Slope(variant, gauge string) (Quantity, error)
 	// Spread is the coefficient of variation of a metric from trial to trial of one variant: the
 	// standard deviation as a share of the mean.
 	Spread(variant, metric string) (Quantity, error)
-	// Needed returns how many requests a figure rests on, and how many would show with the measured share on
-	// which side of a limit it is; 0 if none would, or if nobody knows.
+	// Needed returns how many requests a figure rests on. It also returns how many would show, with the
+	// measured share, on which side of a limit the figure is; 0 if no number would, or if that is unknown.
 	Needed(figure Ref, limit float64) (requests, needed int64)
 	// Doubtful describes the disturbance of the first figure that is not as it is
 	// printed; nil if there is none.

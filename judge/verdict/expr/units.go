@@ -19,9 +19,9 @@ const (
 	growthRate = units.Growth
 )
 
-// takeUnits blanks the units after numbers, which the parser does not know,
-// and returns them by the position of their number. Nothing moves: positions
-// in the blanked text, counted in characters, are those in the text.
+// takeUnits blanks the units after numbers, because the parser does not know them. It
+// returns them by the position of their number. Nothing moves: positions in the blanked
+// text, counted in characters, are those in the text.
 func takeUnits(text []rune) (blanked string, found map[int]units.Unit, faults []error) {
 	out := append([]rune(nil), text...)
 	found = map[int]units.Unit{}
@@ -73,8 +73,8 @@ func takeUnits(text []rune) (blanked string, found map[int]units.Unit, faults []
 	return string(out), found, faults
 }
 
-// skipString returns the position after the string that begins at i, or the
-// end of the text when it is not closed.
+// skipString returns the position after the string that begins at i. For a string that is
+// not closed, that is the end of the text.
 func skipString(text []rune, i int) int {
 	mark := text[i]
 	for i++; i < len(text); i++ {

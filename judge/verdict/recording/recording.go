@@ -56,8 +56,8 @@ type Recording struct {
 	Substitute  bool // the trial was interrupted, and is judged by what it measured until then
 }
 
-// Read reads a trial's recordings, once. There is nothing to read of a trial that did not
-// reach its end, unless it stands in for the variant's others.
+// Read reads a trial's recordings, once. It reads nothing of a trial that did not reach
+// its end, unless that trial is a substitute.
 func (from Source) Read(plan rundir.Plan, substitute bool) (Recording, error) {
 	t := from.Trial
 	at := slices.IndexFunc(plan.Variants, func(v rundir.PlanVariant) bool { return v.Name == t.Variant })

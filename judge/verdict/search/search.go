@@ -152,8 +152,9 @@ func Goal(p rundir.PlanCapacity) capacity.Goal {
 // JudgeProbe decides whether a probe was good. A good probe is complete, nothing was
 // dropped, its backlog did not grow, and all thresholds hold by its estimates. A figure that a disturbance can only
 // have made worse is good if it is good despite that. A probe says nothing when thresholds are
-// undecided because something disturbed it. One says little about the target when the generator was at
-// a limit, or when all connections were in use and what went from the write on would have kept the thresholds.
+// undecided because something disturbed it. A probe says little about the target in two cases. Either the generator
+// was at a limit (Result.Own). Or all connections were in use, and the times from the write on keep the thresholds
+// (Result.Waited).
 func JudgeProbe(plan rundir.Plan, s *dataset.Trial) *Probe {
 	p := &Probe{Trial: s}
 	if s.Rate != nil {
@@ -200,8 +201,8 @@ func (p *Probe) backlog() (why string, disturbed bool) {
 	return checks.FlagBacklog, false
 }
 
-// slowService tells whether a probe breaks a threshold even by the times from the write on, in which no wait for a
-// connection is.
+// slowService tells whether a probe breaks a threshold even if response times begin at the write. Such times
+// include no wait for a connection.
 func (p *Probe) slowService(plan rundir.Plan) bool {
 	alone, err := newAlone(plan, p.Trial)
 	if err != nil {
@@ -405,9 +406,9 @@ func (all Searches) Capacities(s *dataset.Dataset) []rundir.Capacity {
 	return list
 }
 
-// Validities says of the capacities that are not known from above, because something
-// disturbed what the lowest bad rates showed, why that is so. Where not even the lowest rate of the
-// range is known to be bad, nothing is known.
+// Validities explains the capacities whose upper end is unknown because something disturbed the
+// probes at the lowest bad rates. A capacity is not identified if one of these searches also found
+// no good rate.
 func (all Searches) Validities(list []rundir.Capacity) (found []rundir.Validity) {
 	for _, c := range list {
 		v := rundir.Validity{Figure: rundir.MetricCapacity, Variant: c.Variant, State: rundir.StateBounded}
@@ -511,8 +512,8 @@ func limits(searches []*bracket) (limit string, because, disturbed *rundir.Messa
 	return limit, because, disturbed
 }
 
-// BelowRange flags the variants that kept up with no rate of the range that was searched, be it
-// in one search of many: such a variant has no capacity. Capacities must be filled in.
+// BelowRange flags the variants that kept up with no rate of the range in at least one search:
+// such a variant has no capacity. Capacities must be filled in.
 func BelowRange(run *rundir.Run) []rundir.Flag {
 	var flags []rundir.Flag
 	for _, c := range run.Capacities {

@@ -14,9 +14,9 @@ import (
 )
 
 // Plateaus flags sweeps in which throughput stopped growing because the generator was at
-// its limit: along a variable that adds load, the last PlateauLevels levels are flat, the
-// generator was busy at each of them and the target was not. A single trial cannot show
-// that. Sweeps and variants must be filled in. With the flags, plateaus returns the
+// its limit. Along a variable that adds load, the last PlateauLevels levels are then
+// flat. The generator was busy at each of them, and the target was not. A single trial
+// cannot show that. Sweeps and variants must be filled in. Plateaus also returns the
 // variants at the flat levels.
 func Plateaus(run *rundir.Run) (flags []rundir.Flag, spent []string) {
 	for _, s := range run.Sweeps {

@@ -69,8 +69,8 @@ func (s Assessor) unlimited(variant string, m dataset.Metric, high float64) *Bou
 	return nil
 }
 
-// Widened lowers the low end of a quantile's range by what disturbances may have done to requests,
-// and says what that is.
+// Widened lowers the low end of a quantile's range by what disturbances may have done to requests.
+// It also says what disturbed them.
 func (s Assessor) Widened(variant string, m dataset.Metric, r dataset.Range) Bounds {
 	if b := s.unlimited(variant, m, r.High); b != nil {
 		return *b
@@ -93,8 +93,8 @@ type delayed struct {
 	all    *hist.Histogram
 }
 
-// delayed finds the share of the values that may have been delayed by so much that a latency notices it. Of a step
-// nobody knows which were: they count as if they had all been this step's.
+// delayed finds the share of the values that may have been delayed by so much that a latency notices it. It is
+// unknown which steps these belong to: they count as if they had all been this step's.
 func (s Assessor) delayed(variant string, m dataset.Metric, latency float64) (d delayed) {
 	tag := LatencyTag(m)
 	d.all = s.Whole[variant].Histograms[tag]

@@ -8,8 +8,8 @@ import (
 // The formulas of docs/development/method.md: each is an end of what a figure can truly be, if the other end is what was
 // recorded. Whatever happened in the disturbed stretches, the truth lies between.
 
-// leastQuantile is the least q-quantile, in seconds: a share of the values was delayed, by any time each, and nobody knows
-// which. They count as if they had been the fastest.
+// leastQuantile is the least q-quantile, in seconds: a share of the values was delayed, by any time each. Which values
+// were is unknown: they count as if they had been the fastest.
 func leastQuantile(all *hist.Histogram, q, delayed float64) float64 {
 	return recording.Seconds(float64(all.Quantile(max(q-delayed, 0))))
 }

@@ -18,13 +18,13 @@ import (
 )
 
 // A figure is ok when disturbances cannot move it by more than WithinInterval of its interval's half-width. A
-// latency is also ok when they cannot move it by more than WithinLatency of it, and any other figure by
-// WithinFigure. Readers treat figures that differ by less as equal.
+// latency is also ok when they cannot move it by more than WithinLatency of it. For any other figure the
+// share is WithinFigure. Readers treat figures that differ by less as equal.
 const (
 	WithinInterval = 0.5
 	WithinLatency  = 0.10
 	WithinFigure   = 0.05
-	// WithinMargin is the same for a ratio, as a share of the plan's margin.
+	// WithinMargin is by how much they may move a ratio, as a share of the plan's margin.
 	WithinMargin = 0.25
 )
 
