@@ -16,8 +16,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// openTerminal opens a pseudo-terminal of a size, and returns the side of the program and what it has
-// written so far, once that side is closed.
+// openTerminal opens a pseudo-terminal of a size, and returns the program's side. Once that side is
+// closed, written returns what the program wrote.
 func openTerminal(t *testing.T, columns, rows uint16) (program *os.File, written func() string) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

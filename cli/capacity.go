@@ -77,9 +77,8 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	return cmd
 }
 
-// findRange completes a search: where it begins, where it ends and how long there is load at each
-// rate, where flags do not say it. Any load before the search fails if the server is not there, which a
-// search would take for a slow one.
+// findRange completes what the flags of a search leave open: its first rate, its last rate and the duration of each. It
+// always sends some load first, because a search would take a missing server for a slow one.
 func (a *app) findRange(ctx context.Context, q *quick.Load, e *plan.Experiment, quiet bool) error {
 	if q.Given("from") {
 		if _, err := q.LastEnough(e, e.Capacity.From); err != nil {

@@ -173,9 +173,9 @@ func received(lines []exported) (points []pushedPoint) {
 	return points
 }
 
-// TestCollectorGetsFigures: a real collector and a receiver of the test get the same points from one run,
-// and these are the run's. The server answers the last request only after the others have been counted, so
-// that the last sample has all but that one.
+// TestCollectorGetsFigures: a real collector and a receiver of the test get the same points from one run. The points
+// match the run's figures. The server answers the last request only after the others have been counted. The last sample
+// therefore has all but that one.
 func TestCollectorGetsFigures(t *testing.T) {
 	to, read := startCollector(t)
 	const requests = 500
@@ -220,7 +220,7 @@ func TestCollectorGetsFigures(t *testing.T) {
 	order := func(a, b pushedPoint) int { return strings.Compare(a.Series, b.Series) }
 	slices.SortFunc(got, order)
 	slices.SortFunc(sent, order)
-	// Each receiver is told when a sample was made, which is the same moment for both.
+	// Each receiver gets the time at which a sample was made, which is the same for both.
 	if diff := cmp.Diff(sent, got); diff != "" {
 		t.Errorf("the collector got (+), and the other receiver (-):\n%s", diff)
 	}

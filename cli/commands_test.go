@@ -10,8 +10,7 @@ import (
 )
 
 // Commands that users type, with their exit code and a part of their output. SITE is the URL of a
-// server, ADDRESS its host and port, FREE an address where nobody listens, and OUT a folder to
-// create.
+// server, and ADDRESS its host and port. No server listens at FREE. OUT is a folder to create.
 var typedCommands = []struct {
 	line string
 	code int
@@ -208,7 +207,7 @@ var typedCommands = []struct {
 	{"serve llm --listen 127.0.0.1:0 --admin 0.0.0.0:1 --allow-remote", 2, "--admin-token-file: is missing"},
 	{"serve relay --listen 127.0.0.1:0 --to 127.0.0.1:1 --admin 0.0.0.0:1 --allow-remote", 2, "--admin-token-file: is missing"},
 
-	// Nobody is there. Braces that are typed are text.
+	// No server listens there. Braces that are typed are text.
 	{"grpc FREE", 3, "refused the connection"},
 	{"llm -q http://FREE", 3, "refused the connection"},
 	{"http -q -n 1 --unix 'none/{{port}}' http://x/", 3, "no connection to none/{{port}} could be opened"},

@@ -15,8 +15,8 @@ import (
 	"dyno/internal/exit"
 )
 
-// aWatchedPlane is a control plane with one policy, and a change of it for each watcher when
-// the test asks for it.
+// aWatchedPlane is a control plane with one policy. When the test sends a change, a watcher
+// gets a new version of the policy.
 func aWatchedPlane(t *testing.T, change <-chan struct{}) string {
 	t.Helper()
 	const policy = `{"namespace":"default","name":"a","rules":[],"version":%d}`
@@ -48,8 +48,8 @@ func aWatchedPlane(t *testing.T, change <-chan struct{}) string {
 	return server.URL
 }
 
-// A watch is ended by the interrupt: what was shown stays, nothing is complained of, and the
-// exit code is that of a command that has done what it should.
+// The interrupt ends a watch. The output stays, the watch reports no error, and the exit
+// code is that of success.
 func TestCtlWatchInterrupted(t *testing.T) {
 	t.Parallel()
 	change := make(chan struct{})
@@ -80,7 +80,7 @@ func TestCtlWatchInterrupted(t *testing.T) {
 	}
 }
 
-// If nobody reads what is watched any more, the watch ends and says nothing.
+// If the reader of a watch has gone away, the watch ends and says nothing.
 func TestCtlWatchUnread(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("dyno", "ctl", "get", "policies", "--watch", "--server", aWatchedPlane(t, nil))

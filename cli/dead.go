@@ -103,8 +103,8 @@ func (a *app) remark(run *rundir.Run, g gate, err error) {
 	}
 }
 
-// remarkFailures says on standard error that requests failed in a run that ends well: nobody asked how
-// many may. Of several variants it names the one in which most did.
+// remarkFailures says on standard error that requests failed in a run that ends well: no threshold limits their number.
+// Of several variants it names the one in which most did.
 func (a *app) remarkFailures(run *rundir.Run) {
 	of := func(v *rundir.Variant) string {
 		if len(run.Variants) > 1 {

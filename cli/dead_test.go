@@ -64,7 +64,7 @@ func TestLogOfTheTarget(t *testing.T) {
 	}
 }
 
-// Thresholds that nobody could decide, for the same reason, stand together.
+// Thresholds that are undecided for the same reason stand together.
 func TestThresholdsWithOneReason(t *testing.T) {
 	of := func(text, variant, why string) rundir.Threshold {
 		return rundir.Threshold{Text: text, Variant: variant, Outcome: rundir.Undecided, Detail: new(texts.Verbatim(why))}

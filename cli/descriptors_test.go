@@ -79,7 +79,7 @@ func tableSize(t *testing.T, pid int) uint64 {
 	return 0
 }
 
-// vacant returns an address of this machine that nobody listens on.
+// vacant returns an address of this machine at which no process listens.
 func vacant(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -92,7 +92,7 @@ func vacant(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// listens tells whether somebody does.
+// listens tells whether a process listens at an address.
 func listens(address string) bool {
 	c, err := net.Dial("tcp", address)
 	if err != nil {

@@ -96,8 +96,8 @@ func listGRPCAsJSON(w io.Writer, s *rpc.Schema) error {
 	return output.JSON(w, list)
 }
 
-// describeGRPCAsJSON writes a service or a method with examples of requests, and what else
-// the name means as the text that people get.
+// describeGRPCAsJSON writes the text that people get for a name. For a service or a method,
+// it adds examples of requests.
 func describeGRPCAsJSON(w io.Writer, s *rpc.Schema, name string) error {
 	text, err := s.Describe(name)
 	if err != nil {

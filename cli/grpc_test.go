@@ -102,7 +102,7 @@ func TestGRPCFromTheCommandLine(t *testing.T) {
 			}
 		})
 	}
-	// Nobody has to guess that a server speaks TLS.
+	// The error says that the server speaks TLS.
 	var stdout, stderr bytes.Buffer
 	code := Main(t.Context(), []string{"grpc", "-n", "1", secure, method}, strings.NewReader(""), &stdout, &stderr)
 	if text := stderr.String(); code != exit.Target || !strings.Contains(text, "speaks TLS, and was spoken to in plain text") || !strings.Contains(text, "hint: give --tls") {

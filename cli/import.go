@@ -53,7 +53,7 @@ file, or has in another form. Formats:
 	return cmd
 }
 
-// importFile writes the experiment, and what it needs, and lists what it lacks.
+// importFile writes the experiment and the files that it needs, and lists what it leaves out.
 func (a *app) importFile(s draft.Source) (err error) {
 	s.Options = fileOptions()
 	result, err := imports.Read(s)

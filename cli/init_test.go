@@ -9,7 +9,7 @@ import (
 	"dyno/internal/exit"
 )
 
-// What dyno init writes is right, and so is what its comments propose.
+// The plans that dyno init writes are right with and without the proposals in their comments.
 func TestInit(t *testing.T) {
 	alone := strings.NewReplacer("  # start:", "  start:", "  # cpus:", "  cpus:", "  # request:", "  request:", "  # open:", "  open:",
 		"  closed: {connections: 50}\n", "")

@@ -32,10 +32,10 @@ import (
 // for them. What was sent and answered is read off the wire, by another HTTP/2 than dyno's:
 // a load counts responses, and does not keep them.
 //
-// Not here are the cases that are about something a load does not have: credentials of Google's
-// (compute_engine_creds, jwt_token_creds, oauth2_auth_token, per_rpc_creds and the like), reports
-// to load balancers (orca_per_rpc, orca_oob), and calls that repeat one of these for long
-// (rpc_soak, channel_soak, pick_first_unary).
+// Cases about features that a load does not have are not here. These are Google's credentials
+// (compute_engine_creds, jwt_token_creds, oauth2_auth_token, per_rpc_creds and the like) and
+// reports to load balancers (orca_per_rpc, orca_oob). Cases that only repeat calls for long
+// are not here either (rpc_soak, channel_soak, pick_first_unary).
 func TestInteropServer(t *testing.T) {
 	server := interopServer(t)
 	schema, err := rpc.FromProtos(t.Context(), []string{interopProto}, nil)
@@ -110,8 +110,8 @@ func TestInteropServer(t *testing.T) {
 			}
 			late := trial.Counts.Timeouts + trial.Counts.ByStatus["DEADLINE_EXCEEDED"]
 			if c.ended == inTime {
-				// Where dyno was kept from the CPU between a write and its reading of the clock, the
-				// server's reset seems to come before the deadline.
+				// dyno may lose the CPU between a write and reading the clock. The server's reset then
+				// seems to come before the deadline.
 				late += trial.Counts.ByKind["reset"]
 			}
 			if c.ended != "" && late != calls {

@@ -23,9 +23,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// atOnce is how many parallel tests run at once without the flag of go test. Most of the
-// time they wait, for windows of load to pass and for processes to end, so that there are
-// more of them than CPUs.
+// atOnce is how many parallel tests run at once without the flag of go test. They outnumber
+// the CPUs, because they mostly wait for windows of load to pass and processes to end.
 const atOnce = "3"
 
 // parallel runs that many tests at once.

@@ -269,7 +269,7 @@ func (o matrixOutcome) wrong(c matrixCell) string {
 		}
 	case exit.Invalid:
 		if c.fault == "slows" && o.disturbed {
-			return "" // a slow target answers everything: on such a machine nobody can distinguish the two, and dyno says so
+			return "" // a slow target answers everything: a disturbed machine looks the same, and dyno says so
 		}
 		return "a target's fault is blamed on the generator or the machine"
 	default:
@@ -339,7 +339,7 @@ func fewCells() []matrixCell {
 }
 
 // TestFaultMatrix makes targets fail in every known way, at every moment and under every
-// load, and checks that dyno reports each of them. The whole takes some minutes:
+// load. dyno must report each failure. The whole takes some minutes:
 //
 //	go test ./cli -run TestFaultMatrix -matrix all -update -timeout 60m
 //

@@ -19,8 +19,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// The bounds of a pilot: how long its load lasts, which is ten windows within these bounds, and how long it waits for a
-// quiet machine, as does a comparison of CPU time.
+// The bounds of a pilot. Its load lasts ten windows, but at least leastPilot and at most mostPilot. It waits for a
+// quiet machine for at most briefQuiet, as does a comparison of CPU time.
 const (
 	leastPilot = time.Second
 	mostPilot  = 2500 * time.Millisecond

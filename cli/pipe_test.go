@@ -15,7 +15,7 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// broken returns the write end of a pipe that nobody reads.
+// broken returns the write end of a pipe without a reader.
 func broken(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -39,8 +39,8 @@ func end(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// If nobody reads the results, as in dyno … | head, dyno leaves no files or processes. What
-// it measured goes to standard error.
+// If the results have no reader, as in dyno … | head, dyno leaves no files or processes. It
+// prints what it measured on standard error.
 func TestUnreadResults(t *testing.T) {
 	t.Parallel()
 	server, err := oracle.StartNull(t.Context(), oracle.Config{})
@@ -72,7 +72,7 @@ func TestUnreadResults(t *testing.T) {
 	}
 }
 
-// If nobody reads the progress any more, the run ends as after a signal: in order.
+// If the reader of the progress has gone away, the run ends in order, as after a signal.
 func TestUnreadProgress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

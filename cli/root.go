@@ -47,7 +47,7 @@ type app struct {
 	agents         *agents.Access
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	feed           *live.Feed // the events of a run; nil: nobody gets them
+	feed           *live.Feed // the events of a run; nil: they are not sent
 	forms          []Form     // of output, in addition to dyno's own
 
 	limits *trial.Limits // of the plans that it runs; nil: none
@@ -87,7 +87,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer cancel(nil)
-		// If nobody reads any more, the run ends: it was started to be followed.
+		// If the reader goes away, the run ends: it was started to be followed.
 		a.feed = live.OpenFeed(func(error) { cancel(texts.NewError("reason.deserted")) })
 		defer a.feed.Close()
 		live.OnInterrupt(func() { cancel(signalled{syscall.SIGINT}) })
@@ -183,8 +183,8 @@ or with -n, none is sent.`,
 	return root
 }
 
-// withCommand returns the arguments with the command that is meant where they begin with a flag, a
-// URL or an address: a quick load of what answers there. Flags of a load without either are one that lacks its URL.
+// withCommand adds the command that is meant if the arguments begin with a flag, a URL or an address. That is a quick
+// load of the server there. Flags without a URL or an address mean a load whose URL is missing.
 func (a *app) withCommand(args []string) []string {
 	for i, arg := range args {
 		protocol, where := plan.OfURL(arg)
@@ -230,8 +230,9 @@ func signalName(s syscall.Signal) string {
 	return s.String()
 }
 
-// repeatTime is how long a second signal counts as the first: a program that runs dyno often
-// passes on what the terminal or the system has sent to both, as timeout and npm do.
+// repeatTime is how long a second signal counts as the first. The terminal or the system
+// signals both dyno and a program that runs it. Such a program, like timeout or npm, often
+// passes the signal on.
 const repeatTime = time.Second
 
 // withSignals ends the context at the first SIGINT or SIGTERM, or SIGHUP as package hangup has it. One that comes later

@@ -359,8 +359,8 @@ func (a *app) display(j job) (w trial.Watcher, end func()) {
 	return live.NewRows(a.stderr), func() {}
 }
 
-// meanwhile says what dyno does before there is anything to show of a load, if it takes longer than a moment. end must be
-// called once that is done.
+// meanwhile says what dyno does before a load has anything to show, if that takes longer than a moment. end must be
+// called once it is done.
 func (a *app) meanwhile(quiet bool, what string) (end func()) {
 	if quiet {
 		return func() {}
@@ -445,7 +445,7 @@ func (a *app) conclude(j job, dir string, keep bool, ran error) (kept bool, err 
 	}
 	err = a.print(folder, out, keep)
 	if errno.Is(err, syscall.EPIPE) {
-		// Nobody reads the results where they should go. They are not lost by that.
+		// The reader of the results has gone away. Standard error gets them instead.
 		err = errors.Join(err, output.Short(a.stderr, folder, out.noColor, keep))
 	}
 	if ran != nil {

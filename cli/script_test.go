@@ -67,8 +67,8 @@ func TestScript(t *testing.T) {
 			if slices.Contains(want, strconv.Itoa(got)) {
 				return
 			}
-			// If the host took CPUs away during the run, this disturbs any run and
-			// hides any regression, and says nothing about dyno. Only --full prints the flags.
+			// If the host took CPUs away during the run, this disturbs any run and hides any
+			// regression. It says nothing about dyno. Only --full prints the flags.
 			hidden := got == exit.Done && slices.Contains(want, strconv.Itoa(exit.Regression))
 			if (got == exit.Invalid && args[0] != strconv.Itoa(exit.Target) || hidden) && disturbed(ts.ReadFile("stdout")) {
 				ts.Setenv("DISTURBED", "by the machine")

@@ -181,7 +181,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// If dyno ui is killed, the run ends in order, because nobody could stop it any more.
+// If dyno ui is killed, the run ends in order: the user could not stop it any more.
 func TestUIKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

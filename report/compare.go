@@ -213,8 +213,8 @@ func (p *page) changeRow(c rundir.Comparison, base string) []string {
 	return []string{name, p.noted(c.Base, c.Metric, under), p.noted(c.Variant, c.Metric, over), p.shown(c), prob, verdict, effect}
 }
 
-// shown writes a comparison's change, with ~ where no difference is shown, and = where it
-// is shown that there is no relevant difference.
+// shown writes a comparison's change. ~ means that no difference is shown, and = that the
+// difference is shown to be irrelevant.
 func (p *page) shown(c rundir.Comparison) string {
 	r := c.Ratio
 	if !p.Identified(c) {

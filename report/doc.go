@@ -1,13 +1,13 @@
 // Package report prints all of a judged run, for a terminal and as a document in Markdown. It
-// needs only what a run folder holds, so it works on a folder that somebody sent.
+// needs only what a run folder holds, so it works on a folder from another machine.
 //
-// Text says first whether the figures may be trusted, then what the A/A control found,
-// then the verdict, and then its figures. A figure has its interval, or a
-// footnote says why it has none. Markdown has the same parts in another order: the
-// verdict first. Explanations say why variants differ, function by function.
+// Text says first whether the figures may be trusted. The findings of the A/A control, the
+// verdict and its figures follow. A figure has its interval, or a footnote says why it has
+// none. Markdown begins with the verdict. Explanations say why variants differ, function by
+// function.
 //
-// Text in a run that other people wrote (names, questions, messages) is printed without
-// its control characters, so that no report can drive a terminal. It is escaped as each
+// Other people wrote the names, questions and messages in a run. They are printed without
+// control characters, so that no report can drive a terminal. They are escaped as each
 // format demands.
 //
 // To read the source, begin with text.go and markdown.go, which put the parts in order.

@@ -10,8 +10,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// estimate is a figure with an interval that reaches as far in logarithms to both
-// sides, and with a value for each of n trials.
+// estimate is a figure with a value for each of n trials. In logarithms, its interval
+// reaches equally far to both sides.
 func estimate(v, wide float64, n int) rundir.Estimate {
 	e := rundir.Estimate{Estimate: &v, Interval: rundir.NoInterval}
 	for i := range n {

@@ -11,8 +11,8 @@ import (
 	"dyno/results/rundir"
 )
 
-// autumn is a history in which one of two variants got slower with a new kernel, was
-// mended with a new version, and one run was invalid.
+// autumn is a history of two variants. One got slower with a new kernel, and was mended
+// with a new version. One run was invalid.
 func autumn(name string) []history.Run {
 	var all []history.Run
 	for day := range 24 {

@@ -264,7 +264,7 @@ func TestLoadsOfFew(t *testing.T) {
 }
 
 // Nothing answers, or nothing was asked: each form has the fields that its tool writes then, and counts each request
-// that was due. Files in testdata/tools are what the tools wrote of a server that nobody reaches.
+// that was due. Files in testdata/tools are what the tools wrote of an unreachable server.
 func TestLoadsOfNothing(t *testing.T) {
 	for name, counts := range map[string]rundir.Counts{
 		"timeouts":   {Scheduled: 4, Sent: 4, Timeouts: 4, ByKind: map[string]int64{"timeout": 4}},

@@ -43,7 +43,7 @@ func TestQuickSaysWhatWasDone(t *testing.T) {
 	}
 }
 
-// Nobody is told to give dyno more CPUs while every figure is as it is printed.
+// The advice to give dyno more CPUs appears only if a figure has a mark.
 func TestQuickRemediesNeedMarks(t *testing.T) {
 	const remedy = "Give dyno CPUs of its own (--cpus)"
 	for _, marked := range []bool{false, true} {
@@ -95,7 +95,7 @@ func TestQuickMarks(t *testing.T) {
 	}
 }
 
-// A quantile beyond the p99 that would have a mark has no place on the screen, and no sentence says why.
+// A quantile beyond the p99 that would have a mark is not on the screen. No sentence says why.
 func TestQuickTailWithoutMarks(t *testing.T) {
 	because := texts.New("why.disturbed", "share", "0.05 %")
 	for _, state := range []string{rundir.StateBounded, rundir.StateNotIdentified, rundir.StateOK} {

@@ -144,10 +144,10 @@ func rewild(v reflect.Value, except []string) {
 	}
 }
 
-// What a folder holds of foreign text cannot drive a terminal, in any form.
+// Foreign text in a folder cannot drive a terminal, in any form.
 func TestForeignTextIsTame(t *testing.T) {
-	// Most strings are anybody's. These have few values, on which the report's parts
-	// depend, and which are foreign only in a folder that somebody edited.
+	// Other people may have written most strings. These have few values, on which the report's
+	// parts depend. They are foreign only in an edited folder.
 	fixed := []string{"Role", "Verdict", "Outcome", "Loop", "Protocol", "Purpose", "Good", "Interval", "Figures", "Few", "Metric", "Stop"}
 	for _, except := range [][]string{fixed, nil} {
 		for name, f := range examples() {

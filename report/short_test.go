@@ -111,8 +111,8 @@ func TestNextWithoutRoom(t *testing.T) {
 	}
 }
 
-// However long names, questions, claims and findings are, and however many, the answer fits
-// its screen, and no text of a run drives the terminal.
+// The answer fits its screen, however long and however many names, questions, claims and
+// findings are. No text of a run drives the terminal.
 func TestShortOfHostileRuns(t *testing.T) {
 	for name, f := range examples() {
 		t.Run(name, func(t *testing.T) {

@@ -140,8 +140,8 @@ func (p *page) pilot() {
 	p.Table(t)
 }
 
-// dependence writes the trial with the strongest dependence between neighbouring bins, if
-// its effective sample size is half its bins or less.
+// dependence writes the trial with the strongest dependence between neighbouring bins. It
+// writes nothing if no effective sample size is below half the bins.
 func (p *page) dependence() {
 	worst, most := rundir.Examined{}, 0.5
 	for _, e := range p.Run.Trials {

@@ -156,8 +156,8 @@ func observable() string {
 	return strings.Join(names, ",")
 }
 
-// advertised returns where others reach an agent that listens somewhere. One that listens at all addresses of
-// its machine is reached at the one from which the machine reaches the control plane.
+// advertised returns the address at which others reach an agent. An agent that listens at all addresses advertises the
+// one from which its machine reaches the control plane.
 func advertised(listen net.Addr, control string) (string, error) {
 	at, ok := listen.(*net.TCPAddr)
 	if !ok || !at.IP.IsUnspecified() {

@@ -1,6 +1,6 @@
-// Package agents connects a load to the agents that carry it, and to those on whose machines its plan places processes
-// (agents.go, place.go). Flags name them, or choose them from a fleet (choice.go), which a control plane knows
-// (control.go). The commands agent and fleet are here too.
+// Package agents connects a load to agents. Some agents carry the load (agents.go), and some run processes that the
+// plan places on their machines (place.go). Flags name the agents or choose them from a fleet (choice.go), which a
+// control plane knows (control.go). The commands agent and fleet are here too.
 package agents
 
 import (

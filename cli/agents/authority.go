@@ -87,7 +87,7 @@ With --control-plane it renews no certificate that was revoked there: dyno fleet
 	return cmd
 }
 
-// An awaitedTrust admits nobody until the control plane has said who is revoked.
+// An awaitedTrust admits no certificate until the control plane has said who is revoked.
 type awaitedTrust struct {
 	*identity.Member
 	known atomic.Bool

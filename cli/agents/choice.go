@@ -96,8 +96,8 @@ func (c *Choice) parse() (selector.Selector, error) {
 	return by, err
 }
 
-// choose returns the agents, which are not those that the plan has placed processes on, and the hold on the machines
-// of all, which is nil unless it was asked for. The run closes the registry.
+// choose returns agents on whose machines the plan has placed no processes. The hold covers their machines and those of
+// the placed processes; without --exclusive, it is nil. The run closes the registry.
 func (c *Choice) choose(ctx context.Context, m *identity.Member, placed []registry.Agent) ([]registry.Agent, *registry.Registry, *registry.Hold, error) {
 	by, err := c.parse()
 	if err != nil {

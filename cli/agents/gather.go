@@ -33,7 +33,7 @@ func stateFolder(name string) (string, error) {
 }
 
 // gatherFleet starts a control plane if there is none, and waits until agents have found it: --agents says how many.
-// Without a number, or if the plan places processes with agents, all have found it when no other has come for joinPause.
+// Without a number, or if the plan places processes with agents, it waits until no agent has joined for joinPause.
 func (a *Access) gatherFleet(ctx context.Context, m *identity.Member, e *plan.Experiment) error {
 	c := &a.choice
 	by, err := c.parse()

@@ -12,8 +12,8 @@ func IsURL(arg string) bool {
 	return strings.HasPrefix(arg, "http://") || strings.HasPrefix(arg, "https://")
 }
 
-// IsAddress reports whether an argument can only be a host and a port, or a host after a user
-// and a password, with or without a path after them: no file here has that name.
+// IsAddress reports whether an argument can only be an address, and no file here has that name.
+// An address is a host and a port, or a host after a user and a password. A path may follow.
 func IsAddress(arg string) bool {
 	authority, _, _ := strings.Cut(arg, "/")
 	if at := strings.LastIndexByte(authority, '@'); at > 0 && strings.Contains(authority[:at], ":") {

@@ -58,7 +58,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// RateInQuiet returns a hint if somebody may have meant a rate by -q. Here -q takes no
+// RateInQuiet returns a hint if the user may have meant a rate by -q. Here -q takes no
 // value, so the number is among the arguments. It returns "" otherwise.
 func RateInQuiet(cmd *cobra.Command, args []string) string {
 	quiet := cmd.Flags().Lookup("quiet")
@@ -73,8 +73,8 @@ func RateInQuiet(cmd *cobra.Command, args []string) string {
 	return ""
 }
 
-// urlInJSON returns a hint if --json has taken the URL for its file, as one without a value in
-// other tools. It returns "" otherwise.
+// urlInJSON returns a hint if --json has taken the URL for its file. In other tools, --json
+// takes no value. It returns "" otherwise.
 func urlInJSON(cmd *cobra.Command) string {
 	if f := cmd.Flags().Lookup("json"); f != nil && (IsURL(f.Value.String()) || IsAddress(f.Value.String())) {
 		return "--json has taken the URL for its file: write --json FILE, or --json - for standard output"

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// draw draws a board on the terminal of this process, until somebody kills it.
+// draw draws a board on the terminal of this process, until the process is killed.
 func draw(name string) {
 	b := Start(os.Stdout, title, false)
 	if name == "run" {

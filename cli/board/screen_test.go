@@ -11,9 +11,9 @@ import (
 	"dyno/internal/roles"
 )
 
-// expectScreen runs a command, which must not end by itself, on a terminal of that size that dyno did not write, tmux, and
-// waits for a picture: lines without blanks at their ends, and without empty lines below the last. Its environment has the
-// given NAME=VALUE too. The test is skipped where there is no tmux.
+// expectScreen runs a command on a terminal of that size, and waits for a picture. The terminal is tmux, which is not
+// dyno's own code. The command must not end by itself. A picture is lines without blanks at their ends, and without
+// empty lines below the last. The command's environment also has the NAME=VALUE. Without tmux, the test is skipped.
 func expectScreen(t *testing.T, columns, rows int, variable, want string, command ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {

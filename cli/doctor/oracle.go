@@ -15,8 +15,8 @@ import (
 	"dyno/selftest/oracle"
 )
 
-// OracleCommand starts servers with a known answer as processes of their own, so that
-// trials can start them like any target. It is hidden: tests, benchmarks and calibration use it.
+// OracleCommand starts servers with a known answer as separate processes, so that trials can
+// start them like any target. It is hidden: tests, benchmarks and calibration use it.
 func OracleCommand() *cobra.Command {
 	cmd := arguments.Group(&cobra.Command{Use: oracle.Command, Short: "Servers with a known answer", Hidden: true})
 	cmd.AddCommand(nullServer(), delayServer(), queueServer(), freezeServer(), workServer(), streamServer(), breakingServer(), burnCommand())

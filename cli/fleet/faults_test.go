@@ -94,7 +94,7 @@ func (a *soakAgent) start() error {
 // end ends the agent by a signal.
 func (a *soakAgent) end(by syscall.Signal) {
 	_ = a.process.Process.Signal(by)
-	_ = a.process.Wait() // it was told to end
+	_ = a.process.Wait() // an end by the signal is no fault
 }
 
 // A soak is a fleet to which something happens in each run.
@@ -129,9 +129,10 @@ func (s *soak) between(from, to time.Time) (n int) {
 	return n
 }
 
-// TestFaults has three agents carry runs, and a fourth run their target. It kills, stops, restarts and cuts off one of
-// them in each, or kills the coordinator, whose run is resumed then. No trial that counts has other figures than the whole load's, none
-// that had ended is lost, and no process is left. scripts/fleet-faults.sh has more of it.
+// TestFaults lets three agents carry runs, and a fourth run their target. In each run it kills, stops, restarts or cuts
+// off one of them, or kills the coordinator. A run whose coordinator was killed is resumed. Trials that count have the
+// whole load's figures, no trial that had ended is lost, and no process is left. scripts/fleet-faults.sh causes more
+// faults and prints how long the runs take to go on.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: kills processes again and again")

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// fakeStore is a fake of an object store: it listens at an address, and keeps objects as files below the folder
-// store, unless a file called full is there.
+// fakeStore is a fake object store that listens at an address. It keeps objects as files below the folder store. If
+// there is a file called full, it refuses them.
 func fakeStore() {
 	err := http.ListenAndServe(os.Args[1], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut {

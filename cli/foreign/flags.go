@@ -1,6 +1,6 @@
-// Package foreign reads what users of other load generators type: their command lines (translate.go,
-// by the one table of their flags in flags.go), curl's forms and addresses, vegeta's targets and
-// ghz's metadata.
+// Package foreign reads what users of other load generators type. It translates their command lines
+// (translate.go) by one table of their flags (flags.go). It also reads curl's forms and addresses,
+// vegeta's targets and ghz's metadata.
 package foreign
 
 import (
@@ -35,9 +35,9 @@ const (
 	always      = "dyno does so anyway"
 )
 
-// Flags are the flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz, grpcurl, curl and vegeta
-// that have another name in dyno's quick loads, or are not needed; tools lists those that have the
-// same. The likeliest meaning of a flag comes first.
+// Flags are flags of wrk, wrk2, hey, oha, ab, h2load, k6, ghz, grpcurl, curl and vegeta. They have
+// another name in dyno's quick loads, or are not needed; Tool.Same lists those with the same name.
+// The likeliest meaning of a flag comes first.
 func Flags() []Flag {
 	return slices.Concat(lettersOfHTTP(), wordsOfHTTP(), flagsOfVegetaAndK6(), flagsOfGRPC())
 }

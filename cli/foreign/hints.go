@@ -15,8 +15,8 @@ import (
 	"dyno/internal/units"
 )
 
-// Refuse returns the error for a flag that a command does not have, or for a value that it does not
-// take: with a hint of what was meant, and without a credential that was typed.
+// Refuse returns the error for an unknown flag, or for a value that a flag does not take. It hints
+// at what the user meant, and hides a credential that was typed.
 func Refuse(cmd *cobra.Command, err error, args []string) error {
 	hint := strings.Join(append([]string{flagHint(cmd, err, args)}, retyped(cmd, args)...), "\n")
 	err = withoutCredential(err)
@@ -28,8 +28,8 @@ func Refuse(cmd *cobra.Command, err error, args []string) error {
 	return exit.With(exit.Usage, err, hint)
 }
 
-// flagHint suggests the flag of a command that was meant by an unknown one, or by a value
-// that may have been the rest of a flag's name. It repeats no value among the arguments.
+// flagHint suggests the command's flag that the user meant by an unknown one. A refused value
+// may have been the rest of a flag's name. The hint repeats no value among the arguments.
 func flagHint(cmd *cobra.Command, err error, args []string) string {
 	fallback := cmd.CommandPath() + " --help lists the flags"
 	if !cmd.HasParent() {
@@ -152,8 +152,8 @@ func isCredential(value string) bool {
 	return found && !strings.ContainsAny(user, "/ ")
 }
 
-// withoutCredential returns the error for an unknown flag without the user and the password that
-// were typed as a part of it.
+// withoutCredential removes the user and the password that were typed as a part of an unknown
+// flag from its error.
 func withoutCredential(err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && strings.Contains(unknown.GetSpecifiedShortnames(), ":") {

@@ -26,7 +26,7 @@ type Target struct {
 type targetReader struct {
 	base string // the URL whose host all requests go to; empty: that of the first one
 	read func(file string) (string, error)
-	// leave is told of what is left out; nil: nothing is, and the first fault ends the reading.
+	// leave gets what is left out; nil: nothing is, and the first fault ends the reading.
 	leave func(line int, what string, err error)
 
 	requests []Target
@@ -43,8 +43,8 @@ func ReadTargets(name, src, base string, read func(string) (string, error)) (req
 	return t.requests, t.base, err
 }
 
-// ReadSoundTargets is ReadTargets for who wants the requests that can be sent, and the lines in which they begin: leave
-// is told of the others, and of header fields that are left out.
+// ReadSoundTargets is ReadTargets for callers that want only the requests that can be sent. It also returns the lines
+// in which they begin. leave gets the other requests, and header fields that are left out.
 func ReadSoundTargets(name, src, base string, read func(string) (string, error), leave func(line int, what string, err error)) (requests []Target, lines []int, url string, err error) {
 	t := targetReader{base: base, read: read, leave: leave}
 	err = t.readAll(name, src)

@@ -106,8 +106,8 @@ func TestListedName(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, what is read of it can be written as JSON and is the same when that is
-// read; or the error is of a line.
+// Requests that are read from any file can be written as JSON, and are the same when that is
+// read. Otherwise the error names a line.
 func FuzzReadTargets(f *testing.F) {
 	f.Add("GET http://h/a\nX: y\n\nPOST http://h/\n@f\n", "")
 	f.Add(`{"method":"GET","url":"http://h/a","header":{"A":["b"]},"body":"eA=="}`, "")

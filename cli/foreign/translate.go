@@ -411,8 +411,8 @@ func vegetaRate(given string) string {
 // mostRetyped bounds how many translations an error shows.
 const mostRetyped = 2
 
-// retyped returns what a command line with flags of other tools is in dyno, as far as all of it is
-// known: a line for each meaning.
+// retyped translates a command line with flags of other tools to dyno's, with a line for each
+// meaning. It omits a tool if a flag is unknown or its value does not fit.
 func retyped(cmd *cobra.Command, args []string) (lines []string) {
 	if len(args) == 0 || args[0] != cmd.Name() {
 		return nil

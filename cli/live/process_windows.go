@@ -46,7 +46,7 @@ func inheritedFeed() *os.File {
 // OnInterrupt calls a function when dyno ui, which has started this process, ends it.
 func OnInterrupt(f func()) {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // with or without an error: nobody holds the other end any more
+		_, _ = io.Copy(io.Discard, os.Stdin) // with or without an error: dyno ui no longer holds the other end
 		f()
 	}()
 }

@@ -12,9 +12,9 @@ import (
 	"dyno/results/rundir"
 )
 
-// A Rows shows a run while it goes on, with one row a second, from the intervals that
-// the engine records anyway: where there is no terminal for a board, or it is not wanted. It
-// implements trial.Watcher; any goroutine may call its methods.
+// A Rows shows a run with one row a second, from the intervals that the engine records
+// anyway. It replaces the board where there is no terminal, or where the board is not
+// wanted. It implements trial.Watcher; any goroutine may call its methods.
 type Rows struct {
 	mu      sync.Mutex // guards the fields below
 	w       io.Writer
@@ -58,8 +58,7 @@ func (p *Rows) row() {
 	p.second = board.NewSecond()
 }
 
-// End shows what ended after the last complete second, and the result of a trial, except that of a quick load, which
-// follows.
+// End shows what ended after the last complete second, and a trial's result. The report shows that of a quick load.
 func (p *Rows) End(t *rundir.Trial, _ []rundir.Flag) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package output writes results where they should go: to files that are replaced as a whole, as JSON or
-// text, to pipes whose reader may go away, and to terminals.
+// Package output writes results to files, pipes and terminals, as JSON or text. It replaces files as a whole. The
+// reader of a pipe may go away.
 package output
 
 import (
@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// Replace writes a file atomically: a concurrent reader gets the old file, and so does a
-// reader after a failed write. A link stays, and so does what is no regular file, such as a pipe or
-// /dev/null: it is written to. The same holds for a file that cannot be replaced, because its
-// folder is not writable or it is a mount of its own.
+// Replace writes a file atomically: a concurrent reader gets the old file, and so does a reader
+// after a failed write. A link stays. Replace writes into a file that is not regular, such as a
+// pipe or /dev/null. It also writes into a file that cannot be replaced: its folder is not
+// writable, or it is a mount of its own.
 func Replace(name string, write func(io.Writer) error) (err error) {
 	info, err := os.Stat(name)
 	exists := err == nil

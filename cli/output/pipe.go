@@ -14,14 +14,13 @@ import (
 
 // A pipe is an output whose reader may go away, as in dyno … | head. cat and similar
 // programs then die of SIGPIPE without a message. dyno ends as it does after any other
-// signal: it stops what it has started, keeps what was measured, and exits with the code
-// that a shell uses for a death by SIGPIPE. What nobody reads on standard output, a load
-// prints on standard error. The same applies to
-// standard error: if nobody reads the progress, nobody waits for the run, as in dyno …
-// 2>&1 | head.
+// signal: it stops what it has started, and keeps what was measured. It exits with the code
+// that a shell uses for a death by SIGPIPE. If standard output has no reader, a load prints
+// its results on standard error. If the reader of standard error goes away, dyno ends, too:
+// without a reader of the progress, no user waits for the run, as in dyno … 2>&1 | head.
 type pipe struct {
 	to   io.Writer
-	gone func() // nobody reads any more; may be called several times
+	gone func() // the reader has gone away; may be called several times
 }
 
 // Write implements io.Writer.
@@ -48,11 +47,11 @@ func Piped(w io.Writer, gone func()) io.Writer {
 }
 
 // SurviveBrokenPipes makes writes to closed pipes fail instead of ending the process. Go
-// ends the process if the descriptor is that of standard output or error and nobody is
-// notified of SIGPIPE. Ignoring the signal would also work, but commands that dyno starts
-// would inherit that.
+// ends the process if standard output or error is a closed pipe and no channel is notified
+// of SIGPIPE. Ignoring the signal would also work, but commands that dyno starts would
+// inherit that.
 func SurviveBrokenPipes() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody receives: the error of the write is enough
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // no receiver is needed: the error of the write is enough
 }
 
 // checkOutput tells in time that nothing can be written to an output that is a file.

@@ -82,8 +82,8 @@ func (f *Flag) content() ([]string, error) {
 	return []string{content}, err
 }
 
-// headersOf returns header fields as they were given, or as the lines of a file say that stands
-// for some as @FILE: one that is a credential then is in no list of processes.
+// headersOf returns header fields as given, and replaces @FILE by the lines of that file. A
+// credential in a file then is in no list of processes.
 func headersOf(texts []string) (headers []string, err error) {
 	for _, text := range texts {
 		name, isFile := strings.CutPrefix(text, "@")
@@ -114,8 +114,8 @@ func ReadFile(name string) (string, error) {
 type Flags []*Flag
 
 // Register adds the wanted fields' flags to a command for targets with one of these
-// protocols. The command may have defaults of its own. Where fields of several protocols have
-// the same flag, it is the field of the target's protocol that gets its value.
+// protocols. The command may have defaults of its own. If fields of several protocols share a
+// flag, the field of the target's protocol gets its value.
 func (all *Flags) Register(f *pflag.FlagSet, wanted func(field string) bool, defaults map[string]string, protocols ...string) {
 	for _, flag := range planfile.Flags(protocols...) {
 		if !wanted(flag.Field) {
@@ -213,8 +213,8 @@ func (all Flags) Value(flag string) ([]string, error) {
 
 var fieldName = regexp.MustCompile(`\b[a-z]+(\.[a-z_0-9]+)+\b`)
 
-// Renamed returns a text in which fields have the names of the flags that set them, or those that are
-// given for other fields. A group of fields has those of the flags that were typed.
+// Renamed replaces the fields in a text by the flags that set them. others gives names of further
+// fields. A group of fields becomes those of its flags that were typed.
 func (all Flags) Renamed(text string, others map[string]string) string {
 	names := maps.Clone(others)
 	for _, f := range all {

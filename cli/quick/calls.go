@@ -186,8 +186,8 @@ func notDescribed(ctx context.Context, t *plan.Target, err error) error {
 	return exit.With(exit.Target, err, "")
 }
 
-// misdescribed tells whether a name is that of a service, or of a method of one, of which the
-// server says nothing that makes sense.
+// misdescribed tells whether the server's description of a service is unusable. The name is
+// the service's, or that of one of its methods.
 func misdescribed(schema *rpc.Schema, name string) bool {
 	name = strings.TrimPrefix(name, "/")
 	return slices.ContainsFunc(schema.Services(), func(s rpc.Service) bool {

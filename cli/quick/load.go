@@ -346,7 +346,8 @@ func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment,
 	return e, errors.Join(faults...)
 }
 
-// inFlags returns the faults of a plan for somebody who has typed flags, and has no file.
+// inFlags names flags instead of fields in the faults of a plan: the user has typed flags,
+// and has no file.
 func (q *Load) inFlags(err error) error {
 	var found *fields.Faults
 	if errors.As(err, &found) {

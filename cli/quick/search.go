@@ -123,8 +123,8 @@ func needed(e *plan.Experiment) float64 {
 	return v.Load.Open.Sending(most)
 }
 
-// LastEnough makes the load at each rate last until there are enough requests for the conditions, or
-// refuses a duration in which there are not, at a rate. It returns the lowest rate at which there are.
+// LastEnough makes the load at each rate last until there are enough requests for the conditions. If the flags set a
+// duration, it refuses one in which a rate sends too few. It then returns the lowest rate that sends enough.
 func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err error) {
 	window, enough := e.Variants[0].Load.Window, needed(e)
 	if !q.Given("duration") {

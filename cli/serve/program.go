@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A serviceProgram is a service that is a program of its own, because dyno is not to link
-// what it needs.
+// A serviceProgram is a service in a program of its own, so that dyno does not link what
+// it needs.
 type serviceProgram struct {
 	program        string // the file's name, and that of its folder below cmd
 	service, short string

@@ -25,9 +25,9 @@ func comparisons(j *judged.Result) []texts.Message {
 // mostWorse is how many worse figures a sentence names.
 const mostWorse = 6
 
-// alsoWorse lists the figures in which a variant is worse, but for those that the plan's metric is
-// about: a gain in it may have its price elsewhere. As several are looked at, each needs a p-value as small as
-// their number asks for (Bonferroni), or one of them would be worse by chance too often.
+// alsoWorse lists the figures in which a variant is worse, except those that the plan's metric is about. A gain in that
+// metric may have its price elsewhere. With several figures, one would be worse by chance too often. Each p-value must
+// therefore be as small as their number asks for (Bonferroni).
 func alsoWorse(j *judged.Result) (list []texts.Message) {
 	further := func(c rundir.Comparison) bool {
 		_, step := rundir.SplitStep(c.Metric)
@@ -61,8 +61,8 @@ func alsoWorse(j *judged.Result) (list []texts.Message) {
 // mostPairs is how many pairs a sentence names at most.
 const mostPairs = 12
 
-// pairs says of each metric in which all variants were compared with each other how many pairs
-// differ, and names those that do not. The plan's metric comes first.
+// pairs writes, for each metric in which all variants were compared with each other, how many
+// pairs differ. It names those that do not. The plan's metric comes first.
 func pairs(j *judged.Result) (lines []texts.Message) {
 	var metrics []string
 	for _, c := range j.Run.Comparisons {

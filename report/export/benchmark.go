@@ -17,12 +17,12 @@ import (
 )
 
 // Benchmark writes a run in the Go benchmark format
-// (https://go.dev/design/14313-benchmark-format), one line for each trial that the figures
-// use, so that benchstat compares variants with -col /variant, or two runs. A trial counts as
+// (https://go.dev/design/14313-benchmark-format). It writes one line for each trial that the
+// figures use. Benchstat then compares variants with -col /variant, or two runs. A trial counts as
 // one iteration: its requests are no replicates. ns/op is the mean response time of an open
 // loop, and the mean service time of a closed one. Benchstat does not pair rounds; dyno's own
 // comparisons do. A trial that the target lost has a line, too: its rate is over the whole
-// window, and it lacks what was not measured.
+// window, and what was not measured is missing.
 //
 // Units that Go does not know are declared as its format has it, with the direction
 // that is better.

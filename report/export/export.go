@@ -1,6 +1,6 @@
-// Package export writes a judged run for other programs: as JSON, as CSV for spreadsheets,
-// as JUnit's XML for build servers, in the Go benchmark format for benchstat, as .hgrm
-// for HdrHistogram's plotter, and as other load generators print a load.
+// Package export writes a judged run for other programs. The formats are JSON, CSV for
+// spreadsheets, JUnit's XML for build servers and the Go benchmark format for benchstat. It
+// also writes .hgrm for HdrHistogram's plotter, and loads as other load generators do.
 package export
 
 import (
@@ -31,8 +31,8 @@ func writeJSON(w io.Writer, value any) error {
 	return e.Encode(value)
 }
 
-// Hgrm writes the percentile spectrum, in ms, of one variant's times under a tag
-// (response, service, send_lag …), merged over the trials that its figures use. The variant
+// Hgrm writes the percentile spectrum, in ms, of one variant's times under a tag (response,
+// service, send_lag …). It merges the trials that the variant's figures use. The variant
 // may be empty when the run has only one.
 func Hgrm(w io.Writer, f *rundir.Folder, variant, tag string) error {
 	variant, err := variantOf(f, variant)

@@ -64,12 +64,11 @@ type (
 	}
 )
 
-// JUnit writes a judged run as JUnit's XML, for a build server. There is a test case for
-// the run's validity, for each threshold and variant, for each comparison in the plan's
-// metric, and for each claim. A threshold that is broken or not settled is a failure, and
-// so is a regression beyond the plan's margin (verdict.Regressions). A run that was not
-// measured whole is an error. A claim never fails: one that is not shown to hold is
-// skipped.
+// JUnit writes a judged run as JUnit's XML, for a build server. The test cases are the
+// run's validity, each variant's thresholds, the comparisons in the plan's metric, and the
+// claims. A threshold that is broken or not settled is a failure. A regression beyond the
+// plan's margin is a failure, too (verdict.Regressions). A run that was not measured whole
+// is an error. A claim never fails: one that is not shown to hold is skipped.
 func JUnit(w io.Writer, run *rundir.Run) error {
 	p := judged.Of(&rundir.Folder{Run: *run})
 	suite := junitSuite{

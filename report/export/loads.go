@@ -32,8 +32,8 @@ var loadForms = map[string]func(io.Writer, *load) error{
 //   - bytes received are those of the connections in the window, with headers; their mean is per good
 //     response that ended in the window
 //
-// What dyno does not measure is left out. Where no request has a time, the times are 0, and quantiles that no time lies
-// beyond are the longest time, so that a form has the same fields whatever became of the load. The variant may be
+// What dyno does not measure is left out. Where no request has a time, the times are 0. A quantile that no time
+// exceeds is the longest time. A form thus has the same fields, whatever the outcome of the load. The variant may be
 // empty when the run has only one.
 func Load(w io.Writer, f *rundir.Folder, tool, variant string) error {
 	write, ok := loadForms[tool]

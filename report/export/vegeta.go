@@ -46,7 +46,7 @@ func vegetaOf(l *load) *vegeta {
 	if total, mean, known := l.received(); known {
 		v.BytesIn = &vegetaBytes{total, mean}
 	}
-	// Without a status are those that have none. Nobody keeps those of requests that were carried into the window.
+	// The rest has no status. The statuses of requests that were carried into the window are not kept.
 	without := v.Requests - l.Counts.Carried.OK
 	for _, code := range slices.Sorted(maps.Keys(v.StatusCodes)) {
 		without -= v.StatusCodes[code]

@@ -27,8 +27,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// A duration is written in a unit that needs no exponent and at most four
-// digits before the point, and within half a percent of its value.
+// The unit of a duration needs no exponent, and the number has at most four characters. It
+// is within about half a percent of the value.
 func TestDurationsKeepTheirValue(t *testing.T) {
 	units := map[string]float64{"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1}
 	rapid.Check(t, func(t *rapid.T) {

@@ -172,8 +172,8 @@ func Spread(low, high *float64, decimals int) string {
 	return "(" + inside(low, high, func(v float64) string { return signed(100*v, decimals) }) + ")"
 }
 
-// Change writes a ratio as a relative change, or as a factor when it is at least 2 or at
-// most a half.
+// Change writes a ratio as a relative change. It writes a ratio of at least 2 or at most a
+// half as a factor.
 func Change(r rundir.Estimate) string {
 	switch {
 	case r.Estimate == nil:

@@ -396,8 +396,8 @@ func searched(t testing.TB) *rundir.Folder {
 	return judgement(t, run, recipes)
 }
 
-// opened is an open loop in which the generator was late and requests were dropped, and a
-// search that found nothing.
+// opened is an open loop with a late generator and dropped requests. The trial of one
+// variant is incomplete.
 func opened(t testing.TB) *rundir.Folder {
 	t.Helper()
 	rate := 1000.

@@ -102,8 +102,8 @@ type Grid struct {
 	Lines []Line  `json:"lines"`
 }
 
-// A Line is one series: the mean of what each point sums up and, where that is
-// more than one reading, its least and greatest value.
+// A Line is one series, with the mean of the readings that each point sums up. If a point
+// sums up several, it also has their least and greatest value.
 type Line struct {
 	Key    string      `json:"key"`              // names what it is to the page
 	Column string      `json:"column,omitempty"` // of series.csv, where the page has no name for it
@@ -141,7 +141,7 @@ type Function struct {
 }
 
 // A Flame is a flame graph of a variant, or of two. Its nodes are in preorder, the root
-// first, and what a node takes with its children is the sum of Self over them.
+// first. The total of a node is the sum of Self over the node and all nodes below it.
 type Flame struct {
 	Kind      string      `json:"kind"` // of profile, such as cpu
 	Unit      rundir.Unit `json:"unit"` // per request

@@ -74,8 +74,7 @@ func trimmed(items []explain.Item) []explain.Item {
 	return kept
 }
 
-// A sum is the profiles of one kind of one variant, added up, with the requests that
-// they are divided by.
+// A sum adds up the profiles of one kind and one variant. They are divided by its requests.
 type sum struct {
 	profile  *pprof.Profile
 	requests float64
@@ -139,8 +138,8 @@ func (d *Document) flames(f *rundir.Folder) {
 	}
 }
 
-// sideBySide calls f with every number below n, as many at once as there are processors,
-// and returns when all have returned.
+// sideBySide calls f with every number below n, and returns when all calls have returned.
+// It makes as many calls at once as there are processors.
 func sideBySide(n int, f func(i int)) {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -138,8 +138,8 @@ func TestHistoryPage(t *testing.T) {
 	}
 }
 
-// Whatever texts a run holds, the page has the two scripts and the one style that it
-// should have, and the texts are in its document unchanged.
+// For any texts in a run, the page has only its own two scripts and one style. Its document
+// holds the texts unchanged.
 func TestHostileTextStaysData(t *testing.T) {
 	f := everything(t)
 	p := page(t, f)

@@ -74,8 +74,8 @@ func quantile(h *hist.Histogram, q float64, least int64) float64 {
 	return float64(h.Quantile(q)) / 1e9
 }
 
-// A division cuts the time in which a clock was recorded, into slices that each hold
-// as many intervals of the usual length.
+// A division cuts the time in which a clock was recorded into slices. Each slice holds
+// equally many intervals of the usual length, except perhaps the last.
 type division struct {
 	start, usual, step time.Duration
 	n                  int

@@ -10,11 +10,11 @@ type Agent struct {
 	Name    string  `json:"name"`
 	Address string  `json:"address"`
 	Share   float64 `json:"share"` // of what was done in the windows of the trials that it took part in
-	// Least and Most are its CPU time per request, or per event, in the variant where that is least or most.
+	// Least and Most are the extremes of its CPU time per request, or per event, over the variants.
 	Least *float64 `json:"least_cpu_seconds_per_request,omitempty"`
 	Most  *float64 `json:"most_cpu_seconds_per_request,omitempty"`
-	// Clock and start are those of the trial whose start is the least certain: by how much its clock was ahead of
-	// dyno's, how long after the common start it began, and by how much both may be wrong.
+	// Clock and start are those of the trial whose start is the least certain. ClockOffset is how far its clock was
+	// ahead of dyno's. StartDeviation is how long after the common start it began. ClockError bounds the error of both.
 	ClockOffset    float64  `json:"clock_offset_seconds"`
 	ClockError     float64  `json:"clock_error_seconds"`
 	StartDeviation float64  `json:"start_deviation_seconds"`

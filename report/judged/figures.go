@@ -107,7 +107,7 @@ func markOf(e rundir.Estimate, v rundir.Validity) string {
 	if v.State == rundir.StateOK || e.Estimate == nil {
 		return ""
 	}
-	// Of an exchange that was disturbed the time is longer, not shorter.
+	// A disturbed exchange takes longer, not shorter.
 	// Bounds that are far apart say nothing.
 	if _, isTime := rundir.ClockOf(v.Figure); isTime && v.Base == "" && v.State == rundir.StateBounded && !slices.Contains(v.Causes, rundir.CauseAgentClocks) {
 		if v.Low != nil && v.High != nil && *v.High > wide**v.Low {
@@ -140,11 +140,10 @@ func beyond(value, bound float64) float64 {
 	return bound/value - 1
 }
 
-// slight is how far beyond a figure a bound may lie, as a share, for a mark to say that the
-// figure is not moved in that direction.
+// slight is the share by which a bound may pass a figure in the direction that the mark rules out.
 const slight = 0.1
 
-// wide is the factor between the bounds of a time from which nobody can use them.
+// wide is the factor between the bounds of a time from which the time is of no use.
 const wide = 3
 
 // Claimed writes the measured value of a claim.

@@ -41,8 +41,8 @@ func (g *FlagGroup) Detail() string {
 	return g.First.Detail.English()
 }
 
-// FlagGroups brings flags of a kind together, the most serious first. Those of the whole run stay
-// apart, and so do those of different targets that did not do what was asked.
+// FlagGroups groups flags by kind, the most serious first. Flags of the whole run stay apart.
+// Flags of different targets that did not do what was asked stay apart, too.
 func (r *Result) FlagGroups() []*FlagGroup {
 	var groups []*FlagGroup
 	for _, f := range r.Run.Flags {

@@ -1,5 +1,5 @@
-// Package judged answers what a report asks of a judged run: which kind of run it is, which
-// of its figures, comparisons and flags are to be shown, and with which mark.
+// Package judged answers what a report asks of a judged run. It knows the kind of run, the
+// figures, comparisons and flags to show, and their marks.
 package judged
 
 import (
@@ -23,8 +23,8 @@ type Result struct {
 // Of returns the result in a run folder.
 func Of(f *rundir.Folder) *Result { return &Result{&f.Run, f} }
 
-// Message is a sentence of the report. For a quick load, which has no variants, trials or files,
-// it has words of its own where there are some.
+// Message is a sentence of the report. Quick loads and searches show no variants, trials or
+// files, so some sentences have other words for them.
 func (r *Result) Message(kind string, pairs ...string) texts.Message {
 	if quick := kind + ".quick"; (r.IsQuick() || r.IsSearch()) && texts.Has(quick) {
 		kind = quick
@@ -188,8 +188,8 @@ func Incomplete(f *rundir.Folder) (reasons []texts.Message) {
 	return reasons
 }
 
-// firstLines returns a message with only the first line of each value, and without the
-// hint that the last output is on the lines below.
+// firstLines returns a message with only the first line of each value. It drops the hint
+// that the last output is on the lines below.
 func firstLines(m texts.Message) texts.Message {
 	m.Values = maps.Clone(m.Values)
 	for name, v := range m.Values {

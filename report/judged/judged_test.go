@@ -50,8 +50,8 @@ func TestCompareIDs(t *testing.T) {
 	})
 }
 
-// The slowest requests of all trials that count lead to their traces, unless a folder has
-// something else than a URL of HTTP.
+// The slowest requests of all trials that count lead to their traces. A link that is not a
+// URL of HTTP is left out.
 func TestSlowest(t *testing.T) {
 	trial := func(number int, variant string, response ...float64) *rundir.TrialFolder {
 		f := &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: number, Variant: variant, Complete: true}}

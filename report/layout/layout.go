@@ -192,8 +192,8 @@ func Middle(name string, most int) string {
 	return string(runes[:front]) + "…" + string(runes[len(runes)-(most-1-front):])
 }
 
-// Raise moves a mark that all figures of a column have to its head, and counts the columns
-// of each mark. A row with fewer cells is a title.
+// Raise moves a mark that all figures of a column share to the column's head. It counts the
+// columns of each mark. A row with fewer cells is a title.
 func (t *Table) Raise() map[string]int {
 	marks := map[string]int{}
 	for i := 1; i < len(t.Head); i++ {

@@ -16,9 +16,8 @@ import (
 // longestBar is how many characters the longest bar has.
 const longestBar = 40
 
-// Histogram draws the latencies of the run's only variant: a bar for each step of 1, 2, 5, 10, …
-// between the shortest and the longest, with how many responses took at most that long, but longer than
-// the step before.
+// Histogram draws the latencies of the run's only variant. Each step of 1, 2, 5, 10, … between the shortest and the
+// longest has a bar. The bar counts responses that took longer than the step before, and at most the step.
 func Histogram(w io.Writer, f *rundir.Folder) error {
 	p := judged.Of(f)
 	all := hist.New()
@@ -58,8 +57,8 @@ func Histogram(w io.Writer, f *rundir.Folder) error {
 	return nil
 }
 
-// stepsBetween returns the times 1, 2, 5, 10, … in nanoseconds, from the first that is not below low to
-// the first that is not below high.
+// stepsBetween returns the times 1, 2, 5, 10, … in nanoseconds. The first is the lowest that is not below low, and the
+// last the lowest that is not below high.
 func stepsBetween(low, high int64) (steps []int64) {
 	for decade := int64(1); ; decade *= 10 {
 		for _, n := range []int64{1, 2, 5} {

@@ -351,7 +351,7 @@ func (p *page) connections(r *rows, v *rundir.Variant, k *rundir.Connections, ti
 	r.add(spare, "connections", items...)
 }
 
-// afterEnd says how many good answers came after the window, where the rate, which is that of the window, shows it.
+// afterEnd says how many good answers came after the window, if they are more than 1 %. The rate does not count them.
 func afterEnd(trial *rundir.Trial) string {
 	if trial == nil {
 		return ""
@@ -369,8 +369,9 @@ const latencyRow = "latency"
 // notInLatency says that the time of connecting is no part of a closed loop's latency, which begins at the write.
 const notInLatency = "connecting is not in latency"
 
-// Connecting is slow, and has a row, if one connection took slowConnect seconds, or if they took slowShare of the
-// latencies' p99 on average, and at least leastConnect: on loopback, chance alone makes one of them slower than others.
+// Connecting is slow, and has a row, if the slowest connection took more than slowConnect seconds. It is slow, too, if
+// the mean is above leastConnect and above slowShare of the latencies' p99: on loopback, chance alone makes one
+// connection slower than others.
 const (
 	slowConnect  = 0.05
 	slowShare    = 0.1
@@ -401,10 +402,10 @@ func (p *page) connecting(v *rundir.Variant) (items []string, slow bool) {
 	return items, most > slowConnect || tail != nil && mean > max(leastConnect, slowShare**tail)
 }
 
-// lateRead is by how much longer, as a share, a time until the read is that says something of its own.
+// lateRead is the share by which a time until the read must be longer to be shown.
 const lateRead = 0.1
 
-// untilRead is a closed loop's latency as load generators without the kernel's time stamps see it, where that is another:
+// untilRead is a closed loop's latency as load generators without the kernel's time stamps see it, if it differs:
 // answers waited until dyno read them.
 func (p *page) untilRead(v *rundir.Variant) []string {
 	if p.Run.Plan.Variant(v.Name).Latency() != rundir.TagService {
@@ -440,8 +441,8 @@ func failed(c *rundir.Counts) string {
 // mostAddresses is how many addresses are named.
 const mostAddresses = 4
 
-// addresses are those that the target's name stands for, if there are several, with what each was loaded with unless
-// they were loaded alike.
+// addresses lists the addresses of the target's name, if there are several. It adds the load of each, unless they were
+// loaded alike.
 func addresses(l *rundir.Loaded) (items []string) {
 	if l == nil || len(l.Addresses) < 2 {
 		return nil
@@ -465,8 +466,8 @@ func addresses(l *rundir.Loaded) (items []string) {
 // mostAgents is how many agents have a row each.
 const mostAgents = 4
 
-// agentRows say of each agent that carried the load what it did, how its clock compares, when it began, and what was
-// found about it. Of many they give the names.
+// agentRows say what each agent that carried the load did, how its clock compares and when it began. The kinds of its
+// flags follow. For many agents, only their names are given.
 func (p *page) agentRows(a answer.Answer) (rows []quickRow) {
 	agents := p.Agents()
 	if len(agents) > mostAgents {
@@ -528,8 +529,8 @@ func (p *page) quickClocks(v *rundir.Variant) (list []quickClock) {
 	return list
 }
 
-// quantiles writes the quantiles of a clock that have a place on the screen, or those of them that are named, in one unit,
-// which stands at the first and the longest.
+// quantiles writes the quantiles of a clock that have a place on the screen, or only the named ones. All have one unit,
+// which stands at the first and at the longest.
 func (p *page) quantiles(v *rundir.Variant, tag string, named ...string) (items []string) {
 	unit := oneUnit(v.Known(tag+".p50"), v.Known(tag+".max"))
 	for _, s := range p.shown(v, tag) {
@@ -681,8 +682,8 @@ func (p *page) quickTrust(v *rundir.Variant) (lines []string) {
 	return lines
 }
 
-// wrapItems writes items in a row. If they are wider than the terminal, they go on in the next
-// line, below the first, up to a number of lines. No item is broken, and in a pipe no line is.
+// wrapItems writes items in a row. A row that is wider than the terminal goes on in the next
+// line, up to a number of lines. No item is broken, and in a pipe no line is.
 func (p *page) wrapItems(mark string, items []string, separator string, most int) []string {
 	indent := strings.Repeat(" ", utf8.RuneCountInString(mark))
 	lines := []string{mark}

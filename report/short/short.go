@@ -171,9 +171,9 @@ func (p *page) headline() string {
 	return p.Title() + ": " + p.Run.Question
 }
 
-// tableLines writes the table, no wider than the terminal, in at most n lines, including its head and
-// the line that says how many rows are left out. Names are shortened first, then columns are left
-// out. A figure is never cut.
+// tableLines writes the table, no wider than the terminal, in at most the given number of lines. They
+// include the head and the line that says how many rows are left out. Names are shortened first, then
+// columns are left out. A figure is never cut.
 func tableLines(b *answer.Brief, most, width int) []string {
 	if width == 0 {
 		width = math.MaxInt

@@ -179,11 +179,11 @@ export interface Agent {
   address: string;
   /** of what was done in the windows of the trials that it took part in */
   share: number;
-  /** Least and Most are its CPU time per request, or per event, in the variant where that is least or most. */
+  /** Least and Most are the extremes of its CPU time per request, or per event, over the variants. */
   least_cpu_seconds_per_request?: number;
   most_cpu_seconds_per_request?: number;
-  /** Clock and start are those of the trial whose start is the least certain: by how much its clock was ahead of
-   * dyno's, how long after the common start it began, and by how much both may be wrong. */
+  /** Clock and start are those of the trial whose start is the least certain. ClockOffset is how far its clock was
+   * ahead of dyno's. StartDeviation is how long after the common start it began. ClockError bounds the error of both. */
   clock_offset_seconds: number;
   clock_error_seconds: number;
   start_deviation_seconds: number;
@@ -679,7 +679,7 @@ export interface Function {
 }
 
 /** A Flame is a flame graph of a variant, or of two. Its nodes are in preorder, the root
- * first, and what a node takes with its children is the sum of Self over them. */
+ * first. The total of a node is the sum of Self over the node and all nodes below it. */
 export interface Flame {
   /** of profile, such as cpu */
   kind: string;
@@ -1098,8 +1098,8 @@ export interface Dependence {
   trend_p?: number;
 }
 
-/** A Line is one series: the mean of what each point sums up and, where that is
- * more than one reading, its least and greatest value. */
+/** A Line is one series, with the mean of the readings that each point sums up. If a point
+ * sums up several, it also has their least and greatest value. */
 export interface Line {
   /** names what it is to the page */
   key: string;

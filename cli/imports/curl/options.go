@@ -357,7 +357,7 @@ func (c *command) option(options []option, typed, name, value string, args []str
 	return args
 }
 
-// remark returns the remark on a flag that dyno lacks, from the table of other tools' flags.
+// remark returns the remark on a flag that dyno does not have, from the table of other tools' flags.
 func remark(name string) string {
 	for _, f := range foreign.Flags() {
 		if slices.Contains(strings.Fields(f.Names), name) && slices.Contains(strings.Fields(f.Tools), "curl") {

@@ -1,5 +1,5 @@
 // Package draft has what importers share. An importer of a format reads a file, and fills a draft: an experiment, and a
-// list of the file's parts that the experiment lacks. Read imports a file (source.go). Texts have marks for what varies
+// list of the file's parts that it leaves out. Read imports a file (source.go). Texts have marks for what varies
 // (text.go). Requests become steps (request.go). The file may name other files (files.go). At the end, credentials are
 // hidden (credentials.go), and what the rules of experiments do not permit is taken out (repair.go).
 package draft
@@ -64,7 +64,7 @@ func (d *Draft) Load() *plan.Load { return &d.Experiment.Variants[0].Load }
 // Target returns the experiment's target.
 func (d *Draft) Target() *plan.Target { return &d.Experiment.Variants[0].Target }
 
-// Leave notes, once, a part of the file that the experiment lacks.
+// Leave notes, once, a part of the file that the experiment leaves out.
 func (d *Draft) Leave(line int, what, why, hint string) {
 	item := Item{line, clip(what), why, hint}
 	switch {
@@ -76,7 +76,7 @@ func (d *Draft) Leave(line int, what, why, hint string) {
 	}
 }
 
-// LeaveFault notes a part of the file that the experiment lacks because of an error, which may have a hint.
+// LeaveFault notes a part of the file that an error keeps out of the experiment. The error may have a hint.
 func (d *Draft) LeaveFault(line int, what string, err error, hint string) {
 	problem, own, _ := strings.Cut(err.Error(), "; ")
 	d.Leave(line, what, problem, cmp.Or(own, hint))

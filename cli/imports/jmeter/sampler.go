@@ -108,7 +108,7 @@ func (s *sampler) collect(of *element) {
 	}
 }
 
-// headers merges the header fields of managers: of those closest to the sampler first, and then those that these lack.
+// headers merges the header fields of managers. A manager that is closer to the sampler takes precedence.
 func (s *sampler) headers() {
 	var all []scenario.Header
 	for i, manager := range s.scope.headers {

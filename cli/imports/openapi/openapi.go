@@ -90,7 +90,7 @@ func read(d *draft.Draft, src []byte) error {
 	return nil
 }
 
-// escapes are JSON's that the parser of YAML lacks: surrogate pairs, and the escaped slash. An escaped
+// escapes are JSON's that the parser of YAML does not know: surrogate pairs, and the escaped slash. An escaped
 // backslash begins none.
 var escapes = lazyregexp.New(`\\(?:\\|/|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
 
