@@ -140,6 +140,9 @@ func TestNoCheckIsWithoutNumber(t *testing.T) {
 	if _, err := json.Marshal(checks); err != nil {
 		t.Error(err)
 	}
+	if !slices.ContainsFunc(checks, func(c rundir.Check) bool { return c.Kind == FlagBacklog && c.Outcome == rundir.CheckOK }) {
+		t.Error("its backlog was not checked")
+	}
 	x := examination{Recording: s}
 	x.compare(FlagBacklog, math.NaN(), 1, rundir.CheckWarning, nil)
 	x.compare(FlagBacklog, 1, math.Inf(1), rundir.CheckWarning, nil)
