@@ -266,12 +266,12 @@ func TestRefusedStamps(t *testing.T) {
 	p.pass(time.Duration(2 * held))
 	_, r, _ := p.Read(int32(datagrams.from), p.buffer, true, to+held+p.offset.worst+1)
 	refused("segments were out of order", Stale, r)
-	datagrams.send(t, "x")
-	if _, r, _ := p.Read(int32(datagrams.from), p.buffer, true, p.Now()); r.Stamp != Stamped {
-		t.Errorf("arrived when the socket was empty: %+v", r)
+	from, _ := datagrams.send(t, "x")
+	if _, r, _ := p.Read(int32(datagrams.from), p.buffer, true, from+held-p.offset.worst); r.Stamp != Stamped {
+		t.Errorf("stamped just before the socket was empty: %+v", r)
 	}
 	refused("before the write", Early, take(0).After(p.Now()))
 	p.offset.next = math.MaxInt64 // it does not notice
-	p.offset.low, p.offset.high = p.offset.low-1e9, p.offset.high-1e9
+	p.offset.low, p.offset.high = p.offset.low-3600e9, p.offset.high-3600e9
 	refused("after the read", Late, take(0))
 }
