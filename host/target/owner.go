@@ -3,19 +3,21 @@ package target
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"dyno/host/cgroup"
 	"dyno/host/proc"
+	"dyno/host/sockdiag"
 )
 
 // A Listener is a process that listens on an address.
@@ -33,25 +35,21 @@ func (l Listener) String() string { return fmt.Sprintf("%s, pid %d", l.Name, l.P
 // descriptors are hidden.
 func ListenerAt(address string) (Listener, bool) {
 	inodes := make(map[string]bool)
-	add := func(name string, parse func(io.Reader) []string) {
-		file, err := os.Open(name)
+	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
+		file, err := os.Open("/proc/net/unix")
 		if err != nil {
-			return
+			return Listener{}, false
 		}
 		defer func() { _ = file.Close() }() // it was read only
-		for _, inode := range parse(file) {
+		for _, inode := range unixListeners(file, path) {
 			inodes["socket:["+inode+"]"] = true
 		}
-	}
-	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		add("/proc/net/unix", func(r io.Reader) []string { return unixListeners(r, path) })
 	} else if at, ok := localAddress(address); ok {
-		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-			if len(inodes) > 0 {
-				break // the second list may be as long as the first, and would be read to its end
+		tcpSockets(sockdiag.Request{States: sockdiag.Listening, Port: at.Port()}, func(s *sockdiag.Socket) {
+			if own := s.Local.Addr(); !at.Addr().IsValid() || own.IsUnspecified() || own == at.Addr().Unmap() {
+				inodes[link(s)] = true
 			}
-			add(name, func(r io.Reader) []string { return tcpListeners(r, at.Addr(), int(at.Port())) })
-		}
+		})
 	}
 	if len(inodes) == 0 {
 		return Listener{}, false
@@ -68,11 +66,33 @@ func ListenerAt(address string) (Listener, bool) {
 	return l, err == nil
 }
 
-// mostServers bounds the result of ServersOf. mostText bounds what is read of the kernel's list of connections: some
-// 50,000 lines.
+// tcpSockets calls visit for the TCP sockets of this machine that the kernel shows.
+func tcpSockets(r sockdiag.Request, visit func(*sockdiag.Socket)) {
+	const timeout = time.Second
+	c, err := sockdiag.Open(0, timeout)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	n := 0
+	_ = c.Dump(context.Background(), r, func(s *sockdiag.Socket) error { // a part is better than nothing
+		if n++; n > mostSockets {
+			return errEnough
+		}
+		visit(s)
+		return nil
+	})
+}
+
+// link is what a descriptor of a socket links to in /proc.
+func link(s *sockdiag.Socket) string { return fmt.Sprintf("socket:[%d]", s.Inode) }
+
+var errEnough = errors.New("enough sockets were read")
+
+// mostServers bounds the result of ServersOf, mostSockets what is read of the kernel's list.
 const (
 	mostServers = 16
-	mostText    = 8 << 20
+	mostSockets = 100_000
 )
 
 // ServersOf returns the processes on this machine to which these processes have TCP connections. It follows the
@@ -120,21 +140,13 @@ func connectedTo(pids []int) (addresses []netip.AddrPort) {
 		}
 	}
 	listening, seen := map[uint16]bool{}, map[netip.AddrPort]bool{}
-	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		file, err := os.Open(name)
-		if err != nil {
-			continue
+	tcpSockets(sockdiag.Request{States: sockdiag.Listening | sockdiag.Established}, func(s *sockdiag.Socket) {
+		if s.State == sockdiag.Listening {
+			listening[s.Local.Port()] = true
+		} else if own[link(s)] {
+			seen[s.Remote] = true
 		}
-		for c := range connections(io.LimitReader(file, mostText)) {
-			switch {
-			case c.state == stateListen:
-				listening[c.local.Port()] = true
-			case c.state == stateEstablished && own["socket:["+c.inode+"]"]:
-				seen[c.remote] = true
-			}
-		}
-		_ = file.Close() // it was read only
-	}
+	})
 	for address := range seen {
 		if listening[address.Port()] {
 			addresses = append(addresses, address)
@@ -222,74 +234,6 @@ func localAddress(address string) (netip.AddrPort, bool) {
 		return ok && network.IP.Equal(at.AsSlice())
 	})
 	return netip.AddrPortFrom(at, uint16(n)), here
-}
-
-// tcpListeners returns the inodes of the sockets that listen on the port, either on ip or on every
-// address. An invalid ip matches every socket. The text has the format of /proc/net/tcp and tcp6
-// (proc_pid_net(5)). The kernel lists sockets that listen first. Reading stops after them: there may be
-// very many others, which it takes long to list.
-func tcpListeners(text io.Reader, ip netip.Addr, port int) (inodes []string) {
-	for c := range connections(text) {
-		if c.state != stateListen {
-			break
-		}
-		at := c.local.Addr()
-		if int(c.local.Port()) == port && (!ip.IsValid() || at.IsUnspecified() || at == ip.Unmap()) {
-			inodes = append(inodes, c.inode)
-		}
-	}
-	return inodes
-}
-
-// States of connections in /proc/net/tcp.
-const (
-	stateEstablished = "01"
-	stateListen      = "0A"
-)
-
-// A connection is a line of /proc/net/tcp or tcp6.
-type connection struct {
-	local, remote netip.AddrPort
-	state, inode  string
-}
-
-// connections parses a list of connections up to a line that it does not understand.
-func connections(text io.Reader) iter.Seq[connection] {
-	return func(yield func(connection) bool) {
-		lines := bufio.NewScanner(text)
-		for lines.Scan(); lines.Scan(); { // the first line has the columns' names
-			f := strings.Fields(lines.Text())
-			if len(f) < 10 {
-				return
-			}
-			local, ok := parseHexAddrPort(f[1])
-			remote, ok2 := parseHexAddrPort(f[2])
-			if !ok || !ok2 || !yield(connection{local, remote, f[3], f[9]}) {
-				return
-			}
-		}
-	}
-}
-
-func parseHexAddrPort(s string) (netip.AddrPort, bool) {
-	host, port, _ := strings.Cut(s, ":")
-	n, err := strconv.ParseUint(port, 16, 16)
-	at, ok := parseHexAddr(host)
-	return netip.AddrPortFrom(at, uint16(n)), ok && err == nil
-}
-
-// parseHexAddr reads an address as the kernel prints it: as 32-bit words in the byte
-// order of the machine, which is little-endian.
-func parseHexAddr(s string) (netip.Addr, bool) {
-	b, err := hex.DecodeString(s)
-	if err != nil || (len(b) != 4 && len(b) != 16) {
-		return netip.Addr{}, false
-	}
-	for w := 0; w < len(b); w += 4 {
-		b[w], b[w+1], b[w+2], b[w+3] = b[w+3], b[w+2], b[w+1], b[w]
-	}
-	a, ok := netip.AddrFromSlice(b)
-	return a.Unmap(), ok
 }
 
 // unixListeners returns the inodes of the sockets that listen on path. The text has the format of

@@ -91,15 +91,16 @@ var arrows = []arrow{
 	{"lab/pods", nil, "pods are found by asking an API server, whatever is done with them"},
 	{"lab/plan", []string{"internal/fields", "load/options", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 
-	{"host/target", []string{"host/cgroup", "host/child", "host/proc", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
+	{"host/target", []string{"host/cgroup", "host/child", "host/proc", "host/sockdiag", "internal/units"}, "starting and stopping processes needs nothing of the lab"},
 	{"host/sysctl", []string{"host/child"}, "it outlives the run that changed settings, and knows nothing of why"},
 	{"host/cgroup", []string{"internal/units"}, "groups are found and made, whatever runs in them"},
 	{"host/child", nil, "it starts dyno's own program again, for any role"},
+	{"host/sockdiag", nil, "it asks the kernel for sockets, for any reader"},
 	{"host/proc", nil, "it reads what the kernel shows, for any reader"},
 	{"host/loopback", nil, "one rule for every client that asks a program about itself"},
 	{"host/awake", nil, "it runs during a measurement and knows nothing of it"},
 
-	{"observe", []string{"observe", "host/cgroup", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
+	{"observe", []string{"observe", "host/cgroup", "host/proc", "host/sockdiag", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
 	{"results/rundir", []string{"results/mask", "internal/filelock", "internal/lazyregexp", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/host/sockdiag"
 	"dyno/internal/texts"
 	"dyno/observe"
 	"dyno/observe/poll"
@@ -123,7 +124,7 @@ const (
 
 // A source answers for one network namespace.
 type source struct {
-	*diag
+	*sockdiag.Conn
 	filter []byte
 	sides  [2]bool // which sides it has
 }
@@ -153,7 +154,7 @@ func NewConnections(ctx context.Context, cfg Config) (*Connections, error) {
 	if cfg.PID != 0 && !sameNamespace(cfg.PID) {
 		pid = cfg.PID
 	}
-	listeners, err := newDiag(pid, dumpTimeout)
+	listeners, err := sockdiag.Open(pid, dumpTimeout)
 	if err != nil {
 		return refused(err)
 	}
@@ -161,18 +162,18 @@ func NewConnections(ctx context.Context, cfg Config) (*Connections, error) {
 	_, err = c.queue.read(ctx)
 	switch {
 	case errors.Is(err, errNotListening):
-		listeners.close()
+		listeners.Close()
 		c.queue = nil
 		c.missing = append(c.missing, unavailable(texts.New("unavailable.listener", "address", cfg.Address), texts.New("help.listener"), err))
 	case err != nil:
-		listeners.close()
+		listeners.Close()
 		return refused(err)
 	default:
 		c.sides[target] = &tally{}
 	}
 	if err := c.openSources(pid); err != nil {
 		if c.queue != nil {
-			listeners.close()
+			listeners.Close()
 		}
 		return refused(err)
 	}
@@ -231,7 +232,7 @@ func sameNamespace(pid int) bool {
 // openSources opens what tells of either side.
 func (c *Connections) openSources(targetPID int) error {
 	open := func(pid int, sides [2]bool) error {
-		d, err := newDiag(pid, dumpTimeout)
+		d, err := sockdiag.Open(pid, dumpTimeout)
 		if err != nil {
 			return err
 		}
@@ -255,7 +256,7 @@ func (c *Connections) openSources(targetPID int) error {
 
 func (c *Connections) closeSources() {
 	for _, s := range c.sources {
-		s.close()
+		s.Close()
 	}
 	c.sources = nil
 }
@@ -313,7 +314,7 @@ func (c *Connections) Close() error {
 	c.closeSources()
 	if c.queue != nil {
 		err = errors.Join(err, c.queue.poller.Close())
-		c.queue.diag.close()
+		c.queue.diag.Close()
 	}
 	return err
 }
@@ -327,22 +328,19 @@ func (c *Connections) read(ctx context.Context, row []float64) error {
 	}
 	n := 0
 	for _, s := range c.sources {
-		// Servers that listen for both families hold IPv4 connections in IPv6 sockets.
-		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-			err := s.dump(ctx, request{family: family, states: statesOpen, info: true, filter: s.filter}, func(k *socket) error {
-				if n++; n > c.most {
-					return fmt.Errorf("more than %d sockets", c.most)
-				}
-				if s.sides[target] && matches(c.addresses, k.local) {
-					c.sides[target].add(k)
-				} else if s.sides[generator] && matches(c.addresses, k.remote) {
-					c.sides[generator].add(k)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
+		err := s.Dump(ctx, sockdiag.Request{States: sockdiag.Sending, Info: true, Filter: s.filter}, func(k *sockdiag.Socket) error {
+			if n++; n > c.most {
+				return fmt.Errorf("more than %d sockets", c.most)
 			}
+			if s.sides[target] && matches(c.addresses, k.Local) {
+				c.sides[target].add(k)
+			} else if s.sides[generator] && matches(c.addresses, k.Remote) {
+				c.sides[generator].add(k)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	for _, t := range c.sides {
@@ -373,7 +371,7 @@ var errNotListening = errors.New("nothing listens there")
 // A queue reads the accept queue of the sockets that listen on the target's address.
 type queue struct {
 	poller    *poll.Poller
-	diag      *diag
+	diag      *sockdiag.Conn
 	addresses []netip.AddrPort
 	most      int
 
@@ -397,19 +395,17 @@ func queueColumnsOf() []observe.Column {
 // read returns the longest queue.
 func (q *queue) read(ctx context.Context) (longest backlog, err error) {
 	n, found := 0, false
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		err := q.diag.dump(ctx, request{family: family, states: 1 << stateListen, port: q.addresses[0].Port()}, func(k *socket) error {
-			if n++; n > q.most {
-				return fmt.Errorf("more than %d listening sockets", q.most)
-			}
-			if q.answersFor(k.local) && (!found || k.receiveQueue > longest.waiting) {
-				longest, found = backlog{k.receiveQueue, k.sendQueue}, true
-			}
-			return nil
-		})
-		if err != nil {
-			return backlog{}, err
+	err = q.diag.Dump(ctx, sockdiag.Request{States: sockdiag.Listening, Port: q.addresses[0].Port()}, func(k *sockdiag.Socket) error {
+		if n++; n > q.most {
+			return fmt.Errorf("more than %d listening sockets", q.most)
 		}
+		if q.answersFor(k.Local) && (!found || k.ReceiveQueue > longest.waiting) {
+			longest, found = backlog{k.ReceiveQueue, k.SendQueue}, true
+		}
+		return nil
+	})
+	if err != nil {
+		return backlog{}, err
 	}
 	if !found {
 		return backlog{}, errNotListening

@@ -299,7 +299,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("no such process: %v", err)
 	}
 	for err, want := range map[error]string{
-		fmt.Errorf("x: %w", unix.ENOENT): "help.diag", fmt.Errorf("x: %w", unix.EPERM): "help.netlink", errShort: "",
+		fmt.Errorf("x: %w", unix.ENOENT): "help.diag", fmt.Errorf("x: %w", unix.EPERM): "help.netlink", io.ErrUnexpectedEOF: "",
 	} {
 		if got := remedy(err).Kind; got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)

@@ -4,7 +4,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"dyno/host/sockdiag"
+
 	"pgregory.net/rapid"
 )
 
@@ -37,11 +38,11 @@ func TestCompiledPrograms(t *testing.T) {
 	if native(nil, 1)[0] != 1 {
 		t.Skip("the interpreter is one for little-endian machines")
 	}
-	d, err := newDiag(0, dumpTimeout)
+	d, err := sockdiag.Open(0, dumpTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.Close()
 	rapid.Check(t, func(t *rapid.T) {
 		var conditions []condition
 		var holds []bool
@@ -58,11 +59,11 @@ func TestCompiledPrograms(t *testing.T) {
 		if got := run(program, holds); got != any {
 			t.Fatalf("%v: reported is %v", holds, got)
 		}
-		if err := d.dump(t.Context(), request{family: unix.AF_INET, states: statesOpen, filter: program}, func(*socket) error { return nil }); err != nil {
+		if err := d.Dump(t.Context(), sockdiag.Request{States: sockdiag.Sending, Filter: program}, func(*sockdiag.Socket) error { return nil }); err != nil {
 			t.Fatalf("the kernel refuses it: %v", err)
 		}
 	})
-	if err := d.dump(t.Context(), request{family: unix.AF_INET, states: statesOpen, filter: []byte{opJump, 4, 99, 0}}, nil); err == nil {
+	if err := d.Dump(t.Context(), sockdiag.Request{States: sockdiag.Sending, Filter: []byte{opJump, 4, 99, 0}}, nil); err == nil {
 		t.Error("the kernel accepts anything")
 	}
 }

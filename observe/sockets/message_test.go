@@ -3,62 +3,14 @@ package sockets
 import (
 	"encoding/binary"
 	"math"
-	"net/netip"
 	"slices"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"dyno/host/sockdiag"
 	"dyno/observe"
 )
-
-// described is a socket as struct inet_diag_msg with its tcp_info.
-func described(s socket) []byte {
-	family := byte(unix.AF_INET)
-	if s.local.Addr().Is6() {
-		family = unix.AF_INET6
-	}
-	b := []byte{family, s.state, 0, 0}
-	b = binary.BigEndian.AppendUint16(b, s.local.Port())
-	b = binary.BigEndian.AppendUint16(b, s.remote.Port())
-	for _, a := range []netip.Addr{s.local.Addr(), s.remote.Addr()} {
-		var field [16]byte
-		copy(field[:], a.AsSlice())
-		b = append(b, field[:]...)
-	}
-	b = native(b, 0, uint32(s.cookie), uint32(s.cookie>>32), 0, s.receiveQueue, s.sendQueue, 0, 0)
-	if s.info == nil {
-		return b
-	}
-	b = binary.NativeEndian.AppendUint16(b, 5) // an attribute of another type, of one byte and three of padding
-	b = binary.NativeEndian.AppendUint16(b, 7)
-	b = append(b, 1, 0, 0, 0)
-	b = binary.NativeEndian.AppendUint16(b, uint16(attrSize+len(s.info)))
-	b = binary.NativeEndian.AppendUint16(b, attributeInfo)
-	return append(b, s.info...)
-}
-
-func TestParseSocket(t *testing.T) {
-	for _, want := range []socket{
-		{state: stateEstablished, local: netip.MustParseAddrPort("127.0.0.1:80"), remote: netip.MustParseAddrPort("127.0.0.2:49152"),
-			cookie: 0x1_0000_0002, receiveQueue: 3, sendQueue: 4, info: []byte{1, 2, 3, 4, 5}},
-		{state: stateListen, local: netip.MustParseAddrPort("[::1]:80"), remote: netip.MustParseAddrPort("[::]:0"), cookie: math.MaxUint64, sendQueue: 4096},
-	} {
-		var got socket
-		b := described(want)
-		if err := got.parse(b); err != nil || got.local != want.local || got.remote != want.remote || got.state != want.state || got.cookie != want.cookie ||
-			got.receiveQueue != want.receiveQueue || got.sendQueue != want.sendQueue || !slices.Equal(got.info, want.info) {
-			t.Errorf("%+v, %v, want\n%+v", got, err, want)
-		}
-		for n := range b {
-			// A message that ends before its last attribute is whole.
-			if err := got.parse(b[:n]); err == nil && (n < messageSize || len(got.info) > 0) {
-				t.Errorf("%d bytes of %d are a socket: %+v", n, len(b), got)
-			}
-		}
-	}
-}
 
 // info makes a struct tcp_info of a length, with its counters at values.
 func info(length int, retransmits uint32, busy uint64) []byte {
@@ -91,7 +43,7 @@ func TestTallyNeverForgets(t *testing.T) {
 					continue
 				}
 				latest[cookie] += rapid.Uint32Range(0, 5).Draw(t, "more")
-				sum.add(&socket{state: stateEstablished, cookie: cookie, info: info(240, latest[cookie], uint64(latest[cookie])*1000)})
+				sum.add(&sockdiag.Socket{State: sockdiag.Established, Cookie: cookie, Info: info(240, latest[cookie], uint64(latest[cookie])*1000)})
 			}
 			sum.end()
 			want := 0.0
@@ -121,7 +73,7 @@ func TestShortInfo(t *testing.T) {
 		for i := range b[:length] {
 			b[i] = 1
 		}
-		sum.add(&socket{state: stateEstablished, cookie: 1, info: b[:length]})
+		sum.add(&sockdiag.Socket{State: sockdiag.Established, Cookie: 1, Info: b[:length]})
 		sum.end()
 		row := make([]float64, sideWidth)
 		sum.fill(row)

@@ -5,6 +5,7 @@ package sockets
 import (
 	"math"
 
+	"dyno/host/sockdiag"
 	"dyno/observe"
 )
 
@@ -74,10 +75,10 @@ func (t *tally) begin() {
 }
 
 // add counts a socket.
-func (t *tally) add(s *socket) {
-	info := s.info
+func (t *tally) add(s *sockdiag.Socket) {
+	info := s.Info
 	t.shortest = min(t.shortest, len(info))
-	last := t.accounts[s.cookie]
+	last := t.accounts[s.Cookie]
 	now := growth{
 		retransmits: uint64(u32(info, infoRetransmits)),
 		busy:        u64(info, infoBusy),
@@ -85,13 +86,13 @@ func (t *tally) add(s *socket) {
 		sendBuffer:  u64(info, infoSendBuffer),
 	}.atLeast(last.growth)
 	t.grown.add(now, last.growth)
-	t.accounts[s.cookie] = account{now, t.round}
+	t.accounts[s.Cookie] = account{now, t.round}
 
-	t.receive += uint64(s.receiveQueue)
-	t.send += uint64(s.sendQueue)
+	t.receive += uint64(s.ReceiveQueue)
+	t.send += uint64(s.SendQueue)
 	t.unsent += uint64(u32(info, infoUnsent))
 	t.unacked += uint64(u32(info, infoUnacked))
-	if s.state != stateEstablished {
+	if s.State != sockdiag.Established {
 		return // its peer, or its owner, is done with it
 	}
 	t.connections++
