@@ -58,6 +58,7 @@ type Issuer struct {
 	Lifetime   time.Duration // from "iat" to "exp" at most; with 0, tokens need neither
 	Keys       Source
 	Leeway     time.Duration // by how much its clock may differ
+	Undated    bool          // tokens need no "iat": without one, "exp" is Lifetime from now at most
 }
 
 // Config says whose tokens are accepted. It is not checked here: each issuer has a name of its own.
@@ -194,15 +195,23 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 	case issuer.Audience != "" && !slices.Contains(claims.Audience, issuer.Audience):
 		return nil, fmt.Errorf("token: %w", ErrAudience)
 	case issuer.Lifetime == 0:
-	case claims.IssuedAt == nil:
+	case claims.IssuedAt == nil && !issuer.Undated:
 		return nil, fmt.Errorf("token: %w: no iat claim", ErrMalformed)
-	case claims.ExpiresAt.Sub(claims.IssuedAt.Time) > issuer.Lifetime:
+	case claims.ExpiresAt.Sub(issuedAt(claims, issuer)) > issuer.Lifetime:
 		return nil, fmt.Errorf("token: %w: %v at most", ErrLifetime, issuer.Lifetime)
 	}
 	if v.remember > 0 {
 		v.keep(sum, verified{claims, issuer, generation})
 	}
 	return claims, nil
+}
+
+// issuedAt returns when a token was issued: without an "iat", the latest instant that it can have been.
+func issuedAt(c *Claims, by *accepted) time.Time {
+	if c.IssuedAt == nil {
+		return time.Now().Add(by.Leeway)
+	}
+	return c.IssuedAt.Time
 }
 
 func (v *Verifier) forget(sum [sha256.Size]byte) {

@@ -119,7 +119,7 @@ func newVerifier(t testing.TB, change func(*Config)) *Verifier {
 	for _, a := range all {
 		keys = append(keys, public(a, "key-"+string(a)))
 	}
-	c := Config{Issuers: []Issuer{{issuer, audience, all, time.Hour, keys, 0}}, Remember: 16}
+	c := Config{Issuers: []Issuer{{issuer, audience, all, time.Hour, keys, 0, false}}, Remember: 16}
 	if change != nil {
 		change(&c)
 	}
@@ -160,8 +160,8 @@ func TestLeeway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVerifier(t, func(c *Config) {
 			c.Issuers = []Issuer{
-				{"strict", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 0},
-				{"lenient", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 10 * time.Second},
+				{"strict", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 0, false},
+				{"lenient", audience, []Algorithm{HS256}, time.Hour, Keys{public(HS256, "a")}, 10 * time.Second, false},
 			}
 		})
 		now := time.Now()
@@ -331,8 +331,8 @@ func TestAttacks(t *testing.T) {
 func TestOtherIssuersKey(t *testing.T) {
 	v := newVerifier(t, func(c *Config) {
 		c.Issuers = []Issuer{
-			{issuer, audience, []Algorithm{RS256}, time.Hour, Keys{public(RS256, "a")}, 0},
-			{"other", "elsewhere", []Algorithm{ES256}, time.Hour, Keys{public(ES256, "a")}, 0},
+			{issuer, audience, []Algorithm{RS256}, time.Hour, Keys{public(RS256, "a")}, 0, false},
+			{"other", "elsewhere", []Algorithm{ES256}, time.Hour, Keys{public(ES256, "a")}, 0, false},
 		}
 	})
 	other := map[string]any{"iss": "other", "aud": "elsewhere"}
@@ -366,7 +366,7 @@ func TestRemembered(t *testing.T) {
 		keys := &changing{Keys: Keys{public(HS256, "1")}}
 		v := newVerifier(t, func(c *Config) {
 			c.Remember = 2
-			c.Issuers = []Issuer{{issuer, audience, []Algorithm{HS256}, time.Hour, keys, 0}}
+			c.Issuers = []Issuer{{issuer, audience, []Algorithm{HS256}, time.Hour, keys, 0, false}}
 		})
 		token := sign(t, HS256, secret, map[string]any{"kid": "1"}, claims(nil))
 		for range 2 {
@@ -411,7 +411,7 @@ func TestSigner(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := newVerifier(t, func(c *Config) {
-			c.Issuers = []Issuer{{"dyno", audience, []Algorithm{HS256}, 10 * time.Minute, Keys{key}, 0}}
+			c.Issuers = []Issuer{{"dyno", audience, []Algorithm{HS256}, 10 * time.Minute, Keys{key}, 0, false}}
 		})
 		c, err := v.Verify(t.Context(), token)
 		if err != nil || c.Subject != "u1" || c.Key != "k1" || !c.ExpiresAt.Equal(expires) {

@@ -93,9 +93,12 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if err != nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "%v", err)
 	}
-	id := c.Key
+	id, known := c.Key, true
 	if c.Issuer != g.cfg.Token.Issuer {
-		id = g.issuers[c.Issuer] // an issuer's own statements about keys do not count
+		id, known = g.issuers[c.Issuer] // an issuer's own statements about keys do not count
+	}
+	if !known { // an issuer without a name has tokens without one
+		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: %v", jwt.ErrIssuer)
 	}
 	key := g.live.Load().payers[id]
 	if key == nil {
@@ -171,14 +174,19 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
 	}}}
 	for _, s := range g.cfg.Issuers {
-		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
-		r := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
-		g.waitAtClose(func() { r.Wait(); transport.CloseIdleConnections() })
-		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 		g.issuers[s.Name] = s.Key
 		if len(g.cfg.Keys) == 0 {
 			g.issuers[s.Name] = keylessID
 		}
+		if s.Secret != "" {
+			keys := jwt.Keys{{Algorithm: jwt.HS256, Material: []byte(s.Secret)}}
+			c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: s.Lifetime, Keys: keys, Leeway: s.leeway(), Undated: true})
+			continue
+		}
+		transport := outward.NewTransport(outward.Config{Policy: policy.RequireTLSOrAllowlist(s.KeySet), MaxIdle: 1, IdleTimeout: time.Minute})
+		r := jwt.NewRemote(jwt.RemoteConfig{URL: s.KeySet, Algorithms: s.Algorithms, Client: outward.NewClient(transport), Logger: g.log})
+		g.waitAtClose(func() { r.Wait(); transport.CloseIdleConnections() })
+		c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: s.Algorithms, Lifetime: s.Lifetime, Keys: r, Leeway: s.leeway()})
 	}
 	g.verifier = jwt.New(c)
 	return nil

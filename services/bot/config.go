@@ -106,11 +106,12 @@ type Limit struct {
 
 // An Issuer is another party whose tokens are accepted.
 type Issuer struct {
-	Name       string          `yaml:"name,required" doc:"the claim iss of its tokens; no two the same"`
-	Audience   string          `yaml:"audience,required" doc:"must be in the claim aud"`
-	Algorithms []jwt.Algorithm `yaml:"algorithms,required" oneof:"RS256 ES256 EdDSA" doc:"those of its keys"`
-	Lifetime   time.Duration   `yaml:"lifetime,required" range:"1ms..8784h" doc:"the longest time from iat to exp"`
-	KeySet     string          `yaml:"key_set,required" doc:"the URL of its key set (RFC 7517); public with https, or in allow_networks"`
+	Name       string          `yaml:"name" otherwise:"tokens without one" doc:"the claim iss of its tokens; no two the same"`
+	Audience   string          `yaml:"audience" otherwise:"required with key_set; any" doc:"must be in the claim aud"`
+	Algorithms []jwt.Algorithm `yaml:"algorithms" oneof:"RS256 ES256 EdDSA" otherwise:"required with key_set" doc:"those of its keys"`
+	Lifetime   time.Duration   `yaml:"lifetime,required" range:"1ms..8784h" doc:"the longest time from iat to exp; of tokens without iat, from now to exp"`
+	KeySet     string          `yaml:"key_set" doc:"the URL of its key set (RFC 7517); public with https, or in allow_networks; it excludes secret_file"`
+	Secret     secretfile.Text `yaml:"secret_file" doc:"the file of the secret, of 32 to 1,024 bytes, that it signs tokens with (HS256); they need no iat"`
 	Key        string          `yaml:"key" doc:"the id of the API key that pays; no two issuers have the same one"`
 	Leeway     *time.Duration  `yaml:"leeway" range:"0..5m" otherwise:"30s" doc:"by how much its clock may differ"`
 }
@@ -395,11 +396,8 @@ func (c Config) checkKeys(r *fields.Report) {
 
 // checkTokens reports faults of the gateway's own tokens and those of other issuers.
 func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
-	secret := func(field string, b []byte) {
-		r.Check(len(b) == 0 || len(b) >= 32 && len(b) <= 1024, field, fmt.Sprintf("a secret of %d bytes", len(b)), "32 to 1024 bytes")
-	}
-	secret("token_secret_file", c.Token.Secret)
-	secret("token_previous_file", c.Token.Previous)
+	checkSecret(r, "token_secret_file", c.Token.Secret)
+	checkSecret(r, "token_previous_file", c.Token.Previous)
 	r.Check(len(c.Token.Previous) == 0 || len(c.Token.Secret) > 0, "token_previous_file", "goes with a token secret, which comes after it", "give --token-secret-file")
 	r.Check(c.Token.Lifetime%time.Second == 0, "token.lifetime", fmt.Sprintf("%v has a part of a second", c.Token.Lifetime), "whole seconds")
 	names, payers := map[string]bool{}, map[string]bool{}
@@ -408,8 +406,16 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 		at.Check(!names[s.Name], "name", fmt.Sprintf("%q is there twice", s.Name), "give each issuer its own")
 		at.Check(s.Name != c.Token.Issuer, "name", fmt.Sprintf("%q is the gateway's own", s.Name), "another name")
 		names[s.Name] = true
-		at.Check(len(s.Algorithms) > 0, "algorithms", "there is none", "some of RS256, ES256 and EdDSA")
-		at.Error("key_set", policy.RequireTLSOrAllowlist(s.KeySet).CheckURL(s.KeySet))
+		at.Check((s.KeySet == "") == (s.Secret != ""), "key_set", "either this or secret_file verifies its tokens", "give one of the two")
+		if s.Secret != "" {
+			checkSecret(at, "secret_file", []byte(s.Secret))
+			at.Check(len(s.Algorithms) == 0, "algorithms", "secret_file goes without: its tokens are signed by HS256", "leave it out")
+		} else {
+			at.Check(s.Name != "", "name", "key_set goes with one", "the claim iss of its tokens")
+			at.Check(s.Audience != "", "audience", "key_set goes with one", "the claim aud of its tokens")
+			at.Check(len(s.Algorithms) > 0, "algorithms", "there is none", "some of RS256, ES256 and EdDSA")
+			at.Error("key_set", policy.RequireTLSOrAllowlist(s.KeySet).CheckURL(s.KeySet))
+		}
 		payer := "" // everybody's
 		if len(c.Keys) > 0 {
 			payer = s.Key
@@ -419,6 +425,11 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 		at.Check(!payers[payer], "key", fmt.Sprintf("%q is another issuer's too: users of the same name would read one another's conversations", s.Key), "give each a key of its own")
 		payers[payer] = true
 	}
+}
+
+// checkSecret reports a secret of HS256 that is too short or too long. None is no fault.
+func checkSecret(r *fields.Report, field string, secret []byte) {
+	r.Check(len(secret) == 0 || len(secret) >= 32 && len(secret) <= 1024, field, fmt.Sprintf("a secret of %d bytes", len(secret)), "32 to 1024 bytes")
 }
 
 // plugins returns the Specs of plugins, without their implementations.

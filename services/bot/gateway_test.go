@@ -1464,6 +1464,10 @@ func TestValidateIsComplete(t *testing.T) {
 		"an origin in capitals":     {func(c *Config) { c.AllowOrigins = []string{"https://A.example"} }, `allow_origins[0]: "https://A.example"`},
 		"all origins, and another":  {func(c *Config) { c.AllowOrigins = []string{"app://a.b", "*"} }, `allow_origins[1]: "*"`},
 		"all origins, without keys": {func(c *Config) { c.AllowOrigins, c.Keys = []string{"*"}, nil }, `allow_origins[0]: "*" goes with keys`},
+		"an issuer of two kinds":    {func(c *Config) { c.Issuers[0].Secret = "a secret that two services share" }, "issuers[0].key_set: "},
+		"an issuer's short secret":  {func(c *Config) { c.Issuers = []Issuer{{Lifetime: time.Hour, Secret: "short", Key: "test"}} }, "issuers[0].secret_file: a secret of 5 bytes"},
+		"an issuer without a name":  {func(c *Config) { c.Issuers[0].Name = "" }, "issuers[0].name: "},
+		"an issuer for nobody":      {func(c *Config) { c.Issuers[0].Audience = "" }, "issuers[0].audience: "},
 		"a query for all":           {func(c *Config) { c.Upstream.Upstreams[0].URL += "?x=y" }, "upstreams[0].url: "},
 	}
 	config := func() Config {

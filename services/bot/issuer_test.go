@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -72,5 +73,43 @@ func TestIssuer(t *testing.T) {
 		}
 	}
 	b.ledger("pays", 3)
+	b.ledger("other", 0)
+}
+
+// TestIssuerBySecret: tokens that a secret signs need neither "iss" nor "aud" nor "iat". They are none of the gateway's
+// own, name no key, and live no longer than permitted from now.
+func TestIssuerBySecret(t *testing.T) {
+	const secret = "a secret that two services share"
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Keys = []Key{keyOf("pays"), keyOf("other")}
+		c.Issuers = []Issuer{{Lifetime: 10 * time.Minute, Secret: secret, Key: "pays"}}
+	})
+	sign := func(change golangjwt.MapClaims) string {
+		claims := golangjwt.MapClaims{"sub": "u1", "exp": time.Now().Add(10 * time.Minute).Unix()}
+		maps.Copy(claims, change)
+		text, err := golangjwt.NewWithClaims(golangjwt.SigningMethodHS256, claims).SignedString([]byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, change := range map[string]golangjwt.MapClaims{"subject and expiry": nil, "issued": {"iat": time.Now().Unix()}, "another key": {"key": "other"}, "an audience": {"aud": "any"}} {
+		if _, status, text := b.say(sign(change), "", "hello"); status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	for name, change := range map[string]golangjwt.MapClaims{
+		"the gateway's issuer": {"iss": "dyno-bot", "aud": "dyno-bot", "key": "pays", "iat": time.Now().Unix()},
+		"an unknown issuer":    {"iss": "elsewhere"},
+		"expired":              {"exp": time.Now().Add(-time.Minute).Unix()},
+		"no expiry":            {"exp": nil},
+		"lives too long":       {"exp": time.Now().Add(11 * time.Minute).Unix()},
+		"lived too long":       {"iat": time.Now().Add(-11 * time.Minute).Unix(), "exp": time.Now().Add(time.Minute).Unix()},
+	} {
+		if _, status, text := b.say(sign(change), "", "hello"); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+	b.ledger("pays", 4)
 	b.ledger("other", 0)
 }
