@@ -16,7 +16,7 @@ flags=(--config "$config" --archive "$archive" --price 500,1500)
 case $archive in
 sqlite) flags+=(--file "$dir/bot.db") ;;
 postgres)
-	echo "postgres://bot@${stores%,*}/postgres?sslmode=disable" >"$dir/postgres.secret"
+	(umask 077 && echo "postgres://bot@${stores%,*}/postgres?sslmode=disable" >"$dir/postgres.secret")
 	flags+=(--postgres-file "$dir/postgres.secret" --redis "${stores#*,}")
 	;;
 esac

@@ -24,5 +24,5 @@ for ((i = 0; i < 300; i++)); do
 	sleep 0.1
 done
 sleep 0.5 # it listens before it lets anybody in
-echo "postgres://bot@127.0.0.1:$port/postgres?sslmode=disable" >"$dir/secret"
+(umask 077 && echo "postgres://bot@127.0.0.1:$port/postgres?sslmode=disable" >"$dir/secret")
 "$program" micro rows --archive postgres --postgres-file "$dir/secret" "$@"
