@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"html"
 	"math"
@@ -25,7 +26,7 @@ func drawAll(folder string) error {
 		return err
 	}
 	for _, page := range pages {
-		if err := draw(page); err != nil {
+		if err := errors.Join(draw(page), drawCurves(page)); err != nil {
 			return err
 		}
 	}

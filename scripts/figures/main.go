@@ -12,7 +12,7 @@
 // first two columns say what was measured, and how.
 //
 // A report's page (docs/reports) has tables that are filled from the tables of its runs (see fill). The runs are
-// not in the repository. A picture shows the page's table of claims (see draw).
+// not in the repository. One picture shows the page's table of claims (see draw), others are of runs (see curve).
 //
 //	figures                 from the repository's root; it rewrites documents, and draws the pictures
 //	figures TABLES PAGE     fills the tables of a report's page, and draws its picture

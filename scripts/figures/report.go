@@ -34,7 +34,10 @@ func refresh(tables, page string) (notes []string, err error) {
 	if err := os.WriteFile(page, []byte(after), 0o644); err != nil { //nolint:gosec // a document of the repository
 		return nil, err
 	}
-	return notes, draw(page)
+	if err := takeCurves(filepath.Dir(tables), page); err != nil {
+		return nil, err
+	}
+	return notes, errors.Join(draw(page), drawCurves(page))
 }
 
 // fill returns the page of a report with the figures of source. A line <!-- table HEADING · HEADING --> and an
