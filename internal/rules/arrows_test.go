@@ -148,6 +148,7 @@ var arrows = []arrow{
 	{"experiments/subjects/grpcloop/http2", []string{"experiments/subjects/grpcloop/hpack"}, "a connection's bytes are pure: it shares no code with the load's client"},
 	{"experiments/subjects/grpcloop/calls", []string{"experiments/subjects/grpcloop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"experiments/subjects/events", []string{"services/events", "hub", "internal/command", "internal/exit", "internal/hangup", "internal/settings"}, "what exists only to be measured is given to the hub, which knows nothing of it"},
+	{"experiments/subjects/collections", []string{"experiments/subjects/measurement", "internal/command", "internal/exit"}, "a program that is measured takes nothing from what measures it"},
 	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},
 	{"experiments/subjects/measurement", []string{"internal/command", "internal/exit", "internal/fields", "internal/settings"}, "flags are made of a program's fields, whatever it measures"},
 
