@@ -115,7 +115,8 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 			explain R3 R3-ladder R3-cost
 			;;
 		R4)
-			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive
+			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive \
+				R4-direct R4-garbage R4-ticker R4-lowlatency R4-registers
 			explain R4 R4-sse-ladder
 			;;
 		*)

@@ -32,9 +32,14 @@ func newCommand() *cobra.Command {
 	measurement.Add[IO](root, "io", "An echo server with a chosen I/O model")
 	measurement.Add[Channels](root, "channels", "Records carried from TCP connections into a file, and how many are lost")
 	measurement.Add[Buffers](root, "buffers", "The sizes of socket buffers: requested, and given by the kernel")
+	measurement.Add[LowLatency](root, "lowlatency", "What a connection carries with and without tcp_low_latency")
 	measurement.Add[NoDelay](root, "nodelay", "Round trips of messages written in parts, with or without Nagle's algorithm")
 	measurement.Add[Filter](root, "filter", "What a jitter filter leaves of a server's response times, and what there was")
 	measurement.Add[KeepAlive](root, "keepalive", "How long a connection takes to notice that its peer has fallen silent")
+	measurement.Add[Ticker](root, "ticker", "How late ticks are, next to goroutines that compute")
+	measurement.Add[Direct](root, "direct", "Events written by a buffer, directly, or to two writers")
+	measurement.Add[Garbage](root, "garbage", "What pools of buffers and identifiers leave to the garbage collector")
+	measurement.Add[Registers](root, "registers", "Floating-point results of goroutines that the scheduler interrupts")
 	measurement.Add[Pool](root, "pool", "An HTTP client's pool of connections: hits, waiting and times at a rate")
 	return root
 }

@@ -323,3 +323,48 @@ func TestKeepAlive(t *testing.T) {
 		})
 	}
 }
+
+// Ticks come, and are late next to others that compute.
+func TestTicker(t *testing.T) {
+	names := []string{"ticks", "lost_share?", "late_mean_seconds", "late_p95_seconds", "late_largest_seconds", "collections?"}
+	for _, ticker := range []Ticker{{Procs: 1}, {Procs: 2, Compute: 1, Garbage: 1}} {
+		ticker.Period, ticker.Duration = time.Millisecond, moment
+		measure(t, ticker, names...)
+	}
+}
+
+// Only a buffer of its own makes each event allocate.
+func TestDirect(t *testing.T) {
+	for _, by := range []string{ByBuffer, Directly, ToTwo} {
+		r := measure(t, Direct{By: by, Bytes: 100, Duration: moment}, "writes", "write_seconds", "cpu_seconds", "allocations?", "allocated_bytes?")
+		if buffered := r["allocations"] > 0.9; buffered != (by == ByBuffer) {
+			t.Errorf("%s: %v", by, r)
+		}
+	}
+}
+
+// What comes from a pool is used again.
+func TestGarbage(t *testing.T) {
+	names := []string{"events", "allocated_bytes", "collections", "pause_seconds", "pause_event_seconds"}
+	for _, pooled := range []bool{false, true} {
+		shares := []string{"buffer_reuse?", "id_reuse?"}
+		r := measure(t, Garbage{Buffers: pooled, IDs: pooled, Subscribers: 2, Other: 1 << 20, Duration: moment}, append(shares, names...)...)
+		if reused := r["buffer_reuse"] > 0; reused != pooled {
+			t.Errorf("pooled %v: %v", pooled, r)
+		}
+	}
+}
+
+// No number is lost on the way.
+func TestRegisters(t *testing.T) {
+	if r := measure(t, Registers{Goroutines: 2, Duration: moment}, "computations", "wrong?", "interrupted?"); r["wrong"] != 0 {
+		t.Error(r)
+	}
+}
+
+func TestLowLatency(t *testing.T) {
+	if _, err := readSetting(lowLatency); err != nil || unix.Access(settings+lowLatency, unix.W_OK) != nil {
+		t.Skip("the setting can only be changed by root, in the first network namespace")
+	}
+	measure(t, LowLatency{Buffer: 1 << 16, Duration: moment}, "off_bytes_per_second", "on_bytes_per_second", "ratio", "page_cache_share?")
+}

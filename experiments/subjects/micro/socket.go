@@ -66,8 +66,12 @@ func (b Buffers) Run(ctx context.Context) (measurement.Result, error) {
 	return r, nil
 }
 
-// settings is where the kernel shows the values of the caller's network namespace.
-const settings = "/proc/sys/net/"
+const (
+	// settings is where the kernel shows the values of the caller's network namespace.
+	settings = "/proc/sys/net/"
+	// lowLatency is shown in the machine's first namespace only.
+	lowLatency = "ipv4/tcp_low_latency"
+)
 
 func readSetting(name string) (int, error) {
 	text, err := os.ReadFile(settings + name)
@@ -75,6 +79,69 @@ func readSetting(name string) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// LowLatency measures whether net.ipv4.tcp_low_latency changes what a connection carries over loopback, and how much
+// of it enters the page cache. It turns the setting of the whole machine over every 20 ms, and puts it back.
+//
+// Figures: off_bytes_per_second and on_bytes_per_second; ratio, of the second to the first; page_cache_share, by how
+// much the machine's page cache grew or shrank for each byte that was carried.
+type LowLatency struct {
+	Buffer   int           `yaml:"buffer" range:"4096..1073741824" default:"524288" doc:"SO_RCVBUF"`
+	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"2s" doc:"how long to measure"`
+}
+
+// Run carries bytes for the duration.
+func (l LowLatency) Run(ctx context.Context) (_ measurement.Result, err error) {
+	found, err := readSetting(lowLatency)
+	if err != nil {
+		return nil, err
+	}
+	set := func(value int) error { return os.WriteFile(settings+lowLatency, []byte(strconv.Itoa(value)), 0) }
+	defer func() { err = errors.Join(err, set(found)) }()
+	near, far, err := pair(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		b := make([]byte, 64<<10)
+		for err := error(nil); err == nil; {
+			_, err = near.Write(b) // until the connection is closed
+		}
+		_ = near.Close()
+	}()
+	defer func() { <-sent }()
+	defer func() { _ = far.Close() }()
+	if err := far.SetReadBuffer(l.Buffer); err != nil {
+		return nil, err
+	}
+	before, err := field("/proc/meminfo", "Cached")
+	var carried, seconds [2]float64
+	b := make([]byte, 64<<10)
+	for end, turn := time.Now().Add(l.Duration), 0; err == nil && ctx.Err() == nil && (time.Now().Before(end) || turn < 2); turn++ {
+		on := turn % 2
+		err = set(on)
+		began := time.Now()
+		for err == nil && time.Since(began) < 20*time.Millisecond {
+			var n int
+			n, err = far.Read(b)
+			carried[on] += float64(n)
+		}
+		seconds[on] += time.Since(began).Seconds()
+	}
+	after, err2 := field("/proc/meminfo", "Cached")
+	if err := errors.Join(err, err2, interrupted(ctx)); err != nil {
+		return nil, err
+	}
+	off, on := carried[0]/seconds[0], carried[1]/seconds[1]
+	return measurement.Result{
+		"off_bytes_per_second": off,
+		"on_bytes_per_second":  on,
+		"ratio":                on / off,
+		"page_cache_share":     math.Abs(after-before) / (carried[0] + carried[1]),
+	}, nil
 }
 
 // NoDelay measures the round trip of a message that is written in parts, over loopback. It does so with and
