@@ -45,12 +45,12 @@ func (a *app) queueCommand() *cobra.Command {
 
 The control plane keeps the tasks (dyno submit). Workers take them, those of the highest priority
 first, and run one at a time each: dyno queue work. If a worker is lost, another one runs its task,
-and continues the run if it has the folder.`,
+and continues the run if it has the folder. Tenants share the workers by their weights.`,
 		Example: `  dyno submit relay.yaml
   dyno queue work --results runs
   dyno queue list`,
 	})
-	add := func(c *cobra.Command, run func(ctx context.Context, q *queue.Queue, id string) error) {
+	add := func(c *cobra.Command, run queueAction) {
 		control.Flags(c.Flags())
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			return explainQueue(control.Use(registry.Queue, func(r *registry.Registry) error {
@@ -66,6 +66,9 @@ and continues the run if it has the folder.`,
 		func(ctx context.Context, q *queue.Queue, id string) error { return q.Cancel(ctx, id) })
 	add(&cobra.Command{Use: "remove ID", Short: "Remove a task that has ended, or that cannot be read", Example: "  dyno queue remove k3v7q2mz", Args: one},
 		func(ctx context.Context, q *queue.Queue, id string) error { return q.Remove(ctx, id) })
+	add(&cobra.Command{Use: "tenants", Short: "List the tenants, their shares and their bounds", Example: "  dyno queue tenants", Args: arguments.NoArgs}, a.listTenants)
+	add(a.tenantCommand())
+	add(a.watchCommand())
 	cmd.AddCommand(a.workCommand())
 	return cmd
 }
@@ -91,6 +94,12 @@ func (a *app) listTasks(ctx context.Context, q *queue.Queue, _ string) error {
 		rows = append(rows, []string{
 			t.ID, t.Name, string(t.State), fmt.Sprint(t.Priority), due, fmt.Sprint(t.Fence), inSeconds(queue.Predict(t, tasks)), took, code, result,
 		})
+	}
+	if slices.ContainsFunc(tasks, func(t queue.Task) bool { return t.Tenant != "" }) {
+		rows[0] = append(rows[0], "TENANT")
+		for i := range tasks {
+			rows[i+1] = append(rows[i+1], tasks[i].TenantName())
+		}
 	}
 	for _, b := range broken {
 		rows = append(rows, []string{b.Name, "-", string(queue.Broken), "-", "-", "-", "-", "-", "-", b.Reason})

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/cli/agents"
-	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
@@ -28,43 +27,55 @@ func (a *app) submitCommand() *cobra.Command {
 		o         = fileOptions()
 	)
 	cmd := &cobra.Command{
-		Use:   "submit FILE",
-		Short: "Put an experiment into the queue of a fleet",
-		Long: `Put an experiment into the queue of a fleet: dyno queue work takes it and runs it as dyno run
-does. Its ID goes to standard output.
+		Use:   "submit FILE…",
+		Short: "Put experiments into the queue of a fleet",
+		Long: `Put experiments into the queue of a fleet: dyno queue work takes them and runs them as dyno run
+does. Their IDs go to standard output.
 
 Files that the experiment reads, and programs that it starts, must be on the worker's machine
 at the same paths. The control plane keeps the experiment as a secret.`,
 		Example: `  dyno submit relay.yaml
+  dyno submit --tenant checkout smoke.yaml load.yaml
   dyno submit --every 02:30 --retries 3 nightly.yaml
   dyno submit --priority 10 --fleet zone=1 --agents 4 --exclusive checkout.yaml`,
-		Args: arguments.ExactArgs(1, "an experiment file"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Misused("as in: dyno submit experiment.yaml", "dyno submit: want at least one file")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			now := time.Now()
 			if err := fill(&t, &choice, at, every, now); err != nil {
 				return err
 			}
-			p, err := readPlan(args[0], o, &t)
-			if err != nil {
-				return exit.With(exit.Usage, err, "")
+			var all []*queue.Submission
+			for _, file := range args {
+				one := queue.Submission{Task: t}
+				var err error
+				if one.Plan, err = readPlan(file, o, &one.Task); err != nil {
+					return exit.With(exit.Usage, err, "")
+				}
+				all = append(all, &one)
 			}
-			err = choice.Control.Use(registry.Queue, func(r *registry.Registry) error {
-				return (&queue.Queue{Registry: r}).Submit(cmd.Context(), &t, p)
+			var written error
+			err := choice.Control.Use(registry.Queue, func(r *registry.Registry) error {
+				return (&queue.Queue{Registry: r}).Submit(cmd.Context(), all, func(t *queue.Task) {
+					if t.Due.After(now) {
+						fmt.Fprintf(a.stderr, "%s is due at %s\n", t.Name, t.Due.Local().Format(time.DateTime))
+					}
+					_, err := fmt.Fprintln(a.stdout, t.ID)
+					written = errors.Join(written, err)
+				})
 			})
-			if err != nil {
-				return explainQueue(err)
-			}
-			if t.Due.After(now) {
-				fmt.Fprintf(a.stderr, "%s is due at %s\n", t.Name, t.Due.Local().Format(time.DateTime))
-			}
-			_, err = fmt.Fprintln(a.stdout, t.ID)
-			return err
+			return errors.Join(explainQueue(err), written)
 		},
 	}
 	f := cmd.Flags()
 	fileFlags(f, &o)
 	choice.Flags(f)
-	f.IntVar(&t.Priority, "priority", 0, "tasks of a higher priority are taken first, then those that were submitted first")
+	f.IntVar(&t.Priority, "priority", 0, "tasks of a higher priority are taken first, then those that were submitted first; among those of a tenant")
+	f.StringVar(&t.Tenant, "tenant", "", "whose `TENANT` the task is: tenants share the workers by their weights (dyno queue tenant)")
 	f.StringVar(&at, "at", "", "not before `TIME`: of a day, as 02:30, or as 2026-01-02T02:30:00Z")
 	f.StringVar(&every, "every", "", "again and again at `TIMES`: a time of day, as 02:30, or five fields of cron, as '30 2 * * 1-5'")
 	f.IntVar(&t.Retries, "retries", defaultRetries, "how often it is tried again if it could not be measured, or its worker was lost")
@@ -78,6 +89,8 @@ func fill(t *queue.Task, choice *agents.Choice, at, every string, now time.Time)
 		return exit.Misused(fmt.Sprintf("from 0 to %d", queue.MaxRetries), "--retries: %d", t.Retries)
 	case t.Priority < -queue.MaxPriority || t.Priority > queue.MaxPriority:
 		return exit.Misused(fmt.Sprintf("from %d to %d", -queue.MaxPriority, queue.MaxPriority), "--priority: %d", t.Priority)
+	case t.Tenant != "" && queue.CheckTenant(t.Tenant) != nil:
+		return exit.Misused("as in: --tenant checkout", "--tenant: %w", queue.CheckTenant(t.Tenant))
 	case at != "" && every != "":
 		return exit.Misused("leave out one of the two", "--at: --every says when the task is due already")
 	case at != "":
@@ -116,6 +129,7 @@ func explainQueue(err error) error {
 	var (
 		full  *queue.FullError
 		large *queue.LargeError
+		quota *queue.QuotaError
 		ended *queue.EndedError
 		runs  *queue.RunningError
 		wrong *registry.BrokenError
@@ -125,6 +139,8 @@ func explainQueue(err error) error {
 		return exit.With(exit.Usage, err, "dyno queue list shows the tasks")
 	case errors.As(err, &full):
 		return exit.With(exit.Usage, err, "dyno queue cancel takes one off; dyno queue work runs them")
+	case errors.As(err, &quota):
+		return exit.With(exit.Usage, err, fmt.Sprintf("wait until some have run, or raise the bound: dyno queue tenant %s --max-waiting N", quota.Tenant))
 	case errors.As(err, &large):
 		return exit.With(exit.Usage, err, "move bodies and data into files, which the experiment names")
 	case errors.As(err, &wrong):

@@ -85,6 +85,7 @@ func exported(t *testing.T) map[string][]string {
 	for _, m := range push.Metrics() {
 		all[m.Name] = pushed
 	}
+	all["dyno_queue_longest_wait_seconds"] = []string{"tenant"} // cli/fleet/testdata/script/queue_tenants.txtar
 	all["dyno_latency_seconds"] = append(slices.Clone(pushed), push.LabelClock, push.LabelQuantile)
 	all["dyno_flag"] = append(slices.Clone(pushed), push.LabelKind, push.LabelSeverity)
 

@@ -75,8 +75,8 @@ func TestPrincipals(t *testing.T) {
 	}
 	tasks := func(name string) *queue.Queue { return &queue.Queue{Registry: open(name, registry.Queue)} }
 
-	submitted := &queue.Task{Name: "a"}
-	if err := tasks("submitter").Submit(t.Context(), submitted, queue.Plan{Source: "password: secret"}); err != nil {
+	submitted := &queue.Submission{Task: queue.Task{Name: "a"}, Plan: queue.Plan{Source: "password: secret"}}
+	if err := tasks("submitter").Submit(t.Context(), []*queue.Submission{submitted}, func(*queue.Task) {}); err != nil {
 		t.Fatal(err)
 	}
 	joined, err := open("agent", registry.Fleet).Join(t.Context(), agent.Info{Name: "a", CPUs: 2}, "127.0.0.1:1", "", func(agent.Terms) {})
@@ -94,7 +94,7 @@ func TestPrincipals(t *testing.T) {
 	}()
 
 	submit := func(name string) error {
-		return tasks(name).Submit(t.Context(), &queue.Task{Name: "a"}, queue.Plan{})
+		return tasks(name).Submit(t.Context(), []*queue.Submission{{Task: queue.Task{Name: "a"}}}, func(*queue.Task) {})
 	}
 	list := func(name string) error { _, _, err := tasks(name).Tasks(t.Context()); return err }
 	plan := func(name string) error {

@@ -7,7 +7,8 @@
 // attempt. When the lease ends, others may take the task, so the worker ends the attempt before. The task's fence
 // counts the attempts: a worker writes its outcome only if the fence is still its own.
 //
-// To read the source: task.go has the life of a task, without I/O; queue.go keeps tasks; work.go takes them.
+// To read the source: task.go has the life of a task and tenant.go who comes next, without I/O; queue.go keeps tasks;
+// work.go takes them; watch.go says which ones are late.
 package queue
 
 import (
@@ -81,39 +82,67 @@ func (e *LargeError) Error() string {
 	return fmt.Sprintf("the plan has %d bytes, and a task has room for %d", e.Bytes, maxPlan)
 }
 
-// Submit adds a task, and gives it its ID. If there are too many tasks, the one that ended first is removed.
-func (q *Queue) Submit(ctx context.Context, t *Task, p Plan) error {
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if len(text) > maxPlan {
-		return &LargeError{len(text)}
+// A Submission is a new task with its plan.
+type Submission struct {
+	Task
+	Plan Plan
+}
+
+// Submit adds tasks, one after another, and gives them their IDs: accepted is called with each. If there are too many
+// tasks, those that ended first are removed.
+func (q *Queue) Submit(ctx context.Context, all []*Submission, accepted func(*Task)) error {
+	for _, s := range all {
+		text, err := json.Marshal(s.Plan)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxPlan {
+			return &LargeError{len(text)}
+		}
 	}
 	tasks, _, err := q.Tasks(ctx)
 	if err != nil {
 		return err
 	}
-	excess, err := excess(tasks)
+	tenants, _, err := q.Tenants(ctx)
 	if err != nil {
 		return err
 	}
-	for _, old := range excess {
-		if err := q.discard(ctx, old.ID); err != nil {
+	for _, s := range all {
+		if err := checkQuota(&s.Task, tasks, tenants); err != nil {
 			return err
 		}
+		excess, err := excess(tasks)
+		if err != nil {
+			return err
+		}
+		for _, old := range excess {
+			if err := q.discard(ctx, old.ID); err != nil {
+				return err
+			}
+			tasks = slices.DeleteFunc(tasks, func(t Task) bool { return t.ID == old.ID })
+		}
+		if err := q.add(ctx, s); err != nil {
+			return err
+		}
+		tasks = append(tasks, s.Task)
+		accepted(&s.Task)
 	}
-	t.ID, t.State, t.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
+	return nil
+}
+
+func (q *Queue) add(ctx context.Context, s *Submission) error {
+	s.ID, s.State, s.Submitted = strings.ToLower(rand.Text()[:8]), Queued, time.Now().UTC()
 	// The task is first: a task without a plan fails visibly, but a plan without a task would stay unnoticed.
-	_, err = registry.Change(ctx, q.Registry, tasksPrefix+t.ID, func(d *Task) error {
-		*d = *t
+	_, err := registry.Change(ctx, q.Registry, tasksPrefix+s.ID, func(d *Task) error {
+		*d = s.Task
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := q.Registry.CreateSecret(ctx, plansPrefix+t.ID, p); err != nil {
-		return errors.Join(err, q.Registry.Remove(ctx, tasksPrefix+t.ID))
+	if err := q.Registry.CreateSecret(ctx, plansPrefix+s.ID, s.Plan); err != nil {
+		return errors.Join(err, q.Registry.Remove(ctx, tasksPrefix+s.ID))
 	}
 	return nil
 }

@@ -41,8 +41,9 @@ const (
 // A Task is an experiment that waits, runs or has ended. It is one document, so that its changes are atomic.
 type Task struct {
 	ID        string    `json:"id"`
-	Name      string    `json:"name"` // of the experiment
-	Priority  int       `json:"priority"`
+	Name      string    `json:"name"`             // of the experiment
+	Tenant    string    `json:"tenant,omitempty"` // empty: DefaultTenant
+	Priority  int       `json:"priority"`         // among the tasks of its tenant
 	Submitted time.Time `json:"submitted_at"`
 	Due       time.Time `json:"due_at,omitzero"` // it is not taken before this time
 	Every     string    `json:"every,omitempty"` // when it is due again
@@ -69,6 +70,10 @@ func (t *Task) Check(document string) error {
 	}
 	check(tasksPrefix+t.ID == document, "id: %.40q is not that of the document", t.ID)
 	check(isName(t.Name), "name: %.40q is no experiment's", t.Name)
+	if t.Tenant != "" {
+		err := CheckTenant(t.Tenant)
+		check(err == nil, "tenant: %v", err)
+	}
 	check(t.Folder == "" || isName(t.Folder), "folder: %.40q is no name of a folder", t.Folder)
 	check(slices.Contains([]State{Queued, Running, Done, Failed, Cancelled}, t.State), "state: %.40q is none", t.State)
 	check(t.State != Running || len(t.Runs) > 0, "runs: there is none, and the task runs")

@@ -170,10 +170,22 @@ func (w *Worker) next(ctx context.Context, tasks []Task) (ran, blocked bool, err
 		}
 	}()
 	now := time.Now()
-	busy := map[Agents]bool{}
+	all := tasks
+	var virtual *float64 // nil: no tenants share the workers
+	if shared(tasks) {
+		tenants, broken, err := w.Queue.Tenants(ctx)
+		if err != nil {
+			return false, true, err
+		}
+		for _, b := range broken {
+			w.Logger.Warn("a tenant is left out", "tenant", b.Name, "error", b.Reason)
+		}
+		tasks, virtual = inTurn(tasks, tenants, leases, now), new(virtualTime(tenants))
+	}
+	busy, full := map[Agents]bool{}, map[string]bool{} // full are tenants
 	for i := range tasks {
 		t := &tasks[i]
-		if !t.isDue(now, leases) || t.Agents != nil && busy[*t.Agents] {
+		if !t.isDue(now, leases) || t.Agents != nil && busy[*t.Agents] || full[t.TenantName()] {
 			continue
 		}
 		if t.isLost(leases) && t.Attempts > t.Retries {
@@ -195,7 +207,10 @@ func (w *Worker) next(ctx context.Context, tasks []Task) (ran, blocked bool, err
 			}
 			continue
 		}
-		ran, err := w.attempt(ctx, t, Predict(t, tasks), run)
+		ran, err := w.attempt(ctx, t, virtual, Predict(t, all), run)
+		if errors.Is(err, errQuota) { // another worker was faster
+			full[t.TenantName()], err = true, nil
+		}
 		if err = errors.Join(err, release()); ran || err != nil {
 			return ran, blocked, err
 		}
@@ -236,13 +251,29 @@ func (w *Worker) abandon(ctx context.Context, of *Task) error {
 	return err
 }
 
-// attempt takes a task and runs it. It tells whether it got the task.
-func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run func(context.Context, *Task) Outcome) (ran bool, err error) {
+// attempt takes a task and runs it. It tells whether it got the task. virtual is the tenants' virtual time, or nil.
+func (w *Worker) attempt(ctx context.Context, of *Task, virtual *float64, predicted float64, run func(context.Context, *Task) Outcome) (ran bool, err error) {
 	lease, err := w.Queue.Registry.Lease(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, lease.Release(ctx)) }()
+	var began time.Time
+	if virtual != nil {
+		leave, err := w.Queue.enter(ctx, of.TenantName(), lease.ID, *virtual)
+		if err != nil {
+			return false, err
+		}
+		defer func() {
+			var seconds float64
+			if !began.IsZero() {
+				seconds = time.Since(began).Seconds()
+			}
+			if err := leave(seconds); err != nil {
+				w.Logger.Warn("the tenant is not charged", "tenant", of.TenantName(), "error", err)
+			}
+		}()
+	}
 	t, err := w.Queue.change(ctx, of.ID, func(t *Task) error {
 		leases, err := w.Queue.Registry.Leases(ctx) // after the task, as in abandon
 		if err != nil {
@@ -261,6 +292,7 @@ func (w *Worker) attempt(ctx context.Context, of *Task, predicted float64, run f
 	if err != nil {
 		return false, err
 	}
+	began = time.Now()
 	log := w.Logger.With("task", t.ID, "name", t.Name, "attempt", t.Attempts, "fence", t.Fence)
 	log.Info("begins", "folder", t.Folder)
 	var o Outcome
