@@ -19,13 +19,16 @@ const (
 	Blocking     = "blocking"
 	Polling      = "polling"
 	Multiplexing = "multiplexing"
+	Signals      = "signals"
 	Asynchronous = "asynchronous"
 )
 
+var ioModels = []string{Blocking, Polling, Multiplexing, Signals, Asynchronous}
+
 // An IO measures an echo server by its model of input and output: a thread for
 // each connection in blocking reads and writes; one thread that tries all
-// connections in turn without ever waiting; one that waits for many with epoll; or
-// one that has the kernel read and write for it with io_uring. The connections are
+// connections in turn without ever waiting; one that waits for many with epoll;
+// one that a signal tells of each readiness; or one that has the kernel read and write for it with io_uring. The connections are
 // Unix stream sockets, without a network's cost. The client is the same for all:
 // one thread with epoll and one message of 64 bytes outstanding on each
 // connection. With two CPUs or more server and client have one each; with one they
@@ -34,7 +37,7 @@ const (
 // Figures: exchanges_per_second; exchanges; server_cpu_per_exchange_seconds: the CPU time of the process less
 // that of the client's thread. It includes what the kernel does for the server on other threads.
 type IO struct {
-	Model string `yaml:"model" oneof:"blocking polling multiplexing asynchronous" default:"blocking" doc:"how the server reads and writes"`
+	Model string `yaml:"model" oneof:"blocking polling multiplexing signals asynchronous" default:"blocking" doc:"how the server reads and writes"`
 	// Each thread of the blocking model holds a P, of which there are 1,024.
 	Connections int           `yaml:"connections" range:"1..1000" default:"100" doc:"how many, with one message outstanding on each"`
 	Duration    time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
@@ -67,6 +70,8 @@ func (c IO) Run(ctx context.Context) (measurement.Result, error) {
 		crew.add(serverCPU, l.serve(func() error { return servePolling(l.server) }))
 	case Multiplexing:
 		crew.add(serverCPU, l.serve(func() error { return serveMultiplexing(l.server) }))
+	case Signals:
+		crew.add(serverCPU, l.serve(func() error { return serveSignals(l.server) }))
 	case Asynchronous:
 		ring, err := newUring(c.Connections)
 		if err != nil {

@@ -30,6 +30,8 @@ func newCommand() *cobra.Command {
 	measurement.Add[Lock](root, "lock", "Counters under locks of several kinds")
 	measurement.Add[Pin](root, "pin", "Threads bound to one CPU each, or left to the scheduler")
 	measurement.Add[IO](root, "io", "An echo server with a chosen I/O model")
+	measurement.Add[Alternate](root, "alternate", "Two I/O models, or floating and pinned threads, by turns in one process")
+	measurement.Add[Pipeline](root, "pipeline", "Jobs over channels to workers, and waits with a timeout")
 	measurement.Add[Channels](root, "channels", "Records carried from TCP connections into a file, and how many are lost")
 	measurement.Add[Buffers](root, "buffers", "The sizes of socket buffers: requested, and given by the kernel")
 	measurement.Add[LowLatency](root, "lowlatency", "What a connection carries with and without tcp_low_latency")

@@ -172,7 +172,7 @@ func TestNoCollectionWhileHolding(t *testing.T) {
 }
 
 func TestIO(t *testing.T) {
-	for _, model := range []string{Blocking, Polling, Multiplexing, Asynchronous} {
+	for _, model := range ioModels {
 		for _, connections := range []int{1, 7, 40} {
 			t.Run(model, func(t *testing.T) {
 				if model == Asynchronous {
@@ -181,6 +181,35 @@ func TestIO(t *testing.T) {
 				measure(t, IO{model, connections, moment}, "exchanges_per_second", "exchanges", "server_cpu_per_exchange_seconds?")
 			})
 		}
+	}
+}
+
+// Turns of both variants are compared pair by pair, and none is left out.
+func TestAlternate(t *testing.T) {
+	measure(t, Alternate{"io", Multiplexing, Signals, 3, moment / 3, 3}, "throughput_ratio", "cpu_ratio?", "pairs")
+	if cpus, err := allowedCPUs(); err == nil && len(cpus) > 1 {
+		r := measure(t, Alternate{"pin", floating, pinned, 1, moment / 3, 3}, "throughput_ratio", "migrations_base?", "migrations_other?", "pairs")
+		if r["migrations_other"] != 0 {
+			t.Errorf("pinned threads migrated: %v", r)
+		}
+	}
+	turns := [2][]measurement.Result{{{"x": 1}, {"x": 2}, {"x": 0}, {"x": 4}}, {{"x": 3}, {"x": 4}, {"x": 5}, {"x": 4}}}
+	if got := medianRatio(turns, "x"); got != 2 {
+		t.Errorf("the median of 3, 2 and 1 is %v", got)
+	}
+}
+
+// All jobs come back, a value in time is no timeout, and a missing one is.
+func TestPipeline(t *testing.T) {
+	names := []string{"jobs_per_second", "wrong?", "early?", "waited_seconds"}
+	for _, buffer := range []int{0, 10} {
+		r := measure(t, Pipeline{3, buffer, 5000, 2, 0, 10 * time.Second / 100}, names...)
+		if r["wrong"] != 0 || r["waited_seconds"] < 0.1 {
+			t.Errorf("%v", r)
+		}
+	}
+	if r := measure(t, Pipeline{1, 0, 1, 2, time.Minute, moment}, names...); r["early"] != 2 {
+		t.Errorf("tasks that are late: %v", r)
 	}
 }
 
@@ -245,7 +274,8 @@ func TestInterrupted(t *testing.T) {
 	for _, p := range []measurement.Program{
 		Switch{Goroutine, time.Minute}, Switch{Thread, time.Minute}, Stack{Goroutine, 10}, Units{Thread, 10},
 		Lock{Mutex, 2, 0.5, time.Minute}, Pin{false, 2, time.Minute},
-		IO{Blocking, 2, time.Minute}, IO{Polling, 2, time.Minute}, IO{Multiplexing, 2, time.Minute},
+		IO{Blocking, 2, time.Minute}, IO{Polling, 2, time.Minute}, IO{Multiplexing, 2, time.Minute}, IO{Signals, 2, time.Minute},
+		Alternate{"io", Polling, Multiplexing, 2, time.Minute, 2}, Pipeline{1, 0, 100, 1, time.Minute, time.Minute},
 	} {
 		r, err := p.Run(gone)
 		if cpus, _ := allowedCPUs(); len(cpus) < 2 {
