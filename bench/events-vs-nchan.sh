@@ -84,7 +84,6 @@ claims:
   - id: events/cpu
     says: the hub makes 1.3 times as many deliveries of a CPU-second as nchan
     holds: ratio(nchan, hub, target.cpu_per_request) >= 1.3
-    direction: ratio(nchan, hub, target.cpu_per_request) > 1
 PLAN
 	code=0
 	"$dyno" run -q -o "$dir/run-$rate" "$dir/plan.yaml" || code=$?

@@ -53,7 +53,7 @@ for percent in "${hogs[@]}"; do
 		read -r code seconds <"$run.took"
 		[ -n "$truth" ] || truth=$(outcomes "$run")
 		jq -r --argjson truth "$truth" --arg percent "$percent" --arg code "$code" --arg seconds "$seconds" '
-			def side: {holds: 1, "direction only": 1, refuted: -1}[.] // 0;
+			def side: {holds: 1, agrees: 1, larger: 1, smaller: 1, refuted: -1}[.] // 0;
 			[.claims[] | select(.outcome != "not settled")] as $settled |
 			[$settled[] | select((.outcome | side) * ($truth[.id] | side) < 0)] as $wrong |
 			"hog \($percent) %: \($settled | length) of \(.claims | length) claims settled, \($wrong | length) wrong, exit \($code), \($seconds) s" +

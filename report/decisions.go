@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"dyno/judge/verdict/expr"
 	"dyno/report/judged"
 	"dyno/report/layout"
 	"dyno/results/rundir"
@@ -27,7 +26,7 @@ func (p *page) thresholds() {
 			continue
 		}
 		for _, x := range same {
-			t.Add(outcome(x), x.Text, x.Variant, p.Measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High), x.Detail.English())
+			t.Add(outcome(x), x.Text, x.Variant, p.Measured(x), x.Detail.English())
 		}
 	}
 	p.Table(t)
@@ -61,8 +60,8 @@ func alike(list []rundir.Threshold) int {
 func (p *page) span(list []rundir.Threshold) string {
 	byValue := func(a, b rundir.Threshold) int { return cmp.Compare(value(a.Measured), value(b.Measured)) }
 	first, last := slices.MinFunc(list, byValue), slices.MaxFunc(list, byValue)
-	from := p.Measured(first.Text, expr.ForThreshold, first.Measured, first.Low, first.High)
-	to := p.Measured(last.Text, expr.ForThreshold, last.Measured, last.Low, last.High)
+	from := p.Measured(first)
+	to := p.Measured(last)
 	if from == to {
 		return from
 	}
@@ -81,9 +80,16 @@ func (p *page) claims() {
 		return
 	}
 	p.Section("claims")
-	t := layout.Table{Head: []string{"", "outcome", "measured", "claim"}, Left: []int{1, 2, 3}, Prose: true}
+	t := layout.Table{Head: []string{"", "outcome", "published", "measured", "claim"}, Left: []int{1, 2, 3, 4}, Prose: true}
+	if !p.HasSizes() {
+		t.Head, t.Left = slices.Delete(t.Head, 2, 3), t.Left[:3]
+	}
 	for _, c := range p.Run.Claims {
-		t.Add(c.ID, c.Outcome, p.Claimed(c), judged.Says(c))
+		row := []string{c.ID, c.Outcome, c.Published, p.Claimed(c), judged.Says(c)}
+		if !p.HasSizes() {
+			row = slices.Delete(row, 2, 3)
+		}
+		t.Add(row...)
 	}
 	p.Table(t)
 }

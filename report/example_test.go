@@ -179,7 +179,7 @@ func exampleCompare() *rundir.Folder {
 		{Text: `ratio(goroutine, pool, throughput) > 0.9`, OK: true, Outcome: rundir.Kept, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 	}
 	r.Claims = []rundir.Claim{
-		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Holds: "ratio(goroutine, pool, throughput) >= 1.36", Outcome: rundir.Refuted, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
+		{ID: "R1.1", Says: "the goroutine model has 1.36 times the pool's throughput", Published: "1.36", Measures: "ratio(goroutine, pool, throughput)", Outcome: rundir.Refuted, Measured: ptr(0.94), Low: ptr(0.925), High: ptr(0.955)},
 		{ID: "R1.2", Says: "p50 below 2 ms", Holds: "value(goroutine, service.p50) < 2ms", Outcome: rundir.Holds, Measured: ptr(1.31e-3), Low: ptr(1.297e-3), High: ptr(1.323e-3)},
 		{ID: "R1.10", Says: "the tail is below 4 ms", Holds: "value(goroutine, service.p99) < 4ms", Outcome: rundir.NotSettled, Measured: ptr(3.67e-3), Low: ptr(3.4e-3), High: ptr(4.4e-3), Detail: new(texts.Verbatim("its interval holds the limit"))},
 		{ID: "R1.3", Says: "256 cores are enough", Outcome: rundir.NotTestable, Detail: new(texts.Verbatim("this needs 256 cores"))},

@@ -43,20 +43,20 @@ func Markdown(w io.Writer, folders ...*rundir.Folder) error {
 
 // overview lists the claims of all runs by id; nil when there are none.
 func overview(pages []*page) *layout.Part {
-	type row struct{ id, outcome, measured, says, run string }
+	type row struct{ id, outcome, published, measured, says, run string }
 	var rows []row
 	for _, p := range pages {
 		for _, c := range p.Run.Claims {
-			rows = append(rows, row{c.ID, c.Outcome, p.Claimed(c), judged.Says(c), p.Title()})
+			rows = append(rows, row{c.ID, c.Outcome, c.Published, p.Claimed(c), judged.Says(c), p.Title()})
 		}
 	}
 	if len(rows) == 0 {
 		return nil
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return judged.CompareIDs(a.id, b.id) })
-	t := layout.Table{Head: []string{"", "outcome", "measured", "claim", "run"}, Left: []int{1, 2, 3, 4}}
+	t := layout.Table{Head: []string{"", "outcome", "published", "measured", "claim", "run"}, Left: []int{1, 2, 3, 4, 5}}
 	for _, r := range rows {
-		t.Add(r.id, r.outcome, r.measured, r.says, r.run)
+		t.Add(r.id, r.outcome, r.published, r.measured, r.says, r.run)
 	}
 	return &layout.Part{Title: "claims", Items: []layout.Item{{Table: &t}}}
 }

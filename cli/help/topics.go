@@ -144,6 +144,7 @@ func expressionsTopic(p page) {
 		rows = append(rows, []string{f.Usage, f.About})
 	}
 	p.table(rows...)
+	p.text("A claim has a condition (holds), or a published size and what is measured (published, measured): published: -42%, measured: change(new, old, service.p50). A size agrees within a fifth, counted from no effect: 1 of a ratio, 0 of a change or a difference of two figures. It is larger or smaller if the sign is right and the interval excludes what was published. It is refuted if the interval has the wrong sign, or contains no effect and excludes four fifths of what was published. Any other value has no sign, and is never refuted. A published bound is a condition.")
 	p.text("p99 alone is response.p99, or delivery.p99 with subscribers; p99.9 and p999 are the same. A comma between conditions means and.")
 	p.text("Every figure is an interval. A condition holds if all of the interval keeps it, and is broken if none of it does. Between them the measured value decides a threshold, and a claim is not settled. The interval of a quantile or of errors.ratio in a threshold comes from the number of requests. Other figures of a single trial have none: the value decides a threshold, and no claim.")
 }

@@ -101,6 +101,8 @@ func (e estimates) Value(variant, metric string) (expr.Quantity, error) {
 	return expr.Quantity{Estimate: *v, Low: *v, High: *v, Bounded: true}, nil
 }
 
+func (estimates) FewRounds([]expr.Ref) *rundir.Message { return nil }
+
 func (e estimates) Ratio(variant, base, metric string) (expr.Quantity, error) {
 	r := relative(e[variant][metric], e[base][metric])
 	if r == nil {

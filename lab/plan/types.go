@@ -342,7 +342,8 @@ type Stage struct {
 type Claim struct {
 	ID          string `yaml:"id,required" like:"claim" doc:"such as R1.1 or R1.1/pool"`
 	Says        string `yaml:"says,required" doc:"the statement"`
-	Holds       string `yaml:"holds" doc:"the expression that is true when it holds"`
-	Direction   string `yaml:"direction" doc:"a weaker expression, true when it holds in direction only"`
+	Published   string `yaml:"published" kind:"word" doc:"the published size, such as 2.3, -42%, 80ms or 12840/s"`
+	Measured    string `yaml:"measured" doc:"the expression of what is held against it: ratio(…), change(…), value(…) …"`
+	Holds       string `yaml:"holds" doc:"of a claim without a size, or of a bound: the condition that is true when it holds"`
 	NotTestable string `yaml:"testable" doc:"the reason why it cannot be tested here"` // empty: it can
 }

@@ -172,10 +172,14 @@ func (i *inspector) plan(e *Experiment) {
 		switch {
 		case ids[c.ID]:
 			i.fault(path+".id", fmt.Sprintf("%q is there twice", nearest.Clip(c.ID)), "give each claim its own")
-		case c.Holds == "" && c.NotTestable == "":
-			i.fault(path+".holds", "is missing", "an expression, or testable with the reason why it cannot be tested here")
-		case c.Direction != "" && c.Holds == "":
-			i.fault(path+".direction", "there is no holds that it would weaken", "add holds")
+		case c.Holds != "" && c.Published+c.Measured != "":
+			i.fault(path+".holds", "is for a claim without a size", "leave out holds, or published and measured")
+		case c.Published == "" && c.Measured != "":
+			i.fault(path+".published", "is missing", "the size that measured is held against; a bound is written with holds")
+		case c.Published != "" && c.Measured == "" && c.NotTestable == "":
+			i.fault(path+".measured", "is missing", "the expression of what is held against the published size")
+		case c.Holds+c.Measured == "" && c.NotTestable == "":
+			i.fault(path+".holds", "is missing", "a condition, or published and measured, or testable with the reason why it cannot be tested here")
 		}
 		ids[c.ID] = true
 	}

@@ -380,6 +380,12 @@ func (f fakeChecks) CheckClaim(_ string, variants, _ []string) error {
 	return f.claim(variants)
 }
 
+func (f fakeChecks) CheckMeasured(_ string, variants, _ []string) error {
+	return f.CheckClaim("", variants, nil)
+}
+
+func (fakeChecks) CheckPublished(string, string, []string, []string) error { return nil }
+
 func (f fakeChecks) CheckMetric(name string, _ []string) error {
 	if f.metric == nil {
 		return nil

@@ -37,6 +37,8 @@ type Expressions interface {
 	CheckThreshold(expression string, variants, steps []string) error
 	CheckProbe(expression string, variants, steps []string) error // of a threshold of a search for capacity
 	CheckClaim(expression string, variants, steps []string) error
+	CheckMeasured(expression string, variants, steps []string) error
+	CheckPublished(published, measured string, variants, steps []string) error
 	CheckMetric(metric string, steps []string) error // that the design names
 	// RequestsNeeded is how many requests a trial needs for a threshold's percentiles to be known; 0 if it has none.
 	RequestsNeeded(expression string, variants, steps []string) int
@@ -308,7 +310,10 @@ func (r *reader) expressions(e *plan.Experiment) {
 	for i, c := range e.Claims {
 		if n := r.root.Get("claims").Items[i]; c.NotTestable == "" {
 			judge(n.Get("holds"), c.Holds, check.CheckClaim)
-			judge(n.Get("direction"), c.Direction, check.CheckClaim)
+			judge(n.Get("measured"), c.Measured, check.CheckMeasured)
+			judge(n.Get("published"), c.Published, func(published string, variants, steps []string) error {
+				return check.CheckPublished(published, c.Measured, variants, steps)
+			})
 		}
 	}
 }

@@ -230,7 +230,7 @@ const mostCounted = 3
 func (r *runner) countsIn(round int) bool {
 	asked := strings.Join(r.experiment.Thresholds, " ") + r.experiment.Design.Metric
 	for _, c := range r.experiment.Claims {
-		asked += " " + c.Holds + " " + c.Direction
+		asked += " " + c.Holds + " " + c.Measured
 	}
 	wanted := 1
 	if strings.Contains(asked, "target.syscalls") {

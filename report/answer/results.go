@@ -14,7 +14,8 @@ import (
 
 func claimOutcomes(j *judged.Result) texts.Message {
 	kinds := []struct{ outcome, kind string }{
-		{rundir.Holds, "answer.claims.holds"}, {rundir.Refuted, "answer.claims.refuted"}, {rundir.DirectionOnly, "answer.claims.direction"},
+		{rundir.Holds, "answer.claims.holds"}, {rundir.Agrees, "answer.claims.agrees"}, {rundir.Larger, "answer.claims.larger"},
+		{rundir.Smaller, "answer.claims.smaller"}, {rundir.Refuted, "answer.claims.refuted"},
 		{rundir.NotSettled, "answer.claims.open"}, {rundir.NotTestable, "answer.claims.untestable"},
 	}
 	counts := map[string]int{}

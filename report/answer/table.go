@@ -44,14 +44,21 @@ func Figures(j *judged.Result) *Brief {
 
 // claimTable lists the claims. Claims that do not hold come first.
 func claimTable(j *judged.Result) *Brief {
-	order := []string{rundir.Refuted, rundir.DirectionOnly, rundir.NotSettled, rundir.Holds, rundir.NotTestable}
+	order := []string{rundir.Refuted, rundir.Smaller, rundir.Larger, rundir.NotSettled, rundir.Agrees, rundir.Holds, rundir.NotTestable}
 	list := slices.Clone(j.Run.Claims)
 	slices.SortStableFunc(list, func(a, b rundir.Claim) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Outcome), slices.Index(order, b.Outcome)), judged.CompareIDs(a.ID, b.ID))
 	})
-	b := &Brief{Kind: "claims", Head: []string{"outcome", "claim", "measured", "says"}}
+	b := &Brief{Kind: "claims", Head: []string{"outcome", "claim", "published", "measured", "says"}}
+	columns := func(row []string) []string {
+		if !j.HasSizes() {
+			return slices.Delete(row, 2, 3)
+		}
+		return row
+	}
+	b.Head = columns(b.Head)
 	for _, c := range list {
-		b.Rows = append(b.Rows, []string{c.Outcome, c.ID, cmp.Or(j.Claimed(c), figure.Unknown), c.Says})
+		b.Rows = append(b.Rows, columns([]string{c.Outcome, c.ID, cmp.Or(c.Published, figure.Unknown), cmp.Or(j.Claimed(c), figure.Unknown), c.Says}))
 	}
 	return b
 }

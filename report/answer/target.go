@@ -122,7 +122,7 @@ func broke(j *judged.Result) []texts.Message {
 			if t.Variant == "" || j.IsQuick() {
 				kind = "broke.threshold.all"
 			}
-			l := texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", j.Measured(t.Text, expr.ForThreshold, t.Measured, t.Low, t.High))
+			l := texts.New(kind, "variant", t.Variant, "threshold", t.Text, "measured", j.Measured(t))
 			if t.Detail != nil && t.Detail.Kind == expr.BrokenAsMeasured {
 				l = texts.New("broke.unsure").With("broken", l).With("why", *t.Detail)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/judge/verdict"
-	"dyno/judge/verdict/expr"
 	"dyno/report/answer"
 	"dyno/report/figure"
 	"dyno/report/judged"
@@ -183,7 +182,7 @@ func junitThreshold(j *judged.Result, x rundir.Threshold) junitCase {
 		name += " of " + x.Variant
 	}
 	c := caseOf(j, "threshold", name)
-	found := "measured " + j.Measured(x.Text, expr.ForThreshold, x.Measured, x.Low, x.High)
+	found := "measured " + j.Measured(x)
 	if x.Measured == nil {
 		found = "nothing measured"
 	}
@@ -226,11 +225,14 @@ func junitComparison(j *judged.Result, x rundir.Comparison, regressions []rundir
 func junitClaim(j *judged.Result, x rundir.Claim) junitCase {
 	c := caseOf(j, "claim", x.ID)
 	text := x.Outcome + ": " + judged.Says(x)
+	if x.Published != "" {
+		text += "; published " + x.Published
+	}
 	if m := j.Claimed(x); m != "" {
 		text += "; measured " + m
 	}
 	c.SystemOut = figure.Printable(text)
-	if x.Outcome != rundir.Holds && x.Outcome != rundir.DirectionOnly {
+	if x.Outcome == rundir.Refuted || x.Outcome == rundir.NotSettled || x.Outcome == rundir.NotTestable {
 		c.Skipped = &junitSkipped{Message: figure.Printable(x.Outcome)}
 	}
 	return c

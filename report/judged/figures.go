@@ -149,22 +149,25 @@ const wide = 3
 // Claimed writes the measured value of a claim.
 func (r *Result) Claimed(c rundir.Claim) string {
 	if c.NotIdentified != nil && c.Measured != nil {
-		return r.Measured(c.Holds, expr.ForClaim, c.Measured, nil, nil) + Doubt
+		return written(expr.ClaimUnit(c, r.Run.Plan), c.Measured, nil, nil) + Doubt
 	}
-	text := r.Measured(c.Holds, expr.ForClaim, c.Measured, c.Low, c.High)
+	text := written(expr.ClaimUnit(c, r.Run.Plan), c.Measured, c.Low, c.High)
 	if c.Detail != nil && c.Detail.Kind == rundir.TooDisturbed {
 		text += tooDisturbed()
 	}
 	return text
 }
 
-// Measured writes a measured value with its interval, in the unit that the
-// expression knows.
-func (r *Result) Measured(text string, kind expr.Kind, v, low, high *float64) string {
+// Measured writes the measured value of a threshold.
+func (r *Result) Measured(t rundir.Threshold) string {
+	return written(expr.ThresholdUnit(t.Text, r.Run.Plan), t.Measured, t.Low, t.High)
+}
+
+// written writes a measured value with its interval.
+func written(of rundir.Unit, v, low, high *float64) string {
 	if v == nil {
 		return ""
 	}
-	of := expr.UnitIn(text, kind, r.Run.Plan)
 	if of == rundir.SharePerSecond {
 		// The expression's growth is that of its own time.
 		return figure.Over(rundir.Estimate{Estimate: v, Low: low, High: high}, MostSpan) + " in " + units.FormatSeconds(MostSpan)

@@ -66,6 +66,11 @@ func Says(c rundir.Claim) string {
 	return c.Says + " (" + c.Detail.English() + ")"
 }
 
+// HasSizes tells whether a size was published for any claim.
+func (r *Result) HasSizes() bool {
+	return slices.ContainsFunc(r.Run.Claims, func(c rundir.Claim) bool { return c.Published != "" })
+}
+
 // Title returns the name of the run.
 func (r *Result) Title() string {
 	if r.Run.Name == "" {

@@ -8,7 +8,6 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/internal/units"
-	"dyno/judge/verdict/expr"
 	"dyno/report/answer"
 	"dyno/report/figure"
 	"dyno/report/judged"
@@ -143,7 +142,7 @@ func (p *page) measuredAt(decided []rundir.Threshold, broken bool) (measured []s
 		if t.Low != nil && t.High != nil && *t.High <= *t.Measured && *t.Low < *t.Measured {
 			mark = judged.AtMost
 		}
-		measured = append(measured, metricOf(t.Text)+" "+judged.Marked(mark, p.Measured(t.Text, expr.ForThreshold, t.Measured, nil, nil)))
+		measured = append(measured, metricOf(t.Text)+" "+judged.Marked(mark, p.Measured(rundir.Threshold{Text: t.Text, Measured: t.Measured})))
 	}
 	return measured
 }

@@ -247,8 +247,9 @@ type PlanCapacity struct {
 type PlanClaim struct {
 	ID          string `json:"id"`
 	Says        string `json:"says"`
-	Holds       string `json:"holds,omitempty"`
-	Direction   string `json:"direction,omitempty"`    // weaker: it holds in direction only
+	Published   string `json:"published,omitempty"`    // a size
+	Measured    string `json:"measured,omitempty"`     // the expression of what is held against it
+	Holds       string `json:"holds,omitempty"`        // the condition of a claim without a size
 	NotTestable string `json:"not_testable,omitempty"` // the reason
 }
 
@@ -734,23 +735,27 @@ type Threshold struct {
 
 // The outcomes of a claim.
 const (
-	Holds         = "holds"
-	DirectionOnly = "direction only" // the sign is right, the size is not
-	Refuted       = "refuted"
-	NotSettled    = "not settled"
-	NotTestable   = "not testable here"
+	Holds       = "holds"
+	Agrees      = "agrees"  // as large as published, by a fifth
+	Larger      = "larger"  // the sign is right, the size is not
+	Smaller     = "smaller" // the sign is right, the size is not
+	Refuted     = "refuted"
+	NotSettled  = "not settled"
+	NotTestable = "not testable here"
 )
 
 // A Claim is a statement with its outcome.
 type Claim struct {
-	ID       string   `json:"id"`
-	Says     string   `json:"says"`
-	Holds    string   `json:"holds,omitempty"` // the expression
-	Outcome  string   `json:"outcome"`
-	Measured *float64 `json:"measured,omitempty"`
-	Low      *float64 `json:"low,omitempty"` // of Measured
-	High     *float64 `json:"high,omitempty"`
-	Detail   *Message `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
+	ID        string   `json:"id"`
+	Says      string   `json:"says"`
+	Published string   `json:"published,omitempty"` // a size
+	Measures  string   `json:"measures,omitempty"`  // the expression of what is held against it
+	Holds     string   `json:"holds,omitempty"`     // the condition of a claim without a size
+	Outcome   string   `json:"outcome"`
+	Measured  *float64 `json:"measured,omitempty"`
+	Low       *float64 `json:"low,omitempty"` // of Measured
+	High      *float64 `json:"high,omitempty"`
+	Detail    *Message `json:"detail,omitempty"` // the reason, where the outcome needs one; of a claim that is not testable, the author's
 	// NotIdentified is as a threshold's.
 	NotIdentified *Message `json:"not_identified,omitempty"`
 }

@@ -16,7 +16,9 @@ import (
 var (
 	picture   = regexp.MustCompile(`!\[([^]]+)\]\(([^)/]+\.svg)\)`)
 	published = regexp.MustCompile(`([0-9][0-9.,]*)×`)
+	fall      = regexp.MustCompile(`−([0-9.]+) %`)
 	measured  = regexp.MustCompile(`^([0-9.]+) \(([0-9.]+) … ([0-9.]+)\)$`)
+	change    = regexp.MustCompile(`^(-?[0-9.]+)% \((-?[0-9.]+) … (-?[0-9.]+)\)$`)
 )
 
 // drawAll draws the pictures of all reports in a folder.
@@ -33,8 +35,9 @@ func drawAll(folder string) error {
 	return nil
 }
 
-// draw draws the picture of a report's page from its table of claims, so that both state the same. The picture's
-// title is its text in the page. Other pages have no such table.
+// draw draws the picture of a report's page from its table of claims, and counts their outcomes in the line after
+// <!-- counts -->, so that all state the same. The picture's title is its text in the page. Other pages have no
+// such table.
 func draw(page string) error {
 	text, err := os.ReadFile(page) //nolint:gosec // a document of the repository
 	if err != nil {
@@ -49,8 +52,56 @@ func draw(page string) error {
 	if m == nil {
 		return fmt.Errorf("%s has claims and no picture: want ![TITLE](NAME.svg)", page)
 	}
-	drawn := chart(m[1], ratios(readTable(lines[min(at+2, len(lines)):])))
+	claims := readTable(lines[min(at+2, len(lines)):])
+	line := slices.Index(lines, "<!-- counts -->") + 1
+	if line == 0 || line == len(lines) {
+		return fmt.Errorf("%s has claims and no counts: want a line <!-- counts -->, and one that is replaced", page)
+	}
+	lines[line], err = counted(claims)
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	if now := strings.Join(lines, "\n"); now != string(text) {
+		if err := os.WriteFile(page, []byte(now), 0o644); err != nil { //nolint:gosec // a document of the repository
+			return err
+		}
+	}
+	drawn := chart(m[1], ratios(claims))
 	return os.WriteFile(filepath.Join(filepath.Dir(page), m[2]), []byte(drawn), 0o644) //nolint:gosec // a document of the repository
+}
+
+// An outcome of a claim has words for several claims, and a colour.
+type outcome struct{ name, several, colour string }
+
+// outcomes are all that a claim can have, in the order of their counts.
+func outcomes() []outcome {
+	return []outcome{
+		{"holds", "hold", "#1a7f37"}, {"agrees", "agree", "#1a7f37"}, {"larger", "larger", "#0969da"}, {"smaller", "smaller", "#9a6700"},
+		{"refuted", "refuted", "#cf222e"}, {"not settled", "not settled", grey}, {"not testable here", "not testable here", grey},
+	}
+}
+
+const grey = "#59636e"
+
+// counted counts the outcomes of claims.
+func counted(claims table) (string, error) {
+	counts := map[string]int{}
+	for _, row := range claims.rows {
+		counts[claims.cell(row, "outcome")]++
+	}
+	var parts []string
+	for _, o := range outcomes() {
+		if n := counts[o.name]; n == 1 {
+			parts = append(parts, "1 "+o.name)
+		} else if n > 1 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, o.several))
+		}
+		delete(counts, o.name)
+	}
+	for name := range counts {
+		return "", fmt.Errorf("%q is not an outcome of a claim", name)
+	}
+	return fmt.Sprintf("%d claims: %s.", len(claims.rows), strings.Join(parts, ", ")), nil
 }
 
 // A ratio is a claim about one, as published and as measured.
@@ -59,28 +110,26 @@ type ratio struct {
 	published, measured, low, high float64
 }
 
-// ratios returns the claims for which a ratio was published (N×) and measured with an interval.
+// ratios returns the claims for which a ratio (N×) or a fall (−N %) was published and measured with an interval.
 func ratios(claims table) (list []ratio) {
 	value := func(text string) float64 {
 		x, _ := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64) // the pattern leaves digits only
 		return x
 	}
 	for _, row := range claims.rows {
-		p := published.FindStringSubmatch(claims.cell(row, "published"))
-		m := measured.FindStringSubmatch(claims.cell(row, "measured"))
-		if p == nil || m == nil || value(m[2]) == 0 {
-			continue
+		r := ratio{id: row[0], label: strings.ReplaceAll(claims.cell(row, "what is claimed"), "`", ""), outcome: claims.cell(row, "outcome")}
+		said, found := claims.cell(row, "published"), claims.cell(row, "measured")
+		if p, m := published.FindStringSubmatch(said), measured.FindStringSubmatch(found); p != nil && m != nil {
+			r.published, r.measured, r.low, r.high = value(p[1]), value(m[1]), value(m[2]), value(m[3])
+		} else if p, m := fall.FindStringSubmatch(said), change.FindStringSubmatch(found); p != nil && m != nil {
+			r.published, r.measured, r.low, r.high = 1-value(p[1])/100, 1+value(m[1])/100, 1+value(m[2])/100, 1+value(m[3])/100
 		}
-		list = append(list, ratio{
-			id: row[0], label: strings.ReplaceAll(claims.cell(row, "what is claimed"), "`", ""), outcome: claims.cell(row, "outcome"),
-			published: value(p[1]), measured: value(m[1]), low: value(m[2]), high: value(m[3]),
-		})
+		if r.low > 0 {
+			list = append(list, r)
+		}
 	}
 	return list
 }
-
-// colours are those of the outcomes; a claim of another outcome is grey.
-var colours = map[string]string{"holds": "#1a7f37", "refuted": "#cf222e", "direction only": "#9a6700"}
 
 // chart draws ratios on a logarithmic axis, a line each.
 func chart(title string, list []ratio) string {
@@ -112,9 +161,9 @@ func chart(title string, list []ratio) string {
 	}
 	for i, r := range list {
 		y := top + height*i
-		colour := colours[r.outcome]
-		if colour == "" {
-			colour = "#59636e"
+		colour := grey
+		if o := slices.IndexFunc(outcomes(), func(o outcome) bool { return o.name == r.outcome }); o >= 0 {
+			colour = outcomes()[o].colour
 		}
 		fmt.Fprintf(&b, `<text x="8" y="%d"><tspan fill="#59636e">%s</tspan> %s</text>`+"\n", y+4, html.EscapeString(r.id), html.EscapeString(r.label))
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="%s" stroke-width="3"/>`+"\n", x(r.low), x(r.high), y, y, colour)

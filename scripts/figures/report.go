@@ -43,7 +43,7 @@ func refresh(tables, page string) (notes []string, err error) {
 // fill returns the page of a report with the figures of source. A line <!-- table HEADING · HEADING --> and an
 // empty line precede a table of the page. The table takes its columns from the first table of source under these
 // headings, if that has them. The first column names the row of source. All other columns are written by hand.
-// The table of "claims" must have all claims of the report.
+// The table of "claims" must have all claims of the report; what was published, it has in the report's own words.
 func fill(name, page, source string) (filled string, notes []string, err error) {
 	var (
 		faults []error
@@ -150,7 +150,7 @@ func (t table) copyRow(head, cells []string) (notes []string, err error) {
 	}
 	for i, column := range t.head {
 		to := slices.Index(head, footnote.ReplaceAllString(column, ""))
-		if i == 0 || to < 1 || column == "" {
+		if i == 0 || to < 1 || column == "" || column == "published" {
 			continue
 		}
 		now := footnote.ReplaceAllString(found[i], "")

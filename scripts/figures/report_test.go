@@ -13,12 +13,12 @@ const runs = `# r1-load
 
 ## claims
 
-|  | outcome | measured | claim | run |
-| --- | --- | --- | --- | --- |
-| R0.1 | holds | 1.00 (0.900 … 1.10) | of another report | r1-load |
-| R1.1/a | holds | 1.50 (1.20 … 2.00) | a | r1-load |
-| R1.1/b | refuted | 0.500 (0.400 … 0.600) | b | r1-load |
-| R1/c | not testable here |  | c (why) | r1-load |
+|  | outcome | published | measured | claim | run |
+| --- | --- | --- | --- | --- | --- |
+| R0.1 | holds |  | 1.00 (0.900 … 1.10) | of another report | r1-load |
+| R1.1/a | smaller | 1000 | 1.50 (1.20 … 2.00) | a | r1-load |
+| R1.1/b | refuted | -75% | 50.0% (40.0 … 60.0) | b | r1-load |
+| R1/c | not testable here | 2 |  | c (why) | r1-load |
 
 ## r1-load
 
@@ -43,6 +43,9 @@ func page(claims ...string) string {
 
 ![R1: published & measured](R1.svg)
 
+<!-- counts -->
+3 claims: 1 smaller, 1 refuted, 1 not testable here.
+
 <!-- table claims -->
 
 |  | what is claimed | published | measured | outcome | why |
@@ -61,22 +64,22 @@ func page(claims ...string) string {
 func TestRefresh(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"runs.md":  runs,
-		"R1.md":    page("| R1.1/b | b < c | 0.25× |  |  | kept |", "| R1.1/a | a | 1,000×, more | 9 | refuted | old |", "| R1/c | c | 2× |  |  | none |"),
+		"R1.md":    page("| R1.1/b | b < c | −75 % |  |  | kept |", "| R1.1/a | a | 1,000×, more | 9 | refuted | old |", "| R1/c | c | 2× |  |  | none |"),
 		"other.md": "![a picture](other.svg) of another page\n",
 	})
 	notes, err := refresh(filepath.Join(dir, "runs.md"), filepath.Join(dir, "R1.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"R1.1/a: refuted is now holds: change what the page says about it"}; !slices.Equal(notes, want) {
+	if want := []string{"R1.1/a: refuted is now smaller: change what the page says about it"}; !slices.Equal(notes, want) {
 		t.Errorf("notes %q, want %q", notes, want)
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "R1.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := page("| R1.1/b | b < c | 0.25× | 0.500 (0.400 … 0.600) | refuted | kept |",
-		"| R1.1/a | a | 1,000×, more | 1.50 (1.20 … 2.00) | holds | old |", "| R1/c | c | 2× |  | not testable here | none |")
+	want := page("| R1.1/b | b < c | −75 % | 50.0% (40.0 … 60.0) | refuted | kept |",
+		"| R1.1/a | a | 1,000×, more | 1.50 (1.20 … 2.00) | smaller | old |", "| R1/c | c | 2× |  | not testable here | none |")
 	want = strings.Replace(want, "| 2-all |  |  | kept |", "| 2-all | +50% | 3k/s | kept |", 1)
 	want = strings.Replace(want, "| 1-none |  |  |  |", `| 1-none |  | \[1k/s … 2k/s\] |  |`, 1)
 	if string(got) != want {

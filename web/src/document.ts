@@ -488,7 +488,11 @@ export interface Threshold {
 export interface Claim {
   id: string;
   says: string;
-  /** the expression */
+  /** a size */
+  published?: string;
+  /** the expression of what is held against it */
+  measures?: string;
+  /** the condition of a claim without a size */
   holds?: string;
   outcome: string;
   measured?: number;
@@ -742,9 +746,12 @@ export interface PlanProfile {
 export interface PlanClaim {
   id: string;
   says: string;
+  /** a size */
+  published?: string;
+  /** the expression of what is held against it */
+  measured?: string;
+  /** the condition of a claim without a size */
   holds?: string;
-  /** weaker: it holds in direction only */
-  direction?: string;
   /** the reason */
   not_testable?: string;
 }

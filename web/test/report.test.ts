@@ -39,8 +39,8 @@ describe("an answer", () => {
     const causes = ["steal", "late_wakeups"].map((cause): Message => ({ kind: "cause", values: { cause } }));
     const found: Message = { kind: "found.disturbed", values: { share: "30 %" }, parts: { causes } };
     expect(say(textsIn("zh"), found)).toMatch(/占用：被宿主机占用的 CPU，唤醒延迟$/);
-    expect(say(textsIn("en"), { kind: "undecided.size", parts: { reasons: [found, { kind: "undecided.rounds" }] } }))
-      .toBe("the direction is shown, the size is not settled: for 30 % of the window something else had a CPU that generator or target wanted: CPU stolen by the host, late wake-ups; the estimate has no interval: it takes more rounds");
+    expect(say(textsIn("en"), { kind: "unsure.broken", parts: { reasons: [found, { kind: "undecided.rounds" }] } }))
+      .toBe("as measured: for 30 % of the window something else had a CPU that generator or target wanted: CPU stolen by the host, late wake-ups; the estimate has no interval: it takes more rounds");
     expect(joined(textsIn("zh"), [{ kind: "sure.rounds", values: { n: "8" } }, { kind: "sure.trial" }])).toBe("8 轮，单次试验：没有区间");
   });
   test("has no blanks in Chinese but next to other letters", () => {

@@ -7,6 +7,7 @@ import (
 
 	"dyno/internal/units"
 	"dyno/judge/stat"
+	"dyno/judge/verdict/checks"
 	"dyno/judge/verdict/disturbance"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
@@ -24,6 +25,13 @@ type Stats struct {
 	Lost        bool                     // of one trial: its target ended, or answered nothing
 	Waited      float64                  // of one trial: the window, in seconds, as it was planned
 	CPUSet      int                      // of one trial of a duet
+}
+
+// IsDisturbed tells of one trial whether the machine or the generator disturbed it beyond a limit.
+func (s *Stats) IsDisturbed() bool { return disturb(s.Flags) }
+
+func disturb(flags []rundir.Flag) bool {
+	return slices.ContainsFunc(flags, func(f rundir.Flag) bool { return f.Disturbs && checks.DisturbsRound(f.Kind) })
 }
 
 // A Metric is a figure that expressions name. Get returns nil for a figure that

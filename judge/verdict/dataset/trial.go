@@ -34,7 +34,7 @@ func (s *Trial) used() bool { return s.Purpose == "" && s.IsMeasured() && !s.rep
 // isDisturbed tells whether the machine or the generator disturbed the trial beyond a limit
 // fixed beforehand. Nothing that the target does has an influence on it.
 func (s *Trial) isDisturbed() bool {
-	return slices.ContainsFunc(s.AllFlags, func(f rundir.Flag) bool { return f.Disturbs && checks.DisturbsRound(f.Kind) })
+	return disturb(s.AllFlags)
 }
 
 // Examined is the entry of the trial in run.json. For a probe that was not disturbed, good tells
@@ -253,5 +253,5 @@ func FlagsOf(trials []*Trial) []rundir.Flag {
 func wantsTrends(plan rundir.Plan) bool {
 	asks := func(text string) bool { return strings.Contains(text, "slope") }
 	return plan.Soak || slices.ContainsFunc(plan.Thresholds, asks) ||
-		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Direction) })
+		slices.ContainsFunc(plan.Claims, func(c rundir.PlanClaim) bool { return asks(c.Holds) || asks(c.Measured) })
 }

@@ -150,6 +150,39 @@ func steepest(ts []rundir.Trend, variant, gauge string) (expr.Quantity, error) {
 	return expr.Quantity{Estimate: *most.Slope.Estimate, Low: w.Low, High: w.High, Bounded: true}, nil
 }
 
+// soundRounds is how many undisturbed rounds figures need to speak against a claim. A ratio needs none if it has
+// enoughRounds: what disturbs both variants of each round moves their ratio little.
+const (
+	soundRounds  = 2
+	enoughRounds = 4
+)
+
+// FewRounds says that figures come from too few undisturbed rounds to speak against a claim; nil if they can.
+func (s *Evidence) FewRounds(figures []expr.Ref) *rundir.Message {
+	for _, at := range figures {
+		for _, variant := range []string{at.Variant, at.Base} {
+			if variant == "" {
+				continue
+			}
+			rounds := s.InOrder(variant)
+			sound := 0
+			for _, r := range rounds {
+				if !r.IsDisturbed() {
+					sound++
+				}
+			}
+			switch {
+			case sound >= soundRounds || at.Base != "" && len(rounds) >= enoughRounds:
+			case len(rounds) < soundRounds:
+				return new(texts.New("undecided.one_round"))
+			default:
+				return new(texts.New("undecided.disturbed", "variant", variant, "n", strconv.Itoa(len(rounds)-sound), "of", strconv.Itoa(len(rounds))))
+			}
+		}
+	}
+	return nil
+}
+
 // Unidentified says why the first figure of several is not identified; nil if all are.
 func (s *Evidence) Unidentified(places []expr.Ref) *rundir.Message {
 	return s.stateReason(places, rundir.StateNotIdentified, rundir.StateRelative)

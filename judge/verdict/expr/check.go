@@ -47,10 +47,26 @@ func (checks) RequestsNeeded(text string, variants, steps []string) int {
 	return needed
 }
 
-// CheckClaim does for an expression of a claim what CheckThreshold does.
+// CheckClaim does for a claim's condition what CheckThreshold does.
 func (checks) CheckClaim(text string, variants, steps []string) error {
 	_, err := Compile(text, ForClaim, Names{Variants: variants, Steps: steps})
 	return err
+}
+
+// CheckMeasured does for what a claim measures what CheckThreshold does.
+func (checks) CheckMeasured(text string, variants, steps []string) error {
+	_, err := CompileMeasured(text, Names{Variants: variants, Steps: steps})
+	return err
+}
+
+// CheckPublished judges a published size by what is measured, if that has no fault.
+func (checks) CheckPublished(published, measured string, variants, steps []string) error {
+	names := Names{Variants: variants, Steps: steps}
+	e, err := CompileMeasured(measured, names)
+	if err != nil {
+		return nil //nolint:nilerr // CheckMeasured says so
+	}
+	return e.publish(published, names)
 }
 
 // CheckMetric tells whether expressions know a metric of this name, such as

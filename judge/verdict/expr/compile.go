@@ -34,8 +34,10 @@ type evaluation struct {
 // A typed number knows its dimension. Its number is nil when it had a fault.
 type typed struct {
 	number
-	dim  dimension
-	unit rundir.Unit // of a metric's value; otherwise Number
+	dim      dimension
+	unit     rundir.Unit // of a metric's value, or of a number in percent; otherwise Number
+	form     form
+	constant bool // it has no figure in it
 }
 
 type compiler struct {
@@ -71,16 +73,6 @@ func start(n ast.Node) int {
 		return min(n.Location().From, start(n.Node))
 	}
 	return n.Location().From
-}
-
-// top compiles the whole expression. When it is one comparison, its left side
-// is what was measured.
-func (c *compiler) top(n ast.Node) (condition, typed) {
-	if b, ok := n.(*ast.BinaryNode); ok && isComparison(b.Operator) {
-		holds, left := c.comparison(b)
-		return holds, left
-	}
-	return c.condition(n), typed{}
 }
 
 // A bound is the constant with which an expression compares one metric.
@@ -119,30 +111,37 @@ func isComparison(operator string) bool {
 	return slices.Contains([]string{"<", "<=", ">", ">=", "==", "!="}, operator)
 }
 
-// condition compiles an expression that is true or false.
-func (c *compiler) condition(n ast.Node) condition {
+// condition compiles an expression that is true or false. It also returns what was measured: the
+// figure of a comparison. Of several comparisons that a claim joins by "and", it is the first one's.
+func (c *compiler) condition(n ast.Node) (condition, typed) {
 	switch n := n.(type) {
 	case *ast.UnaryNode:
 		if n.Operator == "not" || n.Operator == "!" {
-			operand := c.condition(n.Node)
+			operand, _ := c.condition(n.Node)
 			return func(e *evaluation) ruling {
 				r := operand(e)
 				return ruling{-r.is, r.why}
-			}
+			}, typed{}
 		}
 	case *ast.BinaryNode:
 		switch {
 		case isComparison(n.Operator):
-			holds, _ := c.comparison(n)
-			return holds
+			return c.comparison(n)
 		case n.Operator == "and" || n.Operator == "&&":
-			return joined(c.condition(n.Left), c.condition(n.Right), no)
+			left, measured := c.condition(n.Left)
+			right, _ := c.condition(n.Right)
+			if c.kind != ForClaim {
+				measured = typed{}
+			}
+			return joined(left, right, no), measured
 		case n.Operator == "or" || n.Operator == "||":
-			return joined(c.condition(n.Left), c.condition(n.Right), yes)
+			left, _ := c.condition(n.Left)
+			right, _ := c.condition(n.Right)
+			return joined(left, right, yes), typed{}
 		}
 	}
 	c.fault(n, "%s is not a condition; want a comparison such as response.p99 < 80ms", describe(n))
-	return nil
+	return nil, typed{}
 }
 
 func joined(left, right condition, decisive truth) condition {
@@ -155,6 +154,13 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 		return nil, typed{}
 	}
 	dim := c.compatible(n, left.dim, right.dim)
+	measured, limit := left, right
+	if left.constant {
+		measured, limit = right, left
+	}
+	if measured.unit == rundir.Number && limit.unit == rundir.Share {
+		measured.unit = rundir.Share
+	}
 	return func(e *evaluation) ruling {
 		l, lerr := left.number(e)
 		r, rerr := right.number(e)
@@ -164,18 +170,18 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 		is, known := l.compare(n.Operator, r), l.Bounded && r.Bounded
 		switch {
 		case is == undecided && l.Low < l.High && r.Low < r.High:
-			return ruling{is, []rundir.Message{texts.New("range.overlaps").With("range", l.spelled(dim)).With("other", r.spelled(dim))}}
+			return ruling{is, []rundir.Message{texts.New("range.overlaps").With("range", l.spelled(dim.Write)).With("other", r.spelled(dim.Write))}}
 		case is == undecided && l.Low < l.High:
-			return ruling{is, []rundir.Message{straddles(l.spelled(dim), r.spelled(dim))}}
+			return ruling{is, []rundir.Message{straddles(l.spelled(dim.Write), r.spelled(dim.Write))}}
 		case is == undecided:
-			return ruling{is, []rundir.Message{straddles(r.spelled(dim), l.spelled(dim))}}
+			return ruling{is, []rundir.Message{straddles(r.spelled(dim.Write), l.spelled(dim.Write))}}
 		case !known && e.byEstimate:
 			return ruling{is, []rundir.Message{texts.New("undecided.estimate")}}
 		case !known:
 			return ruling{undecided, []rundir.Message{texts.New("undecided.rounds")}}
 		}
 		return ruling{is: is}
-	}, left
+	}, measured
 }
 
 func straddles(wide, edge rundir.Message) rundir.Message {
@@ -234,14 +240,16 @@ func (c *compiler) number(n ast.Node) typed {
 	case *ast.BuiltinNode:
 		return c.builtin(n)
 	}
-	c.fault(n, "%s is not a number; want a metric, a number with its unit, or ratio(…), value(…), slope(…), spread(…), min(…), max(…), abs(…)", describe(n))
+	c.fault(n, "%s is not a number; want a metric, a number with its unit, or %s", describe(n), strings.Join(functions(), "(…), ")+"(…)")
 	return typed{}
 }
 
 func (c *compiler) literal(n ast.Node, v float64) typed {
-	t := typed{dim: plain}
+	t := typed{dim: plain, constant: true}
 	if u, ok := c.units[n.Location().From]; ok {
-		v, t.dim = u.Of(v), u.Dimension
+		if v, t.dim = u.Of(v), u.Dimension; u.Name == "%" {
+			t.unit = rundir.Share
+		}
 	}
 	t.number = func(*evaluation) (Quantity, error) { return sound(exactly(v), nil) }
 	return t
@@ -258,7 +266,7 @@ func (c *compiler) bare(n ast.Node, m rundir.Metric) typed {
 		return typed{}
 	}
 	c.uses = append(c.uses, use{variant: variant, metric: m.Name})
-	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Value(variant(e.variant), m.Name)) }, m.Dimension(), m.Unit}
+	return typed{number: func(e *evaluation) (Quantity, error) { return sound(e.Value(variant(e.variant), m.Name)) }, dim: m.Dimension(), unit: m.Unit}
 }
 
 // ofWhich returns the variant of a figure that names none: in a threshold the variant
@@ -291,10 +299,12 @@ func (c *compiler) sign(n *ast.UnaryNode) typed {
 	if operand.number == nil || n.Operator == "+" {
 		return operand
 	}
-	return typed{func(e *evaluation) (Quantity, error) {
-		v, err := operand.number(e)
+	of := operand.number
+	operand.form, operand.number = formValue, func(e *evaluation) (Quantity, error) {
+		v, err := of(e)
 		return v.negated(), err
-	}, operand.dim, operand.unit}
+	}
+	return operand
 }
 
 func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
@@ -303,6 +313,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		return typed{}
 	}
 	var dim dimension
+	var of form
 	var possible bool
 	var combine func(a, b Quantity) Quantity
 	switch n.Operator {
@@ -310,6 +321,9 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.plus
 	case "-":
 		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.minus
+		if !left.constant && !right.constant {
+			of = formDifference
+		}
 	case "*":
 		combine = Quantity.times
 		if dim, possible = left.dim.Times(right.dim); !possible {
@@ -321,7 +335,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 			c.faultAt(n.Location().From, "%s over %s makes no figure", left.dim, right.dim)
 		}
 	}
-	return typed{func(e *evaluation) (Quantity, error) {
+	return typed{number: func(e *evaluation) (Quantity, error) {
 		l, lerr := left.number(e)
 		r, rerr := right.number(e)
 		if err := errors.Join(lerr, rerr); err != nil {
@@ -332,7 +346,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 			return Quantity{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.Estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.Estimate))
 		}
 		return v, nil
-	}, dim, rundir.Number}
+	}, dim: dim, form: of, constant: left.constant && right.constant}
 }
 
 // builtin compiles min, max and abs, which the parser knows as its own.
@@ -354,11 +368,13 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 	}
 	var operands []number
 	var dim dimension
+	constant := true
 	for i, a := range n.Arguments {
 		operand := c.number(a)
 		if operand.number == nil {
 			return typed{}
 		}
+		constant = constant && operand.constant
 		if i == 0 {
 			dim = operand.dim
 		} else {
@@ -366,7 +382,7 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 		}
 		operands = append(operands, operand.number)
 	}
-	return typed{func(e *evaluation) (Quantity, error) {
+	return typed{number: func(e *evaluation) (Quantity, error) {
 		result, err := operands[0](e)
 		if combine == nil {
 			return result.magnitude(), err
@@ -376,7 +392,7 @@ func (c *compiler) builtin(n *ast.BuiltinNode) typed {
 			result, err = combine(result, v), errors.Join(err, missing)
 		}
 		return result, err
-	}, dim, rundir.Number}
+	}, dim: dim, constant: constant}
 }
 
 // A Function is what an expression can call.
@@ -386,6 +402,7 @@ type Function struct{ Name, Usage, About string }
 func Functions() []Function {
 	return []Function{
 		{"ratio", "ratio(variant, base, metric)", "a metric of one variant over that of another, paired by rounds"},
+		{"change", "change(variant, base, metric)", "the same as a change: -42% where the ratio is 0.58; metric may be a sum, such as handshake.p50 + service.p50"},
 		{"value", "value(variant, metric)", "a metric of one variant"},
 		{"slope", "slope(gauge) or slope(variant, gauge)", "how fast a gauge of the target grows over the window, relative to its beginning: " + strings.Join(gauges(), ", ")},
 		{"spread", "spread(metric) or spread(variant, metric)", "how much a metric varies between trials: standard deviation over mean"},
@@ -416,24 +433,22 @@ func (c *compiler) call(n *ast.CallNode) typed {
 		c.fault(n.Callee, "%s is not a function; want one of %s", describe(n.Callee), strings.Join(functions(), ", "))
 		return typed{}
 	}
-	if c.kind == ForProbe && slices.Contains([]string{"ratio", "value", "slope", "spread"}, callee.Value) {
+	if c.kind == ForProbe && slices.Contains([]string{"ratio", "change", "value", "slope", "spread"}, callee.Value) {
 		c.fault(n, "%s is of a whole run: a search judges each of its trials by itself", callee.Value)
 		return typed{}
 	}
 	switch callee.Value {
 	case "ratio":
-		if len(n.Arguments) != 3 {
-			c.fault(n, "ratio of %d arguments; want ratio(variant, base, metric)", len(n.Arguments))
+		return typed{number: c.ratio(n, callee.Value), form: formRatio}
+	case "change":
+		over := c.ratio(n, callee.Value)
+		if over == nil {
 			return typed{}
 		}
-		variant, variantOK := c.variant(n.Arguments[0])
-		base, baseOK := c.variant(n.Arguments[1])
-		m, metricOK := c.metric(n.Arguments[2])
-		if !variantOK || !baseOK || !metricOK {
-			return typed{}
-		}
-		c.uses = append(c.uses, use{named(variant), base, m.Name})
-		return typed{func(e *evaluation) (Quantity, error) { return sound(e.Ratio(variant, base, m.Name)) }, plain, rundir.Number}
+		return typed{number: func(e *evaluation) (Quantity, error) {
+			v, err := over(e)
+			return v.minus(exactly(1)), err
+		}, unit: rundir.Share, form: formChange}
 	case "value":
 		if len(n.Arguments) != 2 {
 			c.fault(n, "value of %d arguments; want value(variant, metric)", len(n.Arguments))
@@ -445,7 +460,7 @@ func (c *compiler) call(n *ast.CallNode) typed {
 			return typed{}
 		}
 		c.uses = append(c.uses, use{variant: named(variant), metric: m.Name})
-		return typed{func(e *evaluation) (Quantity, error) { return sound(e.Value(variant, m.Name)) }, m.Dimension(), m.Unit}
+		return typed{number: func(e *evaluation) (Quantity, error) { return sound(e.Value(variant, m.Name)) }, dim: m.Dimension(), unit: m.Unit}
 	case "slope":
 		return c.slope(n)
 	case "spread":
@@ -457,6 +472,64 @@ func (c *compiler) call(n *ast.CallNode) typed {
 	}
 	c.fault(n, "unknown function %s%s", quote(callee.Value), meant(callee.Value, functions()))
 	return typed{}
+}
+
+// ratio compiles what a metric, or a sum of metrics, of a variant is over that of a base. A sum is not
+// paired by rounds.
+func (c *compiler) ratio(n *ast.CallNode, function string) number {
+	if len(n.Arguments) != 3 {
+		c.fault(n, "%s of %d arguments; want %s(variant, base, metric)", function, len(n.Arguments), function)
+		return nil
+	}
+	variant, variantOK := c.variant(n.Arguments[0])
+	base, baseOK := c.variant(n.Arguments[1])
+	metrics, metricsOK := c.summands(n.Arguments[2])
+	if !variantOK || !baseOK || !metricsOK {
+		return nil
+	}
+	if len(metrics) == 1 {
+		name := metrics[0]
+		c.uses = append(c.uses, use{named(variant), base, name})
+		return func(e *evaluation) (Quantity, error) { return sound(e.Ratio(variant, base, name)) }
+	}
+	for _, name := range metrics {
+		c.uses = append(c.uses, use{named(variant), "", name}, use{named(base), "", name})
+	}
+	sum := func(e *evaluation, of string) (total Quantity, err error) {
+		for i, name := range metrics {
+			v, missing := sound(e.Value(of, name))
+			if err = errors.Join(err, missing); i > 0 {
+				v = total.plus(v)
+			}
+			total = v
+		}
+		return total, err
+	}
+	return func(e *evaluation) (Quantity, error) {
+		over, err := sum(e, variant)
+		under, missing := sum(e, base)
+		if err = errors.Join(err, missing); err != nil {
+			return Quantity{}, err
+		}
+		return sound(over.over(under), nil)
+	}
+}
+
+// summands returns the names of the metrics of a sum.
+func (c *compiler) summands(n ast.Node) (names []string, ok bool) {
+	b, isSum := n.(*ast.BinaryNode)
+	if !isSum || b.Operator != "+" {
+		m, ok := c.metric(n)
+		return []string{m.Name}, ok
+	}
+	left, leftOK := c.summands(b.Left)
+	right, rightOK := c.summands(b.Right)
+	if !leftOK || !rightOK {
+		return nil, false
+	}
+	of := func(name string) dimension { return rundir.MetricOf(name).Dimension() }
+	c.compatible(b, of(left[0]), of(right[0]))
+	return append(left, right...), true
 }
 
 func (c *compiler) slope(n *ast.CallNode) typed {
@@ -487,7 +560,7 @@ func (c *compiler) slope(n *ast.CallNode) typed {
 	if !variantOK {
 		return typed{}
 	}
-	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Slope(variant(e.variant), gauge)) }, growthRate, rundir.Number}
+	return typed{number: func(e *evaluation) (Quantity, error) { return sound(e.Slope(variant(e.variant), gauge)) }, dim: growthRate}
 }
 
 func (c *compiler) spread(n *ast.CallNode) typed {
@@ -515,7 +588,7 @@ func (c *compiler) spread(n *ast.CallNode) typed {
 		return typed{}
 	}
 	c.uses = append(c.uses, use{variant: variant, metric: m.Name})
-	return typed{func(e *evaluation) (Quantity, error) { return sound(e.Spread(variant(e.variant), m.Name)) }, plain, rundir.Share}
+	return typed{number: func(e *evaluation) (Quantity, error) { return sound(e.Spread(variant(e.variant), m.Name)) }, unit: rundir.Share}
 }
 
 // variant reads a variant's name: bare when it is an identifier, or a string.

@@ -50,7 +50,7 @@ func DecideThreshold(text string, names Names, ev Evidence) []rundir.Threshold {
 			}
 		}
 		t.Outcome, t.OK, t.Detail = outcome, outcome == rundir.Kept || outcome == rundir.KeptAsMeasured, texts.Joint(r.why)
-		t.Measured, t.Low, t.High = e.measured(on)
+		t.Measured, t.Low, t.High = e.value(on)
 		decided = append(decided, t)
 	}
 	return decided
@@ -125,93 +125,64 @@ func (e estimates) Spread(variant string, metric string) (Quantity, error) {
 	return exactly(f.Estimate), err
 }
 
-// DecideClaim decides a claim by its two conditions: that it holds, and the
-// weaker one that it holds at least in direction.
+// DecideClaim decides a claim. One with a published size agrees, is larger, smaller, refuted or not
+// settled: see against. Any other holds, is refuted, or is not settled.
 //
-//	holds      direction        outcome
-//	yes        any              holds
-//	no         yes              direction only
-//	no         undecided        refuted; the detail says that the direction may hold
-//	no         no, or none      refuted
-//	undecided  yes              not settled: the direction is shown, the size is not
-//	undecided  undecided, none  not settled
-//	undecided  no               not settled; the detail says that not even the direction holds
-//
-// In the last row a direction that is truly weaker would settle the claim, but nothing
-// ensures that. A condition is undecided when its interval straddles the limit, and when a
-// figure is missing or has no interval. A condition that does not compile is undecided, too.
+// Something may be missing, or have no interval. A condition may straddle its limit. The claim is not
+// settled then. Nor is it if the figures come from too few undisturbed rounds to speak against it, or to
+// agree with a size. A claim about a variant that was left out is not testable here.
 // A claim that is not settled because a figure is bounded has its answer, and says what
-// disturbed it; a figure that is not identified gives no answer. A claim about a variant
-// that was left out is not testable here.
+// disturbed it; a figure that is not identified gives no answer.
 func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
-	r := rundir.Claim{ID: c.ID, Says: c.Says, Holds: c.Holds}
+	r := rundir.Claim{ID: c.ID, Says: c.Says, Published: c.Published, Measures: c.Measured, Holds: c.Holds}
 	if c.NotTestable != "" {
 		r.Outcome, r.Detail = rundir.NotTestable, new(texts.Verbatim(c.NotTestable))
 		return r
 	}
-	on := &evaluation{Evidence: ev}
-	holds := ruling{undecided, nil}
-	var looked []Ref
-	if e, err := Compile(c.Holds, ForClaim, names); err != nil {
-		holds.why = []rundir.Message{texts.New("undecided.holds", "error", oneLine(err))}
-	} else if len(e.leftOut) > 0 {
+	e, err := compileClaim(c, names)
+	if err != nil {
+		r.Outcome, r.Detail = rundir.NotSettled, new(texts.New("undecided.expression", "error", oneLine(err)))
+		return r
+	}
+	if len(e.leftOut) > 0 {
 		var why []rundir.Message
 		for _, l := range e.leftOut {
 			why = append(why, texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why))
 		}
 		r.Outcome, r.Detail = rundir.NotTestable, texts.Joint(why)
 		return r
+	}
+	on := &evaluation{Evidence: ev}
+	looked := e.Refs(on.variant)
+	var why []rundir.Message
+	if e.effect == nil {
+		is := e.holds(on)
+		r.Outcome, why = map[truth]string{yes: rundir.Holds, no: rundir.Refuted, undecided: rundir.NotSettled}[is.is], is.why
 	} else {
-		holds, looked = e.holds(on), e.Refs(on.variant)
-		r.Measured, r.Low, r.High = e.measured(on)
+		r.Outcome, why = e.sized(on)
 	}
-	direction := ruling{no, nil}
-	if c.Direction != "" {
-		if e, err := Compile(c.Direction, ForClaim, names); err != nil {
-			direction = ruling{undecided, []rundir.Message{texts.New("undecided.direction", "error", oneLine(err))}}
-		} else {
-			direction, looked = e.holds(on), append(looked, e.Refs(on.variant)...)
+	r.Measured, r.Low, r.High = e.value(on)
+	if r.Outcome != rundir.Holds && r.Outcome != rundir.NotSettled {
+		if few := ev.FewRounds(looked); few != nil {
+			r.Outcome, why = rundir.NotSettled, []rundir.Message{*few}
 		}
-	}
-	about := func(kind string, why []rundir.Message) *rundir.Message {
-		return new(texts.Because(kind, why...))
-	}
-	switch {
-	case holds.is == yes:
-		r.Outcome = rundir.Holds
-	case holds.is == no && direction.is == yes:
-		r.Outcome = rundir.DirectionOnly
-	case holds.is == no && direction.is == undecided:
-		r.Outcome = rundir.Refuted
-		r.Detail = about("undecided.refuted", direction.why)
-	case holds.is == no:
-		r.Outcome = rundir.Refuted
-	case direction.is == yes:
-		r.Outcome = rundir.NotSettled
-		r.Detail = about("undecided.size", holds.why)
-	case direction.is == no && c.Direction != "":
-		r.Outcome = rundir.NotSettled
-		r.Detail = about("undecided.against", holds.why)
-	default:
-		r.Outcome = rundir.NotSettled
-		r.Detail = texts.Joint(append(holds.why, direction.why...))
 	}
 	if r.Outcome == rundir.NotSettled {
 		if r.NotIdentified = ev.Unidentified(looked); r.NotIdentified == nil {
-			r.Detail = texts.Joint(append(listed(r.Detail), listed(ev.Doubtful(looked))...))
+			why = append(why, listed(ev.Doubtful(looked))...)
 		}
 	}
+	r.Detail = texts.Joint(why)
 	return r
 }
 
-// measured returns the left side of an expression that is one comparison, with the ends
-// of its interval. It returns nil for any other expression and when a figure is missing.
-// An end that the data do not bound is nil.
-func (e *Expression) measured(on *evaluation) (estimate, low, high *float64) {
-	if e.left.number == nil {
+// value returns what an expression measured, with the ends of its interval. It returns nil if the
+// expression compares several figures, or one is missing. An end that the data do not bound is nil.
+func (e *Expression) value(on *evaluation) (estimate, low, high *float64) {
+	if e.measured.number == nil {
 		return nil, nil, nil
 	}
-	f, err := e.left.number(on)
+	f, err := e.measured.number(on)
 	if err != nil {
 		return nil, nil, nil
 	}

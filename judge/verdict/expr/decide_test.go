@@ -38,7 +38,7 @@ func TestThresholds(t *testing.T) {
 			{Text: `value(a, response.p99) < value(b, response.p99)`, OK: true, Outcome: rundir.KeptAsMeasured, Measured: new(2.), Low: new(1.), High: new(3.), Detail: new(texts.Verbatim("1s to 3s overlaps 2s to 4s"))},
 		}},
 		{"the limit on the left", `1.4 <= ratio(a, b, throughput)`, facts{"a/b throughput": between(1.2, 1.3, 1.5)}, []rundir.Threshold{
-			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Broken, Measured: new(1.4), Low: new(1.4), High: new(1.4), Detail: new(texts.Verbatim("as measured: 1.2 to 1.5 straddles 1.4"))},
+			{Text: `1.4 <= ratio(a, b, throughput)`, Outcome: rundir.Broken, Measured: new(1.3), Low: new(1.2), High: new(1.5), Detail: new(texts.Verbatim("as measured: 1.2 to 1.5 straddles 1.4"))},
 		}},
 		{"a settled side", `value(a, throughput) > 10/s or value(b, throughput) > 10/s`, facts{
 			"a throughput": single(11), "b throughput": between(11, 12, 13),
@@ -74,47 +74,43 @@ func inEnglish(m *rundir.Message) *rundir.Message {
 	return new(texts.Verbatim(m.English()))
 }
 
-// An expression of a size and one of its direction decide a claim together.
-func TestClaims(t *testing.T) {
-	const size, direction = "ratio(b, a, throughput) >= 1.36", "value(b, throughput) > 1/s"
-	figures := map[truth][2]Quantity{ // of the size and of the direction
-		yes:       {between(1.36, 1.5, 1.6), between(2, 3, 4)},
-		no:        {between(1.1, 1.2, 1.3), between(0, 0.5, 1)},
-		undecided: {between(1.2, 1.4, 1.6), between(0.5, 1, 2)},
-	}
-	const straddles, directionStraddles = "1.2 to 1.6 straddles 1.36", "0.5/s to 2/s straddles 1/s"
+// A condition alone decides a claim without a size.
+func TestClaimsByConditions(t *testing.T) {
+	const holds = "ratio(b, a, throughput) >= 1.36"
 	for _, c := range []struct {
-		holds, direction truth
-		without          bool // no direction
-		outcome, detail  string
+		ratio           Quantity
+		outcome, detail string
 	}{
-		{yes, yes, false, rundir.Holds, ""},
-		{yes, undecided, false, rundir.Holds, ""},
-		{yes, no, false, rundir.Holds, ""},
-		{yes, no, true, rundir.Holds, ""},
-		{no, yes, false, rundir.DirectionOnly, ""},
-		{no, undecided, false, rundir.Refuted, "its direction is not settled: " + directionStraddles},
-		{no, no, false, rundir.Refuted, ""},
-		{no, no, true, rundir.Refuted, ""},
-		{undecided, yes, false, rundir.NotSettled, "the direction is shown, the size is not settled: " + straddles},
-		{undecided, undecided, false, rundir.NotSettled, straddles + "; " + directionStraddles},
-		{undecided, no, false, rundir.NotSettled, "not even the direction holds, yet the size is not settled: " + straddles},
-		{undecided, no, true, rundir.NotSettled, straddles},
+		{between(1.36, 1.5, 1.6), rundir.Holds, ""},
+		{between(1.1, 1.2, 1.3), rundir.Refuted, ""},
+		{between(1.2, 1.4, 1.6), rundir.NotSettled, "1.2 to 1.6 straddles 1.36"},
 	} {
-		plan := rundir.PlanClaim{ID: "X.1", Says: "more", Holds: size, Direction: direction}
-		if c.without {
-			plan.Direction = ""
-		}
-		f := figures[c.holds][0]
-		var detail *rundir.Message
+		want := rundir.Claim{ID: "X.1", Says: "more", Holds: holds, Outcome: c.outcome, Measured: &c.ratio.Estimate, Low: &c.ratio.Low, High: &c.ratio.High}
 		if c.detail != "" {
-			detail = new(texts.Verbatim(c.detail))
+			want.Detail = new(texts.Verbatim(c.detail))
 		}
-		want := rundir.Claim{ID: "X.1", Says: "more", Holds: size, Outcome: c.outcome, Detail: detail, Measured: &f.Estimate, Low: &f.Low, High: &f.High}
-		got := DecideClaim(plan, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": f, "b throughput": figures[c.direction][1]})
+		got := DecideClaim(rundir.PlanClaim{ID: "X.1", Says: "more", Holds: holds}, Names{Variants: []string{"a", "b"}}, facts{"b/a throughput": c.ratio})
 		got.Detail = inEnglish(got.Detail)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("holds %d, direction %d (-want +got):\n%s", c.holds, c.direction, diff)
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
+// What a condition measured is the figure in it: that of the first comparison, on whatever side.
+func TestMeasuredByConditions(t *testing.T) {
+	of := facts{"a throughput": between(9, 10, 11), "b throughput": between(3, 4, 5)}
+	for text, want := range map[string]*float64{
+		"value(a, throughput) > 5/s":                                new(10.),
+		"5/s < value(a, throughput)":                                new(10.),
+		"5/s < value(a, throughput) < 20/s":                         new(10.),
+		"value(a, throughput) > 5/s and value(b, throughput) > 1/s": new(10.),
+		"value(a, throughput) > 5/s, value(b, throughput) > 1/s":    new(10.),
+		"value(a, throughput) > 5/s or value(b, throughput) > 1/s":  nil,
+	} {
+		got := DecideClaim(rundir.PlanClaim{Holds: text}, Names{Variants: []string{"a", "b"}}, of)
+		if diff := cmp.Diff(want, got.Measured); diff != "" || got.Outcome != rundir.Holds {
+			t.Errorf("%s: %s: %s", text, got.Outcome, diff)
 		}
 	}
 }
@@ -129,19 +125,26 @@ func TestClaimsThatCannotBeDecided(t *testing.T) {
 		{"not testable", rundir.PlanClaim{NotTestable: "no such machine", Holds: "1 < 2"}, nil, rundir.NotTestable, "no such machine"},
 		{"a single trial", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": single(2)},
 			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
+		{"a size of a single trial", rundir.PlanClaim{Published: "2", Measured: "ratio(b, a, throughput)"}, facts{"b/a throughput": single(2)},
+			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
 		{"a single trial of one side", rundir.PlanClaim{Holds: "value(b, throughput) > value(a, throughput)"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
 			rundir.NotSettled, "the estimate has no interval: it takes more rounds"},
 		{"a single trial that does not matter", rundir.PlanClaim{Holds: "value(b, throughput) > 1/s or value(a, throughput) > 1/s"}, facts{"a throughput": single(2), "b throughput": between(3, 4, 5)},
 			rundir.Holds, ""},
-		{"too few rounds", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": between(-inf, 2, inf)},
+		{"no interval", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": between(-inf, 2, inf)},
 			rundir.NotSettled, "an interval without ends straddles 1"},
-		{"missing", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1", Direction: "ratio(b, a, throughput) > 0"}, nil,
+		{"missing", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, nil,
 			rundir.NotSettled, "b/a throughput is missing"},
-		{"no expression", rundir.PlanClaim{Holds: "throughput", Direction: "1 < 2"}, nil,
-			rundir.NotSettled, "the direction is shown, the size is not settled: holds: column 1: \"throughput\" is not a condition"},
-		{"no direction", rundir.PlanClaim{Holds: "2 < 1", Direction: "1"}, nil,
-			rundir.Refuted, "its direction is not settled: direction: column 1: a number is not a condition"},
-		{"no direction needed", rundir.PlanClaim{Holds: "1 < 2", Direction: "1"}, nil, rundir.Holds, ""},
+		{"a size that is missing", rundir.PlanClaim{Published: "2", Measured: "ratio(b, a, throughput)"}, nil,
+			rundir.NotSettled, "b/a throughput is missing"},
+		{"no expression", rundir.PlanClaim{Holds: "throughput"}, nil,
+			rundir.NotSettled, "column 1: \"throughput\" is not a condition"},
+		{"few rounds refute nothing", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 3"}, facts{"b/a throughput": between(1, 2, 2.5), "few rounds throughput": {}},
+			rundir.NotSettled, "throughput is few rounds"},
+		{"few rounds agree with nothing", rundir.PlanClaim{Published: "2", Measured: "ratio(b, a, throughput)"}, facts{"b/a throughput": between(1.9, 2, 2.1), "few rounds throughput": {}},
+			rundir.NotSettled, "throughput is few rounds"},
+		{"few rounds keep a bound", rundir.PlanClaim{Holds: "ratio(b, a, throughput) > 1"}, facts{"b/a throughput": between(1.9, 2, 2.1), "few rounds throughput": {}},
+			rundir.Holds, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := DecideClaim(c.plan, Names{Variants: []string{"a", "b"}}, c.of)

@@ -12,6 +12,9 @@
 //	value("pool-500", response.p99) < min(10ms, 2 * value("pool-100", response.p99))
 //	ratio(thread, goroutine, program.switch_seconds) > 4
 //
+// A claim of a published size has two texts instead of a condition: the size, such as -42%, and the
+// figure that is held against it, such as change(new, old, service.p50).
+//
 // # Figures
 //
 // A metric alone is that of each variant in turn in a threshold. In a claim the

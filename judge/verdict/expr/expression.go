@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 
@@ -36,9 +37,10 @@ const (
 // An Expression is a condition on a run's figures.
 type Expression struct {
 	holds      condition
-	left       typed  // of the comparison that is the whole expression; or nothing
-	bound      *bound // of the expression, if it compares one metric with a constant
-	perVariant bool   // a metric or a gauge stands without a variant
+	measured   typed   // the figure that is compared; nothing if there are several
+	effect     *effect // of a claim that has a published size
+	bound      *bound  // of the expression, if it compares one metric with a constant
+	perVariant bool    // a metric or a gauge stands without a variant
 	uses       []use
 	leftOut    []rundir.LeftOut // variants that it names and that were not measured
 }
@@ -68,10 +70,8 @@ func RefsIn(plan rundir.Plan) (all []Ref) {
 		}
 	}
 	for _, c := range plan.Claims {
-		for _, text := range []string{c.Holds, c.Direction} {
-			if e, err := Compile(text, ForClaim, names); err == nil {
-				all = append(all, e.Refs("")...)
-			}
+		if e, err := compileClaim(c, names); err == nil {
+			all = append(all, e.Refs("")...)
 		}
 	}
 	return all
@@ -80,10 +80,10 @@ func RefsIn(plan rundir.Plan) (all []Ref) {
 // Unit returns what the measured value of a threshold or claim is in. A metric's value is in
 // its own unit, and what was calculated is in that of its dimension.
 func (e *Expression) Unit() rundir.Unit {
-	if e.left.unit != rundir.Number {
-		return e.left.unit
+	if e.measured.unit != rundir.Number {
+		return e.measured.unit
 	}
-	return rundir.UnitOf(e.left.dim)
+	return rundir.UnitOf(e.measured.dim)
 }
 
 // LimitIn returns the metric that a threshold of a plan keeps below a constant, and that
@@ -96,10 +96,19 @@ func LimitIn(text string, plan rundir.Plan) (metric string, limit float64, ok bo
 	return e.uses[0].metric, e.bound.limit, true
 }
 
-// UnitIn returns the unit of an expression of a plan. It is Number for one that does not
+// ThresholdUnit returns the unit of a plan's threshold. It is Number for one that does not
 // compile: it did when its value was measured, so the folder was edited.
-func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
-	e, err := Compile(text, kind, NamesOf(plan))
+func ThresholdUnit(text string, plan rundir.Plan) rundir.Unit {
+	e, err := Compile(text, ForThreshold, NamesOf(plan))
+	if err != nil {
+		return rundir.Number
+	}
+	return e.Unit()
+}
+
+// ClaimUnit returns the unit of what a claim of a plan measures, as ThresholdUnit does.
+func ClaimUnit(c rundir.Claim, plan rundir.Plan) rundir.Unit {
+	e, err := compileClaim(rundir.PlanClaim{Published: c.Published, Measured: c.Measures, Holds: c.Holds}, NamesOf(plan))
 	if err != nil {
 		return rundir.Number
 	}
@@ -110,11 +119,11 @@ func UnitIn(text string, kind Kind, plan rundir.Plan) rundir.Unit {
 func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
 	units := map[string]rundir.Unit{}
 	for _, x := range run.Thresholds {
-		units[x.Text] = UnitIn(x.Text, ForThreshold, run.Plan)
+		units[x.Text] = ThresholdUnit(x.Text, run.Plan)
 	}
 	for _, x := range run.Claims {
-		if x.Holds != "" {
-			units[x.Holds] = UnitIn(x.Holds, ForClaim, run.Plan)
+		if text := cmp.Or(x.Measures, x.Holds); text != "" {
+			units[text] = ClaimUnit(x, run.Plan)
 		}
 	}
 	return units
@@ -161,37 +170,51 @@ func (e *Error) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e
 // Compile parses and checks an expression, which may use these names. It reports all faults
 // at once, joined, each an *Error.
 func Compile(text string, kind Kind, names Names) (*Expression, error) {
+	e := &Expression{}
+	err := e.compile(text, kind, names, func(c *compiler, i int, n ast.Node) {
+		holds, measured := c.condition(n)
+		if e.bound = c.bound(n); i > 0 {
+			e.holds, e.bound = joined(e.holds, holds, no), nil
+			if kind != ForClaim {
+				e.measured = typed{}
+			}
+			return
+		}
+		e.holds, e.measured = holds, measured
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// compile parses a text. It passes each of its parts to take, and checks the whole.
+func (e *Expression) compile(text string, kind Kind, names Names, take func(c *compiler, i int, n ast.Node)) error {
 	if len(text) > MaxExpression {
-		return nil, &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
+		return &Error{1, fmt.Sprintf("%d bytes; an expression has at most %d", len(text), MaxExpression)}
 	}
 	if !utf8.ValidString(text) {
-		return nil, &Error{1, "not valid UTF-8"}
+		return &Error{1, "not valid UTF-8"}
 	}
 	runes := []rune(text)
 	if strings.TrimSpace(text) == "" {
-		return nil, &Error{1, "empty; want a condition such as response.p99 < 80ms"}
+		return &Error{1, "empty; want a condition such as response.p99 < 80ms"}
 	}
 	unlabelled, steps, faults := takeSteps(runes)
 	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		return errors.Join(faults...)
 	}
 	blanked, found, faults := takeUnits(unlabelled)
 	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+		return errors.Join(faults...)
 	}
 	c := compiler{kind: kind, variants: names.Variants, missing: names.LeftOut, known: names.Steps, latency: cmp.Or(names.Latency, rundir.TagResponse), units: found, steps: steps, placed: map[int]bool{}}
-	e := &Expression{}
 	for i, part := range parts([]rune(blanked)) {
 		tree, err := parser.Parse(part)
 		if err != nil {
-			return nil, located(err, len(runes))
+			return located(err, len(runes))
 		}
-		holds, left := c.top(tree.Node)
-		if e.bound = c.bound(tree.Node); i > 0 {
-			e.holds, e.left, e.bound = joined(e.holds, holds, no), typed{}, nil
-			continue
-		}
-		e.holds, e.left = holds, left
+		take(&c, i, tree.Node)
 	}
 	e.perVariant, e.uses, e.leftOut = c.perVariant, c.uses, c.leftOut
 	for at, label := range steps {
@@ -209,9 +232,9 @@ func Compile(text string, kind Kind, names Names) (*Expression, error) {
 				faults = append(faults, f)
 			}
 		}
-		return nil, errors.Join(faults...)
+		return errors.Join(faults...)
 	}
-	return e, nil
+	return nil
 }
 
 // Split takes conditions apart that have commas between them.

@@ -49,6 +49,8 @@ func (f facts) Doubtful(places []Ref) *rundir.Message {
 	return f.reason(places, "bounded")
 }
 
+func (f facts) FewRounds(places []Ref) *rundir.Message { return f.reason(places, "few rounds") }
+
 func (f facts) Unidentified(places []Ref) *rundir.Message {
 	return f.reason(places, "not identified")
 }
@@ -165,7 +167,7 @@ func TestConditions(t *testing.T) {
 			if got := e.holds(on); got.is != either(c.want, !c.want) || len(got.why) != 0 {
 				t.Errorf("holds: %v; want %v", got, c.want)
 			}
-			switch m, low, high := e.measured(on); {
+			switch m, low, high := e.value(on); {
 			case m != nil && (*low != *m || *high != *m):
 				t.Errorf("measured %v to %v, want exactly %v", *low, *high, *m)
 			case m == nil && !math.IsNaN(c.measured):
@@ -330,7 +332,7 @@ func TestMetricNames(t *testing.T) {
 
 func TestUnit(t *testing.T) {
 	for text, want := range map[string]rundir.Unit{
-		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "ratio", "-availability < -1%": "ratio", "2 * errors.ratio < 1%": "", "program.ops > 1": "count", "not (throughput > 1/s)": "",
+		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "ratio", "-availability < -1%": "ratio", "2 * errors.ratio < 1%": "ratio", "2 * errors.ratio < 1": "", "program.ops > 1": "count", "not (throughput > 1/s)": "",
 	} {
 		if e, err := Compile(text, ForThreshold, Names{}); err != nil || e.Unit() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -398,7 +400,7 @@ func FuzzCompile(f *testing.F) {
 					t.Errorf("%s: undecided for no reason", text)
 				}
 			}
-			m, low, high := e.measured(&evaluation{Evidence: wide, variant: "pool"})
+			m, low, high := e.value(&evaluation{Evidence: wide, variant: "pool"})
 			for _, v := range []*float64{m, low, high} {
 				if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
 					t.Errorf("%s: measured %v", text, *v)

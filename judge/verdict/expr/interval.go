@@ -168,16 +168,16 @@ func both(l, r ruling, decisive truth) ruling {
 }
 
 // spelled writes the range that a figure lies in.
-func (a Quantity) spelled(d dimension) rundir.Message {
+func (a Quantity) spelled(write func(float64) string) rundir.Message {
 	switch {
 	case a.Low == a.High:
-		return texts.New("range.exactly", "value", d.Write(a.Estimate))
+		return texts.New("range.exactly", "value", write(a.Estimate))
 	case math.IsInf(a.Low, -1) && math.IsInf(a.High, 1):
 		return texts.New("range.endless")
 	case math.IsInf(a.Low, -1):
-		return texts.New("range.most", "high", d.Write(a.High))
+		return texts.New("range.most", "high", write(a.High))
 	case math.IsInf(a.High, 1):
-		return texts.New("range.least", "low", d.Write(a.Low))
+		return texts.New("range.least", "low", write(a.Low))
 	}
-	return texts.New("range.between", "low", d.Write(a.Low), "high", d.Write(a.High))
+	return texts.New("range.between", "low", write(a.Low), "high", write(a.High))
 }

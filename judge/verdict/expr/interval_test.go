@@ -139,14 +139,14 @@ func TestTighteningNeverContradicts(t *testing.T) {
 			if got := e.holds(on); r.is*got.is == -1 {
 				t.Errorf("%s\n%d on %v\n%d on %v", text, r.is, wide, got.is, f)
 			}
-			if e.left.number == nil {
+			if e.measured.number == nil {
 				continue
 			}
-			outer, err := e.left.number(in)
+			outer, err := e.measured.number(in)
 			if err != nil {
 				continue
 			}
-			inner, err := e.left.number(on)
+			inner, err := e.measured.number(on)
 			if err == nil && (inner.Low < outer.Low || inner.High > outer.High) {
 				t.Errorf("%s: %v is not within %v", text, inner, outer)
 			}

@@ -52,7 +52,7 @@ func TestConditionsOnSteps(t *testing.T) {
 		if r := e.holds(on); r.is != yes {
 			t.Errorf("%s: %v, %v", text, r.is, r.why)
 		}
-		if got, _, _ := e.measured(on); (got == nil) != math.IsNaN(measured) || got != nil && math.Abs(*got-measured) > 1e-12 {
+		if got, _, _ := e.value(on); (got == nil) != math.IsNaN(measured) || got != nil && math.Abs(*got-measured) > 1e-12 {
 			t.Errorf("%s measured %v, want %v", text, got, measured)
 		}
 	}

@@ -28,6 +28,9 @@ type Evidence interface {
 	// Needed returns how many requests a figure rests on. It also returns how many would show, with the
 	// measured share, on which side of a limit the figure is; 0 if no number would, or if that is unknown.
 	Needed(figure Ref, limit float64) (requests, needed int64)
+	// FewRounds says that figures come from too few undisturbed rounds to speak against a claim; nil if
+	// they can.
+	FewRounds(figures []Ref) *rundir.Message
 	// Doubtful describes the disturbance of the first figure that is not as it is
 	// printed; nil if there is none.
 	Doubtful(figures []Ref) *rundir.Message

@@ -19,7 +19,7 @@ export function measured(c: Context, text: string, x: Decided): string {
 }
 
 function outcome(c: Context, name: string): HTMLElement {
-  const kind: Record<string, string> = { ok: "good", "kept as measured": "warn", holds: "good", broken: "bad", refuted: "bad", inconclusive: "warn", "not settled": "warn", "direction only": "warn" };
+  const kind: Record<string, string> = { ok: "good", "kept as measured": "warn", holds: "good", broken: "bad", refuted: "bad", inconclusive: "warn", "not settled": "warn", agrees: "good", larger: "warn", smaller: "warn" };
   return h("span", { class: `badge ${kind[name] ?? ""}` }, c.t.maybe(`outcome.${name}`, name));
 }
 
@@ -47,9 +47,12 @@ export function claims(c: Context): Child[] {
   const { t } = c;
   const list = c.doc.run.claims ?? [];
   if (list.length === 0) return [];
-  return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("measured") }, { head: t("outcome"), left: true }],
-    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, x.holds && h("code", { class: "below" }, x.holds)), reason(c, x)], measured(c, x.holds ?? "", x), outcome(c, x.outcome)]))];
+  return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("published") }, { head: t("measured") }, { head: t("outcome"), left: true }],
+    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, expression(x) && h("code", { class: "below" }, expression(x))), reason(c, x)], h("span", { "data-own": true }, x.published ?? ""), measured(c, expression(x), x), outcome(c, x.outcome)]))];
 }
+
+/** What is decided by: a condition, or what is held against the published size. */
+const expression = (x: Claim) => x.measures ?? x.holds ?? "";
 
 /** Why a claim came out as it did. That it cannot be tested, its author says. */
 function reason(c: Context, x: Claim): Child {
