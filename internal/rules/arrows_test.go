@@ -150,6 +150,7 @@ var arrows = []arrow{
 	{"experiments/subjects/events", []string{"services/events", "hub", "internal/command", "internal/exit", "internal/hangup", "internal/settings"}, "what exists only to be measured is given to the hub, which knows nothing of it"},
 	{"experiments/subjects/collections", []string{"experiments/subjects/measurement", "internal/command", "internal/exit"}, "a program that is measured takes nothing from what measures it"},
 	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},
+	{"experiments/subjects/phases", []string{"experiments/subjects/measurement", "internal/command", "load/hist", "results/rundir"}, "it cuts the recording of a trial, and measures nothing itself"},
 	{"experiments/subjects/measurement", []string{"internal/command", "internal/exit", "internal/fields", "internal/settings"}, "flags are made of a program's fields, whatever it measures"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
