@@ -103,7 +103,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 			go build -o bin/ ./cmd/dyno-bot
 			PATH=$PWD/bin:$PATH # the experiments' scripts start both by name
 			[ ${#options[@]} -eq 0 ] || run R2-users --set length=4s
-			report R2 R2-chats R2-goal R2-users R2-warmup R2-filter R2-error R2-ladder R2-middleware R2-json R2-cache R2-rows R2-network
+			report R2 R2-chats R2-goal R2-rate R2-users R2-warmup R2-filter R2-error R2-clocks R2-deadline R2-ladder R2-middleware R2-json R2-cache R2-rows R2-network
 			explain R2 R2-ladder
 			;;
 		R3)
