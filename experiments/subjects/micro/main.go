@@ -42,6 +42,8 @@ func newCommand() *cobra.Command {
 	measurement.Add[Direct](root, "direct", "Events written by a buffer, directly, or to two writers")
 	measurement.Add[Garbage](root, "garbage", "What pools of buffers and identifiers leave to the garbage collector")
 	measurement.Add[Registers](root, "registers", "Floating-point results of goroutines that the scheduler interrupts")
+	measurement.Add[Closed](root, "closed", "Which connections the kernel still has, some time after they were closed")
+	measurement.Add[Handshake](root, "handshake", "What ALPN and a stapled OCSP response add to a TLS handshake")
 	measurement.Add[Pool](root, "pool", "An HTTP client's pool of connections: hits, waiting and times at a rate")
 	return root
 }

@@ -324,6 +324,59 @@ func TestNoDelay(t *testing.T) {
 	}
 }
 
+// The receiver's acknowledgements have options of their own.
+func TestNoDelayAcknowledgements(t *testing.T) {
+	for _, n := range []NoDelay{{Quick: true}, {Delay: 8 * time.Millisecond}} {
+		n.Parts, n.Bytes, n.Duration = 2, 10, moment
+		r, err := n.Run(t.Context())
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			t.Skip("the kernel has no such option: " + err.Error())
+		}
+		if err != nil || r["round_trips"] < 1 {
+			t.Errorf("%+v: %v, %v", n, r, err)
+		}
+	}
+}
+
+// The kernel keeps what is closed for the time of its setting, and what both sides have closed for a minute.
+func TestClosed(t *testing.T) {
+	for _, c := range []struct {
+		Closed
+		finWait float64
+	}{{Closed{FinTimeout: 1, Wait: 4 * time.Second}, 0}, {Closed{FinTimeout: 60, Wait: moment}, 1}} {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			r, err := c.Run(t.Context())
+			if errors.Is(err, unix.EPERM) {
+				t.Skip("may not make a network namespace: " + err.Error())
+			}
+			if err != nil || r["time_wait"] != 1 || r["fin_wait"] != c.finWait {
+				t.Errorf("%+v: %v, %v", c.Closed, r, err)
+			}
+		})
+	}
+}
+
+// Both sides agree on a protocol only with ALPN, and the client accepts no other response than its issuer's.
+func TestHandshake(t *testing.T) {
+	measure(t, Handshake{Rounds: 3}, "handshake_seconds", "alpn_seconds?", "staple_seconds?")
+	p, err := newPeers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newPeers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.client.VerifyConnection = p.verify
+	for _, response := range [][]byte{nil, other.response} {
+		p.server.Certificates[0].OCSPStaple = response
+		if _, err := p.shake(); err == nil {
+			t.Errorf("a response of %d bytes that is not the issuer's is accepted", len(response))
+		}
+	}
+}
+
 // A peer that fell silent is noticed by the probes, whosever values they go by, and
 // by nothing else.
 func TestKeepAlive(t *testing.T) {

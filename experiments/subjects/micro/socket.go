@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"dyno/experiments/subjects/measurement"
@@ -146,7 +147,7 @@ func (l LowLatency) Run(ctx context.Context) (_ measurement.Result, err error) {
 
 // NoDelay measures the round trip of a message that is written in parts, over loopback. It does so with and
 // without Nagle's algorithm (RFC 896; TCP_NODELAY in tcp(7)). With it, a second small part waits until the first
-// is acknowledged, and the receiver puts acknowledgements off.
+// is acknowledged, and the receiver puts acknowledgements off. How long it does so at most is an option of its socket.
 //
 // Figures: mean_seconds, deviation_seconds (the standard deviation) and
 // largest_seconds of a round trip; round_trips.
@@ -154,6 +155,8 @@ type NoDelay struct {
 	On       bool          `yaml:"on" default:"true" doc:"TCP_NODELAY"`
 	Parts    int           `yaml:"parts" range:"1..100" default:"2" doc:"writes per message"`
 	Bytes    int           `yaml:"bytes" range:"1..65536" default:"50" doc:"per part"`
+	Delay    time.Duration `yaml:"delay" range:"8ms..200ms" doc:"how long the receiver puts acknowledgements off at most (TCP_DELACK_MAX_US, Linux 6.17 or later); without it, as the kernel chooses"`
+	Quick    bool          `yaml:"quick" doc:"the receiver acknowledges at once (TCP_QUICKACK)"`
 	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
 
@@ -168,7 +171,7 @@ func (n NoDelay) Run(ctx context.Context) (measurement.Result, error) {
 	echoed := make(chan error, 1)
 	go func() {
 		defer func() { _ = far.Close() }() // what it says then is of no use
-		echoed <- answerWhole(far, message)
+		echoed <- n.answerWhole(far, message)
 	}()
 	if err := near.SetNoDelay(n.On); err != nil {
 		return nil, err
@@ -214,9 +217,18 @@ func (n NoDelay) Run(ctx context.Context) (measurement.Result, error) {
 
 // answerWhole answers each message with as many bytes in one write, until the peer
 // has no more to send.
-func answerWhole(c *net.TCPConn, message int) error {
+func (n NoDelay) answerWhole(c *net.TCPConn, message int) error {
 	b := make([]byte, message)
-	for {
+	raw, err := c.SyscallConn()
+	if err == nil && n.Delay > 0 {
+		err = setOption(raw, unix.TCP_DELACK_MAX_US, int(n.Delay.Microseconds()))
+	}
+	for err == nil {
+		if n.Quick { // the kernel takes it back after a while
+			if err := setOption(raw, unix.TCP_QUICKACK, 1); err != nil {
+				return err
+			}
+		}
 		err := readWhole(c, b)
 		if errors.Is(err, errEnded) {
 			return nil
@@ -228,6 +240,18 @@ func answerWhole(c *net.TCPConn, message int) error {
 			return err
 		}
 	}
+	return err
+}
+
+// setOption sets an option of TCP.
+func setOption(c syscall.RawConn, option, value int) error {
+	var failed error
+	if err := c.Control(func(fd uintptr) {
+		failed = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, value))
+	}); err != nil {
+		return err
+	}
+	return failed
 }
 
 var errEnded = errors.New("the peer has no more to send")
@@ -289,6 +313,11 @@ type KeepAlive struct {
 
 // Run opens a connection, silences its peer and waits.
 func (k KeepAlive) Run(ctx context.Context) (measurement.Result, error) {
+	return onThread(func() (measurement.Result, error) { return k.wait(ctx) })
+}
+
+// onThread measures on a thread that may enter a namespace.
+func onThread(run func() (measurement.Result, error)) (measurement.Result, error) {
 	type outcome struct {
 		measurement.Result
 		error
@@ -297,7 +326,7 @@ func (k KeepAlive) Run(ctx context.Context) (measurement.Result, error) {
 	go func() {
 		// Not unlocked: a thread in a namespace of its own must not run anything else.
 		runtime.LockOSThread()
-		r, err := k.wait(ctx)
+		r, err := run()
 		done <- outcome{r, err}
 	}()
 	o := <-done
@@ -305,8 +334,11 @@ func (k KeepAlive) Run(ctx context.Context) (measurement.Result, error) {
 }
 
 func (k KeepAlive) wait(ctx context.Context) (measurement.Result, error) {
-	if err := k.enterNamespace(); err != nil {
-		return nil, err
+	if k.Kernel > 0 {
+		values := map[string]int{"tcp_keepalive_time": k.Kernel, "tcp_keepalive_intvl": k.Kernel, "tcp_keepalive_probes": k.Kernel}
+		if err := enterNamespace(values); err != nil {
+			return nil, err
+		}
 	}
 	near, far, err := silentPair()
 	if err != nil {
@@ -352,20 +384,16 @@ func (k KeepAlive) wait(ctx context.Context) (measurement.Result, error) {
 	return measurement.Result{"detected": 0, "detected_seconds": k.Wait.Seconds()}, interrupted(ctx)
 }
 
-// enterNamespace puts the calling thread into a network namespace with the kernel's
-// values as asked for; nowhere where none is.
-func (k KeepAlive) enterNamespace() error {
-	if k.Kernel == 0 {
-		return nil
-	}
+// enterNamespace puts the calling thread into a network namespace of its own, with values of settings of its IPv4.
+func enterNamespace(values map[string]int) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("make a network namespace for the kernel's values: %w", err)
 	}
 	if err := raiseLoopback(); err != nil {
 		return fmt.Errorf("raise the namespace's loopback: %w", err)
 	}
-	for _, name := range []string{"tcp_keepalive_time", "tcp_keepalive_intvl", "tcp_keepalive_probes"} {
-		if err := os.WriteFile(settings+"ipv4/"+name, []byte(strconv.Itoa(k.Kernel)), 0); err != nil {
+	for name, value := range values {
+		if err := os.WriteFile(settings+"ipv4/"+name, []byte(strconv.Itoa(value)), 0); err != nil {
 			return err
 		}
 	}
