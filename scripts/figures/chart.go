@@ -66,19 +66,35 @@ func draw(page string) error {
 			return err
 		}
 	}
-	drawn := chart(m[1], ratios(claims))
+	legend := "◇ published   ● measured, with its 95 % interval"
+	if claims.chinese {
+		legend = "◇ 公布值   ● 实测值及其 95 % 区间"
+	}
+	drawn := chart(m[1], legend, ratios(claims))
 	return os.WriteFile(filepath.Join(filepath.Dir(page), m[2]), []byte(drawn), 0o644) //nolint:gosec // a document of the repository
 }
 
-// An outcome of a claim has words for several claims, and a colour.
-type outcome struct{ name, several, colour string }
+// An outcome of a claim has words for several claims, a name in Chinese, and a colour.
+type outcome struct{ name, several, chinese, colour string }
 
 // outcomes are all that a claim can have, in the order of their counts.
 func outcomes() []outcome {
 	return []outcome{
-		{"holds", "hold", "#1a7f37"}, {"agrees", "agree", "#1a7f37"}, {"larger", "larger", "#0969da"}, {"smaller", "smaller", "#9a6700"},
-		{"refuted", "refuted", "#cf222e"}, {"not settled", "not settled", grey}, {"not testable here", "not testable here", grey},
+		{"holds", "hold", "成立", "#1a7f37"}, {"agrees", "agree", "相符", "#1a7f37"},
+		{"larger", "larger", "大于公布值", "#0969da"}, {"smaller", "smaller", "小于公布值", "#9a6700"},
+		{"refuted", "refuted", "已否定", "#cf222e"}, {"not settled", "not settled", "尚未定论", grey},
+		{"not testable here", "not testable here", "此处无法检验", grey},
 	}
+}
+
+// outcomeNamed returns the outcome of a name, in English or Chinese.
+func outcomeNamed(name string) (outcome, bool) {
+	for _, o := range outcomes() {
+		if o.name == name || o.chinese == name {
+			return o, true
+		}
+	}
+	return outcome{colour: grey}, false
 }
 
 const grey = "#59636e"
@@ -87,19 +103,25 @@ const grey = "#59636e"
 func counted(claims table) (string, error) {
 	counts := map[string]int{}
 	for _, row := range claims.rows {
-		counts[claims.cell(row, "outcome")]++
+		o, ok := outcomeNamed(claims.cell(row, "outcome"))
+		if !ok {
+			return "", fmt.Errorf("%s: %q is not an outcome of a claim", row[0], claims.cell(row, "outcome"))
+		}
+		counts[o.name]++
 	}
 	var parts []string
 	for _, o := range outcomes() {
-		if n := counts[o.name]; n == 1 {
+		switch n := counts[o.name]; {
+		case n > 0 && claims.chinese:
+			parts = append(parts, fmt.Sprintf("%d 条%s", n, o.chinese))
+		case n == 1:
 			parts = append(parts, "1 "+o.name)
-		} else if n > 1 {
+		case n > 1:
 			parts = append(parts, fmt.Sprintf("%d %s", n, o.several))
 		}
-		delete(counts, o.name)
 	}
-	for name := range counts {
-		return "", fmt.Errorf("%q is not an outcome of a claim", name)
+	if claims.chinese {
+		return fmt.Sprintf("共 %d 条论断：%s。", len(claims.rows), strings.Join(parts, "，")), nil
 	}
 	return fmt.Sprintf("%d claims: %s.", len(claims.rows), strings.Join(parts, ", ")), nil
 }
@@ -132,7 +154,7 @@ func ratios(claims table) (list []ratio) {
 }
 
 // chart draws ratios on a logarithmic axis, a line each.
-func chart(title string, list []ratio) string {
+func chart(title, legend string, list []ratio) string {
 	const (
 		width, left, right = 980, 480, 860 // of the picture, and of its axis
 		top, height        = 64, 22        // of the first line
@@ -150,7 +172,7 @@ func chart(title string, list []ratio) string {
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(title))
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, bottom+12)
 	fmt.Fprintf(&b, `<text x="8" y="20" font-size="14" font-weight="bold">%s</text>`+"\n", html.EscapeString(title))
-	fmt.Fprintf(&b, `<text x="%d" y="20">◇ published   ● measured, with its 95 %% interval</text>`+"\n", left+90)
+	fmt.Fprintf(&b, `<text x="%d" y="20">%s</text>`+"\n", left+90, legend)
 	for _, v := range ticks(least, most) {
 		shade := "#d0d7de"
 		if v == 1 {
@@ -161,10 +183,8 @@ func chart(title string, list []ratio) string {
 	}
 	for i, r := range list {
 		y := top + height*i
-		colour := grey
-		if o := slices.IndexFunc(outcomes(), func(o outcome) bool { return o.name == r.outcome }); o >= 0 {
-			colour = outcomes()[o].colour
-		}
+		of, _ := outcomeNamed(r.outcome)
+		colour := of.colour
 		fmt.Fprintf(&b, `<text x="8" y="%d"><tspan fill="#59636e">%s</tspan> %s</text>`+"\n", y+4, html.EscapeString(r.id), html.EscapeString(r.label))
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="%s" stroke-width="3"/>`+"\n", x(r.low), x(r.high), y, y, colour)
 		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%d" r="4.5" fill="%s"/>`+"\n", x(r.measured), y, colour)

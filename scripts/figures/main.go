@@ -13,6 +13,7 @@
 //
 // A report's page (docs/reports) has tables that are filled from the tables of its runs (see fill). The runs are
 // not in the repository. One picture shows the page's table of claims (see draw), others are of runs (see curve).
+// The table has all claims of experiments/reports, with what was published (see checkClaims).
 //
 //	figures                 from the repository's root; it rewrites documents, and draws the pictures
 //	figures TABLES PAGE     fills the tables of a report's page, and draws its picture
@@ -44,7 +45,7 @@ func main() {
 			fmt.Fprintf(os.Stderr, "figures: %s: %s\n", os.Args[2], n)
 		}
 	} else {
-		err = errors.Join(run(".", documents), drawAll("docs/reports"))
+		err = errors.Join(run(".", documents), drawAll("docs/reports"), checkClaims("experiments/reports", "docs/reports"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "figures:", err)

@@ -26,7 +26,7 @@ func refresh(tables, page string) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name := strings.TrimSuffix(filepath.Base(page), ".md")
+	name, _, _ := strings.Cut(filepath.Base(page), ".")
 	after, notes, err := fill(name, string(before), string(source))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", page, err)
@@ -62,7 +62,7 @@ func fill(name, page, source string) (filled string, notes []string, err error) 
 		first := min(i+2, len(lines))
 		to := readTable(lines[first:])
 		for j, cells := range to.rows {
-			changed, err := from.copyRow(to.head, cells)
+			changed, err := from.copyRow(to, cells)
 			faults = append(faults, err)
 			notes = append(notes, changed...)
 			lines[first+2+j] = "| " + strings.Join(cells, " | ") + " |"
@@ -78,9 +78,13 @@ func fill(name, page, source string) (filled string, notes []string, err error) 
 
 // A table is one of a Markdown document, with cells as they are written there.
 type table struct {
-	head []string
-	rows [][]string
+	head    []string
+	rows    [][]string
+	chinese bool // it stands on a Chinese page
 }
+
+// chinese are the heads of a table of claims on a Chinese page.
+var chinese = map[string]string{"论断": "what is claimed", "公布值": "published", "实测值": "measured", "结论": "outcome", "原因": "why"}
 
 // findTable returns the first table under headings, each named by how it begins, and each below the one before.
 func findTable(text string, headings []string) (table, error) {
@@ -115,6 +119,11 @@ func readTable(lines []string) (t table) {
 			return t
 		case i == 0:
 			t.head = cells
+			for n, head := range cells {
+				if english := chinese[head]; english != "" {
+					t.head[n], t.chinese = english, true
+				}
+			}
 		case i > 1:
 			t.rows = append(t.rows, cells)
 		}
@@ -139,8 +148,9 @@ func (t table) cell(row []string, column string) string {
 	return ""
 }
 
-// copyRow copies what the row of the same name has in columns of the same head, without footnotes.
-func (t table) copyRow(head, cells []string) (notes []string, err error) {
+// copyRow copies what the row of the same name has in columns of the same head of another table, without footnotes.
+func (t table) copyRow(of table, cells []string) (notes []string, err error) {
+	head := of.head
 	found := t.row(cells[0])
 	switch {
 	case found == nil:
@@ -154,6 +164,9 @@ func (t table) copyRow(head, cells []string) (notes []string, err error) {
 			continue
 		}
 		now := footnote.ReplaceAllString(found[i], "")
+		if o, ok := outcomeNamed(now); ok && column == "outcome" && of.chinese {
+			now = o.chinese
+		}
 		if column == "outcome" && cells[to] != "" && cells[to] != now {
 			notes = append(notes, fmt.Sprintf("%s: %s is now %s: change what the page says about it", cells[0], cells[to], now))
 		}
