@@ -238,7 +238,7 @@ var arrows = []arrow{
 	{"experiments/subjects/control", []string{"experiments/subjects/control", "services/control"}, "what exists only to be measured is given to services, which know nothing of it"},
 	{"experiments/subjects/control/formats/controlfb", nil, "generated messages know no library for calls"},
 	{"experiments/subjects/control/pool", nil, "connections are kept, for any client"},
-	{"deploy", []string{"results/push", "services", "deploy/internal", "lab/fleet"}, "its tests hold dashboards, rules and principals to what programs really do"},
+	{"deploy", []string{"results/push", "services", "hub", "deploy/internal", "lab/fleet", "internal/settings"}, "its tests hold dashboards, rules and principals to what programs really do"},
 	{"deploy/internal", nil, "it knows the formats of manifests, and nothing of whose they are"},
 	{"experiments/calibrate", []string{
 		"selftest/oracle", "experiments/disturb", "internal/fields", "lab", "load", "host", "observe", "judge", "report/layout", "results/rundir",

@@ -46,6 +46,7 @@ var allowed = map[string]map[string]string{
 		"internal/rules":                "the rule itself",
 		"deploy/bot":                    "programs in containers of their own: who reaches them is the network policy's to say, and compose publishes loopback addresses only",
 		"deploy/control":                "what is in a container is reached by the container's address; the manifests say by whom",
+		"deploy/events":                 "a hub in a container is reached by the container's address; the network policy says by whom",
 		"deploy/fleet":                  "pods are reached by their addresses; agents and the authority know by certificates who connects",
 		"scripts/rolling-kubernetes.sh": "pods are reached by their addresses, on this machine only",
 		"scripts/r0-kubernetes.sh":      "pods are reached by their addresses, on this machine only",
