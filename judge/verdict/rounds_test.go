@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ func TestDisturbedRoundsRefuteNothing(t *testing.T) {
 		{ID: "ratio", Published: "50", Measured: `ratio("b", "a", throughput)`},
 	}
 	const open = rundir.NotSettled
+	facts := rundir.PlanClaim{ID: "errors", Holds: `value("b", errors.total) == 0`}
 	for _, c := range []struct {
 		rounds, disturbed  int
 		bound, size, ratio string
@@ -39,12 +41,20 @@ func TestDisturbedRoundsRefuteNothing(t *testing.T) {
 				b.trials[i].Machine.StealShare = new(0.2)
 			}
 		}
-		b.run.Plan.Claims = claims
+		b.trials[1].Counts.Errors, b.trials[1].Counts.OK = 3, b.trials[1].Counts.OK-3 // of b, in the first round
+		b.run.Plan.Claims = append(slices.Clone(claims), facts)
 		run := b.judge(t)
 		for i, want := range []string{c.bound, c.size, c.ratio} {
 			if got := run.Claims[i]; got.Outcome != want {
 				t.Errorf("%d rounds, %d disturbed: %s is %s (%s), want %s", c.rounds, c.disturbed, got.ID, got.Outcome, got.Detail.English(), want)
 			}
+		}
+		want := open
+		if c.rounds > 1 && c.disturbed == 0 {
+			want = rundir.Refuted
+		}
+		if got := run.Claims[3]; got.Outcome != want {
+			t.Errorf("%d rounds, %d disturbed: errors are %s (%s), want %s", c.rounds, c.disturbed, got.Outcome, got.Detail.English(), want)
 		}
 		if c.rounds == 2 && !strings.Contains(run.Claims[0].Detail.English(), "1 of 2 rounds of b were disturbed") {
 			t.Errorf("%s", run.Claims[0].Detail.English())

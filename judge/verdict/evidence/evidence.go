@@ -171,12 +171,15 @@ func (s *Evidence) FewRounds(figures []expr.Ref) *rundir.Message {
 					sound++
 				}
 			}
+			n, of := strconv.Itoa(len(rounds)-sound), strconv.Itoa(len(rounds))
 			switch {
+			case at.Base == "" && rundir.MetricOf(at.Metric).IsFact() && sound < len(rounds): // which one round can decide
+				return new(texts.New("undecided.extreme", "metric", at.Metric, "variant", variant, "n", n, "of", of))
 			case sound >= soundRounds || at.Base != "" && len(rounds) >= enoughRounds:
 			case len(rounds) < soundRounds:
 				return new(texts.New("undecided.one_round"))
 			default:
-				return new(texts.New("undecided.disturbed", "variant", variant, "n", strconv.Itoa(len(rounds)-sound), "of", strconv.Itoa(len(rounds))))
+				return new(texts.New("undecided.disturbed", "variant", variant, "n", n, "of", of))
 			}
 		}
 	}

@@ -47,8 +47,9 @@ export function claims(c: Context): Child[] {
   const { t } = c;
   const list = c.doc.run.claims ?? [];
   if (list.length === 0) return [];
-  return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, { head: t("published") }, { head: t("measured") }, { head: t("outcome"), left: true }],
-    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, expression(x) && h("code", { class: "below" }, expression(x))), reason(c, x)], h("span", { "data-own": true }, x.published ?? ""), measured(c, expression(x), x), outcome(c, x.outcome)]))];
+  const sizes = list.some((x) => x.published);
+  return [table(t("section.claims"), [{ head: "" }, { head: t("claim"), left: true }, ...(sizes ? [{ head: t("published") }] : []), { head: t("measured") }, { head: t("outcome"), left: true }],
+    list.map((x) => [x.id, [h("span", { "data-own": true }, x.says, expression(x) && h("code", { class: "below" }, expression(x))), reason(c, x)], ...(sizes ? [h("span", { "data-own": true }, x.published ?? "")] : []), measured(c, expression(x), x), outcome(c, x.outcome)]))];
 }
 
 /** What is decided by: a condition, or what is held against the published size. */
