@@ -70,11 +70,8 @@ report() {
 	./bin/dyno report --format markdown --full "${folders[@]}" >"$runs/$name.md"
 	echo "$runs/$name.md"
 	if [ ${#options[@]} -eq 0 ]; then
-		for page in "docs/reports/$name".md "docs/reports/$name".zh*.md; do
-			[ -e "$page" ] || continue
-			go run ./scripts/figures "$runs/$name.md" "$page"
-			echo "$page"
-		done
+		go run ./scripts/figures "$runs/$name.md" "docs/reports/$name.md"
+		echo "docs/reports/$name.md"
 	fi
 }
 

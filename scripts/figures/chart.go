@@ -21,13 +21,16 @@ var (
 	change    = regexp.MustCompile(`^(-?[0-9.]+)% \((-?[0-9.]+) … (-?[0-9.]+)\)$`)
 )
 
-// drawAll draws the pictures of all reports in a folder.
+// drawAll draws the pictures of all reports in a folder, after it has filled their translations.
 func drawAll(folder string) error {
 	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	if err != nil {
 		return err
 	}
 	for _, page := range pages {
+		if err := translate(page); err != nil {
+			return err
+		}
 		if err := errors.Join(draw(page), drawCurves(page)); err != nil {
 			return err
 		}

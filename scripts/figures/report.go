@@ -15,8 +15,8 @@ var (
 	footnote = regexp.MustCompile(` *\\\[[0-9]+\\\]`)
 )
 
-// refresh fills the tables of a report's page from a file with the tables of its runs. It draws the page's
-// picture. Notes name claims whose outcome has changed: the page's text still describes the former outcome.
+// refresh fills the tables of a report's page from a file with the tables of its runs, and those of its translation.
+// It draws the pictures. Notes name claims whose outcome has changed: the page's text still describes the former outcome.
 func refresh(tables, page string) (notes []string, err error) {
 	source, err := os.ReadFile(tables) //nolint:gosec // named by who calls it
 	if err != nil {
@@ -26,7 +26,7 @@ func refresh(tables, page string) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	name, _, _ := strings.Cut(filepath.Base(page), ".")
+	name := strings.TrimSuffix(filepath.Base(page), ".md")
 	after, notes, err := fill(name, string(before), string(source))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", page, err)
@@ -37,7 +37,7 @@ func refresh(tables, page string) (notes []string, err error) {
 	if err := takeCurves(filepath.Dir(tables), page); err != nil {
 		return nil, err
 	}
-	return notes, errors.Join(draw(page), drawCurves(page))
+	return notes, drawAll(filepath.Dir(page))
 }
 
 // fill returns the page of a report with the figures of source. A line <!-- table HEADING · HEADING --> and an
@@ -62,7 +62,7 @@ func fill(name, page, source string) (filled string, notes []string, err error) 
 		first := min(i+2, len(lines))
 		to := readTable(lines[first:])
 		for j, cells := range to.rows {
-			changed, err := from.copyRow(to, cells)
+			changed, err := from.copyRow(to.head, cells)
 			faults = append(faults, err)
 			notes = append(notes, changed...)
 			lines[first+2+j] = "| " + strings.Join(cells, " | ") + " |"
@@ -148,9 +148,8 @@ func (t table) cell(row []string, column string) string {
 	return ""
 }
 
-// copyRow copies what the row of the same name has in columns of the same head of another table, without footnotes.
-func (t table) copyRow(of table, cells []string) (notes []string, err error) {
-	head := of.head
+// copyRow copies what the row of the same name has in columns of the same head, without footnotes.
+func (t table) copyRow(head, cells []string) (notes []string, err error) {
 	found := t.row(cells[0])
 	switch {
 	case found == nil:
@@ -164,9 +163,6 @@ func (t table) copyRow(of table, cells []string) (notes []string, err error) {
 			continue
 		}
 		now := footnote.ReplaceAllString(found[i], "")
-		if o, ok := outcomeNamed(now); ok && column == "outcome" && of.chinese {
-			now = o.chinese
-		}
 		if column == "outcome" && cells[to] != "" && cells[to] != now {
 			notes = append(notes, fmt.Sprintf("%s: %s is now %s: change what the page says about it", cells[0], cells[to], now))
 		}

@@ -106,25 +106,6 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// A Chinese page has Chinese heads and outcomes.
-func TestRefreshInChinese(t *testing.T) {
-	text := page("| R1.1/b | b | −75 % |  |  | 原因 |", "| R1.1/a | a | 1,000× |  |  | 原因 |", "| R1/c | c | 2× |  |  | 原因 |")
-	text = strings.Replace(text, "|  | what is claimed | published | measured | outcome | why |", "|  | 论断 | 公布值 | 实测值 | 结论 | 原因 |", 1)
-	dir := folder(t, map[string]string{"runs.md": runs, "R1.zh.md": text})
-	if _, err := refresh(filepath.Join(dir, "runs.md"), filepath.Join(dir, "R1.zh.md")); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(dir, "R1.zh.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"\n共 3 条论断：1 条小于公布值，1 条已否定，1 条此处无法检验。\n", "| 1.50 (1.20 … 2.00) | 小于公布值 | 原因 |", "|  | 论断 | 公布值 |"} {
-		if !strings.Contains(string(got), want) {
-			t.Errorf("the page has no %q:\n%s", want, got)
-		}
-	}
-}
-
 func TestFillFaults(t *testing.T) {
 	a, b, c := "| R1.1/a | a | 1× |  |  |  |", "| R1.1/b | b | 1× |  |  |  |", "| R1/c | c | 1× |  |  |  |"
 	for _, f := range []struct{ page, want string }{
