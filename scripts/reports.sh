@@ -116,7 +116,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 			;;
 		R4)
 			report R4 R4-sse-ladder R4-publishers R4-slow R4-flush R4-nodelay R4-buffers R4-keepalive \
-				R4-direct R4-garbage R4-ticker R4-lowlatency R4-registers R4-clients R4-bandwidth R4-connections
+				R4-direct R4-garbage R4-ticker R4-lowlatency R4-registers R4-clients R4-bandwidth R4-connections R4-heartbeats R4-futex
 			explain R4 R4-sse-ladder
 			;;
 		*)
