@@ -149,6 +149,7 @@ var arrows = []arrow{
 	{"experiments/subjects/grpcloop/calls", []string{"experiments/subjects/grpcloop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"experiments/subjects/events", []string{"services/events", "hub", "internal/command", "internal/exit", "internal/hangup", "internal/settings"}, "what exists only to be measured is given to the hub, which knows nothing of it"},
 	{"experiments/subjects/collections", []string{"experiments/subjects/measurement", "internal/command", "internal/exit"}, "a program that is measured takes nothing from what measures it"},
+	{"experiments/subjects/replicas", []string{"experiments/subjects/measurement", "internal/command", "services/control"}, "clients of a control plane lose their replica; its programs start it as users do"},
 	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},
 	{"experiments/subjects/phases", []string{"experiments/subjects/measurement", "internal/command", "load/hist", "results/rundir"}, "it cuts the recording of a trial, and measures nothing itself"},
 	{"experiments/subjects/link", []string{"services/relay/conditions", "internal/command", "internal/exit", "internal/fields", "internal/settings"}, "a link knows packets, and nothing of those who send them; rates are written as the relay's"},

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+// withParent is only known on Linux.
+var withParent *syscall.SysProcAttr
