@@ -8,7 +8,7 @@
 #
 # A call begins at the function's first instruction and ends at one of its returns. Return probes (uretprobe) would
 # replace return addresses on the stack, which Go's stacks do not survive. Debian's bpftrace sets no probes within
-# functions, so the kernel's own tracing has them. A goroutine may change threads during a call, so calls are told apart by
+# functions, so the kernel's own tracing has them. A goroutine may change threads during a call, so calls are distinguished by
 # goroutine: register r14 holds it.
 set -euo pipefail
 program=$(readlink -f "$(command -v "$1")") file=$2
