@@ -20,8 +20,8 @@ import (
 // The kinds of connection pools.
 const (
 	FixedPool     = "fixed"
-	AdaptivePool  = "adaptive"   // by the reading of report R0 that agrees with its example
-	AsWrittenPool = "as-written" // by the report's formula to the letter
+	AdaptivePool  = "adaptive"   // by the formula of report R0, to the letter
+	AsExamplePool = "as-example" // by the reading that agrees with the report's example
 )
 
 // A Pool measures an HTTP client with a pool of connections, by how the pool is kept.
@@ -35,7 +35,7 @@ const (
 // average; size, how many there may be in the end; idle_seconds, the idle threshold in the
 // end.
 type Pool struct {
-	Kind     string        `yaml:"kind" oneof:"fixed adaptive as-written" default:"fixed" doc:"as-written is adaptive by report R0's formula to the letter"`
+	Kind     string        `yaml:"kind" oneof:"fixed adaptive as-example" default:"fixed" doc:"adaptive is by report R0's formula to the letter, as-example by its example"`
 	Rate     float64       `yaml:"rate" range:"0.001..20000" default:"500" doc:"requests a second, at random moments"`
 	Service  time.Duration `yaml:"service" range:"0..1m" default:"8ms" doc:"mean time that the server takes for an answer"`
 	Size     int           `yaml:"size" range:"1..10000" default:"16" doc:"how many connections there may be, at first if adaptive"`
@@ -60,11 +60,11 @@ func (p Pool) policy() pool.Policy {
 	if p.Kind == FixedPool {
 		return pool.Fixed{Size: p.Size, Idle: p.Base}
 	}
-	a := pool.DefaultAdaptive()
-	a.Size, a.MaxSize, a.Base, a.Window = p.Size, 4*p.Size, p.Base, p.Window
-	if p.Kind == AsWrittenPool {
-		a.Start = 0
+	a := pool.AsWritten()
+	if p.Kind == AsExamplePool {
+		a = pool.AsExample()
 	}
+	a.Size, a.MaxSize, a.Base, a.Window = p.Size, 4*p.Size, p.Base, p.Window
 	return a
 }
 

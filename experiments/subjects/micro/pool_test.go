@@ -10,7 +10,7 @@ import (
 func TestPool(t *testing.T) {
 	names := []string{"requests", "mean_seconds", "p99_seconds", "hit_share?", "waited_share?", "failed?", "opened?", "evicted?", "open", "size", "idle_seconds"}
 	p := Pool{Rate: 1000, Service: 4 * time.Millisecond, Size: 1, Base: time.Second, Window: 10 * time.Millisecond, Warmup: 50 * time.Millisecond, Duration: 100 * time.Millisecond, Seed: 1}
-	for _, kind := range []string{FixedPool, AdaptivePool, AsWrittenPool} {
+	for _, kind := range []string{FixedPool, AdaptivePool, AsExamplePool} {
 		p.Kind = kind
 		r := measure(t, p, names...)
 		if r["failed"] != 0 || r["waited_share"] == 0 || r["hit_share"] > 1 || r["mean_seconds"] > r["p99_seconds"]*100 {

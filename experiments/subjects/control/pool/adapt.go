@@ -2,7 +2,7 @@
 // one is kept, and who waits for which. Go's own transport has fixed answers to these; a
 // pool here may have answers that follow the load.
 //
-//	p, err := pool.New(pool.DefaultAdaptive(), "host:port")
+//	p, err := pool.New(pool.AsWritten(), "host:port")
 //	web := http.Client{Transport: p}
 //	defer p.Close()
 //	… p.Stats() …
@@ -17,24 +17,18 @@
 //  2. Adapting begins above 500 QPS.
 //  3. A hit rate that falls faster than 5 % a minute makes the pool larger.
 //
-// The example contradicts the formula, which gives 750 ms at 800 QPS: log2(800/100) is 3,
-// 1/2^3 is 0.125, and 0.25 is the least. The second sentence contradicts it, too: from 400
-// QPS on, the formula is at its least already, so nothing would be left to adapt above 500;
-// the threshold would only jump to a quarter there. And below 100 QPS the formula exceeds the
-// base; without any request it has no value.
+// Formula and example contradict each other: at 800 QPS the formula gives 750 ms, as log2(800/100) is 3, 1/2^3 is
+// 0.125, and 0.25 is the least. A comment next to the formula says that each fourfold rate halves the threshold. That is
+// log4 in place of log2, and gives the 1,500 ms of the example. So there are two readings: AsWritten has the formula
+// to the letter, AsExample has the example and the comment.
 //
-// All three sentences agree if the formula counts only the QPS above 500, where adapting begins. At 800,
-// (800−500)/100 is 3, and floor(log2(3)) is 1. The threshold is then half the base, 1,500 ms, as in the example.
-// That is what DefaultAdaptive does:
-//
-//	to 500 QPS    3,000 ms, the base: nothing adapts yet
-//	at 600        3,000 ms
-//	at 700, 800   1,500 ms
-//	from 900 on     750 ms, the least
+//	QPS          AsWritten   AsExample
+//	to 500        3,000 ms    3,000 ms   the base: nothing adapts yet
+//	to 1,599        750 ms    1,500 ms
+//	from 1,600      750 ms      750 ms   the least
 //
 // A threshold never exceeds the base: a pool that is hardly used has no reason to keep
-// connections for longer, which servers close anyway. The formula as it is written is
-// Adaptive.Start = 0: at 100 QPS the base, at 200 half of it, from 400 on a quarter.
+// connections for longer, which servers close anyway.
 //
 // # Hits
 //
@@ -95,14 +89,22 @@ type Adaptive struct {
 	Base    time.Duration // the longest idle threshold
 	Least   float64       // the smallest share of Base
 	Start   float64       // requests a second above which the threshold adapts
-	Step    float64       // as many more as this are the formula's unit
+	Step    float64       // the rate of the formula's unit
+	Factor  float64       // a rate that is this number of times as high halves the threshold
 	Window  time.Duration // how often rates are looked at
 	Fall    float64       // of the hit rate, a minute: 0.05 is 5 points. A faster one makes the pool larger
 }
 
-// DefaultAdaptive returns the figures of the report.
-func DefaultAdaptive() Adaptive {
-	return Adaptive{Size: 16, MaxSize: 64, Base: 3 * time.Second, Least: 0.25, Start: 500, Step: 100, Window: time.Second, Fall: 0.05}
+// AsWritten returns the figures of the report, with its formula to the letter.
+func AsWritten() Adaptive {
+	return Adaptive{Size: 16, MaxSize: 64, Base: 3 * time.Second, Least: 0.25, Start: 500, Step: 100, Factor: 2, Window: time.Second, Fall: 0.05}
+}
+
+// AsExample returns the figures of the report, with the reading that its example and its comment have.
+func AsExample() Adaptive {
+	a := AsWritten()
+	a.Factor = 4
+	return a
 }
 
 // maxSize bounds what a pool may have: the descriptors of a process are bounded.
@@ -117,6 +119,7 @@ func (a Adaptive) Validate() error {
 		fault(a.Least > 0 && a.Least <= 1, "least", a.Least, "must be more than 0 and at most 1"),
 		fault(a.Start >= 0 && a.Start <= maxRate, "start", a.Start, "must be a rate of 0 or more"),
 		fault(a.Step > 0 && a.Step <= maxRate, "step", a.Step, "must be a rate of more than 0"),
+		fault(a.Factor > 1 && a.Factor <= maxRate, "factor", a.Factor, "must be more than 1"),
 		fault(a.Window > 0, "window", a.Window, "must be more than 0"),
 		fault(a.Fall > 0 && a.Fall <= 1, "fall", a.Fall, "must be more than 0 and at most 1"),
 	)
@@ -133,12 +136,12 @@ func fault(ok bool, field string, value any, want string) error {
 
 // Threshold is how long an idle connection is kept at a rate, in requests a second.
 func (a Adaptive) Threshold(rate float64) time.Duration {
-	units := (rate - a.Start) / a.Step
-	if !(units >= 1) { // not a number is none, either
+	if !(rate > a.Start && rate >= a.Step) { // not a number is none, either
 		return a.Base
 	}
-	_, exponent := math.Frexp(min(units, math.MaxFloat64)) // 2^(exponent−1) ≤ units < 2^exponent, exactly
-	return time.Duration(float64(a.Base) * max(a.Least, math.Ldexp(1, 1-exponent)))
+	exact := math.Log(min(rate, math.MaxFloat64)/a.Step) / math.Log(a.Factor)
+	whole := math.Floor(exact + 1e-9) // a power of the factor must not fall below its exponent by rounding
+	return time.Duration(float64(a.Base) * max(a.Least, math.Exp2(-whole)))
 }
 
 func (a Adaptive) start() (setting, rule) {

@@ -9,25 +9,24 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestThreshold: the report's example holds, and its formula to the letter where nothing is
-// taken off the rate.
+// TestThreshold: one reading has the formula of the report, the other its example.
 func TestThreshold(t *testing.T) {
-	ours, letter := DefaultAdaptive(), DefaultAdaptive()
-	letter.Start = 0
+	all := AsWritten()
+	all.Start = 0
 	for _, c := range []struct {
 		policy Adaptive
 		rate   float64
 		want   time.Duration
 	}{
-		{ours, 0, 3 * time.Second}, {ours, 100, 3 * time.Second}, {ours, 500, 3 * time.Second}, {ours, 600, 3 * time.Second},
-		{ours, 699.9, 3 * time.Second}, {ours, 700, 1500 * time.Millisecond}, {ours, 800, 1500 * time.Millisecond},
-		{ours, 900, 750 * time.Millisecond}, {ours, 2000, 750 * time.Millisecond}, {ours, 1e300, 750 * time.Millisecond},
-		{ours, math.Inf(1), 750 * time.Millisecond}, {ours, math.NaN(), 3 * time.Second},
-		{letter, 0, 3 * time.Second}, {letter, 50, 3 * time.Second}, {letter, 100, 3 * time.Second}, {letter, 199, 3 * time.Second},
-		{letter, 200, 1500 * time.Millisecond}, {letter, 400, 750 * time.Millisecond}, {letter, 500, 750 * time.Millisecond}, {letter, 800, 750 * time.Millisecond},
+		{AsExample(), 0, 3 * time.Second}, {AsExample(), 500, 3 * time.Second}, {AsExample(), 501, 1500 * time.Millisecond},
+		{AsExample(), 800, 1500 * time.Millisecond}, {AsExample(), 1599, 1500 * time.Millisecond}, {AsExample(), 1600, 750 * time.Millisecond},
+		{AsExample(), 1e300, 750 * time.Millisecond}, {AsExample(), math.Inf(1), 750 * time.Millisecond}, {AsExample(), math.NaN(), 3 * time.Second},
+		{AsWritten(), 0, 3 * time.Second}, {AsWritten(), 500, 3 * time.Second}, {AsWritten(), 501, 750 * time.Millisecond}, {AsWritten(), 800, 750 * time.Millisecond},
+		{all, 0, 3 * time.Second}, {all, 50, 3 * time.Second}, {all, 100, 3 * time.Second}, {all, 199, 3 * time.Second},
+		{all, 200, 1500 * time.Millisecond}, {all, 399, 1500 * time.Millisecond}, {all, 400, 750 * time.Millisecond}, {all, 800, 750 * time.Millisecond},
 	} {
 		if got := c.policy.Threshold(c.rate); got != c.want {
-			t.Errorf("from %v, %v a second: %v, want %v", c.policy.Start, c.rate, got, c.want)
+			t.Errorf("factor %v, from %v: %v a second: %v, want %v", c.policy.Factor, c.policy.Start, c.rate, got, c.want)
 		}
 	}
 }
@@ -39,7 +38,7 @@ func anyAdaptive(t *rapid.T) Adaptive {
 		Size: size, MaxSize: rapid.IntRange(size, 400).Draw(t, "max size"),
 		Base:  time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "base")),
 		Least: rapid.Float64Range(0.01, 1).Draw(t, "least"), Start: rapid.Float64Range(0, 1000).Draw(t, "start"),
-		Step: rapid.Float64Range(1, 1000).Draw(t, "step"), Window: time.Second, Fall: rapid.Float64Range(0.001, 1).Draw(t, "fall"),
+		Step: rapid.Float64Range(1, 1000).Draw(t, "step"), Factor: rapid.Float64Range(1.01, 10).Draw(t, "factor"), Window: time.Second, Fall: rapid.Float64Range(0.001, 1).Draw(t, "fall"),
 	}
 	if err := a.Validate(); err != nil {
 		t.Fatal(err)
@@ -100,7 +99,7 @@ func TestFall(t *testing.T) {
 		"and back":       {[]float64{0.9, 1, 0.9995}, []int{20, 20, 20}},
 		"to the most":    {[]float64{0, 0, 0, 0, 0, 0, 0, 0}, []int{20, 25, 31, 38, 47, 58, 64, 64}},
 	} {
-		_, r := DefaultAdaptive().start()
+		_, r := AsWritten().start()
 		for i, share := range c.shares {
 			hits := int(share * requests)
 			if got := r.next(window{time.Second, requests, hits, requests - hits}).size; got != c.want[i] {
@@ -109,16 +108,16 @@ func TestFall(t *testing.T) {
 		}
 	}
 	// Two misses of a hundred are no more than chance where one is expected.
-	_, r := DefaultAdaptive().start()
+	_, r := AsWritten().start()
 	r.next(window{time.Second, 10_000, 9_900, 100})
-	r = &adapting{policy: DefaultAdaptive(), size: 16, line: 0.99}
+	r = &adapting{policy: AsWritten(), size: 16, line: 0.99}
 	if got := r.next(window{time.Second, 100, 98, 2}).size; got != 16 {
 		t.Errorf("%d after two misses of a hundred", got)
 	}
 }
 
 func TestPolicyFaults(t *testing.T) {
-	for _, p := range []Policy{Fixed{Size: 16, Idle: time.Second}, DefaultAdaptive()} {
+	for _, p := range []Policy{Fixed{Size: 16, Idle: time.Second}, AsWritten()} {
 		if err := p.Validate(); err != nil {
 			t.Errorf("%+v: %v", p, err)
 		}
@@ -131,6 +130,7 @@ func TestPolicyFaults(t *testing.T) {
 		"least: 0: ":      Adaptive{}.Validate(),
 		"start: NaN: ":    Adaptive{Start: math.NaN()}.Validate(),
 		"step: 0: ":       Adaptive{}.Validate(),
+		"factor: 0: ":     Adaptive{}.Validate(),
 		"window: 0s: ":    Adaptive{}.Validate(),
 		"fall: 2: ":       Adaptive{Fall: 2}.Validate(),
 		"size: 10001: mu": Fixed{Size: 10_001, Idle: 1}.Validate(),

@@ -178,7 +178,7 @@ func TestFixedPool(t *testing.T) {
 func TestAdaptivePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		policy := DefaultAdaptive()
+		policy := AsWritten()
 		policy.Size, policy.MaxSize = 4, 32
 		p := newPool(t, f, policy)
 		defer p.Close()
@@ -325,7 +325,7 @@ func TestPoolKeepsBooks(t *testing.T) {
 			var policy Policy = Fixed{Size: size, Idle: 40 * time.Millisecond}
 			most := size
 			if adaptive {
-				a := DefaultAdaptive()
+				a := AsWritten()
 				a.Size, a.MaxSize, a.Base, a.Window, a.Start, a.Step = size, 2*size, 40*time.Millisecond, 20*time.Millisecond, 0, 10
 				policy, most = a, 2*size
 			}
@@ -377,7 +377,7 @@ func TestRealServer(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	p, err := New(DefaultAdaptive(), server.Listener.Addr().String())
+	p, err := New(AsWritten(), server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
