@@ -154,6 +154,7 @@ var arrows = []arrow{
 	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},
 	{"experiments/subjects/phases", []string{"experiments/subjects/measurement", "internal/command", "load/hist", "results/rundir"}, "it cuts the recording of a trial, and measures nothing itself"},
 	{"experiments/subjects/link", []string{"services/relay/conditions", "internal/command", "internal/exit", "internal/fields", "internal/settings"}, "a link knows packets, and nothing of those who send them; rates are written as the relay's"},
+	{"experiments/subjects/tasks", []string{"experiments/subjects/measurement", "internal/command", "internal/fields", "lab/fleet/queue", "lab/fleet/registry", "services/control/client", "services/control/resource"}, "what is measured is the lab's own queue, and what came before it"},
 	{"experiments/subjects/measurement", []string{"internal/command", "internal/exit", "internal/fields", "internal/settings"}, "flags are made of a program's fields, whatever it measures"},
 
 	{"services", nil, "a service is a program of its own, measured like anybody's"},
