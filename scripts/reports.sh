@@ -96,7 +96,8 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 				R3-messages R3-formats R3-handshakes R3-windows
 			;;
 		R1)
-			report R1 R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io
+			report R1 R1-concurrency-models R1-switch R1-stack R1-units R1-pinning R1-locks R1-io R1-scheduling R1-pipeline R1-chain \
+				R1-tasks R1-tenants R1-dispatch R1-predict
 			explain R1 R1-explain
 			;;
 		R2)
