@@ -100,3 +100,33 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestDefer: no form allocates, and all make the call.
+func TestDefer(t *testing.T) {
+	for _, form := range []string{"last", "defer", "closure"} {
+		measure(t, Defer{Form: form, Duration: moment}, "call_seconds", "allocations?", "allocated_bytes?")
+	}
+}
+
+// TestQuantile: the histogram and CKMS are within their bounds of the truth, which buckets are not.
+func TestQuantile(t *testing.T) {
+	within := map[string]float64{"hdr": 0.001, "ckms": 0.01}
+	for _, kind := range []string{"buckets", "ckms", "hdr"} {
+		r := measure(t, Quantile{Kind: kind, Times: 50_000, Seed: 2}, "record_seconds", "p50_error_seconds?", "p99_error_seconds?", "kept_bytes")
+		if off, limit := r["p99_error_seconds"], within[kind]; limit > 0 && off > limit {
+			t.Errorf("%s: the P99 is %g s off", kind, off)
+		} else if limit == 0 && off < 0.01 {
+			t.Errorf("%s: the P99 is only %g s off: the buckets are wider", kind, off)
+		}
+	}
+}
+
+// TestGuard: a guard leaves what does not return, a context ends it.
+func TestGuard(t *testing.T) {
+	g := Guard{Form: "guard", Timeout: 20 * time.Millisecond, Stuck: 3, Duration: moment}
+	if r := measure(t, g, "call_seconds", "held_seconds", "left"); r["left"] != 1 {
+		t.Errorf("guard: %g are left, want all", r["left"])
+	}
+	g.Form = "bare"
+	measure(t, g, "call_seconds")
+}
