@@ -8,7 +8,7 @@
 # names the claims whose outcome has changed. Texts of the page, and figures in them, must be changed by hand.
 #
 # Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 45
-# minutes for its soak, R2 an hour longer for its phases of minutes, and R3 what its programs take
+# minutes for its soak, R2 another 15 for its goal and its phases, and R3 what its programs take
 # to be built, the first time. R0 has four of R3's experiments, too, which answer claims of its own.
 # A run that is complete already is not
 # repeated; an interrupted one is gone on with.
@@ -103,8 +103,8 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 		R2)
 			go build -o bin/ ./cmd/dyno-bot
 			PATH=$PWD/bin:$PATH # the experiments' scripts start both by name
-			[ ${#options[@]} -eq 0 ] || run R2-users --set length=4s
-			report R2 R2-chats R2-goal R2-rate R2-users R2-warmup R2-filter R2-error R2-clocks R2-deadline R2-ladder R2-middleware R2-json R2-cache R2-rows R2-network
+			report R2 R2-chats R2-goal R2-rate R2-phases R2-filter R2-error R2-p99 R2-clocks R2-deadline R2-detect R2-traffic \
+				R2-ladder R2-middleware R2-defer R2-quantile R2-guard R2-json R2-cache R2-rows R2-network
 			explain R2 R2-ladder
 			;;
 		R3)
