@@ -3,10 +3,10 @@
 # what is built and how it is run, and of what is left out and why. It fails if a build does;
 # a program whose tool chain is missing is left out.
 #
-#   services/echo/rpc/build.sh [cpp|dotnet|dotnet-kestrel|java|node|rust]...
+#   services/echo/rpc/build.sh [cpp|dotnet|dotnet-kestrel|dotnet-aot|java|node|rust]...
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-programs=(cpp dotnet dotnet-kestrel java node rust)
+programs=(cpp dotnet dotnet-kestrel dotnet-aot java node rust)
 [ $# -gt 0 ] || set -- "${programs[@]}"
 
 for program; do

@@ -1,93 +1,28 @@
 #!/usr/bin/env bash
-# Build an echo on .NET 10: dotnet (Grpc.AspNetCore), which needs NuGet, or dotnet-kestrel
-# (gRPC's framing by hand on Kestrel's HTTP/2).
-#
-# The SDK is the one in the folder DYNO_DOTNET_ROOT, or the one on PATH, or what the archive
-# DYNO_DOTNET_ARCHIVE (.tar.xz) unpacks to: dotnet/ is the SDK, and packages/ holds packages
-# in the layout of NuGet's own folder, which need not be fetched then.
-# DYNO_DOTNET_PACKAGES is another such folder of packages.
+# Build an echo on .NET 10: dotnet (Grpc.AspNetCore), which needs NuGet; dotnet-kestrel (gRPC's framing by hand on
+# Kestrel's HTTP/2); or dotnet-aot, the latter compiled ahead of time, whose compiler comes from NuGet.
 . "$(dirname "$0")/../recipe.sh"
+. "$rpc/dotnet/sdk.sh"
 sources=$rpc/dotnet
 
+project=kestrel options=()
 case ${1:-dotnet} in
 dotnet) project=library ;;
-dotnet-kestrel) project=kestrel ;;
-*) missing "no program $1: there are dotnet and dotnet-kestrel" ;;
+dotnet-kestrel) ;;
+dotnet-aot) options=(-r linux-x64 -p:PublishAot=true -p:UseAppHost=true -p:TreatWarningsAsErrors=false) ;;
+*) missing "no program $1: there are dotnet, dotnet-kestrel and dotnet-aot" ;;
 esac
 begin "${1:-dotnet}"
+find_sdk
 
-# unpack ARCHIVE: unpacks an SDK, once.
-unpack() {
-	local archive=$1 folder
-	[ -r "$archive" ] || missing "DYNO_DOTNET_ARCHIVE: $archive cannot be read"
-	folder=$cache/dotnet-sdk/$(basename "$archive" .tar.xz)
-	if [ ! -e "$folder/dotnet/dotnet" ]; then
-		rm -rf "$folder.new"
-		mkdir -p "$folder.new"
-		if [ -e "$(dirname "$archive")/SHA256SUMS" ]; then
-			(cd "$(dirname "$archive")" && grep -F "  $(basename "$archive")" SHA256SUMS | sha256sum --check --quiet) ||
-				missing "DYNO_DOTNET_ARCHIVE: $archive is not what SHA256SUMS next to it says"
-		fi
-		tar -xJf "$archive" -C "$folder.new" || missing "DYNO_DOTNET_ARCHIVE: $archive cannot be unpacked"
-		mv -T "$folder.new" "$folder"
-	fi
-	root=$folder/dotnet
-}
-
-if [ -n "${DYNO_DOTNET_ROOT:-}" ]; then
-	root=$DYNO_DOTNET_ROOT
-	[ -x "$root/dotnet" ] || missing "DYNO_DOTNET_ROOT: there is no $root/dotnet"
-elif command -v dotnet >/dev/null && dotnet --list-sdks | grep -q '^10\.'; then
-	root=$(dirname "$(readlink -f "$(command -v dotnet)")")
-elif [ -n "${DYNO_DOTNET_ARCHIVE:-}" ]; then
-	(exec 8>"$cache/dotnet-sdk.lock" && flock 8 && unpack "$DYNO_DOTNET_ARCHIVE") || exit
-	unpack "$DYNO_DOTNET_ARCHIVE"
-else
-	missing "there is no .NET 10 SDK: not on PATH, and neither DYNO_DOTNET_ROOT nor DYNO_DOTNET_ARCHIVE is set"
+program=$out/app/$(basename "$sources/$project"/*.csproj .csproj)
+run=("$root/dotnet" "$program.dll")
+if [ "$name" = dotnet-aot ]; then
+	run=("$program")
 fi
-root=$(cd "$root" && pwd)
-version=$("$root/dotnet" --list-sdks | sed -n 's/^\(10\.[^ ]*\) .*/\1/p' | tail -n 1)
-[ -n "$version" ] || missing "$root holds no .NET 10 SDK"
-packages=${DYNO_DOTNET_PACKAGES:-$(dirname "$root")/packages}
-
-program=$out/app/dyno-echo-${1:-dotnet}.dll
-run=("$root/dotnet" "$program")
-if current "$program" "$sources" "$rpc/echo.proto" "$rpc/standard" "$rpc/recipe.sh" -- "$version" "$root"; then
+if current "${run[-1]}" "$sources" "$rpc/echo.proto" "$rpc/standard" "$rpc/recipe.sh" -- "$version" "$root"; then
 	runs "${run[@]}"
 	exit
 fi
-
-export DOTNET_ROOT=$root DOTNET_CLI_TELEMETRY_OPTOUT=1 DOTNET_NOLOGO=1 DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1
-export DOTNET_CLI_HOME=$out/home DOTNET_SKIP_FIRST_TIME_EXPERIENCE=1 MSBUILDDISABLENODEREUSE=1
-options=("$sources/$project" --artifacts-path "$out/artifacts" -p:NuGetAudit=false --disable-build-servers)
-
-# Packages that are at hand come first: with all of them there, no source is asked.
-needs=$(sed -n 's/.*PackageReference Include="\([^"]*\)".*/\1/p' "$sources/$project"/*.csproj | head -n 1 | tr '[:upper:]' '[:lower:]')
-restored=
-if [ -d "$packages/$needs" ]; then
-	echo '<configuration><packageSources><clear/></packageSources></configuration>' >"$out/offline.config"
-	export NUGET_FALLBACK_PACKAGES=$packages
-	if "$root/dotnet" restore "${options[@]}" -p:RestoreConfigFile="$out/offline.config" >>"$out/build.log" 2>&1 9>&-; then
-		restored=yes
-	fi
-fi
-if [ -z "$restored" ]; then
-	# To find out that NuGet is not reached takes seconds, and experiments ask one after the other.
-	if [ -n "$(find "$out" -name unreached -mmin -60)" ]; then
-		missing "NuGet was not reached less than an hour ago, and no folder of packages has $needs (without the file unreached in the folder of the program it is asked again)"
-	fi
-	# 120 s: without an answer from NuGet a restore tries again and again.
-	if ! timeout 120 "$root/dotnet" restore "${options[@]}" >"$out/restore.log" 2>&1 9>&-; then
-		cat "$out/restore.log" >>"$out/build.log"
-		if grep -q -e NU1301 -e NU1100 -e NU1101 -e NU1102 "$out/restore.log" || ! grep -q error "$out/restore.log"; then
-			touch "$out/unreached"
-			missing "NuGet is not reached, and no folder of packages has $needs"
-		fi
-		tail -n 30 "$out/restore.log" >&2
-		echo "$name: dotnet restore failed" >&2
-		exit 1
-	fi
-fi
-rm -rf "$out/app"
-step "$root/dotnet" publish "${options[@]}" --no-restore -c Release -o "$out/app"
+publish "$sources/$project" "${options[@]}"
 finish "${run[@]}"

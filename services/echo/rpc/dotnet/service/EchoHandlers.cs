@@ -20,6 +20,9 @@ internal interface ICall
 /// </summary>
 internal static class EchoHandlers
 {
+    /// <summary>Whether a delay keeps the thread that carries it out.</summary>
+    public static bool Blocking { get; set; }
+
     public static async ValueTask<EchoResponse> EchoAsync(EchoRequest request, ICall call)
     {
         if (request.DelayMs > 0)
@@ -70,6 +73,11 @@ internal static class EchoHandlers
     // little late, or too early, and then there is a rest to wait for.
     private static async Task DelayAsync(TimeSpan delay, ICall call)
     {
+        if (Blocking)
+        {
+            Thread.Sleep(delay);
+            return;
+        }
         var start = Stopwatch.GetTimestamp();
         for (var left = delay; left > TimeSpan.Zero; left = delay - Stopwatch.GetElapsedTime(start))
         {

@@ -34,6 +34,7 @@ internal static class EchoHost
             return 0;
         }
 
+        EchoHandlers.Blocking = options.Blocking;
         var builder = WebApplication.CreateSlimBuilder();
         builder.Logging.ClearProviders();
         builder.Services.Configure<HostOptions>(host => host.ShutdownTimeout = Drain);

@@ -1,6 +1,6 @@
 // Command messages measures the echo's work on the messages of a unary call, without connections and calls: it
-// repeatedly decodes a request, answers it, and encodes the answer, in one goroutine, by the servers' code. It prints
-// its figures as one line of JSON.
+// repeatedly decodes a request, answers it, and encodes the answer, in one goroutine, by the servers' code. With
+// --encode it only encodes the answer. It prints its figures as one line of JSON.
 package main
 
 import (
@@ -49,6 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	way := flags.String("serialization", string(grpcecho.Generated), fmt.Sprintf("`HOW` messages are encoded: %s", strings.Join(ways(), ", ")))
 	size := flags.Int("bytes", 1024, "of the payload, in `BYTES`")
 	duration := flags.Duration("duration", 500*time.Millisecond, "how long to measure")
+	encode := flags.Bool("encode", false, "encode the answer, and nothing else; Protocol Buffers only")
 	write := flags.Bool("write", false, "write the request to standard output, and measure nothing")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -70,6 +71,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if *size < 0 || *size > mostBytes {
 		faults = append(faults, fmt.Errorf("--bytes: %d: must be from 0 to %d", *size, mostBytes))
 	}
+	if *encode && !slices.Contains(grpcecho.Serializations(), grpcecho.Serialization(*way)) {
+		faults = append(faults, fmt.Errorf("--encode: %s: must be one of %v", *way, grpcecho.Serializations()))
+	}
 	if *duration < time.Millisecond || *duration > time.Hour {
 		faults = append(faults, fmt.Errorf("--duration: %v: must be from 1ms to 1h", *duration))
 	}
@@ -85,6 +89,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return fail(1, err)
 		}
 		return 0
+	}
+	if *encode {
+		m := message(*size)
+		h.answer = &echopb.EchoResponse{Text: m.Text, Payload: m.Payload}
 	}
 	f, err := h.measure(*duration)
 	if err != nil {
@@ -107,7 +115,8 @@ type handler struct {
 	service *grpc.ServiceDesc
 	codec   encoding.CodecV2
 	request []byte
-	payload int // bytes
+	payload int                  // bytes
+	answer  *echopb.EchoResponse // what is encoded without a request; nil: requests are answered
 }
 
 func handling(way string, size int) (*handler, error) {
@@ -125,6 +134,9 @@ func handling(way string, size int) (*handler, error) {
 
 // once answers the request, and returns the bytes of the answer, which are the caller's to free.
 func (h *handler) once(ctx context.Context) (mem.BufferSlice, error) {
+	if h.answer != nil {
+		return h.codec.Marshal(h.answer)
+	}
 	in := mem.BufferSlice{mem.SliceBuffer(h.request)}
 	out, err := h.service.Methods[0].Handler(grpcecho.Service{}, ctx, func(v any) error { return h.codec.Unmarshal(in, v) }, nil)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dyno/internal/leak"
+	"dyno/services/echo/rpc/go/grpcecho"
 	"dyno/services/echo/rpc/go/grpcecho/formats"
 )
 
@@ -54,6 +55,20 @@ func TestAnswers(t *testing.T) {
 			}
 			data.Free()
 		}
+	}
+}
+
+// TestEncode holds that an answer is encoded alone, again and again.
+func TestEncode(t *testing.T) {
+	for _, s := range grpcecho.Serializations() {
+		var stdout, stderr bytes.Buffer
+		if code := run([]string{"--encode", "--serialization", string(s), "--duration", "2ms"}, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "operations_per_second") {
+			t.Errorf("%s: exit code %d: %s%s", s, code, &stdout, &stderr)
+		}
+	}
+	var stderr bytes.Buffer
+	if code := run([]string{"--encode", "--serialization", "gob"}, &stderr, &stderr); code != 2 || !strings.Contains(stderr.String(), "--encode: gob") {
+		t.Errorf("gob: exit code %d: %s", code, &stderr)
 	}
 }
 
