@@ -14,7 +14,7 @@
 # repeated; an interrupted one is gone on with.
 #
 # --short runs all of a report's experiments in their short forms, to see that they work: R3
-# takes 6 minutes once its programs are built. The runs are in $RUNS/short, and the pages are left alone, as such
+# takes 5 minutes once its programs are built. The runs are in $RUNS/short, and the pages are left alone, as such
 # figures settle little.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,17 +46,6 @@ run() {
 		"${within[@]}" ./bin/dyno run --resume "$folder" || code=$?
 	fi
 	[ "$code" -eq 0 ] || complete "$folder" || exit "$code"
-}
-
-# share PERCENT NAME: so much of the capacity of the slowest variant of a run, in whole calls a
-# second; nothing if the run does not say. A search that ended above its range says the highest
-# rate that it tried.
-share() {
-	command -v jq >/dev/null || return 0
-	jq -r --argjson percent "$1" '
-		(.variants | INDEX(.name)) as $of |
-		[.capacities[]? | $of[.variant].figures.capacity.estimate // ([.searches[].low_per_second // 0] | min)] | min // 0 |
-		if . > 0 then . * $percent / 100 | floor else empty end' "$runs/$2/run.json"
 }
 
 # report NAME EXPERIMENT...: the experiments' reports in one document, and in the report's page.
@@ -108,11 +97,9 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 			explain R2 R2-ladder
 			;;
 		R3)
-			run R3-capacity
-			rate=$(share 70 R3-capacity)
-			run R3-latency ${rate:+--set "rate=$rate/s"}
-			report R3 R3-languages R3-shared R3-multiplexed R3-latency R3-capacity R3-connections R3-cost R3-ladder \
-				R3-serialization R3-messages R3-formats R3-middleware R3-listeners R3-handshakes R3-keepalive R3-windows
+			report R3 R3-languages R3-shared R3-multiplexed R3-inflight R3-latency R3-capacity R3-connections R3-clients \
+				R3-cost R3-ladder R3-serialization R3-messages R3-json R3-middleware R3-runtimes R3-collector R3-starvation \
+				R3-web R3-listeners R3-handshakes R3-arrivals R3-keepalive
 			explain R3 R3-ladder R3-cost
 			;;
 		R4)
