@@ -9,6 +9,10 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 		x.state = parked
 		return
 	}
+	if w.presence.ended(e, intended) {
+		w.pause(e, x, intended)
+		return
+	}
 	x.Intended = intended
 	x.Resends, x.redirected = 0, false
 	x.Part = w.schedule(intended)
@@ -33,20 +37,31 @@ func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64
 	}
 }
 
-// pause makes a user pause until a time.
+// pause makes a user pause until a time, or until it leaves.
 func (w *worker) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	w.pauses.Set(e, until)
+	w.pauses.Set(e, w.presence.limit(e, until))
 }
 
 // endPauses wakes the users whose pause is over.
 func (w *worker) endPauses(now int64) {
 	for w.pauses.Next() <= now {
 		e, at := w.pauses.Pop()
-		w.startRequest(e, &w.exchanges.all[e], at)
+		x := &w.exchanges.all[e]
+		if w.presence.ended(e, at) {
+			if at = max(at, w.phases.origin); w.leaveLoop(e, x, at) {
+				continue
+			}
+		}
+		w.startRequest(e, x, at)
 	}
 	for w.users != nil && w.users.NextPause() <= now {
 		n, until := w.users.EndPause()
+		if w.presence.ended(n, until) {
+			if until = max(until, w.phases.origin); w.leaveScenario(n, until) {
+				continue
+			}
+		}
 		w.sendNext(n, until, false)
 	}
 }

@@ -75,7 +75,13 @@ type Config struct {
 	// sends again.
 	Schedule *pace.Schedule
 	Think    pace.Think // closed loop only; default none
-	Seed     uint64     // of think times, of back-off jitter and of all that users draw
+
+	// Population changes the number of users of a closed loop over time. There are places for all: as many
+	// users as it has at most, or with Streams connections for them. Users of later stages open their
+	// connections when they come, and close them when they leave. Default none: all users are there all the time.
+	Population *pace.Population
+
+	Seed uint64 // of think times, of back-off jitter and of all that users draw
 
 	// Users make the requests, by a scenario. Its outlines are, in their order, what clients and muxes
 	// must have been prepared with; they must accept every status and keep the fields of its
@@ -248,6 +254,7 @@ func (c Config) Validate() error {
 	c.validateSizes(&f)
 	c.validateParts(&f)
 	c.validateTimes(&f)
+	c.validatePopulation(&f)
 	return errors.Join(f...)
 }
 
@@ -367,5 +374,23 @@ func (c *Config) validateTimes(f *faults) {
 	}
 	if c.Schedule != nil && c.Think != (pace.Think{}) {
 		f.add("think time: belongs to a closed loop, and the schedule makes it open")
+	}
+}
+
+func (c *Config) validatePopulation(f *faults) {
+	if c.Population == nil {
+		return
+	}
+	if c.Schedule != nil {
+		f.add("population: belongs to a closed loop, and the schedule makes it open")
+	}
+	most, places, what := c.Population.Most(), c.Connections, "connections"
+	if c.Users != nil {
+		places, what = c.Users.Count, "users"
+	} else if c.Streams > 0 {
+		most = (most + c.Streams - 1) / c.Streams
+	}
+	if least := c.Shard.Share(most); places < least {
+		f.add("%s %d: want %d, as the population needs at most", what, places, least)
 	}
 }

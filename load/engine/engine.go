@@ -261,6 +261,11 @@ func (w *worker) equip(c *Config) error {
 	w.conns.connectQueue.Limit = count
 	w.exchanges = exchanges{all: make([]exchange, n), inFlight: queue.NewList(n)}
 	w.exchanges.waiting.Limit = max(1, own.Share(c.MaxWaiting))
+	if c.Population != nil && w.users != nil {
+		w.presence = newPresence(w.users.Count())
+	} else if c.Population != nil {
+		w.presence = newPresence(n)
+	}
 	if w.users != nil {
 		w.exchanges.timeouts = queue.NewTimeouts(w.users.Timeouts(), c.Timeout, n)
 		if w.arrivals.cursor == nil {
@@ -343,7 +348,7 @@ func (w *worker) placeConnections(c *Config) {
 		if _, ok := conn.client.(wire.Stamper); ok {
 			w.conns.stamps = true
 		}
-		if w.arrivals.cursor != nil {
+		if w.opensOnDemand() {
 			w.conns.vacant = append(w.conns.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
 		}
 	}

@@ -38,7 +38,7 @@ func (w *worker) start(origin int64) {
 	w.rec.Begin(origin, windowStart, windowEnd)
 	w.subscribers.Begin(origin, w.engine.epoch)
 	if w.arrivals.cursor == nil {
-		for i := range w.conns.all {
+		for i := range w.connectedFirst() {
 			if w.conns.all[i].state != established {
 				w.conns.tally.Unopened++
 			}
@@ -96,13 +96,13 @@ func (w *worker) mark(now int64) {
 
 // closeEarly ends the window before its time: after an interruption nothing more is awaited; when the
 // number of requests is reached, or all users have ended, the window is as long as they took. A
-// schedule whose last arrival is over goes on until the window's end: that no request comes is a part
-// of the load, as in a stage of 0/s.
+// schedule whose last arrival is over, and a population whose last user has left, go on until the window's end: that no
+// request comes is a part of the load, as in a stage of 0/s.
 func (w *worker) closeEarly(now int64) {
 	// Without a length of the window, nothing else could end it.
 	over := w.arrivals.cursor != nil && w.engine.config.Window == 0
 	if w.users != nil {
-		over = (over || w.arrivals.cursor == nil || w.users.Dry()) && !w.users.Active()
+		over = (over || w.arrivals.cursor == nil && w.presence == nil || w.users.Dry()) && !w.users.Active()
 	}
 	exhausted := w.phases.remaining == 0 || over && w.arrivals.due == never
 	switch {

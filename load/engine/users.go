@@ -21,6 +21,10 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		w.users.Stop()
 		return
 	}
+	if w.presence.ended(n, intended) {
+		w.users.Pause(n, w.presence.limit(n, intended))
+		return
+	}
 	send, err := w.users.Next(n, intended, arrival)
 	if !send {
 		if w.arrivals.cursor != nil && w.users.Dry() {
@@ -93,8 +97,8 @@ func (w *worker) continueUser(n int32, now int64, answered bool) {
 	case answered && pause == 0:
 		w.sendNext(n, now, false)
 	case answered:
-		w.users.Pause(n, now+pause)
+		w.users.Pause(n, w.presence.limit(n, now+pause))
 	default:
-		w.users.Pause(n, now+max(pause, int64(w.backoff(w.users.Failures(n)))))
+		w.users.Pause(n, w.presence.limit(n, now+max(pause, int64(w.backoff(w.users.Failures(n))))))
 	}
 }

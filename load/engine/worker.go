@@ -49,25 +49,23 @@ type worker struct {
 	arrivals arrivals
 	pauses   queue.Timers // of users of a closed loop that repeat one request
 	users    *users.Pool  // nil where one request is repeated
+	presence presence     // of the users of a closed loop, by number
+	present  int          // of these, how many are
 	pooled   bool         // requests go over whichever connection is free: in an open loop, and with users
 
 	subscribers *subscribe.Pool
 	posted      bool // what this worker published is known to all
 }
 
-// connectAll opens every connection of a closed loop and of the subscribers before the load. So the
-// warm-up includes them all. It returns when each has been tried.
+// connectAll opens the connections that are there from the beginning, and those of the subscribers.
+// It returns when each has been tried.
 func (w *worker) connectAll() {
-	if w.arrivals.cursor == nil {
-		for i := range w.conns.all {
-			w.conns.queueConnecting(int32(i))
-		}
-	} else if w.spreads() {
-		for range min(len(w.conns.addresses), len(w.conns.vacant)) { // or a slow rate would need one connection only
-			n := len(w.conns.vacant) - 1
-			w.conns.queueConnecting(w.conns.vacant[n])
-			w.conns.vacant = w.conns.vacant[:n]
-		}
+	first := w.connectedFirst()
+	for i := range first {
+		w.conns.queueConnecting(int32(i)) //nolint:gosec // bounded by MaxConnections
+	}
+	if len(w.conns.vacant) > 0 { // the first ones stand last
+		w.conns.vacant = w.conns.vacant[:len(w.conns.vacant)-first]
 	}
 	deadline := w.sockets.Clock.Now() + int64(w.engine.config.ConnectTimeout)*2
 	if w.subscribers.Len() > 0 {

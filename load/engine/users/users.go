@@ -282,6 +282,13 @@ func (p *Pool) release(n int32) {
 // Stop notes that a user sends no more.
 func (p *Pool) Stop() { p.active-- }
 
+// Renew replaces a user who has left with a new one.
+func (p *Pool) Renew(n int32) {
+	if !p.worker.Dry() {
+		p.all[n].script.Restart()
+	}
+}
+
 // Fail tells a user that its request got no response.
 func (p *Pool) Fail(n int32) { p.all[n].script.Failed() }
 
