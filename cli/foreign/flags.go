@@ -93,7 +93,7 @@ func lettersOfHTTP() []Flag {
 		{Names: "i", Tools: "h2load", Means: "a file of URLs", Ours: "targets"},
 		{Names: "s", Tools: "ab", Means: "the wait for a response", Ours: "timeout"},
 		{Names: "s script", Tools: "wrk", Means: "a script", Remark: noScript},
-		{Names: "s stage", Tools: "k6", Means: "a stage, with requests a second in place of virtual users", Ours: "stages", unlike: true},
+		{Names: "s stage", Tools: "k6", Means: "a stage of virtual users", Ours: "users"},
 		{Names: "p", Tools: "ab", Means: "a file with the body, as @FILE", Ours: "body", form: asFile},
 		{Names: "p", Tools: "oha", Means: "requests at once on a connection", Ours: "streams"},
 		{Names: "p no-tls-proto", Tools: "h2load", Means: "what is spoken without TLS", Remark: "--http1 and --http2 say what is spoken"},

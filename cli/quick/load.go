@@ -40,7 +40,7 @@ type Load struct {
 
 	scenario string   // the file that says what users do
 	data     []string // the files with their rows
-	users    int
+	users    []string // a number, or stages
 
 	noServer bool // the server's process is not watched
 
@@ -97,7 +97,9 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	}
 	if http || have(ofMessages) {
 		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
-		f.IntVar(&q.users, "users", 0, "closed loop: users of a scenario; open loop: the most there may be (closed loop: one for each request under way; open loop: 10000)")
+	}
+	if !have(ofStreams) {
+		f.StringSliceVar(&q.users, "users", nil, "closed loop: users over time, as `TIME:USERS,…`: in each stage their number goes linearly from where the last one ended, at first from none, to the stage's; or, of a scenario, a number of users (one for each request under way; open loop: the most there may be, 10000)")
 	}
 	if grpc && !http {
 		f.BoolVar(&q.http1, "http1", false, "gRPC-Web: speak HTTP/1.1, whatever the server would choose")
@@ -114,7 +116,7 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	if len(protocols) > 1 {
 		f.Lookup("call").Usage = "gRPC: the `method`, pkg.Service/Method"
 	}
-	f.StringSliceVar(&q.stages, "stages", nil, "open loop: the rate over time, as `TIME:RATE,…`: in each stage it goes linearly from where the last one ended, at first from zero, to the stage's rate; all of it is measured")
+	f.StringSliceVar(&q.stages, "stages", nil, "open loop: the rate over time, as `TIME:RATE,…`: in each stage it goes linearly from where the last one ended, at first from zero, to the stage's rate; all of it is measured. --users does this for the users of a closed loop")
 	f.BoolVar(&q.noServer, "no-server", false, "do not watch the server's process: no CPU time, no memory")
 	f.StringVar(&q.unix, "unix", "", "connect to this Unix socket instead")
 	q.Given, q.set, q.stdin = f.Changed, f.Set, q.fields.UseStdin(stdin)
@@ -234,9 +236,43 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 	return e, faults
 }
 
-// shape gives an open loop its stages, or its ramp.
+// changesUsers tells whether the number of users changes over time.
+func (q *Load) changesUsers() bool {
+	return slices.ContainsFunc(q.users, func(text string) bool { return strings.Contains(text, ":") })
+}
+
+// shapeUsers gives a closed loop its stages.
+func (q *Load) shapeUsers(l *plan.Load) (faults []error) {
+	for _, other := range []struct{ flag, remedy string }{
+		{"stages", "--users changes the number of users of a closed loop, --stages the rate of an open one; keep one of them"},
+		{"rate", "users of a closed loop have no rate; keep --rate, or --users with its stages"},
+		{"duration", "the stages of --users say how long to measure; keep one of them"},
+		{"requests", "the stages of --users say how long to measure; keep one of them"},
+	} {
+		if q.Given(other.flag) {
+			faults = append(faults, fmt.Errorf("--%s: %s", other.flag, other.remedy))
+		}
+	}
+	l.Closed = &plan.Closed{}
+	if q.Given("connections") {
+		l.Closed.Connections = q.connections
+	}
+	stages, wrong := planfile.ReadStages(q.users, "users")
+	for _, err := range wrong {
+		faults = append(faults, fmt.Errorf("--users: %w", err))
+	}
+	if l.SetStages(stages); errors.Join(faults...) == nil && l.MostUsers() == 0 {
+		faults = append(faults, errors.New("--users: there are none throughout; such as 30s:100"))
+	}
+	return faults
+}
+
+// shape gives a load its stages, or its ramp.
 func (q *Load) shape(l *plan.Load) (faults []error) {
-	if !q.Given("stages") {
+	switch {
+	case q.changesUsers():
+		return q.shapeUsers(l)
+	case !q.Given("stages"):
 		if l.Open != nil && l.Open.Ramp > 0 && !q.Given("rate") && !q.IsSearch() {
 			faults = append(faults, errors.New("--ramp: there is no rate to reach; give it with --rate (-R)"))
 		}
@@ -254,14 +290,11 @@ func (q *Load) shape(l *plan.Load) (faults []error) {
 	if l.Open == nil {
 		l.Open = plan.DefaultOpen()
 	}
-	stages, wrong := planfile.ReadStages(q.stages)
+	stages, wrong := planfile.ReadStages(q.stages, "rate")
 	for _, err := range wrong {
 		faults = append(faults, fmt.Errorf("--stages: %w", err))
 	}
-	l.Open.Stages, l.Window = stages, 0
-	for _, s := range stages {
-		l.Window += s.Duration
-	}
+	l.SetStages(stages)
 	return faults
 }
 
@@ -281,6 +314,7 @@ func (q *Load) version(h *plan.HTTP2) (faults []error) {
 // loop makes the loop closed if it is not open.
 func loop(l *plan.Load, connections int, given bool) {
 	switch {
+	case l.Closed != nil: // with stages of users
 	case l.Open == nil:
 		l.Closed = &plan.Closed{Connections: connections}
 	case given:
@@ -362,7 +396,11 @@ func (q *Load) inFlags(err error) error {
 
 // Renamed returns a text in which fields have the names of the flags that set them.
 func (q *Load) Renamed(text string) string {
+	stages := "--stages"
+	if q.changesUsers() {
+		stages = "--users"
+	}
 	return q.fields.Renamed(text, map[string]string{
-		"target.url": "URL", "target.address": "ADDRESS", "load.stages": "--stages", "load.closed.connections": "--connections", "load.http2.use": "--http2",
+		"target.url": "URL", "target.address": "ADDRESS", "load.stages": stages, "load.closed.connections": "--connections", "load.http2.use": "--http2",
 	})
 }

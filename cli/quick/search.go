@@ -74,8 +74,8 @@ func (q *Load) seek(e *plan.Experiment) (faults []error) {
 		}
 		return faults
 	}
-	for _, flag := range []string{"rate", "stages", "requests"} {
-		if q.Given(flag) {
+	for _, flag := range []string{"rate", "stages", "users", "requests"} {
+		if q.Given(flag) && (flag != "users" || q.changesUsers()) {
 			faults = append(faults, fmt.Errorf("--%s: with --%s, the search says how much is sent; leave it out", flag, s.flag))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dyno/lab/plan"
@@ -50,7 +51,7 @@ func (q *Load) play(l *plan.Load, path string) (faults []error) {
 
 // withoutScenario reports the flags that are of no use without one.
 func (q *Load) withoutScenario() (faults []error) {
-	if q.Given("users") {
+	if q.Given("users") && !q.changesUsers() {
 		faults = append(faults, errors.New("--users: without a scenario each connection is a user: say how many with --connections (-c), or what users do with --scenario"))
 	}
 	return faults
@@ -61,11 +62,12 @@ func (q *Load) complete(s *scenario.Spec, rows []string) (faults []error) {
 	for _, file := range rows {
 		s.Data = append(s.Data, plan.DefaultData(dataName(file, s.Data), file))
 	}
-	if q.Given("users") {
-		s.Users = q.users
-		if q.users == 0 { // which would be as many as there are by default
-			faults = append(faults, errors.New("--users: 0 is too little; from 1 to 1000000"))
+	if q.Given("users") && !q.changesUsers() {
+		n, err := strconv.Atoi(strings.Join(q.users, ","))
+		if err != nil || n < 1 || n > plan.MaxUsers {
+			faults = append(faults, fmt.Errorf("--users: %q is no number of users; from 1 to %d, or stages such as 30s:100,5m:100", strings.Join(q.users, ","), plan.MaxUsers))
 		}
+		s.Users = n
 	}
 	return faults
 }

@@ -49,6 +49,9 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config,
 	case l.Closed != nil:
 		c.Connections = l.Closed.Connections
 		c.Think = l.Closed.Think
+		if len(l.Stages) > 0 {
+			c.Population, err = pace.NewPopulation(staged(l))
+		}
 	case l.Open != nil:
 		c.Connections = l.Open.Connections()
 		c.Waiting = l.Open.Waiting
@@ -82,8 +85,11 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config,
 	}
 	if s := l.Scenario; s != nil {
 		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
-		if s.Users > 0 {
-			c.Workers = min(c.Workers, s.Users)
+		if c.Population != nil {
+			c.Users.Count = c.Population.Most()
+		}
+		if n := c.Users.Count; n > 0 {
+			c.Workers = min(c.Workers, n)
 		}
 	}
 	c.Interval = interval(l)
@@ -132,19 +138,24 @@ func ownCPUs(v *plan.Variant) bool {
 func schedule(l *plan.Load, seed uint64) (*pace.Schedule, error) {
 	process := map[string]pace.Process{plan.ArrivalsConstant: pace.Constant, plan.ArrivalsPoisson: pace.Poisson}[l.Open.Arrivals]
 	var stages []pace.Stage
-	if len(l.Open.Stages) == 0 {
+	if len(l.Stages) == 0 {
 		if l.Open.Ramp > 0 {
 			stages = append(stages, pace.Stage{Duration: l.Open.Ramp, To: l.Open.Rate})
 		}
 		return pace.New(append(stages, pace.Steady(l.Open.Rate, 0)...), process, seed)
 	}
+	return pace.New(staged(l), process, seed)
+}
+
+// staged returns the stages of a load after its warm-up, which is as the window begins.
+func staged(l *plan.Load) (stages []pace.Stage) {
 	if l.Warmup > 0 {
-		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Open.Stages[0].From, To: l.Open.Stages[0].From})
+		stages = append(stages, pace.Stage{Duration: l.Warmup, From: l.Stages[0].From, To: l.Stages[0].From})
 	}
-	for _, s := range l.Open.Stages {
+	for _, s := range l.Stages {
 		stages = append(stages, pace.Stage{Duration: s.Duration, From: s.From, To: s.To})
 	}
-	return pace.New(stages, process, seed)
+	return stages
 }
 
 // The bounds of a trial's log: its number of intervals, and the number of requests recorded in short

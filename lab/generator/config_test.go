@@ -130,7 +130,7 @@ func TestSchedule(t *testing.T) {
 	// The warm-up goes at the rate with which the first stage begins.
 	staged := arrivals(func(l *plan.Load) {
 		l.Window = 3 * time.Second
-		l.Open.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}, {Duration: 2 * time.Second, From: 10, To: 30}}
+		l.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}, {Duration: 2 * time.Second, From: 10, To: 30}}
 	})
 	if len(staged) != 20+10+40 || staged[0] != 0 || staged[19] != 1900*time.Millisecond {
 		t.Errorf("%d arrivals: %v", len(staged), staged)
@@ -138,7 +138,7 @@ func TestSchedule(t *testing.T) {
 	// Without one, the first stage begins at once.
 	cold := arrivals(func(l *plan.Load) {
 		l.Warmup, l.Window = 0, time.Second
-		l.Open.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}}
+		l.Stages = []plan.Stage{{Duration: time.Second, From: 10, To: 10}}
 	})
 	if len(cold) != 10 {
 		t.Errorf("%d arrivals without a warm-up", len(cold))

@@ -32,7 +32,7 @@ func (i *inspector) searched(l *Load) {
 	case l.Closed != nil:
 		i.fault("load.closed", "a search for capacity sets the rate of an open load", "open: {}")
 	case l.Open == nil: // reported as for any load
-	case len(l.Open.Stages) > 0:
+	case len(l.Stages) > 0:
 		i.fault("load.stages", "a search for capacity sets the rate itself", "remove them")
 	case l.Open.Rate != 0:
 		i.fault("load.open.rate", "a search for capacity sets the rate itself", "remove it")

@@ -78,7 +78,7 @@ type (
 	shortForm struct {
 		Rounds   int                 `yaml:"rounds" range:"design.rounds" doc:"how often each variant is measured, whatever design.stop says"`
 		Warmup   time.Duration       `yaml:"warmup" range:"load.warmup" doc:"load that is not measured, before the window"`
-		Window   time.Duration       `yaml:"window" range:"load.window" doc:"how long to measure"`
+		Window   time.Duration       `yaml:"window" range:"load.window" doc:"how long to measure; stages are shortened in proportion"`
 		Sweep    map[string][]string `yaml:"sweep" names:"variable" kind:"word" doc:"some of the values of some of the variables"`
 		Variants []string            `yaml:"variants" like:"name" doc:"some of the variants or steps"`
 	}
@@ -87,9 +87,10 @@ type (
 // A StageForm is a stage as the file has it.
 type StageForm struct {
 	Duration time.Duration `yaml:"duration,required" range:"1ms..24h" doc:"how long it lasts"`
-	Rate     float64       `yaml:"rate" kind:"rate" range:"0..10000000" doc:"of requests in all, from its beginning to its end"`
-	From     float64       `yaml:"from" kind:"rate" range:"0..10000000" otherwise:"where the last stage ended" doc:"at its beginning"`
-	To       float64       `yaml:"to" kind:"rate" range:"0..10000000" doc:"at its end"`
+	Rate     float64       `yaml:"rate" kind:"rate" range:"0..10000000" doc:"of an open loop: of requests in all, from its beginning to its end"`
+	Users    int           `yaml:"users" range:"0..1000000" doc:"of a closed loop: how many there are, from its beginning to its end"`
+	From     float64       `yaml:"from" kind:"rate" range:"0..10000000" otherwise:"where the last stage ended" doc:"the rate at its beginning; of load.closed, the number of users"`
+	To       float64       `yaml:"to" kind:"rate" range:"0..10000000" doc:"the rate at its end; of load.closed, the number of users"`
 }
 
 // Empty returns a plan without variants that has those defaults that no variant

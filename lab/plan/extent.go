@@ -34,7 +34,7 @@ func (e *Experiment) LoadTime() time.Duration {
 		sum += time.Duration(e.Design.Rounds) * (l.Unmeasured() + l.Window)
 		if p := e.Profile; p != nil {
 			window := l.Window
-			if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) { // stages keep their own
+			if p.Window > 0 && len(l.Stages) == 0 { // stages keep their own
 				window = p.Window
 			}
 			sum += time.Duration(min(p.Rounds, e.Design.Rounds)) * (l.Unmeasured() + window)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"dyno/internal/fields"
@@ -281,6 +282,7 @@ type Load struct {
 
 	Closed *Closed `yaml:"closed" doc:"each connection sends its next request when the last one was answered"`
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
+	Stages []Stage `yaml:"stages" form:"stages" doc:"the window in parts: an open loop at a rate or from one rate to another, a closed one with a number of users or from one to another"`
 
 	RequestsPerConnection uint64 `yaml:"requests_per_connection" for:"exchanges" range:"1..1000000000000" otherwise:"no such limit" flag:"requests-per-connection" doc:"how many requests a connection carries before another one takes its place"`
 
@@ -303,7 +305,7 @@ const (
 // Streams: each user sends the next request when the last was answered and the user has
 // thought.
 type Closed struct {
-	Connections int        `yaml:"connections,required" range:"1..1000000" doc:"how many"`
+	Connections int        `yaml:"connections" range:"1..1000000" otherwise:"one for each user of the stages" doc:"how many"`
 	Think       pace.Think `yaml:"think" otherwise:"none" doc:"the pause between a response and the next request; in a scenario, steps have their own"`
 }
 
@@ -316,12 +318,51 @@ const (
 // An Open load starts requests on a schedule, whatever becomes of earlier
 // ones.
 type Open struct {
-	Rate           float64       `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min; in a scenario, iterations of its steps"` // 0 when there are Stages
+	Rate           float64       `yaml:"rate" kind:"rate" range:"0.000001..10000000" flag:"rate,R" doc:"requests of an open loop in all, such as 5000, 5000/s or 300/min; in a scenario, iterations of its steps"` // 0 when the load has Stages
 	Ramp           time.Duration `yaml:"ramp" for:"exchanges" range:"1ms..1h" flag:"ramp" doc:"let the rate rise linearly from zero for this long, before the warm-up; unlike stages, that is not measured"`
 	Arrivals       string        `yaml:"arrivals" oneof:"constant poisson" default:"constant" flag:"arrivals" doc:"how the requests of an open loop are spaced"`
 	MaxConnections int           `yaml:"max_connections" range:"1..1000000" otherwise:"500; for capacity as many as the rate takes" doc:"the most there may be"`
 	options.Waiting
-	Stages []Stage `yaml:"stages,outer" form:"stages" doc:"an open loop: the window in parts, each at a rate or from one rate to another"`
+}
+
+// SetStages divides the window into stages, whose sum is its length. The users of a closed loop get a connection each,
+// or with HTTP/2 a stream, unless a number of connections is given.
+func (l *Load) SetStages(stages []Stage) {
+	l.Stages, l.Window = stages, 0
+	for _, s := range stages {
+		l.Window += s.Duration
+	}
+	if l.Closed != nil && l.Closed.Connections == 0 {
+		l.Closed.Connections = l.connectionsOfUsers()
+	}
+}
+
+// ScaleStages makes the stages last a time altogether, each its share of it.
+func (l *Load) ScaleStages(whole time.Duration) {
+	factor := whole.Seconds() / max(l.Window, 1).Seconds()
+	stages := slices.Clone(l.Stages)
+	for i := range stages {
+		stages[i].Duration = max(time.Millisecond, time.Duration(float64(stages[i].Duration)*factor).Round(time.Millisecond))
+	}
+	l.SetStages(stages)
+}
+
+// MostUsers is how many users the stages of a closed loop have at most.
+func (l *Load) MostUsers() int {
+	most := 0.0
+	for _, s := range l.Stages {
+		most = max(most, s.From, s.To)
+	}
+	return int(most)
+}
+
+// connectionsOfUsers is how many connections the users of the stages have, if each has its own or a stream.
+func (l *Load) connectionsOfUsers() int {
+	streams := 1
+	if l.HTTP2 != nil {
+		streams = max(streams, l.HTTP2.Streams)
+	}
+	return (l.MostUsers() + streams - 1) / streams
 }
 
 // Unmeasured is how long there is load before the window.
@@ -332,7 +373,8 @@ func (l *Load) Unmeasured() time.Duration {
 	return l.Warmup
 }
 
-// A Stage is a part of the window. Its rate goes linearly from From to To, in requests per second.
+// A Stage is a part of the window. In an open loop its rate goes linearly from From to To, in requests per second;
+// in a closed one, the number of users.
 type Stage struct {
 	Duration time.Duration
 	From, To float64

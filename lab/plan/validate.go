@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"reflect"
@@ -21,6 +22,7 @@ import (
 const (
 	MaxVariants = 1000
 	maxTrials   = 100_000
+	MaxUsers    = 1_000_000 // of a closed load
 )
 
 // maxSocketPath is how long the path of a Unix socket may be on Linux.
@@ -379,15 +381,16 @@ func (i *inspector) load(v *Variant, search bool) {
 	case l.Subscribers != nil && l.Publish == nil:
 		// Nothing is sent that a loop could repeat: streams looks.
 	case l.Closed != nil && l.Open != nil:
-		i.fault("load.open", "closed and open exclude each other", "keep one of them; stages are for an open load")
+		i.fault("load.open", "closed and open exclude each other", "keep one of them")
 	case l.Closed == nil && l.Open == nil:
 		i.fault("load", "says neither closed nor open", "such as closed: {connections: 100} or open: {rate: 5000/s}")
 	case l.Closed != nil:
 		connections += l.Closed.Connections
 		i.think("load.closed.think", l.Closed.Think)
+		i.closed(l)
 	default:
 		connections += l.Open.Connections()
-		i.open(l.Open, search)
+		i.open(l, search)
 	}
 	if search {
 		i.searched(l)
@@ -410,8 +413,9 @@ func (i *inspector) think(path string, t pace.Think) {
 	}
 }
 
-func (i *inspector) open(o *Open, search bool) {
-	if len(o.Stages) == 0 {
+func (i *inspector) open(l *Load, search bool) {
+	o := l.Open
+	if len(l.Stages) == 0 {
 		if o.Rate == 0 && !search {
 			i.fault("load.open.rate", "is missing", "such as 5000/s, or give load.stages")
 		}
@@ -424,7 +428,7 @@ func (i *inspector) open(o *Open, search bool) {
 		i.fault("load.open.ramp", "ramp and stages exclude each other", "make the ramp the first stage")
 	}
 	idle := true
-	for n, s := range o.Stages {
+	for n, s := range l.Stages {
 		path := fmt.Sprintf("load.stages[%d]", n)
 		i.duration(path+".duration", s.Duration)
 		i.bound(path+".from", s.From)
@@ -433,5 +437,38 @@ func (i *inspector) open(o *Open, search bool) {
 	}
 	if idle {
 		i.fault("load.stages", "the rate is 0 throughout", "give a stage a rate")
+	}
+}
+
+// closed judges the number of users of a closed load.
+func (i *inspector) closed(l *Load) {
+	if len(l.Stages) == 0 {
+		if l.Closed.Connections == 0 {
+			i.fault("load.closed.connections", "is missing", "such as 100, or give load.stages")
+		}
+		return
+	}
+	for n, s := range l.Stages {
+		path := fmt.Sprintf("load.stages[%d]", n)
+		i.duration(path+".duration", s.Duration)
+		for _, end := range []struct {
+			field string
+			users float64
+		}{{"from", s.From}, {"to", s.To}} {
+			if end.users != math.Trunc(end.users) || end.users < 0 || end.users > MaxUsers {
+				i.fault(path+"."+end.field, fmt.Sprintf("%v is no number of users", end.users), fmt.Sprintf("a whole number from 0 to %d", MaxUsers))
+			}
+		}
+	}
+	switch {
+	case l.MostUsers() == 0:
+		i.fault("load.stages", "there are no users throughout", "give a stage users, such as to: 100")
+	case l.Scenario != nil && l.Scenario.Users != 0:
+		i.fault("load.scenario.users", "users and stages exclude each other", "the stages say how many users there are")
+	case l.Scenario == nil && l.Closed.Connections != l.connectionsOfUsers():
+		i.fault("load.closed.connections", "connections and stages exclude each other", "the stages say how many users there are, each with a connection or a stream")
+	}
+	if l.Requests > 0 {
+		i.fault("load.requests", "requests and stages of users exclude each other", "keep one of them")
 	}
 }

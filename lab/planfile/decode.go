@@ -206,7 +206,7 @@ func (v *view) load(n, short *fields.Node, l *plan.Load) {
 	for _, layer := range []*fields.Node{n, short, set} {
 		v.read(layer, "load", l)
 	}
-	windows := []*fields.Node{n.Get("window"), v.root.Get("short").Get("window"), set.Get("window")}
+	windows := []*fields.Node{n.Get("window"), set.Get("window")}
 	stages := n.Get("stages")
 	if stages == nil {
 		if l.Requests > 0 && n.Get("window") == nil && short.Get("window") == nil && set.Get("window") == nil {
@@ -219,25 +219,48 @@ func (v *view) load(n, short *fields.Node, l *plan.Load) {
 			v.report(w, "the stages give the window its length", "remove it, or the stages")
 		}
 	}
-	if l.Open == nil {
+	wanted := l.Window // by the short form
+	ofUsers := slices.ContainsFunc(stages.Items, func(n *fields.Node) bool { return n.Get("users") != nil })
+	switch {
+	case l.Closed != nil && l.Open != nil:
+		return // one of them is a fault
+	case l.Closed != nil || l.Open != nil:
+	case ofUsers:
+		l.Closed = &plan.Closed{}
+	default:
 		l.Open = plan.DefaultOpen()
 	}
-	v.stages(stages, l)
+	if v.stages(stages, l); short.Get("window") != nil {
+		l.ScaleStages(wanted)
+	}
 }
 
 // stages reads the parts of the window and makes their sum its length.
 func (v *view) stages(list *fields.Node, l *plan.Load) {
 	var forms []plan.StageForm
 	v.read(list, "load.stages", &forms)
-	l.Window = 0
-	rate := 0.0 // where the last stage ended
+	var stages []plan.Stage
+	level := 0.0 // where the last stage ended
+	name, other, loop := "rate", "users", "closed: {}"
+	if l.Closed != nil {
+		name, other, loop = "users", "rate", "open: {}"
+	}
 	for i, f := range forms {
 		n := list.Items[i]
-		s := plan.Stage{Duration: f.Duration, From: rate}
-		steady, from, to := n.Get("rate") != nil, n.Get("from") != nil, n.Get("to") != nil
+		s := plan.Stage{Duration: f.Duration, From: level}
+		steady, from, to := n.Get(name) != nil, n.Get("from") != nil, n.Get("to") != nil
+		for _, end := range []string{"from", "to"} {
+			if t := n.Get(end); l.Closed != nil && t != nil && strings.Contains(t.Text, "/") {
+				v.report(t, fmt.Sprintf("%q is a rate, and stages of a closed load have users", nearest.Clip(t.Text)), "a number of users such as 100, or open in place of closed")
+			}
+		}
 		switch {
+		case n.Get(other) != nil:
+			v.report(n.Get(other), other+" is for a load with "+loop, "say "+name)
 		case steady && (from || to):
-			v.report(n, "rate excludes from and to", "keep rate for a steady stage, from and to for a ramp")
+			v.report(n, name+" excludes from and to", "keep "+name+" for a steady stage, from and to for a ramp")
+		case steady && l.Closed != nil:
+			s.From, s.To = float64(f.Users), float64(f.Users)
 		case steady:
 			s.From, s.To = f.Rate, f.Rate
 		case to:
@@ -245,12 +268,12 @@ func (v *view) stages(list *fields.Node, l *plan.Load) {
 				s.From = f.From
 			}
 		case n.Kind == fields.IsMapping:
-			v.report(n, "the stage has no rate", "give it rate, or to")
+			v.report(n, "the stage has no "+name, "give it "+name+", or to")
 		}
-		rate = s.To
-		l.Window += s.Duration
-		l.Open.Stages = append(l.Open.Stages, s)
+		level = s.To
+		stages = append(stages, s)
 	}
+	l.SetStages(stages)
 }
 
 // startOrder sorts services by name, but after those whose addresses they use.

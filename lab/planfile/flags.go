@@ -96,9 +96,9 @@ func (f Flag) Fill(e *plan.Experiment, texts ...string) error {
 	return nil
 }
 
-// ReadStages reads stages from a flag, each as its time and the rate at its end, such as 30s:1000. The
-// rate goes there linearly from where the last stage ended, at first from zero.
-func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
+// ReadStages reads stages from a flag, each as its time and the rate or the users at its end, such as 30s:1000. The
+// number goes there linearly from where the last stage ended, at first from zero.
+func ReadStages(texts []string, of string) (stages []plan.Stage, faults []error) {
 	if len(texts) > fields.MaxItems {
 		return nil, []error{fmt.Errorf("%d stages; want at most %d", len(texts), fields.MaxItems)}
 	}
@@ -108,13 +108,17 @@ func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
 	from := 0.0
 	for i, text := range texts {
 		var s plan.Stage
+		users, to := 0, any(&s.To)
+		if of == "users" {
+			to = &users
+		}
 		parts := strings.Split(text, ":")
 		steps := []struct {
 			path string
 			into any
-		}{{"load.stages[].duration", &s.Duration}, {"load.stages[].to", &s.To}}
+		}{{"load.stages[].duration", &s.Duration}, {"load.stages[]." + of, to}}
 		if len(parts) != len(steps) {
-			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and a rate; such as 30s:1000", i+1, nearest.Clip(text)))
+			faults = append(faults, fmt.Errorf("stage %d: %q is not a time and %s; such as 30s:1000", i+1, nearest.Clip(text), map[string]string{"rate": "a rate", "users": "a number of users"}[of]))
 			continue
 		}
 		for n, f := range steps {
@@ -125,6 +129,7 @@ func ReadStages(texts []string) (stages []plan.Stage, faults []error) {
 				of.Put(reflect.ValueOf(f.into).Elem(), parts[n])
 			}
 		}
+		s.To += float64(users)
 		s.From, from = from, s.To
 		stages = append(stages, s)
 	}

@@ -127,12 +127,12 @@ func TestFill(t *testing.T) {
 }
 
 func TestReadStages(t *testing.T) {
-	stages, faults := ReadStages([]string{"30s:1000", "60:300/min", "1m30s:0"})
+	stages, faults := ReadStages([]string{"30s:1000", "60:300/min", "1m30s:0"}, "rate")
 	want := []plan.Stage{{Duration: 30 * time.Second, To: 1000}, {Duration: time.Minute, From: 1000, To: 5}, {Duration: 90 * time.Second, From: 5}}
 	if diff := cmp.Diff(want, stages); diff != "" || faults != nil {
 		t.Errorf("%v %s", faults, diff)
 	}
-	_, faults = ReadStages([]string{"5m", "1s:2", "0s:1e9", "1s:5:6"})
+	_, faults = ReadStages([]string{"5m", "1s:2", "0s:1e9", "1s:5:6"}, "rate")
 	for i, want := range []string{
 		`stage 1: "5m" is not a time and a rate; such as 30s:1000`,
 		"stage 3: 0s is too little; from 1ms to 24h", "stage 3: 1000000000/s is too much; from 0/s to 10000000/s",
@@ -142,7 +142,13 @@ func TestReadStages(t *testing.T) {
 			t.Fatalf("%q, want %s", faults, want)
 		}
 	}
-	if _, faults := ReadStages(make([]string, 1001)); len(faults) != 1 {
+	if stages, faults = ReadStages([]string{"30s:100", "1m:0"}, "users"); len(faults) > 0 || stages[1] != (plan.Stage{Duration: time.Minute, From: 100}) {
+		t.Errorf("of users: %v %q", stages, faults)
+	}
+	if _, faults = ReadStages([]string{"1s:2.5", "1s:5/s", "5"}, "users"); len(faults) != 3 {
+		t.Errorf("of no users: %q", faults)
+	}
+	if _, faults := ReadStages(make([]string, 1001), "users"); len(faults) != 1 {
 		t.Errorf("of too many: %q", faults)
 	}
 }

@@ -162,8 +162,8 @@ func TestStages(t *testing.T) {
 		HTTP2: &plan.HTTP2{Use: plan.HTTP2Auto, Streams: 1},
 		Open: &plan.Open{
 			Arrivals: plan.ArrivalsPoisson, MaxConnections: 200, Waiting: options.Waiting{MaxWaiting: 1000},
-			Stages: []plan.Stage{{Duration: 30 * time.Second, To: 5}, {Duration: time.Minute, From: 5, To: 5}, {Duration: 10 * time.Second, From: 20}},
 		},
+		Stages:    []plan.Stage{{Duration: 30 * time.Second, To: 5}, {Duration: time.Minute, From: 5, To: 5}, {Duration: 10 * time.Second, From: 20}},
 		MaxHeader: 64 << 10,
 		Clock:     plan.ClockAuto, Timeouts: options.Timeouts{Timeout: 2 * time.Second, ConnectTimeout: 5 * time.Second}, Warmup: 2 * time.Second,
 		Window: 100 * time.Second, Reconnect: options.Backoff{MaxBackoff: 2 * time.Second},
@@ -512,5 +512,23 @@ func TestSubscribers(t *testing.T) {
 	}
 	if want := "http://127.0.0.1:{{port}}/events?topic=t{topic}"; v.Target.URL != want || v.Target.Address != "127.0.0.1:{{port}}" {
 		t.Errorf("the target is %s, %s", v.Target.URL, v.Target.Address)
+	}
+}
+
+// The users of a closed load get a connection each. The short form shortens all stages.
+func TestStagesOfUsers(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		l := mustParse(t, "testdata/good/users.yaml", Options{Short: short}).Variants[0].Load
+		unit, whole := time.Second, 390*time.Second
+		if short {
+			unit, whole = time.Second/30, 13*time.Second
+		}
+		want := []plan.Stage{{Duration: 30 * unit, To: 40}, {Duration: 300 * unit, From: 40, To: 40}, {Duration: 60 * unit, From: 40}}
+		for i := range want {
+			want[i].Duration = want[i].Duration.Round(time.Millisecond)
+		}
+		if diff := cmp.Diff(want, l.Stages); diff != "" || l.Closed.Connections != 40 || l.Window != whole {
+			t.Errorf("short %v: %d connections for %v, %s", short, l.Closed.Connections, l.Window, diff)
+		}
 	}
 }

@@ -27,28 +27,33 @@ func Text(e *plan.Experiment, file string) []byte {
 	slices.SortStableFunc(root.Keys, func(a, b fields.Key) int {
 		return slices.Index(names, a.Name) - slices.Index(names, b.Name)
 	})
-	if v.Load.Open != nil && v.Load.Open.Stages != nil {
-		stage(root.Get("load"), encoder, v.Load.Open.Stages)
+	if v.Load.Stages != nil {
+		stage(root.Get("load"), encoder, &v.Load)
 	}
 	return root.YAML()
 }
 
 // stage adds stages to a load in the file's form, in place of the window that they sum up to.
-func stage(load *fields.Node, encoder *fields.Encoder, stages []plan.Stage) {
+func stage(load *fields.Node, encoder *fields.Encoder, l *plan.Load) {
 	load.Keys = slices.DeleteFunc(load.Keys, func(k fields.Key) bool {
 		return k.Name == "window" || k.Name == "open" && len(k.Value.Keys) == 0
 	})
 	list := &fields.Node{Kind: fields.IsList}
-	for _, s := range stages {
+	for _, s := range l.Stages {
 		n := &fields.Node{Kind: fields.IsMapping}
-		add := func(name string, value any) {
-			n.Insert(name, encoder.Scalar(plan.DeclaredAt("load.stages[]."+name), reflect.ValueOf(value)))
+		add := func(name, like string, value any) {
+			n.Insert(name, encoder.Scalar(plan.DeclaredAt("load.stages[]."+like), reflect.ValueOf(value)))
 		}
-		if add("duration", s.Duration); s.From == s.To {
-			add("rate", s.To)
+		level := func(name string, value float64) { add(name, "rate", value) }
+		steady := "rate"
+		if l.Closed != nil {
+			level, steady = func(name string, value float64) { add(name, "users", int(value)) }, "users"
+		}
+		if add("duration", "duration", s.Duration); s.From == s.To {
+			level(steady, s.To)
 		} else {
-			add("from", s.From)
-			add("to", s.To)
+			level("from", s.From)
+			level("to", s.To)
 		}
 		list.Items = append(list.Items, n)
 	}

@@ -42,10 +42,14 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 		}),
 		"stages": http(func(l *plan.Load, target *plan.Target) {
 			l.Open = plan.DefaultOpen()
-			l.Open.Stages = []plan.Stage{{Duration: 90 * time.Second, To: 1e6}, {Duration: time.Minute, From: 1e6, To: 1e6}, {Duration: 500 * time.Millisecond, From: 12.5}}
+			l.Stages = []plan.Stage{{Duration: 90 * time.Second, To: 1e6}, {Duration: time.Minute, From: 1e6, To: 1e6}, {Duration: 500 * time.Millisecond, From: 12.5}}
 			l.Window = 150*time.Second + 500*time.Millisecond
 			l.HTTP2.Use, l.HTTP2.Streams, l.HTTP2.StreamWindow = plan.HTTP2Always, 8, 65536
 			target.TLS, target.URL = &plan.TLS{Insecure: true, CA: "dir/ca.pem"}, "https://127.0.0.1:8443/a"
+		}),
+		"users": http(func(l *plan.Load, _ *plan.Target) {
+			l.Closed = &plan.Closed{Think: pace.Think{Constant: time.Second}}
+			l.SetStages([]plan.Stage{{Duration: 90 * time.Second, To: 1e6}, {Duration: time.Minute, From: 1e6, To: 1e6}, {Duration: 500 * time.Millisecond, From: 12}})
 		}),
 		"a scenario": http(func(l *plan.Load, _ *plan.Target) {
 			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, Waiting: options.Waiting{MaxWaiting: 65536}}

@@ -61,15 +61,17 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 // with which the window of a trial begins. For a search this is the lowest rate.
 func pilotLoad(l *plan.Load, e *plan.Experiment) {
 	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
-	if l.Open == nil {
+	stages := l.Stages
+	l.Stages = nil
+	if l.Open == nil { // the pilot of stages has the connections of all users
 		return
 	}
 	l.Open.Ramp = 0
 	if e.Capacity != nil {
 		l.Open.Rate = e.Capacity.From
 	}
-	if stages := l.Open.Stages; len(stages) > 0 {
-		l.Open.Rate, l.Open.Stages = stages[0].From, nil
+	if len(stages) > 0 {
+		l.Open.Rate = stages[0].From
 		if l.Open.Rate == 0 { // a ramp from zero
 			l.Open.Rate = stages[0].To
 		}
@@ -79,7 +81,7 @@ func pilotLoad(l *plan.Load, e *plan.Experiment) {
 // profiledLoad makes the load of a profiled trial: the same load, for as long as the profile needs. A
 // window in stages keeps its own length.
 func profiledLoad(l *plan.Load, p *plan.Profile) {
-	if p.Window > 0 && (l.Open == nil || len(l.Open.Stages) == 0) {
+	if p.Window > 0 && len(l.Stages) == 0 {
 		l.Window, l.Requests = p.Window, 0
 	}
 }

@@ -247,17 +247,18 @@ func TestPilotLoad(t *testing.T) {
 	}{
 		{"closed", plan.Load{Closed: &plan.Closed{}, Requests: 7}, nil, 0},
 		{"steady", plan.Load{Open: &plan.Open{Rate: 5}}, nil, 5},
-		{"stages", plan.Load{Open: &plan.Open{Stages: stage(3, 9)}}, nil, 3},
-		{"ramp", plan.Load{Open: &plan.Open{Stages: stage(0, 9)}}, nil, 9},
+		{"stages", plan.Load{Open: &plan.Open{}, Stages: stage(3, 9)}, nil, 3},
+		{"ramp", plan.Load{Open: &plan.Open{}, Stages: stage(0, 9)}, nil, 9},
+		{"users", plan.Load{Closed: &plan.Closed{}, Stages: stage(0, 9)}, nil, 0},
 		{"search", plan.Load{Open: &plan.Open{}}, &plan.Capacity{From: 4, To: 40}, 4},
 	} {
 		e := &plan.Experiment{Design: plan.Design{Pilot: time.Minute}, Capacity: c.search}
 		c.load.Warmup = time.Second
 		pilotLoad(&c.load, e)
-		if c.load.Warmup != 0 || c.load.Window != time.Minute || c.load.Requests != 0 {
+		if c.load.Warmup != 0 || c.load.Window != time.Minute || c.load.Requests != 0 || c.load.Stages != nil {
 			t.Errorf("%s: %+v", c.name, c.load)
 		}
-		if o := c.load.Open; o != nil && (o.Rate != c.want || o.Stages != nil) {
+		if o := c.load.Open; o != nil && (o.Rate != c.want) {
 			t.Errorf("%s: %+v, want a rate of %v", c.name, o, c.want)
 		}
 	}

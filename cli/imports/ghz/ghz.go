@@ -304,7 +304,7 @@ func setLoad(d *draft.Draft, c *config, line func(string) int) {
 		open()
 		l.Window = 0
 		step := cmp.Or(time.Duration(c.LoadStepTime), time.Second)
-		for rate := c.LoadStart; len(l.Open.Stages) < 1000; rate += c.LoadStep {
+		for rate := c.LoadStart; len(l.Stages) < 1000; rate += c.LoadStep {
 			ended := c.LoadEnd != 0 && (c.LoadStep > 0 && rate >= c.LoadEnd || c.LoadStep < 0 && rate <= c.LoadEnd)
 			if ended {
 				rate = c.LoadEnd
@@ -313,7 +313,7 @@ func setLoad(d *draft.Draft, c *config, line func(string) int) {
 			if strings.EqualFold(c.LoadSchedule, "line") && !ended {
 				stage.To = rate + c.LoadStep
 			}
-			l.Open.Stages = append(l.Open.Stages, stage)
+			l.Stages = append(l.Stages, stage)
 			l.Window += step
 			if ended || rate <= 0 && c.LoadStep < 0 || c.LoadTime > 0 && l.Window >= time.Duration(c.LoadTime) {
 				break
@@ -329,12 +329,12 @@ func setLoad(d *draft.Draft, c *config, line func(string) int) {
 		}
 	}
 	switch {
-	case c.Duration > 0 && l.Open != nil && l.Open.Stages != nil:
+	case c.Duration > 0 && l.Open != nil && l.Stages != nil:
 		d.Leave(line("duration"), "duration", "the stages say how long the load lasts", "")
 	case c.Duration > 0:
 		l.Window = time.Duration(c.Duration)
 	default:
-		if l.Requests = uint64(max(1, c.Total)); l.Open == nil || l.Open.Stages == nil {
+		if l.Requests = uint64(max(1, c.Total)); l.Open == nil || l.Stages == nil {
 			l.Window = time.Duration(c.MaxDuration)
 		}
 	}

@@ -285,7 +285,7 @@ func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
 				from = to
 				continue
 			}
-			l.Open.Stages = append(l.Open.Stages, plan.Stage{Duration: time.Duration(stage.Duration), From: from, To: to})
+			l.Stages = append(l.Stages, plan.Stage{Duration: time.Duration(stage.Duration), From: from, To: to})
 			l.Window += time.Duration(stage.Duration)
 			from = to
 		}
