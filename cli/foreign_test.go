@@ -83,7 +83,7 @@ func TestFlagHint(t *testing.T) {
 		{"run", "--vus 3", "--connections (-c)"},
 		{"http", "-s x", "--timeout for the wait for a response, as in ab? scripts are not read"},
 		{"http", "--qps 5", "--rate (-R)"},
-		{"tcp", "--stage 30s:100", "did you mean --stages for a stage, with requests a second in place of virtual users, as in k6?"},
+		{"tcp", "--stage 30s:100", "did you mean --users for a stage of virtual users, as in k6?"},
 		{"http", "-rps=5", "--rate (-R)"},
 		{"http", "-duration 5s", "did you mean --duration?"},
 		{"http", "-connections 5", "did you mean --connections?"},

@@ -85,6 +85,7 @@ func (p *page) outcomes(v *rundir.Variant) {
 		}
 		p.Table(t)
 	}
+	p.stages([]rundir.Variant{*v})
 	p.steps([]rundir.Variant{*v})
 	p.Section("errors")
 	t := layout.Table{}

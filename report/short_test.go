@@ -123,7 +123,7 @@ func TestShortOfHostileRuns(t *testing.T) {
 					Holds: "value(x, throughput) > 1", Outcome: []string{rundir.Refuted, rundir.Holds, rundir.NotSettled}[i%3], Measured: ptr(1.5), Low: ptr(1.4), High: ptr(1.6),
 				})
 				variant := fmt.Sprintf("%s-%d", strings.Repeat("variant", 20), i)
-				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "redirects", "deviations", "unheard_of"} {
+				for _, kind := range []string{"no_answers", "stalled", "connections", "drops", "subscribers", "incomplete", "redirects", "conflicts", "deviations", "unheard_of"} {
 					r.Flags = append(r.Flags, rundir.Flag{Kind: kind, Variant: variant, Trial: i + 1, Breaks: true, Measured: ptr(float64(i)), Unit: "s", Detail: new(texts.Verbatim(wild))})
 				}
 				for _, state := range []string{rundir.StateBounded, rundir.StateRelative, rundir.StateNotIdentified} {

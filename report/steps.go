@@ -116,3 +116,28 @@ func usersOf(u *rundir.Users) string {
 	}
 	return text
 }
+
+// stages writes what was measured in each part of the window.
+func (p *page) stages(variants []rundir.Variant) {
+	some := func(v rundir.Variant) bool { return len(v.Stages) > 0 }
+	if !slices.ContainsFunc(variants, some) {
+		return
+	}
+	p.Section("stages of the window")
+	t := layout.Table{Head: []string{"", "throughput", "p50", "p99", "in flight", "generator's lag p99", "failed"}}
+	for i := range variants {
+		v := &variants[i]
+		if len(variants) > 1 && some(*v) {
+			t.Add(v.Name)
+		}
+		for n := range v.Stages {
+			s := &v.Stages[n]
+			times := s.Times[p.Clock(v.Name)]
+			t.Add(figure.Stage(&s.Planned, p.Run.Plan.Variant(v.Name).Loop), figure.Maybe(s.Throughput, func(x float64) string { return figure.PerSecond(x) + "/s" }),
+				figure.Maybe(times.P50, figure.Seconds), figure.Maybe(times.P99, figure.Seconds), figure.Maybe(s.InFlight, figure.Digits),
+				figure.Maybe(s.Times[rundir.TagGeneratorLag].P99, figure.Seconds), figure.Whole(s.Failed))
+		}
+	}
+	t.Raise()
+	p.Table(t)
+}

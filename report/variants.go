@@ -99,6 +99,7 @@ func (p *page) figures() {
 		p.latencies(measured)
 		p.dimensions(measured)
 		p.costs(measured)
+		p.stages(measured)
 		p.steps(measured)
 	}
 }

@@ -4,7 +4,11 @@
 package foreign
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // A Flag is a flag of other load generators: its meaning there, and its equivalent in
@@ -50,6 +54,29 @@ func asHeader(name string) func(string) string {
 	return func(value string) string { return name + ": " + value }
 }
 
+// unlessZero is the form of a rate where 0 is none.
+func unlessZero(rate string) string {
+	if n, err := strconv.ParseFloat(rate, 64); err == nil && n == 0 {
+		return ""
+	}
+	return rate
+}
+
+// asPush is the form of an output of k6 that receives live figures. The path of an InfluxDB's URL is the database.
+func asPush(output string) string {
+	kind, where, _ := strings.Cut(output, "=")
+	u, err := url.Parse(where)
+	if kind != "influxdb" || err != nil {
+		return ""
+	}
+	if where == "" {
+		u = &url.URL{Scheme: "http", Host: "localhost:8086"}
+	}
+	u.RawQuery = url.Values{"db": {cmp.Or(strings.Trim(u.Path, "/"), "k6")}}.Encode()
+	u.Path = "/write"
+	return "influx=" + u.String()
+}
+
 // asOha is the form of dyno's output for that of oha's: JSON as oha writes it, or dyno's own text.
 func asOha(format string) string {
 	if format == "json" {
@@ -84,7 +111,7 @@ func lettersOfHTTP() []Flag {
 		{Names: "t", Tools: "ab", Means: "the time", Ours: "duration"},
 		{Names: "m", Tools: "hey oha ab", Means: "the method", Ours: "method"},
 		{Names: "m max-concurrent-streams", Tools: "h2load", Means: "requests at once on a connection", Ours: "streams"},
-		{Names: "r rps", Tools: "ghz", Means: "requests a second", Ours: "rate"},
+		{Names: "r rps", Tools: "ghz", Means: "requests a second", Ours: "rate", form: unlessZero},
 		{Names: "u vus", Tools: "k6", Means: "virtual users", Ours: "connections"},
 		{Names: "u user", Tools: "curl", Means: "a user and a password", Ours: "basic-auth", user: true},
 		{Names: "u", Tools: "ab", Means: "a file with the body of PUT, as @FILE", Ours: "body", form: asFile},
@@ -148,7 +175,7 @@ func wordsOfHTTP() []Flag {
 		{Names: "clients", Tools: "h2load", Means: "clients", Ours: "connections"},
 		{Names: "max-workers max-connections", Tools: "vegeta", Means: "requests under way", Ours: "connections"},
 		{Names: "workers connections", Tools: "vegeta", Means: "what it begins with", Remark: "as many connections are opened as requests need, up to --connections (-c)"},
-		{Names: "rps", Tools: "k6", Means: "requests a second", Ours: "rate"},
+		{Names: "rps", Tools: "k6", Means: "requests a second", Ours: "rate", form: unlessZero},
 		{Names: "qps", Tools: "fortio", Means: "requests a second", Ours: "rate"},
 		{Names: "n total", Tools: "ghz", Means: "requests in all", Ours: "requests"},
 		{Names: "slo", Tools: "others", Means: "a condition that this load shall keep", Ours: "threshold"},
@@ -157,7 +184,8 @@ func wordsOfHTTP() []Flag {
 		{Names: "request", Tools: "curl", Means: "the method", Ours: "method"},
 		{Names: "host", Tools: "hey oha", Means: "the host's name, as 'Host: …'", Ours: "header", form: asHeader("Host")},
 		{Names: "unix-socket", Tools: "oha vegeta", Means: "a Unix socket", Ours: "unix"},
-		{Names: "o output", Tools: "oha vegeta k6 ghz", Means: "where results go", Remark: "--out (-o) keeps all that was measured in a folder, and --json FILE the figures"},
+		{Names: "o out", Tools: "k6", Means: "where live figures go", Ours: "push", form: asPush, Remark: "--out (-o) keeps all that was measured in a folder, --json FILE the figures, and --push sends live ones to prometheus, otlp or influx"},
+		{Names: "o output", Tools: "oha vegeta ghz", Means: "where results go", Remark: "--out (-o) keeps all that was measured in a folder, and --json FILE the figures"},
 		{Names: "output-format", Tools: "oha", Means: "the form of the output", Ours: "format", form: asOha},
 		{Names: "j json", Tools: "oha", Means: "the form of the output", bare: true, Remark: asJSON},
 		{Names: "latency-correction", Tools: "oha", Means: "correction", bare: true, Remark: "with --rate, response times run from the intended start; there is nothing to correct"},

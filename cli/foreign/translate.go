@@ -227,7 +227,12 @@ func (t *translation) take(f Flag, typed, value string) {
 	case f.user:
 		value = userPassword
 	case f.form != nil:
-		value = f.form(value)
+		if value = f.form(value); value == "" {
+			if f.Remark != "" {
+				t.remark("%s: %s", typed, f.Remark)
+			}
+			return
+		}
 	case f.bare:
 		value = "true"
 	}

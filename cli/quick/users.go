@@ -63,9 +63,13 @@ func (q *Load) complete(s *scenario.Spec, rows []string) (faults []error) {
 		s.Data = append(s.Data, plan.DefaultData(dataName(file, s.Data), file))
 	}
 	if q.Given("users") && !q.changesUsers() {
-		n, err := strconv.Atoi(strings.Join(q.users, ","))
-		if err != nil || n < 1 || n > plan.MaxUsers {
-			faults = append(faults, fmt.Errorf("--users: %q is no number of users; from 1 to %d, or stages such as 30s:100,5m:100", strings.Join(q.users, ","), plan.MaxUsers))
+		text := strings.Join(q.users, ",")
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("--users: %q is neither a number nor stages such as 30s:100,5m:100", text))
+		case n < 1: // which would be as many as there are by default
+			faults = append(faults, fmt.Errorf("--users: %d is too little; from 1 to %d", n, plan.MaxUsers))
 		}
 		s.Users = n
 	}

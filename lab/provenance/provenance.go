@@ -71,6 +71,9 @@ func planVariant(v *plan.Variant) rundir.PlanVariant {
 	if s := v.Load.Subscribers; s != nil {
 		p.Loop, p.Subscribers = "stream", s.Connections
 	}
+	for _, s := range v.Load.Stages {
+		p.Stages = append(p.Stages, rundir.PlanStage{Seconds: s.Duration.Seconds(), From: s.From, To: s.To})
+	}
 	switch l := &v.Load; {
 	case l.Closed != nil:
 		p.Loop, p.Connections = "closed", l.Closed.Connections

@@ -97,6 +97,7 @@ func (w *worker) leaveScenario(n int32, at int64) (left bool) {
 	was := w.presence[n] != away
 	left, returns := w.leave(n, at)
 	if !left {
+		w.connectOneMore()
 		return false
 	}
 	if was {
@@ -117,6 +118,16 @@ func (w *worker) leaveScenario(n int32, at int64) (left bool) {
 		}
 	}
 	return true
+}
+
+// connectOneMore opens a connection if users of scenarios have fewer than one each, or a stream.
+func (w *worker) connectOneMore() {
+	n := len(w.conns.vacant)
+	if n == 0 || (w.conns.open+w.conns.opening+w.conns.connectQueue.Len())*int(w.conns.streams) >= w.present {
+		return
+	}
+	w.conns.queueConnecting(w.conns.vacant[n-1])
+	w.conns.vacant = w.conns.vacant[:n-1]
 }
 
 // connectedFirst is how many of a worker's connections are opened before the load, so that the warm-up

@@ -152,6 +152,30 @@ func variantTable(j *judged.Result) *Brief {
 			row = append(row, j.Briefly(v.Name, m))
 		}
 		b.Rows = append(b.Rows, row)
+		for i := range v.Stages {
+			row := []string{figure.Stage(&v.Stages[i].Planned, j.Run.Plan.Variant(v.Name).Loop)}
+			for _, m := range metrics {
+				row = append(row, stageFigure(&v.Stages[i], j.Clock(v.Name), m))
+			}
+			b.Rows = append(b.Rows, row)
+		}
 	}
 	return b
+}
+
+// stageFigure writes a figure of a stage: of the metrics that a table of variants has, a stage has four.
+func stageFigure(s *rundir.Stage, clock, metric string) string {
+	switch metric {
+	case rundir.MetricThroughput:
+		return figure.Maybe(s.Throughput, func(x float64) string { return figure.PerSecond(x) + "/s" })
+	case clock + ".p50":
+		return figure.Maybe(s.Times[clock].P50, figure.Seconds)
+	case clock + ".p99":
+		return figure.Maybe(s.Times[clock].P99, figure.Seconds)
+	case rundir.MetricErrorRatio:
+		if n := s.OK + s.Failed; n > 0 {
+			return figure.Percent(float64(s.Failed) / float64(n))
+		}
+	}
+	return figure.Unknown
 }

@@ -175,6 +175,15 @@ func (p *page) requested(v *rundir.Variant) string {
 	return figure.Printable(cmp.Or(p.Run.Plan.Variant(v.Name).Request, p.Title()))
 }
 
+// mostUsers is how many users stages of a closed loop have at most.
+func mostUsers(stages []rundir.PlanStage) int {
+	most := 0.0
+	for _, s := range stages {
+		most = max(most, s.From, s.To)
+	}
+	return int(most)
+}
+
 // setting says how it was sent: the protocol that was spoken, connections, loop and time.
 func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	plan := p.Run.Plan.Variant(v.Name)
@@ -204,6 +213,9 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	most := plan.Connections
 	if trial != nil && plan.MostConnections > 0 { // a search gives each rate as many as it takes
 		most = int(trial.Connections.Requested)
+	}
+	if users := mostUsers(plan.Stages); plan.Loop == "closed" && users > 0 && v.Users == nil {
+		items = append(items, "at most "+figure.Plural(users, "user"))
 	}
 	connections := figure.Plural(most, "connection")
 	if trial != nil && trial.Connections.Streams > 1 {
@@ -285,6 +297,7 @@ func (p *page) quickRows(v *rundir.Variant, trial *rundir.Trial) (r rows) {
 		handshakes, agreed := judged.Handshakes(trial.TLS, v)
 		r.add(6, "handshakes", append([]string{handshakes}, agreed...)...)
 	}
+	r.add(0, "stages", p.stages(v)...)
 	r.add(1, "steps", p.steps(v)...)
 	if u := v.Users; u != nil && u.FailedLogins > 0 {
 		r.add(1, "logins", figure.Whole(u.FailedLogins)+" failed", figure.Plural(int(u.LoggedOut), "user")+" waited to log in again at the end")
@@ -703,6 +716,37 @@ func (p *page) wrapItems(mark string, items []string, separator string, most int
 		lines[i] = strings.TrimRight(p.cut(lines[i]), " ")
 	}
 	return lines
+}
+
+// stages says of each stage what was measured in it.
+func (p *page) stages(v *rundir.Variant) (items []string) {
+	for i := range v.Stages {
+		if i == mostSteps {
+			return append(items, fmt.Sprintf("and %d more", len(v.Stages)-i))
+		}
+		s := &v.Stages[i]
+		plan := p.Run.Plan.Variant(v.Name)
+		text := figure.Stage(&s.Planned, plan.Loop) + ": "
+		if s.Throughput == nil {
+			items = append(items, text+"not reached")
+			continue
+		}
+		text += figure.PerSecond(*s.Throughput) + "/s"
+		if s.Failed > 0 {
+			text += ", " + figure.Whole(s.Failed) + " failed"
+		}
+		times := s.Times[plan.Latency()]
+		for _, q := range []struct {
+			name  string
+			value *float64
+		}{{"p50", times.P50}, {"p99", times.P99}} {
+			if q.value != nil {
+				text += ", " + q.name + " " + figure.Seconds(*q.value)
+			}
+		}
+		items = append(items, text)
+	}
+	return items
 }
 
 // mostSteps is how many steps the short report has.

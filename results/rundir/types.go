@@ -262,16 +262,36 @@ type PlanVariant struct {
 	Connections int               `json:"connections"`
 	// A search for capacity begins with Connections, and a trial of it may have MostConnections:
 	// ConnectionsLimit says why no more, and what raises that.
-	MostConnections  int      `json:"most_connections,omitempty"`
-	ConnectionsLimit *Message `json:"connections_limit,omitempty"`
-	Subscribers      int      `json:"subscribers,omitempty"`
-	Rate             *float64 `json:"rate_per_second,omitempty"` // open loop without stages
-	WarmupSeconds    float64  `json:"warmup_seconds"`
-	WindowSeconds    float64  `json:"window_seconds"`
-	Steps            []string `json:"steps,omitempty"`     // of its scenario
-	Request          string   `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
-	TraceURL         string   `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
-	Started          bool     `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
+	MostConnections  int         `json:"most_connections,omitempty"`
+	ConnectionsLimit *Message    `json:"connections_limit,omitempty"`
+	Subscribers      int         `json:"subscribers,omitempty"`
+	Rate             *float64    `json:"rate_per_second,omitempty"` // open loop without stages
+	Stages           []PlanStage `json:"stages,omitempty"`          // of the window
+	WarmupSeconds    float64     `json:"warmup_seconds"`
+	WindowSeconds    float64     `json:"window_seconds"`
+	Steps            []string    `json:"steps,omitempty"`     // of its scenario
+	Request          string      `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
+	TraceURL         string      `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
+	Started          bool        `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
+}
+
+// A PlanStage is a part of the window. In an open loop its rate per second goes linearly from one number to
+// another; in a closed one, the number of users.
+type PlanStage struct {
+	Seconds float64 `json:"seconds"`
+	From    float64 `json:"from"`
+	To      float64 `json:"to"`
+}
+
+// A Stage is what was measured in a part of the window. A request belongs to the stage in which it ended.
+type Stage struct {
+	Planned    PlanStage `json:"planned"`
+	OK         int64     `json:"ok"`
+	Failed     int64     `json:"failed"`
+	Throughput *float64  `json:"throughput_per_second,omitempty"` // good responses; nil if the run ended before the stage
+	// InFlight is how many requests were in flight on average, by Little's law: the sum of their times over the length of the stage.
+	InFlight *float64 `json:"in_flight,omitempty"`
+	Times    Times    `json:"times,omitempty"` // by their tags in latency.hlog
 }
 
 // A Slow is one of a trial's slowest requests.
@@ -377,6 +397,7 @@ type Variant struct {
 	Messages *Messages      `json:"messages,omitempty"` // nil where responses do not consist of several
 	Loaded   *Loaded        `json:"loaded,omitempty"`   // nil of a program
 	Steps    []ScenarioStep `json:"steps,omitempty"`    // of a scenario
+	Stages   []Stage        `json:"stages,omitempty"`   // of the window
 	Users    *Users         `json:"users,omitempty"`
 	// Placed are the processes that ran on agents' machines in any of the trials. Each has the largest clock error of
 	// its trials.

@@ -360,6 +360,8 @@ export interface Variant {
   loaded?: Loaded;
   /** of a scenario */
   steps?: ScenarioStep[];
+  /** of the window */
+  stages?: Stage[];
   users?: Users;
   /** Placed are the processes that ran on agents' machines in any of the trials. Each has the largest clock error of
    * its trials. */
@@ -772,6 +774,8 @@ export interface PlanVariant {
   subscribers?: number;
   /** open loop without stages */
   rate_per_second?: number;
+  /** of the window */
+  stages?: PlanStage[];
   warmup_seconds: number;
   window_seconds: number;
   /** of its scenario */
@@ -1016,6 +1020,19 @@ export interface ScenarioStep {
   tokens?: Tokens;
 }
 
+/** A Stage is what was measured in a part of the window. A request belongs to the stage in which it ended. */
+export interface Stage {
+  planned: PlanStage;
+  ok: number;
+  failed: number;
+  /** good responses; nil if the run ended before the stage */
+  throughput_per_second?: number;
+  /** InFlight is how many requests were in flight on average, by Little's law: the sum of their times over the length of the stage. */
+  in_flight?: number;
+  /** by their tags in latency.hlog */
+  times?: Record<string, Quantiles>;
+}
+
 /** Users says what became of those who carried out a scenario. */
 export interface Users {
   /** there were; of an open loop, there could be at once */
@@ -1146,6 +1163,14 @@ export interface CPUSet {
   target_cpus: number[] | null;
 }
 
+/** A PlanStage is a part of the window. In an open loop its rate per second goes linearly from one number to
+ * another; in a closed one, the number of users. */
+export interface PlanStage {
+  seconds: number;
+  from: number;
+  to: number;
+}
+
 /** Carried are the requests that were due before the window and unanswered when it began,
  * with their outcomes. They are in none of the other counts. scheduled = ok + errors +
  * generator + timeouts + dropped + unfinished. */
@@ -1240,6 +1265,21 @@ export interface Address {
   requests_failed: number;
   /** Unreachable is why no connection went to it: it accepted none when the load began. */
   unreachable?: string;
+}
+
+/** Quantiles summarise a latency histogram of Count values. A quantile is nil if no value lies
+ * beyond it. If fewer than Beyond do, nothing is decided by it (see Few). */
+export interface Quantiles {
+  count: number;
+  mean_seconds?: number;
+  p50_seconds?: number;
+  p75_seconds?: number;
+  p90_seconds?: number;
+  p95_seconds?: number;
+  p99_seconds?: number;
+  p999_seconds?: number;
+  p9999_seconds?: number;
+  max_seconds?: number;
 }
 
 /** A Miss says how often an extraction found nothing. */

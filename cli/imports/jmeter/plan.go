@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,6 +114,7 @@ type reader struct {
 	threads  int
 	requests float64 // of all groups; 0: they end by time
 	window   time.Duration
+	ramps    []rampUp
 	redirect bool
 
 	columns   map[string]string   // of rows, as expressions
@@ -163,7 +165,11 @@ func read(d *draft.Draft, src []byte) error {
 	}
 	l := d.Load()
 	l.Closed = &plan.Closed{Connections: max(1, j.threads)}
+	ramped := j.ramped()
 	switch {
+	case ramped != nil:
+		l.Closed.Connections = 0
+		l.SetStages(ramped)
 	case j.window > 0:
 		d.SetWindow(j.window)
 	case j.requests > 0:
@@ -178,6 +184,50 @@ func read(d *draft.Draft, src []byte) error {
 		}
 	}
 	return nil
+}
+
+// A rampUp is how the users of a thread group come.
+type rampUp struct {
+	line  int
+	title string
+	users float64
+	time  time.Duration
+}
+
+// ramped returns the stages of users of all groups together; nil if all are present from the beginning.
+func (j *reader) ramped() (stages []plan.Stage) {
+	if len(j.ramps) == 0 {
+		return nil
+	}
+	if j.window == 0 && j.requests > 0 {
+		for _, r := range j.ramps {
+			j.d.Leave(r.line, r.title, fmt.Sprintf("a number of requests ends the load, and stages have a time: all %g users are present from the beginning, and not after %v", r.users, r.time), "load.stages in place of load.requests has users that ramp")
+		}
+		return nil
+	}
+	at := func(t time.Duration) float64 { // how many there are
+		users := float64(j.threads)
+		for _, r := range j.ramps {
+			users -= r.users * max(0, 1-t.Seconds()/r.time.Seconds())
+		}
+		return math.Round(users)
+	}
+	if j.window == 0 { // it goes on until somebody stops it
+		for _, r := range j.ramps {
+			j.window = max(j.window, r.time+10*time.Second)
+		}
+	}
+	var from time.Duration
+	ends := []time.Duration{j.window}
+	for _, r := range j.ramps {
+		ends = append(ends, min(r.time, j.window))
+	}
+	slices.Sort(ends)
+	for _, to := range slices.Compact(ends) {
+		stages = append(stages, plan.Stage{Duration: to - from, From: at(from), To: at(to)})
+		from = to
+	}
+	return stages
 }
 
 // walk shows all elements that are not switched off, and are not below one that is.
@@ -544,7 +594,7 @@ func (j *reader) group(e, below *element, s scope, grouped bool, depth int) {
 	}
 	j.threads += int(threads)
 	if ramp := number("ThreadGroup.ramp_time", 0); ramp > 0 && threads > 1 {
-		d.Leave(e.line, e.title(), fmt.Sprintf("the number of users does not change in a run: all %g are there from the beginning, and not after %g s", threads, ramp), "load.warmup is load that is not measured")
+		j.ramps = append(j.ramps, rampUp{e.line, e.title(), threads, draft.InSeconds(ramp)})
 	}
 	if delay := number("ThreadGroup.delay", 0); delay > 0 {
 		d.Leave(e.line, e.title(), "the load begins at once", "")

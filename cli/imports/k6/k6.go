@@ -384,7 +384,7 @@ func thrown(file string, err error) string {
 func lineOfError(err error) int {
 	if thrown := (*sobek.Exception)(nil); errors.As(err, &thrown) {
 		for _, f := range thrown.Stack() {
-			if name := f.SrcName(); name != "k6.js" && name != "<native>" && name != "" && builtin[name] == "" {
+			if name := f.SrcName(); name != libraryName && name != "<native>" && name != "" && builtin[name] == "" {
 				return f.Position().Line
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ type workload struct {
 	Rate        float64           `json:"rate"`
 	TimeUnit    duration          `json:"timeUnit"`
 	StartRate   float64           `json:"startRate"`
-	StartVUs    float64           `json:"startVUs"`
+	StartVUs    *float64          `json:"startVUs"` // 1 if it is not given
 	MinVUs      float64           `json:"preAllocatedVUs"`
 	MaxVUs      float64           `json:"maxVUs"`
 	Environment map[string]string `json:"env"`
@@ -234,6 +235,17 @@ func (s *workload) perSecond(rate float64) float64 {
 	return rate / unit.Seconds()
 }
 
+// stages returns the scenario's stages, from a number on. One without a duration is a jump.
+func (s *workload) stages(from float64, level func(float64) float64) (stages []plan.Stage) {
+	for _, stage := range s.Stages {
+		if stage.Duration > 0 {
+			stages = append(stages, plan.Stage{Duration: time.Duration(stage.Duration), From: level(from), To: level(stage.Target)})
+		}
+		from = stage.Target
+	}
+	return stages
+}
+
 // setLoad makes the load of the scenarios that are flows of it.
 func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
 	l, s := d.Load(), scenarios[0]
@@ -260,13 +272,16 @@ func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
 		closed(users)
 		l.Requests, l.Window = uint64(float64(users)*max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
 	case "ramping-vus":
-		most, sum := s.StartVUs, time.Duration(0)
-		for _, stage := range s.Stages {
-			most, sum = max(most, stage.Target), sum+time.Duration(stage.Duration)
+		from := max(1, s.VUs)
+		if s.StartVUs != nil {
+			from = *s.StartVUs
 		}
-		closed(int(most))
-		d.SetWindow(sum)
-		d.Leave(cmp.Or(s.line, d.LineOfKey("stages", 0)), "stages", fmt.Sprintf("the number of users does not change in a run: all %d are there from the beginning", int(most)), "load.stages change the rate of an open load; a sweep over connections measures each number by itself")
+		l.Closed = &plan.Closed{}
+		if l.SetStages(s.stages(from, func(users float64) float64 { return min(max(math.Round(users), 0), plan.MaxUsers) })); l.MostUsers() == 0 {
+			l.Stages = nil
+			closed(1)
+			d.Leave(cmp.Or(s.line, d.LineOfKey("stages", 0)), "stages", "there is no user in any of them: there is one, for as long", "")
+		}
 	case "constant-arrival-rate", "ramping-arrival-rate":
 		l.Open = plan.DefaultOpen()
 		if most := int(max(s.MaxVUs, s.MinVUs)); most > 0 {
@@ -277,18 +292,7 @@ func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
 			d.SetWindow(window)
 			break
 		}
-		from := s.perSecond(s.StartRate)
-		l.Window = 0
-		for _, stage := range s.Stages {
-			to := s.perSecond(stage.Target)
-			if stage.Duration <= 0 {
-				from = to
-				continue
-			}
-			l.Stages = append(l.Stages, plan.Stage{Duration: time.Duration(stage.Duration), From: from, To: to})
-			l.Window += time.Duration(stage.Duration)
-			from = to
-		}
+		l.SetStages(s.stages(s.StartRate, s.perSecond))
 	default:
 		closed(users)
 		d.Leave(s.line, "executor "+s.Executor, "the experiment has no such load", "load.closed and load.open say what there is")

@@ -1,6 +1,7 @@
 package k6
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/base64"
 	"encoding/csv"
@@ -16,6 +17,7 @@ import (
 	"github.com/grafana/sobek"
 
 	"dyno/cli/imports/draft"
+	"dyno/internal/lazyregexp"
 )
 
 // Bounds of a running script, within those of its process.
@@ -26,6 +28,9 @@ const (
 
 //go:embed k6.js
 var library string
+
+// libraryName is what stack traces call k6.js: no script has this name.
+const libraryName = "<dyno>"
 
 // builtin are the modules that scripts import, in terms of k6.js.
 var builtin = map[string]string{
@@ -75,7 +80,7 @@ func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time)
 			return nil, err
 		}
 	}
-	if _, err := r.vm.RunScript("k6.js", library); err != nil {
+	if _, err := r.vm.RunScript(libraryName, library); err != nil {
 		return nil, err
 	}
 	return r, r.load(src)
@@ -84,6 +89,11 @@ func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time)
 // load runs the script's outermost part.
 func (r *run) load(src []byte) error {
 	main, err := sobek.ParseModule(r.d.Source.File, string(src), r.resolve)
+	if err != nil {
+		if filled := r.fillEllipses(src); filled != nil {
+			main, err = sobek.ParseModule(r.d.Source.File, string(filled), r.resolve)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -103,6 +113,25 @@ func (r *run) load(src []byte) error {
 	}
 	r.exports = r.vm.NamespaceObjectFor(main)
 	return nil
+}
+
+var ellipses = lazyregexp.New(`([\[{(])(\s*(?:\.\.\.|…)\s*)([\]})])`)
+
+// fillEllipses empties brackets in which a printed script has three dots for what it leaves out. No script that can
+// run has them. It returns nil if there are none.
+func (r *run) fillEllipses(src []byte) []byte {
+	found := ellipses().FindAllSubmatchIndex(src, -1)
+	filled := bytes.Clone(src)
+	for _, m := range found {
+		if !r.silent {
+			r.d.Leave(1+bytes.Count(src[:m[0]], []byte("\n")), string(src[m[0]:m[1]]), "the script does not say what stands here: it is empty in the experiment", "write it in place of the dots")
+		}
+		copy(filled[m[4]:m[5]], bytes.Repeat([]byte(" "), m[5]-m[4]))
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return filled
 }
 
 // call calls a function that the script exports. It returns undefined if there is none.

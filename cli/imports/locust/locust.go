@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +39,7 @@ var program string
 // A locustfile is what locust.py prints.
 type locustfile struct {
 	Users       []user       `json:"users"`
+	Shape       [][3]float64 `json:"shape"` // stages: the time, users, and how many begin or end a second
 	Expressions []expression `json:"expressions"`
 	Items       []struct {
 		Line int    `json:"line"`
@@ -138,10 +141,45 @@ func read(d *draft.Draft, src []byte) error {
 		d.Leave(0, "redirects", "locust follows them, and users of a scenario do not", "request the last address, or pass allow_redirects=False")
 	}
 	d.Leave(0, "header fields", "locust adds User-Agent, Accept and Accept-Encoding of its own accord, which are not sent", "headers of the scenario are sent with each step")
+	if stages := shape(f.Shape); stages != nil {
+		d.Load().Closed = &plan.Closed{}
+		d.Load().SetStages(stages)
+		return nil
+	}
 	const users = 10
 	d.Load().Closed = &plan.Closed{Connections: users}
 	d.Leave(0, "load", fmt.Sprintf("the file does not say how many users there are: %d for 10 s", users), "load.closed.connections and load.window are what --users and --run-time are for locust")
 	return nil
+}
+
+// shape makes stages of a load's shape. Its times are ends since the beginning if they rise, and lengths otherwise.
+func shape(of [][3]float64) (stages []plan.Stage) {
+	ends := slices.IsSortedFunc(of, func(a, b [3]float64) int { return cmp.Compare(a[0], b[0]) }) && len(of) > 1
+	from, began := 0.0, 0.0
+	for _, s := range of {
+		length, to := s[0], min(max(math.Round(s[1]), 0), plan.MaxUsers)
+		if ends {
+			length, began = s[0]-began, s[0]
+		}
+		if length <= 0 {
+			continue
+		}
+		ramp := math.Abs(to-from) / max(s[2], 1e-6)
+		if ramp >= length { // it ends before all have begun
+			to = math.Round(from + (to-from)*length/ramp)
+			ramp = length
+		}
+		for _, part := range []plan.Stage{{Duration: draft.InSeconds(ramp), From: from, To: to}, {Duration: draft.InSeconds(length - ramp), From: to, To: to}} {
+			if part.Duration >= time.Millisecond {
+				stages = append(stages, part)
+			}
+		}
+		from = to
+	}
+	if !slices.ContainsFunc(stages, func(s plan.Stage) bool { return s.To > 0 }) {
+		return nil
+	}
+	return stages
 }
 
 // single tells whether each task is one request, so that steps can be drawn as tasks are.

@@ -835,7 +835,7 @@ def main():
         sys.exit(str(e) or "the file is nested too deep")
     names = Names()
     classes = Classes(tree)
-    users = []
+    users, shape = [], []
     for s in tree.body:
         match s:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
@@ -847,7 +847,9 @@ def main():
                 if s.decorator_list:
                     leave(s, "def " + s.name, "functions of events are not carried over")
             case ast.ClassDef() if any("LoadTestShape" in source(b) for b in s.bases):
-                leave(s, "class " + s.name, "a shape of the load is computed when the file runs", "load.stages has rates that change")
+                shape = stages_of(s, names)
+                if not shape:
+                    leave(s, "class " + s.name, "a shape of the load is computed when the file runs", "load.stages has users that change")
             case ast.ClassDef() | ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
                 pass
             case _:
@@ -878,7 +880,20 @@ def main():
         elif any("wait_time" in classes.methods.get(c, {}) for c in classes.order(cls.name)):
             leave(cls, "wait_time of " + cls.name, "pauses are constant, or between two times: there is none", "give the steps think")
         users.append(user)
-    json.dump({"users": users, "items": items, "expressions": expressions}, sys.stdout)
+    json.dump({"shape": shape, "users": users, "items": items, "expressions": expressions}, sys.stdout)
+
+
+def stages_of(cls, names):
+    """The stages that a shape lists as dicts of duration, users and spawn_rate, as Locust's own examples do."""
+    for s in cls.body:
+        match s:
+            case ast.Assign(targets=[ast.Name(id="stages")], value=value):
+                try:
+                    stages = names.value(value)
+                    return [[float(x["duration"]), float(x["users"]), float(x.get("spawn_rate", 1))] for x in stages]
+                except (Unknown, KeyError, TypeError, ValueError, AttributeError):
+                    return []
+    return []
 
 
 main()

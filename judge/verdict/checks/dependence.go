@@ -35,9 +35,9 @@ func (b bin) rate() float64 { return b.count / b.length }
 // bins returns the log's intervals of responses that lie within the window. It leaves out
 // the first, and those that begin before a p99 of response times has passed: they have no
 // responses to requests that were due before the window. Loads with stages have none,
-// because their rate is meant to change.
+// because their rate, or the number of users, is meant to change.
 func (x *examination) bins() []bin {
-	if x.Open() && x.Rate() == nil {
+	if x.Open() && x.Rate() == nil || len(x.Stages) > 0 {
 		return nil
 	}
 	begin := x.Trial.WarmupSeconds

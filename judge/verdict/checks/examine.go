@@ -191,6 +191,9 @@ func (x *examination) remarks() {
 	if exhausted(x.Trial) == 0 {
 		remark(FlagUnopened, late, found)
 	}
+	if n := x.Trial.Counts.ByStatus["409"]; 2*n > x.Trial.Counts.Sent {
+		remark(FlagConflicts, n, new(texts.New("found.conflicts", "n", units.Digits(n), "of", units.Digits(x.Trial.Counts.Sent))))
+	}
 	// A scenario's steps say what they expect.
 	if n := redirected(x.Trial); x.Trial.Users == nil && x.Trial.Counts.Redirects == nil {
 		remark(FlagRedirects, n, new(texts.New("found.redirects", "n", units.Digits(n), "of", units.Digits(x.Trial.Counts.Sent))))
@@ -217,20 +220,14 @@ func redirected(t *rundir.Trial) (n int64) {
 // that is not due to waiting for a connection. A log without it is judged by the whole
 // send lag, which is never less.
 func (x *examination) lag() {
-	generator := rundir.TagGeneratorLag
-	if x.Times[generator] == nil {
-		generator = rundir.TagSendLag
-	}
+	times := x.latest()
+	generator := lagTag(times)
 	if x.Open() {
-		x.lagBody(generator)
+		x.lagBody(times, generator)
 	}
 	// In a closed loop the reported percentiles are service times, which begin at the
 	// write. There lag reduces throughput but does not bias the percentiles.
-	reported := rundir.TagResponse
-	if !x.Open() {
-		reported = rundir.TagService
-	}
-	tail, of := x.Times.Quantile(generator, 1000), x.Times.Quantile(reported, 100)
+	tail, of := times.Quantile(generator, 1000), times.Quantile(x.reported(), 100)
 	if tail == nil || of == nil {
 		x.unknown(FlagGeneratorLagTail, new(texts.New("unchecked.tail")))
 		return
@@ -239,10 +236,42 @@ func (x *examination) lag() {
 		new(texts.New("found.generator_lag_tail", "lag", units.ShortTime(*tail), "floor", units.ShortTime(TailLagFloor.Seconds()), "share", units.Percent(TailLagShare), "of", units.ShortTime(*of))))
 }
 
+// reported is the tag of the percentiles that are reported.
+func (x *examination) reported() string {
+	if x.Open() {
+		return rundir.TagResponse
+	}
+	return rundir.TagService
+}
+
+// lagTag is the tag by which the generator's lag is judged.
+func lagTag(times recording.Times) string {
+	if times[rundir.TagGeneratorLag] == nil {
+		return rundir.TagSendLag
+	}
+	return rundir.TagGeneratorLag
+}
+
+// latest returns the times by which the generator's lag is judged: those of the stage in which its tail is the longest
+// share of the time that is reported. The others would hide that.
+func (x *examination) latest() recording.Times {
+	worst, most := x.Times, 0.0
+	for _, s := range x.Stages {
+		tail, of := s.Times.Quantile(lagTag(s.Times), 1000), s.Times.Quantile(x.reported(), 100)
+		if tail == nil || of == nil || *of <= 0 {
+			continue
+		}
+		if share := *tail / *of; share > most {
+			worst, most = s.Times, share
+		}
+	}
+	return worst
+}
+
 // lagBody judges the p99 of the generator's lag, and also whether requests waited for a
 // connection.
-func (x *examination) lagBody(generator string) {
-	p99, p50 := x.Times.Quantile(generator, 100), x.Times.Quantile(rundir.TagResponse, 2)
+func (x *examination) lagBody(times recording.Times, generator string) {
+	p99, p50 := times.Quantile(generator, 100), times.Quantile(rundir.TagResponse, 2)
 	if p99 == nil || p50 == nil {
 		x.unknown(FlagGeneratorLag, new(texts.New("unchecked.lag")))
 		x.raise(FlagLagNotChecked, false, new(texts.New("unchecked.lag")))
@@ -252,7 +281,7 @@ func (x *examination) lagBody(generator string) {
 	limit := max(LagFloor.Seconds(), LagShare**p50)
 	x.compare(FlagGeneratorLag, *p99, limit, rundir.CheckWarning,
 		new(texts.New("found.generator_lag", "lag", units.ShortTime(*p99), "most", units.ShortTime(limit), "floor", units.ShortTime(LagFloor.Seconds()), "share", units.Percent(LagShare))))
-	switch send := x.Times.Quantile(rundir.TagSendLag, 100); {
+	switch send := times.Quantile(rundir.TagSendLag, 100); {
 	case send == nil:
 		x.unknown(FlagConnectionLimit, new(texts.New("unchecked.send_lags")))
 	case *p99 > limit:

@@ -34,6 +34,7 @@ const (
 	FlagConnectionLimit    = "connection_limit"   // open loops: requests waited for a connection
 	FlagGeneratorLagTail   = "generator_lag_tail" // loops that send
 	FlagUnopened           = "unopened"           // a warning: the load began without some of the connections
+	FlagConflicts          = "conflicts"          // a warning: most requests create what exists already
 	FlagRedirects          = "redirects"          // a warning: redirections count as good, and were not followed
 	FlagDeviations         = "deviations"         // a warning: responses depart from HTTP/1.1, and were read
 	FlagDrops              = "drops"              // open loops; it breaks
@@ -111,6 +112,8 @@ var declared = map[string]Check{
 		Means: "dyno sent late, by the p99.9", English: "generator lag, tail", Chinese: "发生器滞后尾部"},
 	FlagUnopened: {About: rundir.AboutTarget, Unit: rundir.Count,
 		Means: "some connections were not open when the load began", English: "connections open when the load began", Chinese: "负载开始时连接已建立"},
+	FlagConflicts: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.conflicts",
+		Means: "most responses were 409: the requests create what exists already", English: "requests answered without a conflict", Chinese: "请求没有冲突"},
 	FlagRedirects: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.redirects",
 		Means: "responses were redirections, which count as good and are not followed", English: "requests answered without a redirect", Chinese: "请求没有被重定向"},
 	FlagDeviations: {About: rundir.AboutTarget, Unit: rundir.Count,

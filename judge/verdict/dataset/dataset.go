@@ -166,6 +166,7 @@ func (s *Dataset) Metrics() []Metric {
 // Summarize makes each variant's figures from all trials that count, with their intervals.
 func (s *Dataset) Summarize(trials []*Trial) error {
 	byVariant, merged := map[string][]*rundir.Trial{}, map[string]recording.Times{}
+	staged := map[string][]recording.StageLog{}
 	for _, x := range trials {
 		if !x.substitute && (!x.used() || x.excluded) {
 			continue
@@ -174,11 +175,13 @@ func (s *Dataset) Summarize(trials []*Trial) error {
 			merged[x.Variant] = recording.Times{}
 		}
 		byVariant[x.Variant] = append(byVariant[x.Variant], x.Trial)
+		staged[x.Variant] = addStages(staged[x.Variant], x.Stats.StageLogs)
 		merged[x.Variant].AddAll(x.Stats.Histograms)
 	}
 	all := s.Metrics()
 	for _, v := range s.Plan.Variants {
 		f := summarize(v.Name, byVariant[v.Name], merged[v.Name])
+		f.Stages = stageFigures(staged[v.Name])
 		rounds := s.InOrder(v.Name)
 		capacity, _ := Lookup(rundir.MetricCapacity)
 		if rate := stat.Typical(valuesOf(rounds, capacity.Get)); rate != nil {

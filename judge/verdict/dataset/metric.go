@@ -20,6 +20,7 @@ type Stats struct {
 	Times       rundir.Times             // by the tags of Histograms
 	Search      *rundir.Bracket          // of one round's search for capacity
 	Histograms  recording.Times          // nil where only trial.json was read
+	StageLogs   []recording.StageLog     // of one trial, whose window has stages
 	Disturbance *disturbance.Disturbance // of one trial; nil where only trial.json was read
 	Flags       []rundir.Flag            // of one trial
 	Lost        bool                     // of one trial: its target ended, or answered nothing

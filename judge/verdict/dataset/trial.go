@@ -132,6 +132,7 @@ func take(plan rundir.Plan, from recording.Source, substitute bool) (*Trial, err
 		}
 		x.Times.Pack()
 		s.Stats = ofTrial(t, x.Times)
+		s.Stats.StageLogs, s.Stats.Stages = x.Stages, stageFigures(x.Stages)
 		s.Stats.Disturbance, s.Stats.Flags = s.Disturbance, s.AllFlags
 		if wantsTrends(plan) && t.Purpose == "" {
 			s.trends = checks.Trends(x)

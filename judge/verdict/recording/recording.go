@@ -48,6 +48,7 @@ type Recording struct {
 	Trial  *rundir.Trial
 	Plan   rundir.PlanVariant
 	Times  Times           // merged, of the log
+	Stages []StageLog      // of the window; nil without any
 	Log    []hist.Interval // of all tags
 	Series *rundir.Series  // what observers recorded; nil: nothing
 
@@ -81,7 +82,7 @@ func (from Source) Read(plan rundir.Plan, substitute bool) (Recording, error) {
 	if x.Stalls, x.StallsKnown, err = from.Stalls(); err != nil {
 		return Recording{}, fmt.Errorf("stalls: %w", err)
 	}
-	x.Times = Merged(x.Log)
+	x.Times, x.Stages = Merged(x.Log), staged(x.Log, x.Plan, t)
 	return x, nil
 }
 

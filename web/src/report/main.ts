@@ -14,6 +14,7 @@ import { latency } from "./latency";
 import { loaded } from "./loaded";
 import { claims, environment, missing, notes, reproduce, thresholds, trends } from "./outcomes";
 import { slowest } from "./slowest";
+import { stages } from "./stages";
 import { steps } from "./steps";
 import { streams } from "./streams";
 import { sweeps } from "./sweep";
@@ -37,6 +38,7 @@ const sections: [string, Key, (c: Context) => Child[]][] = [
   ["slowest", "section.slowest", slowest],
   ["figures", "section.figures", figures],
   ["loaded", "section.loaded", loaded],
+  ["stages", "section.stages", stages],
   ["steps", "section.steps", steps],
   ["streams", "section.streams", streams],
   ["dimensions", "section.dimensions", dimensions],
