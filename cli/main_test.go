@@ -20,6 +20,7 @@ func TestMain(m *testing.M) {
 		"mirror":  mirror,
 		"silent":  silent,
 		"healthd": healthd,
+		"creator": creator,
 	})
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +155,30 @@ func mirror() {
 			fmt.Println("error:", err)
 		}
 		fmt.Println(strings.ReplaceAll(string(dump), "\r", ""))
+	})
+	server := &http.Server{Addr: os.Args[1], Handler: handler, ReadHeaderTimeout: hangGuard}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}
+
+// creator creates what is posted to it, once: a name that it has gets 409.
+func creator() {
+	var mu sync.Mutex // guards made
+	made := map[string]bool{}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var policy struct{ Name string }
+		if json.NewDecoder(r.Body).Decode(&policy) != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if made[policy.Name] {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		made[policy.Name] = true
+		w.WriteHeader(http.StatusCreated)
 	})
 	server := &http.Server{Addr: os.Args[1], Handler: handler, ReadHeaderTimeout: hangGuard}
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())

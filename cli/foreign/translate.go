@@ -227,10 +227,8 @@ func (t *translation) take(f Flag, typed, value string) {
 	case f.user:
 		value = userPassword
 	case f.form != nil:
-		if value = f.form(value); value == "" {
-			if f.Remark != "" {
-				t.remark("%s: %s", typed, f.Remark)
-			}
+		if value = f.form(value); value == "" && f.Ours == "push" { // an output that receives no live figures
+			t.remark("%s: %s", typed, f.Remark)
 			return
 		}
 	case f.bare:
@@ -317,7 +315,10 @@ func (t *translation) complete() {
 	if given("http1") {
 		delete(t.tool.Defaults, "http2")
 	}
-	if t.tool.requests != "" && !given("requests") && !given("duration") {
+	if given("users") { // whose stages say how many there are, and for how long
+		delete(t.tool.Defaults, "connections")
+	}
+	if t.tool.requests != "" && !given("requests") && !given("duration") && !given("users") {
 		t.set("requests", t.tool.requests)
 	}
 	if t.tool.timed && given("duration") && given("requests") {

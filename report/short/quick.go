@@ -651,7 +651,11 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 		if i > 0 {
 			name = ""
 		}
-		rows = append(rows, quickRow{name: name, prose: s, spare: 9 * min(i, 1)})
+		spare := 9 * min(i, 1)
+		if strings.HasPrefix(a.Broke[i].Kind, "broke.conflicts") { // it is why the others are there, and has what helps
+			spare = 0
+		}
+		rows = append(rows, quickRow{name: name, prose: s, spare: spare})
 	}
 	return rows
 }

@@ -304,6 +304,7 @@ export const checks: Record<string, { en: string; zh: string; remedy: Key | "" }
   "backlog": { en: "growing backlog", zh: "积压增长", remedy: "" },
   "below_range": { en: "up to the range’s lowest rate", zh: "达到范围的最低速率", remedy: "remedy.range" },
   "clocks": { en: "clocks of the responses", zh: "响应的时钟", remedy: "remedy.clocks" },
+  "conflicts": { en: "requests answered without a conflict", zh: "请求没有冲突", remedy: "remedy.conflicts" },
   "connection_limit": { en: "connections were the limit", zh: "连接数成为瓶颈", remedy: "remedy.slow" },
   "connections": { en: "connections served", zh: "连接得到服务", remedy: "remedy.silent" },
   "conservation": { en: "every request accounted for", zh: "请求数守恒", remedy: "remedy.conservation" },

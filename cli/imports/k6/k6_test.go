@@ -40,6 +40,26 @@ func TestScriptFaults(t *testing.T) {
 	}
 }
 
+// A script may have any name, and a printed one leaves parts out: what is listed has the script's own lines.
+func TestScriptLines(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const script = "import http from 'k6/http';\nexport default () => {\n  http.cookieJar();\n  http.post('http://h/', JSON.stringify({name: 'a', rules: [...], more: {…}}));\n};\n"
+	if err := os.WriteFile("k6.js", []byte(script), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	got, err := draft.Read([]draft.Format{Format()}, draft.Source{Format: "k6", File: "k6.js"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	for _, i := range got.Items {
+		lines[i.What] = i.Line
+	}
+	if lines["cookieJar"] != 3 || lines["[...]"] != 4 || lines["{…}"] != 4 {
+		t.Errorf("listed %+v", got.Items)
+	}
+}
+
 // Functions that check responses become what a step expects, or are listed.
 func TestChecks(t *testing.T) {
 	text := func(s string) *string { return &s }
