@@ -35,9 +35,9 @@ complete() { grep -qs '"complete": true' "$1/run.json"; }
 # or a threshold that was broken, is in the report too.
 run() {
 	local folder=$runs/$1 code=0 within=()
-	# Kernel settings are a network namespace's: those of the machine are left alone. Where
+	# Kernel settings and devices are a network namespace's: those of the machine are left alone. Where
 	# there may be none, the experiment says so.
-	if [ "$1" = R0-kernel ] && unshare --net true 2>/dev/null; then
+	if grep -q "it needs a network namespace of its own" "experiments/reports/$1.yaml" && unshare --net true 2>/dev/null; then
 		within=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh)
 	fi
 	if [ ! -e "$folder/run.json" ]; then
@@ -81,7 +81,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 	for one in $name; do
 		case $one in
 		R0)
-			report R0 R0-load R0-stages R0-push R0-gc R0-procs R0-goroutines R0-timeouts R0-tls R0-pool R0-windows R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-messages R0-rates R0-soak \
+			report R0 R0-load R0-stages R0-push R0-gc R0-procs R0-goroutines R0-timeouts R0-tls R0-pool R0-resumption R0-windows R0-segments R0-acknowledgements R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-messages R0-rates R0-soak \
 				R3-messages R3-formats R3-handshakes R3-windows
 			;;
 		R1)
@@ -93,7 +93,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 			go build -o bin/ ./cmd/dyno-bot
 			PATH=$PWD/bin:$PATH # the experiments' scripts start both by name
 			report R2 R2-chats R2-goal R2-rate R2-phases R2-filter R2-error R2-p99 R2-clocks R2-deadline R2-detect R2-traffic \
-				R2-ladder R2-middleware R2-defer R2-quantile R2-guard R2-json R2-cache R2-rows R2-network
+				R2-ladder R2-middleware R2-defer R2-quantile R2-guard R2-json R2-cache R2-rows R2-network R2-link R2-idle R2-closed
 			explain R2 R2-ladder
 			;;
 		R3)
