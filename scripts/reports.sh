@@ -99,7 +99,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 		R3)
 			report R3 R3-languages R3-shared R3-multiplexed R3-inflight R3-latency R3-capacity R3-connections R3-clients \
 				R3-cost R3-ladder R3-serialization R3-messages R3-json R3-middleware R3-runtimes R3-collector R3-starvation \
-				R3-web R3-listeners R3-handshakes R3-arrivals R3-keepalive
+				R3-web R3-listeners R3-handshakes R3-alpn R3-arrivals R3-keepalive
 			explain R3 R3-ladder R3-cost
 			;;
 		R4)
