@@ -15,10 +15,10 @@ at=127.0.0.1:7812 admin=127.0.0.1:7813
 GOMAXPROCS=1 taskset -c 0 bin/events-variants --listen $at --admin $admin --outcome block --queue-events 64 "${steps[@]}" 2>"$dir/log" &
 hub=$!
 until curl -fso "$dir/ready" "http://$admin/readyz"; do sleep 0.05; done
-bin/dyno sse -c 1000 --publish '/publish?topic=t' --publishers 16 --size 100 -q -z 4s --warmup 0 --cpus 1 "http://$at/events?topic=t" >"$dir/load" 2>&1 &
+bin/dyno sse -c 1000 --publish '/publish?topic=t' --publishers 16 --size 100 -q -z 8s --warmup 0 --cpus 1 "http://$at/events?topic=t" >"$dir/load" 2>&1 &
 load=$!
-sleep 1.5
-curl -fso "$dir/cpu" "http://$admin/debug/pprof/profile?seconds=2"
+sleep 1.5 # then the hub is so busy that it takes seconds to begin with its profile
+curl -fso "$dir/cpu" "http://$admin/debug/pprof/profile?seconds=3"
 go tool pprof -top -nodefraction=0 -edgefraction=0 -nodecount=100000 "$dir/cpu" 2>"$dir/pprof" | awk '
 	{ name = $6 }
 	name == "runtime.futex" { futex = $2 + 0 }
