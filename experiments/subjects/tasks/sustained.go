@@ -18,7 +18,7 @@ import (
 // A Sustained submits tasks to a queue, a batch a second, and workers (dyno queue work) run them. A task is an experiment:
 // a program that ends at once, or a load of 100 ms on a server that is started for it.
 //
-// Figures: tasks_per_second that ended within the time; failed; waiting at its end; wait_median_seconds and
+// It fails if a task does. Figures: tasks, all that were submitted; tasks_per_second that ended within the time; waiting at its end; wait_median_seconds and
 // wait_p99_seconds, from submission to begin; whole_p99_seconds, from submission to end; cpu_per_task_seconds, of all
 // processes, and of the workers with what they start, of the control plane and of this program each.
 type Sustained struct {
