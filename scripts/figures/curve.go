@@ -37,7 +37,7 @@ var curves = regexp.MustCompile(`<!-- curve (time|variants|percentiles) (\S+) (\
 // scales are the units of pictures, in the units of runs.
 var scales = map[string]float64{"µs": 1e-6, "ms": 1e-3, "s": 1, "/s": 1, "MiB": 1 << 20, "KiB": 1 << 10, "%": 1e-2, "×": 1}
 
-// data is the file with the curve's points. A page in another language has a picture of its own, NAME.zh-CN.svg, of the same points.
+// data is the file with the curve's points. A page in another language has a picture of its own, NAME.zh.svg, of the same points.
 func (c curve) data(page string) string {
 	name, _, _ := strings.Cut(c.name, ".")
 	return filepath.Join(filepath.Dir(page), name+".csv")
