@@ -62,7 +62,7 @@ func checkClaims(experiments, reports string) error {
 }
 
 // claimsOf returns the published sizes of the claims of all experiments in a folder. A claim without a size has an
-// empty one.
+// empty one. Two claims of one name would have two outcomes, and a page has one.
 func claimsOf(folder string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -79,6 +79,9 @@ func claimsOf(folder string) (map[string]string, error) {
 			line = strings.TrimRight(line, "\n")
 			if m := claimID.FindStringSubmatch(line); m != nil {
 				id = m[1]
+				if _, twice := sizes[id]; twice {
+					return nil, fmt.Errorf("%s: another experiment has the claim %s", file, id)
+				}
 				sizes[id] = ""
 			} else if m := claimSize.FindStringSubmatch(line); m != nil && id != "" {
 				sizes[id] = m[1]

@@ -39,6 +39,14 @@ func TestCheckClaims(t *testing.T) {
 	}
 }
 
+func TestClaimTwice(t *testing.T) {
+	experiments := folder(t, map[string]string{"R1-a.yaml": "  - id: R1.1/a\n", "R1-b.yaml": "  - id: R1.1/a\n"})
+	want := filepath.Join(experiments, "R1-b.yaml") + ": another experiment has the claim R1.1/a"
+	if got := errorText(checkClaims(experiments, folder(t, map[string]string{"R1.md": page("| R1.1/a | a | more |  |  |  |")}))); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // The pages of the repository have all claims, with what was published.
 func TestClaimsOfReports(t *testing.T) {
 	if _, err := os.Stat("../../experiments/reports"); err != nil {
