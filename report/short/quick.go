@@ -653,7 +653,7 @@ func (p *page) quickFindings(a answer.Answer) (rows []quickRow) {
 		}
 		spare := 9 * min(i, 1)
 		if strings.HasPrefix(a.Broke[i].Kind, "broke.conflicts") { // it is why the others are there, and has what helps
-			spare = 0
+			spare = min(spare, 1)
 		}
 		rows = append(rows, quickRow{name: name, prose: s, spare: spare})
 	}

@@ -57,7 +57,7 @@ func (t *Tenant) Check(string) error {
 // CheckTenant says what is wrong with a tenant's name.
 func CheckTenant(name string) error {
 	for i, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' && i > 0) {
+		if letter := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'; !letter && (c != '-' || i == 0) {
 			return fmt.Errorf("%.80q: a tenant's name has letters from a to z, digits and hyphens", name)
 		}
 	}
