@@ -46,7 +46,7 @@ func (l Log) Run(context.Context) (measurement.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // it was only read
+	defer func() { _ = f.Close() }() // it was only read
 	pauses, collections, err := read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.File, err)

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer client.conn.Close()
+	defer func() { _ = client.conn.Close() }() // nothing is lost
 	if *warm == "calls" {
 		if _, err := client.repeat(ctx, 1, warmCalls); err != nil {
 			return err

@@ -22,8 +22,8 @@ type Collect struct {
 }
 
 type object struct {
-	next    *object
-	payload [56]byte
+	next *object
+	_    [56]byte // payload
 }
 
 // tick is how long the sleeper means to sleep.
