@@ -15,7 +15,8 @@ import (
 	"dyno/load/scenario"
 )
 
-// An attendance counts a server's connections: how many there are, and were at most.
+// An attendance counts a server's connections: how many there are, and were at most. It may hear of a new one before it
+// hears that the one in whose place it came was closed.
 type attendance struct {
 	mu         sync.Mutex // guards all below
 	open, most int
@@ -68,7 +69,7 @@ func TestPopulation(t *testing.T) {
 				<-time.After(time.Millisecond) // users that wait for nothing would keep the machine busy
 				seen.mu.Lock()
 				defer seen.mu.Unlock()
-				if seen.most == wanted && seen.fell == 0 && seen.open > 0 {
+				if seen.most >= wanted && seen.fell == 0 && seen.open > 0 {
 					cancel()
 				}
 			}))
@@ -81,7 +82,7 @@ func TestPopulation(t *testing.T) {
 			c := c
 			c.Address, c.Population, c.Window, c.Workers = server.Listener.Addr().String(), population, time.Hour, 2
 			r := inTime(ctx, t, c)
-			if r.Counts.Errors > 0 || seen.most != wanted {
+			if r.Counts.Errors > 0 || seen.most < wanted {
 				t.Errorf("counts %+v, %d connections of %d, %v", r.Counts, seen.most, wanted, r.Failures)
 			}
 		})
