@@ -19,11 +19,11 @@ import (
 	"dyno/cli/agents"
 	"dyno/cli/arguments"
 	"dyno/cli/output"
+	"dyno/cli/tenants"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
 	"dyno/internal/hangup"
 	"dyno/internal/settings"
-	"dyno/internal/units"
 	"dyno/lab/fleet/agent"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
@@ -50,7 +50,7 @@ and continues the run if it has the folder. Tenants share the workers by their w
   dyno queue work --results runs
   dyno queue list`,
 	})
-	add := func(c *cobra.Command, run queueAction) {
+	add := func(c *cobra.Command, run tenants.Action) {
 		control.Flags(c.Flags())
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			return explainQueue(control.Use(registry.Queue, func(r *registry.Registry) error {
@@ -66,9 +66,10 @@ and continues the run if it has the folder. Tenants share the workers by their w
 		func(ctx context.Context, q *queue.Queue, id string) error { return q.Cancel(ctx, id) })
 	add(&cobra.Command{Use: "remove ID", Short: "Remove a task that has ended, or that cannot be read", Example: "  dyno queue remove k3v7q2mz", Args: one},
 		func(ctx context.Context, q *queue.Queue, id string) error { return q.Remove(ctx, id) })
-	add(&cobra.Command{Use: "tenants", Short: "List the tenants, their shares and their bounds", Example: "  dyno queue tenants", Args: arguments.NoArgs}, a.listTenants)
-	add(a.tenantCommand())
-	add(a.watchCommand())
+	add(&cobra.Command{Use: "tenants", Short: "List the tenants, their shares and their bounds", Example: "  dyno queue tenants", Args: arguments.NoArgs},
+		func(ctx context.Context, q *queue.Queue, _ string) error { return tenants.List(ctx, q, a.stdout) })
+	add(tenants.Command())
+	add(tenants.Watch(a.stdout))
 	cmd.AddCommand(a.workCommand())
 	return cmd
 }
@@ -86,13 +87,13 @@ func (a *app) listTasks(ctx context.Context, q *queue.Queue, _ string) error {
 			due = t.Due.Local().Format(time.DateTime)
 		}
 		if r := t.Latest(); r != nil && !r.Ended.IsZero() {
-			took, code, result = inSeconds(r.Ended.Sub(r.Began).Seconds()), fmt.Sprint(r.Code), cmp.Or(r.Result, r.Message, "-")
+			took, code, result = output.Seconds(r.Ended.Sub(r.Began).Seconds()), fmt.Sprint(r.Code), cmp.Or(r.Result, r.Message, "-")
 		}
 		if t.State != queue.Queued {
 			due = "-"
 		}
 		rows = append(rows, []string{
-			t.ID, t.Name, string(t.State), fmt.Sprint(t.Priority), due, fmt.Sprint(t.Fence), inSeconds(queue.Predict(t, tasks)), took, code, result,
+			t.ID, t.Name, string(t.State), fmt.Sprint(t.Priority), due, fmt.Sprint(t.Fence), output.Seconds(queue.Predict(t, tasks)), took, code, result,
 		})
 	}
 	if slices.ContainsFunc(tasks, func(t queue.Task) bool { return t.Tenant != "" }) {
@@ -105,14 +106,6 @@ func (a *app) listTasks(ctx context.Context, q *queue.Queue, _ string) error {
 		rows = append(rows, []string{b.Name, "-", string(queue.Broken), "-", "-", "-", "-", "-", "-", b.Reason})
 	}
 	return output.Table(a.stdout, rows)
-}
-
-// inSeconds writes a duration whose fractions of seconds do not matter. 0 is not known.
-func inSeconds(seconds float64) string {
-	if seconds == 0 {
-		return "-"
-	}
-	return units.FormatDuration(max(time.Second, time.Duration(seconds*float64(time.Second)).Round(time.Second)))
 }
 
 func (a *app) showTask(ctx context.Context, q *queue.Queue, id string) error {

@@ -4,8 +4,10 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"dyno/internal/terminal"
+	"dyno/internal/units"
 )
 
 // Table writes rows in columns. Cells may say what others wrote: none breaks its row.
@@ -21,4 +23,12 @@ func Table(w io.Writer, rows [][]string) error {
 		}
 	}
 	return columns.Flush()
+}
+
+// Seconds writes a duration whose fractions of seconds do not matter. 0 is not known.
+func Seconds(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return units.FormatDuration(max(time.Second, time.Duration(seconds*float64(time.Second)).Round(time.Second)))
 }

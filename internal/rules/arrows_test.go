@@ -36,7 +36,8 @@ var arrows = []arrow{
 	{"cli/imports/differential", []string{"host/child", "cli/imports", "lab/generator", "lab/plan", "load/pace", "load/scenario"}, "its tests run what was imported next to the tool itself"},
 	{"cli/live", []string{"internal/filelock", "results/mask", "cli/board", "lab/trial", "load/engine", "load/hist", "load/scenario", "load/wire", "report", "results/push", "results/rundir", "ui", "internal/texts"}, "who follows a run hears what trials tell their watchers, and changes nothing"},
 	{"cli/help", []string{"internal/exit", "cli/arguments", "internal/texts", "internal/units", "judge/verdict/checks", "judge/verdict/expr", "load/scenario", "results/rundir"}, "pages are made of what others declare"},
-	{"cli/output", []string{"internal/exit", "internal/terminal", "results/rundir", "internal/errno", "cli/arguments", "report"}, "results are written, whatever they are of"},
+	{"cli/tenants", []string{"internal/exit", "internal/terminal", "cli/arguments", "cli/output", "lab/fleet/queue"}, "who shares a queue, and which tasks are late"},
+	{"cli/output", []string{"internal/exit", "internal/terminal", "internal/units", "results/rundir", "internal/errno", "cli/arguments", "report"}, "results are written, whatever they are of"},
 	{"cli/quick", []string{"internal/exit", "internal/contentcoding", "internal/errno", "cli/arguments", "cli/planflags", "cli/foreign", "internal/units", "judge/verdict/expr", "lab", "load/engine", "load/rpc", "load/scenario", "load/wire", "results/rundir", "internal/fields"}, "a plan is made from flags; nothing is measured to make it"},
 	{"cli/serve", []string{"internal/exit", "cli/arguments", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
@@ -192,6 +193,7 @@ var arrows = []arrow{
 	{"services/bot/metrics", []string{"services/bot/openai", "services/bot/plugin", "services/bot/store", "services/bot/upstream"}, "it counts what it is told"},
 	{"services/bot/recall", []string{"services/bot/cache", "services/bot/store"}, "it remembers turns, in any store"},
 	{"services/bot/relay", []string{"services/bot/mask", "services/bot/openai"}, "a stream is rewritten without I/O"},
+	{"services/bot/origin", []string{"services/bot/reply", "services/internal/serve"}, "which pages may use a gateway depends on no request's content"},
 	{"services/bot/reply", []string{"services/bot/buffer", "services/bot/openai", "services/bot/resume"}, "answers are written, of models and of rules"},
 	{"services/bot/budget", nil, "bytes are counted, whatever they say"},
 	{"services/bot/resume", nil, "it keeps events without knowing what they say"},

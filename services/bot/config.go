@@ -16,6 +16,7 @@ import (
 	"dyno/internal/settings"
 	"dyno/services/bot/intent"
 	"dyno/services/bot/mask"
+	"dyno/services/bot/origin"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/plugin"
 	"dyno/services/bot/resume"
@@ -284,7 +285,7 @@ func (c Config) Check(r *fields.Report) {
 	c.AdminListener.Check(r, c.AllowRemote)
 	for i, site := range c.AllowOrigins {
 		at := fmt.Sprintf("allow_origins[%d]", i)
-		r.Check(validOrigin(site) || site == "*" && len(c.AllowOrigins) == 1, at, fmt.Sprintf("%q is not an origin", site), `such as https://example.org or http://localhost:8080, or "*" alone`)
+		r.Check(origin.Valid(site) || site == "*" && len(c.AllowOrigins) == 1, at, fmt.Sprintf("%q is not an origin", site), `such as https://example.org or http://localhost:8080, or "*" alone`)
 		r.Check(site != "*" || len(c.Keys) > 0, at, `"*" goes with keys: any page could ask a gateway that asks for none`, "give API keys")
 	}
 	policy, err := c.policy()

@@ -25,7 +25,6 @@
 //	auth.go      credentials, logins, and issuers of tokens
 //	logins.go    how often a wrong key may be tried
 //	names.go     the names that clients give
-//	origin.go    pages of other sites
 //	limits.go    what keys divide, and what they have left
 //	reload.go    what is read again at SIGHUP
 //	follow.go    clients that come back to a stream, or stop it
@@ -35,7 +34,8 @@
 // Each package below has one job: admission divides places among keys, and budget divides memory. Claim reserves and
 // releases sessions and limits. Answer decides how long an answer goes on. Reply writes to clients, and relay masks
 // streams; resume keeps their events. Recall remembers conversations. Intent finds what a user wants. Upstream
-// chooses the server that answers. Outward decides which addresses may be called. One suite of tests checks all
+// chooses the server that answers. Outward decides which addresses may be called, and origin
+// which pages of other sites may use the gateway. One suite of tests checks all
 // packages of store. Page serves the pages that web/src/bot builds. Program is the command line, dyno-bot.
 //
 // Parts is the seam for programs that measure other codecs, caches, layers or buffers in a whole gateway.
@@ -60,6 +60,7 @@ import (
 	"dyno/services/bot/intent"
 	"dyno/services/bot/mask"
 	"dyno/services/bot/metrics"
+	"dyno/services/bot/origin"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/page"
 	"dyno/services/bot/plugin"
@@ -141,11 +142,11 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := g.open(ctx); err != nil {
 		return nil, err
 	}
-	guard := originGuard{allow: cfg.AllowOrigins, timeout: cfg.WriteTimeout, count: g.stats.Request}
-	handler := guard.share(g.routes())
+	guard := origin.Guard{Allow: cfg.AllowOrigins, Timeout: cfg.WriteTimeout, Count: g.stats.Request}
+	handler := guard.Share(g.routes())
 	// Browsers cannot use sockets in the file system, and programs with only the Handler have their own guard.
 	if g.live.Load().keyless != nil && cfg.Listen != "" && !strings.HasPrefix(cfg.Listen, "unix:") {
-		handler = guard.refuseForeign(handler)
+		handler = guard.RefuseForeign(handler)
 	}
 	g.handler = serve.Timely(handler)
 	g.server = g.newServer()

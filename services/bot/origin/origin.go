@@ -1,4 +1,5 @@
-package bot
+// Package origin decides which pages of other sites may use a gateway.
+package origin
 
 import (
 	"net/http"
@@ -17,29 +18,29 @@ const exposed = "Retry-After, WWW-Authenticate, X-Dyno-Attempts, X-Dyno-Cache, X
 // preflightAge is for how long a browser may cache a preflight, in seconds.
 const preflightAge = "600"
 
-// validOrigin reports whether text is an origin as browsers write it (RFC 6454, section 6.2). Extensions and apps
+// Valid reports whether text is an origin as browsers write it (RFC 6454, section 6.2). Extensions and apps
 // have schemes of their own.
-func validOrigin(text string) bool {
+func Valid(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Scheme != "" && u.Host != "" && u.Scheme+"://"+u.Host == text && text == strings.ToLower(text)
 }
 
-// An originGuard decides which pages of other sites may use a gateway.
-type originGuard struct {
-	allow   []string      // origins, or "*"
-	timeout time.Duration // of a refusal
-	count   func(route string, status int, took time.Duration)
+// A Guard lets pages of some origins use a gateway, and those of no others.
+type Guard struct {
+	Allow   []string      // origins, or "*"
+	Timeout time.Duration // of a refusal
+	Count   func(route string, status int, took time.Duration)
 }
 
 // allows reports whether pages of an origin may read responses.
-func (g originGuard) allows(origin string) bool {
-	return origin != "" && (slices.Contains(g.allow, origin) || slices.Contains(g.allow, "*"))
+func (g Guard) allows(origin string) bool {
+	return origin != "" && (slices.Contains(g.Allow, origin) || slices.Contains(g.Allow, "*"))
 }
 
-// share lets pages of other sites use the API (Fetch standard, section 3.2). Each request needs a key or a token,
+// Share lets pages of other sites use the API (Fetch standard, section 3.2). Each request needs a key or a token,
 // which browsers do not send by themselves; cookies are ignored.
-func (g originGuard) share(next http.Handler) http.Handler {
-	if len(g.allow) == 0 {
+func (g Guard) Share(next http.Handler) http.Handler {
+	if len(g.Allow) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,13 +63,13 @@ func (g originGuard) share(next http.Handler) http.Handler {
 		}
 		h.Set("Access-Control-Max-Age", preflightAge)
 		w.WriteHeader(http.StatusNoContent)
-		g.count("preflight", http.StatusNoContent, 0)
+		g.Count("preflight", http.StatusNoContent, 0)
 	})
 }
 
-// refuseForeign refuses browsers' requests for other sites, except pages of allowed origins. It is for a gateway
+// RefuseForeign refuses browsers' requests for other sites, except pages of allowed origins. It is for a gateway
 // without keys.
-func (g originGuard) refuseForeign(next http.Handler) http.Handler {
+func (g Guard) RefuseForeign(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := serve.Foreign(r); err != nil && (err.Header == "host" || !g.allows(r.Header.Get("Origin"))) {
 			code := "foreign_origin"
@@ -76,8 +77,8 @@ func (g originGuard) refuseForeign(next http.Handler) http.Handler {
 				code = "foreign_host"
 			}
 			refused := reply.Refuse(http.StatusForbidden, code, "%v", err)
-			refused.Answer(w, g.timeout)
-			g.count("foreign", refused.Status, 0)
+			refused.Answer(w, g.Timeout)
+			g.Count("foreign", refused.Status, 0)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,9 +1,11 @@
-package cli
+// Package tenants has the commands about those who share a queue: their shares and bounds, and which tasks are late.
+package tenants
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -21,10 +23,11 @@ import (
 	"dyno/lab/fleet/queue"
 )
 
-type queueAction = func(ctx context.Context, q *queue.Queue, argument string) error
+// An Action is what a command does with a queue.
+type Action = func(ctx context.Context, q *queue.Queue, argument string) error
 
-// tenantCommand sets the share and the bounds of a tenant.
-func (a *app) tenantCommand() (*cobra.Command, queueAction) {
+// Command sets the share and the bounds of a tenant.
+func Command() (*cobra.Command, Action) {
 	var set queue.Tenant
 	cmd := &cobra.Command{
 		Use:   "tenant NAME",
@@ -64,7 +67,8 @@ Tasks without a tenant are those of the tenant ` + queue.DefaultTenant + `.`,
 	}
 }
 
-func (a *app) listTenants(ctx context.Context, q *queue.Queue, _ string) error {
+// List writes a table of all tenants.
+func List(ctx context.Context, q *queue.Queue, to io.Writer) error {
 	tenants, broken, err := q.Tenants(ctx)
 	if err != nil {
 		return err
@@ -99,17 +103,17 @@ func (a *app) listTenants(ctx context.Context, q *queue.Queue, _ string) error {
 		t := tenants[name]
 		rows = append(rows, []string{
 			name, fmt.Sprint(t.Weight), fmt.Sprint(running[name]), bound(t.MaxRunning), fmt.Sprint(waiting[name]), bound(t.MaxWaiting),
-			inSeconds(t.Used * float64(t.Weight)),
+			output.Seconds(t.Used * float64(t.Weight)),
 		})
 	}
 	for _, b := range broken {
 		rows = append(rows, []string{b.Name, "-", "-", "-", "-", "-", string(queue.Broken) + ": " + b.Reason})
 	}
-	return output.Table(a.stdout, rows)
+	return output.Table(to, rows)
 }
 
-// watchCommand says what is wrong in the queue as soon as it is.
-func (a *app) watchCommand() (*cobra.Command, queueAction) {
+// Watch says what is wrong in the queue as soon as it is.
+func Watch(to io.Writer) (*cobra.Command, Action) {
 	var (
 		late    time.Duration
 		metrics string
@@ -158,7 +162,7 @@ With --metrics, Prometheus reads the numbers of tasks, the longest wait and the 
 			m.set(tasks, alarms, now)
 			for _, alarm := range alarms {
 				t := alarm.Task
-				_, err := fmt.Fprintf(a.stdout, "%s  %s  %s  %s  tenant %s: %s\n", now.Format(time.DateTime), alarm.Kind, t.ID, t.Name, t.TenantName(), terminal.Line(alarm.Detail))
+				_, err := fmt.Fprintf(to, "%s  %s  %s  %s  tenant %s: %s\n", now.Format(time.DateTime), alarm.Kind, t.ID, t.Name, t.TenantName(), terminal.Line(alarm.Detail))
 				written = errors.Join(written, err)
 			}
 		})
