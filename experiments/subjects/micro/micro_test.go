@@ -31,6 +31,9 @@ func measure(t *testing.T, p measurement.Program, names ...string) measurement.R
 	t.Helper()
 	procs := runtime.GOMAXPROCS(0)
 	r, err := p.Run(t.Context())
+	for end := time.Now().Add(time.Minute); errors.Is(err, errNothing) && time.Now().Before(end); { // a busy machine
+		r, err = p.Run(t.Context())
+	}
 	if err != nil {
 		t.Fatalf("%+v: %v", p, err)
 	}
