@@ -5,18 +5,11 @@ import (
 
 	"dyno/experiments/subjects/bot/micro"
 	"dyno/experiments/subjects/measurement"
-	"dyno/internal/command"
 )
 
 // microCommand returns the programs that measure single pieces.
 func microCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "micro",
-		Short: "Measure single pieces: layers around routes, JSON libraries, caches, quantiles, guards, ways to write rows",
-		Long:  measurement.Long,
-		Args:  command.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := measurement.NewCommand("micro", "Measure single pieces: layers around routes, JSON libraries, caches, quantiles, guards, ways to write rows")
 	measurement.Add[micro.Middleware](cmd, "middleware", "A request's way through the layers around a route")
 	measurement.Add[micro.JSON](cmd, "json", "Decoding and encoding a model's answer")
 	measurement.Add[micro.Cache](cmd, "cache", "Accesses to a cache whose values come and go")

@@ -18,14 +18,7 @@ func main() {
 
 // newCommand returns the command line: a command for each program.
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "collections",
-		Short:             "Measure garbage collectors: what a log says of collections, and goroutines with and without a pool",
-		Long:              measurement.Long,
-		Args:              command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("collections", "Measure garbage collectors: what a log says of collections, and goroutines with and without a pool")
 	measurement.Add[Log](root, "log", "The collections in the log of a Go program or a JVM")
 	measurement.Add[Tasks](root, "tasks", "Many tasks at once, each by a goroutine of its own or by a pool")
 	return root

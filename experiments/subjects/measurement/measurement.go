@@ -38,9 +38,21 @@ func check(p any) func(*fields.Report) {
 // Validate reports all faults of a program's fields at once.
 func Validate(p Program) error { return fields.Validate(p, check(p)) }
 
-// Long is what commands with programs say about them.
-const Long = `Each program measures one thing once and prints its figures as one line of JSON.
+// long is what commands with programs say about them.
+const long = `Each program measures one thing once and prints its figures as one line of JSON.
 An experiment with "protocol: program" repeats and interleaves them.`
+
+// NewCommand returns a command for programs, which Add adds.
+func NewCommand(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Long:              long,
+		Args:              command.NoArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+}
 
 // Add adds a program to a command. It prints its figures as one line of JSON.
 func Add[P Program](parent *cobra.Command, name, short string) {

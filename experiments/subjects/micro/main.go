@@ -16,14 +16,7 @@ func main() {
 
 // newCommand returns the command line: a command for each program.
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "micro",
-		Short:             "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options, pools, jitter filters",
-		Long:              measurement.Long,
-		Args:              command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("micro", "Measure what a load test cannot: context switches, stacks, locks, pinning, I/O models, socket options, pools, jitter filters")
 	measurement.Add[Switch](root, "switch", "The cost of a hand-over to another goroutine or thread")
 	measurement.Add[Stack](root, "stack", "The memory that a parked goroutine or thread takes")
 	measurement.Add[Units](root, "units", "How many goroutines or threads can be parked at once")

@@ -18,14 +18,7 @@ func main() {
 
 // newCommand returns the command line: a command for each program.
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "replicas",
-		Short:             "Measure rollbacks of gray releases, and the loss of a replica",
-		Long:              measurement.Long,
-		Args:              command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("replicas", "Measure rollbacks of gray releases, and the loss of a replica")
 	measurement.Add[Rollback](root, "rollback", "How long a gray release takes to be withdrawn, from all clients that had it")
 	measurement.Add[Failover](root, "failover", "Which clients go on at another replica when theirs is killed, and how soon")
 	return root

@@ -18,14 +18,7 @@ func main() {
 
 // newCommand returns the command line: a command for each program.
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "serialization",
-		Short:             "Measure policies in gob, Protocol Buffers and FlatBuffers",
-		Long:              measurement.Long,
-		Args:              command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("serialization", "Measure policies in gob, Protocol Buffers and FlatBuffers")
 	measurement.Add[Message](root, "message", "Reading, writing and keeping a message")
 	measurement.Add[Rate](root, "rate", "Messages that arrive at a rate")
 	return root

@@ -27,11 +27,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use: "tasks", Short: "Measure a queue of tasks, and the stages on the way to it", Long: measurement.Long, Args: command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("tasks", "Measure a queue of tasks, and the stages on the way to it")
 	measurement.Add[Sustained](root, "sustained", "Tasks that are submitted at a rate, and run by workers")
 	measurement.Add[Dispatch](root, "dispatch", "How fast a task gets to a worker: in one process, by registration, by Redis, by the queue")
 	measurement.Add[Predict](root, "predict", "What predictions of durations bring")

@@ -20,14 +20,7 @@ func main() {
 
 // newCommand returns the command line: a command for each program.
 func newCommand() *cobra.Command {
-	root := &cobra.Command{
-		Use:               "go",
-		Short:             "Measure what a Go program takes of its runtime",
-		Long:              measurement.Long,
-		Args:              command.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-	}
+	root := measurement.NewCommand("go", "Measure what a Go program takes of its runtime")
 	measurement.Add[Create](root, "create", "Goroutines that are started, and run to their end")
 	measurement.Add[Layers](root, "layers", "Layers of middleware around an HTTP handler")
 	measurement.Add[Escape](root, "escape", "A buffer on the stack, or on the heap because a request holds it")
