@@ -130,8 +130,6 @@ type Config struct {
 	// Registerer gets the hub's metrics, whose names begin with "events_", until Close;
 	// nil is none. A registerer can take those of one hub only.
 	Registerer prometheus.Registerer
-	// Collectors are registered with the hub's metrics.
-	Collectors []prometheus.Collector
 }
 
 // maxRetry bounds the times that updates may tell clients to wait.

@@ -165,7 +165,7 @@ func (h *Hub) register(r prometheus.Registerer) (unregister func(), err error) {
 	if r == nil {
 		return unregister, nil
 	}
-	for _, c := range append([]prometheus.Collector{newCollector(h), h.stats.publish, h.stats.flush}, h.cfg.Collectors...) {
+	for _, c := range []prometheus.Collector{newCollector(h), h.stats.publish, h.stats.flush} {
 		if err := r.Register(c); err != nil {
 			unregister()
 			return nil, fmt.Errorf("register metrics: %w", err)

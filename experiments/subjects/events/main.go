@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"dyno/internal/command"
@@ -31,9 +30,8 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hangup.Outlive(cmd.Context())
 			s.Read()
-			w := newWriter(v)
-			if c.Collectors = []prometheus.Collector{w.gets, w.hits}; v != hubs {
-				c.Send = w.send
+			if v != hubs {
+				c.Send = (&writer{variant: v}).send
 			}
 			if c.Hijack && !v.single {
 				return exit.Misused("--hijack=false", "--hijack: line by line, every line would be a packet of its own")

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"dyno/hub/journal"
 )
 
@@ -24,22 +22,10 @@ const (
 	maxPooled = 16 * bufferBytes
 )
 
-// A writer sends events in a way, and counts how often it had a buffer to reuse.
+// A writer sends events in a way.
 type writer struct {
 	variant
-	pool       sync.Pool
-	gets, hits prometheus.Counter
-}
-
-func newWriter(v variant) *writer {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "events_" + name, Help: help})
-	}
-	return &writer{
-		variant: v,
-		gets:    counter("buffer_gets_total", "Buffers taken from the pool."),
-		hits:    counter("buffer_hits_total", "Buffers taken from the pool that had been used before."),
-	}
+	pool sync.Pool
 }
 
 // send encodes an entry's event, unless its frame is for all subscribers, and writes it.
@@ -71,9 +57,7 @@ func (w *writer) write(frame []byte, write func([]byte) error) error {
 }
 
 func (w *writer) get() *[]byte {
-	w.gets.Inc()
 	if b, ok := w.pool.Get().(*[]byte); ok {
-		w.hits.Inc()
 		return b
 	}
 	b := make([]byte, 0, bufferBytes)
