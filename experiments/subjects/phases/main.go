@@ -20,6 +20,7 @@ import (
 func main() {
 	root := &cobra.Command{Use: "phases", Short: "Compare phases of one trial", Args: command.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	measurement.Add[Phases](root, "cut", "Cut a trial's response times into three phases, and into its first time and its second")
+	measurement.Add[Variation](root, "vary", "Tell how much a trial's throughput varies from slice to slice")
 	os.Exit(command.Main(context.Background(), root, os.Args[1:], os.Stdout, os.Stderr))
 }
 

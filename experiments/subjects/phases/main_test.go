@@ -40,3 +40,26 @@ func TestCompare(t *testing.T) {
 		t.Error("an empty phase is no fault")
 	}
 }
+
+// TestVary: a deviation is of whole slices after the cold beginning.
+func TestVary(t *testing.T) {
+	var intervals []hist.Interval
+	for i := range 10 { // of half a second each; cold: 1000; then slices of 9 and 11 responses in turns
+		h, n := hist.New(), int64(1000)
+		if i >= 2 {
+			n = 4 + int64(i/2%2) + int64(i%2)
+		}
+		h.RecordN(1e6, n)
+		intervals = append(intervals, hist.Interval{Tag: rundir.TagResponse, Start: time.Duration(i) * time.Second / 2, Length: time.Second / 2, Hist: h})
+	}
+	got, err := Variation{Cold: time.Second, Slice: time.Second, Slices: 4}.compare(intervals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := math.Sqrt(4./3) / 10; math.Abs(got["throughput_deviation"]-want) > 1e-9 || got["requests_per_second"] != 10 {
+		t.Errorf("%v, want a deviation of %g of 10 responses", got, want)
+	}
+	if _, err := (Variation{Slice: time.Second, Slices: 9}).compare(intervals); err == nil {
+		t.Error("a slice after the end is no fault")
+	}
+}
