@@ -13,9 +13,9 @@
 # A run that is complete already is not
 # repeated; an interrupted one is gone on with.
 #
-# --short runs all of a report's experiments in their short forms, to see that they work: R3
-# takes 5 minutes once its programs are built. The runs are in $RUNS/short, and the pages are left alone, as such
-# figures settle little.
+# --short runs all of a report's experiments in their short forms, to see that they work. Most have one round, which
+# settles nothing: their warm-ups are too short for figures that could contradict a page. The runs are in $RUNS/short,
+# and the pages are left alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${RUNS:-runs}
