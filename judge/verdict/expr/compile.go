@@ -300,7 +300,12 @@ func (c *compiler) sign(n *ast.UnaryNode) typed {
 		return operand
 	}
 	of := operand.number
-	operand.form, operand.number = formValue, func(e *evaluation) (Quantity, error) {
+	if operand.hasSign() {
+		operand.form = formDifference
+	} else {
+		operand.form = formValue
+	}
+	operand.number = func(e *evaluation) (Quantity, error) {
 		v, err := of(e)
 		return v.negated(), err
 	}
@@ -313,7 +318,6 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		return typed{}
 	}
 	var dim dimension
-	var of form
 	var possible bool
 	var combine func(a, b Quantity) Quantity
 	switch n.Operator {
@@ -321,9 +325,6 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.plus
 	case "-":
 		dim, combine = c.compatible(n, left.dim, right.dim), Quantity.minus
-		if !left.constant && !right.constant {
-			of = formDifference
-		}
 	case "*":
 		combine = Quantity.times
 		if dim, possible = left.dim.Times(right.dim); !possible {
@@ -346,7 +347,7 @@ func (c *compiler) arithmetic(n *ast.BinaryNode) typed {
 			return Quantity{}, texts.NewError("lacks.arithmetic", "left", fmt.Sprintf("%g", l.Estimate), "operator", n.Operator, "right", fmt.Sprintf("%g", r.Estimate))
 		}
 		return v, nil
-	}, dim: dim, form: of, constant: left.constant && right.constant}
+	}, dim: dim, form: formOf(n.Operator, left, right), constant: left.constant && right.constant}
 }
 
 // builtin compiles min, max and abs, which the parser knows as its own.

@@ -18,8 +18,37 @@ const (
 	formValue      form = iota // of one thing: nothing is without an effect
 	formRatio                  // 1
 	formChange                 // 0, of a ratio less 1
-	formDifference             // 0, in the unit of what is compared
+	formDifference             // 0, of what is compared by its difference, or of a multiple of that
 )
+
+// hasSign tells whether the number is 0 without any effect.
+func (t typed) hasSign() bool { return t.form == formChange || t.form == formDifference }
+
+// formOf returns the form of what an operator makes of two numbers. What is subtracted is what a figure is compared
+// with: a variant's figure, or the constant that it has without an effect.
+func formOf(operator string, left, right typed) form {
+	switch {
+	case left.constant && right.constant:
+		return formValue
+	case operator == "-" && right.isOne() && !left.hasSign():
+		return formChange
+	case operator == "-",
+		operator == "+" && left.hasSign() && right.hasSign(),
+		operator == "*" && left.hasSign() != right.hasSign(),
+		operator == "/" && left.hasSign() && !right.hasSign():
+		return formDifference
+	}
+	return formValue
+}
+
+// isOne tells whether the number is the constant 1 without a unit.
+func (t typed) isOne() bool {
+	if !t.constant || t.dim != plain {
+		return false
+	}
+	v, err := t.number(nil)
+	return err == nil && v.Estimate == 1
+}
 
 // An effect is what was published, in the unit of what is measured.
 type effect struct {

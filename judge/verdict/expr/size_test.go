@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -23,6 +24,7 @@ const (
 	aChange     = "change(b, a, throughput)"
 	aDifference = "value(b, response.p99) - value(a, response.p99)"
 	aTime       = "value(b, response.p99)"
+	aGain       = "value(b, program.hits) - 1"
 	aShare      = "value(b, program.hits) / value(a, program.hits)"
 )
 
@@ -64,6 +66,10 @@ func TestSizes(t *testing.T) {
 		{"8.2ms", aTime, between(0.001, 0.002, 0.003), rundir.Smaller}, // a value is never refuted
 		{"8.2ms", aTime, between(0.005, 0.006, 0.0083), rundir.NotSettled},
 		{"99.7%", aShare, between(0.98, 0.99, 1), rundir.Agrees},
+		{"23%", aGain, between(1.2, 1.22, 1.24), rundir.Agrees},
+		{"23%", aGain, between(1.01, 1.02, 1.03), rundir.Smaller},
+		{"23%", aGain, between(0.8, 0.9, 0.98), rundir.Refuted},
+		{"23%", aGain, between(0.9, 1, 1.1), rundir.Refuted},
 	} {
 		if got := held(c.published, c.measured, c.of); got.Outcome != c.outcome {
 			t.Errorf("%s by %s: %v: %s (%s), want %s", c.published, c.measured, c.of, got.Outcome, got.Detail.English(), c.outcome)
@@ -85,6 +91,28 @@ func TestSizesSayWhy(t *testing.T) {
 	} {
 		if got := held(c.published, c.measured, c.of).Detail.English(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// A figure from which one is subtracted has a sign, and so has a multiple of it: without an effect it is 0.
+func TestSigns(t *testing.T) {
+	const hits, p99 = "value(b, program.hits)", "value(b, response.p99)"
+	for measured, published := range map[string]string{
+		hits + " - 2": "3", "2 - " + hits: "-3", "1 - " + hits: "-3", hits + " / 4 - 1": "3", p99 + " - 2ms": "3ms",
+		"-(2 - " + hits + ")": "3", "5 * (" + hits + " - 2)": "3", "(" + hits + " - 2) * 5": "3", "(" + p99 + " - 2ms) / 40ms": "3",
+		"(" + hits + " - value(a, program.hits)) / value(a, program.hits)": "3", "100 * change(b, a, throughput)": "3",
+		"(" + hits + " - 2) + change(b, a, throughput)": "3", "-change(b, a, throughput)": "-3",
+		hits: "", hits + " + 1": "", "2 * " + hits: "", "1 / " + hits: "", "abs(" + hits + " - 2)": "",
+	} {
+		c := rundir.PlanClaim{Published: cmp.Or(published, "3"), Measured: measured}
+		e, err := compileClaim(c, Names{Variants: []string{"a", "b"}})
+		if err != nil {
+			t.Errorf("%s: %v", measured, err)
+			continue
+		}
+		if signed := e.effect.form != formValue; signed != (published != "") {
+			t.Errorf("%s: signed %t, want %t", measured, signed, published != "")
 		}
 	}
 }
