@@ -15,6 +15,7 @@ import (
 	"dyno/judge/verdict"
 	"dyno/judge/verdict/checks"
 	"dyno/report/answer"
+	"dyno/report/judged"
 	"dyno/report/short"
 	"dyno/results/rundir"
 )
@@ -36,6 +37,33 @@ func fits(t *testing.T, f *rundir.Folder, text string, columns int) {
 	}
 	if strings.Contains(text, "∞") || strings.Contains(text, "{") {
 		t.Errorf("an answer with an infinity, or a value that is missing:\n%s", text)
+	}
+}
+
+// A comparison without an interval says what there is instead: the range of its rounds, or how few there are.
+func TestComparisonsWithoutIntervals(t *testing.T) {
+	j := judged.Of(&rundir.Folder{})
+	for _, c := range []struct {
+		values  []float64
+		control string
+		want    string
+	}{
+		{[]float64{1.2}, "1 round", "(1 round; an interval needs ≥ 2 rounds)"},
+		{[]float64{1.1, 1.3}, "rounds: range 1.100 … 1.30", "(rounds: range 1.100 … 1.30; an interval needs ≥ 6 rounds)"},
+	} {
+		of := rundir.Comparison{Variant: "b", Base: "a", Metric: "throughput", Rounds: len(c.values), Ratio: rundir.Estimate{Estimate: ptr(1.2), Values: c.values}}
+		for verdict, before := range map[string]string{
+			"":            "it is not settled whether b and a differ in throughput: 1.200 times ",
+			rundir.Better: "b has 1.200 times the throughput of a ",
+		} {
+			of.Verdict = verdict
+			if got := answer.Comparison(j, of).In(texts.English); got != before+c.want {
+				t.Errorf("%q, want %q", got, before+c.want)
+			}
+		}
+		if got, want := answer.Control(j, of).In(texts.English), "the control has too few rounds for an interval: "+c.control; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -170,11 +170,11 @@ func Comparison(j *judged.Result, c rundir.Comparison) texts.Message {
 		return texts.New("answer.equivalent", "variant", c.Variant, "base", c.Base, "metric", c.Metric, "margin", figure.Margin(j.Run.Plan.Margin))
 	case c.Verdict != rundir.Better && c.Verdict != rundir.Worse:
 		if r.Low == nil && r.High == nil {
-			return ratioLine(j, "answer.open.range", c).With("needs", Needs(c))
+			return ratioLine(j, "answer.open.range", c).With("rounds", ofRounds(c)).With("needs", Needs(c))
 		}
 		return ratioLine(j, "answer.open", c)
 	case r.Low == nil && r.High == nil:
-		return ratioLine(j, "answer.times.range", c).With("needs", Needs(c))
+		return ratioLine(j, "answer.times.range", c).With("rounds", ofRounds(c)).With("needs", Needs(c))
 	case *r.Estimate > 1+mostChange || *r.Estimate < 1/(1+mostChange):
 		return ratioLine(j, "answer.times", c)
 	}
@@ -186,6 +186,14 @@ func Comparison(j *judged.Result, c rundir.Comparison) texts.Message {
 		l.Kind = "answer.lower"
 	}
 	return l
+}
+
+// ofRounds says between which ratios the rounds of a comparison without an interval lie, or how many there are.
+func ofRounds(c rundir.Comparison) texts.Message {
+	if len(c.Ratio.Values) < 2 {
+		return counted("sure.rounds", c.Rounds)
+	}
+	return texts.New("range.rounds", "interval", figure.Factors(c.Ratio))
 }
 
 // fewestRanked is how many rounds signed ranks need for an interval at 95 %: with fewer,

@@ -54,7 +54,7 @@ func sure(j *judged.Result) []texts.Message {
 func Control(j *judged.Result, c rundir.Comparison) texts.Message {
 	r := c.Ratio
 	if r.Estimate == nil || r.Low == nil || r.High == nil {
-		return texts.New("sure.control.few", "interval", figure.Factors(r))
+		return texts.New("sure.control.few").With("rounds", ofRounds(c))
 	}
 	if j.ControlDiffers() {
 		return texts.New("sure.control.differs", "share", figure.Margin(*r.Estimate-1), "interval", figure.Factors(r))
