@@ -670,6 +670,9 @@ func (r *runner) carryOut(ctx context.Context, s task, t *rundir.Trial, folder *
 	if err != nil {
 		return err
 	}
+	if sent := plan.Unquote(up.variant.Describe()); sent != r.run.Plan.Variant(t.Variant).Request {
+		t.Request = sent
+	}
 	up.side, up.idle = s.side, idle
 	defer recordPlacements(t, up)
 	died := up.died()

@@ -58,7 +58,7 @@ func (p *page) quickScreen(a answer.Answer) []string {
 	v := &p.Run.Variants[0]
 	trial := p.OnlyTrial(v.Name)
 	rows := slices.Concat(p.quickRows(v, trial), p.agentRows(a), p.quickFindings(a))
-	return p.laidOut(p.requested(v), p.setting(v, trial), rows, p.quickNotes(a, v))
+	return p.laidOut(p.requested(v, trial), p.setting(v, trial), rows, p.quickNotes(a, v))
 }
 
 // laidOut makes a screen of what was requested, how, rows of figures, and notes below them. It
@@ -170,9 +170,13 @@ func tryRate(throughput *float64) int {
 	return int(math.Max(1, math.Floor(rate/step)*step))
 }
 
-// requested is what was sent, and to whom.
-func (p *page) requested(v *rundir.Variant) string {
-	return figure.Printable(cmp.Or(p.Run.Plan.Variant(v.Name).Request, p.Title()))
+// requested is what was sent, and to whom: in a trial, if there is one.
+func (p *page) requested(v *rundir.Variant, trial *rundir.Trial) string {
+	request := p.Run.Plan.Variant(v.Name).Request
+	if trial != nil {
+		request = cmp.Or(trial.Request, request)
+	}
+	return figure.Printable(cmp.Or(request, p.Title()))
 }
 
 // mostUsers is how many users stages of a closed loop have at most.

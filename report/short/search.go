@@ -103,7 +103,7 @@ func (p *page) searchScreen(a answer.Answer) []string {
 			r.add(2, "server", append(items, "at "+figure.PerSecond(*f.trial.Rate)+"/s")...)
 		}
 	}
-	return p.laidOut(p.requested(v), p.searchSetting(v, f.trial), append(r, p.agentRows(a)...), p.searchNotes(a, f))
+	return p.laidOut(p.requested(v, f.trial), p.searchSetting(v, f.trial), append(r, p.agentRows(a)...), p.searchNotes(a, f))
 }
 
 // searchSetting says how requests were sent, at whatever rate.

@@ -270,7 +270,7 @@ type PlanVariant struct {
 	WarmupSeconds    float64     `json:"warmup_seconds"`
 	WindowSeconds    float64     `json:"window_seconds"`
 	Steps            []string    `json:"steps,omitempty"`     // of its scenario
-	Request          string      `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/
+	Request          string      `json:"request,omitempty"`   // what is sent, and to whom, such as GET http://127.0.0.1:8080/; the port of a target that trials start is {{port}}
 	TraceURL         string      `json:"trace_url,omitempty"` // where a trace is looked at, with {id} in place of its id
 	Started          bool        `json:"started,omitempty"`   // dyno started the target, whose output is in the trials' folders
 }
@@ -839,6 +839,7 @@ type Trial struct {
 	Rate           *float64         `json:"rate_per_second,omitempty"` // of a probe
 	Duet           *Duet            `json:"duet,omitempty"`            // nil of a trial that was alone
 	StartedAt      time.Time        `json:"started_at"`
+	Request        string           `json:"request,omitempty"` // as of the variant, with the addresses that are known in the trial only
 	WarmupSeconds  float64          `json:"warmup_seconds"`
 	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
 	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial that its target ended: the window that was to be
