@@ -72,6 +72,7 @@ func (p *page) quick() {
 		p.causes(trial.Failures)
 		p.connections(v, trial)
 	}
+	p.calls([]rundir.Variant{*v})
 }
 
 // outcomes writes what became of the requests of a quick load.

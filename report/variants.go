@@ -98,6 +98,7 @@ func (p *page) figures() {
 		p.throughput(measured)
 		p.latencies(measured)
 		p.dimensions(measured)
+		p.calls(measured)
 		p.costs(measured)
 		p.stages(measured)
 		p.steps(measured)

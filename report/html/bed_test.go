@@ -507,6 +507,7 @@ func everything(t testing.TB) *rundir.Folder {
 		for i, n := range names {
 			recipes = append(recipes, recipe{round: round, variant: n, seconds: 10, interval: 250 * time.Millisecond, p50: 1e-3 / (1 + 0.2*float64(i)), rate: throughputs[i], columns: 11, but: func(x *rundir.Trial) {
 				x.Slowest = []rundir.Slow{{TraceID: hostile, Response: 6e-3, Service: 5e-3, Status: hostile}}
+				x.Target.SyscallsPerRequest, x.Target.Syscalls = ptr(2.5), map[string]float64{"epoll_wait": 0.5, hostile: 2}
 			}})
 		}
 		for i, n := range names {

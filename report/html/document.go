@@ -26,6 +26,7 @@ type Document struct {
 	Checks     []Check          `json:"checks,omitempty"`     // by kind
 	Agents     []judged.Agent   `json:"agents,omitempty"`     // that carried the load
 	Slowest    []judged.Slow    `json:"slowest,omitempty"`    // requests, where these have trace ids
+	Calls      *judged.Calls    `json:"calls,omitempty"`      // of targets, where system calls were counted
 	// Unavailable is what some trial could not observe, and why.
 	Unavailable  []rundir.Message      `json:"unavailable,omitempty"`
 	Unreadable   []string              `json:"unreadable,omitempty"` // files that are missing from the page, and why

@@ -26,6 +26,7 @@ func Make(f *rundir.Folder) *Document {
 	}
 	result := judged.Of(f)
 	d.Checks, d.Agents, d.Slowest = checks(f.Run.Trials), result.Agents(), result.Slowest()
+	d.Calls = result.Calls()
 	d.SLO = slo(&f.Run.Plan)
 	counted := map[int]bool{}
 	for _, t := range f.Measured() {

@@ -75,3 +75,29 @@ func TestSlowest(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 }
+
+// The system calls of targets are means over the trials that counted them.
+func TestCalls(t *testing.T) {
+	trial := func(number int, variant string, calls map[string]float64) *rundir.TrialFolder {
+		f := &rundir.TrialFolder{Trial: rundir.Trial{Number: number, Round: number, Variant: variant, Complete: true}}
+		if f.Target.Syscalls = calls; calls != nil {
+			f.Target.SyscallsPerRequest = new(1.)
+		}
+		return f
+	}
+	many := map[string]float64{"read": 2, "write": 1}
+	for i := range 12 {
+		many[fmt.Sprintf("call%02d", i)] = 0.01 * float64(i)
+	}
+	f := &rundir.Folder{Trials: []*rundir.TrialFolder{
+		trial(1, "a", map[string]float64{"read": 1, "futex": 4}), trial(2, "a", map[string]float64{"read": 3}), trial(3, "a", nil), trial(4, "b", many), trial(5, "c", nil),
+	}}
+	calls := Of(f).Calls()
+	got := fmt.Sprint(calls.Most[:3], len(calls.Most), calls.All)
+	if want := "[{futex map[a:2 b:0]} {read map[a:2 b:2]} {write map[a:0 b:1]}] 10 15"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if none := Of(&rundir.Folder{Trials: []*rundir.TrialFolder{trial(1, "a", nil)}}).Calls(); none != nil {
+		t.Errorf("%v, and no trial counted any", none)
+	}
+}

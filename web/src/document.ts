@@ -30,6 +30,8 @@ export interface Report {
   agents?: Agent[];
   /** requests, where these have trace ids */
   slowest?: Slow[];
+  /** of targets, where system calls were counted */
+  calls?: Calls;
   /** Unavailable is what some trial could not observe, and why. */
   unavailable?: Message[];
   /** files that are missing from the page, and why */
@@ -198,6 +200,14 @@ export interface Slow {
   request: RundirSlow;
   /** of its trace */
   url?: string;
+}
+
+/** Calls are the system calls of targets for each request. */
+export interface Calls {
+  /** those that some target made most often */
+  most: Call[];
+  /** how many there are */
+  all: number;
 }
 
 /** A Curve is the latency of a variant by percentile: of one trial, or of all merged.
@@ -599,6 +609,13 @@ export interface RundirSlow {
   status?: string;
 }
 
+/** A Call is a system call that targets made. */
+export interface Call {
+  name: string;
+  /** by variant, those whose calls were counted */
+  per_request: Record<string, number>;
+}
+
 /** A Grid holds lines over common times, the middles of what each point sums up. */
 export interface Grid {
   time: Numbers;
@@ -780,7 +797,7 @@ export interface PlanVariant {
   window_seconds: number;
   /** of its scenario */
   steps?: string[];
-  /** what is sent, and to whom, such as GET http://127.0.0.1:8080/ */
+  /** what is sent, and to whom, such as GET http://127.0.0.1:8080/; the port of a target that trials start is {{port}} */
   request?: string;
   /** where a trace is looked at, with {id} in place of its id */
   trace_url?: string;

@@ -34,6 +34,9 @@ export const en = {
   "history.baseline": "Δ is the difference of the estimates from the baseline, {run}.",
   "history.sideBySide": "Runs side by side",
 
+  "calls.name": "system call",
+  "calls.most": "The {n} most frequent of {of}.",
+
   "slowest.trial": "trial",
   "slowest.status": "status",
   "slowest.trace": "trace",

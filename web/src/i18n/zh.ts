@@ -34,6 +34,9 @@ export const zh: Record<Key, string> = {
   "history.baseline": "Δ 为估计值与基线 {run} 之差。",
   "history.sideBySide": "多次运行对比",
 
+  "calls.name": "系统调用",
+  "calls.most": "共 {of} 个，列出最频繁的 {n} 个。",
+
   "slowest.trial": "试验",
   "slowest.status": "状态",
   "slowest.trace": "追踪",

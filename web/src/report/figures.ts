@@ -1,7 +1,7 @@
 import { h, table, type Child } from "../dom";
 import type { Estimate, Variant } from "../document";
 import { bar, figureInterval } from "../charts/intervals";
-import { unknown } from "../format";
+import { counts, unknown, write } from "../format";
 import { shown } from "../names";
 import { estimateOf, isProgram, mainClock, planned, written, type Context } from "./context";
 
@@ -64,8 +64,23 @@ export function dimensions(c: Context): Child[] {
   const variants = (c.doc.run.variants ?? []).filter((v) => planned(c).some((p) => p.name === v.name));
   const tail = { metric: `${clock}.p99`, head: t("dimension.tail", { clock: t.clock(clock) }) };
   const known = shown.dimensions.flatMap((metric) => [{ metric, head: t.metric(metric) }, ...(metric === "throughput" ? [tail] : [])]).filter(({ metric }) => variants.some((v) => estimateOf(v, metric)?.estimate !== undefined));
-  if (known.length < 4) return []; // the other tables have them
-  return [bars(c, t("section.dimensions"), variants, known, 120)];
+  // With fewer, the other tables have them.
+  return [known.length < 4 ? null : bars(c, t("section.dimensions"), variants, known, 120), ...calls(c, variants)].filter((x) => x !== null);
+}
+
+/** The system calls of targets for each request, by name. */
+function calls(c: Context, variants: Variant[]): Child[] {
+  const { t } = c;
+  const found = c.doc.calls;
+  if (!found) return [];
+  const title = t.metric("target.syscalls_per_request");
+  return [
+    h("h3", {}, title),
+    found.most.length < found.all ? h("p", {}, t("calls.most", { n: String(found.most.length), of: String(found.all) })) : null,
+    table(title, [{ head: t("calls.name") }, ...variants.map((v) => ({ head: v.name }))], found.most.map((x) => [
+      h("code", {}, x.name), ...variants.map((v) => (x.per_request[v.name] === undefined ? unknown : write(counts, x.per_request[v.name]))),
+    ])),
+  ];
 }
 
 /** Variants by metrics, each column compared by eye. */
