@@ -143,6 +143,7 @@ var arrows = []arrow{
 	{"selftest/oracle", []string{"internal/descriptors"}, "a reference that shares code with what it checks would share its faults; room for descriptors is no answer"},
 	{"selftest/conformance", []string{"load/wire"}, "others' suites are called by our codecs, in a program of its own"},
 
+	{"experiments/bot", []string{"cli", "services/bot/program"}, "its tests run scripts of other tools as users do, against the gateway"},
 	{"experiments/subjects", []string{"experiments/subjects", "services", "internal/command", "internal/fields", "internal/secretfile"}, "variants that exist to be measured are put into services by programs of their own; no service knows one"},
 	{"experiments/subjects/grpcloop", []string{"experiments/subjects/grpcloop", "services/echo/rpc/go/program", "internal/loop"}, "gRPC on an event loop, with no library for calls or messages"},
 	{"experiments/subjects/grpcloop/hpack", nil, "header compression is pure"},

@@ -36,6 +36,12 @@ type identity struct {
 	user string  // "" if only the API key is known
 }
 
+// A trusted issuer is another issuer of tokens.
+type trusted struct {
+	payer   string // the id of an API key
+	anyUser bool   // its tokens are a service's, which asks for users
+}
+
 // asUser returns the user of a request, which may name one. A token has a user of its own.
 func (i identity) asUser(named string) (string, *reply.Refusal) {
 	if i.user == "" {
@@ -93,19 +99,22 @@ func (g *Gateway) identifyToken(r *http.Request, token string) (identity, *reply
 	if err != nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "%v", err)
 	}
-	id, known := c.Key, true
+	of, known := trusted{payer: c.Key}, true
 	if c.Issuer != g.cfg.Token.Issuer {
-		id, known = g.issuers[c.Issuer] // an issuer's own statements about keys do not count
+		of, known = g.issuers[c.Issuer] // an issuer's own statements about keys do not count
 	}
 	if !known { // an issuer without a name has tokens without one
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: %v", jwt.ErrIssuer)
 	}
-	key := g.live.Load().payers[id]
+	key := g.live.Load().payers[of.payer]
 	if key == nil {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: its API key is not known here any more")
 	}
 	if !validName(c.Subject) {
 		return identity{}, reply.Refuse(http.StatusUnauthorized, "invalid_token", "token: has no subject of 1 to %d bytes", maxNameBytes)
+	}
+	if of.anyUser {
+		return identity{key: key}, nil
 	}
 	return identity{key, c.Subject}, nil
 }
@@ -174,10 +183,11 @@ func (g *Gateway) authentication(policy outward.Policy) error {
 		Name: t.Issuer, Audience: t.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: t.Lifetime, Keys: own, Leeway: ownLeeway,
 	}}}
 	for _, s := range g.cfg.Issuers {
-		g.issuers[s.Name] = s.Key
+		of := trusted{s.Key, s.AnyUser}
 		if len(g.cfg.Keys) == 0 {
-			g.issuers[s.Name] = keylessID
+			of.payer = keylessID
 		}
+		g.issuers[s.Name] = of
 		if s.Secret != "" {
 			keys := jwt.Keys{{Algorithm: jwt.HS256, Material: []byte(s.Secret)}}
 			c.Issuers = append(c.Issuers, jwt.Issuer{Name: s.Name, Audience: s.Audience, Algorithms: []jwt.Algorithm{jwt.HS256}, Lifetime: s.Lifetime, Keys: keys, Leeway: s.leeway(), Undated: true})

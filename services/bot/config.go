@@ -112,7 +112,9 @@ type Issuer struct {
 	Algorithms []jwt.Algorithm `yaml:"algorithms" oneof:"RS256 ES256 EdDSA" otherwise:"required with key_set" doc:"those of its keys"`
 	Lifetime   time.Duration   `yaml:"lifetime,required" range:"1ms..8784h" doc:"the longest time from iat to exp; of tokens without iat, from now to exp"`
 	KeySet     string          `yaml:"key_set" doc:"the URL of its key set (RFC 7517); public with https, or in allow_networks; it excludes secret_file"`
-	Secret     secretfile.Text `yaml:"secret_file" doc:"the file of the secret, of 32 to 1,024 bytes, that it signs tokens with (HS256); they need no iat"`
+	Secret     secretfile.Text `yaml:"secret_file" doc:"the file of the secret, of 32 to 1,024 bytes, with which it signs tokens (HS256); they need no iat"`
+	Short      bool            `yaml:"short_secret" doc:"permit a secret of fewer than 32 bytes, which others guess sooner (RFC 7518)"`
+	AnyUser    bool            `yaml:"any_user" doc:"it is a service that asks for any user: user_id names the user, and the claim sub does not"`
 	Key        string          `yaml:"key" doc:"the id of the API key that pays; no two issuers have the same one"`
 	Leeway     *time.Duration  `yaml:"leeway" range:"0..5m" otherwise:"30s" doc:"by how much its clock may differ"`
 }
@@ -409,7 +411,9 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 		names[s.Name] = true
 		at.Check((s.KeySet == "") == (s.Secret != ""), "key_set", "either this or secret_file verifies its tokens", "give one of the two")
 		if s.Secret != "" {
-			checkSecret(at, "secret_file", []byte(s.Secret))
+			if !s.Short || len(s.Secret) > maxSecret {
+				checkSecret(at, "secret_file", []byte(s.Secret))
+			}
 			at.Check(len(s.Algorithms) == 0, "algorithms", "secret_file goes without: its tokens are signed by HS256", "leave it out")
 		} else {
 			at.Check(s.Name != "", "name", "key_set goes with one", "the claim iss of its tokens")
@@ -428,9 +432,12 @@ func (c Config) checkTokens(r *fields.Report, policy outward.Policy) {
 	}
 }
 
+// Bounds of secrets of HS256, in bytes.
+const minSecret, maxSecret = 32, 1024
+
 // checkSecret reports a secret of HS256 that is too short or too long. None is no fault.
 func checkSecret(r *fields.Report, field string, secret []byte) {
-	r.Check(len(secret) == 0 || len(secret) >= 32 && len(secret) <= 1024, field, fmt.Sprintf("a secret of %d bytes", len(secret)), "32 to 1024 bytes")
+	r.Check(len(secret) == 0 || len(secret) >= minSecret && len(secret) <= maxSecret, field, fmt.Sprintf("a secret of %d bytes", len(secret)), fmt.Sprintf("%d to %d bytes", minSecret, maxSecret))
 }
 
 // plugins returns the Specs of plugins, without their implementations.

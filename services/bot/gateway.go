@@ -89,7 +89,7 @@ type Gateway struct {
 	stats   *metrics.Stats
 
 	live     atomic.Pointer[live] // what SIGHUP reads again
-	issuers  map[string]string    // the ID of the paying key, by the issuer's name
+	issuers  map[string]trusted   // by their names
 	signer   jwt.Signer
 	verifier *jwt.Verifier
 	logins   *loginLimiter
@@ -128,7 +128,7 @@ func New(ctx context.Context, cfg Config) (_ *Gateway, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, rules: intent.Default(), parts: cfg.Parts.orOwn(), issuers: map[string]string{}, logins: newLoginLimiter(), capacity: newCapacity(&cfg)}
+	g := &Gateway{cfg: cfg, rules: intent.Default(), parts: cfg.Parts.orOwn(), issuers: map[string]trusted{}, logins: newLoginLimiter(), capacity: newCapacity(&cfg)}
 	g.alive, g.stop = context.WithCancel(context.WithoutCancel(ctx))
 	g.answering, g.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,4 +113,29 @@ func TestIssuerBySecret(t *testing.T) {
 	}
 	b.ledger("pays", 4)
 	b.ledger("other", 0)
+}
+
+// TestIssuerOfService: a service that may ask for any user names the user. Its secret may be short, if that is permitted.
+func TestIssuerOfService(t *testing.T) {
+	const secret = "fifteen bytes.."
+	b := serving(t, newLLM(t, nil), func(c *Config) {
+		c.Keys = []Key{keyOf("pays")}
+		c.Issuers = []Issuer{{Lifetime: 10 * time.Minute, Secret: secret, Short: true, AnyUser: true, Key: "pays"}}
+	})
+	token, err := golangjwt.NewWithClaims(golangjwt.SigningMethodHS256, golangjwt.MapClaims{"sub": "service", "exp": time.Now().Add(time.Minute).Unix()}).SignedString([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[string]int{"u1": http.StatusOK, "u2": http.StatusOK, "": http.StatusBadRequest} {
+		if status, text, _ := b.ask("/v1/bot/chat", token, `{"bot_id":"b","query":"hello","user_id":"`+user+`"}`); status != want {
+			t.Errorf("%q: %d %s, want %d", user, status, text, want)
+		}
+	}
+	b.ledger("pays", 2)
+	short := Defaults()
+	short.Keys = []Key{keyOf("pays")}
+	short.Issuers = []Issuer{{Lifetime: time.Minute, Secret: secret, Key: "pays"}}
+	if err := short.Validate(); err == nil || !strings.Contains(err.Error(), "issuers[0].secret_file: a secret of 15 bytes") {
+		t.Errorf("a short secret: %v", err)
+	}
 }

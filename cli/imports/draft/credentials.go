@@ -190,8 +190,8 @@ func hideInForm(body *string, hide func(name string, text *string)) {
 	})
 }
 
-// templateName finds the names in templates.
-var templateName = lazyregexp.New(`\{\{[^{}]*\}\}`)
+// templateName finds templates. Braces may stand in their strings.
+var templateName = lazyregexp.New(`\{\{(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^{}"'])*\}\}`)
 
 // hideUsed moves the values of variables that a credential is made of.
 func (d *Draft) hideUsed(line int, text string) {

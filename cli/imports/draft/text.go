@@ -139,6 +139,18 @@ func (d *Draft) inBody(text string) string {
 	return d.Expand(text, "")
 }
 
+// Token returns the mark of a token that is signed with a key by an algorithm. The claims are JSON.
+func (d *Draft) Token(algorithm, key, claims string) string {
+	claims = quotedMark().ReplaceAllStringFunc(claims, func(s string) string {
+		return OneMark().ReplaceAllStringFunc(s, func(m string) string {
+			expression, _ := d.Expression(m)
+			return d.Mark("json_escape(" + d.Use(expression) + ")")
+		})
+	})
+	arguments := slices.Concat(d.Arguments(algorithm), d.Arguments(key)[:1], d.Arguments(claims))
+	return d.Mark("jwt(" + strings.Join(arguments, ", ") + ")")
+}
+
 // Arguments returns a text with marks as arguments of a function of templates.
 func (d *Draft) Arguments(text string) (all []string) {
 	literal := func(text string) {

@@ -49,9 +49,15 @@ type locustfile struct {
 	} `json:"items"`
 }
 
-// An expression is what varies: an expression of a template, or after "?" the name of a variable.
+// An expression is what varies: an expression of a template, after "?" the name of a variable, or a token.
 type expression struct {
-	Text string `json:"text"`
+	Text  string `json:"text"`
+	Value string `json:"value"` // of a variable; empty: not known
+	Token *struct {
+		Algorithm string `json:"algorithm"`
+		Key       string `json:"key"`
+		Claims    string `json:"claims"` // JSON
+	} `json:"token"`
 }
 
 type user struct {
@@ -265,11 +271,14 @@ func (l *reader) expression(number string) expression {
 // text puts the draft's marks in the place of locust.py's.
 func (l *reader) text(line int, text string) string {
 	return mark().ReplaceAllStringFunc(text, func(m string) string {
-		expression := l.expression(mark().FindStringSubmatch(m)[1]).Text
-		if name, isUnknown := strings.CutPrefix(expression, "?"); isUnknown {
-			return l.d.Variable(line, name, "", "")
+		e := l.expression(mark().FindStringSubmatch(m)[1])
+		if t := e.Token; t != nil { // its texts have marks of earlier expressions only
+			return l.d.Token(t.Algorithm, l.text(line, t.Key), l.text(line, t.Claims))
 		}
-		return l.d.Mark(expression)
+		if name, isVariable := strings.CutPrefix(e.Text, "?"); isVariable {
+			return l.d.Variable(line, name, e.Value, "")
+		}
+		return l.d.Mark(e.Text)
 	})
 }
 

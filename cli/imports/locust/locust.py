@@ -1,9 +1,11 @@
 # Reads a locustfile from standard input without running it, and prints what its users do as JSON.
 #
-# Values are texts, numbers, lists and dicts of Python. What varies is the number of an expression between BEGIN and END:
-# of a template, or after "?" the name of a variable.
+# Values are texts, numbers, lists and dicts of Python, and times. What varies is the number of an expression between BEGIN
+# and END: of a template, after "?" the name of a variable, or a token.
 import ast
 import json
+import math
+import operator
 import re
 import sys
 from urllib.parse import quote
@@ -14,6 +16,7 @@ MOST_STEPS = 2000
 items = []
 expressions = []
 count = [0]
+imported = {}  # the whole names of what the file imports, by the names there
 
 
 class Unknown(Exception):
@@ -28,9 +31,15 @@ def source(node):
     return ast.unparse(node)
 
 
-def mark(expression, number=False):
+def whole_name(function):
+    """The whole name of a function, whatever the file imports it as."""
+    first, dot, rest = source(function).partition(".")
+    return (imported.get(first, first) + dot + rest).replace("datetime.datetime.", "datetime.")
+
+
+def mark(text, number=False, **more):
     """The text that stands for what varies."""
-    e = {"text": expression, "number": number}
+    e = {"text": text, "number": number, **more}
     if e not in expressions:
         expressions.append(e)
     return BEGIN + str(expressions.index(e)) + END
@@ -45,6 +54,78 @@ def apart(text, change):
     return "".join(change(part) + m for part, m in zip(MARKED.split(text), kept))
 
 
+def is_number(v):
+    """Whether a value is a number, which varies or not."""
+    return isinstance(v, (int, float)) or isinstance(v, str) and MARKED.fullmatch(v) is not None and expressions[int(v[1:-1])]["number"]
+
+
+class Span(float):
+    """A length of time in seconds."""
+
+
+class Moment:
+    """The time when a request is sent, and so much later: as a number of a unit, or as a date."""
+
+    units = {1: "s", 1000: "ms", 1000_000: "us", 1000_000_000: "ns"}
+
+    def __init__(self, later=0.0, per_second=1, date=False, of=None):
+        self.later, self.per_second, self.date = later, per_second, date
+        self.of = of  # the call that returns fractions, too
+
+    def text(self):
+        if self.date or self.per_second not in self.units or not abs(self.later) < 50 * 365 * 86400:
+            raise Unknown("the time")
+        if self.of is not None:
+            leave(self.of, source(self.of), "the time is sent as a whole number")
+        later = round(self.later * self.per_second)
+        unit = self.units[self.per_second]
+        return mark('timestamp("%s", %d)' % (unit, later) if later else "timestamp()" if unit == "s" else 'timestamp("%s")' % unit, True)
+
+
+def arithmetic(op, a, b, node):
+    """What an operation of numbers and times is."""
+    plus = type(op) in (ast.Add, ast.Sub)
+    sign = -1 if isinstance(op, ast.Sub) else 1
+    if isinstance(op, ast.Add) and isinstance(b, Moment):
+        a, b = b, a
+    match a, b:
+        case Moment(date=True), Span() if plus:
+            return Moment(a.later + sign * b, date=True)
+        case Moment(date=False), int() | float() if plus and not isinstance(b, Span):
+            return Moment(a.later + sign * b / a.per_second, a.per_second, of=a.of)
+        case (Moment(date=False), int() | float()) | (int() | float(), Moment(date=False)) if isinstance(op, ast.Mult) and a and b:
+            m, n = (a, b) if isinstance(a, Moment) else (b, a)
+            return Moment(m.later, m.per_second * n, of=m.of)
+        case Moment(date=False), int() | float() if isinstance(op, (ast.FloorDiv, ast.Div)) and b:
+            return Moment(a.later, a.per_second / b, of=a.of)
+        case int() | float(), int() | float():
+            of = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow}
+            try:
+                v = of[type(op)](a, b) if not isinstance(op, ast.Pow) or 0 <= b <= 64 and 0 <= a <= 1e6 else math.inf
+                if abs(v) < 1e18:
+                    return Span(v) if isinstance(a, Span) or isinstance(b, Span) else v
+            except (KeyError, ArithmeticError):
+                pass
+    raise Unknown(source(node))
+
+
+def signed(claims, key, algorithm, node):
+    """The token of claims."""
+    if not isinstance(claims, dict) or not isinstance(key, str) or not key:
+        raise Unknown(source(node))
+    if algorithm not in ("HS256", "HS384", "HS512"):
+        leave(node, source(node.func), "dyno signs tokens by HS256, HS384 and HS512 only", "give the token as a variable")
+        raise Unknown(source(node.func))
+    leave(node, source(node.func), "the token is signed for each request, with the time of then")
+    claims = {k: Moment(v.later) if isinstance(v, Moment) and v.date else v for k, v in claims.items()}
+    if not MARKED.search(key):
+        others = {e["value"] for e in expressions if e.get("value", key) != key}
+        key = mark("?jwt_secret" + ("_%d" % (len(others) + 1) if others else ""), value=key)
+    elif not MARKED.fullmatch(key):
+        raise Unknown(source(node))
+    return mark("", token={"algorithm": algorithm, "key": key, "claims": dumps(claims, separators=(",", ":"))})
+
+
 class Text(str):
     """The bytes of a literal, as a text of Latin-1."""
 
@@ -55,6 +136,7 @@ class Names:
     def __init__(self, outer=None):
         self.values = dict(outer.values) if outer else {}
         self.send = outer.send if outer else None  # sends what a call of a client requests
+        self.result = outer.result if outer else None  # carries out a function of the file
         self.fast = outer.fast if outer else False  # the client is FastHttpUser's
 
     def value(self, node):
@@ -73,6 +155,8 @@ class Names:
                 raise Unknown("self." + name)
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr="user"), attr=name) if "self." + name in self.values:
                 return self.values["self." + name]
+            case ast.Attribute(value=ast.Call(func=function), attr="hex") if whole_name(function) == "uuid.uuid4":
+                return mark('random_string(32, "0123456789abcdef")')
             case ast.Attribute(value=of, attr="headers"):
                 of = self.value(of)
                 if isinstance(of, Place) and of.path == "$":
@@ -81,19 +165,20 @@ class Names:
                 if any(isinstance(p, ast.FormattedValue) and (p.format_spec or p.conversion != -1) for p in parts):
                     raise Unknown(source(node))
                 return "".join(self.text(p.value if isinstance(p, ast.FormattedValue) else p) for p in parts)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                a, b = self.value(left), self.value(right)
-                if isinstance(a, Place) or isinstance(b, Place):
-                    return self.text(left) + self.text(right)
-                if isinstance(a, dict) or isinstance(b, dict):
-                    raise Unknown(source(node))
-                return a + b if type(a) is type(b) else str(a) + str(b)
             case ast.BinOp(left=ast.Constant(value=str(form)), op=ast.Mod(), right=right):
                 values = [self.text(v) for v in (right.elts if isinstance(right, ast.Tuple) else [right])]
                 parts = form.replace("%d", "%s").split("%s")
                 if len(parts) != len(values) + 1:
                     raise Unknown(source(node))
                 return "".join(p + v for p, v in zip(parts, values + [""]))
+            case ast.BinOp(left=left, op=op, right=right):
+                a, b = self.value(left), self.value(right)
+                texts = (str, Place)
+                if isinstance(op, ast.Add) and isinstance(a, texts) and isinstance(b, texts) and not is_number(a) and not is_number(b):
+                    return self.text(left) + self.text(right)
+                if isinstance(op, ast.Add) and isinstance(a, list) and isinstance(b, list):
+                    return a + b
+                return arithmetic(op, a, b, node)
             case ast.Dict(keys=keys, values=values):
                 out = {}
                 for k, v in zip(keys, values):
@@ -127,8 +212,29 @@ class Names:
         raise Unknown(source(node))
 
     def call(self, node):
-        name, args = source(node.func), node.args
+        name, args = whole_name(node.func), node.args
         match name:
+            case "time.time":
+                return Moment(of=node)
+            case "time.time_ns":
+                return Moment(per_second=1000_000_000)
+            case "datetime.now" | "datetime.utcnow":
+                return Moment(date=True)
+            case "datetime.timedelta":
+                units = dict(zip(("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks"), (86400, 1, 1e-6, 1e-3, 60, 3600, 7 * 86400)))
+                try:
+                    return Span(sum(self.value(v) * units[k] for k, v in [*zip(units, args), *((k.arg, k.value) for k in node.keywords)]))
+                except (KeyError, TypeError):
+                    raise Unknown(source(node))
+            case "jwt.encode" | "jose.jwt.encode":
+                given = dict(zip(("payload", "key", "algorithm", "headers"), args)) | {{"claims": "payload"}.get(k.arg, k.arg): k.value for k in node.keywords}
+                if "headers" in given:
+                    leave(given["headers"], "headers=" + source(given["headers"]), "the header of a token has alg and typ only")
+                values = {k: self.value(given[k]) for k in ("payload", "key", "algorithm") if k in given}
+                return signed(values.get("payload"), values.get("key"), values.get("algorithm", "HS256"), node)
+            case "authlib.jose.jwt.encode" if len(args) == 3:
+                header = self.value(args[0])
+                return signed(self.value(args[1]), self.value(args[2]), header.get("alg") if isinstance(header, dict) else "", node)
             case "random.randint" | "randint" | "random.randrange" | "randrange" if len(args) == 2:
                 low, high = self.value(args[0]), self.value(args[1])
                 if isinstance(low, int) and isinstance(high, int):
@@ -139,14 +245,16 @@ class Names:
                     return mark("random_choice(%s)" % ", ".join(json.dumps(str(c), ensure_ascii=False) for c in choices))
             case "uuid.uuid4" | "uuid4":
                 return mark("uuid()")
-            case "int" if len(args) == 1 and source(args[0]) == "time.time()":
-                return mark("timestamp()", True)
             case "str" if len(args) == 1:
                 return self.text(args[0])
-            case "int" | "float" if len(args) == 1:
+            case "dict" if not args and all(k.arg for k in node.keywords):
+                return {k.arg: self.value(k.value) for k in node.keywords}
+            case "int" | "float" | "round" if len(args) == 1:
                 v = self.value(args[0])
-                if isinstance(v, (int, float)) or isinstance(v, str) and re.fullmatch(r"-?\d{1,15}", v):
-                    return int(v) if name == "int" else float(v)
+                if isinstance(v, Moment) and not v.date:
+                    return v if name == "float" else Moment(v.later, v.per_second)
+                if isinstance(v, (int, float)) and abs(v) < 1e18 or isinstance(v, str) and re.fullmatch(r"-?\d{1,15}", v):
+                    return {"int": int, "float": float, "round": round}[name](v)
                 if isinstance(v, str) and MARKED.fullmatch(v):
                     return v
             case "json.dumps" if len(args) == 1 and not node.keywords:
@@ -156,11 +264,17 @@ class Names:
                     leave(node, source(node), "the environment may say another value than the one here")
                     return self.value(args[1])
                 return mark("?" + self.text(args[0]))
+        if isinstance(node.func, ast.Attribute) and self.send and is_client(node.func):
+            return Place(self.send(node))
+        if self.result and (v := self.result(node)) is not None:
+            return v
         if isinstance(node.func, ast.Attribute):
-            if self.send and is_client(node.func):
-                return Place(self.send(node))
             of = self.value(node.func.value)
             match node.func.attr:
+                case "timestamp" if isinstance(of, Moment) and of.date:
+                    return Moment(of.later, of=node)
+                case "total_seconds" if isinstance(of, Span):
+                    return float(of)
                 case "json" if isinstance(of, Place) and not args:
                     return of
                 case "get" if isinstance(of, (Place, Fields)) and args:
@@ -169,17 +283,17 @@ class Names:
                     parts = of.split("{}")
                     if len(parts) == len(args) + 1 and not any(c in p for p in parts for c in "{}"):
                         return "".join(p + v for p, v in zip(parts, [self.text(v) for v in args] + [""]))
-                case "encode" if isinstance(of, str) and not args:
+                case "encode" | "decode" if isinstance(of, str) and (not args or source(args[0]).lower() in ("'utf-8'", "'ascii'")):
                     return of
         raise Unknown(source(node))
 
     def text(self, node):
         v = self.value(node)
-        if isinstance(v, Place):
-            return v.text()
+        if isinstance(v, (Place, Moment)):
+            v = v.text()
         if isinstance(v, (dict, list, Fields)):
             raise Unknown(source(node))
-        return MARKED.sub(lambda m: mark(expressions[int(m[0][1:-1])]["text"]), str(v))
+        return MARKED.sub(lambda m: mark(**{**expressions[int(m[0][1:-1])], "number": False}), str(v))
 
 
 places = {}  # a request and a place in its response: the variable
@@ -226,7 +340,7 @@ class Fields:
 
 
 def plain(v):
-    if isinstance(v, Place):
+    if isinstance(v, (Place, Moment)):
         return v.text()
     if isinstance(v, Fields):
         raise Unknown("headers")
@@ -237,9 +351,9 @@ def plain(v):
     return v
 
 
-def dumps(v):
+def dumps(v, **form):
     """JSON as Python writes it: what is not ASCII is escaped, but for marks."""
-    text = json.dumps(plain(v)).replace("\\ue002", BEGIN).replace("\\ue003", END)
+    text = json.dumps(plain(v), **form).replace("\\ue002", BEGIN).replace("\\ue003", END)
     return re.sub('"(' + MARKED.pattern + ')"', lambda m: m[1] if expressions[int(m[1][1:-1])]["number"] else m[0], text)
 
 
@@ -423,8 +537,8 @@ class Walk:
 
     def __init__(self, names, methods, functions, order=()):
         self.names, self.methods, self.functions, self.order, self.owner = names, methods, functions, order, None
-        self.steps, self.depth, self.looked = [], 0, set()
-        names.send = self.send
+        self.steps, self.depth, self.looked, self.returned = [], 0, set(), None
+        names.send, names.result = self.send, self.result
 
     def send(self, call):
         """The request of a call within an expression."""
@@ -432,6 +546,16 @@ class Walk:
         if r is None or r.get("left"):
             raise Left()
         return r
+
+    def result(self, call):
+        """What a function of the file returns, which is carried out; None if it is not known."""
+        before, self.returned = self.returned, None
+        name = source(call.func)
+        is_own = name in self.functions or name.startswith("self.") and any(name[5:] in self.methods.get(c, {}) for c in self.order)
+        if is_own:
+            self.called(name, call)
+        v, self.returned = self.returned, before
+        return v
 
     def statements(self, body):
         for s in body:
@@ -499,8 +623,15 @@ class Walk:
                 self.statements(body)
                 self.statements(orelse)
                 self.statements(final)
-            case ast.Return(value=ast.Call() as call):
-                self.call(call)
+            case ast.Return(value=value) if value is not None:
+                try:
+                    v = Place(r) if isinstance(value, ast.Call) and (r := self.add(value)) and not r.get("left") else self.names.value(value)
+                    self.returned = v if self.returned is None else self.returned
+                except Left:
+                    pass
+                except Unknown:
+                    if isinstance(value, ast.Call):
+                        self.call(value)
             case ast.Return() | ast.Raise() | ast.Import() | ast.ImportFrom():
                 pass
             case ast.Expr(value=ast.Await(value=ast.Call() as call)):
@@ -620,6 +751,8 @@ class Walk:
         elif source(target).endswith("client.auth") or re.fullmatch(r".*client\.headers\[.*\]", source(target)):
             self.session(target, value)
             return
+        elif isinstance(target, ast.Subscript) and self.put(target, value):
+            return
         else:
             leave(target, source(target) + " = " + source(value), "this statement is not carried over")
             return
@@ -640,6 +773,18 @@ class Walk:
         except Unknown as e:
             self.names.values[name] = mark("?" + name.removeprefix("self."))
             leave(value, name + " = " + source(value), "what %s stands for is known only when the file runs" % e, "give the variable a value in load.scenario.variables")
+
+    def put(self, target, value):
+        """Puts a value into a dict."""
+        name = source(target.value)
+        of = self.names.values.get(name)
+        try:
+            if isinstance(of, dict):
+                self.names.values[name] = {**of, self.names.value(target.slice): self.names.value(value)}
+                return True
+        except (Unknown, TypeError, Left):
+            pass
+        return False
 
     def session(self, target, value):
         """What a client sends with each request from now on."""
@@ -833,6 +978,11 @@ def main():
         sys.exit("line %d: %s" % (e.lineno or 0, e.msg))
     except (ValueError, RecursionError, MemoryError) as e:
         sys.exit(str(e) or "the file is nested too deep")
+    for s in ast.walk(tree):
+        if isinstance(s, ast.Import):
+            imported.update({a.asname: a.name for a in s.names if a.asname})
+        elif isinstance(s, ast.ImportFrom):
+            imported.update({a.asname or a.name: "%s.%s" % (s.module, a.name) for a in s.names})
     names = Names()
     classes = Classes(tree)
     users, shape = [], []

@@ -3,6 +3,7 @@ package locust
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,6 +68,41 @@ func TestLocustClasses(t *testing.T) {
 		}
 		if got := strings.Join(sent, " "); got != c.sent || !strings.Contains(listed, c.listed) || strings.Contains(listed, "is not sent:") && c.listed == "" {
 			t.Errorf("%s: %s, want %s; listed %s", c.text, got, c.sent, listed)
+		}
+	}
+}
+
+// Tokens that a locustfile signs are signed by templates, whatever the file imports and however it says the time.
+func TestSignedTokens(t *testing.T) {
+	const plain, now = `jwt("HS256", jwt_secret, "{\"sub\":\"u1\",\"exp\":", timestamp("s", 600), "}")`, `timestamp()`
+	for _, c := range []struct{ text, want, listed string }{
+		{"import jwt, time\n|jwt.encode({'sub': 'u1', 'exp': int(time.time()) + 600}, 'k', algorithm='HS256')", plain, ""},
+		{"import jwt as pyjwt, time\n|pyjwt.encode(payload={'sub': 'u1', 'exp': int(time.time() + 10 * 60)}, key=b'k').decode('utf-8')", plain, ""},
+		{"from jwt import encode\nfrom time import time as now\nMINUTES = 10\n|encode({'sub': 'u1', 'exp': MINUTES * 60 + round(now())}, 'k', 'HS256')", plain, ""},
+		{"from jose import jwt\nfrom datetime import datetime, timedelta\n|jwt.encode({'sub': 'u1', 'exp': datetime.utcnow() + timedelta(minutes=10)}, 'k')", plain, ""},
+		{"import jwt, datetime as dt\n|jwt.encode(dict(sub='u1', exp=dt.datetime.now(dt.timezone.utc) + dt.timedelta(0, 600)), 'k')", plain, ""},
+		{"from authlib.jose import jwt\nimport time\n|jwt.encode({'alg': 'HS256'}, {'sub': 'u1', 'exp': time.time_ns() // 10**9 + 600}, 'k')", plain, ""},
+		{"import jwt, time\nKEY = 'k'\ndef token(user, ttl=600):\n  claims = {'sub': f'{user}'}\n  claims['exp'] = int(time.time()) + ttl\n  return jwt.encode(claims, KEY, algorithm='HS256')\n|token('u1')", plain, ""},
+		{"import jwt, os, uuid\n|jwt.encode({'jti': str(uuid.uuid4()), 'roles': ['a'], 'admin': True}, os.environ['SECRET'], algorithm='HS512')", `jwt("HS512", SECRET, "{\"jti\":\"", json_escape(uuid()), "\",\"roles\":[\"a\"],\"admin\":true}")`, "the file does not say the value"},
+		{"import jwt, time\n|jwt.encode({'iat': time.time()}, 'k')", `jwt("HS256", jwt_secret, "{\"iat\":", ` + now + `, "}")`, "the time is sent as a whole number"},
+		{"import jwt\n|jwt.encode({'sub': 'u1'}, open('key').read(), algorithm='RS256')", "token", "known only when the file runs"},
+		{"import jwt\n|jwt.encode({'sub': 'u1'}, 'k', algorithm='ES256')", "token", "dyno signs tokens by HS256, HS384 and HS512 only"},
+		{"import jwt\n|jwt.encode({'sub': 'u1'}, 'k', headers={'kid': '1'})", `jwt("HS256", jwt_secret, "{\"sub\":\"u1\"}")`, "the header of a token has alg and typ only"},
+	} {
+		head, token, _ := strings.Cut(c.text, "|")
+		r, err := readLocustfile(t, "from locust import HttpUser, task\n"+head+"class A(HttpUser):\n  def on_start(self):\n    self.token = "+token+
+			"\n  @task\n  def a(self):\n    self.client.get('/', headers={'Authorization': f'Bearer {self.token}'})\n")
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		listed := ""
+		for _, i := range r.Items {
+			listed += i.What + ": " + i.Why + "\n"
+		}
+		want := "Authorization: " + strconv.Quote("Bearer {{ "+c.want+" }}")
+		if !strings.Contains(string(r.Text), want) && !strings.Contains(string(r.Text), "Authorization: 'Bearer {{ "+c.want+" }}'") || !strings.Contains(listed, c.listed) || c.listed == "" && strings.Contains(listed, "known only") {
+			t.Errorf("%s:\n%s\nlisted %s\nwant %s", c.text, r.Text, listed, want)
 		}
 	}
 }

@@ -3,7 +3,7 @@
 //
 // Compile and CompileCondition make a Template or a Condition of a text, once. Neither
 // changes afterwards, and users share them. Each user renders them with a State of its own.
-// Rendering does not allocate once its buffers have grown.
+// Rendering does not allocate once its buffers have grown, but for tokens.
 //
 // # Templates
 //

@@ -12,6 +12,9 @@ import (
 // maxRandomString bounds the argument of random_string.
 const maxRandomString = 64 << 10
 
+// maxLater bounds the second argument of timestamp, in nanoseconds: the sum with the time of this century has 64 bits.
+const maxLater = int64(100 * 365 * 24 * time.Hour)
+
 const alphanumeric = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 // A Template is compiled text: what its parts say, one after the other.
@@ -62,7 +65,8 @@ type part struct {
 	width  uint64     // how many numbers random_int has; 0: 2⁶⁴
 	from   []string   // the characters of random_string
 	unit   timeUnit   // of timestamp
-	choice []Template // of random_choice; for encoding, one after the other
+	later  int64      // of timestamp, in nanoseconds
+	choice []Template // of random_choice; for encoding, one after the other; of jwt, the key and the claims
 }
 
 type op uint8
@@ -79,6 +83,7 @@ const (
 	timestamp
 	base64Std
 	base64URL
+	token
 	urlEncode
 	formEncode
 	jsonEscape
@@ -119,10 +124,11 @@ func Functions() []Function {
 		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
 		{"formencode", "text, …", "the texts together as forms encode them: a blank is +, and all but letters, digits, * - . and _ is percent-encoded (URL Standard)", "formencode(name)", 1, MaxArguments, encoder(formEncode)},
 		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxArguments, encoder(jsonEscape)},
+		{"jwt", `"algorithm", key, text, …`, "a token (JWT) whose claims are the texts together, a JSON object, signed with the key by HS256, HS384 or HS512 (RFC 7518)", `jwt("HS256", secret, '{"sub":"u1","exp":', timestamp("s", 600), "}")`, 3, MaxArguments, (*binder).jwt},
 		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxArguments, (*binder).randomChoice},
 		{"random_int", "low, high", "a whole number from low to high, both included", "random_int(1, 100)", 2, 2, (*binder).randomInt},
 		{"random_string", `n, ["characters"]`, "n random letters and digits, or n of the characters", `random_string(8) or random_string(8, "abc")`, 1, 2, (*binder).randomString},
-		{"timestamp", `["unit"]`, "the Unix time in s (default), ms, us or ns, or the date and time in rfc3339 (UTC, milliseconds)", `timestamp("ms")`, 0, 1, (*binder).timestamp},
+		{"timestamp", `["unit"], [later]`, "the Unix time in s (default), ms, us or ns, or the date and time in rfc3339 (UTC, milliseconds); later adds a number of the unit, or of seconds to a date", `timestamp("ms") or timestamp("s", 600)`, 0, 2, (*binder).timestamp},
 		{"urlencode", "text, …", "the texts together, percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)", "urlencode(name)", 1, MaxArguments, encoder(urlEncode)},
 		{"uuid", "", "a random UUID (RFC 9562, version 4)", "uuid()", 0, 0, fresh(uuid4)},
 		{"uuid7", "", "a UUID that begins with the time (RFC 9562, version 7)", "uuid7()", 0, 0, fresh(uuid7)},
@@ -375,6 +381,15 @@ func (b *binder) randomString(call *node) part {
 	return part{op: randomString, index: int(n), from: strings.Split(alphabet, "")}
 }
 
+func (b *binder) jwt(call *node) part {
+	p := part{op: token, choice: []Template{b.bind(call.args[1:2]), b.bind(call.args[2:])}}
+	name, ok := b.text(call, 0)
+	if p.index = slices.Index(algorithmNames, name); ok && p.index < 0 {
+		b.fault(call.args[0].offset, fmt.Sprintf("no algorithm %q", nearest.Clip(name)), nearest.Hint(name, algorithmNames))
+	}
+	return p
+}
+
 func (b *binder) timestamp(call *node) part {
 	unit := 0
 	if len(call.args) > 0 {
@@ -383,6 +398,12 @@ func (b *binder) timestamp(call *node) part {
 			b.fault(call.args[0].offset, fmt.Sprintf("no unit %q of time", nearest.Clip(name)), nearest.Hint(name, timeUnits))
 		}
 	}
+	p := part{op: timestamp, unit: timeUnit(max(0, unit))}
+	if len(call.args) > 1 {
+		of := nanosecondsPer[p.unit%rfc3339]
+		later, _ := b.whole(call, 1, -maxLater/of, maxLater/of)
+		p.later = later * of
+	}
 	b.t.fresh = true
-	return part{op: timestamp, unit: timeUnit(max(0, unit))}
+	return p
 }

@@ -1,8 +1,12 @@
 package template
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"hash"
 	"math/bits"
 	"math/rand/v2"
 	"strconv"
@@ -58,7 +62,9 @@ func (t *Template) Append(dst []byte, s *State) []byte {
 		case randomChoice:
 			dst = p.choice[s.Below(uint64(len(p.choice)))].Append(dst, s)
 		case timestamp:
-			dst = appendTime(dst, p.unit, s.Now)
+			dst = appendTime(dst, p.unit, s.Now+p.later)
+		case token:
+			dst = p.appendToken(dst, s)
 		default:
 			dst = p.encode(dst, s)
 		}
@@ -106,6 +112,29 @@ func (p *part) encode(dst []byte, s *State) []byte {
 	default:
 		return appendJSON(dst, text)
 	}
+}
+
+// algorithmNames are the names of the algorithms that sign tokens with a key of both sides (RFC 7518, section 3.2).
+var algorithmNames = []string{"HS256", "HS384", "HS512"}
+
+// hashes are the hashes of these algorithms.
+var hashes = [...]func() hash.Hash{sha256.New, sha512.New384, sha512.New}
+
+// appendToken appends a token with the claims that the part's arguments say (RFC 7519).
+func (p *part) appendToken(dst []byte, s *State) []byte {
+	start := len(dst)
+	dst = p.choice[0].Append(dst, s)
+	mac := hmac.New(hashes[p.index], dst[start:])
+	header := `{"alg":"` + algorithmNames[p.index] + `","typ":"JWT"}`
+	dst = base64.RawURLEncoding.AppendEncode(dst[:start], []byte(header))
+	dst = append(dst, '.')
+	claims := len(dst)
+	dst = p.choice[1].Append(dst, s)
+	s.Worker.scratch = append(s.Worker.scratch[:0], dst[claims:]...)
+	dst = base64.RawURLEncoding.AppendEncode(dst[:claims], s.Worker.scratch)
+	mac.Write(dst[start:]) // never fails
+	s.Worker.scratch = mac.Sum(s.Worker.scratch[:0])
+	return base64.RawURLEncoding.AppendEncode(append(dst, '.'), s.Worker.scratch)
 }
 
 // Below draws a number below n, 0 standing for 2⁶⁴. The chances of any two numbers

@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/pace"
-
+	golangjwt "github.com/golang-jwt/jwt/v5"
 	"pgregory.net/rapid"
+
+	"dyno/load/pace"
 )
 
 // A names is a Scope of variables with texts. One of them varies.
@@ -84,11 +85,30 @@ func TestTemplates(t *testing.T) {
 		{"{{ timestamp() }} {{ timestamp('s') }}", "1706933106 1706933106"},
 		{"{{ timestamp('ms') }} {{ timestamp('us') }} {{ timestamp('ns') }}", "1706933106789 1706933106789012 1706933106789012345"},
 		{"{{ timestamp('rfc3339') }}", "2024-02-03T04:05:06.789Z"},
+		{"{{ timestamp('s', 600) }} {{ timestamp('ms', -1) }} {{ timestamp('rfc3339', 60) }}", "1706933706 1706933106788 2024-02-03T04:06:06.789Z"},
 		{"{{ random_int(7, 7) }}{{ random_string(3, 'x') }}{{ random_choice(a) }}", "7xxxx y"},
 		{"{{ random_int(-9223372036854775808, -9223372036854775808) }}", "-9223372036854775808"},
 	} {
 		if got := say(t, tt.text, vars, 1)[0]; got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// Another library verifies tokens, and finds the claims in them.
+func TestTokens(t *testing.T) {
+	vars := map[string]string{"key": "a key of both sides", "name": `a "name"`}
+	for _, algorithm := range []string{"HS256", "HS384", "HS512"} {
+		text := say(t, `{{ jwt("`+algorithm+`", key, '{"sub":"', json_escape(name), '","exp":', timestamp("s", 600), "}") }}`, vars, 1)[0]
+		now := golangjwt.WithTimeFunc(func() time.Time { return time.Unix(0, instant) })
+		token, err := golangjwt.Parse(text, func(*golangjwt.Token) (any, error) { return []byte(vars["key"]), nil }, golangjwt.WithValidMethods([]string{algorithm}), now)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		subject, _ := token.Claims.GetSubject()
+		expires, err := token.Claims.GetExpirationTime()
+		if err != nil || subject != vars["name"] || expires.Unix() != 1706933706 {
+			t.Errorf("%s: the claims are %v, %v", algorithm, token.Claims, err)
 		}
 	}
 }
@@ -175,7 +195,7 @@ func TestEncodersAgreeWithOthers(t *testing.T) {
 
 // The descriptions of functions are true: their examples can be used as they stand.
 func TestFunctionsAreDescribed(t *testing.T) {
-	vars := map[string]string{"name": "n", "user": "u", "password": "p"}
+	vars := map[string]string{"name": "n", "user": "u", "password": "p", "secret": "s"}
 	for i, f := range Functions() {
 		if f.Meaning == "" || i > 0 && Functions()[i-1].Name >= f.Name {
 			t.Errorf("%s: want a meaning, and names in order", f.Name)
