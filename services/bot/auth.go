@@ -12,7 +12,7 @@ import (
 	"dyno/internal/strict"
 	"dyno/services/bot/outward"
 	"dyno/services/bot/reply"
-	"dyno/services/bot/trace"
+	"dyno/services/internal/trace"
 )
 
 // expectedReply is enough for most replies, in bytes.

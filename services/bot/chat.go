@@ -18,8 +18,8 @@ import (
 	"dyno/services/bot/reply"
 	"dyno/services/bot/resume"
 	"dyno/services/bot/store"
-	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/trace"
 )
 
 // chatRequest is the body of POST /v1/bot/chat.

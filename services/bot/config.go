@@ -23,9 +23,9 @@ import (
 	"dyno/services/bot/store"
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
-	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/trace"
 )
 
 // An Archive is where turns and the ledger are kept.
@@ -475,6 +475,7 @@ func (c Config) resume() resume.Config {
 
 func (c Config) trace() trace.Config {
 	t := trace.Defaults()
+	t.Service = "dyno-bot"
 	t.Endpoint, t.Ratio = c.TraceEndpoint, c.TraceRatio
 	return t
 }

@@ -19,8 +19,8 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/store"
-	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
+	"dyno/services/internal/trace"
 )
 
 // The outcomes of an answer, in the ledger.

@@ -10,7 +10,7 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/reply"
 	"dyno/services/bot/resume"
-	"dyno/services/bot/trace"
+	"dyno/services/internal/trace"
 )
 
 // lastEventID is the header field with which a client names its last event (HTML standard, section 9.2).

@@ -71,10 +71,10 @@ import (
 	"dyno/services/bot/store/postgres"
 	"dyno/services/bot/store/redis"
 	"dyno/services/bot/store/sqlite"
-	"dyno/services/bot/trace"
 	"dyno/services/bot/upstream"
 	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/trace"
 )
 
 // A Gateway is one gateway. Use its Handler and Close, or Listen and Serve, or Serve

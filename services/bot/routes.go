@@ -10,8 +10,8 @@ import (
 	"dyno/services/bot/openai"
 	"dyno/services/bot/page"
 	"dyno/services/bot/reply"
-	"dyno/services/bot/trace"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/trace"
 )
 
 // layers returns the layers around routes, the outermost first.

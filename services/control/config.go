@@ -18,6 +18,7 @@ import (
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/trace"
 )
 
 // Config says what a Server does. Start from Defaults.
@@ -55,9 +56,11 @@ type Config struct {
 	IdleTimeout  time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
 	HTTP2        bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
 	// The libraries' own windows: 1 MiB over HTTP; over gRPC it follows from the round-trip time.
-	StreamWindow     int `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
-	ConnectionWindow int `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
-	Workers          int `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
+	StreamWindow     int     `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
+	ConnectionWindow int     `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
+	TraceEndpoint    string  `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces"`
+	TraceRatio       float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of HTTP requests that is traced, of those that do not say themselves"`
+	Workers          int     `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
 	// Formats are those that clients may choose instead of JSON.
 	Formats      format.Formats
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
@@ -110,6 +113,9 @@ func (c Config) Check(r *fields.Report) {
 	}
 	window("stream_window", c.StreamWindow)
 	window("connection_window", c.ConnectionWindow)
+	if c.TraceEndpoint != "" {
+		r.Error("trace_endpoint", trace.CheckEndpoint(c.TraceEndpoint))
+	}
 	r.Check(c.Burst > 0 || c.Rate == 0, "burst", "is missing: a rate needs one", "such as --burst 100")
 	c.Store.Check(r)
 	c.Plane.Check(r)

@@ -223,6 +223,11 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	ac := s.cfg.api()
 	gate := plane.NewGate(s.files.book, s.cfg.Rate, s.cfg.Burst)
 	ac.Plane, ac.Gate, ac.Logger = p, gate, s.log
+	var endTraces func()
+	if ac.Tracer, endTraces, err = s.openTraces(ctx); err != nil {
+		return unserved(err)
+	}
+	defer endTraces()
 	api, err := rest.New(ac)
 	if err != nil {
 		return unserved(err)

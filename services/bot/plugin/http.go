@@ -11,7 +11,7 @@ import (
 	"net/http"
 
 	"dyno/services/bot/outward"
-	"dyno/services/bot/trace"
+	"dyno/services/internal/trace"
 )
 
 // HTTP is a plugin at a URL. It gets the call as JSON by POST, and answers {"text": "…"}, or status 204 (no content)

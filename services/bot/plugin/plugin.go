@@ -16,7 +16,7 @@ import (
 
 	"dyno/services/bot/breaker"
 	"dyno/services/bot/budget"
-	"dyno/services/bot/trace"
+	"dyno/services/internal/trace"
 )
 
 // A Call is the question to a plugin.

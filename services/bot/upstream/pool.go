@@ -27,7 +27,7 @@ import (
 	"dyno/services/bot/budget"
 	"dyno/services/bot/openai"
 	"dyno/services/bot/outward"
-	"dyno/services/bot/trace"
+	"dyno/services/internal/trace"
 )
 
 // A Pool asks upstreams. Its methods may be called from any goroutine.

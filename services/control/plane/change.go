@@ -17,6 +17,7 @@ import (
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/trace"
 )
 
 // Options go with a change.
@@ -186,7 +187,11 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 		case o.DryRun:
 			return result, nil
 		}
+		pushed := p.traced.add(ctx, c.ref, result.Version)
+		_, span := trace.StartCall(ctx, "etcd")
 		outcome, err := p.store.Apply(ctx, request)
+		span.End()
+		p.traced.acknowledge(pushed, err == nil && outcome.Done)
 		if err != nil {
 			return Result{}, err
 		}

@@ -13,6 +13,7 @@ import (
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/trace"
 )
 
 // Create makes a policy or a configuration, which must not exist yet.
@@ -31,9 +32,14 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	if mustBeNew {
 		c.act = resource.Created
 	}
+	check := func(d interface{ Check(resource.Limits) error }) error {
+		_, span := trace.Start(ctx, "check")
+		defer span.End()
+		return d.Check(p.cfg.Limits)
+	}
 	switch d := doc.(type) {
 	case *resource.Policy:
-		if err := d.Check(p.cfg.Limits); err != nil {
+		if err := check(d); err != nil {
 			return Result{}, err
 		}
 		c.ref = d.Ref()
@@ -46,7 +52,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		if d.Release != nil {
 			return Result{}, resource.Invalid{{Pointer: "#/release", Detail: "is begun and changed by itself, at /release"}}
 		}
-		if err := d.Check(p.cfg.Limits); err != nil {
+		if err := check(d); err != nil {
 			return Result{}, err
 		}
 		c.ref = d.Ref()

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -94,6 +95,7 @@ type Plane struct {
 	hub     *push.Hub
 	ledger  *push.Ledger
 	metrics metrics
+	traced  tracedChanges
 
 	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 
@@ -143,7 +145,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p := &Plane{
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(), sender: rand.Text(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
-		beginTime: beginTime, presence: newPresence(cfg.Replica, cfg.Liveness), metrics: newMetrics(), settling: make(chan found),
+		beginTime: beginTime, presence: newPresence(cfg.Replica, cfg.Liveness), metrics: newMetrics(), traced: tracedChanges{seed: maphash.MakeSeed()}, settling: make(chan found),
 	}
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)

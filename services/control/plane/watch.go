@@ -214,7 +214,10 @@ func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 }
 
 // Sent notes in the ledger which changes the client was sent.
-func (w *Watch) Sent(changes []push.Change) { w.reader.Sent(changes) }
+func (w *Watch) Sent(changes []push.Change) {
+	w.plane.traced.sent(changes)
+	w.reader.Sent(changes)
+}
 
 // Close ends the watch.
 func (w *Watch) Close() {

@@ -27,6 +27,7 @@ import (
 	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/internal/serve"
+	"dyno/services/internal/trace"
 )
 
 // Config configures the API. Its numbers are within the bounds of the service's configuration. Start from Defaults.
@@ -47,7 +48,8 @@ type Config struct {
 	// stream.
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
-	Logger       *slog.Logger // nil discards
+	Tracer       *trace.Tracer // of requests without watches; nil traces nothing
+	Logger       *slog.Logger  // nil discards
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane.
@@ -183,6 +185,11 @@ func (a *API) answer(r route) http.HandlerFunc {
 	handle := a.recovering(r.handle)
 	return func(w http.ResponseWriter, hr *http.Request) {
 		start := time.Now()
+		var span trace.Span
+		if !r.stream {
+			hr, span = a.cfg.Tracer.Begin(hr, r.id)
+			defer span.End()
+		}
 		q := &request{api: a, route: &r, Request: hr, w: w}
 		err := a.admit(q)
 		switch {
@@ -195,8 +202,10 @@ func (a *API) answer(r route) http.HandlerFunc {
 		took := r.good
 		if err != nil {
 			p := asProblem(err)
+			span.Text("error.type", string(p.kind))
 			took = a.requests.WithLabelValues(r.context, r.id, string(p.kind))
 			if p.Status >= http.StatusInternalServerError {
+				span.Fail(string(p.kind))
 				a.log.Warn("request failed", "operation", r.id, "status", p.Status, "error", err)
 			}
 			if p.after > 0 {

@@ -32,6 +32,8 @@ import (
 
 // Config configures the sending of spans.
 type Config struct {
+	// Service is the name of the service in its spans: dyno-bot.
+	Service string
 	// Endpoint is the collector's URL, with its path: http://127.0.0.1:4318/v1/traces.
 	Endpoint string
 	// Ratio is the sampled share of requests without a traceparent, which otherwise decides.
@@ -86,9 +88,9 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))),
 		sdk.WithSpanProcessor(&counting{processor, t}),
-		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "dyno-bot"))),
+		sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", c.Service))),
 	)
-	t.tracer = t.provider.Tracer("dyno/services/bot")
+	t.tracer = t.provider.Tracer("dyno/services")
 	return t, nil
 }
 
@@ -216,12 +218,23 @@ func StartCall(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, name, otel.SpanKindClient)
 }
 
-func start(ctx context.Context, name string, kind otel.SpanKind) (context.Context, Span) {
+// StartAt is Start for what began at an earlier moment, or at the zero time just now. The request may have ended.
+func StartAt(ctx context.Context, name string, at time.Time) (context.Context, Span) {
+	return start(ctx, name, otel.SpanKindInternal, otel.WithTimestamp(at))
+}
+
+// IsSampled reports whether Start begins spans.
+func IsSampled(ctx context.Context) bool {
 	a, _ := ctx.Value(key{}).(*active)
-	if a == nil || !a.span.SpanContext().IsSampled() {
+	return a != nil && a.span.SpanContext().IsSampled()
+}
+
+func start(ctx context.Context, name string, kind otel.SpanKind, more ...otel.SpanStartOption) (context.Context, Span) {
+	if !IsSampled(ctx) {
 		return ctx, Span{}
 	}
-	ctx, s := a.tracer.Start(ctx, name, otel.WithSpanKind(kind))
+	a := ctx.Value(key{}).(*active)
+	ctx, s := a.tracer.Start(ctx, name, append(more, otel.WithSpanKind(kind))...)
 	return context.WithValue(ctx, key{}, &active{a.tracer, s}), Span{s}
 }
 
@@ -246,7 +259,7 @@ func (s Span) Number(name string, value int64) {
 	}
 }
 
-// Fail marks the span as failed. why is the gateway's own word, and never text of others.
+// Fail marks the span as failed. why is the service's own word, and never text of others.
 func (s Span) Fail(why string) {
 	if s.s != nil {
 		s.s.SetStatus(codes.Error, why)
