@@ -147,7 +147,7 @@ func (l LowLatency) Run(ctx context.Context) (_ measurement.Result, err error) {
 
 // NoDelay measures the round trip of a message that is written in parts, over loopback. It does so with and
 // without Nagle's algorithm (RFC 896; TCP_NODELAY in tcp(7)). With it, a second small part waits until the first
-// is acknowledged, and the receiver puts acknowledgements off. How long it does so at most is an option of its socket.
+// is acknowledged, and the receiver puts acknowledgements off, unless an option of its socket forbids it.
 //
 // Figures: mean_seconds, deviation_seconds (the standard deviation) and
 // largest_seconds of a round trip; round_trips.
@@ -155,7 +155,6 @@ type NoDelay struct {
 	On       bool          `yaml:"on" default:"true" doc:"TCP_NODELAY"`
 	Parts    int           `yaml:"parts" range:"1..100" default:"2" doc:"writes per message"`
 	Bytes    int           `yaml:"bytes" range:"1..65536" default:"50" doc:"per part"`
-	Delay    time.Duration `yaml:"delay" range:"8ms..200ms" doc:"how long the receiver puts acknowledgements off at most (TCP_DELACK_MAX_US, Linux 6.17 or later); without it, as the kernel chooses"`
 	Quick    bool          `yaml:"quick" doc:"the receiver acknowledges at once (TCP_QUICKACK)"`
 	Duration time.Duration `yaml:"duration" range:"1us..10m" default:"1s" doc:"how long to measure"`
 }
@@ -220,12 +219,9 @@ func (n NoDelay) Run(ctx context.Context) (measurement.Result, error) {
 func (n NoDelay) answerWhole(c *net.TCPConn, message int) error {
 	b := make([]byte, message)
 	raw, err := c.SyscallConn()
-	if err == nil && n.Delay > 0 {
-		err = setOption(raw, unix.TCP_DELACK_MAX_US, int(n.Delay.Microseconds()))
-	}
 	for err == nil {
 		if n.Quick { // the kernel takes it back after a while
-			if err := setOption(raw, unix.TCP_QUICKACK, 1); err != nil {
+			if err := acknowledgeAtOnce(raw); err != nil {
 				return err
 			}
 		}
@@ -243,11 +239,11 @@ func (n NoDelay) answerWhole(c *net.TCPConn, message int) error {
 	return err
 }
 
-// setOption sets an option of TCP.
-func setOption(c syscall.RawConn, option, value int) error {
+// acknowledgeAtOnce ends the delay of acknowledgements.
+func acknowledgeAtOnce(c syscall.RawConn) error {
 	var failed error
 	if err := c.Control(func(fd uintptr) {
-		failed = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, value))
+		failed = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1))
 	}); err != nil {
 		return err
 	}
