@@ -7,7 +7,7 @@
 # which says why variants differ. scripts/figures fills the tables of the page from them, draws its picture, and
 # names the claims whose outcome has changed. Texts of the page, and figures in them, must be changed by hand.
 #
-# Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 45
+# Each takes about half an hour on two CPUs, which should have nothing else to do, R0 another 15
 # minutes for its soak, R2 another 15 for its goal and its phases, and R3 what its programs take
 # to be built, the first time. R0 has four of R3's experiments, too, which answer claims of its own.
 # A run that is complete already is not
@@ -81,7 +81,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 	for one in $name; do
 		case $one in
 		R0)
-			report R0 R0-load R0-stages R0-push R0-gc R0-procs R0-goroutines R0-timeouts R0-tls R0-pool R0-resumption R0-windows R0-segments R0-acknowledgements R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-messages R0-rates R0-soak \
+			report R0 R0-load R0-stages R0-ramp R0-push R0-gc R0-procs R0-pressure R0-goroutines R0-timeouts R0-tls R0-pool R0-resumption R0-windows R0-segments R0-acknowledgements R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-traces R0-messages R0-rates R0-soak \
 				R3-messages R3-formats R3-handshakes R3-windows
 			;;
 		R1)
