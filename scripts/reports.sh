@@ -81,7 +81,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 	for one in $name; do
 		case $one in
 		R0)
-			report R0 R0-load R0-stages R0-ramp R0-push R0-gc R0-procs R0-pressure R0-goroutines R0-timeouts R0-tls R0-pool R0-resumption R0-windows R0-segments R0-acknowledgements R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-traces R0-messages R0-rates R0-soak \
+			report R0 R0-load R0-stages R0-ramp R0-replicas R0-push R0-gc R0-procs R0-pressure R0-goroutines R0-timeouts R0-tls R0-pool R0-resumption R0-windows R0-segments R0-acknowledgements R0-kernel R0-jvm R0-tasks R0-rollback R0-failover R0-probes R0-traces R0-messages R0-rates R0-soak \
 				R3-messages R3-formats R3-handshakes R3-windows
 			;;
 		R1)
