@@ -33,7 +33,7 @@ control_arguments() {
 list() { printf '%s\n' "$@" | jq -Rnc '[inputs]'; }
 
 # experiment NAME HOST:PORT: one of the reports', against a control plane that runs already, and keeps what earlier trials
-# wrote: policies have other names in each, and two variants of R0-load are left out.
+# wrote: policies have other names in each.
 experiment() {
 	local target="target: {protocol: http, url: \"http://$2/\"}"
 	[ "$1" != R0-push ] || target="target:
@@ -45,8 +45,8 @@ experiment() {
 		/^[^ ]/ { skip = 0 }
 		skip || /^  cpus:/ { next }
 		{ print }' "experiments/reports/$1.yaml" |
-		sed -e "s/headers: {/headers: {Authorization: Bearer $token, /" -e 's/, gogc: [0-9]*//' \
-			-e 's/"name":"p{{ counter() }}"/"name":"p{{ timestamp() }}-{{ counter() }}"/' -e '/^ *users-\(500\|2000\): /d' -e 's/users-500, //'
+		sed -e "s/headers: {/headers: {Authorization: Bearer $token, /" \
+			-e 's/"name":"p{{ counter() }}"/"name":"p{{ timestamp() }}-{{ counter() }}"/'
 }
 
 in_kubernetes() {
