@@ -28,7 +28,6 @@ type Flag struct {
 
 // Remarks that several flags share.
 const (
-	inSweep     = "several concurrencies are for an experiment file: a sweep over connections, each measured by itself; see dyno run --help"
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
 	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
 	noProxy     = "only loads of HTTP go through a proxy (dyno http --proxy)"
@@ -247,7 +246,7 @@ func flagsOfGRPC() []Flag {
 		{Names: "config", Tools: "ghz", Means: "a file with settings", Remark: "an experiment file holds settings, and what to compare and to expect: see dyno run --help"},
 		{Names: "async", Tools: "ghz", Means: "calls that begin before others end", bare: true, Remark: "with --rate (-R), calls begin when they are due, whatever is under way; --streams and --connections bound how many that are"},
 		{Names: "load-schedule load-start load-step load-end load-step-duration load-max-duration", Tools: "ghz", Means: "a rate that changes, as TIME:RATE,…", Ours: "stages", unlike: true},
-		{Names: "concurrency-schedule concurrency-start concurrency-end concurrency-step concurrency-step-duration concurrency-max-duration", Tools: "ghz", Means: "a concurrency that changes", Remark: inSweep},
+		{Names: "concurrency-schedule concurrency-start concurrency-end concurrency-step concurrency-step-duration concurrency-max-duration", Tools: "ghz", Means: "a number of users that changes, as TIME:USERS,…", Ours: "users", unlike: true},
 		{Names: "duration-stop", Tools: "ghz", Means: "what becomes of calls at the end", Remark: "what is under way at the end is awaited for up to 2 s, and then counted as unfinished"},
 		{Names: "stream-call-duration", Tools: "ghz", Means: "how long a stream's messages are sent", Remark: "a stream ends after its --messages; with --stream-interval that takes as long as they take together"},
 		{Names: "stream-dynamic-messages", Tools: "ghz", Means: "templates for each message", bare: true, Remark: "with --rows, a message is made of each row before the load, and a stream sends what was made in turn"},

@@ -69,6 +69,12 @@ type config struct {
 	LoadStep      float64  `json:"load-step"`
 	LoadStepTime  duration `json:"load-step-duration"`
 	LoadTime      duration `json:"load-max-duration"`
+	CallsSchedule string   `json:"concurrency-schedule"`
+	CallsStart    float64  `json:"concurrency-start"`
+	CallsEnd      float64  `json:"concurrency-end"`
+	CallsStep     float64  `json:"concurrency-step"`
+	CallsStepTime duration `json:"concurrency-step-duration"`
+	CallsTime     duration `json:"concurrency-max-duration"`
 	KeepaliveTime duration `json:"keepalive"`
 }
 
@@ -98,7 +104,7 @@ func (t *duration) UnmarshalJSON(text []byte) error {
 const carried = ` host proto protoset call import-paths data data-file binary-file metadata metadata-file total concurrency connections
 	rps duration max-duration timeout insecure skiptls cacert cert key cname authority enable-compression stream-call-count
 	stream-interval max-recv-message-size load-schedule load-start load-end load-step load-step-duration load-max-duration
-	keepalive name `
+	concurrency-schedule concurrency-start concurrency-end concurrency-step concurrency-step-duration concurrency-max-duration keepalive name `
 
 // callName matches what a call is named.
 var callName = lazyregexp.New(`^\w+(?:\.\w+)*[./]\w+$`)
@@ -292,50 +298,112 @@ func withoutTemplates(d *draft.Draft, line int, text string) string {
 func setLoad(d *draft.Draft, c *config, line func(string) int) {
 	l := d.Load()
 	connections := max(1, int(c.Connections))
-	streams := max(1, int(math.Ceil(c.Concurrency/float64(connections))))
-	l.HTTP2.Streams = streams
-	open := func() {
+	whole := time.Duration(cmp.Or(c.Duration, c.MaxDuration))
+	rates := schedule{c.LoadSchedule, c.LoadStart, c.LoadEnd, c.LoadStep, time.Duration(c.LoadStepTime), time.Duration(c.LoadTime)}.stages(whole)
+	calls := schedule{c.CallsSchedule, c.CallsStart, c.CallsEnd, c.CallsStep, time.Duration(c.CallsStepTime), time.Duration(c.CallsTime)}.stages(whole)
+	isOpen := rates != nil || c.RPS > 0
+	if isOpen && calls != nil {
+		d.Leave(line("concurrency-schedule"), "concurrency-schedule", "a rate starts the calls, however many are under way", "load.open.max_connections and load.http2.streams bound how many are")
+		calls = nil
+	}
+	most := c.Concurrency
+	if calls != nil {
+		most = 0
+		for i := range calls {
+			calls[i].From, calls[i].To = math.Round(calls[i].From), math.Round(calls[i].To)
+			most = max(most, calls[i].From, calls[i].To)
+		}
+	}
+	l.HTTP2.Streams = max(1, int(math.Ceil(most/float64(connections))))
+	switch {
+	case isOpen:
 		l.Open = plan.DefaultOpen()
 		l.Open.MaxConnections = connections
-	}
-	switch {
-	case strings.EqualFold(c.LoadSchedule, "step") && c.LoadStep != 0 && c.LoadStepTime > 0,
-		strings.EqualFold(c.LoadSchedule, "line") && c.LoadStep != 0:
-		open()
-		l.Window = 0
-		step := cmp.Or(time.Duration(c.LoadStepTime), time.Second)
-		for rate := c.LoadStart; len(l.Stages) < 1000; rate += c.LoadStep {
-			ended := c.LoadEnd != 0 && (c.LoadStep > 0 && rate >= c.LoadEnd || c.LoadStep < 0 && rate <= c.LoadEnd)
-			if ended {
-				rate = c.LoadEnd
-			}
-			stage := plan.Stage{Duration: step, From: rate, To: rate}
-			if strings.EqualFold(c.LoadSchedule, "line") && !ended {
-				stage.To = rate + c.LoadStep
-			}
-			l.Stages = append(l.Stages, stage)
-			l.Window += step
-			if ended || rate <= 0 && c.LoadStep < 0 || c.LoadTime > 0 && l.Window >= time.Duration(c.LoadTime) {
-				break
-			}
+		if rates == nil {
+			l.Open.Rate = c.RPS
+		} else {
+			l.SetStages(rates)
 		}
-	case c.RPS > 0:
-		open()
-		l.Open.Rate = c.RPS
+	case calls != nil:
+		l.Closed = &plan.Closed{}
+		l.SetStages(calls)
+		if n := l.Closed.Connections; n != connections {
+			d.Leave(line("connections"), "connections", fmt.Sprintf("%g calls under way cannot be shared equally by %d connections: there are %d", most, connections, n), "load.http2.streams is the number for each connection")
+		}
+		if c.Duration == 0 {
+			d.Leave(line("total"), "total", "stages of users have a time, and no number of calls ends them", "load.stages says how long they last")
+		}
+		return
 	default:
 		l.Closed = &plan.Closed{Connections: connections}
-		if calls := streams * connections; calls != int(c.Concurrency) {
+		if calls := l.HTTP2.Streams * connections; calls != int(c.Concurrency) {
 			d.Leave(line("concurrency"), "concurrency", fmt.Sprintf("%g calls under way cannot be shared equally by %d connections: there are %d", c.Concurrency, connections, calls), "load.http2.streams is the number for each connection")
 		}
 	}
 	switch {
-	case c.Duration > 0 && l.Open != nil && l.Stages != nil:
-		d.Leave(line("duration"), "duration", "the stages say how long the load lasts", "")
-	case c.Duration > 0:
+	case c.Duration > 0 && l.Stages == nil:
 		l.Window = time.Duration(c.Duration)
-	default:
-		if l.Requests = uint64(max(1, c.Total)); l.Open == nil || l.Stages == nil {
+	case c.Duration == 0:
+		if l.Requests = uint64(max(1, c.Total)); l.Stages == nil {
 			l.Window = time.Duration(c.MaxDuration)
 		}
 	}
+}
+
+// A schedule is how a rate or a number of calls under way changes: by a step each time, or by a slope a second. It
+// stays as it is after its end or its time, if it has them.
+type schedule struct {
+	form             string // step or line
+	start, end, step float64
+	every, time      time.Duration
+}
+
+// mostStages is how many steps of a schedule are carried over.
+const mostStages = 1000
+
+// stages returns the schedule in parts, which last the whole time if that is known; nil if nothing changes.
+func (s schedule) stages(whole time.Duration) (stages []plan.Stage) {
+	var length time.Duration
+	add := func(d time.Duration, from, to float64) {
+		if whole > 0 && length+d > whole {
+			to = from + (to-from)*float64(whole-length)/float64(d)
+			d = whole - length
+		}
+		if d > 0 {
+			length += d
+			stages = append(stages, plan.Stage{Duration: d, From: max(0, from), To: max(0, to)})
+		}
+	}
+	level, last := s.start, time.Second
+	switch {
+	case strings.EqualFold(s.form, "line") && s.step != 0:
+		time := cmp.Or(s.time, whole, mostStages*time.Second)
+		if s.end != 0 {
+			time = min(time, max(0, draft.InSeconds((s.end-s.start)/s.step)))
+		}
+		if s.step < 0 {
+			time = min(time, draft.InSeconds(-s.start/s.step))
+		}
+		level += s.step * time.Seconds()
+		add(time, s.start, level)
+	case strings.EqualFold(s.form, "step") && s.step != 0 && s.every > 0:
+		last = s.every
+		isOver := func() bool {
+			return s.end != 0 && (s.step > 0 && level >= s.end || s.step < 0 && level <= s.end) || s.step < 0 && level <= 0 ||
+				s.time > 0 && length >= s.time || whole > 0 && length >= whole || len(stages) == mostStages
+		}
+		for ; !isOver(); level += s.step {
+			add(s.every, level, level)
+		}
+		if s.end != 0 && (level-s.end)*s.step > 0 {
+			level = s.end
+		}
+	default:
+		return nil
+	}
+	if whole > 0 {
+		last = whole - length
+	}
+	add(last, level, level)
+	return stages
 }

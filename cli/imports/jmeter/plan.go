@@ -1,4 +1,4 @@
-// Package jmeter imports test plans of JMeter: the tree of the plan (plan.go), its HTTP requests (sampler.go), and
+// Package jmeter imports test plans of JMeter: the tree of the plan (plan.go), its users (users.go), its HTTP requests (sampler.go), and
 // the variables and functions in texts (text.go).
 package jmeter
 
@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -114,6 +113,7 @@ type reader struct {
 	threads  int
 	requests float64 // of all groups; 0: they end by time
 	window   time.Duration
+	segments []segment // of all groups
 	ramps    []rampUp
 	redirect bool
 
@@ -175,6 +175,9 @@ func read(d *draft.Draft, src []byte) error {
 	case j.requests > 0:
 		l.Requests, l.Window = uint64(j.requests), 0
 	}
+	if j.window > 0 && j.requests > 0 {
+		d.Leave(0, "loops", "some groups end after a time, and some after a number of iterations: here all go on until the last time is over", "import each as a plan of its own")
+	}
 	if j.redirect {
 		d.Leave(0, "follow_redirects", "JMeter follows redirects, and users of a scenario do not", "request the last address")
 	}
@@ -184,50 +187,6 @@ func read(d *draft.Draft, src []byte) error {
 		}
 	}
 	return nil
-}
-
-// A rampUp is how the users of a thread group come.
-type rampUp struct {
-	line  int
-	title string
-	users float64
-	time  time.Duration
-}
-
-// ramped returns the stages of users of all groups together; nil if all are present from the beginning.
-func (j *reader) ramped() (stages []plan.Stage) {
-	if len(j.ramps) == 0 {
-		return nil
-	}
-	if j.window == 0 && j.requests > 0 {
-		for _, r := range j.ramps {
-			j.d.Leave(r.line, r.title, fmt.Sprintf("a number of requests ends the load, and stages have a time: all %g users are present from the beginning, and not after %v", r.users, r.time), "load.stages in place of load.requests has users that ramp")
-		}
-		return nil
-	}
-	at := func(t time.Duration) float64 { // how many there are
-		users := float64(j.threads)
-		for _, r := range j.ramps {
-			users -= r.users * max(0, 1-t.Seconds()/r.time.Seconds())
-		}
-		return math.Round(users)
-	}
-	if j.window == 0 { // it goes on until somebody stops it
-		for _, r := range j.ramps {
-			j.window = max(j.window, r.time+10*time.Second)
-		}
-	}
-	var from time.Duration
-	ends := []time.Duration{j.window}
-	for _, r := range j.ramps {
-		ends = append(ends, min(r.time, j.window))
-	}
-	slices.Sort(ends)
-	for _, to := range slices.Compact(ends) {
-		stages = append(stages, plan.Stage{Duration: to - from, From: at(from), To: at(to)})
-		from = to
-	}
-	return stages
 }
 
 // walk shows all elements that are not switched off, and are not below one that is.
@@ -564,20 +523,16 @@ const settings = `ConfigTestElement HeaderManager CookieManager Arguments CSVDat
 // group carries a group of threads over: a flow, if there are several.
 func (j *reader) group(e, below *element, s scope, grouped bool, depth int) {
 	d := j.d
-	number := func(name string, otherwise float64) float64 {
-		text := d.KnownHost(j.text(e.line, e.prop(name)))
-		if n, err := strconv.ParseFloat(text, 64); err == nil {
-			return n
-		}
-		if text != "" {
-			d.Leave(e.line, e.title()+": "+name, fmt.Sprintf("%q is no number: it is taken to be %g", e.prop(name), otherwise), "")
-		}
-		return otherwise
-	}
-	if e.name != "ThreadGroup" {
+	number := func(name string, otherwise float64) float64 { return j.number(e, name, e.prop(name), otherwise) }
+	segments := j.segmentsOf(e)
+	if e.name != "ThreadGroup" && len(segments) == 0 {
 		d.Leave(e.line, e.title()+" ("+e.name+")", "dyno does not know the load of such a group: one user sends its requests", "load.closed.connections has more users, and load.stages changes a rate")
 	}
-	threads := min(max(number("ThreadGroup.num_threads", 1), 1), 1_000_000)
+	threads := number("ThreadGroup.num_threads", 1)
+	if len(segments) > 0 {
+		threads = float64(most(segments))
+	}
+	threads = min(max(threads, 1), plan.MaxUsers)
 	if grouped {
 		name := draft.Name(e.title())
 		taken := func(f scenario.Flow) bool { return f.Name == name }
@@ -593,14 +548,22 @@ func (j *reader) group(e, below *element, s scope, grouped bool, depth int) {
 		return
 	}
 	j.threads += int(threads)
-	if ramp := number("ThreadGroup.ramp_time", 0); ramp > 0 && threads > 1 {
-		j.ramps = append(j.ramps, rampUp{e.line, e.title(), threads, draft.InSeconds(ramp)})
-	}
 	if delay := number("ThreadGroup.delay", 0); delay > 0 {
 		d.Leave(e.line, e.title(), "the load begins at once", "")
 	}
 	if action := e.prop("ThreadGroup.on_sample_error"); action != "" && action != "continue" {
 		d.Leave(e.line, e.title(), "a user goes on after a failed request, and the plan says "+action, "")
+	}
+	if len(segments) > 0 {
+		j.segments, j.window = append(j.segments, segments...), max(j.window, lastOf(segments))
+		return
+	}
+	ramp, end := time.Duration(0), forGood
+	if threads > 1 {
+		ramp = draft.InSeconds(number("ThreadGroup.ramp_time", 0))
+	}
+	if ramp > 0 {
+		j.ramps = append(j.ramps, rampUp{e.line, e.title(), threads, ramp})
 	}
 	loops := number("ThreadGroup.loops", 1)
 	if main := e.find("ThreadGroup.main_controller"); main != nil {
@@ -613,13 +576,16 @@ func (j *reader) group(e, below *element, s scope, grouped bool, depth int) {
 	}
 	switch duration := number("ThreadGroup.duration", 0); {
 	case e.prop("ThreadGroup.scheduler") == "true" && duration > 0:
-		j.window = max(j.window, draft.InSeconds(duration))
+		end = draft.InSeconds(duration)
+		j.window = max(j.window, end)
 	case loops > 0:
 		repeated := d.CountRepeated() - before
 		j.requests += threads * (loops*float64(repeated) + float64(len(d.Steps())-all-repeated))
 	default:
 		d.Leave(e.line, e.title(), "it goes on until somebody stops it: here for 10 s", "load.window says how long")
 	}
+	whole := segment{0, ramp, 0, threads}
+	j.segments = append(j.segments, segment{0, min(ramp, end), 0, whole.at(min(ramp, end))}, segment{ramp, max(ramp, end), threads, threads})
 }
 
 // after carries over what is looked at in a response, or the pause of a sampler.
