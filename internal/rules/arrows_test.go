@@ -254,6 +254,7 @@ var arrows = []arrow{
 	{"experiments/bench", nil, "a referee between dyno and others uses neither"},
 	{"experiments/bench/fleet", []string{"host/child", "lab/fleet", "lab/generator"}, "agents of a benchmark do what those of dyno agent do"},
 	{"scripts", nil, "development tools stand alone"},
+	{"scripts/figures", []string{"internal/units", "observe/profile"}, "it draws what runs keep: their figures and their profiles"},
 	{"scripts/configuration", []string{"internal/settings", "services"}, "it writes down what configurations declare"},
 	{"scripts/manpages", []string{"internal/buildinfo", "cli"}, "it writes down what the command line declares"},
 	{"scripts/types", []string{"judge/verdict/checks", "report/html", "results/rundir"}, "it writes down what that document and run folders are, and what figures and checks are called"},

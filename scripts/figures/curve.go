@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"dyno/internal/units"
 )
 
 // A curve is a picture of one run, which a report's page declares above it:
@@ -26,13 +28,14 @@ import (
 //	time         FIGURE is a column of the observers, over the minutes of a variant's first trial
 //	variants     FIGURE of each variant, with its 95 % interval
 //	percentiles  the percentiles of FIGURE, such as response, a line for each variant
+//	flame        FIGURE is a profile, such as cpu, of one variant
 type curve struct {
 	kind, run, figure, unit string
 	variants                []string
 	title, name             string // of the picture
 }
 
-var curves = regexp.MustCompile(`<!-- curve (time|variants|percentiles) (\S+) (\S+) (\S+)((?: \S+)*) -->\n!\[([^]]+)\]\(([^)/]+)\.svg\)`)
+var curves = regexp.MustCompile(`<!-- curve (time|variants|percentiles|flame) (\S+) (\S+) (\S+)((?: \S+)*) -->\n!\[([^]]+)\]\(([^)/]+)\.svg\)`)
 
 // scales are the units of pictures, in the units of runs.
 var scales = map[string]float64{"µs": 1e-6, "ms": 1e-3, "s": 1, "/s": 1, "MiB": 1 << 20, "KiB": 1 << 10, "%": 1e-2, "×": 1}
@@ -104,6 +107,10 @@ func (c curve) take(folder string) (points []point, err error) {
 			for _, p := range []string{"p50", "p75", "p90", "p95", "p99", "p999", "max"} {
 				add(v.Name, p, c.figure+"."+p)
 			}
+		case "flame":
+			if points, err = flame(folder, c.figure, v.Name); err != nil {
+				return nil, err
+			}
 		case "time":
 			over, err := overTime(filepath.Join(folder, "trials", "*-"+v.Name, "series.csv"), c.figure)
 			if err != nil {
@@ -167,9 +174,13 @@ func three(v float64) string {
 // save writes points as CSV.
 func save(path string, points []point) error {
 	var b strings.Builder
-	b.WriteString("series,x,y,low,high\n")
+	w := csv.NewWriter(&b)
+	rows := [][]string{{"series", "x", "y", "low", "high"}}
 	for _, p := range points {
-		fmt.Fprintf(&b, "%s,%s,%s,%s,%s\n", p.series, p.x, three(p.y), three(p.low), three(p.end))
+		rows = append(rows, []string{p.series, p.x, three(p.y), three(p.low), three(p.end)})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return err
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644) //nolint:gosec // a document of the repository
 }
@@ -240,14 +251,125 @@ func drawCurves(page string) error {
 // hues are the colours of lines, in order.
 var hues = []string{"#0969da", "#1a7f37", "#bc4c00", "#8250df", "#cf222e", "#57606a", "#9a6700", "#1b7c83"}
 
-// draw returns the picture. Its scale is linear over time, which begins at zero, and logarithmic where the values differ much.
+// width is that of all pictures of curves: their texts can be read on a page of 700 pixels.
+const width = 760
+
+// begin begins a picture.
+func begin(b *strings.Builder, title string, height int) {
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
+	fmt.Fprintf(b, "<title>%s</title>\n", html.EscapeString(title))
+	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
+	fmt.Fprintf(b, `<text x="8" y="20" font-size="14" font-weight="bold" fill="#1f2328">%s</text>`+"\n", html.EscapeString(title))
+}
+
+// An axis places values between two ends of a picture: from zero on, or logarithmically where they differ much.
+type axis struct {
+	least, most float64
+	logarithmic bool
+	from, to    float64 // the ends
+}
+
+// axisOf returns the axis of all values of points.
+func axisOf(points []point, from, to float64) axis {
+	a := axis{least: math.Inf(1), from: from, to: to}
+	for _, p := range points {
+		for _, v := range []float64{p.y, p.low, p.end} {
+			if v > 0 {
+				a.least, a.most = min(a.least, v), max(a.most, v)
+			}
+		}
+	}
+	a.logarithmic = a.most/a.least > 20
+	return a
+}
+
+func (a axis) at(v float64) float64 {
+	share := v / (a.most * 1.1)
+	if a.logarithmic {
+		low, high := math.Log(a.least/1.2), math.Log(a.most*1.2)
+		share = max(0, (math.Log(v)-low)/(high-low))
+	}
+	return a.from + (a.to-a.from)*share
+}
+
+func (a axis) marks() []float64 {
+	if a.logarithmic {
+		return ticks(a.least/1.2, a.most*1.2)
+	}
+	return even(a.most * 1.1)
+}
+
+// draw returns the picture.
 func (c curve) draw(points []point) string {
+	switch c.kind {
+	case "flame":
+		return c.drawFlame(points)
+	case "variants":
+		return c.drawRows(points)
+	}
+	return c.drawLines(points)
+}
+
+// drawRows returns a picture with a row for each variant.
+func (c curve) drawRows(points []point) string {
 	const (
-		width, height           = 980, 340
-		left, right, top, floor = 70, 780, 50, 300
+		left, right = 200, 660
+		top, row    = 64, 24
 	)
+	floor := top + row*len(points)
+	x := axisOf(points, left, right)
+	var b strings.Builder
+	begin(&b, c.title, floor+8)
+	for _, v := range x.marks() {
+		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#d0d7de"/>`+"\n", x.at(v), x.at(v), top-14, floor)
+		write(&b, x.at(v), top-20, "middle", grey, round(v)+strings.Replace(" "+c.unit, " /", "/", 1))
+	}
+	for i, p := range points {
+		y := float64(top + row*i)
+		write(&b, 8, y+4, "start", "#1f2328", p.x)
+		if !math.IsNaN(p.low) && !math.IsNaN(p.end) && (p.low > 0 || !x.logarithmic) {
+			fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s" stroke-width="3" opacity="0.5"/>`+"\n", x.at(p.low), x.at(p.end), y, y, hues[0])
+		}
+		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4.5" fill="%s"/>`+"\n", x.at(p.y), y, hues[0])
+		write(&b, right+12, y+4, "start", hues[0], units.Counts().Write(p.y))
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// round writes a round number, without zeros after its point.
+func round(v float64) string {
+	text := units.Counts().Write(v)
+	digits := strings.TrimRight(text, "kM")
+	if strings.Contains(digits, ".") {
+		return strings.TrimRight(strings.TrimRight(digits, "0"), ".") + text[len(digits):]
+	}
+	return text
+}
+
+// write writes a text of a picture.
+func write(b *strings.Builder, x, y float64, anchor, fill, text string) {
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, fill, html.EscapeString(text))
+}
+
+// drawLines returns a picture with a line for each variant, over minutes or percentiles.
+func (c curve) drawLines(points []point) string {
+	const (
+		height                  = 320
+		left, right, top, floor = 62, 580, 50, 284
+	)
+	minutes := func(p point) float64 {
+		v, err := strconv.ParseFloat(p.x, 64)
+		if err != nil {
+			return 0
+		}
+		return v
+	}
+	if c.kind == "time" { // what comes before the load is not shown
+		points = slices.DeleteFunc(slices.Clone(points), func(p point) bool { return minutes(p) < 0 })
+	}
 	var series, names []string
-	least, most, last := math.Inf(1), 0.0, 0.0
+	last := 0.0
 	for _, p := range points {
 		if !slices.Contains(series, p.series) {
 			series = append(series, p.series)
@@ -255,74 +377,56 @@ func (c curve) draw(points []point) string {
 		if !slices.Contains(names, p.x) {
 			names = append(names, p.x)
 		}
-		for _, v := range []float64{p.y, p.low, p.end} {
-			if v > 0 {
-				least, most = min(least, v), max(most, v)
-			}
-		}
-		minutes, _ := strconv.ParseFloat(p.x, 64) // 0 of a name
-		last = max(last, minutes)
+		last = max(last, minutes(p))
 	}
-	logarithmic := c.kind != "time" && most/least > 20
-	y := func(v float64) float64 {
-		if logarithmic {
-			low, high := math.Log(least/1.2), math.Log(most*1.2)
-			return floor - (floor-top)*max(0, (math.Log(v)-low)/(high-low))
+	y := axisOf(points, floor, top)
+	y.logarithmic = y.logarithmic && c.kind != "time"
+	x := func(p point) float64 {
+		if c.kind == "time" {
+			return left + (right-left)*minutes(p)/last
 		}
-		return floor - (floor-top)*v/(most*1.1)
-	}
-	x := func(name string) float64 {
-		if minutes, err := strconv.ParseFloat(name, 64); c.kind == "time" && err == nil {
-			return left + (right-left)*minutes/last
-		}
-		return left + (right-left)*(float64(slices.Index(names, name))+0.5)/float64(len(names))
+		return left + (right-left)*(float64(slices.Index(names, p.x))+0.5)/float64(len(names))
 	}
 
 	var b strings.Builder
-	text := func(x, y float64, anchor, fill, s string) {
-		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>`+"\n", x, y, anchor, fill, html.EscapeString(s))
-	}
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", width, height)
-	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(c.title))
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="8" y="20" font-size="14" font-weight="bold" fill="#1f2328">%s</text>`+"\n", html.EscapeString(c.title))
-	marks := even(most * 1.1)
-	if logarithmic {
-		marks = ticks(least/1.2, most*1.2)
-	}
-	text(8, top-12, "start", "#59636e", c.unit)
-	for _, v := range marks {
-		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#d0d7de"/>`+"\n", left, right, y(v), y(v))
-		text(left-6, y(v)+4, "end", "#59636e", strconv.FormatFloat(v, 'g', -1, 64))
+	begin(&b, c.title, height)
+	write(&b, 8, top-12, "start", grey, c.unit)
+	for _, v := range y.marks() {
+		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#d0d7de"/>`+"\n", left, right, y.at(v), y.at(v))
+		write(&b, left-6, y.at(v)+4, "end", grey, round(v))
 	}
 	if c.kind == "time" {
-		for _, v := range even(last) {
-			text(left+(right-left)*v/last, floor+18, "middle", "#59636e", strconv.FormatFloat(v, 'g', -1, 64)+" min")
+		unit, of := " min", 1.
+		if last < 2 {
+			unit, of = " s", 60
+		}
+		for _, v := range even(last * of) {
+			write(&b, left+(right-left)*v/last/of, floor+18, "middle", grey, strconv.FormatFloat(v, 'g', -1, 64)+unit)
 		}
 	} else {
 		for _, name := range names {
-			text(x(name), floor+18, "middle", "#59636e", strings.Replace(name, "p999", "p99.9", 1))
+			write(&b, x(point{x: name}), floor+18, "middle", grey, strings.Replace(name, "p999", "p99.9", 1))
 		}
 	}
 	for i, s := range series {
 		colour := hues[i%len(hues)]
 		var line []string
 		for _, p := range points {
-			if p.series != s || math.IsNaN(p.y) || logarithmic && p.y <= 0 {
+			if p.series != s || math.IsNaN(p.y) || y.logarithmic && p.y <= 0 {
 				continue
 			}
-			line = append(line, fmt.Sprintf("%.1f,%.1f", x(p.x), y(p.y)))
+			line = append(line, fmt.Sprintf("%.1f,%.1f", x(p), y.at(p.y)))
 			if c.kind == "time" {
 				continue
 			}
-			if !math.IsNaN(p.low) && !math.IsNaN(p.end) && (p.low > 0 || !logarithmic) {
-				fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s" stroke-width="3" opacity="0.5"/>`+"\n", x(p.x), x(p.x), y(p.low), y(p.end), colour)
+			if !math.IsNaN(p.low) && !math.IsNaN(p.end) && (p.low > 0 || !y.logarithmic) {
+				fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s" stroke-width="3" opacity="0.5"/>`+"\n", x(p), x(p), y.at(p.low), y.at(p.end), colour)
 			}
-			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", x(p.x), y(p.y), colour)
+			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`+"\n", x(p), y.at(p.y), colour)
 		}
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "), colour)
 		if len(series) > 1 {
-			text(right+16, float64(top+18*i), "start", colour, s)
+			write(&b, right+14, float64(top+18*i), "start", colour, s)
 		}
 	}
 	b.WriteString("</svg>\n")

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+
+	pprof "github.com/google/pprof/profile"
 )
 
 // A page's curves are read from the run where that is there, and drawn from the points kept next to the page.
@@ -59,12 +63,60 @@ func TestCurves(t *testing.T) {
 	}
 	for _, name := range []string{"R0-p.svg", "R0-v.svg", "R0-t.svg"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || !strings.Contains(string(got), "<polyline") || strings.Contains(string(got), "NaN") || strings.Contains(string(got), "P & P") {
+		mark := "<polyline"
+		if name == "R0-v.svg" {
+			mark = "<circle"
+		}
+		if err != nil || !strings.Contains(string(got), mark) || strings.Contains(string(got), "NaN") || strings.Contains(string(got), "P & P") {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
 	}
 	write("runs/R0-x/run.json", `{"variants": [{"name": "a", "figures": {}}]}`)
 	if err := takeCurves(filepath.Join(dir, "runs"), page); err == nil {
 		t.Error("a curve without points")
+	}
+}
+
+// A flame graph has a box for each function, over its callers.
+func TestFlame(t *testing.T) {
+	dir := t.TempDir()
+	of := func(name string, id uint64) (*pprof.Function, *pprof.Location) {
+		f := &pprof.Function{ID: id, Name: name}
+		return f, &pprof.Location{ID: id, Line: []pprof.Line{{Function: f}}}
+	}
+	outer, at := of("main.main", 1)
+	inner, below := of("example.org/a/b.f[x,y]", 2)
+	p := &pprof.Profile{
+		SampleType: []*pprof.ValueType{{Type: "cpu", Unit: "nanoseconds"}}, Function: []*pprof.Function{outer, inner}, Location: []*pprof.Location{at, below},
+		Sample: []*pprof.Sample{{Location: []*pprof.Location{below, at}, Value: []int64{75}}, {Location: []*pprof.Location{at}, Value: []int64{25}}},
+	}
+	folder := filepath.Join(dir, "trials", "0001-a")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(filepath.Join(folder, "cpu.pb.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Write(file), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	points, err := flame(dir, "cpu", "a")
+	if err != nil || len(points) != 2 || points[1].y != 75 || points[1].end != 1 {
+		t.Fatalf("%+v, %v", points, err)
+	}
+	data := filepath.Join(dir, "x.csv")
+	if err := save(data, points); err != nil {
+		t.Fatal(err)
+	}
+	read, err := load(data)
+	if err != nil || !reflect.DeepEqual(read, points) {
+		t.Fatalf("%+v, want %+v: %v", read, points, err)
+	}
+	if got := (curve{kind: "flame", title: "a"}).draw(read); !strings.Contains(got, ">b.f[x,y]<") || !strings.Contains(got, "example.org/a/b.f[x,y] 75.0 %") {
+		t.Error(got)
+	}
+	if _, err := flame(dir, "cpu", "none"); err == nil {
+		t.Error("a flame graph of no profile")
 	}
 }
