@@ -104,7 +104,8 @@ var arrows = []arrow{
 	{"observe", []string{"observe", "host/cgroup", "host/proc", "host/sockdiag", "host/loopback", "internal/contentcoding", "internal/texts"}, "observers watch any process, not only ours"},
 	{"observe/profile", []string{"observe", "host/proc", "host/loopback", "internal/contentcoding", "internal/texts", "internal/units"}, "profiles are fetched from any process"},
 
-	{"results/rundir", []string{"results/mask", "internal/filelock", "internal/lazyregexp", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/rundir", []string{"results/mask", "results/rundir/series", "internal/filelock", "load/hist", "internal/texts", "internal/units"}, "the on-disk format is the contract between measuring and reporting"},
+	{"results/rundir/series", []string{"internal/lazyregexp"}, "what was recorded over time is read and written, whatever folder it is in"},
 	{"results/mask", nil, "it knows how credentials are written, and nothing of where the text is kept"},
 	{"results/archive", []string{"results/rundir", "internal/lazyregexp"}, "runs are found by their files, and what people say about them is no evidence"},
 	{"results/upload", []string{"results/rundir"}, "a folder is copied, whatever it says"},

@@ -11,6 +11,7 @@ import (
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // A madePilot is what a pilot of a server measured.
@@ -65,8 +66,8 @@ func (p madePilot) choose() (Design, error) {
 		}
 		pilots = append(pilots, recording.Source{Trial: t,
 			Log: func() ([]hist.Interval, error) { return log, nil },
-			Series: func() (*rundir.Series, error) {
-				return &rundir.Series{Columns: []string{rundir.TimeColumn, cpuColumn}, Values: [][]float64{times, counter}}, nil
+			Series: func() (*series.Series, error) {
+				return &series.Series{Columns: []string{series.TimeColumn, cpuColumn}, Values: [][]float64{times, counter}}, nil
 			}})
 		run.Trials = append(run.Trials, rundir.Examined{Disturbed: p.disturbed})
 	}

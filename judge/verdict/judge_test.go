@@ -29,6 +29,7 @@ import (
 	"dyno/judge/verdict/search"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -38,14 +39,14 @@ type bench struct {
 	run    rundir.Run
 	trials []rundir.Trial
 	logs   map[int][]hist.Interval
-	series map[int]*rundir.Series
-	stalls map[int][]rundir.Stall // nil: no observer looked for them
+	series map[int]*series.Series
+	stalls map[int][]series.Stall // nil: no observer looked for them
 }
 
 // newBench is a closed-loop plan of variants, the first being the base of the
 // others.
 func newBench(rounds int, variants ...string) *bench {
-	b := &bench{logs: map[int][]hist.Interval{}, series: map[int]*rundir.Series{}}
+	b := &bench{logs: map[int][]hist.Interval{}, series: map[int]*series.Series{}}
 	b.run.Plan = rundir.Plan{Base: variants[0], Rounds: rounds, Loop: "closed", Metric: "throughput", Margin: 0.02, Stop: "fixed", Seed: 7}
 	for _, name := range variants {
 		v := rundir.PlanVariant{Name: name, Loop: "closed", Connections: 10, WindowSeconds: 4}
@@ -93,8 +94,8 @@ func (b *bench) sources() []recording.Source {
 		all = append(all, recording.Source{
 			Trial:  &b.trials[i],
 			Log:    func() ([]hist.Interval, error) { return b.logs[n], nil },
-			Series: func() (*rundir.Series, error) { return b.series[n], nil },
-			Stalls: func() ([]rundir.Stall, bool, error) { return b.stalls[n], b.stalls != nil, nil },
+			Series: func() (*series.Series, error) { return b.series[n], nil },
+			Stalls: func() ([]series.Stall, bool, error) { return b.stalls[n], b.stalls != nil, nil },
 		})
 	}
 	return all
@@ -660,7 +661,7 @@ func TestJudgeFails(t *testing.T) {
 		want   string
 	}{
 		"log":     {func(s *recording.Source) { s.Log = func() ([]hist.Interval, error) { return nil, broken } }, "trial 2: latency log: broken"},
-		"series":  {func(s *recording.Source) { s.Series = func() (*rundir.Series, error) { return nil, broken } }, "trial 2: series: broken"},
+		"series":  {func(s *recording.Source) { s.Series = func() (*series.Series, error) { return nil, broken } }, "trial 2: series: broken"},
 		"variant": {func(s *recording.Source) { s.Trial.Variant = "z" }, `trial 2: variant "z" is not in the plan`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -775,7 +776,7 @@ func TestTrendsOfARun(t *testing.T) {
 			b := newBench(1, "a")
 			b.measure(1, "a", 1000)
 			b.measure(0, "a", 1000).Purpose = rundir.PurposePilot
-			s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_rss_bytes"}, Values: make([][]float64, 2)}
+			s := &series.Series{Columns: []string{series.TimeColumn, "target_rss_bytes"}, Values: make([][]float64, 2)}
 			r := rand.New(rand.NewPCG(61, 62))
 			for i := range 40 {
 				s.Values[0] = append(s.Values[0], float64(i)/10)
@@ -1356,7 +1357,7 @@ func pilot(seconds, settled float64, observed bool) recording.Source {
 	trial := &rundir.Trial{Number: 1, Variant: "v", Purpose: rundir.PurposePilot, Complete: true, WindowSeconds: seconds}
 	r := rand.New(rand.NewPCG(51, 52))
 	var log []hist.Interval
-	series := &rundir.Series{Columns: []string{rundir.TimeColumn, cpuColumn}, Values: make([][]float64, 2)}
+	rows := &series.Series{Columns: []string{series.TimeColumn, cpuColumn}, Values: make([][]float64, 2)}
 	cpu := 5.0
 	for b := range int(seconds * 10) {
 		at := float64(b) / 10
@@ -1370,16 +1371,16 @@ func pilot(seconds, settled float64, observed bool) recording.Source {
 		for _, tag := range []string{rundir.TagResponse, rundir.TagService} {
 			log = append(log, hist.Interval{Tag: tag, Start: time.Duration(at * 1e9), Length: 100 * time.Millisecond, Hist: h})
 		}
-		series.Values[0], series.Values[1] = append(series.Values[0], at), append(series.Values[1], cpu)
+		rows.Values[0], rows.Values[1] = append(rows.Values[0], at), append(rows.Values[1], cpu)
 		cpu += float64(n) * 1e-5
 	}
 	if !observed {
-		series = nil
+		rows = nil
 	}
 	return recording.Source{Trial: trial,
 		Log:    func() ([]hist.Interval, error) { return log, nil },
-		Series: func() (*rundir.Series, error) { return series, nil },
-		Stalls: func() ([]rundir.Stall, bool, error) { return nil, false, nil },
+		Series: func() (*series.Series, error) { return rows, nil },
+		Stalls: func() ([]series.Stall, bool, error) { return nil, false, nil },
 	}
 }
 

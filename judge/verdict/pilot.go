@@ -9,6 +9,7 @@ import (
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // The constants of pilots.
@@ -95,7 +96,7 @@ func pilotSeries(v rundir.PlanVariant, from recording.Source) ([][]float64, erro
 // binned returns a pilot's throughput and median latency by bins. The target's CPU time
 // per request follows if it was observed. A bin without responses has the latency and the
 // CPU time of the one before: nothing says that they changed.
-func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *rundir.Series) [][]float64 {
+func binned(v rundir.PlanVariant, t *rundir.Trial, log []hist.Interval, observed *series.Series) [][]float64 {
 	n := int(t.WindowSeconds/pilotBin + 0.01) // a rest that does not fill a bin is left out
 	latency := v.Latency()
 	responses, lengths, latencies := make([]float64, n), make([]float64, n), make([]*hist.Histogram, n)
@@ -142,13 +143,13 @@ const cpuColumn = "target_cpu_seconds"
 
 // cpuByBin returns the CPU time that the target used in each bin. Its counter is taken to
 // grow evenly between two ticks.
-func cpuByBin(t *rundir.Trial, observed *rundir.Series, n int) (used []float64, ok bool) {
+func cpuByBin(t *rundir.Trial, observed *series.Series, n int) (used []float64, ok bool) {
 	used = make([]float64, n)
 	if observed == nil {
 		return used, false
 	}
 	var at, counter []float64
-	times := observed.Column(rundir.TimeColumn)
+	times := observed.Column(series.TimeColumn)
 	for i, v := range observed.Column(cpuColumn) {
 		if !math.IsNaN(v) {
 			at, counter = append(at, times[i]), append(counter, v)

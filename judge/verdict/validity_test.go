@@ -14,6 +14,7 @@ import (
 	"dyno/judge/verdict/dataset"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // figureOfRun finds what is said of a figure.
@@ -45,11 +46,11 @@ func (b *bench) tenthsOf(tag string, early, late time.Duration, disturbed ...int
 // stallIn adds a stall within some 100 ms intervals of the last trial.
 func (b *bench) stallIn(late time.Duration, intervals ...int) {
 	if b.stalls == nil {
-		b.stalls = map[int][]rundir.Stall{}
+		b.stalls = map[int][]series.Stall{}
 	}
 	n := len(b.trials)
 	for _, i := range intervals {
-		b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + 10*time.Millisecond, Late: late, Target: true})
+		b.stalls[n] = append(b.stalls[n], series.Stall{Due: time.Duration(i)*100*time.Millisecond + 10*time.Millisecond, Late: late, Target: true})
 	}
 }
 
@@ -59,7 +60,7 @@ func (b *bench) stallsIn(late time.Duration, intervals ...int) {
 	n := len(b.trials)
 	for _, i := range intervals {
 		for at := range 10 {
-			b.stalls[n] = append(b.stalls[n], rundir.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late, Target: true})
+			b.stalls[n] = append(b.stalls[n], series.Stall{Due: time.Duration(i)*100*time.Millisecond + time.Duration(at)*10*time.Millisecond, Late: late, Target: true})
 		}
 	}
 }
@@ -404,8 +405,8 @@ func TestSmallDelaysAreCountedByRequest(t *testing.T) {
 }
 
 // counters is a series of two readings, before the window and at its end.
-func counters(values map[string]float64) *rundir.Series {
-	s := &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{{0, 4}}}
+func counters(values map[string]float64) *series.Series {
+	s := &series.Series{Columns: []string{series.TimeColumn}, Values: [][]float64{{0, 4}}}
 	for name, v := range values {
 		s.Columns, s.Values = append(s.Columns, name), append(s.Values, []float64{0, v})
 	}
@@ -420,7 +421,7 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		counters map[string]float64
-		stalls   []rundir.Stall
+		stalls   []series.Stall
 		high     float64 // times the recorded; 0: as it is
 	}{
 		{"not known where", nil, nil, slower(0.2)},
@@ -429,7 +430,7 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 		{"more there than in all, by ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 4, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4}, nil, slower(0.2)},
 		{
 			"stalls between two ticks", map[string]float64{"target_cpus_cpu_busy_seconds": 2, "target_cpu_seconds": 2, "target_cpus_cpu_seconds": 4},
-			[]rundir.Stall{
+			[]series.Stall{
 				{Due: time.Second, Late: 95 * time.Millisecond, Target: true},
 				{Due: 2 * time.Second, Late: 80 * time.Millisecond, Target: true},
 				{Due: 3 * time.Second, Late: 75 * time.Millisecond, Target: true},
@@ -449,7 +450,7 @@ func TestTimeThatTheTargetLost(t *testing.T) {
 			b.series[1] = counters(c.counters)
 		}
 		if c.stalls != nil {
-			b.stalls = map[int][]rundir.Stall{1: c.stalls}
+			b.stalls = map[int][]series.Stall{1: c.stalls}
 		}
 		got := figureOfRun(t, b.judge(t), "throughput", "v", "")
 		if (got.State == rundir.StateOK) != (c.high == 0) || c.high > 0 && (got.High == nil || math.Abs(*got.High/1000-c.high) > 1e-6) {

@@ -3,6 +3,7 @@ package generator
 import (
 	"dyno/load/engine"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // A Watch observes the machine that carries a part of a load.
@@ -22,6 +23,6 @@ type Observed struct {
 	Generator   rundir.Generator `json:"generator"`             // only what observers see
 	Machine     rundir.Machine   `json:"machine"`
 	ObserverCPU *float64         `json:"observer_cpu_seconds,omitempty"`
-	Stalls      []rundir.Stall   `json:"stalls,omitempty"`
+	Stalls      []series.Stall   `json:"stalls,omitempty"`
 	Unavailable []rundir.Message `json:"unavailable,omitempty"`
 }

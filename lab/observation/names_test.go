@@ -11,6 +11,7 @@ import (
 	"dyno/lab/pods"
 	"dyno/observe/scrape"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // A plan cannot give an endpoint or a command the name of one of dyno's observers.
@@ -58,7 +59,7 @@ func TestLargestRecording(t *testing.T) {
 	processes := 1 + most(variant, "Services", "most")
 	columns := named*(scrape.DefaultMaxColumns+1) + 2*processes*trees + // both sides of a duet
 		most(reflect.TypeFor[plan.Load](), "Workers", "range")*ofWorkers + pods.Most*ofGroups + len(rundir.Columns()) + calls
-	if columns > rundir.MaxColumns || rundir.MaxColumns*mostRows > rundir.MaxCells {
-		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, rundir.MaxColumns, rundir.MaxCells)
+	if columns > series.MaxColumns || series.MaxColumns*mostRows > series.MaxCells {
+		t.Errorf("%d columns and %d rows; at most %d columns and %d values can be read", columns, mostRows, series.MaxColumns, series.MaxCells)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"dyno/observe"
 	"dyno/observe/kernel"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // The bounds of a trial's series: readings as often as the least interval allows, and
@@ -321,30 +322,30 @@ func (w *Watch) Save(folder *rundir.TrialWriter) error {
 	if w.sleepers[0] == nil && w.remote == nil && len(w.parts) == 0 {
 		return nil
 	}
-	return folder.Save(rundir.StallsFile, func(f io.Writer) error { return rundir.WriteStalls(f, w.stalls()) })
+	return folder.Save(rundir.StallsFile, func(f io.Writer) error { return series.WriteStalls(f, w.stalls()) })
 }
 
 // stalls are the stretches in which a CPU did not wake a due sleeper, on the trial's time line.
-func (w *Watch) stalls() []rundir.Stall {
-	var all []rundir.Stall
+func (w *Watch) stalls() []series.Stall {
+	var all []series.Stall
 	for i, s := range w.sleepers {
 		if s == nil {
 			continue
 		}
 		for _, stall := range s.Stalls() {
-			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: i > 0})
+			all = append(all, series.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: i > 0})
 		}
 	}
 	if w.remote != nil {
 		stalls, _ := w.remote.Rest()
 		for _, stall := range stalls {
-			all = append(all, rundir.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: true})
+			all = append(all, series.Stall{Due: stall.Due.Sub(w.origin), Late: stall.Late, Target: true})
 		}
 	}
 	for _, p := range w.parts {
 		all = append(all, p.Stalls...)
 	}
-	slices.SortStableFunc(all, func(a, b rundir.Stall) int { return cmp.Compare(a.Due, b.Due) })
+	slices.SortStableFunc(all, func(a, b series.Stall) int { return cmp.Compare(a.Due, b.Due) })
 	return all
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"dyno/internal/freeport"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // A loaded trial has a sleeper next to the generator, and the pressure if the kernel
@@ -91,9 +92,9 @@ observe:
 
 // checkColumns holds what was recorded to the table of columns. Those of endpoints and
 // commands begin with their names.
-func checkColumns(t *testing.T, series *rundir.Series, others ...string) {
+func checkColumns(t *testing.T, observed *series.Series, others ...string) {
 	t.Helper()
-	for _, name := range series.Columns {
+	for _, name := range observed.Columns {
 		theirs := slices.ContainsFunc(others, func(beginning string) bool { return strings.HasPrefix(name, beginning) })
 		if _, own := rundir.ColumnOf(name); own == theirs {
 			t.Errorf("%s is one of dyno's own columns in rundir: %v", name, own)

@@ -17,6 +17,7 @@ import (
 	"dyno/load/engine"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 	"dyno/selftest/oracle"
 )
 
@@ -129,18 +130,18 @@ func agree(t *testing.T, trial *rundir.TrialFolder) {
 	if want := rundir.QuantilesOf(merged); trial.Times[rundir.TagResponse].P50 == nil || want.P50 == nil || *trial.Times[rundir.TagResponse].P50 != *want.P50 {
 		t.Errorf("trial %d: median %v, by the log %v", trial.Number, trial.Times[rundir.TagResponse].P50, want.P50)
 	}
-	series, err := trial.Series()
+	observed, err := trial.Series()
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkColumns(t, series)
-	times := series.Column(rundir.TimeColumn)
+	checkColumns(t, observed)
+	times := observed.Column(series.TimeColumn)
 	if len(times) < 2 || !slices.IsSorted(times) || times[len(times)-1] < trial.WarmupSeconds+trial.WindowSeconds {
 		t.Errorf("trial %d: a series at %v, want it up to the window's end at %v", trial.Number, times, trial.WarmupSeconds+trial.WindowSeconds)
 	}
 	for _, name := range []string{"generator_cpu_seconds", "machine_cpu_seconds"} {
-		if series.Column(name) == nil {
-			t.Errorf("trial %d: no %s in the series: %v", trial.Number, name, series.Columns)
+		if observed.Column(name) == nil {
+			t.Errorf("trial %d: no %s in the series: %v", trial.Number, name, observed.Columns)
 		}
 	}
 }
@@ -261,11 +262,11 @@ design: {rounds: 1}
 	if x := trial.Target; x.CPUSeconds == nil || x.RSSBytes == nil || *x.RSSBytes <= 0 || x.Threads == nil || x.Descriptors == nil {
 		t.Errorf("what the target used is not known: %+v, %v", x, trial.Unavailable)
 	}
-	series, err := trial.Series()
-	if err != nil || series.Column("target_cpu_seconds") == nil {
+	observed, err := trial.Series()
+	if err != nil || observed.Column("target_cpu_seconds") == nil {
 		t.Fatalf("no target in the series: %v", err)
 	}
-	checkColumns(t, series)
+	checkColumns(t, observed)
 }
 
 func content(t *testing.T, trial *rundir.TrialFolder, name string) string {

@@ -18,6 +18,7 @@ import (
 	"dyno/judge/verdict"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 func TestMain(m *testing.M) {
@@ -134,7 +135,7 @@ func record(t testing.TB, tw *rundir.TrialWriter, r recipe, random *rand.Rand) {
 	must(t, err)
 	names := columnsOf[:r.columns]
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s,%s\n", rundir.TimeColumn, strings.Join(names, ","))
+	fmt.Fprintf(&b, "%s,%s\n", series.TimeColumn, strings.Join(names, ","))
 	for sec := range r.seconds + 3 {
 		x := float64(sec)
 		values := []float64{0.8 * x, 20e6 + 1e5*x, 900 * x, 12 * x, 9e6 + 3e6*math.Mod(x, 7), 0.002 * x, 4000 * x, 0.4 * x, 8, 120, 5 + 4*math.Sin(x/9)}

@@ -29,6 +29,7 @@ import (
 	"dyno/report/judged"
 	"dyno/results/archive"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 var pages = flag.String("pages", "", "write pages for the browser's tests into this folder")
@@ -370,7 +371,7 @@ func TestHeatCountsAll(t *testing.T) {
 }
 
 func TestObserved(t *testing.T) {
-	s := &rundir.Series{Columns: []string{rundir.TimeColumn, "target_cpu_seconds", "target_rss_bytes", "target_voluntary_switches", "app_requests_total", "app_depth", "machine_cpu_seconds", "kernel_retransmits_total"}, Values: [][]float64{
+	s := &series.Series{Columns: []string{series.TimeColumn, "target_cpu_seconds", "target_rss_bytes", "target_voluntary_switches", "app_requests_total", "app_depth", "machine_cpu_seconds", "kernel_retransmits_total"}, Values: [][]float64{
 		{0, 1, 2, 2.001, 3, 4}, {0, 0.5, 1, 1.1, 1.5, 2}, {5, 6, 7, 7, 8, 9}, {0, 1, 2, 2, 3, 4}, {100, 110, 120, 120, 0, 10}, {3, 4, 5, 5, 6, math.NaN()}, {0, 2, 4, 4, 6, 8}, {0, 0, 0, 0, 0, 0},
 	}}
 	g := observed(s, 600)

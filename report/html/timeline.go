@@ -7,6 +7,7 @@ import (
 
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // load makes the lines of the generator's recordings: good responses and failures a
@@ -232,8 +233,8 @@ func drawings() []drawing {
 }
 
 // observed makes the lines of the observers' readings.
-func observed(s *rundir.Series, room int) *Grid {
-	at := s.Column(rundir.TimeColumn)
+func observed(s *series.Series, room int) *Grid {
+	at := s.Column(series.TimeColumn)
 	rows := spaced(at)
 	if len(rows) < 3 {
 		return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"dyno/results/rundir/series"
 )
 
 // A Column is a column of series.csv. The unit of a counter is that of its growth.
@@ -31,7 +33,7 @@ func columnsOf(observers string, columns ...Column) (all []Column) {
 // Columns lists the columns of dyno's own observers.
 func Columns() []Column {
 	return slices.Concat(
-		[]Column{gauge(TimeColumn, Seconds), counter("recorder_cpu_seconds", CPUs)},
+		[]Column{gauge(series.TimeColumn, Seconds), counter("recorder_cpu_seconds", CPUs)},
 		processColumns(),
 		machineColumns(),
 		kernelColumns(),

@@ -17,6 +17,7 @@ import (
 
 	"dyno/internal/texts"
 	"dyno/load/hist"
+	"dyno/results/rundir/series"
 )
 
 // maxDataBytes bounds latency.hlog and series.csv.
@@ -557,15 +558,31 @@ func (t *TrialFolder) Latency(tag string) (*hist.Histogram, error) {
 
 // Series reads series.csv. If the file was cut off, it returns the rows before along with
 // the error.
-func (t *TrialFolder) Series() (*Series, error) {
+func (t *TrialFolder) Series() (*series.Series, error) {
 	f, err := t.open(SeriesFile, maxDataBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	s, err := ReadSeries(io.LimitReader(f, maxDataBytes))
+	s, err := series.Read(io.LimitReader(f, maxDataBytes))
 	if err != nil {
 		err = t.located(SeriesFile, err)
 	}
 	return s, err
+}
+
+// Stalls reads stalls.csv. Without the file, known is false: the trial had no sleeper.
+func (t *TrialFolder) Stalls() (stalls []series.Stall, known bool, err error) {
+	f, err := t.open(StallsFile, maxDataBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	if stalls, err = series.ReadStalls(io.LimitReader(f, maxDataBytes)); err != nil {
+		return nil, false, t.located(StallsFile, err)
+	}
+	return stalls, true, nil
 }

@@ -11,17 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"dyno/internal/texts"
 	"dyno/load/hist"
+	"dyno/results/rundir/series"
 )
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -126,8 +125,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("%d values under a tag that was not used", h.Count())
 	}
 	s := must(trial.Series())(t)
-	wantSeries := &Series{
-		Columns: []string{TimeColumn, "target_cpu_seconds", "target_rss_bytes"},
+	wantSeries := &series.Series{
+		Columns: []string{series.TimeColumn, "target_cpu_seconds", "target_rss_bytes"},
 		Values:  [][]float64{{-1, 0.5}, {0, 0.25}, {math.NaN(), 4096}},
 	}
 	if diff := cmp.Diff(wantSeries, s, cmpopts.EquateNaNs()); diff != "" {
@@ -426,64 +425,6 @@ func TestTrialsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What was written is what is read, whatever the values.
-func TestSeries(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		columns := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9_.]{0,20}`).
-			Filter(func(s string) bool { return s != TimeColumn }), 0, 5, rapid.ID).Draw(t, "columns")
-		want := &Series{Columns: append([]string{TimeColumn}, columns...), Values: make([][]float64, 1+len(columns))}
-		file := strings.Join(want.Columns, ",") + "\n"
-		value := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)))
-		for range rapid.IntRange(0, 10).Draw(t, "rows") {
-			cells := make([]string, len(want.Columns))
-			for c := range cells {
-				v := value.Draw(t, "value")
-				if c == 0 {
-					v = rapid.Float64().Draw(t, "time")
-				}
-				if !math.IsNaN(v) {
-					cells[c] = strconv.FormatFloat(v, 'f', -1, 64)
-				}
-				want.Values[c] = append(want.Values[c], v)
-			}
-			file += strings.Join(cells, ",") + "\n"
-		}
-		got, err := ReadSeries(strings.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got, cmpopts.EquateNaNs()); diff != "" {
-			t.Fatal(diff)
-		}
-	})
-}
-
-func TestSeriesRefuses(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		rows int // that come with the error; -1: no series
-		want string
-	}{
-		{"", -1, "the file is empty"},
-		{"x\n", -1, "the first column is not time_seconds"},
-		{"time_seconds,a,a\n", -1, "two columns are named a"},
-		{"time_seconds,A\n", -1, `"A" cannot be a column's name`},
-		{"time_seconds,a\n1,2\n3\n", 1, "line 3"},
-		{"time_seconds,a\n1,2\n3,x\n", 1, `line 3: column 2: "x" is not a number`},
-		{"time_seconds,a\n1,2\n,3\n", 1, "the row has no time"},
-		{"time_seconds,a\n1,\"2\n", 0, "line 2"},
-		{"time_seconds,a\n1," + strings.Repeat("2", maxRow+1), 0, "longer than"},
-	} {
-		s, err := ReadSeries(strings.NewReader(c.in))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.40q: %v, want %s", c.in, err, c.want)
-		}
-		if (s == nil) != (c.rows < 0) || s != nil && s.Rows() != c.rows {
-			t.Errorf("%.40q: %+v, want %d rows", c.in, s, c.rows)
-		}
-	}
-}
-
 // Whatever is in the files: no panic, and trials that are handed out are valid.
 func FuzzOpen(f *testing.F) {
 	dir := f.TempDir()
@@ -492,19 +433,19 @@ func FuzzOpen(f *testing.F) {
 	check(f, w.Close())
 	read := func(name string) []byte { return must(os.ReadFile(filepath.Join(dir, name)))(f) }
 	run, trial := read(RunFile), read("trials/0001-pool/"+TrialFile)
-	latency, series := read("trials/0001-pool/"+LatencyFile), read("trials/0001-pool/"+SeriesFile)
-	f.Add(run, trial, latency, series)
+	latency, observed := read("trials/0001-pool/"+LatencyFile), read("trials/0001-pool/"+SeriesFile)
+	f.Add(run, trial, latency, observed)
 	f.Add([]byte(`{"schema_version": 3, "name": "x"}`), []byte("{}"), []byte{}, []byte("time_seconds\n1\n"))
 	f.Add([]byte("null"), []byte("[]"), []byte("#x"), []byte("time_seconds,a\n1,\n"))
 	scratch := f.TempDir()
-	f.Fuzz(func(t *testing.T, run, trial, latency, series []byte) {
+	f.Fuzz(func(t *testing.T, run, trial, latency, observed []byte) {
 		dir := must(os.MkdirTemp(scratch, ""))(t)
 		defer func() { check(t, os.RemoveAll(dir)) }()
 		in := filepath.Join(dir, "trials", "0001-pool")
 		check(t, os.MkdirAll(in, 0o755))
 		for path, content := range map[string][]byte{
 			filepath.Join(dir, RunFile): run, filepath.Join(in, TrialFile): trial,
-			filepath.Join(in, LatencyFile): latency, filepath.Join(in, SeriesFile): series,
+			filepath.Join(in, LatencyFile): latency, filepath.Join(in, SeriesFile): observed,
 		} {
 			check(t, os.WriteFile(path, content, 0o644))
 		}

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dyno/results/rundir/series"
 )
 
 func TestStalls(t *testing.T) {
 	const ms = time.Millisecond
-	for _, stalls := range [][]Stall{nil, {{Due: 3 * ms, Late: 2 * ms}, {Due: 5 * ms, Late: ms, Target: true}, {Due: -4 * ms, Late: 250 * time.Microsecond}}} {
+	for _, stalls := range [][]series.Stall{nil, {{Due: 3 * ms, Late: 2 * ms}, {Due: 5 * ms, Late: ms, Target: true}, {Due: -4 * ms, Late: 250 * time.Microsecond}}} {
 		w := must(Create(t.TempDir()+"/run", &Run{SchemaVersion: SchemaVersion, Name: "x"}))(t)
 		tw := must(w.Trial(1, "v"))(t)
 		check(t, tw.Begin(aTrial(1, "v")))
 		f := must(tw.Create(StallsFile))(t)
-		if err := WriteStalls(f, stalls); err != nil {
+		if err := series.WriteStalls(f, stalls); err != nil {
 			t.Fatal(err)
 		}
 		_ = f.Close()

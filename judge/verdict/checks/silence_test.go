@@ -10,6 +10,7 @@ import (
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // What is about the target breaks, and disturbs no figure; what is about the generator disturbs
@@ -184,8 +185,8 @@ func TestDeadStreams(t *testing.T) {
 // A generator without a CPU cannot tell who was late, and does not blame the target; nor
 // does it call the figures good.
 func TestStarvedGeneratorFindsNoFault(t *testing.T) {
-	late := func(length time.Duration, target bool) []rundir.Stall {
-		return []rundir.Stall{{Due: 3 * time.Second, Late: length, Target: target}}
+	late := func(length time.Duration, target bool) []series.Stall {
+		return []series.Stall{{Due: 3 * time.Second, Late: length, Target: target}}
 	}
 	for _, c := range []struct {
 		name            string

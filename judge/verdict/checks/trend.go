@@ -10,6 +10,7 @@ import (
 	"dyno/judge/stat"
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 const (
@@ -44,7 +45,7 @@ func Trends(s recording.Recording) []rundir.Trend {
 		return nil
 	}
 	var ts []rundir.Trend
-	times := s.Series.Column(rundir.TimeColumn)
+	times := s.Series.Column(series.TimeColumn)
 	for _, g := range rundir.Gauges() {
 		column := s.Series.Column(g.Column)
 		if column == nil {

@@ -8,6 +8,7 @@ import (
 
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // soak is a closed trial with a window of 60 s after 2 s. It has a reading of each column
@@ -15,7 +16,7 @@ import (
 func soak(columns map[string]func(seconds float64) float64) recording.Recording {
 	s := soundClosed()
 	s.Trial.WindowSeconds = 60
-	s.Series = &rundir.Series{Columns: []string{rundir.TimeColumn}, Values: [][]float64{nil}}
+	s.Series = &series.Series{Columns: []string{series.TimeColumn}, Values: [][]float64{nil}}
 	for at := 0.; at <= 64; at += 0.25 {
 		s.Series.Values[0] = append(s.Series.Values[0], at)
 	}

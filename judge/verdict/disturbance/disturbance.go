@@ -11,6 +11,7 @@ import (
 	"dyno/judge/verdict/recording"
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 const (
@@ -171,7 +172,7 @@ func (s *detector) grown(column string) float64 {
 	if s.Series == nil {
 		return last
 	}
-	at := s.Series.Column(rundir.TimeColumn)
+	at := s.Series.Column(series.TimeColumn)
 	for i, v := range s.Series.Column(column) {
 		if !s.InWindow(at[i]) || math.IsNaN(v) {
 			continue
@@ -187,7 +188,7 @@ func (s *detector) grown(column string) float64 {
 // delaysTarget tells whether a sleeper's late wake-up means that the target's requests waited, too. The sleeper on the
 // target's own CPUs has real-time priority. That of the generator only matters where they may be on the same CPUs. It
 // also waits for the load itself. In an open loop the generator's lag is known by request.
-func (s *detector) delaysTarget(stall rundir.Stall) bool {
+func (s *detector) delaysTarget(stall series.Stall) bool {
 	switch {
 	case s.SharesCPUs():
 		return false // its own target's work keeps a sleeper waiting

@@ -6,6 +6,7 @@ import (
 
 	"dyno/judge/verdict/recording"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // A generator on its target's CPUs waits for the target, which takes no time from it.
@@ -23,7 +24,7 @@ func TestSharedCPUsLoseNothing(t *testing.T) {
 
 // A stall on one agent's machine delays that agent's share of the load.
 func TestStallOfOneAgent(t *testing.T) {
-	s := recording.Recording{Trial: &rundir.Trial{WindowSeconds: 10}, Plan: rundir.PlanVariant{Loop: "closed"}, Stalls: []rundir.Stall{{Due: time.Second, Late: 2 * time.Second}}}
+	s := recording.Recording{Trial: &rundir.Trial{WindowSeconds: 10}, Plan: rundir.PlanVariant{Loop: "closed"}, Stalls: []series.Stall{{Due: time.Second, Late: 2 * time.Second}}}
 	if d := Find(s); d.Lost != 0.2 {
 		t.Errorf("alone, it takes %v of the window", d.Lost)
 	}

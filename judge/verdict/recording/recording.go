@@ -10,6 +10,7 @@ import (
 
 	"dyno/load/hist"
 	"dyno/results/rundir"
+	"dyno/results/rundir/series"
 )
 
 // edgeSlack is how inexact the marks of the window's edges may be, in seconds: the thread that
@@ -20,8 +21,8 @@ const edgeSlack = 0.05
 type Source struct {
 	Trial  *rundir.Trial
 	Log    func() ([]hist.Interval, error) // the latency log, all tags; starts are from the beginning of the warm-up
-	Series func() (*rundir.Series, error)  // nil without an error: there is no series
-	Stalls func() (stalls []rundir.Stall, known bool, err error)
+	Series func() (*series.Series, error)  // nil without an error: there is no series
+	Stalls func() (stalls []series.Stall, known bool, err error)
 }
 
 // FromFolder is a trial with the files of its folder.
@@ -32,7 +33,7 @@ func FromFolder(t *rundir.TrialFolder) Source {
 			_, intervals, err := t.Intervals()
 			return intervals, err
 		},
-		Series: func() (*rundir.Series, error) {
+		Series: func() (*series.Series, error) {
 			s, err := t.Series()
 			if errors.Is(err, fs.ErrNotExist) { // there was nothing to observe
 				return nil, nil
@@ -50,9 +51,9 @@ type Recording struct {
 	Times  Times           // merged, of the log
 	Stages []StageLog      // of the window; nil without any
 	Log    []hist.Interval // of all tags
-	Series *rundir.Series  // what observers recorded; nil: nothing
+	Series *series.Series  // what observers recorded; nil: nothing
 
-	Stalls      []rundir.Stall
+	Stalls      []series.Stall
 	StallsKnown bool // there were observers for them
 	Substitute  bool // the trial was interrupted, and is judged by what it measured until then
 }
@@ -120,12 +121,12 @@ func (r *Recording) InWindow(at float64) bool {
 }
 
 // StallInWindow tells whether a stall reaches into the window.
-func (r *Recording) StallInWindow(stall rundir.Stall) bool {
+func (r *Recording) StallInWindow(stall series.Stall) bool {
 	return r.InWindow(stall.Due.Seconds()) || r.InWindow((stall.Due + stall.Late).Seconds())
 }
 
 // Delayed is the share of the load that a stall delayed: that of one agent, where agents carried the load.
-func (r *Recording) Delayed(stall rundir.Stall) float64 {
+func (r *Recording) Delayed(stall series.Stall) float64 {
 	if stall.Target {
 		return 1
 	}

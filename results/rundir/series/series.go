@@ -1,4 +1,6 @@
-package rundir
+// Package series holds what was recorded over time: the rows of observers (series.csv), and the stretches in which a CPU
+// did not wake a thread (stalls.csv).
+package series
 
 import (
 	"bufio"
@@ -70,9 +72,9 @@ func checkColumns(columns []string) error {
 	return nil
 }
 
-// ReadSeries reads a series of at most MaxCells values. An error names the line and
+// Read reads a series of at most MaxCells values. An error names the line and
 // comes with the rows before it; such a series may be nil.
-func ReadSeries(r io.Reader) (*Series, error) {
+func Read(r io.Reader) (*Series, error) {
 	in := csv.NewReader(bufio.NewReader(&rowLimit{r: r}))
 	in.ReuseRecord = true
 	head, err := in.Read()

@@ -1,11 +1,9 @@
-package rundir
+package series
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"slices"
 	"strconv"
@@ -49,23 +47,15 @@ func WriteStalls(w io.Writer, stalls []Stall) error {
 	return nil
 }
 
-// Stalls reads stalls.csv. Without the file, known is false: the trial had no sleeper.
-func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
-	f, err := t.open(StallsFile, maxDataBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
+// ReadStalls reads stalls.csv. Errors say nothing of the file.
+func ReadStalls(r io.Reader) (stalls []Stall, err error) {
+	s, err := Read(r)
 	if err != nil {
-		return nil, false, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	s, err := ReadSeries(io.LimitReader(f, maxDataBytes))
-	if err != nil {
-		return nil, false, t.located(StallsFile, err)
+		return nil, err
 	}
 	for _, column := range []string{generatorLateColumn, targetLateColumn} {
 		if !slices.Contains(s.Columns, column) {
-			return nil, false, t.located(StallsFile, fmt.Errorf("there is no column %s", column))
+			return nil, fmt.Errorf("there is no column %s", column)
 		}
 		late := s.Column(column)
 		for i, due := range s.Column(TimeColumn) {
@@ -74,7 +64,7 @@ func (t *TrialFolder) Stalls() (stalls []Stall, known bool, err error) {
 			}
 		}
 	}
-	return stalls, true, nil
+	return stalls, nil
 }
 
 // inTime converts seconds, which a file may have wrong.
