@@ -35,6 +35,8 @@ type Experiment struct {
 	Thresholds []string `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms', or of a step of a scenario, such as 'response.p99{step=login} < 80ms'; a broken one is exit code 99"`
 	Claims     []Claim  `yaml:"claims" doc:"statements with an expression; their outcome never fails a run"`
 
+	// LeftOut are the file's variants that the short form or the options leave out. Claims may name them.
+	LeftOut []string
 	// Short tells that the short form was asked for.
 	Short bool `yaml:"short" form:"short" doc:"what the short form does differently"`
 

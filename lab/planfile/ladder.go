@@ -56,6 +56,7 @@ func (r *reader) laddered(e *plan.Experiment, ladder, short *fields.Node) []vari
 		names = append(names, c.name)
 	}
 	keep := r.kept(names, short, "first step", base)
+	e.LeftOut = leftOut(names, keep)
 	l := &plan.Ladder{}
 	sound := true
 	var out []variantChoice

@@ -424,6 +424,25 @@ func TestExpressionChecks(t *testing.T) {
 	}
 }
 
+// Claims may name variants that the short form or an option leaves out.
+func TestClaimsOfLeftOut(t *testing.T) {
+	const head = "name: x\ntarget: {protocol: tcp, start: [serve, '{{port}}', '{{a}}', '{{b}}']}\nload: {closed: {connections: 1}}\ndesign: {control: false}\nclaims: [{id: C, says: x, holds: x}]\n"
+	for text, want := range map[string]string{
+		"sweep: {a: [1, 2], b: [1, 2]}\nshort: {rounds: 1, sweep: {a: [2]}}\n":                                                      "2-1 2-2 1-1 1-2",
+		"compare: {base: m, variants: {l: {a: 1, b: 1}, m: {a: 2, b: 2}, n: {a: 3, b: 3}}}\nshort: {rounds: 1, variants: [m, n]}\n": "m n l",
+		"ladder: {steps: {1-l: {a: 1, b: 1}, 2-m: {a: 2}, 3-n: {b: 2}}}\nshort: {rounds: 1, variants: [1-l, 3-n]}\n":                "1-l 3-n 2-m",
+	} {
+		checked := ""
+		_, err := Parse("x.yaml", []byte(head+text), Options{Short: true, Expressions: fakeChecks{claim: func(variants []string) error {
+			checked = strings.Join(variants, " ")
+			return nil
+		}}})
+		if err != nil || checked != want {
+			t.Errorf("%s: claims may name %s, want %s; %v", text, checked, want, err)
+		}
+	}
+}
+
 // A template that says braces stays one until a trial fills it in.
 func TestQuotedBraces(t *testing.T) {
 	e, err := Parse("x.yaml", []byte(`

@@ -307,6 +307,7 @@ func (r *reader) expressions(e *plan.Experiment) {
 			r.searchable(n, e, check.RequestsNeeded(t, names, steps))
 		}
 	}
+	names = append(names, e.LeftOut...) // a claim about one of them is not settled
 	for i, c := range e.Claims {
 		if n := r.root.Get("claims").Items[i]; c.NotTestable == "" {
 			judge(n.Get("holds"), c.Holds, check.CheckClaim)

@@ -31,39 +31,53 @@ func (r *reader) swept(e *plan.Experiment, sweep, short *fields.Node) []variantC
 	excluded := r.excluded(sweep.Get("exclude"), full)
 	effective := r.narrowed(full, short)
 
-	count := 1
-	for _, d := range effective {
-		if count *= len(d.Values); count > plan.MaxVariants {
-			r.fault(sweep, fmt.Sprintf("more than %d combinations", plan.MaxVariants), "leave out some values")
-			return nil
-		}
+	out, few := combinations(effective, excluded)
+	if !few {
+		r.fault(sweep, fmt.Sprintf("more than %d combinations", plan.MaxVariants), "leave out some values")
+		return nil
 	}
-	var out []variantChoice
-	names := map[string]bool{}
-	for i := range count {
-		vars, parts := map[string]string{}, make([]string, len(effective))
-		for at, rest := len(effective)-1, i; at >= 0; at-- {
-			d := effective[at]
-			vars[d.Name] = d.Values[rest%len(d.Values)]
-			parts[at] = nameOf(vars[d.Name])
-			rest /= len(d.Values)
-		}
-		if slices.ContainsFunc(excluded, func(x map[string]string) bool { return holdsAll(vars, x) }) {
-			continue
-		}
-		name := strings.Join(parts, "-")
-		if names[name] {
-			r.fault(sweep, fmt.Sprintf("two combinations would be named %q", name), "change a value")
+	var names []string
+	for _, c := range out {
+		if slices.Contains(names, c.name) {
+			r.fault(sweep, fmt.Sprintf("two combinations would be named %q", c.name), "change a value")
 			return nil
 		}
-		names[name] = true
-		out = append(out, variantChoice{name, vars})
+		names = append(names, c.name)
 	}
 	if len(out) == 0 {
 		r.fault(sweep, "no combination is left", "exclude fewer")
 	}
+	var all []string
+	whole, _ := combinations(full, excluded)
+	for _, c := range whole {
+		all = append(all, c.name)
+	}
+	e.LeftOut = leftOut(all, names)
 	e.Sweep = effective
 	return out
+}
+
+// combinations returns those of the dimensions' values that are not excluded, unless there are too many.
+func combinations(dimensions []plan.Dimension, excluded []map[string]string) (out []variantChoice, few bool) {
+	count := 1
+	for _, d := range dimensions {
+		if count *= len(d.Values); count > plan.MaxVariants {
+			return nil, false
+		}
+	}
+	for i := range count {
+		vars, parts := map[string]string{}, make([]string, len(dimensions))
+		for at, rest := len(dimensions)-1, i; at >= 0; at-- {
+			d := dimensions[at]
+			vars[d.Name] = d.Values[rest%len(d.Values)]
+			parts[at] = nameOf(vars[d.Name])
+			rest /= len(d.Values)
+		}
+		if !slices.ContainsFunc(excluded, func(x map[string]string) bool { return holdsAll(vars, x) }) {
+			out = append(out, variantChoice{strings.Join(parts, "-"), vars})
+		}
+	}
+	return out, true
 }
 
 // narrowed returns the dimensions with the values that the short form and the

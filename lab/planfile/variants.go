@@ -85,12 +85,23 @@ func (r *reader) compared(e *plan.Experiment, compare, short *fields.Node) []var
 	}
 	e.Base = base.Text
 	keep := r.kept(names, short, "base", base.Text)
+	e.LeftOut = leftOut(names, keep)
 	shared := r.variables(variants.Get(base.Text))
 	var out []variantChoice
 	for _, k := range variants.Keys {
 		own := r.variables(k.Value) // also of those left out, to find their faults
 		if slices.Contains(keep, k.Name) {
 			out = append(out, variantChoice{k.Name, r.layered([]map[string]string{shared, own})})
+		}
+	}
+	return out
+}
+
+// leftOut returns the names that are not kept.
+func leftOut(names, keep []string) (out []string) {
+	for _, name := range names {
+		if !slices.Contains(keep, name) {
+			out = append(out, name)
 		}
 	}
 	return out

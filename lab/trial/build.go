@@ -131,11 +131,13 @@ func (b *builder) run(ctx context.Context, p plan.Process) (missing string, err 
 	return "", err
 }
 
-// recordLeftOut records the variants that were left out, in the run's plan and among what cannot be
-// had here.
-func recordLeftOut(run *rundir.Run, left []rundir.LeftOut) {
-	run.Plan.LeftOut = left
-	for _, l := range left {
+// recordLeftOut records the variants that are not measured: those that cannot be built are among what cannot be had here, too.
+func recordLeftOut(run *rundir.Run, chosen []string, unbuilt []rundir.LeftOut) {
+	run.Plan.LeftOut = unbuilt
+	for _, name := range chosen {
+		run.Plan.LeftOut = append(run.Plan.LeftOut, rundir.LeftOut{Variant: name})
+	}
+	for _, l := range unbuilt {
 		run.Environment.AddUnavailable(&texts.Error{Message: texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why)})
 	}
 }

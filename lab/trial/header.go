@@ -36,7 +36,7 @@ func (r *runner) header(left []rundir.LeftOut) (*rundir.Run, error) {
 			v.Connections = min(v.Connections, v.MostConnections)
 		}
 	}
-	recordLeftOut(run, left)
+	recordLeftOut(run, e.LeftOut, left)
 	return run, nil
 }
 

@@ -168,13 +168,13 @@ type Plan struct {
 	Protocol     string            `json:"protocol"`
 	Loop         string            `json:"loop"` // closed or open
 	Variants     []PlanVariant     `json:"variants"`
-	LeftOut      []LeftOut         `json:"left_out,omitempty"` // variants that could not be built on this machine
+	LeftOut      []LeftOut         `json:"left_out,omitempty"` // variants of the experiment that this run does not measure
 }
 
 // A LeftOut is a variant that is not measured.
 type LeftOut struct {
 	Variant string `json:"variant"`
-	Why     string `json:"why"` // what its build printed last
+	Why     string `json:"why,omitempty"` // what its build printed last; empty: the short form or an option leaves it out
 }
 
 // A PlanDuet says where the two variants are that are measured at once. Each of them has

@@ -302,7 +302,7 @@ export interface Plan {
   /** closed or open */
   loop: string;
   variants: PlanVariant[] | null;
-  /** variants that could not be built on this machine */
+  /** variants of the experiment that this run does not measure */
   left_out?: LeftOut[];
 }
 
@@ -808,8 +808,8 @@ export interface PlanVariant {
 /** A LeftOut is a variant that is not measured. */
 export interface LeftOut {
   variant: string;
-  /** what its build printed last */
-  why: string;
+  /** what its build printed last; empty: the short form or an option leaves it out */
+  why?: string;
 }
 
 /** A PilotVariant is the pilot of one variant. */

@@ -43,7 +43,7 @@ type typed struct {
 type compiler struct {
 	kind       Kind
 	variants   []string
-	missing    map[string]string // variants that could not be built, and why
+	missing    map[string]string // as in Names.LeftOut
 	known      []string          // the steps of scenarios
 	latency    string            // the clock of quantiles without one
 	units      map[int]units.Unit

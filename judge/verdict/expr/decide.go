@@ -130,7 +130,8 @@ func (e estimates) Spread(variant string, metric string) (Quantity, error) {
 //
 // Something may be missing, or have no interval. A condition may straddle its limit. The claim is not
 // settled then. Nor is it if the figures come from too few undisturbed rounds to speak against it, or to
-// agree with a size. A claim about a variant that was left out is not testable here.
+// agree with a size. A claim about a variant that cannot be built is not testable here, and one about a variant that the run
+// leaves out is not settled.
 // A claim that is not settled because a figure is bounded has its answer, and says what
 // disturbed it; a figure that is not identified gives no answer.
 func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
@@ -146,10 +147,16 @@ func DecideClaim(c rundir.PlanClaim, names Names, ev Evidence) rundir.Claim {
 	}
 	if len(e.leftOut) > 0 {
 		var why []rundir.Message
+		r.Outcome = rundir.NotTestable
 		for _, l := range e.leftOut {
+			if l.Why == "" {
+				r.Outcome = rundir.NotSettled
+				why = append(why, texts.New("undecided.left_out", "variant", l.Variant))
+				continue
+			}
 			why = append(why, texts.New("unavailable.variant", "variant", l.Variant, "why", l.Why))
 		}
-		r.Outcome, r.Detail = rundir.NotTestable, texts.Joint(why)
+		r.Detail = texts.Joint(why)
 		return r
 	}
 	on := &evaluation{Evidence: ev}

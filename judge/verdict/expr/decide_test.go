@@ -198,12 +198,16 @@ func TestNoNumber(t *testing.T) {
 func TestClaimOfLeftOut(t *testing.T) {
 	names := NamesOf(rundir.Plan{
 		Variants: []rundir.PlanVariant{{Name: "go"}, {Name: "java"}},
-		LeftOut:  []rundir.LeftOut{{Variant: "rust", Why: "there is no cargo"}},
+		LeftOut:  []rundir.LeftOut{{Variant: "rust", Why: "there is no cargo"}, {Variant: "zig"}},
 	})
 	of := facts{"java/go throughput": {Estimate: 2, Low: 1.9, High: 2.1, Bounded: true}}
 	got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(rust, go, throughput) > 1"}, names, of)
 	if want := "variant rust is left out, because it cannot be built here: there is no cargo"; got.Outcome != rundir.NotTestable || got.Detail.English() != want {
 		t.Errorf("%s: %s; want not testable: %s", got.Outcome, got.Detail, want)
+	}
+	got = DecideClaim(rundir.PlanClaim{ID: "C", Published: "2", Measured: "ratio(zig, rust, throughput)"}, names, of)
+	if got.Outcome != rundir.NotSettled || !strings.Contains(got.Detail.English(), "variant zig is left out of this run") {
+		t.Errorf("a variant that the run leaves out: %s: %s", got.Outcome, got.Detail)
 	}
 	if got := DecideClaim(rundir.PlanClaim{ID: "C", Holds: "ratio(java, go, throughput) > 1"}, names, of); got.Outcome != rundir.Holds {
 		t.Errorf("the other claim: %s: %s", got.Outcome, got.Detail)

@@ -133,7 +133,7 @@ func UnitsOf(run *rundir.Run) map[string]rundir.Unit {
 type Names struct {
 	Variants, Steps []string
 	Latency         string            // the clock of a quantile without one, such as p99; default response
-	LeftOut         map[string]string // variants that could not be built on this machine, and why
+	LeftOut         map[string]string // variants that are not measured, and why they could not be built; empty: the run leaves them out
 }
 
 // NamesOf returns the names of a plan: its variants, those left out, and the steps of
