@@ -20,7 +20,7 @@ var typedCommands = []struct {
 	{"wrk -t2 -c100 -d10s SITE", 2, "dyno http --workers 2 -c 100 -z 10s SITE"},
 	{"wrk -t 2 -c 100 -d 10 --latency SITE", 2, "--latency: percentiles are always printed"},
 	{"wrk -c8 -d1m -R2000 -s post.lua SITE", 2, "dyno http -c 8 -z 1m -R 2000 SITE"},
-	{"wrk -c8 -s post.lua SITE", 2, "-s: scripts are not read"},
+	{"wrk -c8 -s post.lua SITE", 2, "-s: dyno import wrk SCRIPT"},
 	{"wrk --timeout=2s --threads=4 --connections=64 -H 'X-A: b' SITE", 2, "dyno http --timeout 2s --workers 4 -c 64 -H 'X-A: b' SITE"},
 	{"wrk -H 'Authorization: Bearer abcdefgh' SITE", 2, "-H 'Authorization: Bearer ***' -c 10 SITE"},
 	{"wrk -c many SITE", 2, "-c: its value does not fit --connections (-c)"},

@@ -81,7 +81,7 @@ func TestFlagHint(t *testing.T) {
 		{"tcp", "-m POST", "dyno tcp --help lists the flags"},
 		{"compare", "-r 100", "--rate (-R)"},
 		{"run", "--vus 3", "--connections (-c)"},
-		{"http", "-s x", "--timeout for the wait for a response, as in ab? scripts are not read"},
+		{"http", "-s x", "--timeout for the wait for a response, as in ab? dyno import wrk SCRIPT"},
 		{"http", "--qps 5", "--rate (-R)"},
 		{"tcp", "--stage 30s:100", "did you mean --users for a stage of virtual users, as in k6?"},
 		{"http", "-rps=5", "--rate (-R)"},

@@ -26,6 +26,7 @@ import (
 	"dyno/cli/foreign"
 	"dyno/cli/help"
 	"dyno/cli/imports/k6"
+	"dyno/cli/imports/wrk"
 	"dyno/cli/live"
 	"dyno/cli/output"
 	"dyno/host/child"
@@ -65,7 +66,7 @@ const room = 64 << 20
 // Main runs dyno and returns its exit code. Forms are further ones for --format: a program that adds them has a main
 // of its own, which calls this one.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, forms ...Form) int {
-	if code, ran := child.Run(args, append(trial.Roles(), k6.Role())...); ran {
+	if code, ran := child.Run(args, append(trial.Roles(), k6.Role(), wrk.Role())...); ran {
 		return code
 	}
 	if len(args) == 0 || args[0] != "serve" { // a service that others measure is as Go makes it

@@ -29,7 +29,6 @@ type Flag struct {
 // Remarks that several flags share.
 const (
 	noTemplates = "templates cost the load nothing: messages are made and encoded before it; without --rows, a message is no template"
-	noScript    = "scripts are not read: a file for --scenario says what users do, see dyno run --help"
 	noProxy     = "only loads of HTTP go through a proxy (dyno http --proxy)"
 	noRedirects = "redirects are followed by --location (-L) only; without it, each is a response"
 	noHTTP3     = "dyno has no HTTP/3: load the server over HTTP/2 or HTTP/1.1, by --http2 or --http1"
@@ -118,7 +117,7 @@ func lettersOfHTTP() []Flag {
 		{Names: "i", Tools: "ab", Means: "HEAD", Ours: "method", form: constant("HEAD"), bare: true},
 		{Names: "i", Tools: "h2load", Means: "a file of URLs", Ours: "targets"},
 		{Names: "s", Tools: "ab", Means: "the wait for a response", Ours: "timeout"},
-		{Names: "s script", Tools: "wrk", Means: "a script", Remark: noScript},
+		{Names: "s script", Tools: "wrk", Means: "a script", Remark: "dyno import wrk SCRIPT --url URL -o FILE makes an experiment of a script"},
 		{Names: "s stage", Tools: "k6", Means: "a stage of virtual users", Ours: "users"},
 		{Names: "p", Tools: "ab", Means: "a file with the body, as @FILE", Ours: "body", form: asFile},
 		{Names: "p", Tools: "oha", Means: "requests at once on a connection", Ours: "streams"},

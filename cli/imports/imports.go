@@ -15,13 +15,14 @@ import (
 	"dyno/cli/imports/postman"
 	"dyno/cli/imports/proto"
 	"dyno/cli/imports/vegeta"
+	"dyno/cli/imports/wrk"
 )
 
 // Formats returns the formats by name.
 func Formats() []draft.Format {
 	return []draft.Format{
 		curl.Format(), ghz.Format(), har.Format(), jmeter.Format(), k6.Format(), locust.Format(), nginxlog.Format(),
-		openapi.Format(), postman.Format(), proto.Format(), vegeta.Format(),
+		openapi.Format(), postman.Format(), proto.Format(), vegeta.Format(), wrk.Format(),
 	}
 }
 

@@ -172,6 +172,8 @@ func FuzzProto(f *testing.F) { fuzz(f, "proto") }
 
 func FuzzTargets(f *testing.F) { fuzz(f, "vegeta") }
 
+func FuzzWrk(f *testing.F) { fuzz(f, "wrk") }
+
 func fuzz(f *testing.F, format string) {
 	sources, err := filepath.Glob("testdata/" + format + "/*")
 	if err != nil {

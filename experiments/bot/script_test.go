@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScript(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
+	if _, err := exec.LookPath("python3"); err != nil { // which imports of locustfiles need
 		t.Skip("python3 is not installed: scripts/setup.sh installs it")
 	}
 	testscript.Run(t, script.Params())

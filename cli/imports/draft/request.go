@@ -55,7 +55,7 @@ func (d *Draft) AddRequest(r Request) *scenario.Step {
 	switch {
 	case err != nil:
 	case r.Exact:
-		path = exactPath(path)
+		path = ExactPath(path)
 	default:
 		path = CleanPath(path)
 	}

@@ -207,8 +207,8 @@ func CleanPath(path string) string {
 	return EncodePath(path, "%%%02X", func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' })
 }
 
-// exactPath is CleanPath for curl, which sends a path as it stands, but for letters that are not ASCII.
-func exactPath(path string) string {
+// ExactPath is CleanPath for clients such as curl, which send a path as it stands, but for letters that are not ASCII.
+func ExactPath(path string) string {
 	return EncodePath(path, "%%%02x", func(c byte) bool { return c <= ' ' || c >= 0x7f })
 }
 
