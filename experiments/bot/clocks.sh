@@ -22,7 +22,7 @@ for port in "$server" "$here" "$ahead"; do
 	done
 done
 code=0
-dyno http -q -R 500 -z 2s --warmup 500ms --agent "127.0.0.1:$here" --agent "127.0.0.1:$ahead" -o "$dir/run" "http://127.0.0.1:$server/" >"$dir/log" 2>&1 || code=$?
+dyno http -q -R 500 -z 1s --warmup 200ms --agent "127.0.0.1:$here" --agent "127.0.0.1:$ahead" -o "$dir/run" "http://127.0.0.1:$server/" >"$dir/log" 2>&1 || code=$?
 [ -e "$dir"/run/trials/0001-default/trial.json ] || { cat "$dir/log" "$dir/ahead.log" >&2; exit "$code"; }
 python3 - "$dir/run/trials/0001-default/trial.json" <<'EOF'
 import json, sys
