@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"dyno/cli/imports/draft"
@@ -95,23 +94,9 @@ func (s *session) run(d *draft.Draft) (err error) {
 
 // runScript runs the script in a process of its own, within its limits.
 func runScript(d *draft.Draft) (*session, error) {
-	input, err := json.Marshal(scriptTask{File: d.Source.File, Out: d.Source.Out, AllowFiles: d.Source.AllowFiles, Script: d.Src})
-	if err != nil {
-		return nil, err
-	}
-	output, err := process.Ask(Role().Command(os.Environ()), input, scriptLimits)
-	limit, failed := (*process.LimitError)(nil), (*process.FailedError)(nil)
-	switch {
-	case errors.As(err, &limit):
-		return nil, fmt.Errorf("the script needs %w", err)
-	case errors.As(err, &failed):
-		first, _, _ := strings.Cut(failed.Says, "\n")
-		return nil, fmt.Errorf("the interpreter failed: %w: %s", err, first)
-	case err != nil:
-		return nil, err
-	}
+	task := scriptTask{File: d.Source.File, Out: d.Source.Out, AllowFiles: d.Source.AllowFiles, Script: d.Src}
 	var s session
-	if err := json.Unmarshal(output, &s); err != nil {
+	if err := draft.RunScript(Role(), scriptLimits, task, &s); err != nil {
 		return nil, err
 	}
 	if s.Failed != "" {

@@ -53,23 +53,8 @@ type session struct {
 
 // runScript runs the script in a process of its own, within its limits.
 func runScript(task scriptTask) (*session, error) {
-	input, err := json.Marshal(task)
-	if err != nil {
-		return nil, err
-	}
-	output, err := process.Ask(Role().Command(os.Environ()), input, scriptLimits)
-	limit, failed := (*process.LimitError)(nil), (*process.FailedError)(nil)
-	switch {
-	case errors.As(err, &limit):
-		return nil, fmt.Errorf("the script needs %w", err)
-	case errors.As(err, &failed):
-		first, _, _ := strings.Cut(failed.Says, "\n")
-		return nil, fmt.Errorf("the interpreter failed: %w: %s", err, first)
-	case err != nil:
-		return nil, err
-	}
 	var s session
-	if err := json.Unmarshal(output, &s); err != nil {
+	if err := draft.RunScript(Role(), scriptLimits, task, &s); err != nil {
 		return nil, err
 	}
 	if s.Failed != "" {
