@@ -17,6 +17,7 @@ import (
 	"dyno/internal/exit"
 	"dyno/internal/units"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -115,7 +116,7 @@ func runSelfTest(ctx context.Context, length time.Duration) (t selfTest, err err
 	if err != nil {
 		return t, err
 	}
-	c := engine.Config{
+	c := config.Config{
 		Address:     server.Addr().String(),
 		Connections: 64,
 		Warmup:      length / 4,

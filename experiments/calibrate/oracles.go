@@ -12,6 +12,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/options"
@@ -72,7 +73,7 @@ func (s readingSheet) add(readings []Reading, err error) error {
 }
 
 // drive loads an HTTP server on this machine from the generator's CPU.
-func (k *calibrator) drive(ctx context.Context, address string, c engine.Config) (*record.Result, error) {
+func (k *calibrator) drive(ctx context.Context, address string, c config.Config) (*record.Result, error) {
 	request, err := http1.Request{Method: "GET", Target: "/", Host: address}.Encode()
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (k *calibrator) delay(ctx context.Context, name string, of oracle.Distribut
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r, err = k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: window})
+	r, err = k.drive(ctx, server.Addr().String(), config.Config{Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: window})
 	var exchanges []oracle.Exchange
 	if tap != nil {
 		var lost error
@@ -278,7 +279,7 @@ func (k *calibrator) freeze(ctx context.Context, rate float64) ([]Reading, error
 	if err != nil {
 		return nil, err
 	}
-	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+	r, err := k.drive(ctx, server.Addr().String(), config.Config{
 		Schedule: schedule, Connections: 500, Warmup: period, Window: time.Duration(k.Periods) * period,
 	})
 	if err != nil {
@@ -347,7 +348,7 @@ func (k *calibrator) queue(ctx context.Context) ([]Reading, error) {
 		if err != nil {
 			return nil, errors.Join(err, server.Close())
 		}
-		r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+		r, err := k.drive(ctx, server.Addr().String(), config.Config{
 			Schedule: schedule, Connections: 500, Warmup: 500 * time.Millisecond, Window: k.Window,
 		})
 		if err = errors.Join(err, server.Close()); err != nil {
@@ -388,7 +389,7 @@ func (k *calibrator) capacity(ctx context.Context) ([]Reading, error) {
 		return nil, err
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
-	r, err := k.drive(ctx, server.Addr().String(), engine.Config{Connections: 4 * workers, Warmup: 500 * time.Millisecond, Window: k.Window})
+	r, err := k.drive(ctx, server.Addr().String(), config.Config{Connections: 4 * workers, Warmup: 500 * time.Millisecond, Window: k.Window})
 	if err != nil {
 		return nil, err
 	}
@@ -466,7 +467,7 @@ func (k *calibrator) little(ctx context.Context) ([]Reading, error) {
 		return nil, err
 	}
 	defer server.Close() //nolint:errcheck // what ended it early, the load has met
-	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+	r, err := k.drive(ctx, server.Addr().String(), config.Config{
 		Connections: users, Think: pace.Think{Constant: thought}, Warmup: 500 * time.Millisecond, Window: k.Window,
 	})
 	if err != nil {
@@ -525,7 +526,7 @@ func (k *calibrator) null(ctx context.Context, rate float64, process pace.Proces
 	if err != nil {
 		return nil, err
 	}
-	return k.drive(ctx, server.Addr().String(), engine.Config{Schedule: schedule, Connections: 64, Warmup: 500 * time.Millisecond, Window: k.Window})
+	return k.drive(ctx, server.Addr().String(), config.Config{Schedule: schedule, Connections: 64, Warmup: 500 * time.Millisecond, Window: k.Window})
 }
 
 // faults counts errors by their kind. Faults that also affect the next request are left out: the server does not
@@ -539,7 +540,7 @@ func (k *calibrator) faults(ctx context.Context) ([]Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := k.drive(ctx, server.Addr().String(), engine.Config{
+	r, err := k.drive(ctx, server.Addr().String(), config.Config{
 		Connections: 16, Requests: requests, Timeouts: options.Timeouts{Timeout: 500 * time.Millisecond}, MaxBackoff: time.Millisecond,
 	})
 	if err = errors.Join(err, server.Close()); err != nil {

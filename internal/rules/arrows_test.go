@@ -42,6 +42,7 @@ var arrows = []arrow{
 	{"cli/serve", []string{"internal/exit", "cli/arguments", "internal/hangup", "internal/terminal", "services", "hub", "internal/units", "internal/fields", "internal/settings"}, "who starts a service measures nothing"},
 
 	{"load/engine", []string{"internal/descriptors", "internal/sums", "load/engine", "load/options", "load/pace", "load/hist", "load/wire", "load/scenario", "load/delivery"}, "the engine knows no files, processes or reports"},
+	{"load/engine/config", []string{"load/engine/messages", "load/engine/record", "load/engine/subscribe", "load/engine/users", "load/options", "load/pace", "load/wire"}, "what an engine is asked to do is data and its rules, without threads or sockets"},
 	{"load/engine/users", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/pace", "load/scenario", "load/wire"}, "users carry out a scenario, whatever carries their requests"},
 	{"load/engine/messages", []string{"load/engine/clock", "load/engine/queue", "load/engine/record", "load/wire"}, "messages are timed, whatever carries them"},
 	{"load/engine/redirects", []string{"load/engine/record", "load/wire"}, "where redirects lead does not depend on what carries the requests"},

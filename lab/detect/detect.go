@@ -19,6 +19,7 @@ import (
 	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
@@ -43,7 +44,7 @@ func SpeaksTLS(ctx context.Context, network, address string) bool {
 
 // inPlainText returns an error for a target that speaks TLS and was spoken to in plain text. Many such
 // servers close the connection without a word, so one that did nothing else is asked.
-func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) error {
+func inPlainText(ctx context.Context, v *plan.Variant, c *config.Config, result *record.Result, failed error) error {
 	var unreachable *engine.Unreachable
 	closed := result == nil && errors.As(failed, &unreachable) || result != nil && closesOnAll(result)
 	if c.TLS != nil || v.Target.Proxy != "" || !closed || context.Cause(ctx) != nil || !SpeaksTLS(ctx, c.Network, c.Address) {
@@ -59,7 +60,7 @@ func inPlainText(ctx context.Context, v *plan.Variant, c *engine.Config, result 
 // Mismatch returns an error for a target without good answers that speaks something other than the load
 // did: TLS, HTTP/2, or a stream of events that does not end. result and failed are what the load
 // returned.
-func Mismatch(ctx context.Context, v *plan.Variant, c *engine.Config, result *record.Result, failed error) error {
+func Mismatch(ctx context.Context, v *plan.Variant, c *config.Config, result *record.Result, failed error) error {
 	if plain := inPlainText(ctx, v, c, result, failed); plain != nil {
 		return plain
 	}
@@ -119,7 +120,7 @@ func Ask(ctx context.Context, v *plan.Variant) Answer {
 	return ask(ctx, &c)
 }
 
-func ask(ctx context.Context, c *engine.Config) Answer {
+func ask(ctx context.Context, c *config.Config) Answer {
 	client := c.NewClients(0)()
 	client.Reset()
 	request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(client.Request())))

@@ -8,7 +8,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
@@ -25,9 +25,9 @@ const SpareProcessors = 4
 
 // Config translates a variant's load for the engine. The run-time variables are
 // filled in. The codecs are to be closed when the load has ended.
-func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config, codecs protocols.Codecs, err error) {
+func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config, codecs protocols.Codecs, err error) {
 	l := &v.Load
-	c = engine.Config{
+	c = config.Config{
 		Seed:       seed,
 		Warmup:     l.Warmup,
 		Window:     l.Window,
@@ -100,14 +100,14 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c engine.Config,
 }
 
 // clock translates the setting for what ends a response.
-func clock(name string) engine.Clock {
+func clock(name string) config.Clock {
 	switch name {
 	case plan.ClockArrival:
-		return engine.ClockArrival
+		return config.ClockArrival
 	case plan.ClockRead:
-		return engine.ClockRead
+		return config.ClockRead
 	}
-	return engine.ClockAuto
+	return config.ClockAuto
 }
 
 // spin covers the time that a sleeping thread usually takes to wake up. Only generators with their own

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -34,7 +34,7 @@ func tcpVariant(change func(*plan.Variant)) *plan.Variant {
 }
 
 func TestEngineConfig(t *testing.T) {
-	base := engine.Config{
+	base := config.Config{
 		Network: "tcp", Address: "127.0.0.1:8080", Seed: 7, Connections: 10, Threads: options.Threads{Workers: 1},
 		Warmup: 2 * time.Second, Window: 10 * time.Second, Timeouts: options.Timeouts{Timeout: 30 * time.Second, ConnectTimeout: 5 * time.Second},
 		MaxBackoff: time.Second, Intervals: record.Intervals{Interval: 100 * time.Millisecond},
@@ -42,44 +42,44 @@ func TestEngineConfig(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*plan.Variant)
-		want   func(*engine.Config)
+		want   func(*config.Config)
 	}{
-		{"defaults", func(*plan.Variant) {}, func(*engine.Config) {}},
+		{"defaults", func(*plan.Variant) {}, func(*config.Config) {}},
 		{"times", func(v *plan.Variant) {
 			v.Load.Warmup, v.Load.Window, v.Load.Timeout, v.Load.ConnectTimeout = 1, 2, 3e6, 4e6
 			v.Load.Reconnect.MaxBackoff = 5
-		}, func(c *engine.Config) {
+		}, func(c *config.Config) {
 			c.Warmup, c.Window, c.Timeout, c.ConnectTimeout, c.MaxBackoff = 1, 2, 3e6, 4e6, 5
 		}},
 		{"unix", func(v *plan.Variant) { v.Target.Address = "unix:/run/x.sock" },
-			func(c *engine.Config) { c.Network, c.Address = "unix", "/run/x.sock" }},
+			func(c *config.Config) { c.Network, c.Address = "unix", "/run/x.sock" }},
 		{"a worker for each CPU", func(v *plan.Variant) { v.Load.CPUs = []int{1, 3} },
-			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 2 }},
+			func(c *config.Config) { c.CPUs, c.Workers = []int{1, 3}, 2 }},
 		{"workers as given", func(v *plan.Variant) { v.Load.CPUs, v.Load.Workers = []int{1, 3}, 5 },
-			func(c *engine.Config) { c.CPUs, c.Workers = []int{1, 3}, 5 }},
+			func(c *config.Config) { c.CPUs, c.Workers = []int{1, 3}, 5 }},
 		{"no worker without a connection", func(v *plan.Variant) { v.Load.CPUs, v.Load.Closed.Connections = []int{1, 3}, 1 },
-			func(c *engine.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
+			func(c *config.Config) { c.CPUs, c.Workers, c.Connections = []int{1, 3}, 1, 1 }},
 		{"constant think time", func(v *plan.Variant) {
 			v.Load.Closed.Think = pace.Think{Constant: 5}
-		}, func(c *engine.Config) { c.Think = pace.Think{Constant: 5} }},
+		}, func(c *config.Config) { c.Think = pace.Think{Constant: 5} }},
 		{"uniform think time", func(v *plan.Variant) {
 			v.Load.Closed.Think = pace.Think{Uniform: &pace.Span{From: 1, To: 2}}
-		}, func(c *engine.Config) { c.Think = pace.Think{Uniform: &pace.Span{From: 1, To: 2}} }},
+		}, func(c *config.Config) { c.Think = pace.Think{Uniform: &pace.Span{From: 1, To: 2}} }},
 		{"exponential think time", func(v *plan.Variant) {
 			v.Load.Closed.Think = pace.Think{Exponential: 5}
-		}, func(c *engine.Config) { c.Think = pace.Think{Exponential: 5} }},
+		}, func(c *config.Config) { c.Think = pace.Think{Exponential: 5} }},
 		{"a number of requests", func(v *plan.Variant) { v.Load.Requests, v.Load.Window = 1000, 0 },
-			func(c *engine.Config) { c.Requests, c.Window = 1000, 0 }},
+			func(c *config.Config) { c.Requests, c.Window = 1000, 0 }},
 		{"a long window", func(v *plan.Variant) { v.Load.Window = time.Minute },
-			func(c *engine.Config) { c.Window = time.Minute }},
+			func(c *config.Config) { c.Window = time.Minute }},
 		{"a very long one", func(v *plan.Variant) { v.Load.Warmup, v.Load.Window = 0, time.Hour },
-			func(c *engine.Config) { c.Warmup, c.Window, c.Interval = 0, time.Hour, 879*time.Millisecond }},
+			func(c *config.Config) { c.Warmup, c.Window, c.Interval = 0, time.Hour, 879*time.Millisecond }},
 		{"very many requests", func(v *plan.Variant) { v.Load.Requests, v.Load.Window = 2_000_000, 0 },
-			func(c *engine.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
+			func(c *config.Config) { c.Requests, c.Window, c.Interval = 2_000_000, 0, time.Second }},
 		{"open", func(v *plan.Variant) {
 			v.Load.Closed = nil
 			v.Load.Open = &plan.Open{Rate: 50, Arrivals: plan.ArrivalsConstant, MaxConnections: 20, Waiting: options.Waiting{MaxWaiting: 30}}
-		}, func(c *engine.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
+		}, func(c *config.Config) { c.Connections, c.MaxWaiting = 20, 30 }},
 	} {
 		v := httpVariant(c.change)
 		got, _, err := Config(t.Context(), v, 7)
@@ -89,7 +89,7 @@ func TestEngineConfig(t *testing.T) {
 		}
 		want := base
 		c.want(&want)
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Config{}, "NewClients", "Schedule")); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Config{}, "NewClients", "Schedule")); diff != "" {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 		if (got.Schedule != nil) != (v.Load.Open != nil) {

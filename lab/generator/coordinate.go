@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
@@ -28,7 +28,7 @@ type Account struct {
 // Coordinate runs the load of a variant in processes that the carriers start, one for each portion from
 // Divide. This process sends nothing. There is no result unless all have one. The error is a *LostError
 // if it is due to a process that is lost. The accounts are in the carriers' order.
-func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
+func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
 	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Observe: true}
 	parts, release, err := startParts(ctx, plan, portions, by)
 	if err != nil {
@@ -41,7 +41,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 	defer fail(nil)
 	defer context.AfterFunc(failed, k.abandon)()
 	defer k.bound(ctx, &c, fail)()
-	_, start, err := k.Join(ctx, engine.Party{})
+	_, start, err := k.Join(ctx, config.Party{})
 	if cause := context.Cause(failed); cause != nil {
 		err = cause
 	}
@@ -49,7 +49,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 		return nil, nil, err
 	}
 	if c.OnStart != nil {
-		c.OnStart(engine.Start{Time: start})
+		c.OnStart(config.Start{Time: start})
 	}
 	results := make([]*record.Result, len(parts))
 	published := make(chan []wire.Source, len(parts))
@@ -101,7 +101,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c engine.Conf
 }
 
 // bound ends all parts if they take longer than they may. Stop ends that.
-func (k *coordinator) bound(ctx context.Context, c *engine.Config, fail func(error)) (stop func()) {
+func (k *coordinator) bound(ctx context.Context, c *config.Config, fail func(error)) (stop func()) {
 	rest := c.Drain + c.Timeout + 2*partGrace
 	all := rampOf(*c) + c.Warmup + c.Window + rest
 	if c.Window == 0 {
@@ -138,7 +138,7 @@ func (k *coordinator) shareOut(ctx context.Context, published <-chan []wire.Sour
 }
 
 // announceIntervals reports what all parts did in each interval, until done. The last has the rest.
-func (k *coordinator) announceIntervals(c *engine.Config, start time.Time, done <-chan struct{}) {
+func (k *coordinator) announceIntervals(c *config.Config, start time.Time, done <-chan struct{}) {
 	if c.OnInterval == nil {
 		return
 	}

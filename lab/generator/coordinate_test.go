@@ -10,6 +10,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
@@ -49,11 +50,11 @@ func TestCoordinate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var phases []engine.Phase
+	var phases []config.Phase
 	var begin time.Time
 	var delivered uint64
-	c.OnStart = func(s engine.Start) { begin = s.Time }
-	c.OnPhase = func(p engine.Phase) { phases = append(phases, p) }
+	c.OnStart = func(s config.Start) { begin = s.Time }
+	c.OnPhase = func(p config.Phase) { phases = append(phases, p) }
 	c.OnInterval = func(i record.Interval) { delivered += i.Delivered }
 	by := []Carrier{Local{}, fast{20 * time.Millisecond}}
 	portions, err := Divide(c, by, []int{1000, 1000})
@@ -67,7 +68,7 @@ func TestCoordinate(t *testing.T) {
 	if s := result.Streams; s.Requested != 50 || s.Opened != 50 || s.Peak != 50 || s.Failed != 0 || s.AllDelivered == 0 || s.AllDelivered != delivered {
 		t.Errorf("%+v, %d events in the intervals", s, delivered)
 	}
-	if !result.Start.Equal(begin) || !slices.Equal(phases, []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}) {
+	if !result.Start.Equal(begin) || !slices.Equal(phases, []config.Phase{config.WarmingUp, config.Measuring, config.Draining}) {
 		t.Errorf("began at %v or %v, phases %v", result.Start, begin, phases)
 	}
 	for _, a := range accounts {
@@ -115,8 +116,8 @@ func TestCoordinateInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c.OnPhase = func(p engine.Phase) {
-		if p == engine.Measuring {
+	c.OnPhase = func(p config.Phase) {
+		if p == config.Measuring {
 			cancel()
 		}
 	}
@@ -177,19 +178,19 @@ func TestCoordinateIdle(t *testing.T) {
 func TestDivide(t *testing.T) {
 	three := []Carrier{Local{}, Local{}, Local{}}
 	for _, c := range []struct {
-		config engine.Config
+		config config.Config
 		room   int
 		want   string // an error, or none
 	}{
-		{engine.Config{Connections: 3}, 1000, ""},
-		{engine.Config{Connections: 2}, 1000, "each of 3 agents needs a connection"},
-		{engine.Config{Connections: 2100, Requests: 2}, 1000, "each of 3 agents needs a connection"},
-		{engine.Config{Connections: 2232}, 1000, ""},
-		{engine.Config{Connections: 2233}, 1000, "has 1000 descriptors, and its share of the connections takes 1001"},
-		{engine.Config{Subscribers: &subscribe.Config{Count: 7}}, 1000, ""},
-		{engine.Config{Subscribers: &subscribe.Config{Count: 2}}, 1000, "2 are too few for 3 agents"},
-		{engine.Config{Subscribers: &subscribe.Config{Count: 2233}}, 1000, "takes 1001"},
-		{engine.Config{Subscribers: &subscribe.Config{Count: 7}, Connections: 1}, 1000, ""},
+		{config.Config{Connections: 3}, 1000, ""},
+		{config.Config{Connections: 2}, 1000, "each of 3 agents needs a connection"},
+		{config.Config{Connections: 2100, Requests: 2}, 1000, "each of 3 agents needs a connection"},
+		{config.Config{Connections: 2232}, 1000, ""},
+		{config.Config{Connections: 2233}, 1000, "has 1000 descriptors, and its share of the connections takes 1001"},
+		{config.Config{Subscribers: &subscribe.Config{Count: 7}}, 1000, ""},
+		{config.Config{Subscribers: &subscribe.Config{Count: 2}}, 1000, "2 are too few for 3 agents"},
+		{config.Config{Subscribers: &subscribe.Config{Count: 2233}}, 1000, "takes 1001"},
+		{config.Config{Subscribers: &subscribe.Config{Count: 7}, Connections: 1}, 1000, ""},
 	} {
 		portions, err := Divide(c.config, three, []int{c.room, c.room, c.room})
 		if c.want != "" {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 )
@@ -41,7 +41,7 @@ type partPlan struct {
 // A partReport is a message from a part. One of its fields is set, but for what belongs to a result
 // or to a failure. One without fields says that the part is there.
 type partReport struct {
-	Party     *engine.Party    `json:"party,omitempty"`
+	Party     *config.Party    `json:"party,omitempty"`
 	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
 	Published *publications    `json:"published,omitempty"`
 	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows
@@ -64,9 +64,9 @@ type partOrder struct {
 
 type startSignal struct {
 	At  int64 // by CLOCK_MONOTONIC of the part's machine
-	All engine.Party
+	All config.Party
 }
 
 type publications struct{ Sources []wire.Source }
 
-var _ engine.Barrier = (*participant)(nil)
+var _ config.Barrier = (*participant)(nil)

@@ -24,6 +24,7 @@ import (
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 )
 
@@ -34,7 +35,7 @@ func Role(watch func(*plan.Variant) Watch) child.Role {
 }
 
 // Run runs the load of a variant, which Config has made and Split has divided among processes.
-func Run(ctx context.Context, v *plan.Variant, seed uint64, c engine.Config, portions []Portion) (*record.Result, error) {
+func Run(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, portions []Portion) (*record.Result, error) {
 	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"dyno/lab/plan"
 	"dyno/lab/protocols"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/scenario"
 )
 
@@ -209,7 +209,7 @@ func (l *Limits) AdmitAddress(ctx context.Context, address string) (string, erro
 }
 
 // AdmitConnections refuses a part of too many connections.
-func (l *Limits) AdmitConnections(c *engine.Config) error {
+func (l *Limits) AdmitConnections(c *config.Config) error {
 	n := c.Connections
 	if s := c.Subscribers; s != nil {
 		n += s.Count

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"dyno/lab/exchange"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/selftest/oracle"
 )
 
@@ -147,7 +147,7 @@ func TestLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		by := stoppable{silence: test.silence}
-		c.OnStart = func(_ engine.Start) { _ = by.process.Command.Process.Signal(test.signal) }
+		c.OnStart = func(_ config.Start) { _ = by.process.Command.Process.Signal(test.signal) }
 		_, _, err = Coordinate(t.Context(), v, 1, c, inOrder([]int{10, 10}), []Carrier{Local{}, &by})
 		if _, lost := errors.AsType[*LostError](err); !lost || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: %v, want %s", test.signal, err, test.want)

@@ -7,15 +7,15 @@ import (
 	"dyno/host/child"
 	"dyno/internal/leak"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/results/rundir"
 )
 
 // counting is a watch that counts phases, and the threads that it is to observe.
 type counting struct{ threads, phases int }
 
-func (c *counting) Start(s engine.Start) { c.threads = len(s.Threads) }
-func (c *counting) Phase(engine.Phase)   { c.phases++ }
+func (c *counting) Start(s config.Start) { c.threads = len(s.Threads) }
+func (c *counting) Phase(config.Phase)   { c.phases++ }
 func (c *counting) Stop(workers int) *Observed {
 	if c.threads != workers {
 		return nil

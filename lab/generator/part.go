@@ -12,6 +12,7 @@ import (
 
 	"dyno/lab/exchange"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -235,10 +236,10 @@ type coordinator struct {
 	stamps bool
 }
 
-var _ engine.Barrier = (*coordinator)(nil)
+var _ config.Barrier = (*coordinator)(nil)
 
 // Join collects the shares of all parts and sets when the warm-up begins.
-func (c *coordinator) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+func (c *coordinator) Join(ctx context.Context, self config.Party) (all config.Party, start time.Time, err error) {
 	release := context.AfterFunc(ctx, c.abandon)
 	defer release()
 	all = self

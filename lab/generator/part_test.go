@@ -14,6 +14,7 @@ import (
 	"dyno/lab/exchange"
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/selftest/oracle"
@@ -124,8 +125,8 @@ func TestPartsAreInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c.OnPhase = func(p engine.Phase) {
-		if p == engine.Measuring {
+	c.OnPhase = func(p config.Phase) {
+		if p == config.Measuring {
 			cancel()
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"dyno/lab/exchange"
 	"dyno/lab/plan"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/hist"
 	"dyno/load/wire"
@@ -116,7 +117,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	var watch Watch
 	if plan.Observe && m.watch != nil {
 		watch = m.watch(plan.Variant)
-		c.OnStart, c.OnPhase = func(s engine.Start) { watch.Start(engine.Start{Time: s.Time, Threads: m.threads}) }, watch.Phase
+		c.OnStart, c.OnPhase = func(s config.Start) { watch.Start(config.Start{Time: s.Time, Threads: m.threads}) }, watch.Phase
 	}
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), c.Workers+SpareProcessors))
 	runtime.GC()
@@ -170,7 +171,7 @@ func (r *partReport) fail(err error) {
 }
 
 // rampOf is how long a part may take until it has tried to open all its connections.
-func rampOf(c engine.Config) time.Duration {
+func rampOf(c config.Config) time.Duration {
 	d := 2 * c.ConnectTimeout
 	if s := c.Subscribers; s != nil && s.Ramp > 0 {
 		d += time.Duration(float64(s.Count) / s.Ramp * float64(time.Second))
@@ -179,7 +180,7 @@ func rampOf(c engine.Config) time.Duration {
 }
 
 // Join reports this part's share and waits for the start.
-func (m *participant) Join(ctx context.Context, self engine.Party) (all engine.Party, start time.Time, err error) {
+func (m *participant) Join(ctx context.Context, self config.Party) (all config.Party, start time.Time, err error) {
 	m.threads = self.Threads
 	if err := m.line.Send(partReport{Party: &self}); err != nil {
 		return all, start, err

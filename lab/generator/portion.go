@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/subscribe"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -30,7 +30,7 @@ var errOneProcess = errors.New("load: it takes several processes of this machine
 
 // Split returns what each process carries. There is one entry if this process has
 // descriptors for all, unless more are wanted. Errors say what the plan asks too much of.
-func Split(c engine.Config, wanted int) (portions []Portion, err error) {
+func Split(c config.Config, wanted int) (portions []Portion, err error) {
 	limit, err := DescriptorLimit()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func Split(c engine.Config, wanted int) (portions []Portion, err error) {
 
 // Divide returns what each carrier carries, with one process each. Descriptors are how many the
 // processes of each may have. Errors say what the plan asks too much of.
-func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portion, err error) {
+func Divide(c config.Config, by []Carrier, descriptors []int) (portions []Portion, err error) {
 	n := len(by)
 	if s := c.Subscribers; s != nil {
 		if s.Count < n {
@@ -95,7 +95,7 @@ func Divide(c engine.Config, by []Carrier, descriptors []int) (portions []Portio
 func Room(descriptors int) int { return descriptors - descriptorReserve }
 
 // share is a portion as a part of the whole load.
-func (p Portion) share(whole *engine.Config) float64 {
+func (p Portion) share(whole *config.Config) float64 {
 	if s := whole.Subscribers; s != nil {
 		return float64(p.Count) / float64(s.Count)
 	}
@@ -115,7 +115,7 @@ func inOrder(counts []int) (portions []Portion) {
 // processesFor is how many processes carry a load of requests, each with room for a number
 // of connections: as many as are wanted, if that is enough, but none without a connection,
 // a user or a request.
-func processesFor(c engine.Config, wanted, room int) int {
+func processesFor(c config.Config, wanted, room int) int {
 	n := max(1, wanted, (c.Connections+max(room, 1)-1)/max(room, 1))
 	n = min(n, max(c.Connections, 1))
 	if c.Users != nil && c.Users.Count > 0 {
@@ -149,7 +149,7 @@ func shares(subscribers, publishers, room int) []int {
 }
 
 // partOf is a portion of a load. If there are subscribers, only the first portion publishes.
-func partOf(c engine.Config, of Portion) engine.Config {
+func partOf(c config.Config, of Portion) config.Config {
 	if c.Subscribers == nil {
 		return shardOf(c, of.Shard)
 	}
@@ -166,7 +166,7 @@ func partOf(c engine.Config, of Portion) engine.Config {
 	c.Subscribers = &s
 	if first > 0 {
 		c.Connections, c.Schedule, c.NewClients = 0, nil, nil
-		c.Think = engine.Config{}.Think
+		c.Think = config.Config{}.Think
 	}
 	c.Workers = min(c.Workers, max(c.Connections, count))
 	return c
@@ -174,7 +174,7 @@ func partOf(c engine.Config, of Portion) engine.Config {
 
 // shardOf is a shard of a load of requests. The threads of all shards are as many as the
 // plan's, and have its CPUs in turn; but no shard is without.
-func shardOf(c engine.Config, s pace.Shard) engine.Config {
+func shardOf(c config.Config, s pace.Shard) config.Config {
 	c.Shard = s
 	before := 0 // threads of the shards before this one
 	for i := range s.Index {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -49,7 +49,7 @@ func TestShares(t *testing.T) {
 // The shards of a load are the load: nothing is left out, and nothing is there twice.
 func TestShardsOfALoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := engine.Config{
+		c := config.Config{
 			Connections: rapid.IntRange(1, 100).Draw(t, "connections"), Threads: options.Threads{Workers: rapid.IntRange(1, 10).Draw(t, "workers"), CPUs: []int{3, 5, 7}[:rapid.IntRange(0, 3).Draw(t, "cpus")]},
 			Waiting: options.Waiting{MaxWaiting: rapid.IntRange(100, 1000).Draw(t, "waiting")}, Requests: rapid.Uint64Range(0, 500).Draw(t, "requests"),
 		}
@@ -111,24 +111,24 @@ func TestShardsOfALoad(t *testing.T) {
 func TestProcessesFor(t *testing.T) {
 	users := &users.Config{Count: 3}
 	for _, c := range []struct {
-		config       engine.Config
+		config       config.Config
 		wanted, room int
 		want         int
 	}{
-		{engine.Config{Connections: 1000}, 0, 1000, 1},
-		{engine.Config{Connections: 1001}, 0, 1000, 2},
-		{engine.Config{Connections: 5000}, 3, 1000, 5},
-		{engine.Config{Connections: 5000}, 7, 1000, 7},
-		{engine.Config{Connections: 2}, 7, 1000, 2},
-		{engine.Config{Connections: 50, Users: users}, 7, 1000, 3},
-		{engine.Config{Connections: 50, Requests: 2}, 7, 1000, 2},
-		{engine.Config{Connections: 1_000_000}, 0, 1000, 1000},
+		{config.Config{Connections: 1000}, 0, 1000, 1},
+		{config.Config{Connections: 1001}, 0, 1000, 2},
+		{config.Config{Connections: 5000}, 3, 1000, 5},
+		{config.Config{Connections: 5000}, 7, 1000, 7},
+		{config.Config{Connections: 2}, 7, 1000, 2},
+		{config.Config{Connections: 50, Users: users}, 7, 1000, 3},
+		{config.Config{Connections: 50, Requests: 2}, 7, 1000, 2},
+		{config.Config{Connections: 1_000_000}, 0, 1000, 1000},
 	} {
 		if got := processesFor(c.config, c.wanted, c.room); got != c.want {
 			t.Errorf("%+v: %d processes, want %d", c, got, c.want)
 		}
 	}
-	c := engine.Config{Connections: 1_000_000_000}
+	c := config.Config{Connections: 1_000_000_000}
 	if _, err := Split(c, 0); err == nil {
 		t.Error("a billion connections are possible")
 	}

@@ -1,7 +1,7 @@
 package generator
 
 import (
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/results/rundir"
 	"dyno/results/rundir/series"
 )
@@ -9,9 +9,9 @@ import (
 // A Watch observes the machine that carries a part of a load.
 type Watch interface {
 	// Start begins to observe. The threads are the part's own.
-	Start(s engine.Start)
+	Start(s config.Start)
 	// Phase is called when a phase begins.
-	Phase(p engine.Phase)
+	Phase(p config.Phase)
 	// Stop ends it, and returns the observations in the window of a part with a number of workers.
 	Stop(workers int) *Observed
 }

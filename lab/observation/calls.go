@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dyno/internal/texts"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/observe"
 	"dyno/observe/kernel"
@@ -39,7 +39,7 @@ func counting(window time.Duration, throughput *float64) (warmup, counted time.D
 // CountCalls repeats the load on the target for a short time. It counts the system calls of the
 // processes below root. The hooks for that slow down target and generator, so no figure of the window
 // should contain them. carry runs a load.
-func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Config) (*record.Result, error)) {
+func CountCalls(root int, c config.Config, t *rundir.Trial, carry func(config.Config) (*record.Result, error)) {
 	unavailable := t.AddUnavailable
 	k, err := kernel.New(kernel.Config{
 		Name: kernelColumns, Root: root, SystemCalls: true, RunQueue: true,
@@ -57,8 +57,8 @@ func CountCalls(root int, c engine.Config, t *rundir.Trial, carry func(engine.Co
 		at   [2]time.Time
 		rows [2][]float64
 	)
-	c.OnPhase = func(p engine.Phase) {
-		i := slices.Index([]engine.Phase{engine.Measuring, engine.Draining}, p)
+	c.OnPhase = func(p config.Phase) {
+		i := slices.Index([]config.Phase{config.Measuring, config.Draining}, p)
 		if i < 0 {
 			return
 		}

@@ -21,7 +21,7 @@ import (
 	"dyno/internal/texts"
 	"dyno/lab/generator"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/observe"
 	"dyno/observe/kernel"
@@ -136,7 +136,7 @@ func subjectOf(c *Config) Subject {
 // Start begins to record during a load, on the engine's time line. A sleeper on the
 // generator's CPUs is delayed by whatever delays the generator. One on the target's CPUs
 // is delayed by whatever delays the target, except for the target's own load.
-func (w *Watch) Start(s engine.Start) {
+func (w *Watch) Start(s config.Start) {
 	if !w.config.Carried {
 		if sleeper, err := observe.NewWakeup("wakeup", w.generatorCPUs...); w.available(err) {
 			w.sleepers[0] = sleeper
@@ -278,8 +278,8 @@ func (w *Watch) recordUnavailable(t *rundir.Trial) {
 }
 
 // Phase marks both ends of the window.
-func (w *Watch) Phase(p engine.Phase) {
-	if p != engine.WarmingUp {
+func (w *Watch) Phase(p config.Phase) {
+	if p != config.WarmingUp {
 		w.Mark()
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"dyno/lab/generator"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/results/rundir"
 )
 
@@ -30,9 +30,9 @@ func OfPart(v *plan.Variant) generator.Watch {
 	return partWatch{New(Config{Variant: &of})}
 }
 
-func (p partWatch) Start(s engine.Start) { p.watch.Start(s) }
+func (p partWatch) Start(s config.Start) { p.watch.Start(s) }
 
-func (p partWatch) Phase(phase engine.Phase) { p.watch.Phase(phase) }
+func (p partWatch) Phase(phase config.Phase) { p.watch.Phase(phase) }
 
 func (p partWatch) Stop(workers int) *generator.Observed {
 	w := p.watch

@@ -11,7 +11,7 @@ import (
 
 	"dyno/lab/generator"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/observe"
 )
 
@@ -22,8 +22,8 @@ func TestPart(t *testing.T) {
 	v := plan.DefaultVariant(plan.HTTP)
 	v.Target.Address, v.Observe.Server, v.Observe.PID = "127.0.0.1:1", true, 1
 	w := OfPart(&v)
-	w.Start(engine.Start{Time: time.Now(), Threads: []int{unix.Gettid()}})
-	for _, phase := range []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining} {
+	w.Start(config.Start{Time: time.Now(), Threads: []int{unix.Gettid()}})
+	for _, phase := range []config.Phase{config.WarmingUp, config.Measuring, config.Draining} {
 		w.Phase(phase)
 	}
 	o := w.Stop(1)
@@ -33,7 +33,7 @@ func TestPart(t *testing.T) {
 	}
 	// An unfinished part of a load has no figures.
 	w = OfPart(&v)
-	w.Start(engine.Start{Time: time.Now()})
+	w.Start(config.Start{Time: time.Now()})
 	if o := w.Stop(1); o.Generator.RSSBytes != nil || o.ObserverCPU != nil {
 		t.Errorf("%+v", o)
 	}

@@ -21,7 +21,7 @@ import (
 	"dyno/host/target"
 	"dyno/internal/texts"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/observe"
 	"dyno/observe/profile"
 	"dyno/observe/profile/offcpu"
@@ -83,11 +83,11 @@ func New(ctx context.Context, what *plan.Profile, v *plan.Variant, started *targ
 func (p *Profiler) wants(kind string) bool { return slices.Contains(p.plan.Kinds, kind) }
 
 // Phase starts the profiles at the begin of the window and ends them at its end.
-func (p *Profiler) Phase(ctx context.Context, phase engine.Phase) {
+func (p *Profiler) Phase(ctx context.Context, phase config.Phase) {
 	switch phase {
-	case engine.Measuring:
+	case config.Measuring:
 		p.begin(ctx)
-	case engine.Draining:
+	case config.Draining:
 		p.end(ctx)
 	}
 }

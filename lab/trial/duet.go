@@ -10,7 +10,7 @@ import (
 	"dyno/host/target"
 	"dyno/lab/duet"
 	"dyno/lab/generator"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/wire"
 	"dyno/results/rundir"
 )
@@ -148,10 +148,10 @@ func (p *partners) leave(number int) {
 	p.start.come(number)
 }
 
-var _ engine.Barrier = (*side)(nil)
+var _ config.Barrier = (*side)(nil)
 
 // Join returns when both sides have their connections.
-func (s *side) Join(ctx context.Context, self engine.Party) (engine.Party, time.Time, error) {
+func (s *side) Join(ctx context.Context, self config.Party) (config.Party, time.Time, error) {
 	if err := s.partners.start.pass(ctx, s.number); err != nil {
 		return self, time.Time{}, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"dyno/host/target"
 	"dyno/lab/plan"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/results/rundir"
 )
 
@@ -29,7 +29,7 @@ func TestPartners(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(time.Duration(i) * time.Second) // the fake clock's
-				_, at, err := h.Join(t.Context(), engine.Party{})
+				_, at, err := h.Join(t.Context(), config.Party{})
 				if err != nil {
 					t.Error(err)
 				}
@@ -45,7 +45,7 @@ func TestPartners(t *testing.T) {
 		if err := p.ready(t.Context(), 0, &stage{}); err != nil || p.other(0) != nil {
 			t.Errorf("left alone: %v, peer %v", err, p.other(0))
 		}
-		if _, at, err := (&side{p, 0}).Join(t.Context(), engine.Party{}); err != nil || at.Before(time.Now()) {
+		if _, at, err := (&side{p, 0}).Join(t.Context(), config.Party{}); err != nil || at.Before(time.Now()) {
 			t.Errorf("left alone: %v, %v", at, err)
 		}
 

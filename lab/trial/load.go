@@ -21,6 +21,7 @@ import (
 	"dyno/lab/profiling"
 	"dyno/lab/protocols"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/results/rundir"
 )
@@ -28,7 +29,7 @@ import (
 // A drive is one load of a trial, and what watches it.
 type drive struct {
 	variant  *plan.Variant // within the run's limits
-	config   engine.Config
+	config   config.Config
 	codecs   protocols.Codecs
 	watch    *observation.Watch
 	profiler *profiling.Profiler // of a trial that profiles; else nil
@@ -101,7 +102,7 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		return errors.Join(err, other)
 	}
 	if err == nil && r.countsAfter(up, t.Purpose, t.Round) {
-		observation.CountCalls(up.local().Supervisor(), d.config, t, func(c engine.Config) (*record.Result, error) {
+		observation.CountCalls(up.local().Supervisor(), d.config, t, func(c config.Config) (*record.Result, error) {
 			result, _, err := r.carry(ctx, d.variant, c)
 			return result, err
 		})
@@ -134,7 +135,7 @@ func (r *runner) observe(ctx context.Context, d *drive, up *stage, purpose strin
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
 		d.config.OnInterval = follow(watcher, d.watch)
 	}
-	d.config.OnStart = func(s engine.Start) {
+	d.config.OnStart = func(s config.Start) {
 		d.workers = len(s.Threads)
 		d.watch.Start(s)
 	}
@@ -143,7 +144,7 @@ func (r *runner) observe(ctx context.Context, d *drive, up *stage, purpose strin
 		return
 	}
 	d.profiler = profiling.New(ctx, r.experiment.Profile, up.variant, up.local(), &r.symbols)
-	d.config.OnPhase = func(phase engine.Phase) {
+	d.config.OnPhase = func(phase config.Phase) {
 		d.watch.Phase(phase)
 		d.profiler.Phase(ctx, phase)
 	}
@@ -260,7 +261,7 @@ func (r *runner) countsAfter(up *stage, purpose string, round int) bool {
 
 // carry runs a load: on the agents, or in as many processes as its connections need, or as the plan says. Only
 // agents have accounts.
-func (r *runner) carry(ctx context.Context, v *plan.Variant, c engine.Config) (*record.Result, []generator.Account, error) {
+func (r *runner) carry(ctx context.Context, v *plan.Variant, c config.Config) (*record.Result, []generator.Account, error) {
 	seed := r.experiment.Design.Seed
 	if len(r.agents) > 0 {
 		var carriers []generator.Carrier

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -103,7 +103,7 @@ func TestSeveralAddresses(t *testing.T) {
 		}
 		return s
 	}
-	for name, c := range map[string]engine.Config{
+	for name, c := range map[string]config.Config{
 		"closed":             {Connections: 6, Requests: 300},
 		"workers":            {Connections: 9, Requests: 300, Threads: options.Threads{Workers: 2}},
 		"a worker for each":  {Connections: 3, Requests: 300, Threads: options.Threads{Workers: 3}},
@@ -180,7 +180,7 @@ func TestAddressesOfSeveralEngines(t *testing.T) {
 	resolveMany(t, "127.0.0.1", "127.0.0.2")
 	sum := &record.Result{}
 	for i := range 4 {
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: net.JoinHostPort(manyName, text), NewClients: echo(8), Connections: 1, Requests: 10, Shard: pace.Shard{Index: i, Count: 4},
 		})
 		sum.AddAddresses(r.Addresses)

@@ -5,33 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"dyno/load/engine/config"
 	"dyno/load/wire"
 )
-
-// A Barrier connects engines of several processes that carry one load together. One process may have
-// too few descriptors for the connections. They begin together. Where there are subscribers, each
-// engine learns what the others have published, so that its subscribers know what is missing. Its
-// methods block until the others have come as far, or fail. They are called once each, in this order,
-// and not at all by an engine that fails before; WaitPublished only with subscribers.
-type Barrier interface {
-	// Join tells the others of this engine, all of whose connections have been tried, and
-	// waits for theirs. It returns what all of them are together, and when the warm-up
-	// begins.
-	Join(ctx context.Context, self Party) (all Party, start time.Time, err error)
-
-	// WaitPublished tells the others what this engine has published, which is done with it,
-	// and returns what all have.
-	WaitPublished(ctx context.Context, published []wire.Source) (all []wire.Source, err error)
-}
-
-// A Party is what an engine brings to a load.
-type Party struct {
-	Threads []int         // that carry it: ids as of gettid(2)
-	Sources []wire.Source // that may publish
-	// Epoch is when the warm-up begins for all, as Unix time in nanoseconds by their agreed clock: what
-	// they publish is stamped by it. 0: each has its machine's.
-	Epoch int64
-}
 
 // publishedTimeout bounds how long an engine that has ended waits to hear what the others
 // have published: they end when it does, but for their last requests.
@@ -45,7 +21,7 @@ func (e *engine) join(ctx context.Context) (start time.Time, threads []int, err 
 	if e.config.Barrier == nil {
 		return time.Now().Add(lead), threads, nil
 	}
-	self := Party{Threads: threads}
+	self := config.Party{Threads: threads}
 	for _, w := range e.workers {
 		self.Sources = append(self.Sources, w.sources(true)...)
 	}

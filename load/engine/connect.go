@@ -3,6 +3,7 @@ package engine
 import (
 	"syscall"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
@@ -282,7 +283,7 @@ func (w *worker) expireConnecting(now int64) {
 		var err error = syscall.ETIMEDOUT
 		switch c.state {
 		case tunnelling:
-			err = w.tunnelError(errTimeout)
+			err = w.tunnelError(config.ErrTimeout)
 		case handshaking:
 			err = socket.ErrHandshakeTimeout
 		case startingMux:

@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
 	"dyno/load/wire/sse"
@@ -31,7 +31,7 @@ func TestDeviationsAreCounted(t *testing.T) {
 		"spaces_at_chunk_sizes": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0\r\n\r\n",
 		"":                      "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 	} {
-		r := run(t, engine.Config{Address: listen(t, always(answer)), NewClients: get(t, "h"), Connections: 2, Requests: requests})
+		r := run(t, config.Config{Address: listen(t, always(answer)), NewClients: get(t, "h"), Connections: 2, Requests: requests})
 		want := uint64(requests)
 		if name == "" {
 			want = 0
@@ -51,7 +51,7 @@ func TestDeviationsOfSubscriptions(t *testing.T) {
 			_, _ = io.Copy(io.Discard, c) // until the client hangs up
 		}
 	})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, Window: hang / 100,
 		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: hang, MaxBackoff: hang}},
 	})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/options"
 	"dyno/load/scenario"
@@ -78,8 +78,8 @@ var status413 = []byte{0x08, 3, '4', '1', '3'}
 func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	const requests = 30
 	secure := func(do func(net.Conn)) func(net.Conn) {
-		config := certified(t)
-		return func(c net.Conn) { do(tls.Server(c, config)) }
+		settings := certified(t)
+		return func(c net.Conn) { do(tls.Server(c, settings)) }
 	}
 	const withLength = "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 9\r\n\r\ntoo large"
 	const byClose = "HTTP/1.0 413 Content Too Large\r\n\r\ntoo large"
@@ -90,19 +90,19 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		serve  func(net.Conn)
-		config engine.Config
+		config config.Config
 		status int
 	}{
-		{"with a length", refusing(withLength), engine.Config{NewClients: postLarge(t)}, 413},
-		{"until the end", refusing(byClose), engine.Config{NewClients: postLarge(t)}, 413},
-		{"open loop", refusing(withLength), engine.Config{NewClients: postLarge(t), Schedule: poisson(t, 100)}, 413},
-		{"by TLS", secure(refusing(withLength)), engine.Config{NewClients: postLarge(t), TLS: &tlslayer.Config{ServerName: "h", Insecure: true}}, 413},
-		{"users", refusing(withLength), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
-		{"users, until the end", refusing(byClose), engine.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
-		{"HTTP/2", refusing2(false, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
-		{"HTTP/2, RST_STREAM", refusing2(true, status413), engine.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
-		{"gRPC", refusing2(false, exhausted), engine.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
-		{"gRPC, RST_STREAM", refusing2(true, exhausted), engine.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
+		{"with a length", refusing(withLength), config.Config{NewClients: postLarge(t)}, 413},
+		{"until the end", refusing(byClose), config.Config{NewClients: postLarge(t)}, 413},
+		{"open loop", refusing(withLength), config.Config{NewClients: postLarge(t), Schedule: poisson(t, 100)}, 413},
+		{"by TLS", secure(refusing(withLength)), config.Config{NewClients: postLarge(t), TLS: &tlslayer.Config{ServerName: "h", Insecure: true}}, 413},
+		{"users", refusing(withLength), config.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"users, until the end", refusing(byClose), config.Config{NewClients: composers(t, compile(t, upload), "h"), Users: &users.Config{Scenario: compile(t, upload), Count: 2}}, 413},
+		{"HTTP/2", refusing2(false, status413), config.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
+		{"HTTP/2, RST_STREAM", refusing2(true, status413), config.Config{NewMuxes: get2(t, "h", 1, post2), Streams: 1}, 413},
+		{"gRPC", refusing2(false, exhausted), config.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
+		{"gRPC, RST_STREAM", refusing2(true, exhausted), config.Config{NewMuxes: calls(t, 1, call), Streams: 1}, 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestAnswerBeforeTheRequestIsSent(t *testing.T) {
 
 // A good status whose content only the end of the connection ends may have been cut short by a reset.
 func TestGoodAnswerThatResetCuts(t *testing.T) {
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: listen(t, refusing("HTTP/1.1 200 OK\r\n\r\nfine")), NewClients: postLarge(t), Connections: 1, Requests: 5, Timeouts: options.Timeouts{Timeout: hang}, Drain: time.Minute,
 	})
 	if r.Counts.OK != 0 || r.Counts.ByKind[wire.Reset] != 5 {
@@ -136,7 +136,7 @@ func TestTooLargeIsAnAnswer(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 100_000)+"\r\n\r\n") // the client hangs up
 		}
 	})
-	r := run(t, engine.Config{Address: address, NewClients: get(t, "h"), Connections: 2, Requests: requests, Window: hang})
+	r := run(t, config.Config{Address: address, NewClients: get(t, "h"), Connections: 2, Requests: requests, Window: hang})
 	if r.Counts.ByKind[wire.Limit] != requests || r.Connections.Unanswered != 0 {
 		t.Errorf("%+v, %d connections unanswered", r.Counts, r.Connections.Unanswered)
 	}

@@ -3,22 +3,8 @@ package engine
 import (
 	"time"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/thread"
-)
-
-// A Clock says what ends a response: its last byte's arrival at this machine, or its
-// being read.
-type Clock uint8
-
-// The clocks.
-const (
-	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop each worker reads
-	// for the first three quarters of the warm-up. Without a warm-up it reads for 100 ms of the window.
-	// If a quarter of its CPU's time was idle, it goes on by arrival. Otherwise it stays with reading,
-	// which costs less.
-	ClockAuto Clock = iota
-	ClockArrival
-	ClockRead
 )
 
 // A worker of a closed loop takes stamps if the warm-up used at most this share of its CPU's time:
@@ -39,9 +25,9 @@ type clockChoice struct {
 func (w *worker) chooseClock() {
 	c := &w.engine.config
 	switch {
-	case c.Clock == ClockArrival, c.Clock == ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
+	case c.Clock == config.ClockArrival, c.Clock == config.ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
 		w.stampArrivals()
-	case c.Clock == ClockAuto:
+	case c.Clock == config.ClockAuto:
 		w.choice.undecided = true
 	}
 }

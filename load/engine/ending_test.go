@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/thread"
 	"dyno/load/wire"
@@ -60,9 +61,9 @@ func TestHeldUpWorker(t *testing.T) {
 	defer func() { _ = server.Close() }()
 	const requests = 60
 	client := echoes(t)(0)
-	measure := func(c Clock) *record.Result {
+	measure := func(c config.Clock) *record.Result {
 		t.Helper()
-		r, err := Run(t.Context(), Config{
+		r, err := Run(t.Context(), config.Config{
 			Address: server.Addr().String(), Connections: 2, Requests: requests, Clock: c,
 			NewClients: func(int) func() wire.Client { return func() wire.Client { return slowpoke{client()} } },
 		})
@@ -74,7 +75,7 @@ func TestHeldUpWorker(t *testing.T) {
 		}
 		return r
 	}
-	r := measure(ClockArrival)
+	r := measure(config.ClockArrival)
 	if r.Ends.Fault != "" {
 		t.Skip(r.Ends.Fault)
 	}
@@ -91,7 +92,7 @@ func TestHeldUpWorker(t *testing.T) {
 		t.Errorf("read delay and service make %.0f ns in all, until the read it is %.0f", both, whole)
 	}
 
-	r = measure(ClockRead)
+	r = measure(config.ClockRead)
 	if r.Ends != (record.Ends{ByRead: requests}) || r.Latency[record.ReadDelay].Count() != 0 || r.Latency[record.Service].Mean() != r.Latency[record.ServiceRead].Mean() {
 		t.Errorf("by reading: %+v", r.Ends)
 	}

@@ -70,6 +70,7 @@ import (
 
 	"dyno/internal/descriptors"
 	"dyno/internal/sums"
+	"dyno/load/engine/config"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/queue"
 	"dyno/load/engine/record"
@@ -121,7 +122,7 @@ func (e *Exhausted) Unwrap() error { return e.Err }
 // An engine is one Run's state. Its fields are set before the workers start,
 // except for the atomic one and the publications.
 type engine struct {
-	config       Config
+	config       config.Config
 	base         time.Time // zero of the engine's clock, on the monotonic clock
 	epoch        int64     // the same as Unix time in nanoseconds, as it was at the start
 	to           socket.Endpoints
@@ -162,16 +163,16 @@ const spareDescriptors = 1024
 // It returns a result whenever load was sent, even together with an error. When ctx
 // ends, the window ends with it and the result says that it was interrupted. Run
 // blocks; several may run at once.
-func Run(ctx context.Context, c Config) (*record.Result, error) {
+func Run(ctx context.Context, c config.Config) (*record.Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	to, err := socket.Resolve(ctx, c.Network, c.Address, c.OneAddress)
 	if err != nil {
 		return nil, &Unreachable{Address: c.Address, Err: err}
 	}
-	if err := descriptors.Enlarge(c.carried() + spareDescriptors); err != nil {
+	if err := descriptors.Enlarge(c.Carried() + spareDescriptors); err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
 	e := newEngine(c)
@@ -193,7 +194,7 @@ func Run(ctx context.Context, c Config) (*record.Result, error) {
 	return e.run(ctx)
 }
 
-func newEngine(c Config) *engine {
+func newEngine(c config.Config) *engine {
 	base := time.Now().Add(-time.Second)
 	return &engine{
 		config: c, base: base, epoch: base.UnixNano(), unpinged: unpinged(c.Keepalive),
@@ -204,7 +205,7 @@ func newEngine(c Config) *engine {
 
 func (e *engine) newWorker(n int) (*worker, error) {
 	c := &e.config
-	sockets, err := socket.NewThread(e.to.Used, c.firstPlace(n), c.TLS, e.base)
+	sockets, err := socket.NewThread(e.to.Used, c.FirstPlace(n), c.TLS, e.base)
 	if err != nil {
 		return nil, err
 	}
@@ -220,15 +221,15 @@ func (e *engine) newWorker(n int) (*worker, error) {
 		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
 	})
 	if c.Requests > 0 {
-		w.phases.remaining = uint64(c.part(n).Share(int(c.Requests))) //nolint:gosec // bounded by an int
+		w.phases.remaining = uint64(c.Part(n).Share(int(c.Requests))) //nolint:gosec // bounded by an int
 	}
 	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
-		s := c.shard(n)
+		s := c.ShardOf(n)
 		w.arrivals.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
 	if c.Users != nil && n < min(c.Workers, c.Connections) {
 		w.users = users.New(&users.Share{
-			Scenario: c.Users.Scenario, Shard: c.shard(n), Seed: c.Seed, Count: c.part(n).Share(c.Users.Count), Open: c.Schedule != nil,
+			Scenario: c.Users.Scenario, Shard: c.ShardOf(n), Seed: c.Seed, Count: c.Part(n).Share(c.Users.Count), Open: c.Schedule != nil,
 			Restart: c.Users.Restart, Answers: c.Users.Answers, Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
 		})
 	}
@@ -245,8 +246,8 @@ func (e *engine) newWorker(n int) (*worker, error) {
 }
 
 // equip gives a worker its places for connections and exchanges, if it has any.
-func (w *worker) equip(c *Config) error {
-	own := c.part(w.number)
+func (w *worker) equip(c *config.Config) error {
+	own := c.Part(w.number)
 	count := own.Share(c.Connections)
 	n := count * c.Streams
 	w.conns = connections{
@@ -302,7 +303,7 @@ func (w *worker) equip(c *Config) error {
 }
 
 // chooseCodecs makes what makes the codecs of a worker's connections.
-func (w *worker) chooseCodecs(c *Config) error {
+func (w *worker) chooseCodecs(c *config.Config) error {
 	if c.NewClients != nil {
 		w.conns.newClient = c.NewClients(w.number)
 	}
@@ -326,7 +327,7 @@ func (w *worker) chooseCodecs(c *Config) error {
 	return nil
 }
 
-func (w *worker) placeConnections(c *Config) {
+func (w *worker) placeConnections(c *config.Config) {
 	newTunnel := func() wire.Client { return nil }
 	if c.NewTunnels != nil {
 		newTunnel, w.conns.tunnelErrors = c.NewTunnels(w.number), map[error]*wire.Error{}
@@ -354,7 +355,7 @@ func (w *worker) placeConnections(c *Config) {
 	}
 }
 
-func (w *worker) placeExchanges(c *Config) {
+func (w *worker) placeExchanges(c *config.Config) {
 	for k := range w.exchanges.all {
 		x := &w.exchanges.all[k]
 		x.number = int32(k)           //nolint:gosec // bounded by MaxExchanges
@@ -486,7 +487,7 @@ func (e *engine) measure(ctx context.Context, t *threads, start time.Time, ids [
 		close(done)
 	}()
 	if e.config.OnStart != nil {
-		e.config.OnStart(Start{Time: result.Start, Threads: ids})
+		e.config.OnStart(config.Start{Time: result.Start, Threads: ids})
 	}
 	e.config.AnnouncePhases(result.Start, done)
 	<-done
@@ -511,39 +512,6 @@ func (e *engine) interrupt() {
 	e.stop.Store(true)
 	for _, w := range e.workers {
 		w.sockets.Poller.Wake()
-	}
-}
-
-// AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. If the
-// work ended early, a phase that had begun is still reported. Run calls it. Callers without an engine
-// of their own, whose load others carry, call it themselves.
-func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
-	if c.OnPhase == nil {
-		return
-	}
-	for _, edge := range []struct {
-		phase Phase
-		at    time.Duration
-	}{
-		{WarmingUp, 0},
-		{Measuring, c.Warmup},
-		{Draining, c.Warmup + c.Window},
-	} {
-		at := start.Add(edge.at)
-		due := time.After(time.Until(at))
-		if edge.phase == Draining && c.Window == 0 {
-			due = nil // the time is unknown
-		}
-		select {
-		case <-due:
-		case <-done:
-			// An early end of the work ends the window too: the last request of an open loop may be
-			// answered before the clock says so.
-			if edge.phase != Draining && time.Now().Before(at) {
-				return
-			}
-		}
-		c.OnPhase(edge.phase)
 	}
 }
 

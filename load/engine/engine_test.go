@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
 	"dyno/load/options"
@@ -44,7 +45,7 @@ func null(t testing.TB, c oracle.Config) *oracle.Server {
 func TestRequests(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		s := null(t, oracle.Config{})
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 7, Requests: 1001, Threads: options.Threads{Workers: workers},
 		})
 		if r.Counts.OK != 1001 || r.Completed != 1001 || r.Status[200] != 1001 {
@@ -81,7 +82,7 @@ func TestIntervals(t *testing.T) {
 func testIntervals(t *testing.T, workers int) {
 	s := null(t, oracle.Config{})
 	var streamed, completed uint64
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 4, Threads: options.Threads{Workers: workers},
 		Warmup: 200 * time.Millisecond, Window: 400 * time.Millisecond, Intervals: record.Intervals{Interval: 50 * time.Millisecond, OnInterval: func(i record.Interval) {
 			completed += i.Completed()
@@ -118,7 +119,7 @@ func TestLocalhost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, engine.Config{Address: "localhost:" + port, NewClients: get(t, "h"), Requests: 10})
+	r := run(t, config.Config{Address: "localhost:" + port, NewClients: get(t, "h"), Requests: 10})
 	if r.Counts.OK != 10 {
 		t.Errorf("counts %+v", r.Counts)
 	}
@@ -135,7 +136,7 @@ func TestOpenLoopWaits(t *testing.T) {
 	}
 	defer s.Close()
 	schedule := poisson(t, 400)
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		// One connection can carry 100/s: the queue grows through the window.
 		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 1,
 		Window: window, Drain: time.Minute,
@@ -172,7 +173,7 @@ func TestOpenLoopDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 2, Waiting: options.Waiting{MaxWaiting: 5},
 		Window: 200 * time.Millisecond, Drain: time.Millisecond,
 	})
@@ -193,7 +194,7 @@ func TestServiceBeforeRequestsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c := engine.Config{
+	c := config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: poisson(t, 1000), Connections: 8, Window: 400 * time.Millisecond, Drain: time.Millisecond,
 	}
 	r := run(t, c)
@@ -228,7 +229,7 @@ func TestScheduleEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 10, Threads: options.Threads{Workers: 2}, Window: c.window, Requests: c.requests,
 		})
 		if r.Counts.OK != c.ok || c.window > 0 && r.Window != c.window || r.Window == 0 {
@@ -241,7 +242,7 @@ func TestScheduleEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "one", Path: "/"}}})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: composers(t, one, "h"), Users: &users.Config{Scenario: one, Count: 100}, Schedule: schedule, Connections: 10, Window: window,
 	})
 	if r.Counts.OK != 40 || r.Window != window {
@@ -254,7 +255,7 @@ func TestThink(t *testing.T) {
 	t.Parallel()
 	s := null(t, oracle.Config{})
 	const think = 50 * time.Millisecond
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 10, Window: 500 * time.Millisecond,
 		Think: pace.Think{Constant: think},
 	})
@@ -282,7 +283,7 @@ func TestUnannouncedClose(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") // its end follows at once
 	})
 	for _, open := range []bool{false, true} {
-		c := engine.Config{Address: address, NewClients: get(t, "h"), Connections: 4, Requests: 200}
+		c := config.Config{Address: address, NewClients: get(t, "h"), Connections: 4, Requests: 200}
 		if open {
 			c.Schedule = poisson(t, 2000)
 		}
@@ -299,7 +300,7 @@ func TestTimeout(t *testing.T) {
 	}
 	defer s.Close()
 	const timeout = 30 * time.Millisecond
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Requests: 6, Timeouts: options.Timeouts{Timeout: timeout},
 	})
 	if r.Counts.Timeouts != 6 || r.Counts.ByKind[wire.Timeout] != 6 {
@@ -316,7 +317,7 @@ func TestInterrupt(t *testing.T) {
 	s := null(t, oracle.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := engine.Run(ctx, engine.Config{
+	r, err := engine.Run(ctx, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
 		Intervals: record.Intervals{Interval: 10 * time.Millisecond, OnInterval: func(i record.Interval) {
 			if i.Completed() > 0 {
@@ -339,10 +340,10 @@ func TestInterruptAtTheStart(t *testing.T) {
 	s := null(t, oracle.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := engine.Run(ctx, engine.Config{
+	r, err := engine.Run(ctx, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 2, Window: time.Hour,
 		Schedule: poisson(t, 1),
-		OnStart:  func(engine.Start) { cancel() },
+		OnStart:  func(config.Start) { cancel() },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -380,7 +381,7 @@ func TestConservation(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			c := engine.Config{
+			c := config.Config{
 				Address: s.Addr().String(), NewClients: get(t, "h"), Connections: 1 + int(seed%9), Threads: options.Threads{Workers: 1 + int(seed%2)*int(min(seed%9, 1))},
 				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond,
 				Timeouts: options.Timeouts{Timeout: 30 * time.Millisecond}, Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed,
@@ -417,7 +418,7 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), NewClients: get(t, "h"), Schedule: schedule, Connections: 8,
 		Warmup: 100 * time.Millisecond, Window: 4 * period,
 	})
@@ -436,8 +437,8 @@ func TestFreezeIsNotOmitted(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	s := null(t, oracle.Config{})
 	for outcome, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
-		for _, clock := range []engine.Clock{engine.ClockArrival, engine.ClockRead} {
-			c := engine.Config{Address: s.Addr().String(), NewClients: clients, Clock: clock}
+		for _, clock := range []config.Clock{config.ClockArrival, config.ClockRead} {
+			c := config.Config{Address: s.Addr().String(), NewClients: clients, Clock: clock}
 			if per := allocations(t, c, with200); math.Abs(per) > 0.01 {
 				t.Errorf("%.4f allocations per request that %s, clock %v", per, outcome, clock)
 			}
@@ -449,7 +450,7 @@ func TestNoAllocations(t *testing.T) {
 func TestWarmupIsNotInTheCounts(t *testing.T) {
 	for name, clients := range map[string]func(int) func() wire.Client{"succeeds": get(t, "h"), "fails": refuse(t)} {
 		s := null(t, oracle.Config{})
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: s.Addr().String(), NewClients: clients, Connections: 2, Warmup: 100 * time.Millisecond, Window: 200 * time.Millisecond,
 		})
 		var failures uint64

@@ -281,7 +281,6 @@ func (w *worker) suspend(e int32, x *exchange, c *connection) {
 }
 
 var (
-	errTimeout     = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
 	errUnfinished  = &wire.Error{Kind: wire.Unfinished, Text: "still under way at the end"}
 	errUnconnected = &wire.Error{Kind: wire.Unfinished, Text: "still connecting at the end"}
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
 	"dyno/load/options"
@@ -118,7 +118,7 @@ func (f *faultyGRPC) serve(c net.Conn) {
 func TestGRPCFaults(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		f := &faultyGRPC{every: 1000}
-		c := engine.Config{
+		c := config.Config{
 			Address: listen(t, f.serve), NewMuxes: calls(t, 16, echoCall("hello")), Streams: 16, Connections: 8, Requests: 30_000, Drain: time.Minute,
 		}
 		if open {
@@ -157,10 +157,10 @@ func TestGRPCFaults(t *testing.T) {
 func TestGRPCTimedOut(t *testing.T) {
 	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 	late := &wire.Error{Kind: wire.Timeout, Text: "too late"}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeouts: options.Timeouts{Timeout: 20 * time.Millisecond}, TimedOut: late,
 	})
-	kept := run(t, engine.Config{
+	kept := run(t, config.Config{
 		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 4, Timeouts: options.Timeouts{Timeout: 20 * time.Millisecond}, TimedOut: late, Deadline: true,
 	})
 	if kept.Counts.Timeouts != 4 || kept.Failures["timeout: too late"] != 4 || kept.Connections.Opened != 2 {
@@ -213,7 +213,7 @@ func TestGRPCServerStream(t *testing.T) {
 	const pause = 2 * time.Millisecond
 	call := echoCall("hello")
 	call.Path, call.ServerStream = "/p.S/Expand", true
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40, Messages: &messages.Config{},
 	})
 	first, gap := r.Latency[record.FirstMessage], r.Latency[record.MessageGap]
@@ -233,7 +233,7 @@ func TestGRPCServerStream(t *testing.T) {
 func TestGRPCLockstep(t *testing.T) {
 	const pause = 2 * time.Millisecond
 	call := grpc.Call{Path: "/p.S/Echo", Messages: [][]byte{[]byte("a"), []byte("bb")}, Count: 6, ClientStream: true, ServerStream: true, Lockstep: true}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: serveMessages(t, pause), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
 		Messages: &messages.Config{Answered: true},
 	})
@@ -251,7 +251,7 @@ func TestGRPCLockstep(t *testing.T) {
 func TestGRPCPaced(t *testing.T) {
 	const interval = 3 * time.Millisecond
 	call := grpc.Call{Path: "/p.S/Echo", Messages: [][]byte{[]byte("a")}, Count: 5, ClientStream: true, ServerStream: true, Paced: true}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, call), Streams: 4, Connections: 2, Requests: 40,
 		Messages: &messages.Config{Answered: true, Interval: interval},
 	})
@@ -262,7 +262,7 @@ func TestGRPCPaced(t *testing.T) {
 		t.Errorf("a call took %v, and its last message was due after %v", took, 4*interval)
 	}
 	collect := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{[]byte("a")}, Count: 3, ClientStream: true, Paced: true}
-	r = run(t, engine.Config{
+	r = run(t, config.Config{
 		Address: serveMessages(t, 0), NewMuxes: calls(t, 4, collect), Streams: 4, Connections: 2, Schedule: poisson(t, 1000), Requests: 40, Drain: time.Minute,
 		Messages: &messages.Config{Interval: interval},
 	})
@@ -283,7 +283,7 @@ func TestGRPCLongClientStream(t *testing.T) {
 		})
 	})
 	call := grpc.Call{Path: "/p.S/Collect", Messages: [][]byte{make([]byte, 16<<10)}, Count: 64, ClientStream: true}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, NewMuxes: calls(t, 2, call), Streams: 2, Connections: 2, Requests: 12, Timeouts: options.Timeouts{Timeout: hang / 2},
 	})
 	if r.Counts.OK != 12 {

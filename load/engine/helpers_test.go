@@ -18,6 +18,7 @@ import (
 	"dyno/internal/race"
 	"dyno/load/engine"
 	"dyno/load/engine/clock"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/pace"
 	"dyno/load/wire"
@@ -68,7 +69,7 @@ func poisson(t testing.TB, rate float64) *pace.Schedule {
 }
 
 // run measures, and fails the test when requests are not conserved.
-func run(t testing.TB, c engine.Config) *record.Result {
+func run(t testing.TB, c config.Config) *record.Result {
 	t.Helper()
 	r, err := engine.Run(t.Context(), c)
 	if err != nil {
@@ -122,9 +123,9 @@ func TestNetworks(t *testing.T) {
 			stamps := network != "unix" && stampsArrivals()
 			var r *record.Result
 			for range 20 { // the kernel begins to stamp some time after it is asked to, and this load is over at once
-				r = run(t, engine.Config{
+				r = run(t, config.Config{
 					Network: network, Address: address, NewClients: echo(100_000), Connections: 3, Requests: 50,
-					Clock: engine.ClockArrival,
+					Clock: config.ClockArrival,
 				})
 				if r.Ends.Fault == "" || !stamps {
 					break
@@ -145,7 +146,7 @@ func TestNetworks(t *testing.T) {
 func TestRefused(t *testing.T) {
 	address := freeport.Address(t)
 	for _, open := range []bool{false, true} {
-		c := engine.Config{Address: address, NewClients: get(t, "h"), Connections: 3, Window: 100 * time.Millisecond}
+		c := config.Config{Address: address, NewClients: get(t, "h"), Connections: 3, Window: 100 * time.Millisecond}
 		if open {
 			c.Schedule = poisson(t, 500)
 		}
@@ -202,7 +203,7 @@ func TestEndlessResponse(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		c := engine.Config{
+		c := config.Config{
 			Network: "unix", Address: address, NewClients: clients, Connections: 2, Window: 500 * time.Millisecond, Drain: 50 * time.Millisecond,
 			Intervals: record.Intervals{Interval: 50 * time.Millisecond},
 		}
@@ -224,7 +225,7 @@ func TestEndlessResponse(t *testing.T) {
 // allocations returns how many allocations a request takes once warm: the difference between many
 // requests and few. It takes the least of three measurements, as the rest of the process may allocate
 // too. Done tells how many of a run have ended as they should.
-func allocations(t *testing.T, c engine.Config, done func(r *record.Result) uint64) float64 {
+func allocations(t *testing.T, c config.Config, done func(r *record.Result) uint64) float64 {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: counts allocations")

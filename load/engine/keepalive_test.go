@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -51,7 +52,7 @@ func TestKeepaliveEnforced(t *testing.T) {
 		{"grpc-go's default", keepalive.EnforcementPolicy{}, true}, // 5 minutes
 		{"as often as this", keepalive.EnforcementPolicy{MinTime: time.Millisecond}, false},
 	} {
-		r, err := engine.Run(t.Context(), engine.Config{
+		r, err := engine.Run(t.Context(), config.Config{
 			Address: enforcing(t, tt.policy), NewMuxes: calls(t, 2, echoCall("hello")), Streams: 2, Connections: 2, Window: 500 * time.Millisecond,
 			Drain: time.Millisecond, MaxBackoff: time.Millisecond, Keepalive: &options.Keepalive{Time: 10 * time.Millisecond, Timeout: hang},
 		})
@@ -82,7 +83,7 @@ func TestGoAwayNamesFailures(t *testing.T) {
 		_, _ = c.Write(muxFrame(nil, 7, 0, 0, append([]byte{0, 0, 0, byte(stream), 0, 0, 0, 11}, "too_many_pings"...)...))
 		return false
 	})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Requests: 10, Window: hang, MaxBackoff: time.Millisecond,
 	})
 	const why = "connection ended by the peer (GOAWAY): ENHANCE_YOUR_CALM, too_many_pings"
@@ -117,7 +118,7 @@ func answerOK(c net.Conn, stream uint32) bool {
 // own.
 func TestKeepaliveUnanswered(t *testing.T) {
 	alive := options.Keepalive{Time: 20 * time.Millisecond, Timeout: 30 * time.Millisecond}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: answering(t, 0, nil), NewMuxes: calls(t, 2, echoCall("hello")), Streams: 2, Connections: 2, Requests: 12, Window: hang, Keepalive: &alive,
 		MaxBackoff: time.Millisecond,
 	})
@@ -137,7 +138,7 @@ func TestKeepaliveUnanswered(t *testing.T) {
 	// before it.
 	for _, withoutCalls := range []bool{false, true} {
 		alive := options.Keepalive{Time: 50 * time.Millisecond, Timeout: 400 * time.Millisecond, WithoutCalls: withoutCalls}
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: answering(t, 1, answerOK), NewMuxes: calls(t, 1, echoCall("hello")), Connections: 2, Window: time.Second, Keepalive: &alive,
 			Think: pace.Think{Constant: time.Minute},
 		})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/pace"
@@ -244,7 +245,7 @@ func largeWindows() []byte {
 }
 
 // inTime measures as run does, and ends the test if that does not end.
-func inTime(ctx context.Context, t *testing.T, c engine.Config) *record.Result {
+func inTime(ctx context.Context, t *testing.T, c config.Config) *record.Result {
 	t.Helper()
 	var r *record.Result
 	var err error
@@ -292,7 +293,7 @@ func TestMuxLostWhileFull(t *testing.T) {
 		}
 	})
 	var once sync.Once
-	r := inTime(t.Context(), t, engine.Config{
+	r := inTime(t.Context(), t, config.Config{
 		Address: address, TLS: &tlslayer.Config{ServerName: "h", Insecure: true, ALPN: []string{"h2"}}, Streams: 2, Connections: 1,
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) {
 			c.Requests[0].Method, c.Requests[0].Scheme, c.Requests[0].Body = "POST", "https", make([]byte, 64<<20)
@@ -327,7 +328,7 @@ func TestMuxConcurrency(t *testing.T) {
 		})
 		for _, optimistic := range []bool{false, true} {
 			most.Store(0)
-			r := run(t, engine.Config{
+			r := run(t, config.Config{
 				Address: address, Streams: streams, Connections: 1, Requests: 100,
 				NewMuxes: get2(t, "h", streams, func(c *http2.Config) { c.Optimistic = optimistic }),
 			})
@@ -342,7 +343,7 @@ func TestMuxConcurrency(t *testing.T) {
 func TestMuxOpenLoop(t *testing.T) {
 	address := serve2(t, http.HTTP2Config{}, func(http.ResponseWriter, *http.Request) {})
 	for _, optimistic := range []bool{false, true} {
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: address, Streams: 100, Connections: 50, Schedule: poisson(t, 2000), Requests: 1000, Drain: time.Minute, Threads: options.Threads{Workers: 2},
 			NewMuxes: get2(t, "h", 100, func(c *http2.Config) { c.Optimistic = optimistic }),
 		})
@@ -358,7 +359,7 @@ func TestMuxRefused(t *testing.T) {
 	for name, always := range map[string]reaction{"reset": refuses, "goaway": goesAwayBefore} {
 		for _, open := range []bool{false, true} {
 			m := startScripted(t, func(*rand.Rand, uint32) reaction { return always })
-			c := engine.Config{
+			c := config.Config{
 				Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 2, Requests: 40, MaxBackoff: 2 * time.Millisecond,
 				Drain: time.Minute,
 			}
@@ -384,7 +385,7 @@ func TestMuxTimeout(t *testing.T) {
 		}
 		return answers
 	})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: some.address, NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 1, Window: 2 * timeout, Timeouts: options.Timeouts{Timeout: timeout},
 		Think: pace.Think{Constant: 5 * time.Millisecond},
 	})
@@ -392,7 +393,7 @@ func TestMuxTimeout(t *testing.T) {
 		t.Errorf("one keeps waiting: %+v, %+v", r.Counts, r.Connections)
 	}
 	none := startScripted(t, func(*rand.Rand, uint32) reaction { return ignores })
-	r = run(t, engine.Config{
+	r = run(t, config.Config{
 		Address: none.address, Streams: 2, Connections: 1, Requests: 6, Timeouts: options.Timeouts{Timeout: timeout},
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
 	})
@@ -417,7 +418,7 @@ func TestMuxConservation(t *testing.T) {
 				}
 				return reaction(r.IntN(int(redirects)))
 			})
-			c := engine.Config{
+			c := config.Config{
 				Address: m.address, Streams: 1 + int(seed%7), Connections: 1 + int(seed%5), Threads: options.Threads{Workers: 1 + int(min(seed%5, seed%2))},
 				Warmup: 20 * time.Millisecond, Window: 100 * time.Millisecond, Timeouts: options.Timeouts{Timeout: 30 * time.Millisecond},
 				Drain: time.Duration(seed%3) * 20 * time.Millisecond, Seed: seed, MaxBackoff: 10 * time.Millisecond,
@@ -460,7 +461,7 @@ func TestMuxNoAllocations(t *testing.T) {
 	} {
 		for _, open := range []bool{false, true} {
 			m := startScripted(t, what)
-			c := engine.Config{Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4}
+			c := config.Config{Address: m.address, NewMuxes: get2(t, "h", 4), Streams: 4}
 			if open {
 				c.Schedule = poisson(t, 40_000)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"dyno/load/delivery"
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
@@ -68,7 +69,7 @@ func TestStreamFaults(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), hang)
 				defer cancel()
 				var streamed uint64
-				r, err := engine.Run(ctx, engine.Config{
+				r, err := engine.Run(ctx, config.Config{
 					Address: s.Addr().String(), Threads: options.Threads{Workers: workers}, Window: 2 * hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 						if streamed += i.Delivered; streamed >= count*tt.want.AllDelivered {
 							cancel()
@@ -116,7 +117,7 @@ func TestReconnect(t *testing.T) {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, Events: 100, End: 20, Retry: retry, Unframed: tt.unframed})
 		ctx, cancel := context.WithCancel(t.Context())
 		since := 0 // intervals, after the last subscriber has come back
-		c := engine.Config{
+		c := config.Config{
 			Address: s.Addr().String(), Window: hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 				if s.Counts().Resumed == 20 && i.Connections == 4 {
 					since++
@@ -162,7 +163,7 @@ func TestReconnect(t *testing.T) {
 func TestReconnectForgetful(t *testing.T) {
 	t.Parallel()
 	s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: s.Addr().String(), Window: time.Second,
 		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{Forgets: true})},
 	})
@@ -172,7 +173,7 @@ func TestReconnectForgetful(t *testing.T) {
 	}
 	// One that is asked to go on and begins at 1 has.
 	s = events(t, oracle.Config{}, oracle.StreamConfig{Rate: 1000, End: 20, Retry: time.Millisecond, Forget: true})
-	r = run(t, engine.Config{
+	r = run(t, config.Config{
 		Address: s.Addr().String(), Window: time.Second,
 		Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{})},
 	})
@@ -194,7 +195,7 @@ func TestNotAStream(t *testing.T) {
 		{oracle.StreamConfig{Status: 301}, "status: status 301"},
 	} {
 		s := events(t, oracle.Config{}, tt.plan)
-		_, err := engine.Run(t.Context(), engine.Config{
+		_, err := engine.Run(t.Context(), config.Config{
 			Address: s.Addr().String(), Window: 100 * time.Millisecond,
 			Subscribers: &subscribe.Config{Count: 2, NewStreams: streams(t, sse.StreamConfig{})},
 		})
@@ -203,7 +204,7 @@ func TestNotAStream(t *testing.T) {
 			t.Errorf("%+v: %v; want %s", tt.plan, err, tt.want)
 		}
 	}
-	_, err := engine.Run(t.Context(), engine.Config{
+	_, err := engine.Run(t.Context(), config.Config{
 		Address: "127.0.0.1:1", Window: 100 * time.Millisecond,
 		Subscribers: &subscribe.Config{Count: 2, NewStreams: streams(t, sse.StreamConfig{})},
 	})
@@ -222,7 +223,7 @@ func TestSlowSubscribers(t *testing.T) {
 		secure bool
 	}{{0, false}, {20_000, false}, {0, true}, {20_000, true}} {
 		s := events(t, oracle.Config{}, oracle.StreamConfig{Rate: 500, Size: 2000})
-		c := engine.Config{
+		c := config.Config{
 			Address: s.Addr().String(), Window: time.Second,
 			Subscribers: &subscribe.Config{Count: 5, Slow: 2, SlowRate: tt.rate, NewStreams: streams(t, sse.StreamConfig{})},
 		}
@@ -250,7 +251,7 @@ func TestSlowSubscriberCutOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	since := 0 // intervals
-	r, err := engine.Run(ctx, engine.Config{
+	r, err := engine.Run(ctx, config.Config{
 		Address: s.Addr().String(), Window: hang, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(record.Interval) {
 			if s.Counts().Overrun > 0 {
 				since++
@@ -275,10 +276,10 @@ func TestRamp(t *testing.T) {
 	s := events(t, oracle.Config{}, oracle.StreamConfig{})
 	begun := time.Now()
 	var start time.Time
-	run(t, engine.Config{
+	run(t, config.Config{
 		Address: s.Addr().String(), Threads: options.Threads{Workers: 2}, Window: 50 * time.Millisecond,
 		Subscribers: &subscribe.Config{Count: 11, Ramp: 50, NewStreams: streams(t, sse.StreamConfig{})},
-		OnStart:     func(s engine.Start) { start = s.Time },
+		OnStart:     func(s config.Start) { start = s.Time },
 	})
 	if took := start.Sub(begun); took < 200*time.Millisecond {
 		t.Errorf("the load began after %v", took)
@@ -296,7 +297,7 @@ func TestRampInterrupted(t *testing.T) {
 		<-begun
 		cancel()
 	}()
-	_, err := engine.Run(ctx, engine.Config{
+	_, err := engine.Run(ctx, config.Config{
 		Address: s.Addr().String(), Window: time.Second,
 		Subscribers: &subscribe.Config{Count: 1000, Ramp: 0.1, NewStreams: func(worker int) func(int) wire.Stream {
 			close(begun)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
 	"dyno/load/hist"
@@ -56,7 +57,7 @@ func BenchmarkFreeze(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				r := run(b, engine.Config{
+				r := run(b, config.Config{
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: schedule, Connections: 500,
 					Warmup: period, Window: periods * period, Threads: options.Threads{CPUs: []int{engineCPU}}, Spin: spin,
 				})
@@ -113,7 +114,7 @@ func BenchmarkSendLag(b *testing.B) {
 		b.Run(fmt.Sprintf("spin=%v", spin), func(b *testing.B) {
 			s := null(b, oracle.Config{CPUs: []int{serverCPU}})
 			for b.Loop() {
-				r := run(b, engine.Config{
+				r := run(b, config.Config{
 					Address: s.Addr().String(), NewClients: get(b, "h"), Schedule: poisson(b, 5000), Connections: 64,
 					Warmup: 500 * time.Millisecond, Window: 5 * time.Second, Threads: options.Threads{CPUs: []int{engineCPU}}, Spin: spin,
 				})
@@ -135,14 +136,14 @@ func BenchmarkArrivalClock(b *testing.B) {
 	const pairs = 60
 	for _, tt := range []struct {
 		name string
-		c    engine.Config
+		c    config.Config
 	}{
-		{"closed", engine.Config{Connections: 64}},
-		{"open", engine.Config{Connections: 64, Schedule: poisson(b, 10_000)}},
+		{"closed", config.Config{Connections: 64}},
+		{"open", config.Config{Connections: 64, Schedule: poisson(b, 10_000)}},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			s := null(b, oracle.Config{CPUs: []int{serverCPU}})
-			cost := func(clock engine.Clock) float64 {
+			cost := func(clock config.Clock) float64 {
 				c := tt.c
 				c.Address, c.NewClients, c.CPUs, c.Clock = s.Addr().String(), get(b, "h"), []int{engineCPU}, clock
 				c.Warmup, c.Window = 50*time.Millisecond, 200*time.Millisecond
@@ -154,11 +155,11 @@ func BenchmarkArrivalClock(b *testing.B) {
 				for n := range pairs {
 					var on, off float64
 					if n%2 == 0 {
-						off = cost(engine.ClockRead)
-						on = cost(engine.ClockArrival)
+						off = cost(config.ClockRead)
+						on = cost(config.ClockArrival)
 					} else {
-						on = cost(engine.ClockArrival)
-						off = cost(engine.ClockRead)
+						on = cost(config.ClockArrival)
+						off = cost(config.ClockRead)
 					}
 					with, without, ratios = append(with, on), append(without, off), append(ratios, 100*(on/off-1))
 				}
@@ -184,14 +185,14 @@ func TestExchangesPerConnection(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		for _, tt := range []struct {
 			name     string
-			config   engine.Config
+			config   config.Config
 			most     uint64
 			requests uint64
 		}{
-			{"HTTP/1.1, one each", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 1, 100},
-			{"HTTP/1.1", engine.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 7, 700},
-			{"HTTP/2, one each", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 1, 100},
-			{"HTTP/2", engine.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 7, 700},
+			{"HTTP/1.1, one each", config.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 1, 100},
+			{"HTTP/1.1", config.Config{Address: plain.Addr().String(), NewClients: get(t, "h")}, 7, 700},
+			{"HTTP/2, one each", config.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 1, 100},
+			{"HTTP/2", config.Config{Address: address, NewMuxes: get2(t, "h", 4), Streams: 4}, 7, 700},
 		} {
 			c := tt.config
 			c.ExchangesPerConnection, c.Requests, c.Connections, c.Drain = tt.most, tt.requests, 1, time.Minute
@@ -210,7 +211,7 @@ func TestExchangesPerConnection(t *testing.T) {
 // A server that speaks HTTP/1.1 only is an error that says so.
 func TestMuxMeetsHTTP1(t *testing.T) {
 	s := null(t, oracle.Config{})
-	r, err := engine.Run(t.Context(), engine.Config{
+	r, err := engine.Run(t.Context(), config.Config{
 		Address: s.Addr().String(), NewMuxes: get2(t, "h", 2), Streams: 2, Connections: 2, Requests: 10, MaxBackoff: time.Millisecond,
 	})
 	if err != nil {
@@ -221,7 +222,7 @@ func TestMuxMeetsHTTP1(t *testing.T) {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}
 	// The engine learns the server's word before the load begins.
-	_, err = engine.Run(t.Context(), engine.Config{
+	_, err = engine.Run(t.Context(), config.Config{
 		Address: s.Addr().String(), Streams: 2, Connections: 2, Requests: 10, Timeouts: options.Timeouts{ConnectTimeout: 200 * time.Millisecond},
 		NewMuxes: get2(t, "h", 2, func(c *http2.Config) { c.Optimistic = false }),
 	})
@@ -254,7 +255,7 @@ func TestUsersConservation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer faulty.Close()
-	for name, c := range map[string]engine.Config{
+	for name, c := range map[string]config.Config{
 		"HTTP/2":   {Address: m.address, NewMuxes: muxesOf(t, s, "http", 4), Streams: 4},
 		"HTTP/1.1": {Address: faulty.Addr().String(), NewClients: composers(t, s, "h")},
 	} {

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"dyno/internal/freeport"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
@@ -156,7 +156,7 @@ func logRow(t *testing.T, protocol string, open bool, r *record.Result, answered
 func exercise(t *testing.T, p peer) {
 	t.Helper()
 	requests := peerRequests(t)
-	check := func(name string, c engine.Config, alpn string) {
+	check := func(name string, c config.Config, alpn string) {
 		t.Helper()
 		for _, open := range []bool{false, true} {
 			c.Requests, c.Connections, c.Drain = requests, 4, time.Minute
@@ -185,15 +185,15 @@ func exercise(t *testing.T, p peer) {
 			logRow(t, name, open, r, answered)
 		}
 	}
-	check("HTTP/2 by prior knowledge", engine.Config{Address: p.plain, NewMuxes: get2(t, "localhost", 10), Streams: 10}, "")
+	check("HTTP/2 by prior knowledge", config.Config{Address: p.plain, NewMuxes: get2(t, "localhost", 10), Streams: 10}, "")
 	insecure := tlslayer.Config{ServerName: "localhost", Insecure: true, Tickets: true}
 	muxes := get2(t, "localhost", 10, func(c *http2.Config) { c.Requests[0].Scheme = "https" })
-	check("HTTP/2 over TLS", engine.Config{Address: p.secure, NewMuxes: muxes, Streams: 10, TLS: offer(insecure, "h2")}, "h2")
-	check("HTTP/2 over TLS, 50 requests a connection", engine.Config{
+	check("HTTP/2 over TLS", config.Config{Address: p.secure, NewMuxes: muxes, Streams: 10, TLS: offer(insecure, "h2")}, "h2")
+	check("HTTP/2 over TLS, 50 requests a connection", config.Config{
 		Address: p.secure, NewMuxes: muxes, Streams: 10, TLS: offer(insecure, "h2"), ExchangesPerConnection: 50,
 	}, "h2")
 	if !p.only2 {
-		check("HTTP/1.1 over TLS", engine.Config{Address: p.secure, NewClients: get(t, "localhost"), TLS: offer(insecure, "http/1.1")}, "http/1.1")
+		check("HTTP/1.1 over TLS", config.Config{Address: p.secure, NewClients: get(t, "localhost"), TLS: offer(insecure, "http/1.1")}, "http/1.1")
 	}
 }
 
@@ -394,7 +394,7 @@ func TestPeerUnruly(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		for _, open := range []bool{false, true} {
 			var u unruly
-			c := engine.Config{Connections: connections, Streams: streams, Requests: requests, Drain: time.Minute}
+			c := config.Config{Connections: connections, Streams: streams, Requests: requests, Drain: time.Minute}
 			name := "HTTP/2 by prior knowledge"
 			if secure {
 				name = "HTTP/2 over TLS"
@@ -432,7 +432,7 @@ func TestPeerNchan(t *testing.T) {
 		}
 		certificate, key := credentials(t, dir)
 		at := ports(t, 1)
-		config := fmt.Sprintf(`load_module %[5]s; daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+		settings := fmt.Sprintf(`load_module %[5]s; daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
 events { worker_connections 200; }
 http {
 	access_log off; keepalive_requests 100000;
@@ -444,9 +444,9 @@ http {
 		location = /publish { nchan_publisher; }
 	}
 }`, dir, at[0], certificate, key, module)
-		start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
+		start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(settings)))
 		const subscribers = 40
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: at[0], TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com", ALPN: []string{"http/1.1"}, MaxVersion: version},
 			Threads: options.Threads{Workers: 2}, Schedule: steady(t, 200), Connections: 4, Drain: hang,
 			NewClients: publish(t, 2, sse.PublisherConfig{
@@ -469,7 +469,7 @@ http {
 func TestRedirectsOfNginx(t *testing.T) {
 	dir := t.TempDir()
 	at := ports(t, 3)
-	config := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
+	settings := fmt.Sprintf(`daemon off; pid %[1]s/pid; error_log %[1]s/error.log; worker_processes 1;
 events { worker_connections 100; }
 http {
 	access_log %[1]s/access.log; keepalive_requests 100;
@@ -483,10 +483,10 @@ http {
 		location = /first { return 301 /second; } location = /second { return 308 /third; } location = /third { return 200 ok; }
 	}
 }`, dir, at[0], at[1], at[2])
-	start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(config)))
+	start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(settings)))
 	for n, address := range at {
 		for _, open := range []bool{false, true} {
-			c := engine.Config{Address: address, Connections: 4, Requests: 200, Drain: time.Minute}
+			c := config.Config{Address: address, Connections: 4, Requests: 200, Drain: time.Minute}
 			if open {
 				c.Schedule = poisson(t, 2000)
 			}

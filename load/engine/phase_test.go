@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/pace"
 	"dyno/selftest/oracle"
 )
@@ -31,29 +32,29 @@ func TestPhases(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ctx    context.Context
-		config engine.Config
+		config config.Config
 	}{
-		{"an observer who is late", t.Context(), engine.Config{Window: window / 15}},
-		{"nothing is due any more", t.Context(), engine.Config{Schedule: schedule, Window: window}},
-		{"a number of requests", t.Context(), engine.Config{Requests: 100}},
-		{"a number of requests in a window", t.Context(), engine.Config{Requests: 100, Window: time.Hour}},
-		{"interrupted", interrupted, engine.Config{Window: time.Hour}},
+		{"an observer who is late", t.Context(), config.Config{Window: window / 15}},
+		{"nothing is due any more", t.Context(), config.Config{Schedule: schedule, Window: window}},
+		{"a number of requests", t.Context(), config.Config{Requests: 100}},
+		{"a number of requests in a window", t.Context(), config.Config{Requests: 100, Window: time.Hour}},
+		{"interrupted", interrupted, config.Config{Window: time.Hour}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var (
 				threads []int
-				phases  []engine.Phase
+				phases  []config.Phase
 			)
 			c.config.Address, c.config.NewClients, c.config.Connections = server.Addr().String(), get(t, "x"), 1
-			c.config.OnStart = func(s engine.Start) { threads = s.Threads }
-			c.config.OnPhase = func(p engine.Phase) {
+			c.config.OnStart = func(s config.Start) { threads = s.Threads }
+			c.config.OnPhase = func(p config.Phase) {
 				phases = append(phases, p)
 				switch {
-				case p == engine.Measuring && c.ctx == interrupted:
+				case p == config.Measuring && c.ctx == interrupted:
 					interrupt()
-				case p == engine.Measuring && c.config.Window < window:
+				case p == config.Measuring && c.config.Window < window:
 					<-time.After(10 * c.config.Window) // the load has ended when this returns
-				case p == engine.Draining:
+				case p == config.Draining:
 					for _, tid := range threads {
 						if _, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/schedstat", tid)); err != nil {
 							t.Errorf("a worker's thread: %v", err)
@@ -68,7 +69,7 @@ func TestPhases(t *testing.T) {
 			if r.Began <= 0 {
 				t.Errorf("it began at %v", r.Began)
 			}
-			if want := []engine.Phase{engine.WarmingUp, engine.Measuring, engine.Draining}; !slices.Equal(phases, want) || len(threads) != 1 {
+			if want := []config.Phase{config.WarmingUp, config.Measuring, config.Draining}; !slices.Equal(phases, want) || len(threads) != 1 {
 				t.Errorf("notified of phases %v, want %v; threads %v", phases, want, threads)
 			}
 		})

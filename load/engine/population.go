@@ -36,7 +36,7 @@ func newPresence(users int) presence {
 // request fill one connection after the other.
 func (w *worker) userNumber(n int32) int {
 	c := &w.engine.config
-	s := c.shard(w.number)
+	s := c.ShardOf(w.number)
 	if w.users != nil {
 		return int(s.At(uint64(n))) //nolint:gosec // bounded by the number of users
 	}
@@ -142,7 +142,7 @@ func (w *worker) connectedFirst() int {
 	case w.arrivals.cursor != nil:
 		return 0
 	case c.Population != nil && count > 0:
-		s := c.shard(w.number)
+		s := c.ShardOf(w.number)
 		return min(count, max(1, s.Share((c.Population.First()+c.Streams-1)/c.Streams)))
 	}
 	return count

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/pace"
 	"dyno/load/scenario"
@@ -51,7 +51,7 @@ func TestPopulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}, {Name: "b", Path: "/"}}})
-	for name, c := range map[string]engine.Config{
+	for name, c := range map[string]config.Config{
 		"connections":         {NewClients: get(t, "h"), Connections: 12},
 		"thinking":            {NewClients: get(t, "h"), Connections: 12, Think: pace.Think{Constant: 5 * time.Millisecond}},
 		"streams":             {NewMuxes: get2(t, "h", 4), Streams: 4, Connections: 3},

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -23,7 +23,7 @@ import (
 
 // following makes a load of a request follow redirects, in HTTP/1.1, HTTP/2, or as the server
 // chooses.
-func following(t testing.TB, c engine.Config, r http1.Request, secure, one, two bool) engine.Config {
+func following(t testing.TB, c config.Config, r http1.Request, secure, one, two bool) config.Config {
 	t.Helper()
 	end := http1.Endpoint{Secure: secure, Host: r.Host, Target: r.Target}
 	c.NewFollower = func(int) wire.Follower { return http1.NewRedirects(end, r) }
@@ -111,7 +111,7 @@ func TestRedirects(t *testing.T) {
 	} {
 		for _, open := range []bool{false, true} {
 			s := &redirecting{closes: tt.closes}
-			c := engine.Config{Connections: 3, Requests: requests, Drain: time.Minute, ExchangesPerConnection: tt.most}
+			c := config.Config{Connections: 3, Requests: requests, Drain: time.Minute, ExchangesPerConnection: tt.most}
 			r := post
 			switch {
 			case tt.secure:
@@ -156,7 +156,7 @@ func TestRedirectTimes(t *testing.T) {
 	s := &redirecting{delay: delay}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	c := engine.Config{Address: server.Listener.Addr().String(), Requests: 3}
+	c := config.Config{Address: server.Listener.Addr().String(), Requests: 3}
 	r := run(t, following(t, c, http1.Request{Method: "POST", Target: "/0", Host: "h", Body: []byte("text")}, false, true, false))
 	for _, tag := range []record.Tag{record.Response, record.Service, record.ServiceRead, record.FirstByte} {
 		if least := r.Latency[tag].Quantile(0); r.Latency[tag].Count() != 3 || least < int64(delay)*99/100 {
@@ -179,7 +179,7 @@ func TestRedirectsRefused(t *testing.T) {
 			w.WriteHeader(http.StatusFound)
 		}))
 		t.Cleanup(server.Close)
-		c := engine.Config{Address: server.Listener.Addr().String(), Requests: 20, Connections: 2}
+		c := config.Config{Address: server.Listener.Addr().String(), Requests: 20, Connections: 2}
 		r := run(t, following(t, c, http1.Request{Method: "GET", Target: "/", Host: "h"}, false, true, false))
 		if r.Failures[want] != 20 || r.Counts.ByKind[wire.Status] != 20 || r.Status[302] != 20 {
 			t.Errorf("%s: %v, %+v, status %v", location, r.Failures, r.Counts, r.Status)
@@ -197,7 +197,7 @@ func TestRedirectsMeetRefusals(t *testing.T) {
 		s := startScripted(t, func(r *rand.Rand, _ uint32) reaction {
 			return []reaction{redirects, redirects, answers, answers, refuses, goesAway, goesAwayBefore, closes, resets}[r.IntN(9)]
 		})
-		c := engine.Config{Address: s.address, Connections: 3, Window: 300 * time.Millisecond, Drain: 5 * time.Second}
+		c := config.Config{Address: s.address, Connections: 3, Window: 300 * time.Millisecond, Drain: 5 * time.Second}
 		if open {
 			c.Schedule = poisson(t, 3000)
 		}
@@ -240,9 +240,9 @@ func TestRedirectsNoAllocations(t *testing.T) {
 				}
 			}
 		})
-		for name, c := range map[string]engine.Config{
-			"HTTP/1.1": following(t, engine.Config{Address: address}, request, false, true, false),
-			"HTTP/2":   following(t, engine.Config{Address: m.address}, request, false, false, true),
+		for name, c := range map[string]config.Config{
+			"HTTP/1.1": following(t, config.Config{Address: address}, request, false, true, false),
+			"HTTP/2":   following(t, config.Config{Address: m.address}, request, false, false, true),
 		} {
 			if per := allocations(t, c, func(r *record.Result) uint64 { return r.Counts.OK + r.Counts.ByKind[wire.Status] }); math.Abs(per) > 0.01 {
 				t.Errorf("%s: %.4f allocations per request, of which %d of 4 are redirected", name, per, share)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/wire"
 )
 
@@ -39,7 +40,7 @@ func leave(t *testing.T, more int) {
 
 // A shortage of the generator is a failure of its own kind, not an error of the target.
 func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
-	c := engine.Config{
+	c := config.Config{
 		Address: mute(t), NewClients: echo(16), Connections: 20, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, MaxBackoff: 10 * time.Millisecond,
 	}
@@ -70,7 +71,7 @@ func TestDescriptorsAreTheGeneratorsOwn(t *testing.T) {
 func TestExhausted(t *testing.T) {
 	address := mute(t)
 	leave(t, 3) // for the poller
-	_, err := engine.Run(t.Context(), engine.Config{Address: address, NewClients: echo(16), Connections: 3, Window: 50 * time.Millisecond})
+	_, err := engine.Run(t.Context(), config.Config{Address: address, NewClients: echo(16), Connections: 3, Window: 50 * time.Millisecond})
 	var exhausted *engine.Exhausted
 	if !errors.As(err, &exhausted) || exhausted.Address != address {
 		t.Errorf("%v, want that this machine has too few descriptors", err)

@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/pace"
 )
@@ -11,10 +12,10 @@ import (
 func TestUsersOfAShard(t *testing.T) {
 	sum := 0
 	for i := range 3 {
-		c := Config{Shard: pace.Shard{Index: i, Count: 3}, Schedule: &pace.Schedule{}, Users: &users.Config{}}
-		sum += c.withDefaults().Users.Count
+		c := config.Config{Shard: pace.Shard{Index: i, Count: 3}, Schedule: &pace.Schedule{}, Users: &users.Config{}}
+		sum += c.WithDefaults().Users.Count
 	}
-	if sum != openUsers {
-		t.Errorf("%d users, want %d", sum, openUsers)
+	if sum != config.OpenUsers {
+		t.Errorf("%d users, want %d", sum, config.OpenUsers)
 	}
 }

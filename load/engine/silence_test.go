@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 )
@@ -34,7 +35,7 @@ func TestCarried(t *testing.T) {
 		{"unfinished", time.Minute, time.Millisecond, 0, 3},
 		{"timed out", warmup + window/2, time.Minute, 3, 0}, // the drain lasts as long as they take
 	} {
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: mute(t), NewClients: echo(16), Connections: 3, Warmup: warmup, Window: window,
 			Drain: c.drain, Timeouts: options.Timeouts{Timeout: c.timeout}, MaxBackoff: time.Millisecond, Intervals: record.Intervals{Interval: 20 * time.Millisecond},
 		})
@@ -62,7 +63,7 @@ func TestCarried(t *testing.T) {
 
 // In an open loop that waits for connections, requests that wait are carried too.
 func TestCarriedWaiting(t *testing.T) {
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 100), Warmup: 100 * time.Millisecond, Window: 100 * time.Millisecond,
 		Drain: time.Millisecond, Intervals: record.Intervals{Interval: 20 * time.Millisecond},
 	})
@@ -87,7 +88,7 @@ func TestInterruptedIsConserved(t *testing.T) {
 		{"in the window, more than may wait", 50 * time.Millisecond, time.Hour, 8, 120 * time.Millisecond},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err := engine.Run(ctx, engine.Config{
+		r, err := engine.Run(ctx, config.Config{
 			Address: mute(t), NewClients: echo(16), Connections: 2, Schedule: steady(t, 500), Waiting: options.Waiting{MaxWaiting: c.waiting},
 			Warmup: c.warmup, Window: c.window, Intervals: record.Intervals{Interval: 20 * time.Millisecond, OnInterval: func(i record.Interval) {
 				if i.Start >= c.at {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
@@ -87,10 +87,10 @@ func TestReconnectJitter(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: server.Listener.Addr().String(), Window: 3 * time.Second,
-		OnPhase: func(p engine.Phase) {
-			if p == engine.Measuring {
+		OnPhase: func(p config.Phase) {
+			if p == config.Measuring {
 				mu.Lock()
 				ended = time.Now()
 				mu.Unlock()
@@ -133,7 +133,7 @@ func TestBrokenStreams(t *testing.T) {
 			_, _ = io.WriteString(c, answers[n])
 		}
 	})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, Window: time.Second,
 		Subscribers: &subscribe.Config{
 			Count: 1, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: time.Millisecond, MaxBackoff: 4 * time.Millisecond},
@@ -184,7 +184,7 @@ func TestPublishers(t *testing.T) {
 				c := sse.PublisherConfig{
 					Request: http1.Request{Target: "/{topic}", Host: "h"}, Topics: []string{"a", "b"}, Size: 100,
 				}
-				r := run(t, engine.Config{
+				r := run(t, config.Config{
 					Address: server.Listener.Addr().String(), Threads: options.Threads{Workers: workers}, Schedule: schedule, Connections: connections,
 					NewClients: publish(t, workers, c), Warmup: 100 * time.Millisecond, Window: 300 * time.Millisecond, Drain: drain,
 					Subscribers: &subscribe.Config{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
@@ -237,7 +237,7 @@ func TestSlowSubscriberReadsLongHead(t *testing.T) {
 				_, _ = io.Copy(io.Discard, c) // until the subscriber goes
 			}
 		})
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Network: network, Address: address, Window: 500 * time.Millisecond, Timeouts: options.Timeouts{Timeout: 2 * time.Second},
 			Subscribers: &subscribe.Config{Count: 1, Slow: 1, SlowRate: 1000, NewStreams: streams(t, sse.StreamConfig{})},
 		})
@@ -251,7 +251,7 @@ func TestSlowSubscriberReadsLongHead(t *testing.T) {
 func TestLoadBeginsWithoutSubscribers(t *testing.T) {
 	t.Parallel()
 	address := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client hangs up
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, Window: hang / 100, Timeouts: options.Timeouts{ConnectTimeout: 500 * time.Millisecond, Timeout: hang},
 		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
 	"dyno/load/wire/sse"
@@ -25,7 +26,7 @@ func TestSubscriberHandshakeInterrupted(t *testing.T) {
 		cancel()
 		_, _ = io.Copy(io.Discard, c)
 	})
-	_, err := engine.Run(ctx, engine.Config{
+	_, err := engine.Run(ctx, config.Config{
 		Address: mum, TLS: &tlslayer.Config{Insecure: true, ServerName: "example.com"}, Window: time.Second, Timeouts: options.Timeouts{ConnectTimeout: hang},
 		Subscribers: &subscribe.Config{Count: 3, NewStreams: streams(t, sse.StreamConfig{})},
 	})

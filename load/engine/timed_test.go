@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/options"
 	"dyno/load/scenario"
@@ -37,7 +37,7 @@ func TestUsersStepTimeouts(t *testing.T) {
 		{Name: "longer than all", Path: "/slow", Deadline: time.Hour},
 	}})
 	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 2, Requests: 5 * each, Timeouts: options.Timeouts{Timeout: 150 * time.Millisecond}, Users: &users.Config{Scenario: s, Count: 4}}
+		c := config.Config{Connections: 2, Requests: 5 * each, Timeouts: options.Timeouts{Timeout: 150 * time.Millisecond}, Users: &users.Config{Scenario: s, Count: 4}}
 		if two {
 			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 4), 4
 		} else {
@@ -119,7 +119,7 @@ func TestResponseIsReadLate(t *testing.T) {
 			_, _ = io.Copy(io.Discard, r) // until the client hangs up
 		}
 	})
-	r := run(t, engine.Config{Address: address, NewClients: clients, Connections: 2, Requests: 2, Timeouts: options.Timeouts{Timeout: timeout}})
+	r := run(t, config.Config{Address: address, NewClients: clients, Connections: 2, Requests: 2, Timeouts: options.Timeouts{Timeout: timeout}})
 	if r.Counts.OK != 2 {
 		t.Errorf("%+v, %v", r.Counts, r.Failures)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"dyno/load/engine/clock"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/wire"
 	"dyno/load/wire/tlslayer"
@@ -12,10 +13,6 @@ import (
 // A TLS handshake runs on the worker's thread, within the time for connecting. The codec is chosen
 // when it is complete (ALPN). While sealed bytes are pending, the mux is asked for no more. A
 // response ends by the stamp of the read that completed its last record.
-
-// muxName is how the protocol whose connections carry many exchanges is called in TLS
-// (ALPN, RFC 9113, section 3.3).
-const muxName = "h2"
 
 var (
 	errMuxTimeout = &wire.Error{Kind: wire.Connect, Text: "the peer takes no request on the new connection"}
@@ -111,10 +108,10 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
 func (w *worker) chooseCodec(i int32, c *connection, alpn string) error {
 	switch {
 	case w.conns.newClient == nil || w.conns.newMux == nil:
-		if c.mux != nil && alpn != muxName {
+		if c.mux != nil && alpn != config.MuxName {
 			return errNoMux
 		}
-	case alpn != muxName:
+	case alpn != config.MuxName:
 		c.mux = nil
 		if c.client == nil {
 			c.client = w.conns.newClient()

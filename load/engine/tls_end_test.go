@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/wire/tlslayer"
 )
 
@@ -37,13 +37,13 @@ func (g *gathering) SetWriteDeadline(time.Time) error { return nil }
 func TestEndOfTLSComesWithResponse(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		for _, open := range []bool{false, true} {
-			config := certified(t)
+			settings := certified(t)
 			if two {
-				config.NextProtos = []string{"h2"}
+				settings.NextProtos = []string{"h2"}
 			}
 			address := listen(t, func(c net.Conn) {
 				g := &gathering{Conn: c}
-				s := tls.Server(g, config)
+				s := tls.Server(g, settings)
 				r := bufio.NewReader(s)
 				answer := awaitRequest
 				if two {
@@ -65,7 +65,7 @@ func TestEndOfTLSComesWithResponse(t *testing.T) {
 					_, _ = io.Copy(io.Discard, c) // until the client hangs up
 				}
 			})
-			c := engine.Config{
+			c := config.Config{
 				Address: address, TLS: &tlslayer.Config{ServerName: "h", Insecure: true}, Connections: 2, Requests: 20, Drain: time.Minute,
 			}
 			if two {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/subscribe"
 	"dyno/load/options"
@@ -78,12 +79,12 @@ func TestTLS(t *testing.T) {
 		} {
 			for _, open := range []bool{false, true} {
 				var major atomic.Int32
-				address, config := https(t, tt.h2, func(w http.ResponseWriter, r *http.Request) {
+				address, settings := https(t, tt.h2, func(w http.ResponseWriter, r *http.Request) {
 					major.Store(int32(r.ProtoMajor))
 					_, _ = io.WriteString(w, strings.Repeat("x", 40_000)) // more than a record
 				})
-				config.MaxVersion = version
-				c := engine.Config{Address: address, TLS: offer(config, tt.alpn...), Connections: 3, Requests: 60, Drain: time.Minute}
+				settings.MaxVersion = version
+				c := config.Config{Address: address, TLS: offer(settings, tt.alpn...), Connections: 3, Requests: 60, Drain: time.Minute}
 				if tt.mux {
 					c.NewMuxes, c.Streams = get2s(t, 4), 4
 				}
@@ -114,20 +115,20 @@ func TestTLS(t *testing.T) {
 func TestLoadBeginsWithoutSome(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int32
-	config := certified(t)
+	settings := certified(t)
 	address := listen(t, func(c net.Conn) {
 		if conns.Add(1) > 1 {
 			_, _ = io.Copy(io.Discard, c) // until the client hangs up
 			return
 		}
-		s := tls.Server(c, config)
+		s := tls.Server(c, settings)
 		for readHead(s) {
 			if _, err := io.WriteString(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 				return
 			}
 		}
 	})
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: address, NewClients: get(t, "h"), TLS: &tlslayer.Config{ServerName: "h", Insecure: true},
 		Connections: 3, Requests: 5, Timeouts: options.Timeouts{ConnectTimeout: 2 * time.Second},
 	})
@@ -141,14 +142,14 @@ func TestLoadBeginsWithoutSome(t *testing.T) {
 func TestHandshakeRate(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		for _, tickets := range []bool{false, true} {
-			address, config := https(t, h2, func(http.ResponseWriter, *http.Request) {})
-			config.Tickets = tickets
-			c := engine.Config{
-				Address: address, TLS: offer(config, "http/1.1"), NewClients: get(t, "example.com"),
+			address, settings := https(t, h2, func(http.ResponseWriter, *http.Request) {})
+			settings.Tickets = tickets
+			c := config.Config{
+				Address: address, TLS: offer(settings, "http/1.1"), NewClients: get(t, "example.com"),
 				Connections: 2, Requests: 40, ExchangesPerConnection: 1,
 			}
 			if h2 {
-				c.TLS, c.NewClients, c.NewMuxes = offer(config, "h2"), nil, get2s(t, 1)
+				c.TLS, c.NewClients, c.NewMuxes = offer(settings, "h2"), nil, get2s(t, 1)
 			}
 			r := run(t, c)
 			if r.Counts.OK != 40 || r.Handshakes.Completed < 40 || r.Connections.Reused > 0 || r.Connections.PeerClosed > 0 {
@@ -163,12 +164,12 @@ func TestHandshakeRate(t *testing.T) {
 
 // A server that asks for a certificate gets it, or says that it wants one.
 func TestClientCertificate(t *testing.T) {
-	address, config := https(t, true, func(http.ResponseWriter, *http.Request) {}, func(s *httptest.Server) {
+	address, settings := https(t, true, func(http.ResponseWriter, *http.Request) {}, func(s *httptest.Server) {
 		s.TLS.ClientAuth = tls.RequireAnyClientCert
 	})
-	c := engine.Config{
+	c := config.Config{
 		Address: address, NewMuxes: get2s(t, 2), Streams: 2, Connections: 2, Requests: 20, MaxBackoff: time.Millisecond,
-		TLS: offer(config, "h2"),
+		TLS: offer(settings, "h2"),
 	}
 	r, err := engine.Run(t.Context(), c)
 	if err != nil {
@@ -178,8 +179,8 @@ func TestClientCertificate(t *testing.T) {
 	if r.Counts.ByKind[wire.TLS] == 0 || r.Counts.OK > 0 {
 		t.Errorf("without a certificate: %+v, %v", r.Counts, r.Failures)
 	}
-	config.Certificate, config.Key = selfSigned(t)
-	c.TLS = offer(config, "h2")
+	settings.Certificate, settings.Key = selfSigned(t)
+	c.TLS = offer(settings, "h2")
 	if r := run(t, c); r.Counts.OK != 20 {
 		t.Errorf("with a certificate: %+v, %v", r.Counts, r.Failures)
 	}
@@ -213,8 +214,8 @@ func certified(t *testing.T) *tls.Config {
 
 // Failures of a handshake have kind TLS and a reason: of requests and of subscribers.
 func TestHandshakeFails(t *testing.T) {
-	trusted, config := https(t, true, func(http.ResponseWriter, *http.Request) {})
-	other := config
+	trusted, settings := https(t, true, func(http.ResponseWriter, *http.Request) {})
+	other := settings
 	other.ServerName = "elsewhere.test"
 	plain := listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 5000))
@@ -231,12 +232,12 @@ func TestHandshakeFails(t *testing.T) {
 		want          string
 	}{
 		{"another name", trusted, offer(other, "h2"), true, false, 0, "elsewhere.test"},
-		{"no TLS", plain, offer(config), false, false, 0, "does not speak TLS"},
-		{"no answer", mum, offer(config), false, false, 100 * time.Millisecond, "no complete handshake in time"},
-		{"closes", rude, offer(config), false, false, 0, "closed the connection"},
-		{"no HTTP/2", http1, offer(config, "h2"), true, true, 0, "h2"},
+		{"no TLS", plain, offer(settings), false, false, 0, "does not speak TLS"},
+		{"no answer", mum, offer(settings), false, false, 100 * time.Millisecond, "no complete handshake in time"},
+		{"closes", rude, offer(settings), false, false, 0, "closed the connection"},
+		{"no HTTP/2", http1, offer(settings, "h2"), true, true, 0, "h2"},
 	} {
-		c := engine.Config{
+		c := config.Config{
 			Address: tt.address, TLS: tt.tls, Connections: 2, Window: 200 * time.Millisecond, Timeouts: options.Timeouts{ConnectTimeout: cmp.Or(tt.within, hang)},
 			Drain: 200 * time.Millisecond, MaxBackoff: 10 * time.Millisecond, NewClients: get(t, "example.com"),
 		}
@@ -260,7 +261,7 @@ func TestHandshakeFails(t *testing.T) {
 		if tt.alone {
 			continue
 		}
-		r, err = engine.Run(t.Context(), engine.Config{
+		r, err = engine.Run(t.Context(), config.Config{
 			Address: tt.address, TLS: offer(*tt.tls, "http/1.1"), Window: 200 * time.Millisecond, Timeouts: options.Timeouts{ConnectTimeout: c.ConnectTimeout},
 			Subscribers: &subscribe.Config{
 				Count: 2, NewStreams: streams(t, sse.StreamConfig{}), Backoff: options.Backoff{MinBackoff: 10 * time.Millisecond, MaxBackoff: 10 * time.Millisecond},
@@ -295,7 +296,7 @@ func TestTruncation(t *testing.T) {
 				_ = s.Close()
 			}
 		})
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: address, TLS: &tlslayer.Config{Insecure: true}, NewClients: get(t, "h"), Connections: 2, Requests: 20,
 			MaxBackoff: time.Millisecond,
 		})
@@ -322,7 +323,7 @@ func TestTLSAllocations(t *testing.T) {
 			}
 		}
 	})
-	c := engine.Config{Address: address, TLS: &tlslayer.Config{Insecure: true}, NewClients: get(t, "h")}
+	c := config.Config{Address: address, TLS: &tlslayer.Config{Insecure: true}, NewClients: get(t, "h")}
 	// One for the record here, one for that at the server.
 	if per := allocations(t, c, with200); math.Abs(per-2) > 0.02 {
 		t.Errorf("%.4f allocations per request, want 2", per)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
@@ -70,7 +70,7 @@ func askers(t *testing.T) func(int) func() wire.Client {
 // The tokens of answers are counted, and timed from the first piece to the last.
 func TestTokens(t *testing.T) {
 	const pause = 2 * time.Millisecond
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: serveAnswers(t, pause), NewClients: askers(t), Connections: 4, Requests: 40,
 		Messages: &messages.Config{Goal: record.Goal{First: time.Hour, Each: time.Hour}},
 	})
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 func TestTokensOfNothing(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
-	c := engine.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &messages.Config{}}
+	c := config.Config{Address: s.Listener.Addr().String(), NewClients: askers(t), Requests: 4, Messages: &messages.Config{}}
 	if r := run(t, c); r.Tokens == nil || *r.Tokens != (record.Tokens{}) || r.Counts.ByKind[wire.Status] != 4 {
 		t.Errorf("%+v, %+v", r.Tokens, r.Counts)
 	}
@@ -122,7 +122,7 @@ func TestGoodput(t *testing.T) {
 		{"the first token too late", record.Goal{First: pause}, false},
 		{"tokens too slow", record.Goal{First: time.Hour, Each: pause / 100}, false},
 	} {
-		r := run(t, engine.Config{
+		r := run(t, config.Config{
 			Address: address, NewClients: askers(t), Connections: 4, Requests: 8, Messages: &messages.Config{Goal: test.goal},
 		})
 		if r.Completed == 0 || r.Tokens == nil || (r.Tokens.Within == r.Completed) != test.all {
@@ -139,7 +139,7 @@ func TestFirstTokenIsFromTheSchedule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run(t, engine.Config{
+	r := run(t, config.Config{
 		Address: serveAnswers(t, pause), NewClients: askers(t), Schedule: schedule, Connections: 1, Requests: 20,
 		Messages: &messages.Config{},
 	})
@@ -181,18 +181,18 @@ func TestAnswersOfSteps(t *testing.T) {
 		{Name: "first", Path: "/first", Method: "POST", Body: "{{ token }}", Extract: []scenario.Extraction{{Variable: "answer", JSON: "$.text"}}},
 		{Name: "second", Path: "/second", Method: "POST", Body: "{{ token }} said {{ json_escape(answer) }}"},
 	}})
-	config := llm.Config{Accept: func(int) bool { return true }}
+	settings := llm.Config{Accept: func(int) bool { return true }}
 	for _, o := range plan.Outlines() {
 		info := plan.Steps()[o.Step]
 		r := http1.Request{Method: o.Method, Target: o.Path, Host: "h", Body: []byte(o.Body), VariesBody: o.VariesBody}
-		config.Requests = append(config.Requests, r)
-		config.Expects = append(config.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
+		settings.Requests = append(settings.Requests, r)
+		settings.Expects = append(settings.Expects, llm.Expect{Plain: info.Name == "login", Keep: info.MaxBody})
 	}
-	c := engine.Config{
+	c := config.Config{
 		Address: s.Listener.Addr().String(), Connections: 2, Requests: 41, Threads: options.Threads{Workers: 2}, Messages: &messages.Config{Goal: record.Goal{First: time.Hour}},
 		Users: &users.Config{Scenario: plan, Count: 3, Answers: []bool{false, true, true}},
 		NewClients: func(int) func() wire.Client {
-			template, err := llm.NewTemplate(config)
+			template, err := llm.NewTemplate(settings)
 			if err != nil {
 				panic(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/options"
 	"dyno/load/wire"
@@ -75,7 +76,7 @@ func TestTunnels(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		for _, open := range []bool{false, true} {
 			var asked atomic.Int64
-			target, config := https(t, two, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+			target, settings := https(t, two, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 			const authorization = "Basic dXNlcjpzZWNyZXQ="
 			proxy, opened := startProxy(t, func(r *http.Request) string {
 				if r.Method != http.MethodConnect || r.RequestURI != target || r.Host != target || r.Header.Get("Proxy-Authorization") != authorization {
@@ -83,12 +84,12 @@ func TestTunnels(t *testing.T) {
 				}
 				return "HTTP/1.1 200 Connection established\r\nX: y\r\n\r\n"
 			})
-			c := engine.Config{Connections: 3, Requests: 60, ExchangesPerConnection: 7, Drain: time.Minute}
+			c := config.Config{Connections: 3, Requests: 60, ExchangesPerConnection: 7, Drain: time.Minute}
 			c.Address, c.NewTunnels = tunnels(t, "http://user:secret@"+proxy, target)
 			if two {
-				c.TLS, c.NewMuxes, c.Streams = offer(config, "h2"), get2s(t, 2), 2
+				c.TLS, c.NewMuxes, c.Streams = offer(settings, "h2"), get2s(t, 2), 2
 			} else {
-				c.TLS, c.NewClients = offer(config, "http/1.1"), get(t, "example.com")
+				c.TLS, c.NewClients = offer(settings, "http/1.1"), get(t, "example.com")
 			}
 			if open {
 				c.Schedule = poisson(t, 2000)
@@ -117,8 +118,8 @@ func TestTunnelsRefused(t *testing.T) {
 		"no HTTP": {"220 ready\r\n", "did not answer CONNECT: protocol: the answer does not start with HTTP/"},
 	} {
 		proxy, _ := startProxy(t, func(*http.Request) string { return tt.answer })
-		_, config := https(t, false, func(http.ResponseWriter, *http.Request) {})
-		c := engine.Config{Connections: 2, Requests: 10, TLS: offer(config, "http/1.1"), NewClients: get(t, "example.com"), Schedule: poisson(t, 1000)}
+		_, settings := https(t, false, func(http.ResponseWriter, *http.Request) {})
+		c := config.Config{Connections: 2, Requests: 10, TLS: offer(settings, "http/1.1"), NewClients: get(t, "example.com"), Schedule: poisson(t, 1000)}
 		c.Address, c.NewTunnels = tunnels(t, "http://"+proxy, "127.0.0.1:1")
 		r, err := engine.Run(t.Context(), c)
 		if err == nil || r == nil {
@@ -135,7 +136,7 @@ func TestTunnelsRefused(t *testing.T) {
 // A proxy that says nothing is given up after the time for connecting.
 func TestTunnelTimeout(t *testing.T) {
 	proxy := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-	c := engine.Config{Connections: 1, Requests: 1, NewClients: get(t, "h"), Schedule: poisson(t, 1000), Timeouts: options.Timeouts{ConnectTimeout: 50 * time.Millisecond}}
+	c := config.Config{Connections: 1, Requests: 1, NewClients: get(t, "h"), Schedule: poisson(t, 1000), Timeouts: options.Timeouts{ConnectTimeout: 50 * time.Millisecond}}
 	c.Address, c.NewTunnels = tunnels(t, "http://"+proxy, "127.0.0.1:1")
 	r, err := engine.Run(t.Context(), c)
 	want := "the proxy " + proxy + " did not answer CONNECT: timeout: no complete response in time"

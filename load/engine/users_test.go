@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"dyno/internal/contentcoding/codingtest"
-	"dyno/load/engine"
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/users"
 	"dyno/load/options"
@@ -106,7 +106,7 @@ func stepsAddUp(t testing.TB, r *record.Result) {
 }
 
 // carryOut is run for loads of users.
-func carryOut(t testing.TB, c engine.Config) *record.Result {
+func carryOut(t testing.TB, c config.Config) *record.Result {
 	t.Helper()
 	r := run(t, c)
 	stepsAddUp(t, r)
@@ -216,7 +216,7 @@ func knowing(spec scenario.Spec) scenario.Spec {
 func TestUsers(t *testing.T) {
 	s := compile(t, knowing(shopping()))
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2", "TLS", "TLS, HTTP/2"} {
-		for _, c := range []engine.Config{
+		for _, c := range []config.Config{
 			{Connections: 4, Threads: options.Threads{Workers: 1}},
 			{Connections: 4, Threads: options.Threads{Workers: 3}, Users: &users.Config{Count: 20}},
 			{Connections: 7, Threads: options.Threads{Workers: 2}, Users: &users.Config{Count: 3}},
@@ -314,7 +314,7 @@ func TestUsersFailures(t *testing.T) {
 		},
 	})
 	for _, two := range []bool{false, true} {
-		c := engine.Config{
+		c := config.Config{
 			Address: address, Connections: 3, Requests: 7 * each, Timeouts: options.Timeouts{Timeout: hang}, Users: &users.Config{Scenario: s, Count: 1},
 		}
 		if c.NewClients = composers(t, s, "h"); two {
@@ -366,7 +366,7 @@ func TestUsersCannotSend(t *testing.T) {
 	})
 	for _, schedule := range []*pace.Schedule{nil, steady(t, 1000)} {
 		seen.Store(0)
-		r := carryOut(t, engine.Config{
+		r := carryOut(t, config.Config{
 			Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 100, Schedule: schedule, Users: &users.Config{Scenario: s},
 		})
 		good, bad := step(t, r, "good").Counts, step(t, r, "bad").Counts
@@ -391,7 +391,7 @@ func TestUsersOpenLoop(t *testing.T) {
 	s := compile(t, knowing(shopping()))
 	var target shop
 	address := plain(t, target.ServeHTTP)
-	r := carryOut(t, engine.Config{
+	r := carryOut(t, config.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 20, Schedule: steady(t, 500), Threads: options.Threads{Workers: 2},
 		Window: 400 * time.Millisecond, Drain: 10 * time.Second, Users: &users.Config{Scenario: s},
 	})
@@ -404,7 +404,7 @@ func TestUsersOpenLoop(t *testing.T) {
 
 	// One user, who takes as long as ten arrivals: about nine in ten are turned away.
 	slow := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Think: pace.Think{Constant: 20 * time.Millisecond}}, {Name: "b", Path: "/"}}})
-	r = carryOut(t, engine.Config{
+	r = carryOut(t, config.Config{
 		Address: address, NewClients: composers(t, slow, "h"), Connections: 3, Schedule: steady(t, 500),
 		Window: 400 * time.Millisecond, Users: &users.Config{Scenario: slow, Count: 1},
 	})
@@ -426,7 +426,7 @@ func TestUsersOpenLoopDrops(t *testing.T) {
 		}
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/"}, {Name: "b", Path: "/"}}})
-	r := carryOut(t, engine.Config{
+	r := carryOut(t, config.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 1, Schedule: steady(t, 1000), Waiting: options.Waiting{MaxWaiting: 3},
 		Window: 100 * time.Millisecond, Drain: time.Millisecond, Users: &users.Config{Scenario: s},
 	})
@@ -442,7 +442,7 @@ func TestUsersEnd(t *testing.T) {
 	var seen atomic.Uint64
 	address := plain(t, func(http.ResponseWriter, *http.Request) { seen.Add(1) })
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Once: true, Path: "/"}, {Name: "b", Once: true, Path: "/"}}})
-	c := engine.Config{
+	c := config.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 3, Window: time.Minute, Users: &users.Config{Scenario: s, Count: 5},
 	}
 	if r := carryOut(t, c); seen.Load() != 10 || r.Counts.OK != 10 || r.Users.Ended != 5 || r.Window > time.Minute/2 {
@@ -470,7 +470,7 @@ func TestUsersShards(t *testing.T) {
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/{{ counter() }}"}}})
 	for i := range 3 {
-		carryOut(t, engine.Config{
+		carryOut(t, config.Config{
 			Address: address, NewClients: composers(t, s, "h"), Connections: 4, Threads: options.Threads{Workers: 2}, Requests: 200,
 			Shard: pace.Shard{Index: i, Count: 3}, Users: &users.Config{Scenario: s},
 		})
@@ -521,7 +521,7 @@ func TestUsersContent(t *testing.T) {
 func answeredByBoth(t *testing.T, s *scenario.Scenario, answer http.HandlerFunc, requests uint64) {
 	t.Helper()
 	for _, two := range []bool{false, true} {
-		c := engine.Config{Connections: 3, Requests: requests, Users: &users.Config{Scenario: s, Count: 9}}
+		c := config.Config{Connections: 3, Requests: requests, Users: &users.Config{Scenario: s, Count: 9}}
 		if two {
 			c.Address, c.NewMuxes, c.Streams = serve2(t, http.HTTP2Config{}, answer), muxesOf(t, s, "http", 3), 3
 		} else {
@@ -563,7 +563,7 @@ func TestUsersContentUpToTheEnd(t *testing.T) {
 		}
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "a", Path: "/", Assert: []scenario.Assertion{{JSON: "$.id", Equals: new("17")}}}}})
-	r := carryOut(t, engine.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &users.Config{Scenario: s}})
+	r := carryOut(t, config.Config{Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 20, Users: &users.Config{Scenario: s}})
 	if r.Counts.OK != 20 || r.Connections.Opened < 20 {
 		t.Errorf("%+v, %v, %+v", r.Counts, r.Failures, r.Connections)
 	}
@@ -584,7 +584,7 @@ func TestUsersSkipSteps(t *testing.T) {
 		{Name: "none", Steps: []scenario.Step{{Name: "no", Path: "/", If: "1 > 2"}}},
 		{Name: "end", Steps: []scenario.Step{{Name: "once", Once: true, Path: "/", If: "1 > 2"}}},
 	}})
-	c := engine.Config{
+	c := config.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Requests: 30, Users: &users.Config{Scenario: s, Count: 3, Restart: true},
 	}
 	r := carryOut(t, c)
@@ -615,7 +615,7 @@ func TestUsersWhoCannotLogIn(t *testing.T) {
 		}
 	})
 	s := compile(t, scenario.Spec{Steps: []scenario.Step{{Name: "login", Once: true, Path: "/login"}, {Name: "loop", Path: "/"}}})
-	c := engine.Config{
+	c := config.Config{
 		Address: address, NewClients: composers(t, s, "h"), Connections: 2, Window: 140 * time.Millisecond, Users: &users.Config{Scenario: s, Count: 4},
 	}
 	r := carryOut(t, c)
@@ -646,7 +646,7 @@ func TestUsersDoNotAllocate(t *testing.T) {
 		for _, status := range []int{200, 201} {
 			for _, open := range []bool{false, true} {
 				s := spec(status)
-				c := engine.Config{Users: &users.Config{Scenario: s, Count: 32}}
+				c := config.Config{Users: &users.Config{Scenario: s, Count: 32}}
 				if open {
 					c.Schedule = poisson(t, 20_000)
 				}

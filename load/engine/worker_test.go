@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/record"
 	"dyno/load/engine/socket"
 	"dyno/load/engine/subscribe"
@@ -31,11 +32,11 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	c := Config{Address: server.Addr().String(), Connections: 50, Window: window, Schedule: evenly(t, rate), NewClients: echoes(t)}
+	c := config.Config{Address: server.Addr().String(), Connections: 50, Window: window, Schedule: evenly(t, rate), NewClients: echoes(t)}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	to, err := socket.Resolve(context.Background(), c.Network, c.Address, false)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func evenly(t *testing.T, rate float64) *pace.Schedule {
 // newIdleWorker returns a worker with nothing to do.
 func newIdleWorker(t *testing.T) *worker {
 	t.Helper()
-	e := newEngine(Config{Window: time.Second}.withDefaults())
+	e := newEngine(config.Config{Window: time.Second}.WithDefaults())
 	e.collector = record.NewCollector(1, record.Intervals{Interval: time.Second})
 	to, err := socket.Resolve(t.Context(), "tcp", "127.0.0.1:1", false)
 	if err != nil {
@@ -163,11 +164,11 @@ func TestEndlessRequest(t *testing.T) {
 
 // A window that is closed early may end before the last requests that it counts were due.
 func TestClosedEarlyIsConserved(t *testing.T) {
-	c := Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
+	c := config.Config{Address: "h:1", NewClients: echoes(t), Schedule: evenly(t, 100), Window: time.Hour}
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	e := newEngine(c.withDefaults())
+	e := newEngine(c.WithDefaults())
 	e.to.Used = []socket.Endpoint{{}}
 	e.collector = record.NewCollector(1, record.Intervals{Interval: time.Second})
 	w, err := e.newWorker(0)

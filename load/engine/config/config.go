@@ -1,4 +1,6 @@
-package engine
+// Package config is what an engine is asked to do: what to send, where, when and for how long. Validate reports every
+// fault of it at once.
+package config
 
 import (
 	"cmp"
@@ -24,7 +26,29 @@ const (
 	MaxStreams     = 10_000
 	MaxExchanges   = 4_000_000 // on all connections together
 
-	openUsers = 10_000 // the most that an open loop has, without a count
+	OpenUsers = 10_000 // the most that an open loop has, without a count
+)
+
+// MuxName is how the protocol whose connections carry many exchanges is called in TLS
+// (ALPN, RFC 9113, section 3.3).
+const MuxName = "h2"
+
+// ErrTimeout is the failure of a request without a complete response in time, where TimedOut names no other.
+var ErrTimeout = &wire.Error{Kind: wire.Timeout, Text: "no complete response in time"}
+
+// A Clock says what ends a response: its last byte's arrival at this machine, or its
+// being read.
+type Clock uint8
+
+// The clocks.
+const (
+	// ClockAuto is by arrival in an open loop and with subscribers. In a closed loop each worker reads
+	// for the first three quarters of the warm-up. Without a warm-up it reads for 100 ms of the window.
+	// If a quarter of its CPU's time was idle, it goes on by arrival. Otherwise it stays with reading,
+	// which costs less.
+	ClockAuto Clock = iota
+	ClockArrival
+	ClockRead
 )
 
 // A Config says what to send, where, when and for how long. The zero value of a field takes
@@ -168,7 +192,8 @@ const (
 	Draining // the window has ended: by the clock, by its last request, or by an interruption
 )
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns the configuration with defaults in place of zero values.
+func (c Config) WithDefaults() Config {
 	c.Network = cmp.Or(c.Network, "tcp")
 	if c.Subscribers != nil {
 		s := c.Subscribers.WithDefaults()
@@ -187,7 +212,7 @@ func (c Config) withDefaults() Config {
 		switch {
 		case u.Count != 0:
 		case c.Schedule != nil:
-			u.Count = max(1, c.Shard.Share(openUsers))
+			u.Count = max(1, c.Shard.Share(OpenUsers))
 		default:
 			u.Count = c.Connections * c.Streams
 		}
@@ -198,37 +223,37 @@ func (c Config) withDefaults() Config {
 	}
 	c.Waiting, c.Timeouts = options.WithDefaults(c.Waiting), options.WithDefaults(c.Timeouts)
 	c.MaxBackoff = options.Backoff{MaxBackoff: c.MaxBackoff}.WithDefaults(false).MaxBackoff
-	c.TimedOut = cmp.Or(c.TimedOut, errTimeout)
+	c.TimedOut = cmp.Or(c.TimedOut, ErrTimeout)
 	c.Drain = cmp.Or(c.Drain, 2*time.Second)
 	c.Interval = cmp.Or(c.Interval, time.Second)
 	return c
 }
 
-// carried is how many connections there are to share among the workers.
-func (c Config) carried() int {
+// Carried is how many connections there are to share among the workers.
+func (c Config) Carried() int {
 	if c.Subscribers == nil {
 		return c.Connections
 	}
 	return max(c.Connections, c.Subscribers.Count)
 }
 
-// part is worker n among this engine's.
-func (c *Config) part(n int) pace.Shard { return pace.Shard{Index: n, Count: c.Workers} }
+// Part is worker n among this engine's.
+func (c *Config) Part(n int) pace.Shard { return pace.Shard{Index: n, Count: c.Workers} }
 
-// shard is the part of the load that is worker n's.
-func (c *Config) shard(n int) pace.Shard {
+// ShardOf is the part of the load that is worker n's.
+func (c *Config) ShardOf(n int) pace.Shard {
 	return c.Shard.Sub(pace.Shard{Index: n, Count: min(c.Workers, c.Connections)})
 }
 
-// firstPlace is the number of worker n's first place for a connection, counted over all engines.
-func (c *Config) firstPlace(n int) int {
+// FirstPlace is the number of worker n's first place for a connection, counted over all engines.
+func (c *Config) FirstPlace(n int) int {
 	subscribers := 0
 	if c.Subscribers != nil {
 		subscribers = c.Subscribers.Count
 	}
 	first := c.Shard.Index * (c.Connections + subscribers)
 	for m := range n {
-		own := c.part(m)
+		own := c.Part(m)
 		first += own.Share(c.Connections) + own.Share(subscribers)
 	}
 	return first
@@ -236,7 +261,7 @@ func (c *Config) firstPlace(n int) int {
 
 // Validate reports every fault of the configuration at once.
 func (c Config) Validate() error {
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	var f faults
 	switch c.Network {
 	case "tcp", "tcp4", "tcp6":
@@ -282,7 +307,7 @@ func (c *Config) validateCodecs(f *faults) {
 		if err := c.TLS.Validate(time.Now()); err != nil {
 			f.add("tls: %w", err)
 		}
-		if offered := slices.Contains(c.TLS.ALPN, muxName); offered != (c.NewMuxes != nil) {
+		if offered := slices.Contains(c.TLS.ALPN, MuxName); offered != (c.NewMuxes != nil) {
 			f.add("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
 		}
 		if c.NewMuxes != nil && c.Subscribers != nil {
@@ -304,7 +329,7 @@ func (c *Config) validateSizes(f *faults) {
 	if c.Connections < fewest || c.Connections > MaxConnections {
 		f.add("connections %d: want %d to %d", c.Connections, fewest, MaxConnections)
 	}
-	if n := c.carried(); c.Workers > n {
+	if n := c.Carried(); c.Workers > n {
 		f.add("workers %d: want at most one per connection, of which there are %d", c.Workers, n)
 	}
 	f.join(options.Validate(c.Threads))
@@ -392,5 +417,38 @@ func (c *Config) validatePopulation(f *faults) {
 	}
 	if least := c.Shard.Share(most); places < least {
 		f.add("%s %d: want %d, as the population needs at most", what, places, least)
+	}
+}
+
+// AnnouncePhases reports each phase of a load that starts at a time, when it begins, until done. If the
+// work ended early, a phase that had begun is still reported. Run calls it. Callers without an engine
+// of their own, whose load others carry, call it themselves.
+func (c *Config) AnnouncePhases(start time.Time, done <-chan struct{}) {
+	if c.OnPhase == nil {
+		return
+	}
+	for _, edge := range []struct {
+		phase Phase
+		at    time.Duration
+	}{
+		{WarmingUp, 0},
+		{Measuring, c.Warmup},
+		{Draining, c.Warmup + c.Window},
+	} {
+		at := start.Add(edge.at)
+		due := time.After(time.Until(at))
+		if edge.phase == Draining && c.Window == 0 {
+			due = nil // the time is unknown
+		}
+		select {
+		case <-due:
+		case <-done:
+			// An early end of the work ends the window too: the last request of an open loop may be
+			// answered before the clock says so.
+			if edge.phase != Draining && time.Now().Before(at) {
+				return
+			}
+		}
+		c.OnPhase(edge.phase)
 	}
 }
