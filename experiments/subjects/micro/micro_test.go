@@ -84,13 +84,13 @@ func TestSwitch(t *testing.T) {
 }
 
 func TestStack(t *testing.T) {
-	names := []string{"resident_bytes", "virtual_bytes?", "kernel_stack_bytes?", "units"}
 	// A goroutine begins with 2 KiB of stack.
-	if r := measure(t, Stack{Goroutine, 20_000}, names...); r["resident_bytes"] < 2048 || r["units"] != 20_000 {
+	if r := measure(t, Stack{Goroutine, 20_000}, "resident_bytes", "virtual_bytes?", "kernel_stack_bytes?", "units"); r["resident_bytes"] < 2048 || r["units"] != 20_000 {
 		t.Errorf("goroutines: %v", r)
 	}
-	// The kernel has a stack of 8 to 64 KiB for each thread of a 64-bit machine.
-	if r := measure(t, Stack{Thread, 200}, names...); r["kernel_stack_bytes"] < 4<<10 || r["units"] != 200 {
+	// The kernel has a stack of 8 to 64 KiB for each thread of a 64-bit machine. The memory of 200 threads is less than what the
+	// runtime may give back meanwhile.
+	if r := measure(t, Stack{Thread, 200}, "resident_bytes?", "virtual_bytes?", "kernel_stack_bytes", "units"); r["kernel_stack_bytes"] < 4<<10 || r["units"] != 200 {
 		t.Errorf("threads: %v", r)
 	}
 }
