@@ -259,7 +259,7 @@ func TestPauseUntil(t *testing.T) {
 	}{
 		"nothing":          {nil, false, idlePause},
 		"all have ended":   {ended, false, idlePause},
-		"one runs":         {append(slices.Clone(ended), Task{State: Running}), false, maxPause},
+		"one runs":         {append(slices.Clone(ended), Task{State: Running}), false, checkPeriod},
 		"one is blocked":   {[]Task{{State: Queued}}, true, minPause},
 		"one is due later": {[]Task{{State: Queued, Due: noon.Add(time.Minute)}}, false, time.Minute},
 		"one is due soon":  {[]Task{{State: Queued, Due: noon.Add(time.Millisecond)}, {State: Running}}, true, time.Millisecond},

@@ -18,7 +18,7 @@ const (
 	maxPause    = 10 * time.Second       // the pause doubles until then, unless the queue changes
 	idlePause   = time.Hour              // without anything to wait for: the control plane sends changes
 	guardPeriod = 200 * time.Millisecond // between looks at the lease
-	checkPeriod = 2 * time.Second        // between looks at the task
+	checkPeriod = 2 * time.Second        // between looks at the task that runs, and at the leases of others
 	planTimeout = time.Minute            // from a task to its plan
 	// How long before its lease's end a worker ends a run in order, and itself.
 	stopMargin  = 3 * time.Second
@@ -146,7 +146,7 @@ func pauseUntil(tasks []Task, now time.Time, blocked bool, backOff time.Duration
 	for i := range tasks {
 		switch t := &tasks[i]; {
 		case t.State == Running:
-			until = min(until, maxPause)
+			until = min(until, checkPeriod)
 		case t.State == Queued && t.Due.After(now):
 			until = min(until, t.Due.Sub(now))
 		}
