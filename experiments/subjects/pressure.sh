@@ -50,9 +50,12 @@ follow() {
 		[ "$now" = "$was" ] || echo "$now" >"$sets/cpuset.cpus"
 		was=$now
 	done
-	while [ -d "$pressure" ] || [ -d "$sets" ]; do
-		rmdir "$pressure" "$sets" 2>/dev/null || sleep 0.1
+	for _ in {1..100}; do # child processes of the service may take a moment to end
+		rmdir "$pressure" "$sets" 2>/dev/null || true
+		[ -d "$pressure" ] || [ -d "$sets" ] || return 0
+		sleep 0.1
 	done
+	echo "pressure: processes are left in $pressure or $sets" >&2
 }
 trap '' TERM INT # of the service's end it learns by the service
 follow &
