@@ -92,7 +92,7 @@ for name in "${@:-R0 R1 R2 R3 R4}"; do
 		R2)
 			go build -o bin/ ./cmd/dyno-bot
 			PATH=$PWD/bin:$PATH # the experiments' scripts start both by name
-			report R2 R2-chats R2-goal R2-memory R2-rate R2-phases R2-filter R2-error R2-p99 R2-clocks R2-deadline R2-detect R2-traffic \
+			report R2 R2-chats R2-cores R2-goal R2-memory R2-rate R2-phases R2-filter R2-error R2-p99 R2-clocks R2-deadline R2-detect R2-traffic \
 				R2-ladder R2-middleware R2-defer R2-quantile R2-guard R2-json R2-cache R2-rows R2-network R2-link R2-idle R2-closed
 			explain R2 R2-ladder
 			;;
