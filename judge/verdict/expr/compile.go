@@ -158,7 +158,8 @@ func (c *compiler) comparison(n *ast.BinaryNode) (condition, typed) {
 	if left.constant {
 		measured, limit = right, left
 	}
-	if measured.unit == rundir.Number && limit.unit == rundir.Share {
+	// What a program prints has no unit of its own.
+	if limit.unit == rundir.Share && (measured.unit == rundir.Number || measured.unit == rundir.Count) {
 		measured.unit = rundir.Share
 	}
 	return func(e *evaluation) ruling {

@@ -332,7 +332,7 @@ func TestMetricNames(t *testing.T) {
 
 func TestUnit(t *testing.T) {
 	for text, want := range map[string]rundir.Unit{
-		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "ratio", "-availability < -1%": "ratio", "2 * errors.ratio < 1%": "ratio", "2 * errors.ratio < 1": "", "program.ops > 1": "count", "not (throughput > 1/s)": "",
+		"response.p99 < 1s": "s", "target.rss < 1MiB": "B", "throughput > 1/s": "/s", "slope(rss) < 5%/30min": "share/s", "1 / throughput < 1s": "s", "errors.ratio < 1%": "ratio", "-availability < -1%": "ratio", "2 * errors.ratio < 1%": "ratio", "2 * errors.ratio < 1": "", "program.ops > 1": "count", "program.dropped <= 1.2%": "ratio", "not (throughput > 1/s)": "",
 	} {
 		if e, err := Compile(text, ForThreshold, Names{}); err != nil || e.Unit() != want {
 			t.Errorf("%s: %v, want %q", text, err, want)
