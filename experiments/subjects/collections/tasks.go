@@ -18,14 +18,15 @@ import (
 // How tasks are carried out.
 const (
 	Each       = "each"       // each by a goroutine of its own
-	Pooled     = "pool"       // by workers, which are started when tasks wait, and end when they are idle
+	Pooled     = "pool"       // by workers, which are started when tasks wait
 	Collecting = "collecting" // by such workers, which call runtime.GC before each task, as report R0 prints it
 )
 
 // A Tasks keeps many tasks in flight. A task decodes a policy, waits as for a disk, and encodes the policy again.
 //
 // The pool is that of report R0. A worker is started when more than Grow tasks wait, up to Workers. A worker without a
-// task for as long as Idle ends. The report says that runtime.GC before a task makes the stack of its goroutine smaller.
+// task for as long as Idle ends. With the default, a trial of R0-tasks.yaml is too short for that. The report says that
+// runtime.GC before a task makes the stack of its goroutine smaller.
 //
 // Figures: mean_seconds and p99_seconds, from when a task was handed over until its end; tasks_per_second;
 // collections_per_second; pause_per_task_seconds, for which the collector stopped all goroutines; rss_bytes, the most
