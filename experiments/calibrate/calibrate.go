@@ -109,7 +109,7 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		names []string
 		make  func(context.Context) error
 	}{
-		{[]string{Oracles}, k.oracles},
+		{[]string{Search, Delays, Oracles}, k.oracles},
 		{[]string{Stalls}, k.stalls},
 		{[]string{Noise}, k.noise},
 		{[]string{AA, Power}, k.compare},

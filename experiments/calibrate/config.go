@@ -11,6 +11,8 @@ import (
 
 // The tables, in the order in which they are made.
 const (
+	Search  = "search"
+	Delays  = "delays"
 	Oracles = "oracles"
 	Stalls  = "stalls"
 	AA      = "aa"
@@ -21,14 +23,16 @@ const (
 )
 
 // Tables lists all tables.
-func Tables() []string { return []string{Oracles, Stalls, Noise, AA, Power, Flags, Explain} }
+func Tables() []string {
+	return []string{Search, Delays, Oracles, Stalls, Noise, AA, Power, Flags, Explain}
+}
 
 // A Config says what to measure, and how long. Fields with tags have flags.
 type Config struct {
 	Program string   // dyno's own program, which is started for servers and limited generators
 	Command []string // how the calibration was called, for the record
 	Version string   // dyno's
-	Only    []string `yaml:"only" doc:"tables to make, of oracles, stalls, noise, aa, power, flags and explain"`
+	Only    []string `yaml:"only" doc:"tables to make, of search, delays, oracles, stalls, noise, aa, power, flags and explain"`
 	Raw     string   `yaml:"raw" otherwise:"with --long DOCS/calibration" doc:"folder for the raw data"`
 
 	Window  time.Duration `yaml:"window" range:"100ms..1h" default:"3s" doc:"of an oracle; with --long 20s"`

@@ -39,11 +39,20 @@ func (k *calibrator) oracles(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	// The trials of a search keep the CPUs awake themselves.
-	if err := s.add(k.search(ctx)); err != nil {
-		return err
+	if k.wanted(Search) {
+		if err := s.add(k.search(ctx)); err != nil {
+			return err
+		}
+	}
+	var oracles []func(context.Context) ([]Reading, error)
+	if k.wanted(Delays) {
+		oracles = k.delays()
+	}
+	if k.wanted(Oracles) {
+		oracles = append(oracles, k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults)
 	}
 	return k.withServers(func() error {
-		for _, o := range append(k.delays(), k.freezes, k.queue, k.capacity, k.little, k.rate, k.sendLag, k.faults) {
+		for _, o := range oracles {
 			if err := s.add(o(ctx)); err != nil {
 				return err
 			}
