@@ -137,6 +137,8 @@ type step struct {
 	what    string // created, changed or unchanged
 	tag     string
 	version int64 // the present version
+	// limitations says what connected data planes cannot do of a policy.
+	limitations []string
 }
 
 // apply checks all manifests, and then makes their changes.
@@ -179,6 +181,11 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 		if err := report(cmd, st.Ref, st.what, st.version, dry); err != nil {
 			return err
 		}
+		for _, text := range st.limitations {
+			if _, err := fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line("note: "+string(st.Kind)+"/"+st.Name+": "+text)); err != nil {
+				return err
+			}
+		}
 	}
 	return errors.Join(failed...)
 }
@@ -205,10 +212,11 @@ func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
 	case !missing(err):
 		return st, err
 	}
-	_, next, err := change(ctx, c, w.request(), st.tag, true)
+	checked, next, err := change(ctx, c, w.request(), st.tag, true)
 	if err != nil {
 		return st, err
 	}
+	st.limitations = checked.Header.Values("Dyno-Limitation")
 	if old != nil && alike(old, next) {
 		st.what = unchanged
 	}

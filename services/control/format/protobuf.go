@@ -1,10 +1,11 @@
 package format
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/resource"
@@ -58,54 +59,30 @@ func Message(d *Document) *controlpb.Resource {
 	return m
 }
 
+// policyMessage makes a message of a policy. Both have the same names, so JSON leads from one to the other.
 func policyMessage(p *resource.Policy) *controlpb.Policy {
-	m := &controlpb.Policy{Labels: p.Labels, Rules: make([]*controlpb.Rule, len(p.Rules))}
-	for i := range p.Rules {
-		r := &p.Rules[i]
-		one := &controlpb.Rule{Action: string(r.Action), TimeoutSeconds: r.Timeout}
-		if a := r.Match; len(a.Services)+len(a.Sources)+len(a.Methods)+len(a.PathPrefix)+len(a.Headers) > 0 {
-			one.Match = &controlpb.Match{Services: a.Services, Sources: a.Sources, Methods: a.Methods, PathPrefix: a.PathPrefix, Headers: a.Headers}
-		}
-		if r.Limit != nil {
-			one.Limit = &controlpb.RateLimit{RequestsPerSecond: r.Limit.PerSecond, Burst: small(r.Limit.Burst)}
-		}
-		for _, b := range r.Route {
-			one.Route = append(one.Route, &controlpb.Backend{Service: b.Service, Weight: small(b.Weight)})
-		}
-		if r.Retry != nil {
-			one.Retry = &controlpb.Retries{Attempts: small(r.Retry.Attempts), BackoffSeconds: r.Retry.Backoff}
-		}
-		m.Rules[i] = one
+	m := new(controlpb.Policy)
+	text, err := json.Marshal(struct {
+		Labels map[string]string `json:"labels,omitempty"`
+		Rules  []resource.Rule   `json:"rules"`
+	}{p.Labels, p.Rules})
+	if err == nil {
+		err = protojson.Unmarshal(text, m)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("format: a policy that was checked cannot be written: %v", err))
 	}
 	return m
 }
 
-// small converts a number that was checked when it was stored.
-func small(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // so it is
-
-// Policy makes a policy of a message, without its name. It shares maps and lists with it.
-func Policy(m *controlpb.Policy) *resource.Policy {
-	p := &resource.Policy{Labels: m.GetLabels(), Rules: make([]resource.Rule, len(m.GetRules()))}
-	for i, r := range m.GetRules() {
-		a := r.GetMatch()
-		one := resource.Rule{
-			Match: resource.Match{
-				Services: a.GetServices(), Sources: a.GetSources(), Methods: a.GetMethods(), PathPrefix: a.GetPathPrefix(), Headers: a.GetHeaders(),
-			},
-			Action: resource.Action(r.GetAction()), Timeout: r.GetTimeoutSeconds(),
-		}
-		if l := r.GetLimit(); l != nil {
-			one.Limit = &resource.RateLimit{PerSecond: l.GetRequestsPerSecond(), Burst: int(l.GetBurst())}
-		}
-		for _, b := range r.GetRoute() {
-			one.Route = append(one.Route, resource.Backend{Service: b.GetService(), Weight: int(b.GetWeight())})
-		}
-		if t := r.GetRetry(); t != nil {
-			one.Retry = &resource.Retries{Attempts: int(t.GetAttempts()), Backoff: t.GetBackoffSeconds()}
-		}
-		p.Rules[i] = one
+// Policy makes a policy of a message, without its name.
+func Policy(m *controlpb.Policy) (*resource.Policy, error) {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return nil, err
 	}
-	return p
+	p := &resource.Policy{Rules: []resource.Rule{}}
+	return p, json.Unmarshal(text, p)
 }
 
 // Config makes a configuration of a message, without its name.
@@ -153,7 +130,10 @@ func (protobuf) Decode(text []byte) (*Document, error) {
 	d := &Document{Ref: resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}}
 	switch one := m.GetDocument().(type) {
 	case *controlpb.Resource_Policy:
-		d.Policy = Policy(one.Policy)
+		var err error
+		if d.Policy, err = Policy(one.Policy); err != nil {
+			return nil, err
+		}
 	case *controlpb.Resource_Config:
 		d.Config = Config(one.Config)
 	case *controlpb.Resource_Instance:

@@ -96,6 +96,7 @@ type Plane struct {
 	ledger  *push.Ledger
 	metrics metrics
 	traced  tracedChanges
+	dataPlanes
 
 	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 

@@ -59,6 +59,9 @@ func (i *Instance) Default() {
 // Lease is TTL as a duration.
 func (i *Instance) Lease() time.Duration { return time.Duration(i.TTL * float64(time.Second)) }
 
+// maxWeight bounds an instance's weight.
+const maxWeight = 1_000_000
+
 // Check returns Invalid with every fault of the instance.
 func (i *Instance) Check(l Limits) error {
 	var f faults

@@ -2,8 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 )
 
@@ -14,8 +12,8 @@ type Change struct {
 	By      string    `json:"changed_by"`
 }
 
-// A Policy is a list of rules for traffic between services. The first rule applies that matches the request and has
-// the action in question.
+// A Policy is a list of rules for requests to services of its namespace. Policies of a namespace hold in the order of
+// their names. For each purpose (see Purpose), the first rule holds that matches a request.
 type Policy struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -32,64 +30,151 @@ type Action string
 
 // The actions.
 const (
-	Allow   Action = "allow"
-	Deny    Action = "deny"
-	Limit   Action = "limit"
-	Route   Action = "route"
-	Retry   Action = "retry"
-	Timeout Action = "timeout"
+	Allow    Action = "allow"
+	Deny     Action = "deny"
+	Limit    Action = "limit"
+	Route    Action = "route"
+	Redirect Action = "redirect"
+	Retry    Action = "retry"
+	Timeout  Action = "timeout"
+	Fail     Action = "fault"
+	Circuit  Action = "circuit"
+	Outlier  Action = "outliers"
+	Balance  Action = "balance"
 )
 
-// actions lists the actions, for error texts.
-const actions = "allow, deny, limit, route, retry or timeout"
+// A Purpose is what rules decide about a request. One rule decides, the first that matches.
+type Purpose int
 
-// A Rule matches requests and has an action for them. It has Action, and exactly the field that the action needs.
+// The purposes. From Capacity on, they are of services: their rules match neither by paths nor by methods and so on.
+const (
+	Access Purpose = iota
+	Destination
+	Retrying
+	Duration
+	Rate
+	Injection
+	Capacity
+	Ejection
+	Balancing
+	Purposes int = iota
+)
+
+// purposes has the purpose of each action.
+var purposes = map[Action]Purpose{
+	Allow: Access, Deny: Access, Route: Destination, Redirect: Destination, Retry: Retrying, Timeout: Duration,
+	Limit: Rate, Fail: Injection, Circuit: Capacity, Outlier: Ejection, Balance: Balancing,
+}
+
+// Purpose is what the rule decides.
+func (r *Rule) Purpose() Purpose { return purposes[r.Action] }
+
+// A Rule matches requests and has an action for them. It has Action, the field that the action needs, and perhaps
+// others that are the action's. The tags say what a field may hold: see tags.go.
 type Rule struct {
 	Match  Match  `json:"match,omitzero"`
-	Action Action `json:"action"`
+	Action Action `json:"action" required:"true" oneof:"allow deny limit route redirect retry timeout fault circuit outliers balance"`
 
-	Limit   *RateLimit `json:"limit,omitempty"`
-	Route   []Backend  `json:"route,omitempty"`
-	Retry   *Retries   `json:"retry,omitempty"`
-	Timeout float64    `json:"timeout_seconds,omitempty"`
+	Limit     *RateLimit `json:"limit,omitempty" of:"limit" required:"true"`
+	Route     []Backend  `json:"route,omitempty" of:"route" required:"true"`
+	Rewrite   *Rewriting `json:"rewrite,omitempty" of:"route"`
+	Mirror    []Mirror   `json:"mirror,omitempty" of:"route"`
+	Redirect  *Location  `json:"redirect,omitempty" of:"redirect" required:"true"`
+	Retry     *Retries   `json:"retry,omitempty" of:"retry" required:"true"`
+	Timeout   float64    `json:"timeout_seconds,omitempty" of:"timeout" required:"true" range:"0<..3600"`
+	Fault     *Injected  `json:"fault,omitempty" of:"fault" required:"true"`
+	Circuit   *Circuits  `json:"circuit,omitempty" of:"circuit" required:"true"`
+	Outliers  *Outliers  `json:"outliers,omitempty" of:"outliers" required:"true"`
+	Balancing *Balancer  `json:"balance,omitempty" of:"balance" required:"true"`
 }
 
 // A Match holds for a request if all given fields do; an empty one matches every request.
 type Match struct {
-	Services   []string          `json:"services,omitempty"` // services of the request; one of them
-	Sources    map[string]string `json:"sources,omitempty"`  // labels of the caller; all of them
-	Methods    []string          `json:"methods,omitempty"`  // HTTP methods; one of them
-	PathPrefix string            `json:"path_prefix,omitempty"`
-	Headers    map[string]string `json:"headers,omitempty"` // all of them
+	Services   []string          `json:"services,omitempty" is:"name"`                                                   // services of the request; one of them
+	Sources    map[string]string `json:"sources,omitempty"`                                                              // labels of the caller; all of them
+	Identities []string          `json:"identities,omitempty" is:"identity"`                                             // identities of the caller: NAMESPACE/SERVICE, or NAMESPACE/*; one of them
+	Hosts      []string          `json:"hosts,omitempty" is:"host"`                                                      // hosts of the request; one of them
+	Methods    []string          `json:"methods,omitempty" oneof:"GET HEAD POST PUT PATCH DELETE CONNECT OPTIONS TRACE"` // HTTP methods; one of them
+	Path       string            `json:"path,omitempty" is:"path"`                                                       // the whole path
+	PathPrefix string            `json:"path_prefix,omitempty" is:"path"`
+	Headers    map[string]string `json:"headers,omitempty" is:"token"` // all of them
 }
 
 // A RateLimit has the parameters of a limit rule.
 type RateLimit struct {
-	PerSecond float64 `json:"requests_per_second"`
-	Burst     int     `json:"burst,omitempty"` // 0 is the number of one second
+	PerSecond float64 `json:"requests_per_second" required:"true" range:"0<..1e9"`
+	Burst     int     `json:"burst,omitempty" range:"0..1e9"` // 0 is the number of one second
 }
 
 // A Backend is a share of a route rule's requests.
 type Backend struct {
-	Service string `json:"service"`
-	Weight  int    `json:"weight"`
+	Service string `json:"service" required:"true" is:"name"`
+	Weight  int    `json:"weight" required:"true" range:"0..1000000"`
+}
+
+// A Rewriting changes requests before they are sent on.
+type Rewriting struct {
+	PathPrefix string `json:"path_prefix,omitempty" is:"path"` // takes the place of what was matched: the path, or its prefix
+	Host       string `json:"host,omitempty" is:"host"`
+}
+
+// A Mirror gets copies of requests. Its answers are dropped.
+type Mirror struct {
+	Service string  `json:"service" required:"true" is:"name"`
+	Percent float64 `json:"percent" required:"true" range:"0..100"`
+}
+
+// A Location is where a redirect rule sends the client. What is not given stays as it is in the request.
+type Location struct {
+	Host       string `json:"host,omitempty" is:"host"`
+	Path       string `json:"path,omitempty" is:"path"`
+	PathPrefix string `json:"path_prefix,omitempty" is:"path"` // takes the place of what was matched
+	HTTPS      bool   `json:"https,omitempty"`
+	Status     int    `json:"status,omitempty" oneof:"301 302 303 307 308"` // 0 is 302
 }
 
 // Retries has the parameters of a retry rule.
 type Retries struct {
-	Attempts int     `json:"attempts"`
-	Backoff  float64 `json:"backoff_seconds,omitempty"`
+	Attempts int      `json:"attempts" required:"true" range:"1..10"` // beyond the first
+	Backoff  float64  `json:"backoff_seconds,omitempty" range:"0..3600"`
+	Each     float64  `json:"attempt_seconds,omitempty" range:"0..3600"` // timeout of one attempt; 0 is none
+	On       []string `json:"on,omitempty" oneof:"connect-failure reset 5xx gateway-error retriable-4xx cancelled deadline-exceeded internal resource-exhausted unavailable"`
+	// Budget bounds retries to a share of the requests under way.
+	Budget float64 `json:"budget_percent,omitempty" range:"0..100"`
 }
 
-// Bounds of a rule's numbers.
-const (
-	maxList    = 100
-	maxRate    = 1e9
-	maxWeight  = 1_000_000
-	maxRetries = 10
-	maxSeconds = 3600
-	maxPath    = 2048
-)
+// An Injected fault is what requests suffer.
+type Injected struct {
+	Delay        float64 `json:"delay_seconds,omitempty" range:"0..3600"`
+	DelayPercent float64 `json:"delay_percent,omitempty" range:"0..100"` // 0 is all
+	Status       int     `json:"status,omitempty" range:"0..599"`        // answered instead of sending it on; 0 is none
+	Percent      float64 `json:"status_percent,omitempty" range:"0..100"`
+}
+
+// Circuits bounds what one data plane sends to a service at a time. What exceeds it fails at once. 0 is no bound.
+type Circuits struct {
+	Connections int `json:"connections,omitempty" range:"0..1e9"`
+	Pending     int `json:"pending,omitempty" range:"0..1e9"` // requests that wait for a connection
+	Requests    int `json:"requests,omitempty" range:"0..1e9"`
+	Retries     int `json:"retries,omitempty" range:"0..1e9"`
+}
+
+// Outliers says when an instance gets no requests for a while because its answers are errors.
+type Outliers struct {
+	Errors     int     `json:"consecutive_errors" required:"true" range:"1..1e6"`
+	Interval   float64 `json:"interval_seconds,omitempty" range:"0..3600"` // between two looks; 0 is 10 s
+	Ejection   float64 `json:"ejection_seconds,omitempty" range:"0..3600"` // the first time; 0 is 30 s
+	MaxPercent int     `json:"max_percent,omitempty" range:"0..100"`       // of the instances at a time; 0 is 10
+}
+
+// A Balancer says how requests are divided among instances.
+type Balancer struct {
+	By string `json:"by" required:"true" oneof:"round-robin least-request random ring-hash"`
+	// Header's value chooses the instance, with ring-hash. Without it, the caller's address does.
+	Header string `json:"header,omitempty" is:"token"`
+	// Local prefers instances in the caller's zone while enough of them are healthy.
+	Local bool `json:"local_zone,omitempty"`
+}
 
 // Check returns Invalid with every fault of the policy.
 func (p *Policy) Check(l Limits) error {
@@ -108,73 +193,55 @@ func (p *Policy) Check(l Limits) error {
 	return f.err()
 }
 
-// check finds the faults of a rule. Without faults it makes no text: each write of a policy passes here.
+// check finds the faults of a rule: those by its tags, and those across fields.
 func (r *Rule) check(f *faults) {
-	r.Match.check(f)
-	switch r.Action {
-	case Allow, Deny, Limit, Route, Retry, Timeout:
-	case "":
-		f.check(false, "/action", "must be given: %s", actions)
-	default:
-		f.check(false, "/action", "%.40q: must be %s", r.Action, actions)
-	}
-	for _, part := range []struct {
-		field  string
-		given  bool
-		action Action
-	}{{"/limit", r.Limit != nil, Limit}, {"/route", r.Route != nil, Route}, {"/retry", r.Retry != nil, Retry}, {"/timeout_seconds", r.Timeout != 0, Timeout}} {
-		switch needed := r.Action == part.action; {
-		case needed && !part.given:
-			f.check(false, part.field, "must be given for action %s", r.Action)
-		case !needed && part.given:
-			f.check(false, part.field, "is for action %s only", part.action)
-		}
-	}
-	if r.Limit != nil {
-		f.check(r.Limit.PerSecond > 0 && r.Limit.PerSecond <= maxRate, "/limit/requests_per_second", "%v: must be more than 0 and %v at most", r.Limit.PerSecond, maxRate)
-		f.check(r.Limit.Burst >= 0 && float64(r.Limit.Burst) <= maxRate, "/limit/burst", "%d: must be from 0 to %v", r.Limit.Burst, maxRate)
-	}
-	f.check(len(r.Route) <= maxList, "/route", "has %d entries: must have %d at most", len(r.Route), maxList)
+	checkTags(f, "", r, string(r.Action))
 	sum := 0
-	for i, b := range r.Route {
-		if sum += b.Weight; isName(b.Service) && b.Weight >= 0 && b.Weight <= maxWeight {
-			continue
-		}
-		one := fmt.Sprintf("/route/%d", i)
-		f.check(isName(b.Service), one+"/service", "%.80q: %s", b.Service, nameRule)
-		f.check(b.Weight >= 0 && b.Weight <= maxWeight, one+"/weight", "%d: must be from 0 to %d", b.Weight, maxWeight)
+	for _, b := range r.Route {
+		sum += b.Weight
 	}
 	f.check(r.Route == nil || sum > 0, "/route", "one weight at least must be more than 0")
-	if r.Retry != nil {
-		f.check(r.Retry.Attempts >= 1 && r.Retry.Attempts <= maxRetries, "/retry/attempts", "%d: must be from 1 to %d", r.Retry.Attempts, maxRetries)
-		f.check(r.Retry.Backoff >= 0 && r.Retry.Backoff <= maxSeconds, "/retry/backoff_seconds", "%v: must be from 0 to %d", r.Retry.Backoff, maxSeconds)
+	m := &r.Match
+	f.check(m.Path == "" || m.PathPrefix == "", "/match/path_prefix", "goes without path")
+	if purpose, known := purposes[r.Action]; known && purpose >= Capacity {
+		whole := len(m.Identities)+len(m.Hosts)+len(m.Methods)+len(m.Headers)+len(m.Path)+len(m.PathPrefix) == 0
+		f.check(whole, "/match", "%s is for whole services: only services and sources can be given", r.Action)
 	}
-	f.check(r.Timeout >= 0 && r.Timeout <= maxSeconds, "/timeout_seconds", "%v: must be more than 0 and %d at most", r.Timeout, maxSeconds)
+	f.check(len(m.Identities) == 0 || r.Action == Allow || r.Action == Deny, "/match/identities", "is for allow and deny only")
+	if t := r.Redirect; t != nil {
+		f.check(t.Path == "" || t.PathPrefix == "", "/redirect/path_prefix", "goes without path")
+		f.check(t.Host != "" || t.Path != "" || t.PathPrefix != "" || t.HTTPS, "/redirect", "must change something")
+	}
+	if i := r.Fault; i != nil {
+		f.check(i.Delay > 0 || i.Status > 0, "/fault", "must have delay_seconds or status")
+		f.check(i.Status == 0 || i.Status >= 200, "/fault/status", "%d: must be from 200 to 599", i.Status)
+	}
+	f.check(r.Balancing == nil || r.Balancing.Header == "" || r.Balancing.By == "ring-hash", "/balance/header", "is for ring-hash only")
 }
 
-func (m *Match) check(f *faults) {
-	f.check(len(m.Services) <= maxList, "/match/services", "has %d entries: must have %d at most", len(m.Services), maxList)
-	for i, s := range m.Services {
-		if !isName(s) {
-			f.check(false, fmt.Sprintf("/match/services/%d", i), "%.80q: %s", s, nameRule)
+// MatchesService reports whether a rule's match is for a service, and for a caller with these labels.
+func (m *Match) MatchesService(service string, caller map[string]string) bool {
+	if len(m.Services) > 0 && !contains(m.Services, service) {
+		return false
+	}
+	for name, value := range m.Sources {
+		if got, ok := caller[name]; !ok || got != value {
+			return false
 		}
 	}
-	f.check(len(m.Methods) <= maxList, "/match/methods", "has %d entries: must have %d at most", len(m.Methods), maxList)
-	for i, method := range m.Methods {
-		if !isMethod(method) {
-			f.check(false, fmt.Sprintf("/match/methods/%d", i), "%.40q: must be a method of HTTP, in capitals", method)
-		}
-	}
-	f.check(m.PathPrefix == "" || strings.HasPrefix(m.PathPrefix, "/") && len(m.PathPrefix) <= maxPath && plain(m.PathPrefix), "/match/path_prefix", "%.80q: must begin with a slash and have %d printable bytes at most", m.PathPrefix, maxPath)
-	checkLabels(f, "/match/sources", m.Sources, maxList)
-	checkLabels(f, "/match/headers", m.Headers, maxList)
+	return true
 }
 
-// isMethod reports whether text is a method by RFC 9110, section 9.1, or RFC 5789.
-func isMethod(text string) bool {
-	switch text {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
-		return true
+func contains(list []string, one string) bool {
+	for _, s := range list {
+		if s == one {
+			return true
+		}
 	}
 	return false
+}
+
+// RuleName names a rule of a policy, for data planes that count by names.
+func (p *Policy) RuleName(index int) string {
+	return fmt.Sprintf("%s/%s/%d", p.Namespace, p.Name, index)
 }

@@ -14,7 +14,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// schemas describes the documents, in JSON Schema 2020-12, by name.
+// schemas describes the documents, in JSON Schema 2020-12, by name. Package resource has those of rules.
 //
 //go:embed schemas.json
 var schemas []byte
@@ -201,6 +201,7 @@ func (a *API) describe() ([]byte, error) {
 	if err := json.Unmarshal(schemas, &components); err != nil {
 		return nil, fmt.Errorf("schemas: %w", err)
 	}
+	maps.Copy(components, resource.Schemas())
 	if err := setLimits(components, a.plane.Limits()); err != nil {
 		return nil, err
 	}

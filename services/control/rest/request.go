@@ -256,7 +256,9 @@ const (
 	revisionField = "Dyno-Revision"    // the store's revision of the resource's last change
 	ageField      = "Dyno-Age-Seconds" // the possible age of a stale read
 	dryRunField   = "Dyno-Dry-Run"
-	repeatedField = "Idempotency-Replayed"
+	// limitationField says what a data plane cannot do of a policy.
+	limitationField = "Dyno-Limitation"
+	repeatedField   = "Idempotency-Replayed"
 
 	heartbeatField = "Dyno-Heartbeat-Seconds" // a stream sends a comment after this time without a change
 )
@@ -308,6 +310,18 @@ func (q *request) result(r plane.Result, location string) error {
 		q.set("Location", location)
 	}
 	return q.item(status, r.Item)
+}
+
+// maxLimitations bounds the fields that say what data planes cannot do.
+const maxLimitations = 32
+
+// limitations says what connected data planes cannot do of a policy: a field for each, with the kind of data plane, the
+// place in the policy and a text.
+func (q *request) limitations(p *resource.Policy) {
+	list := q.api.plane.Limitations(p)
+	for _, l := range list[:min(len(list), maxLimitations)] {
+		q.w.Header().Add(limitationField, l.DataPlane+" "+l.Pointer+" "+l.Detail)
+	}
 }
 
 // age labels a stale read.

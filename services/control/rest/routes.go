@@ -299,6 +299,9 @@ func putItem(k resource.Kind, create bool) func(*request) error {
 		if err != nil {
 			return err
 		}
+		if p, ok := doc.(*resource.Policy); ok {
+			q.limitations(p)
+		}
 		return q.result(result, placeOf(doc.Ref()))
 	}
 }

@@ -39,10 +39,13 @@ func readRef(r *controlpb.Ref) (resource.Ref, error) {
 }
 
 // readPolicy makes a policy of a message.
-func readPolicy(r resource.Ref, m *controlpb.Policy) *resource.Policy {
-	p := format.Policy(m)
+func readPolicy(r resource.Ref, m *controlpb.Policy) (*resource.Policy, error) {
+	p, err := format.Policy(m)
+	if err != nil {
+		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
+	}
 	p.Namespace, p.Name = r.Namespace, r.Name
-	return p
+	return p, nil
 }
 
 func readConfig(r resource.Ref, m *controlpb.Config) *resource.Config {

@@ -103,7 +103,9 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 	switch d := q.GetDocument().(type) {
 	case *controlpb.PutRequest_Policy:
 		if r.Kind == resource.Policies {
-			doc = readPolicy(r, d.Policy)
+			if doc, err = readPolicy(r, d.Policy); err != nil {
+				return nil, err
+			}
 		}
 	case *controlpb.PutRequest_Config:
 		if r.Kind == resource.Configs {

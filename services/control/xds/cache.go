@@ -2,6 +2,7 @@ package xds
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
+	"dyno/services/control/traffic"
 	"dyno/services/internal/wait"
 )
 
@@ -24,12 +26,14 @@ const batchChanges = 256
 // Locks are taken in the order client.mu, entry.mu, snapshotCache.mu.
 type snapshotCache struct {
 	plane    *plane.Plane
+	log      *slog.Logger
 	complete chan struct{} // closed when the first snapshot is complete
 	period   time.Duration // latePeriod, but in tests
 
-	mu      sync.Mutex // guards what follows
-	entries map[service]*entry
-	late    map[service]map[string]bool // overdue instances, by their identifiers; replaced as a whole
+	mu       sync.Mutex // guards what follows
+	entries  map[service]*entry
+	policies map[string]map[string]*resource.Policy // by namespace and name; replaced as a whole
+	late     map[service]map[string]bool            // overdue instances, by their identifiers; replaced as a whole
 	// watchers are the clients that watch a service, and those that watch all.
 	watchers map[service]map[*client]struct{}
 	all      map[*client]struct{}
@@ -37,24 +41,40 @@ type snapshotCache struct {
 
 // An entry is a service with instances.
 type entry struct {
-	changes uint64 // counts its changes; guarded by snapshotCache.mu
+	// Counters of its changes, and of those of the policies for it; guarded by snapshotCache.mu
+	changes, rules uint64
 
-	mu       sync.Mutex // guards the fields below: while one goroutine makes a resource, the others wait
-	resource *built     // the assignment
-	as       uint64     // the value of changes that it was made for
-	fixed    [kinds]*built
+	mu          sync.Mutex          // guards the fields below: while one goroutine makes a resource, the others wait
+	assignments map[string]assigned // by the nearest zone; "" is none
+	variants    map[string]*variant // by the audience
 }
 
-func newSnapshotCache(p *plane.Plane) *snapshotCache {
+// An assigned resource is an assignment.
+type assigned struct {
+	*built
+	as uint64 // the value of changes that it was made for
+}
+
+// A variant has a service's other resources for an audience.
+type variant struct {
+	hosted
+	as   uint64            // the value of rules that it was made for
+	made map[string]*built // by kind and name
+}
+
+// maxVariants bounds the audiences for which a service's resources are kept. With more, they are made again.
+const maxVariants = 64
+
+func newSnapshotCache(p *plane.Plane, log *slog.Logger) *snapshotCache {
 	return &snapshotCache{
-		plane: p, complete: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
-		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{},
+		plane: p, log: log, complete: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
+		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{}, policies: map[string]map[string]*resource.Policy{},
 	}
 }
 
 // follow follows the catalog until ctx or the plane ends.
 func (w *snapshotCache) follow(ctx context.Context) error {
-	watch, err := w.plane.Watch(ctx, w.plane.Itself(), plane.Query{Namespace: access.AllNamespaces, Kinds: []resource.Kind{resource.Instances}})
+	watch, err := w.plane.Watch(ctx, w.plane.Itself(), plane.Query{Namespace: access.AllNamespaces, Kinds: []resource.Kind{resource.Instances, resource.Policies}})
 	if err != nil {
 		return err
 	}
@@ -74,28 +94,36 @@ func (w *snapshotCache) follow(ctx context.Context) error {
 
 // learn applies changes, or a whole snapshot, and notifies the clients that they concern.
 func (w *snapshotCache) learn(changes []push.Change, everything bool) {
-	touched := map[service]bool{}
+	touched := map[service]touch{}
+	var policies []*push.Change
 	for i := range changes {
-		touched[service{changes[i].Namespace, changes[i].Name}] = true
+		if changes[i].Kind == resource.Policies {
+			policies = append(policies, &changes[i])
+			continue
+		}
+		touched[service{changes[i].Namespace, changes[i].Name}] = ofInstances
 	}
 	w.mu.Lock()
 	if everything {
 		for one := range w.entries {
-			touched[one] = true
+			touched[one] = ofPolicies
 		}
+		clear(w.policies)
 	}
-	existence := make(map[service]bool, len(touched)) // whether a service began or ceased to exist
-	some := map[*client]map[service]bool{}            // clients that watch some services only
-	for one := range touched {
-		existence[one] = w.change(one, w.plane.HasService(one.namespace, one.name))
+	for _, one := range w.learnPolicies(policies) {
+		touched[one] = ofPolicies
+	}
+	some := map[*client]map[service]touch{} // clients that watch some services only
+	for one, what := range touched {
+		touched[one] = w.change(one, what, w.plane.HasService(one.namespace, one.name))
 		for c := range w.watchers[one] {
 			if _, ok := w.all[c]; ok {
 				continue
 			}
 			if some[c] == nil {
-				some[c] = map[service]bool{}
+				some[c] = map[service]touch{}
 			}
-			some[c][one] = existence[one]
+			some[c][one] = touched[one]
 		}
 	}
 	all := slices.Collect(maps.Keys(w.all))
@@ -104,23 +132,85 @@ func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 		c.touch(services)
 	}
 	for _, c := range all {
-		c.touch(existence)
+		c.touch(touched)
 	}
 }
 
-// change notes a change of a service. existence reports whether the service is new or gone. w.mu is held.
-func (w *snapshotCache) change(one service, exists bool) (existence bool) {
+// learnPolicies notes changed policies, and returns the services that they may be for. w.mu is held.
+func (w *snapshotCache) learnPolicies(changes []*push.Change) []service {
+	concerned := map[string]func(string) bool{} // by namespace: the services' names
+	for _, c := range changes {
+		next := maps.Clone(w.policies[c.Namespace])
+		if next == nil {
+			next = map[string]*resource.Policy{}
+		}
+		for _, p := range []*resource.Policy{next[c.Name], policyOf(c)} {
+			if p != nil {
+				concerned[c.Namespace] = either(concerned[c.Namespace], servicesOf(p))
+			}
+		}
+		delete(next, c.Name)
+		if p := policyOf(c); p != nil {
+			next[c.Name] = p
+		}
+		w.policies[c.Namespace] = next
+	}
+	var list []service
+	for one := range w.entries {
+		if is := concerned[one.namespace]; is != nil && is(one.name) {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// policyOf parses a changed policy; nil if it was removed.
+func policyOf(c *push.Change) *resource.Policy {
+	if c.Removed {
+		return nil
+	}
+	p, err := resource.Parse(resource.Policies, c.Body)
+	if err != nil {
+		return nil // it was checked when it was put
+	}
+	return p.(*resource.Policy)
+}
+
+// servicesOf tells which services a policy may be for, by their names.
+func servicesOf(p *resource.Policy) func(name string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(p.Rules, func(r resource.Rule) bool {
+			return len(r.Match.Services) == 0 || slices.Contains(r.Match.Services, name)
+		})
+	}
+}
+
+func either(a, b func(string) bool) func(string) bool {
+	if a == nil {
+		return b
+	}
+	return func(name string) bool { return a(name) || b(name) }
+}
+
+// change notes a change of a service, and returns what has changed: perhaps the service is new or gone. w.mu is held.
+func (w *snapshotCache) change(one service, what touch, exists bool) touch {
 	e := w.entries[one]
 	switch {
 	case e != nil && exists:
 		e.changes++
-		return false
+		if what != ofInstances {
+			e.rules++
+		}
+		return what
 	case exists:
-		w.entries[one] = &entry{changes: 1}
-		return true
+		w.entries[one] = &entry{changes: 1, rules: 1, assignments: map[string]assigned{}, variants: map[string]*variant{}}
+		return ofExistence
 	}
 	delete(w.entries, one)
-	return e != nil
+	if e == nil {
+		return ofInstances
+	}
+	return ofExistence
 }
 
 // lookLate regularly finds overdue instances, until ctx ends.
@@ -220,51 +310,123 @@ func (w *snapshotCache) revision() (int64, string) {
 	return revision, w.plane.Token(revision).String()
 }
 
-// look returns an entry, its number of changes, and its overdue instances.
-func (w *snapshotCache) look(one service) (e *entry, changes uint64, late map[string]bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e = w.entries[one]; e != nil {
-		changes = e.changes
-	}
-	return e, changes, w.late[one]
+// A look at an entry has what its resources are made from.
+type look struct {
+	*entry
+	changes, rules uint64
+	late           map[string]bool // overdue instances
+	policies       map[string]*resource.Policy
 }
 
-func (w *snapshotCache) assignment(one service) *built {
-	e, _, _ := w.look(one)
-	if e == nil {
+func (w *snapshotCache) look(one service) look {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := look{entry: w.entries[one], late: w.late[one], policies: w.policies[one.namespace]}
+	if l.entry != nil {
+		l.changes, l.rules = l.entry.changes, l.entry.rules
+	}
+	return l
+}
+
+// lookAndLock looks at an entry, and locks it; nil is without the service.
+func (w *snapshotCache) lookAndLock(one service) *look {
+	l := w.look(one)
+	if l.entry == nil {
 		return nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	l.mu.Lock()
 	// The catalog is at least as new as these changes.
-	_, changes, late := w.look(one)
-	if e.resource != nil && e.as == changes {
-		return e.resource
+	if again := w.look(one); again.entry == l.entry {
+		l = again
+	}
+	return &l
+}
+
+// variant returns a service's resources for an audience. The entry is locked.
+func (l *look) variant(one service, a *audience, log func(error)) *variant {
+	v := l.variants[a.key]
+	if v != nil && v.as == l.rules {
+		return v
+	}
+	table, err := traffic.Compile(slices.Collect(maps.Values(l.policies)), one.name, a.labels)
+	if err != nil {
+		log(err)
+		if table = closedTable; v != nil {
+			table = v.traffic
+		}
+	}
+	if len(l.variants) >= maxVariants {
+		clear(l.variants)
+	}
+	v = &variant{hosted{one, table, *a}, l.rules, map[string]*built{}}
+	l.variants[a.key] = v
+	return v
+}
+
+func (w *snapshotCache) hosted(one service, a *audience) hosted {
+	l := w.lookAndLock(one)
+	if l == nil {
+		return hosted{one, plainTable, *a}
+	}
+	defer l.mu.Unlock()
+	return l.variant(one, a, w.failed).hosted
+}
+
+// plainTable is without policies.
+var plainTable = &traffic.Table{Routes: []traffic.Route{{}}}
+
+// closedTable denies all requests: a rule that denies some must not be lost.
+var closedTable = &traffic.Table{Routes: []traffic.Route{{Deny: true}}}
+
+// failed logs why policies cannot be translated.
+func (w *snapshotCache) failed(err error) {
+	w.log.Error("xds: policies cannot be translated: those from before hold, and without any, requests are denied", "error", err)
+}
+
+func (w *snapshotCache) resource(k kind, one service, name string, a *audience) *built {
+	l := w.lookAndLock(one)
+	if l == nil {
+		if k == assignments {
+			return nil
+		}
+		return hosted{one, plainTable, *a}.resource(k, name)
+	}
+	defer l.mu.Unlock()
+	v := l.variant(one, a, w.failed)
+	if k == assignments {
+		nearest := ""
+		if b := v.traffic.Balance; b != nil && b.Local {
+			nearest = a.zone
+		}
+		return w.assignment(one, l, nearest)
+	}
+	key := k.String() + " " + name
+	if v.made[key] == nil {
+		v.made[key] = v.resource(k, name)
+	}
+	return v.made[key]
+}
+
+// assignment makes a service's assignment. The entry is locked.
+func (w *snapshotCache) assignment(one service, l *look, nearest string) *built {
+	before, ok := l.assignments[nearest]
+	if ok && before.as == l.changes {
+		return before.built
 	}
 	items, revision := w.plane.ServiceInstances(one.namespace, one.name)
 	list := make([]instance, 0, len(items))
 	for _, item := range items {
-		if i, ok := instanceOf(item.Resource.(*resource.Instance), late[item.ID]); ok {
+		if i, ok := instanceOf(item.Resource.(*resource.Instance), l.late[item.ID]); ok {
 			list = append(list, i)
 		}
 	}
-	if b := assign(one, list, revision); e.resource == nil || e.resource.version != b.version {
-		e.resource = b
+	b := assign(one, list, nearest, revision)
+	if ok && before.version == b.version {
+		b = before.built
 	}
-	e.as = changes
-	return e.resource
-}
-
-func (w *snapshotCache) fixed(k kind, one service) *built {
-	e, _, _ := w.look(one)
-	if e == nil {
-		return fixed(k, one.String(), one)
+	if len(l.assignments) >= maxVariants {
+		clear(l.assignments)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.fixed[k] == nil {
-		e.fixed[k] = fixed(k, one.String(), one)
-	}
-	return e.fixed[k]
+	l.assignments[nearest] = assigned{b, l.changes}
+	return b
 }

@@ -6,12 +6,12 @@
 // resources have that name:
 //
 //	Listener               of gRPC's kind (an API listener), which refers to the routes
-//	RouteConfiguration     all requests go to the cluster
+//	RouteConfiguration     requests go to the cluster, or as policies say
 //	Cluster                its instances come by EDS, and take turns
 //	ClusterLoadAssignment  the instances: addresses, zones, weights, health
 //
 // A listener is also found as SERVICE, without a dot: that is the one in the namespace "default". The routes
-// "services" lead to all services, by host: they are for a proxy.
+// "services" lead to all services, by host: they are for a proxy, which may have a listener for them.
 //
 // # Order
 //
@@ -46,7 +46,7 @@
 // Its other cache is for one type only. Neither checks a principal's permissions. So this package uses only its
 // messages.
 //
-// To read the source: name.go has the names of services, translate.go their resources, and session.go the responses
-// to one client and their order. These do no I/O. cache.go follows the catalog for all clients, and server.go carries
+// To read the source: name.go has the names of services, translate.go and policy.go their resources, and session.go the
+// responses to one client and their order. These do no I/O. cache.go follows the catalog for all clients, and server.go carries
 // the messages.
 package xds

@@ -28,7 +28,10 @@ import (
 )
 
 // An envoy is the proxy itself, with the configuration that docs/services/control-xds.md has.
-type envoy struct{ admin, edge string } // addresses
+type envoy struct {
+	admin, edge string // addresses
+	client      *http.Transport
+}
 
 // startEnvoy starts Envoy, which asks the bed's control plane.
 func startEnvoy(b *bed, api string) *envoy {
@@ -67,7 +70,8 @@ func startEnvoy(b *bed, api string) *envoy {
 			t.Logf("Envoy said:\n%s", text)
 		}
 	})
-	e := &envoy{}
+	e := &envoy{client: &http.Transport{}}
+	t.Cleanup(e.client.CloseIdleConnections)
 	for e.edge == "" {
 		select {
 		case <-b.ctx.Done():
@@ -93,7 +97,7 @@ func documented(t *testing.T, control, api string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, block, found := strings.Cut(string(page), "\nnode: {id: edge-1")
+	_, block, found := strings.Cut(string(page), "\nnode:\n  id: edge-1")
 	block, _, ended := strings.Cut(block, "\n```")
 	if !found || !ended {
 		t.Fatal("docs/services/control-xds.md shows no configuration for Envoy")
@@ -102,9 +106,10 @@ func documented(t *testing.T, control, api string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block = "node: {id: edge-1" + block + "\nadmin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n"
+	block = "node:\n  id: edge-1" + block + "\nadmin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n" +
+		"layered_runtime: {layers: [{name: operator, static_layer: {re2.max_program_size.error_level: 60}}]}\n"
 	for from, to := range map[string]string{
-		"port_value: 7101": "port_value: " + port, "address: 0.0.0.0, port_value: 8080": "address: 127.0.0.1, port_value: 0", "api_type: GRPC ": "api_type: " + api + " ",
+		"port_value: 7101": "port_value: " + port, `"0.0.0.0:8080"`: `"127.0.0.1:0"`, "api_type: GRPC ": "api_type: " + api + " ",
 	} {
 		if strings.Count(block, from) != 1 {
 			t.Fatalf("docs/services/control-xds.md: the configuration for Envoy has %q %d times, want once", from, strings.Count(block, from))

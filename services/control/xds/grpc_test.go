@@ -115,11 +115,19 @@ type backend struct {
 	grpc_health_v1.UnimplementedHealthServer
 	name     string
 	calls    atomic.Int64
+	failures atomic.Int64 // how many further calls fail
+	stuck    atomic.Bool  // calls last as long as the caller wants
 	instance *resource.Instance
 }
 
-func (b *backend) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (b *backend) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
 	b.calls.Add(1)
+	if b.stuck.Load() {
+		<-ctx.Done()
+	}
+	if b.failures.Add(-1) >= 0 {
+		return nil, status.Error(codes.Unavailable, "on purpose")
+	}
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
+	"dyno/services/control/resource"
 )
 
 // Config configures a Server. Its numbers are within the bounds of the service's configuration. Start from Defaults.
@@ -70,7 +71,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane, cfg.Logger),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "control_xds_responses_total", Help: "Responses over xDS, by result: sent, applied, refused.",
 		}, []string{"type", "state"}),
@@ -131,8 +132,18 @@ type client struct {
 	mu      sync.Mutex // guards what follows
 	session *session
 	reader  *plane.Reader // the node in the ledger
+	left    func()        // says that the data plane is gone; nil before the first request
 	greet   bool          // the first request has come
 	over    bool          // its further requests are ignored
+	// policies has what the client has made of policies. Several resources are made from one: it counts as refused
+	// while one of them is.
+	policies map[resource.Ref]*policyAnswer
+}
+
+// A policyAnswer is what a client has made of a version of a policy.
+type policyAnswer struct {
+	version           int64
+	accepted, refused [kinds]bool // by the kind of resource
 }
 
 // StreamAggregatedResources serves the variant state of the world.
@@ -233,7 +244,7 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 		return context.Cause(ctx)
 	}
 	may := func(namespace string) bool { return who.May(access.Read, namespace) }
-	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.cache, may, s.cfg.Timeout)}
+	c := &client{server: s, wake: make(chan struct{}, 1), session: newSession(delta, s.cache, may, s.cfg.Timeout), policies: map[resource.Ref]*policyAnswer{}}
 	c.stuck = time.AfterFunc(s.cfg.WriteTimeout, func() {
 		cancel(status.Errorf(codes.ResourceExhausted, "nothing was taken for %v", s.cfg.WriteTimeout))
 	})
@@ -257,11 +268,11 @@ func (s *Server) serve(ctx context.Context, delta bool, recv func() (*core.Node,
 	}
 }
 
-// touch notes changes of services; the value is whether one began or ceased to exist.
-func (c *client) touch(services map[service]bool) {
+// touch notes changes of services.
+func (c *client) touch(services map[service]touch) {
 	c.mu.Lock()
-	for one, existence := range services {
-		c.session.touch(one, existence)
+	for one, what := range services {
+		c.session.touch(one, what)
 	}
 	c.mu.Unlock()
 	c.signal()
@@ -280,6 +291,9 @@ func (c *client) end() {
 	defer c.mu.Unlock()
 	c.server.cache.unsubscribe(c, c.session.wanted, c.session.subscriptionDelta)
 	c.reader.Leave()
+	if c.left != nil {
+		c.left()
+	}
 	c.over = true
 }
 
@@ -309,7 +323,7 @@ func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpc
 	}
 	if !c.greet {
 		c.greet = true
-		if err := c.enter(who, node.GetId()); err != nil {
+		if err := c.enter(who, node); err != nil {
 			return nil, err
 		}
 	}
@@ -329,42 +343,79 @@ func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpc
 	return c.acks(a, detail), nil
 }
 
-// enter notes the node in the ledger, if it has a name. A client cannot answer for another principal's.
-func (c *client) enter(who plane.Caller, id string) error {
-	if err := plane.CheckClientName("node.id", id); err != nil {
+// enter notes the node in the ledger, if it has a name, and what it says of itself. A client cannot answer for another
+// principal's.
+func (c *client) enter(who plane.Caller, node *core.Node) error {
+	if err := plane.CheckClientName("node.id", node.GetId()); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	c.reader = c.server.plane.Enter(who, id)
+	about, err := parseNode(node)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	c.session.audience = about.audience
+	if about.outbound != nil {
+		c.session.outbound = outbound(about.outbound)
+	}
+	c.reader = c.server.plane.Enter(who, node.GetId())
+	c.left = c.server.plane.EnterDataPlane(about.kind())
 	return nil
 }
 
 // acks counts an answer, and returns the acknowledgements for the ledger. The ledger has services by the revisions of
-// their instances. A refusal of another resource counts as one of the service.
+// their instances, and policies. A refusal of another resource than instances counts as one of the policies that the
+// client has not applied yet; without such policies, as one of the service.
 func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	state := push.Applied
+	reason := ""
 	if a.refused {
 		state = push.Refused
+		reason = a.kind.String() + ": " + cut(detail.GetMessage())
 		c.server.log.Warn("xds: a client has refused a response", "client", c.reader.Name(), "type", a.kind.String(), "resources", len(a.names), "error", cut(detail.GetMessage()))
 	}
 	c.server.count.WithLabelValues(a.kind.String(), string(state)).Inc()
-	if c.reader == nil || a.kind != assignments && !a.refused {
+	if c.reader == nil {
 		return nil
 	}
-	for name, revision := range a.names {
+	blamed := false
+	for _, one := range a.names {
+		for _, from := range one.from {
+			if c.answered(from, a.kind, a.refused) {
+				acks = append(acks, push.Ack{Ref: from.Ref, Version: from.version, State: state, Reason: reason})
+				blamed = true
+			}
+		}
+	}
+	if a.kind != assignments && (!a.refused || blamed) {
+		return acks
+	}
+	for name, sent := range a.names {
 		one, ok := parse(a.kind, name)
+		revision := sent.revision
 		if !ok || revision == 0 {
 			continue // it is gone
 		}
 		if a.kind != assignments { // a refusal of another resource counts for the newest instances
 			revision = max(c.server.plane.NewestSent(one.ref()), 1)
 		}
-		ack := push.Ack{Ref: one.ref(), Version: revision, State: state}
-		if a.refused {
-			ack.Reason = a.kind.String() + ": " + cut(detail.GetMessage())
-		}
-		acks = append(acks, ack)
+		acks = append(acks, push.Ack{Ref: one.ref(), Version: revision, State: state, Reason: reason})
 	}
 	return acks
+}
+
+// answered notes the answer to a resource that was made from a policy. It reports whether that says something new of
+// the policy.
+func (c *client) answered(p policyVersion, k kind, refused bool) bool {
+	known := c.policies[p.Ref]
+	if known == nil || known.version != p.version {
+		known = &policyAnswer{version: p.version}
+		c.policies[p.Ref] = known
+	}
+	if known.accepted[k] {
+		return false // if it is refused now, something else is wrong
+	}
+	known.accepted[k], known.refused[k] = !refused, refused
+	return refused || known.accepted == p.kinds
 }
 
 // cut makes a client's text fit for a log.
@@ -404,10 +455,17 @@ func (c *client) next() (*response, time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.session.next(time.Now())
-	if r != nil && r.kind == assignments {
-		for _, one := range r.resources {
-			if of, ok := parse(r.kind, one.name); ok {
-				c.reader.Sent([]push.Change{{Ref: of.ref(), Version: one.revision, Removed: one.revision == 0}})
+	if r == nil {
+		return nil, c.session.again
+	}
+	for _, one := range r.resources {
+		if of, ok := parse(r.kind, one.name); ok && r.kind == assignments {
+			c.reader.Sent([]push.Change{{Ref: of.ref(), Version: one.revision, Removed: one.revision == 0}})
+		}
+		for _, p := range one.from {
+			if known := c.policies[p.Ref]; known == nil || known.version != p.version {
+				c.policies[p.Ref] = &policyAnswer{version: p.version}
+				c.reader.Sent([]push.Change{{Ref: p.Ref, Version: p.version}})
 			}
 		}
 	}

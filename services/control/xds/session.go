@@ -14,10 +14,11 @@ type view interface {
 	exists(s service) bool
 	// services calls f for all services with instances.
 	services(f func(service))
-	// assignment returns a service's assignment, nil if it does not exist.
-	assignment(s service) *built
-	// fixed returns a resource of another kind, whether the service exists or not.
-	fixed(k kind, s service) *built
+	// resource returns a service's resource for an audience, by one of its names. Without the service, an assignment
+	// is nil.
+	resource(k kind, s service, name string, a *audience) *built
+	// hosted returns what holds for requests of an audience to a service.
+	hosted(s service, a *audience) hosted
 	// revision returns the store's revision of the view, as a number and as text for people.
 	revision() (int64, string)
 }
@@ -46,15 +47,24 @@ type subscription struct {
 
 	nonce   string // nonce of the newest response
 	waiting bool   // for the answer to that response
-	sent    time.Time
-	flight  map[string]int64 // the resources that it changed, with revisions
+	sentAt  time.Time
+	flight  map[string]sent // the resources that it changed
 }
 
-// covers reports whether the client wants a resource. Aliases of listeners, and the routes to all services, are
+// A sent resource is one that the client was sent.
+type sent struct {
+	revision int64 // 0 if it was removed
+	from     []policyVersion
+}
+
+// covers reports whether the client wants a resource. The routes to all services, and listeners of gRPC's clients, are
 // wanted by name only: a wildcard does not include them.
 func (s *subscription) covers(name string) bool {
 	if _, ok := s.named[name]; ok || !s.all {
 		return ok
+	}
+	if s.kind == listeners {
+		return name == outboundName
 	}
 	one, ok := parse(s.kind, name)
 	return ok && one.String() == name
@@ -84,7 +94,7 @@ type request struct {
 type answer struct {
 	kind    kind
 	refused bool
-	names   map[string]int64 // the resources that the response changed, with revisions
+	names   map[string]sent // the resources that the response changed
 }
 
 // A named resource is an entry of a response.
@@ -109,6 +119,9 @@ type session struct {
 	view    view
 	may     func(namespace string) bool // the client's permission to read
 	timeout time.Duration
+
+	audience audience
+	outbound *built // the client's own listener; nil is none
 
 	subs    [kinds]*subscription
 	nonces  int64
@@ -263,7 +276,11 @@ func (s *session) widen(sub *subscription, all bool) {
 	}
 	sub.all = all
 	if all {
-		s.view.services(func(one service) { sub.dirty[one.String()] = struct{}{} })
+		if sub.kind == listeners {
+			sub.dirty[outboundName] = struct{}{}
+		} else {
+			s.view.services(func(one service) { sub.dirty[one.String()] = struct{}{} })
+		}
 		sub.responseDue = true
 		return
 	}
@@ -305,15 +322,23 @@ func (s *session) unname(sub *subscription, name string) {
 	}
 }
 
-// touch notes that a service has changed: its instances, and perhaps whether there are
-// any.
-func (s *session) touch(one service, existence bool) {
+// A touch says what of a service has changed. Each includes those before it.
+type touch int
+
+const (
+	ofInstances touch = iota
+	ofPolicies
+	ofExistence // whether there are any instances
+)
+
+// touch notes that a service has changed.
+func (s *session) touch(one service, what touch) {
 	name := one.String()
-	if existence {
+	if what == ofExistence {
 		delete(s.since, one)
 	}
 	for _, sub := range s.subs {
-		if sub == nil || sub.kind != assignments && !existence {
+		if sub == nil || sub.kind != assignments && what == ofInstances {
 			continue
 		}
 		if sub.covers(name) {
@@ -343,7 +368,7 @@ func (s *session) next(now time.Time) *response {
 				continue
 			}
 			if sub.waiting {
-				if end := sub.sent.Add(s.timeout); now.Before(end) {
+				if end := sub.sentAt.Add(s.timeout); now.Before(end) {
 					s.wake(end)
 					continue
 				}
@@ -421,42 +446,46 @@ func (s *session) announcesRemoval(sub *subscription, name string) bool {
 func (s *session) respond(sub *subscription, changes []named, now time.Time) *response {
 	s.nonces++
 	sub.nonce = strconv.FormatInt(s.nonces, 10)
-	sub.waiting, sub.sent, sub.responseDue = true, now, false
-	sub.flight = make(map[string]int64, len(changes))
+	sub.waiting, sub.sentAt, sub.responseDue = true, now, false
+	sub.flight = make(map[string]sent, len(changes))
 	revision, text := s.view.revision()
 	r := &response{kind: sub.kind, nonce: sub.nonce, revision: text}
 	for _, c := range changes {
-		if !s.delta && sub.kind == clusters && c.built != nil && sub.sentVersions[c.name] == "" {
+		if sub.kind == clusters && c.built != nil && (sub.sentVersions[c.name] != "" || !s.delta) {
 			s.resendInstances(c.name)
 		}
 		s.note(sub, c.name, c.built)
 		s.settle(sub, c.name)
 		switch {
 		case c.built == nil:
-			sub.flight[c.name] = 0
+			sub.flight[c.name] = sent{}
 			r.removed = append(r.removed, c.name)
 			continue
 		case sub.kind == assignments:
-			sub.flight[c.name] = c.revision
+			sub.flight[c.name] = sent{revision: c.revision}
 		default:
-			sub.flight[c.name] = revision
+			sub.flight[c.name] = sent{revision, c.from}
 		}
 		r.resources = append(r.resources, c)
 	}
 	if !s.delta && sub.kind.whole() {
 		r.resources, r.removed = nil, nil
 		for _, name := range slices.Sorted(maps.Keys(sub.sentVersions)) {
-			if sub.sentVersions[name] != "" {
-				r.resources = append(r.resources, named{name, s.fixed(sub.kind, name)})
+			if sub.sentVersions[name] == "" {
+				continue
 			}
+			// A change that could not be sent yet is sent now: the client has what it needs of the resource.
+			b := s.resource(sub.kind, name)
+			s.note(sub, name, b)
+			r.resources = append(r.resources, named{name, b})
 		}
 	}
 	return r
 }
 
-// resendInstances makes a new cluster's instances due again, in the state of the world. If the cluster existed
-// before, the client has dropped them. Its request without them may have crossed a response, and is then unknown
-// here.
+// resendInstances makes a cluster's instances due again. Envoy waits for them with each change of a cluster, for up to
+// 15 s, and then uses those from before. In the state of the world, they are also due for a new cluster: if it existed
+// before, the client has dropped them. Its request without them may have crossed a response, and is then unknown here.
 func (s *session) resendInstances(name string) {
 	if e := s.subs[assignments]; e != nil && e.covers(name) {
 		delete(e.sentVersions, name)
@@ -493,13 +522,13 @@ func (s *session) note(sub *subscription, name string, b *built) {
 	}
 }
 
-// fixed returns a resource of a kind that never changes.
-func (s *session) fixed(k kind, name string) *built {
-	one, _ := parse(k, name)
-	if name == one.String() {
-		return s.view.fixed(k, one)
+// resource returns a resource of a service that exists, or the client's own listener.
+func (s *session) resource(k kind, name string) *built {
+	if name == outboundName && k == listeners {
+		return s.outbound
 	}
-	return fixed(k, name, one) // by its alias
+	one, _ := parse(k, name)
+	return s.view.resource(k, one, name, &s.audience)
 }
 
 // want returns the version of a resource that the client should have; nil is none. For a service without instances it
@@ -508,17 +537,17 @@ func (s *session) want(sub *subscription, name string, now time.Time) *built {
 	if name == allRoutes && sub.kind == routes {
 		return s.draft(now)
 	}
+	if name == outboundName && sub.kind == listeners {
+		return s.outbound
+	}
 	one, ok := parse(sub.kind, name)
 	if ok && s.known(one) {
-		if sub.kind != assignments {
-			return s.fixed(sub.kind, name)
-		}
-		if b := s.view.assignment(one); b != nil {
+		if b := s.resource(sub.kind, name); b != nil {
 			return b
 		}
 	}
 	if ok && sub.kind == assignments && isNamed(sub, name) {
-		return fixed(assignments, name, one)
+		return noInstances(name)
 	}
 	return nil
 }
@@ -535,27 +564,30 @@ type draft struct {
 // draft makes the routes to all services, without those that the client is not ready for.
 func (s *session) draft(now time.Time) *built {
 	s.drafted = draft{map[service]struct{}{}, true}
-	var list []service
+	var all []service
 	s.view.services(func(one service) {
-		if !s.may(one.namespace) {
-			return
+		if s.may(one.namespace) {
+			all = append(all, one)
 		}
+	})
+	var list []hosted
+	for _, one := range all {
 		if _, ok := s.routed[one]; !ok && !s.ready(one, now) {
 			s.drafted.whole = false
-			return
+			continue
 		}
 		s.drafted.routed[one] = struct{}{}
-		list = append(list, one)
-	})
+		list = append(list, s.view.hosted(one, &s.audience))
+	}
 	return routesTo(list)
 }
 
 // early reports whether a listener or routes must wait for the resources that they refer to.
 func (s *session) early(k kind, name string, b *built, now time.Time) bool {
-	if b == nil || k != listeners && k != routes || name == allRoutes {
+	one, ok := parse(k, name)
+	if b == nil || !ok || k != listeners && k != routes {
 		return false
 	}
-	one, _ := parse(k, name)
 	return !s.ready(one, now)
 }
 

@@ -14,32 +14,51 @@ import (
 	"pgregory.net/rapid"
 
 	"dyno/internal/leak"
+	"dyno/services/control/resource"
+	"dyno/services/control/traffic"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// A fake is a view of services each of which has one instance, at a port.
-type fake map[service]uint16
+// A fake is a view of services each of which has one instance, at a port. Some have a policy.
+type fake struct {
+	ports   map[service]uint16
+	limited []service
+}
 
-func (f fake) exists(s service) bool { return f[s] > 0 }
+func newFake() *fake { return &fake{ports: map[service]uint16{}} }
 
-func (f fake) services(each func(service)) {
-	for s := range f {
+func (f *fake) exists(s service) bool { return f.ports[s] > 0 }
+
+func (f *fake) services(each func(service)) {
+	for s := range f.ports {
 		each(s)
 	}
 }
 
-func (f fake) assignment(s service) *built {
-	if f[s] == 0 {
-		return nil
-	}
-	at := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), f[s])
-	return assign(s, []instance{{id: "1", at: at, weight: 100, health: core.HealthStatus_HEALTHY}}, int64(f[s]))
+func (f *fake) assignment(s service) *built {
+	at := netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), f.ports[s])
+	return assign(s, []instance{{id: "1", at: at, weight: 100, health: core.HealthStatus_HEALTHY}}, "", int64(f.ports[s]))
 }
 
-func (f fake) fixed(k kind, s service) *built { return fixed(k, s.String(), s) }
+func (f *fake) resource(k kind, s service, name string, a *audience) *built {
+	switch {
+	case k != assignments:
+		return f.hosted(s, a).resource(k, name)
+	case f.ports[s] == 0:
+		return nil
+	}
+	return f.assignment(s)
+}
 
-func (f fake) revision() (int64, string) { return 7, "e-7" }
+func (f *fake) hosted(s service, a *audience) hosted {
+	if slices.Contains(f.limited, s) {
+		return hosted{s, &traffic.Table{Routes: []traffic.Route{{Timeout: 1}}, Circuit: &resource.Circuits{Requests: 1}}, *a}
+	}
+	return hosted{s, plainTable, *a}
+}
+
+func (f *fake) revision() (int64, string) { return 7, "e-7" }
 
 // anywhere lets a client read everything but what is in the namespace "private".
 func anywhere(namespace string) bool { return namespace != "private" }
@@ -56,6 +75,8 @@ func serviceOf(t interface{ Fatalf(string, ...any) }, name string) service {
 //
 //	put SERVICE PORT           a service is there, its instance at a port
 //	gone SERVICE               and not any more
+//	listen                     the client has a listener of its own
+//	rules SERVICE              a policy for the service
 //	wait                       the client's timeout is over
 //	-> KIND [NONCE] NAME…      a request: all names (state of the world), or +NAME, -NAME, and
 //	                           NAME=PORT, which the client has from before (0 is of an old version)
@@ -65,7 +86,7 @@ func serviceOf(t interface{ Fatalf(string, ...any) }, name string) service {
 // All responses that are due after a line are listed below it.
 func talk(t *testing.T, delta bool, script string) {
 	t.Helper()
-	world := fake{}
+	world := newFake()
 	now := time.Unix(1, 0)
 	s := newSession(delta, world, anywhere, time.Second)
 	var due []string
@@ -91,17 +112,26 @@ func talk(t *testing.T, delta bool, script string) {
 		switch words[0] {
 		case "put":
 			one := serviceOf(t, words[1])
-			existence := world[one] == 0
+			what := ofInstances
+			if world.ports[one] == 0 {
+				what = ofExistence
+			}
 			var port uint16
 			if _, err := fmt.Sscan(words[2], &port); err != nil {
 				t.Fatal(err)
 			}
-			world[one] = port
-			s.touch(one, existence)
+			world.ports[one] = port
+			s.touch(one, what)
 		case "gone":
 			one := serviceOf(t, words[1])
-			delete(world, one)
-			s.touch(one, true)
+			delete(world.ports, one)
+			s.touch(one, ofExistence)
+		case "listen":
+			s.outbound = outbound(&core.SocketAddress{Address: "127.0.0.1", PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}})
+		case "rules":
+			one := serviceOf(t, words[1])
+			world.limited = append(world.limited, one)
+			s.touch(one, ofPolicies)
 		case "wait":
 			now = now.Add(time.Second)
 		case "->", "!>":
@@ -238,13 +268,13 @@ func TestFullState(t *testing.T) {
 			put c.default 1`,
 		"a wildcard by its name stays, with names": `
 			put a.default 1
-			-> lds * a
-			<- lds 1 a a.default
-			-> lds 1 *
+			-> cds * b.default
+			<- cds 1 a.default
+			-> cds 1 *
 			put b.default 1
-			<- lds 2 a.default b.default
-			-> lds 2 a
-			<- lds 3 a`,
+			<- cds 2 a.default b.default
+			-> cds 2 b.default
+			<- cds 3 b.default`,
 		"no names of instances are none": `
 			put a.default 1
 			-> eds
@@ -278,9 +308,9 @@ func TestFullState(t *testing.T) {
 			-> cds
 			<- cds 1
 			-> cds 1
-			-> lds
+			-> lds a.default
 			<- lds 2
-			-> lds 2
+			-> lds 2 a.default
 			-> rds services
 			<- rds 3 services
 			-> rds 3 services
@@ -292,7 +322,7 @@ func TestFullState(t *testing.T) {
 			-> eds 5 a.default
 			<- lds 6 a.default
 			<- rds 7 services
-			-> lds 6
+			-> lds 6 a.default
 			-> rds 7 services`,
 		"what is gone: who refers to it, and then the cluster": `
 			put a.default 1
@@ -328,21 +358,46 @@ func TestFullState(t *testing.T) {
 			-> cds 1
 			-> eds a.default
 			<- eds 2 a.default
-			-> lds
+			-> lds a.default
 			<- lds 3
-			-> lds 3
+			-> lds 3 a.default
 			!> eds 2 a.default
 			<- lds 4 a.default
-			-> lds 4
+			-> lds 4 a.default
 			put a.default 2
 			<- eds 5 a.default
 			!> eds 5 a.default
 			gone a.default
 			<- lds 6
-			-> lds 6
+			-> lds 6 a.default
 			<- cds 7
 			-> eds 5
 			-> cds 7`,
+		"a proxy's own listener is all that a wildcard has": `
+			put a.default 1
+			listen
+			-> lds
+			<- lds 1 /outbound
+			-> lds 1
+			put b.default 1`,
+		"changed policies change clusters and routes": `
+			put a.default 1
+			-> cds
+			<- cds 1 a.default
+			-> cds 1
+			-> eds a.default
+			<- eds 2 a.default
+			-> eds 2 a.default
+			-> rds services
+			<- rds 3 services
+			-> rds 3 services
+			rules a.default
+			<- cds 4 a.default
+			<- eds 5 a.default
+			<- rds 6 services
+			-> cds 4
+			-> eds 5 a.default
+			-> rds 6 services`,
 		"a listener of gRPC's goes first, then what it referred to": `
 			put a.default 1
 			-> lds a
@@ -467,9 +522,9 @@ func TestDelta(t *testing.T) {
 
 // TestParts: kinds that need not be whole are sent in parts, each after the answer to the previous one.
 func TestParts(t *testing.T) {
-	world := fake{}
+	world := newFake()
 	for i := range 2*maxPerResponse + 1 {
-		world[service{"default", fmt.Sprintf("s%d", i)}] = 1
+		world.ports[service{"default", fmt.Sprintf("s%d", i)}] = 1
 	}
 	s := newSession(true, world, anywhere, time.Second)
 	now := time.Unix(1, 0)
@@ -515,8 +570,6 @@ func newPeer(delta, proxy bool, names ...string) *peer {
 		p.say(&request{kind: clusters})
 		p.asked[clusters] = true
 		p.want(routes, allRoutes)
-		p.say(&request{kind: listeners})
-		p.asked[listeners] = true
 		return p
 	}
 	p.want(listeners, names...)
@@ -644,7 +697,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		delta, proxy := rapid.Bool().Draw(t, "delta"), rapid.Bool().Draw(t, "proxy")
 		all := []service{{"default", "a"}, {"default", "b"}, {"shop", "a"}, {"private", "a"}}
-		world := fake{}
+		world := newFake()
 		s := newSession(delta, world, anywhere, time.Second)
 		p := newPeer(delta, proxy, "a", "b.default", "a.shop", "a.private", "none")
 		now := time.Unix(1, 0)
@@ -652,17 +705,21 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 		touched := map[service]bool{}
 		var port uint16
 		change := func(one service, gone bool) {
-			existed := world[one] > 0
+			existed := world.ports[one] > 0
 			if port++; gone {
-				delete(world, one)
+				delete(world.ports, one)
 			} else {
-				world[one] = port
+				world.ports[one] = port
 			}
 			touched[one] = touched[one] || existed == gone
 		}
 		sendDue := func() {
 			for one, existence := range touched {
-				s.touch(one, existence)
+				what := ofInstances
+				if existence {
+					what = ofExistence
+				}
+				s.touch(one, what)
 			}
 			clear(touched)
 		}
@@ -702,7 +759,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 				answered()
 			}
 		}
-		for one := range world { // what was refused changes
+		for one := range world.ports { // what was refused changes
 			change(one, false)
 		}
 		sendDue()
@@ -720,7 +777,7 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 		}
 
 		var names []string
-		for one := range world {
+		for one := range world.ports {
 			if anywhere(one.namespace) {
 				names = append(names, one.String())
 			}
@@ -739,7 +796,6 @@ func TestClientsKnowTheCatalog(t *testing.T) {
 			}
 		}
 		if proxy {
-			check(listeners, names)
 			check(routes, []string{allRoutes})
 			if got := hosts(t, p.has[routes][allRoutes]); !slices.Equal(got, names) {
 				t.Fatalf("routes to %q, want %q", got, names)

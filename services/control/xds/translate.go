@@ -8,20 +8,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	cluster "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpoint "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
-	listener "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	router "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
-	hcm "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	upstream "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
-	percent "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"dyno/services/control/resource"
@@ -65,16 +57,25 @@ type built struct {
 	any      *anypb.Any
 	version  string // a hash of the content
 	revision int64  // the store's revision when this replica found the content
+	from     []policyVersion
+}
+
+// A policyVersion is a version of a policy that a resource was made from. A client has applied it when it has
+// accepted all of these kinds.
+type policyVersion struct {
+	resource.Ref
+	version int64
+	kinds   [kinds]bool
 }
 
 // seal encodes a resource. Equal contents have equal bytes and versions in every process.
-func seal(k kind, m proto.Message, revision int64) *built {
+func seal(k kind, m proto.Message, revision int64, from []policyVersion) *built {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		panic(fmt.Sprintf("xds: %T cannot be written: %v", m, err)) // its texts are names, which are checked
 	}
 	sum := sha256.Sum256(value)
-	return &built{&anypb.Any{TypeUrl: types[k], Value: value}, hex.EncodeToString(sum[:8]), revision}
+	return &built{&anypb.Any{TypeUrl: types[k], Value: value}, hex.EncodeToString(sum[:8]), revision, from}
 }
 
 // packed returns a message to be embedded in another one.
@@ -94,96 +95,39 @@ func fromADS() *core.ConfigSource {
 	}
 }
 
-// fixed returns a service's resource of a kind whose content depends on the name only.
-func fixed(k kind, name string, s service) *built {
-	switch k {
-	case clusters:
-		return seal(k, clusterOf(s), 0)
-	case listeners:
-		return seal(k, listenerOf(name, s), 0)
-	case assignments:
-		return seal(k, &endpoint.ClusterLoadAssignment{ClusterName: name}, 0) // no instances
-	}
-	return seal(k, &route.RouteConfiguration{Name: name, VirtualHosts: []*route.VirtualHost{hostOf(s, []string{"*"})}}, 0)
-}
-
-// listenerOf is for gRPC clients, which look up the first part of an address as the listener's name.
-func listenerOf(name string, s service) *listener.Listener {
-	manager := &hcm.HttpConnectionManager{
-		StatPrefix: s.String(),
-		RouteSpecifier: &hcm.HttpConnectionManager_Rds{Rds: &hcm.Rds{
-			ConfigSource: fromADS(), RouteConfigName: s.String(),
-		}},
-		HttpFilters: []*hcm.HttpFilter{{
-			Name:       "envoy.filters.http.router",
-			ConfigType: &hcm.HttpFilter_TypedConfig{TypedConfig: packed(&router.Router{})},
-		}},
-	}
-	return &listener.Listener{Name: name, ApiListener: &listener.ApiListener{ApiListener: packed(manager)}}
-}
-
-// hostOf routes all requests for domains to a service, without a timeout: callers set their own.
-func hostOf(s service, domains []string) *route.VirtualHost {
-	return &route.VirtualHost{
-		Name: s.String(), Domains: domains,
-		Routes: []*route.Route{{
-			Match: &route.RouteMatch{PathSpecifier: &route.RouteMatch_Prefix{Prefix: "/"}},
-			Action: &route.Route_Route{Route: &route.RouteAction{
-				ClusterSpecifier: &route.RouteAction_Cluster{Cluster: s.String()},
-				Timeout:          durationpb.New(0),
-			}},
-		}},
-	}
-}
-
 // allRoutes is the name of the routes to all services. It has no dot, so it differs from every service's.
 const allRoutes = "services"
 
 // routesTo routes requests to services, by host with any port. Hosts ignore case, so among services that differ only
-// by case, the first gets the host.
-func routesTo(services []service) *built {
-	slices.SortFunc(services, func(a, b service) int {
+// by case, the first gets the host. Hosts that policies name come after the services' own.
+func routesTo(list []hosted) *built {
+	slices.SortFunc(list, func(a, b hosted) int {
 		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	})
 	config := &route.RouteConfiguration{Name: allRoutes}
 	taken := map[string]bool{}
-	for _, s := range services {
-		var domains []string
-		for _, host := range []string{s.String(), s.alias()} {
-			if host = strings.ToLower(host); host != "" && !taken[host] {
-				taken[host] = true
-				domains = append(domains, host, host+":*")
-			}
-		}
-		if len(domains) > 0 {
-			config.VirtualHosts = append(config.VirtualHosts, hostOf(s, domains))
+	domains := make([][]string, len(list))
+	take := func(n int, host string) {
+		if host = strings.ToLower(host); host != "" && !taken[host] {
+			taken[host] = true
+			domains[n] = append(domains[n], host, host+":*")
 		}
 	}
-	return seal(routes, config, 0)
-}
-
-// connectTimeout bounds a proxy's connection to an instance.
-const connectTimeout = 5 * time.Second
-
-// clusterOf distributes requests round robin. A proxy uses its client's protocol, HTTP/1.1 or HTTP/2. It never sends
-// a request to an instance that wants none, even if most want none ("panic threshold").
-func clusterOf(s service) *cluster.Cluster {
-	options := packed(&upstream.HttpProtocolOptions{
-		UpstreamProtocolOptions: &upstream.HttpProtocolOptions_UseDownstreamProtocolConfig{
-			UseDownstreamProtocolConfig: &upstream.HttpProtocolOptions_UseDownstreamHttpConfig{
-				HttpProtocolOptions: &core.Http1ProtocolOptions{}, Http2ProtocolOptions: &core.Http2ProtocolOptions{},
-			},
-		},
-	})
-	return &cluster.Cluster{
-		Name:                          s.String(),
-		ClusterDiscoveryType:          &cluster.Cluster_Type{Type: cluster.Cluster_EDS},
-		EdsClusterConfig:              &cluster.Cluster_EdsClusterConfig{EdsConfig: fromADS()},
-		ConnectTimeout:                durationpb.New(connectTimeout),
-		LbPolicy:                      cluster.Cluster_ROUND_ROBIN,
-		CommonLbConfig:                &cluster.Cluster_CommonLbConfig{HealthyPanicThreshold: &percent.Percent{Value: 0}},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
+	for n, h := range list {
+		take(n, h.String())
+		take(n, h.alias())
 	}
+	var from []policyVersion
+	for n, h := range list {
+		for _, host := range h.traffic.Hosts() {
+			take(n, host)
+		}
+		if len(domains[n]) > 0 {
+			config.VirtualHosts = append(config.VirtualHosts, h.host(domains[n]))
+			from = append(from, h.policies(routes)...)
+		}
+	}
+	return seal(routes, config, 0, from)
 }
 
 // An instance has the properties that clients are sent.
@@ -234,9 +178,11 @@ const mostWeights = 32
 // assign makes a service's assignment. Late instances are tried last: Envoy uses them after the others. gRPC's
 // clients know no state between healthy and unhealthy: they get late instances only if there are no others.
 //
+// With a nearest zone, the others get requests only as far as too few of its instances are healthy.
+//
 // Instances of one zone and weight form a locality. gRPC's clients divide requests among localities by weight, and
 // evenly within one. They ignore weights of instances, unless they hash. Envoy uses them, to the same effect.
-func assign(s service, instances []instance, revision int64) *built {
+func assign(s service, instances []instance, nearest string, revision int64) *built {
 	slices.SortFunc(instances, func(a, b instance) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(rank[a.health], rank[b.health]), strings.Compare(a.id, b.id))
 	})
@@ -265,10 +211,20 @@ func assign(s service, instances []instance, revision int64) *built {
 		groups[at] = append(groups[at], i)
 	}
 	assignment := &endpoint.ClusterLoadAssignment{ClusterName: s.String()}
-	for _, at := range sortedLocalities(groups) {
-		assignment.Endpoints = append(assignment.Endpoints, endpointsOf(at, groups[at]))
+	further := uint32(0) // priorities have no gaps: the lowest number that is there is 0
+	for at := range groups {
+		if at.zone == nearest {
+			further = 1
+		}
 	}
-	return seal(assignments, assignment, revision)
+	for _, at := range sortedLocalities(groups) {
+		one := endpointsOf(at, groups[at])
+		if nearest != "" && at.zone != nearest {
+			one.Priority = further
+		}
+		assignment.Endpoints = append(assignment.Endpoints, one)
+	}
+	return seal(assignments, assignment, revision, nil)
 }
 
 // mostWeight bounds the sum of a service's weights: clients refuse one above 2³²-1.

@@ -76,40 +76,52 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// TestFixed: what a service is found by keeps to Envoy's rules, and leads to it.
-func TestFixed(t *testing.T) {
+// plainly makes a resource without policies.
+func plainly(k kind, name string, s service) *built {
+	return hosted{s, plainTable, newAudience(false, "", nil)}.resource(k, name)
+}
+
+// TestPlain: what a service is found by keeps to Envoy's rules, and leads to it.
+func TestPlain(t *testing.T) {
 	s := service{"eu", "shop"}
 	var l listener.Listener
-	open(t, fixed(listeners, "shop.eu", s).any, &l)
+	open(t, plainly(listeners, "shop.eu", s).any, &l)
 	var manager hcm.HttpConnectionManager
 	open(t, l.GetApiListener().GetApiListener(), &manager)
 	if l.GetName() != "shop.eu" || manager.GetRds().GetRouteConfigName() != "shop.eu" {
 		t.Errorf("%v\n%v", &l, &manager)
 	}
 	var r route.RouteConfiguration
-	open(t, fixed(routes, "shop.eu", s).any, &r)
+	open(t, plainly(routes, "shop.eu", s).any, &r)
 	if to := r.GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetCluster(); r.GetName() != "shop.eu" || to != "shop.eu" {
 		t.Errorf("%v", &r)
 	}
 	var c cluster.Cluster
-	open(t, fixed(clusters, "shop.eu", s).any, &c)
+	open(t, plainly(clusters, "shop.eu", s).any, &c)
 	for _, options := range c.GetTypedExtensionProtocolOptions() {
 		open(t, options, &upstream.HttpProtocolOptions{})
 	}
 	if c.GetName() != "shop.eu" || c.GetType() != cluster.Cluster_EDS {
 		t.Errorf("%v", &c)
 	}
-	if a, b := fixed(clusters, "shop.eu", s), fixed(clusters, "shop.eu", s); a.version != b.version {
+	if a, b := plainly(clusters, "shop.eu", s), plainly(clusters, "shop.eu", s); a.version != b.version {
 		t.Error("one content has two versions")
 	}
-	if alias := fixed(listeners, "shop", service{"default", "shop"}); alias.version == fixed(listeners, "shop.default", service{"default", "shop"}).version {
+	if alias := plainly(listeners, "shop", service{"default", "shop"}); alias.version == plainly(listeners, "shop.default", service{"default", "shop"}).version {
 		t.Error("two contents have one version")
 	}
 }
 
+func plainServices(services ...service) (list []hosted) {
+	for _, s := range services {
+		list = append(list, hosted{s, plainTable, newAudience(false, "", nil)})
+	}
+	return list
+}
+
 func TestRoutesToAllServices(t *testing.T) {
 	var r route.RouteConfiguration
-	open(t, routesTo([]service{{"eu", "Shop"}, {"default", "a"}, {"eu", "shop"}, {"default", "b.c"}}).any, &r)
+	open(t, routesTo(plainServices(service{"eu", "Shop"}, service{"default", "a"}, service{"eu", "shop"}, service{"default", "b.c"})).any, &r)
 	var got []string
 	for _, h := range r.GetVirtualHosts() {
 		got = append(got, fmt.Sprintf("%s %v", h.GetName(), h.GetDomains()))
@@ -167,7 +179,7 @@ func TestAssignments(t *testing.T) {
 				}
 			}
 			var a endpoint.ClusterLoadAssignment
-			open(t, assign(service{"default", "a"}, list, 1).any, &a)
+			open(t, assign(service{"default", "a"}, list, "", 1).any, &a)
 			if got := write(&a); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
@@ -201,7 +213,7 @@ func TestManyWeights(t *testing.T) {
 		list = append(list, one)
 	}
 	var a endpoint.ClusterLoadAssignment
-	open(t, assign(service{"default", "a"}, list, 1).any, &a)
+	open(t, assign(service{"default", "a"}, list, "", 1).any, &a)
 	var sum, count uint64
 	for _, l := range a.GetEndpoints() {
 		sum += uint64(l.GetLoadBalancingWeight().GetValue())
@@ -213,7 +225,7 @@ func TestManyWeights(t *testing.T) {
 	for i := range list {
 		list[i].weight = uint32(i%(mostWeights+1)) + 1
 	}
-	open(t, assign(service{"default", "a"}, list, 1).any, &a)
+	open(t, assign(service{"default", "a"}, list, "", 1).any, &a)
 	if len(a.GetEndpoints()) != 1 || a.GetEndpoints()[0].GetLocality().GetSubZone() != "weights" {
 		t.Errorf("%d localities", len(a.GetEndpoints()))
 	}

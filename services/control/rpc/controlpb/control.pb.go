@@ -131,7 +131,7 @@ func (x WatchResponse_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchResponse_Type.Descriptor instead.
 func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35, 0}
+	return file_control_proto_rawDescGZIP(), []int{42, 0}
 }
 
 // A Ref names a resource. The name of an instance is its service's.
@@ -403,15 +403,23 @@ func (x *Policy) GetRules() []*Rule {
 	return nil
 }
 
-// A Rule has the action, and exactly the field that the action needs.
+// A Rule has the action, and what belongs to it. The fields of policies have the names, the meanings and the bounds
+// that they have in JSON: GET /v1/openapi.json describes them.
 type Rule struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Match          *Match                 `protobuf:"bytes,1,opt,name=match,proto3" json:"match,omitempty"`
-	Action         string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"` // allow, deny, limit, route, retry or timeout
+	Action         string                 `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	Limit          *RateLimit             `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	Route          []*Backend             `protobuf:"bytes,4,rep,name=route,proto3" json:"route,omitempty"`
 	Retry          *Retries               `protobuf:"bytes,5,opt,name=retry,proto3" json:"retry,omitempty"`
 	TimeoutSeconds float64                `protobuf:"fixed64,6,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	Rewrite        *Rewriting             `protobuf:"bytes,7,opt,name=rewrite,proto3" json:"rewrite,omitempty"`
+	Mirror         []*Mirror              `protobuf:"bytes,8,rep,name=mirror,proto3" json:"mirror,omitempty"`
+	Redirect       *Location              `protobuf:"bytes,9,opt,name=redirect,proto3" json:"redirect,omitempty"`
+	Fault          *Injected              `protobuf:"bytes,10,opt,name=fault,proto3" json:"fault,omitempty"`
+	Circuit        *Circuits              `protobuf:"bytes,11,opt,name=circuit,proto3" json:"circuit,omitempty"`
+	Outliers       *Outliers              `protobuf:"bytes,12,opt,name=outliers,proto3" json:"outliers,omitempty"`
+	Balance        *Balancer              `protobuf:"bytes,13,opt,name=balance,proto3" json:"balance,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -488,6 +496,55 @@ func (x *Rule) GetTimeoutSeconds() float64 {
 	return 0
 }
 
+func (x *Rule) GetRewrite() *Rewriting {
+	if x != nil {
+		return x.Rewrite
+	}
+	return nil
+}
+
+func (x *Rule) GetMirror() []*Mirror {
+	if x != nil {
+		return x.Mirror
+	}
+	return nil
+}
+
+func (x *Rule) GetRedirect() *Location {
+	if x != nil {
+		return x.Redirect
+	}
+	return nil
+}
+
+func (x *Rule) GetFault() *Injected {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+func (x *Rule) GetCircuit() *Circuits {
+	if x != nil {
+		return x.Circuit
+	}
+	return nil
+}
+
+func (x *Rule) GetOutliers() *Outliers {
+	if x != nil {
+		return x.Outliers
+	}
+	return nil
+}
+
+func (x *Rule) GetBalance() *Balancer {
+	if x != nil {
+		return x.Balance
+	}
+	return nil
+}
+
 // A Match holds when everything that is given does.
 type Match struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -496,6 +553,9 @@ type Match struct {
 	Methods       []string               `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"`
 	PathPrefix    string                 `protobuf:"bytes,4,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
 	Headers       map[string]string      `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Identities    []string               `protobuf:"bytes,6,rep,name=identities,proto3" json:"identities,omitempty"`
+	Hosts         []string               `protobuf:"bytes,7,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Path          string                 `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +623,27 @@ func (x *Match) GetHeaders() map[string]string {
 		return x.Headers
 	}
 	return nil
+}
+
+func (x *Match) GetIdentities() []string {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
+}
+
+func (x *Match) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *Match) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
 }
 
 type RateLimit struct {
@@ -669,17 +750,200 @@ func (x *Backend) GetWeight() int32 {
 	return 0
 }
 
+type Rewriting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PathPrefix    string                 `protobuf:"bytes,1,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rewriting) Reset() {
+	*x = Rewriting{}
+	mi := &file_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rewriting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rewriting) ProtoMessage() {}
+
+func (x *Rewriting) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rewriting.ProtoReflect.Descriptor instead.
+func (*Rewriting) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Rewriting) GetPathPrefix() string {
+	if x != nil {
+		return x.PathPrefix
+	}
+	return ""
+}
+
+func (x *Rewriting) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+type Mirror struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Service       string                 `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Percent       float64                `protobuf:"fixed64,2,opt,name=percent,proto3" json:"percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mirror) Reset() {
+	*x = Mirror{}
+	mi := &file_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mirror) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mirror) ProtoMessage() {}
+
+func (x *Mirror) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mirror.ProtoReflect.Descriptor instead.
+func (*Mirror) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Mirror) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Mirror) GetPercent() float64 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+type Location struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Path          string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	PathPrefix    string                 `protobuf:"bytes,3,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
+	Https         bool                   `protobuf:"varint,4,opt,name=https,proto3" json:"https,omitempty"`
+	Status        int32                  `protobuf:"varint,5,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Location) Reset() {
+	*x = Location{}
+	mi := &file_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Location) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Location) ProtoMessage() {}
+
+func (x *Location) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Location.ProtoReflect.Descriptor instead.
+func (*Location) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Location) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Location) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Location) GetPathPrefix() string {
+	if x != nil {
+		return x.PathPrefix
+	}
+	return ""
+}
+
+func (x *Location) GetHttps() bool {
+	if x != nil {
+		return x.Https
+	}
+	return false
+}
+
+func (x *Location) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
 type Retries struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Attempts       int32                  `protobuf:"varint,1,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	BackoffSeconds float64                `protobuf:"fixed64,2,opt,name=backoff_seconds,json=backoffSeconds,proto3" json:"backoff_seconds,omitempty"`
+	AttemptSeconds float64                `protobuf:"fixed64,3,opt,name=attempt_seconds,json=attemptSeconds,proto3" json:"attempt_seconds,omitempty"`
+	On             []string               `protobuf:"bytes,4,rep,name=on,proto3" json:"on,omitempty"`
+	BudgetPercent  float64                `protobuf:"fixed64,5,opt,name=budget_percent,json=budgetPercent,proto3" json:"budget_percent,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Retries) Reset() {
 	*x = Retries{}
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +955,7 @@ func (x *Retries) String() string {
 func (*Retries) ProtoMessage() {}
 
 func (x *Retries) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +968,7 @@ func (x *Retries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retries.ProtoReflect.Descriptor instead.
 func (*Retries) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{7}
+	return file_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Retries) GetAttempts() int32 {
@@ -719,6 +983,291 @@ func (x *Retries) GetBackoffSeconds() float64 {
 		return x.BackoffSeconds
 	}
 	return 0
+}
+
+func (x *Retries) GetAttemptSeconds() float64 {
+	if x != nil {
+		return x.AttemptSeconds
+	}
+	return 0
+}
+
+func (x *Retries) GetOn() []string {
+	if x != nil {
+		return x.On
+	}
+	return nil
+}
+
+func (x *Retries) GetBudgetPercent() float64 {
+	if x != nil {
+		return x.BudgetPercent
+	}
+	return 0
+}
+
+type Injected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DelaySeconds  float64                `protobuf:"fixed64,1,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
+	DelayPercent  float64                `protobuf:"fixed64,2,opt,name=delay_percent,json=delayPercent,proto3" json:"delay_percent,omitempty"`
+	Status        int32                  `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	StatusPercent float64                `protobuf:"fixed64,4,opt,name=status_percent,json=statusPercent,proto3" json:"status_percent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Injected) Reset() {
+	*x = Injected{}
+	mi := &file_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Injected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Injected) ProtoMessage() {}
+
+func (x *Injected) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Injected.ProtoReflect.Descriptor instead.
+func (*Injected) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Injected) GetDelaySeconds() float64 {
+	if x != nil {
+		return x.DelaySeconds
+	}
+	return 0
+}
+
+func (x *Injected) GetDelayPercent() float64 {
+	if x != nil {
+		return x.DelayPercent
+	}
+	return 0
+}
+
+func (x *Injected) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Injected) GetStatusPercent() float64 {
+	if x != nil {
+		return x.StatusPercent
+	}
+	return 0
+}
+
+type Circuits struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connections   int32                  `protobuf:"varint,1,opt,name=connections,proto3" json:"connections,omitempty"`
+	Pending       int32                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
+	Requests      int32                  `protobuf:"varint,3,opt,name=requests,proto3" json:"requests,omitempty"`
+	Retries       int32                  `protobuf:"varint,4,opt,name=retries,proto3" json:"retries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Circuits) Reset() {
+	*x = Circuits{}
+	mi := &file_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Circuits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Circuits) ProtoMessage() {}
+
+func (x *Circuits) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Circuits.ProtoReflect.Descriptor instead.
+func (*Circuits) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Circuits) GetConnections() int32 {
+	if x != nil {
+		return x.Connections
+	}
+	return 0
+}
+
+func (x *Circuits) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *Circuits) GetRequests() int32 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *Circuits) GetRetries() int32 {
+	if x != nil {
+		return x.Retries
+	}
+	return 0
+}
+
+type Outliers struct {
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	ConsecutiveErrors int32                  `protobuf:"varint,1,opt,name=consecutive_errors,json=consecutiveErrors,proto3" json:"consecutive_errors,omitempty"`
+	IntervalSeconds   float64                `protobuf:"fixed64,2,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
+	EjectionSeconds   float64                `protobuf:"fixed64,3,opt,name=ejection_seconds,json=ejectionSeconds,proto3" json:"ejection_seconds,omitempty"`
+	MaxPercent        int32                  `protobuf:"varint,4,opt,name=max_percent,json=maxPercent,proto3" json:"max_percent,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Outliers) Reset() {
+	*x = Outliers{}
+	mi := &file_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outliers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outliers) ProtoMessage() {}
+
+func (x *Outliers) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outliers.ProtoReflect.Descriptor instead.
+func (*Outliers) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Outliers) GetConsecutiveErrors() int32 {
+	if x != nil {
+		return x.ConsecutiveErrors
+	}
+	return 0
+}
+
+func (x *Outliers) GetIntervalSeconds() float64 {
+	if x != nil {
+		return x.IntervalSeconds
+	}
+	return 0
+}
+
+func (x *Outliers) GetEjectionSeconds() float64 {
+	if x != nil {
+		return x.EjectionSeconds
+	}
+	return 0
+}
+
+func (x *Outliers) GetMaxPercent() int32 {
+	if x != nil {
+		return x.MaxPercent
+	}
+	return 0
+}
+
+type Balancer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	By            string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	Header        string                 `protobuf:"bytes,2,opt,name=header,proto3" json:"header,omitempty"`
+	LocalZone     bool                   `protobuf:"varint,3,opt,name=local_zone,json=localZone,proto3" json:"local_zone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Balancer) Reset() {
+	*x = Balancer{}
+	mi := &file_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Balancer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Balancer) ProtoMessage() {}
+
+func (x *Balancer) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Balancer.ProtoReflect.Descriptor instead.
+func (*Balancer) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Balancer) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Balancer) GetHeader() string {
+	if x != nil {
+		return x.Header
+	}
+	return ""
+}
+
+func (x *Balancer) GetLocalZone() bool {
+	if x != nil {
+		return x.LocalZone
+	}
+	return false
 }
 
 // A Config is a text that services read.
@@ -737,7 +1286,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +1298,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +1311,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{8}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Config) GetLabels() map[string]string {
@@ -817,7 +1366,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +1378,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +1391,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Instance) GetAddress() string {
@@ -911,7 +1460,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1472,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1485,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetRequest) GetRef() *Ref {
@@ -963,7 +1512,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1524,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1537,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetResponse) GetResource() *Resource {
@@ -1019,7 +1568,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1580,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1593,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRequest) GetKind() Kind {
@@ -1101,7 +1650,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1662,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1675,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListResponse) GetResources() []*Resource {
@@ -1170,7 +1719,7 @@ type Conditions struct {
 
 func (x *Conditions) Reset() {
 	*x = Conditions{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1731,7 @@ func (x *Conditions) String() string {
 func (*Conditions) ProtoMessage() {}
 
 func (x *Conditions) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1744,7 @@ func (x *Conditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conditions.ProtoReflect.Descriptor instead.
 func (*Conditions) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Conditions) GetIfMatch() string {
@@ -1241,7 +1790,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1802,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1815,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutRequest) GetRef() *Ref {
@@ -1334,7 +1883,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1895,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1908,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RemoveRequest) GetRef() *Ref {
@@ -1387,7 +1936,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1948,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1961,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegisterRequest) GetRef() *Ref {
@@ -1448,7 +1997,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +2009,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +2022,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ChangeResponse) GetResource() *Resource {
@@ -1513,7 +2062,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +2074,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +2087,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeartbeatRequest) GetInstances() []*Ref {
@@ -1558,7 +2107,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +2119,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +2132,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HeartbeatResponse) GetUnknown() []*Ref {
@@ -1612,7 +2161,7 @@ type Unheard struct {
 
 func (x *Unheard) Reset() {
 	*x = Unheard{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +2173,7 @@ func (x *Unheard) String() string {
 func (*Unheard) ProtoMessage() {}
 
 func (x *Unheard) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +2186,7 @@ func (x *Unheard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unheard.ProtoReflect.Descriptor instead.
 func (*Unheard) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Unheard) GetRef() *Ref {
@@ -1676,7 +2225,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2237,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2250,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReleaseRequest) GetRef() *Ref {
@@ -1748,7 +2297,7 @@ type Values struct {
 
 func (x *Values) Reset() {
 	*x = Values{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +2309,7 @@ func (x *Values) String() string {
 func (*Values) ProtoMessage() {}
 
 func (x *Values) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2322,7 @@ func (x *Values) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Values.ProtoReflect.Descriptor instead.
 func (*Values) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Values) GetValues() []string {
@@ -1794,7 +2343,7 @@ type EndReleaseRequest struct {
 
 func (x *EndReleaseRequest) Reset() {
 	*x = EndReleaseRequest{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +2355,7 @@ func (x *EndReleaseRequest) String() string {
 func (*EndReleaseRequest) ProtoMessage() {}
 
 func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +2368,7 @@ func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReleaseRequest.ProtoReflect.Descriptor instead.
 func (*EndReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EndReleaseRequest) GetRef() *Ref {
@@ -1854,7 +2403,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2415,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2428,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RollbackRequest) GetRef() *Ref {
@@ -1914,7 +2463,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2475,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2488,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AuditRequest) GetLimit() int32 {
@@ -1974,7 +2523,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2535,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2548,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AuditResponse) GetEntries() []*AuditEntry {
@@ -2031,7 +2580,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2592,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2605,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *AuditEntry) GetAtUnixNano() int64 {
@@ -2118,7 +2667,7 @@ type RolloutRequest struct {
 
 func (x *RolloutRequest) Reset() {
 	*x = RolloutRequest{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2679,7 @@ func (x *RolloutRequest) String() string {
 func (*RolloutRequest) ProtoMessage() {}
 
 func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2692,7 @@ func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutRequest.ProtoReflect.Descriptor instead.
 func (*RolloutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RolloutRequest) GetRef() *Ref {
@@ -2175,7 +2724,7 @@ type RolloutResponse struct {
 
 func (x *RolloutResponse) Reset() {
 	*x = RolloutResponse{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2736,7 @@ func (x *RolloutResponse) String() string {
 func (*RolloutResponse) ProtoMessage() {}
 
 func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2749,7 @@ func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutResponse.ProtoReflect.Descriptor instead.
 func (*RolloutResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RolloutResponse) GetVersion() int64 {
@@ -2267,7 +2816,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2828,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2841,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Holding) GetClient() string {
@@ -2357,7 +2906,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2369,7 +2918,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2382,7 +2931,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{32}
+	return file_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WatchRequest) GetMessage() isWatchRequest_Message {
@@ -2442,7 +2991,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +3003,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +3016,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{33}
+	return file_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Query) GetNamespace() string {
@@ -2524,7 +3073,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +3085,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +3098,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{34}
+	return file_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Ack) GetRef() *Ref {
@@ -2591,7 +3140,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2603,7 +3152,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2616,7 +3165,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35}
+	return file_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchResponse) GetType() WatchResponse_Type {
@@ -2668,21 +3217,34 @@ const file_control_proto_rawDesc = "" +
 	"\x05rules\x18\x02 \x03(\v2\x15.dyno.control.v1.RuleR\x05rules\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x87\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf7\x04\n" +
 	"\x04Rule\x12,\n" +
 	"\x05match\x18\x01 \x01(\v2\x16.dyno.control.v1.MatchR\x05match\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x120\n" +
 	"\x05limit\x18\x03 \x01(\v2\x1a.dyno.control.v1.RateLimitR\x05limit\x12.\n" +
 	"\x05route\x18\x04 \x03(\v2\x18.dyno.control.v1.BackendR\x05route\x12.\n" +
 	"\x05retry\x18\x05 \x01(\v2\x18.dyno.control.v1.RetriesR\x05retry\x12'\n" +
-	"\x0ftimeout_seconds\x18\x06 \x01(\x01R\x0etimeoutSeconds\"\xd4\x02\n" +
+	"\x0ftimeout_seconds\x18\x06 \x01(\x01R\x0etimeoutSeconds\x124\n" +
+	"\arewrite\x18\a \x01(\v2\x1a.dyno.control.v1.RewritingR\arewrite\x12/\n" +
+	"\x06mirror\x18\b \x03(\v2\x17.dyno.control.v1.MirrorR\x06mirror\x125\n" +
+	"\bredirect\x18\t \x01(\v2\x19.dyno.control.v1.LocationR\bredirect\x12/\n" +
+	"\x05fault\x18\n" +
+	" \x01(\v2\x19.dyno.control.v1.InjectedR\x05fault\x123\n" +
+	"\acircuit\x18\v \x01(\v2\x19.dyno.control.v1.CircuitsR\acircuit\x125\n" +
+	"\boutliers\x18\f \x01(\v2\x19.dyno.control.v1.OutliersR\boutliers\x123\n" +
+	"\abalance\x18\r \x01(\v2\x19.dyno.control.v1.BalancerR\abalance\"\x9e\x03\n" +
 	"\x05Match\x12\x1a\n" +
 	"\bservices\x18\x01 \x03(\tR\bservices\x12=\n" +
 	"\asources\x18\x02 \x03(\v2#.dyno.control.v1.Match.SourcesEntryR\asources\x12\x18\n" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x1f\n" +
 	"\vpath_prefix\x18\x04 \x01(\tR\n" +
 	"pathPrefix\x12=\n" +
-	"\aheaders\x18\x05 \x03(\v2#.dyno.control.v1.Match.HeadersEntryR\aheaders\x1a:\n" +
+	"\aheaders\x18\x05 \x03(\v2#.dyno.control.v1.Match.HeadersEntryR\aheaders\x12\x1e\n" +
+	"\n" +
+	"identities\x18\x06 \x03(\tR\n" +
+	"identities\x12\x14\n" +
+	"\x05hosts\x18\a \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04path\x18\b \x01(\tR\x04path\x1a:\n" +
 	"\fSourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
@@ -2694,10 +3256,48 @@ const file_control_proto_rawDesc = "" +
 	"\x05burst\x18\x02 \x01(\x05R\x05burst\";\n" +
 	"\aBackend\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x05R\x06weight\"N\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\"@\n" +
+	"\tRewriting\x12\x1f\n" +
+	"\vpath_prefix\x18\x01 \x01(\tR\n" +
+	"pathPrefix\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\"<\n" +
+	"\x06Mirror\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
+	"\apercent\x18\x02 \x01(\x01R\apercent\"\x81\x01\n" +
+	"\bLocation\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
+	"\vpath_prefix\x18\x03 \x01(\tR\n" +
+	"pathPrefix\x12\x14\n" +
+	"\x05https\x18\x04 \x01(\bR\x05https\x12\x16\n" +
+	"\x06status\x18\x05 \x01(\x05R\x06status\"\xae\x01\n" +
 	"\aRetries\x12\x1a\n" +
 	"\battempts\x18\x01 \x01(\x05R\battempts\x12'\n" +
-	"\x0fbackoff_seconds\x18\x02 \x01(\x01R\x0ebackoffSeconds\"\xf1\x01\n" +
+	"\x0fbackoff_seconds\x18\x02 \x01(\x01R\x0ebackoffSeconds\x12'\n" +
+	"\x0fattempt_seconds\x18\x03 \x01(\x01R\x0eattemptSeconds\x12\x0e\n" +
+	"\x02on\x18\x04 \x03(\tR\x02on\x12%\n" +
+	"\x0ebudget_percent\x18\x05 \x01(\x01R\rbudgetPercent\"\x93\x01\n" +
+	"\bInjected\x12#\n" +
+	"\rdelay_seconds\x18\x01 \x01(\x01R\fdelaySeconds\x12#\n" +
+	"\rdelay_percent\x18\x02 \x01(\x01R\fdelayPercent\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\x05R\x06status\x12%\n" +
+	"\x0estatus_percent\x18\x04 \x01(\x01R\rstatusPercent\"|\n" +
+	"\bCircuits\x12 \n" +
+	"\vconnections\x18\x01 \x01(\x05R\vconnections\x12\x18\n" +
+	"\apending\x18\x02 \x01(\x05R\apending\x12\x1a\n" +
+	"\brequests\x18\x03 \x01(\x05R\brequests\x12\x18\n" +
+	"\aretries\x18\x04 \x01(\x05R\aretries\"\xb0\x01\n" +
+	"\bOutliers\x12-\n" +
+	"\x12consecutive_errors\x18\x01 \x01(\x05R\x11consecutiveErrors\x12)\n" +
+	"\x10interval_seconds\x18\x02 \x01(\x01R\x0fintervalSeconds\x12)\n" +
+	"\x10ejection_seconds\x18\x03 \x01(\x01R\x0fejectionSeconds\x12\x1f\n" +
+	"\vmax_percent\x18\x04 \x01(\x05R\n" +
+	"maxPercent\"Q\n" +
+	"\bBalancer\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06header\x18\x02 \x01(\tR\x06header\x12\x1d\n" +
+	"\n" +
+	"local_zone\x18\x03 \x01(\bR\tlocalZone\"\xf1\x01\n" +
 	"\x06Config\x12;\n" +
 	"\x06labels\x18\x01 \x03(\v2#.dyno.control.v1.Config.LabelsEntryR\x06labels\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12!\n" +
@@ -2912,7 +3512,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_control_proto_goTypes = []any{
 	(Kind)(0),                 // 0: dyno.control.v1.Kind
 	(WatchResponse_Type)(0),   // 1: dyno.control.v1.WatchResponse.Type
@@ -2923,127 +3523,141 @@ var file_control_proto_goTypes = []any{
 	(*Match)(nil),             // 6: dyno.control.v1.Match
 	(*RateLimit)(nil),         // 7: dyno.control.v1.RateLimit
 	(*Backend)(nil),           // 8: dyno.control.v1.Backend
-	(*Retries)(nil),           // 9: dyno.control.v1.Retries
-	(*Config)(nil),            // 10: dyno.control.v1.Config
-	(*Instance)(nil),          // 11: dyno.control.v1.Instance
-	(*GetRequest)(nil),        // 12: dyno.control.v1.GetRequest
-	(*GetResponse)(nil),       // 13: dyno.control.v1.GetResponse
-	(*ListRequest)(nil),       // 14: dyno.control.v1.ListRequest
-	(*ListResponse)(nil),      // 15: dyno.control.v1.ListResponse
-	(*Conditions)(nil),        // 16: dyno.control.v1.Conditions
-	(*PutRequest)(nil),        // 17: dyno.control.v1.PutRequest
-	(*RemoveRequest)(nil),     // 18: dyno.control.v1.RemoveRequest
-	(*RegisterRequest)(nil),   // 19: dyno.control.v1.RegisterRequest
-	(*ChangeResponse)(nil),    // 20: dyno.control.v1.ChangeResponse
-	(*HeartbeatRequest)(nil),  // 21: dyno.control.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil), // 22: dyno.control.v1.HeartbeatResponse
-	(*Unheard)(nil),           // 23: dyno.control.v1.Unheard
-	(*ReleaseRequest)(nil),    // 24: dyno.control.v1.ReleaseRequest
-	(*Values)(nil),            // 25: dyno.control.v1.Values
-	(*EndReleaseRequest)(nil), // 26: dyno.control.v1.EndReleaseRequest
-	(*RollbackRequest)(nil),   // 27: dyno.control.v1.RollbackRequest
-	(*AuditRequest)(nil),      // 28: dyno.control.v1.AuditRequest
-	(*AuditResponse)(nil),     // 29: dyno.control.v1.AuditResponse
-	(*AuditEntry)(nil),        // 30: dyno.control.v1.AuditEntry
-	(*RolloutRequest)(nil),    // 31: dyno.control.v1.RolloutRequest
-	(*RolloutResponse)(nil),   // 32: dyno.control.v1.RolloutResponse
-	(*Holding)(nil),           // 33: dyno.control.v1.Holding
-	(*WatchRequest)(nil),      // 34: dyno.control.v1.WatchRequest
-	(*Query)(nil),             // 35: dyno.control.v1.Query
-	(*Ack)(nil),               // 36: dyno.control.v1.Ack
-	(*WatchResponse)(nil),     // 37: dyno.control.v1.WatchResponse
-	nil,                       // 38: dyno.control.v1.Policy.LabelsEntry
-	nil,                       // 39: dyno.control.v1.Match.SourcesEntry
-	nil,                       // 40: dyno.control.v1.Match.HeadersEntry
-	nil,                       // 41: dyno.control.v1.Config.LabelsEntry
-	nil,                       // 42: dyno.control.v1.Instance.MetadataEntry
-	nil,                       // 43: dyno.control.v1.ReleaseRequest.LabelsEntry
-	nil,                       // 44: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                       // 45: dyno.control.v1.Query.LabelsEntry
+	(*Rewriting)(nil),         // 9: dyno.control.v1.Rewriting
+	(*Mirror)(nil),            // 10: dyno.control.v1.Mirror
+	(*Location)(nil),          // 11: dyno.control.v1.Location
+	(*Retries)(nil),           // 12: dyno.control.v1.Retries
+	(*Injected)(nil),          // 13: dyno.control.v1.Injected
+	(*Circuits)(nil),          // 14: dyno.control.v1.Circuits
+	(*Outliers)(nil),          // 15: dyno.control.v1.Outliers
+	(*Balancer)(nil),          // 16: dyno.control.v1.Balancer
+	(*Config)(nil),            // 17: dyno.control.v1.Config
+	(*Instance)(nil),          // 18: dyno.control.v1.Instance
+	(*GetRequest)(nil),        // 19: dyno.control.v1.GetRequest
+	(*GetResponse)(nil),       // 20: dyno.control.v1.GetResponse
+	(*ListRequest)(nil),       // 21: dyno.control.v1.ListRequest
+	(*ListResponse)(nil),      // 22: dyno.control.v1.ListResponse
+	(*Conditions)(nil),        // 23: dyno.control.v1.Conditions
+	(*PutRequest)(nil),        // 24: dyno.control.v1.PutRequest
+	(*RemoveRequest)(nil),     // 25: dyno.control.v1.RemoveRequest
+	(*RegisterRequest)(nil),   // 26: dyno.control.v1.RegisterRequest
+	(*ChangeResponse)(nil),    // 27: dyno.control.v1.ChangeResponse
+	(*HeartbeatRequest)(nil),  // 28: dyno.control.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil), // 29: dyno.control.v1.HeartbeatResponse
+	(*Unheard)(nil),           // 30: dyno.control.v1.Unheard
+	(*ReleaseRequest)(nil),    // 31: dyno.control.v1.ReleaseRequest
+	(*Values)(nil),            // 32: dyno.control.v1.Values
+	(*EndReleaseRequest)(nil), // 33: dyno.control.v1.EndReleaseRequest
+	(*RollbackRequest)(nil),   // 34: dyno.control.v1.RollbackRequest
+	(*AuditRequest)(nil),      // 35: dyno.control.v1.AuditRequest
+	(*AuditResponse)(nil),     // 36: dyno.control.v1.AuditResponse
+	(*AuditEntry)(nil),        // 37: dyno.control.v1.AuditEntry
+	(*RolloutRequest)(nil),    // 38: dyno.control.v1.RolloutRequest
+	(*RolloutResponse)(nil),   // 39: dyno.control.v1.RolloutResponse
+	(*Holding)(nil),           // 40: dyno.control.v1.Holding
+	(*WatchRequest)(nil),      // 41: dyno.control.v1.WatchRequest
+	(*Query)(nil),             // 42: dyno.control.v1.Query
+	(*Ack)(nil),               // 43: dyno.control.v1.Ack
+	(*WatchResponse)(nil),     // 44: dyno.control.v1.WatchResponse
+	nil,                       // 45: dyno.control.v1.Policy.LabelsEntry
+	nil,                       // 46: dyno.control.v1.Match.SourcesEntry
+	nil,                       // 47: dyno.control.v1.Match.HeadersEntry
+	nil,                       // 48: dyno.control.v1.Config.LabelsEntry
+	nil,                       // 49: dyno.control.v1.Instance.MetadataEntry
+	nil,                       // 50: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                       // 51: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                       // 52: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
 	2,  // 1: dyno.control.v1.Resource.ref:type_name -> dyno.control.v1.Ref
 	4,  // 2: dyno.control.v1.Resource.policy:type_name -> dyno.control.v1.Policy
-	10, // 3: dyno.control.v1.Resource.config:type_name -> dyno.control.v1.Config
-	11, // 4: dyno.control.v1.Resource.instance:type_name -> dyno.control.v1.Instance
-	38, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
+	17, // 3: dyno.control.v1.Resource.config:type_name -> dyno.control.v1.Config
+	18, // 4: dyno.control.v1.Resource.instance:type_name -> dyno.control.v1.Instance
+	45, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
 	5,  // 6: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
 	6,  // 7: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
 	7,  // 8: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
 	8,  // 9: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
-	9,  // 10: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
-	39, // 11: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
-	40, // 12: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
-	41, // 13: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
-	42, // 14: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
-	2,  // 15: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
-	3,  // 16: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
-	0,  // 17: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
-	3,  // 18: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
-	2,  // 19: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
-	4,  // 20: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
-	10, // 21: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
-	16, // 22: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 23: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
-	16, // 24: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 25: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
-	11, // 26: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
-	16, // 27: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
-	3,  // 28: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
-	2,  // 29: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
-	2,  // 30: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	23, // 31: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
-	2,  // 32: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
-	2,  // 33: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	43, // 34: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
-	16, // 35: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 36: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	16, // 37: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 38: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	16, // 39: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	30, // 40: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 41: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 42: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	44, // 43: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	33, // 44: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	35, // 45: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	36, // 46: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 47: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	45, // 48: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 49: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 50: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 51: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	25, // 52: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	12, // 53: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	14, // 54: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	17, // 55: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	18, // 56: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	19, // 57: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	21, // 58: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	24, // 59: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	26, // 60: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	27, // 61: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	28, // 62: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	31, // 63: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	34, // 64: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	13, // 65: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	15, // 66: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	20, // 67: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	20, // 68: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	20, // 69: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	22, // 70: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	20, // 71: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	20, // 72: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	20, // 73: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	29, // 74: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	32, // 75: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	37, // 76: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	65, // [65:77] is the sub-list for method output_type
-	53, // [53:65] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	12, // 10: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
+	9,  // 11: dyno.control.v1.Rule.rewrite:type_name -> dyno.control.v1.Rewriting
+	10, // 12: dyno.control.v1.Rule.mirror:type_name -> dyno.control.v1.Mirror
+	11, // 13: dyno.control.v1.Rule.redirect:type_name -> dyno.control.v1.Location
+	13, // 14: dyno.control.v1.Rule.fault:type_name -> dyno.control.v1.Injected
+	14, // 15: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
+	15, // 16: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
+	16, // 17: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
+	46, // 18: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
+	47, // 19: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
+	48, // 20: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
+	49, // 21: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
+	2,  // 22: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
+	3,  // 23: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
+	0,  // 24: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
+	3,  // 25: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
+	2,  // 26: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
+	4,  // 27: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
+	17, // 28: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
+	23, // 29: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 30: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
+	23, // 31: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 32: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
+	18, // 33: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
+	23, // 34: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
+	3,  // 35: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
+	2,  // 36: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
+	2,  // 37: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
+	30, // 38: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 39: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 40: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	50, // 41: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	23, // 42: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 43: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	23, // 44: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 45: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	23, // 46: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	37, // 47: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 48: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 49: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	51, // 50: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	40, // 51: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	42, // 52: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	43, // 53: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 54: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	52, // 55: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 56: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 57: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 58: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	32, // 59: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	19, // 60: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	21, // 61: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	24, // 62: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	25, // 63: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	26, // 64: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	28, // 65: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	31, // 66: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	33, // 67: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	34, // 68: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	35, // 69: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	38, // 70: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	41, // 71: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	20, // 72: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	22, // 73: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	27, // 74: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	27, // 75: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	27, // 76: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	29, // 77: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	27, // 78: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	27, // 79: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	27, // 80: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	36, // 81: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	39, // 82: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	44, // 83: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	72, // [72:84] is the sub-list for method output_type
+	60, // [60:72] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -3056,12 +3670,12 @@ func file_control_proto_init() {
 		(*Resource_Config)(nil),
 		(*Resource_Instance)(nil),
 	}
-	file_control_proto_msgTypes[9].OneofWrappers = []any{}
-	file_control_proto_msgTypes[15].OneofWrappers = []any{
+	file_control_proto_msgTypes[16].OneofWrappers = []any{}
+	file_control_proto_msgTypes[22].OneofWrappers = []any{
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
 	}
-	file_control_proto_msgTypes[32].OneofWrappers = []any{
+	file_control_proto_msgTypes[39].OneofWrappers = []any{
 		(*WatchRequest_Query)(nil),
 		(*WatchRequest_Ack)(nil),
 	}
@@ -3071,7 +3685,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   44,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

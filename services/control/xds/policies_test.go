@@ -1,0 +1,361 @@
+package xds
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"dyno/services/control/plane"
+	"dyno/services/control/plane/planetest"
+	"dyno/services/control/push"
+	"dyno/services/control/resource"
+)
+
+// A web is an instance of a service over HTTP. It counts its requests, and answers with its name and the path.
+type web struct {
+	*httptest.Server
+	name string
+
+	mu       sync.Mutex // guards what follows
+	requests []string   // HOST PATH
+	failures int        // how many further requests are answered with 503
+	block    chan struct{}
+}
+
+func (b *bed) web(service, id, zone string) *web {
+	w := &web{name: service + "-" + id}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.requests = append(w.requests, r.Host+" "+r.URL.String())
+		fails := w.failures > 0
+		w.failures--
+		block := w.block
+		w.mu.Unlock()
+		if block != nil {
+			select {
+			case <-block:
+			case <-r.Context().Done():
+			}
+		}
+		if fails {
+			out.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprint(out, w.name, " ", r.Host, " ", r.URL)
+	}))
+	b.t.Cleanup(w.Close)
+	b.put(&resource.Instance{Service: service, ID: id, Zone: zone, Address: "127.0.0.1", Port: w.Listener.Addr().(*net.TCPAddr).Port, Weight: 1, TTL: 3600})
+	return w
+}
+
+// taken returns the requests since the last call.
+func (w *web) taken() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.requests
+	w.requests = nil
+	return list
+}
+
+func (w *web) set(failures int, block chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures, w.block = failures, block
+}
+
+// policy puts a policy, and waits until a client has answered to it.
+func (b *bed) policy(name, rules, client string) push.Rollout {
+	b.t.Helper()
+	p := &resource.Policy{Namespace: "default", Name: name}
+	if err := json.Unmarshal([]byte(rules), &p.Rules); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.plane.Put(b.ctx, planetest.Anybody, p, plane.Options{}); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.answered(p.Ref(), client)
+}
+
+// answered waits until a client has answered to the newest version of a policy.
+func (b *bed) answered(r resource.Ref, client string) push.Rollout {
+	b.t.Helper()
+	for {
+		out, err := b.plane.Rollout(b.ctx, planetest.Anybody, r, 100)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if i := slices.IndexFunc(out.Holdings, func(h push.Holding) bool { return h.Client == client }); i >= 0 {
+			if h := out.Holdings[i]; h.Version == out.Version && h.State != push.Sent {
+				return out
+			}
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-b.ctx.Done():
+			b.t.Fatalf("%s: no answer of %s: %+v", r, client, out.Holdings)
+		}
+	}
+}
+
+// A reply is a response without its body, which is apart.
+type reply struct {
+	*http.Response
+	text string
+}
+
+// request sends a request through the proxy.
+func (e *envoy) request(t *testing.T, method, host, path string, header ...string) reply {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+e.edge+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := e.client.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{response, string(text)}
+}
+
+// TestEnvoyObeysPolicies: Envoy does what policies say; the services count. It acknowledges each version.
+func TestEnvoyObeysPolicies(t *testing.T) {
+	b := newBed(t, nil)
+	proxy := startEnvoy(b, "DELTA_GRPC")
+	shop, next, shadow := b.web("shop", "1", "z2"), b.web("next", "1", ""), b.web("shadow", "1", "")
+	becomes := func(host string) {
+		for proxy.request(t, "GET", host, "/").StatusCode != http.StatusOK {
+			if b.ctx.Err() != nil {
+				t.Fatalf("%s: does not answer", host)
+			}
+		}
+	}
+	for _, host := range []string{"shop", "next", "shadow"} {
+		becomes(host)
+	}
+	expect := func(r reply, status int, text string) {
+		t.Helper()
+		if r.StatusCode != status || !strings.Contains(r.text, text) {
+			t.Errorf("%d %q, want %d %q", r.StatusCode, r.text, status, text)
+		}
+	}
+	clear := func() { shop.taken(); next.taken(); shadow.taken() }
+
+	b.policy("p", `[{"action":"route","match":{"services":["shop"]},"route":[{"service":"shop","weight":90},{"service":"next","weight":10}],"mirror":[{"service":"shadow","percent":100}]}]`, "edge-1")
+	clear()
+	const many = 400
+	for range many {
+		expect(proxy.request(t, "GET", "shop", "/"), 200, "")
+	}
+	if a, z := len(shop.taken()), len(next.taken()); a+z != many || z < 10 || z > 80 { // 6.5 and more standard deviations
+		t.Errorf("%d and %d requests", a, z)
+	}
+	for sum := 0; sum < many; sum += len(shadow.taken()) {
+		if b.ctx.Err() != nil {
+			t.Fatalf("%d mirrored requests", sum)
+		}
+	}
+
+	b.policy("p", `[{"action":"route","match":{"services":["shop"],"path_prefix":"/v2/","methods":["GET","PUT"],"headers":{"x-tier":"a"}},"route":[{"service":"next","weight":1}],"rewrite":{"path_prefix":"/x/","host":"next.example"}},
+		{"action":"redirect","match":{"services":["shop"],"path":"/old"},"redirect":{"path":"/new","host":"shop.example","https":true,"status":308}},
+		{"action":"route","match":{"services":["shop"],"hosts":["shop.example"]},"route":[{"service":"next","weight":1}]}]`, "edge-1")
+	expect(proxy.request(t, "GET", "shop", "/v2/y?q=1", "x-tier", "a"), 200, "next-1 next.example /x/y?q=1")
+	expect(proxy.request(t, "POST", "shop", "/v2/y", "x-tier", "a"), 200, "shop-1 shop /v2/y")
+	expect(proxy.request(t, "GET", "shop", "/v2/y", "x-tier", "b"), 200, "shop-1 shop /v2/y")
+	expect(proxy.request(t, "GET", "shop.example", "/"), 200, "next-1")
+	if r := proxy.request(t, "GET", "shop", "/old"); r.StatusCode != 308 || r.Header.Get("Location") != "https://shop.example/new" {
+		t.Errorf("%d to %s", r.StatusCode, r.Header.Get("Location"))
+	}
+
+	b.policy("p", `[{"action":"retry","match":{"services":["shop"]},"retry":{"attempts":2,"backoff_seconds":0.001}}]`, "edge-1")
+	clear()
+	shop.set(2, nil)
+	expect(proxy.request(t, "GET", "shop", "/"), 200, "")
+	shop.set(3, nil)
+	expect(proxy.request(t, "GET", "shop", "/"), 503, "")
+	if n := len(shop.taken()); n != 6 {
+		t.Errorf("%d attempts, want 6", n)
+	}
+
+	b.policy("p", `[{"action":"timeout","match":{"services":["shop"],"path":"/slow"},"timeout_seconds":0.05},{"action":"fault","match":{"services":["shop"],"path":"/broken"},"fault":{"status":418}},
+		{"action":"deny","match":{"services":["shop"],"path_prefix":"/admin","sources":{"app":"edge"}}},{"action":"deny","match":{"services":["shop"],"path_prefix":"/public","sources":{"app":"other"}}}]`, "edge-1")
+	shop.set(0, make(chan struct{}))
+	expect(proxy.request(t, "GET", "shop", "/slow"), 504, "")
+	shop.set(0, nil)
+	clear()
+	expect(proxy.request(t, "GET", "shop", "/broken"), 418, "")
+	expect(proxy.request(t, "GET", "shop", "/admin/x"), 403, "a policy denies")
+	expect(proxy.request(t, "GET", "shop", "/public"), 200, "")
+	if got := shop.taken(); len(got) != 1 {
+		t.Errorf("the service got %q", got)
+	}
+
+	b.policy("p", `[{"action":"limit","match":{"services":["shop"],"path_prefix":"/a"},"limit":{"requests_per_second":0.001,"burst":5}},{"action":"timeout","match":{"services":["shop"],"path_prefix":"/a/b"},"timeout_seconds":30}]`, "edge-1")
+	clear()
+	refused := 0
+	for i := range 20 {
+		if r := proxy.request(t, "GET", "shop", []string{"/a", "/a/b"}[i%2]); r.StatusCode == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if n := len(shop.taken()); n != 5 || refused != 15 {
+		t.Errorf("%d requests passed and %d were refused, want 5 and 15", n, refused)
+	}
+	expect(proxy.request(t, "GET", "shop", "/b"), 200, "")
+
+	// One request at a time: the second fails at once.
+	b.policy("p", `[{"action":"circuit","match":{"services":["shop"]},"circuit":{"requests":1}}]`, "edge-1")
+	block := make(chan struct{})
+	shop.set(0, block)
+	clear()
+	first := make(chan reply, 1)
+	go func() { first <- proxy.request(t, "GET", "shop", "/") }()
+	for len(shop.taken()) == 0 && b.ctx.Err() == nil {
+	}
+	expect(proxy.request(t, "GET", "shop", "/"), 503, "overflow")
+	close(block)
+	expect(<-first, 200, "")
+	shop.set(0, nil)
+
+	// Two errors eject the only instance.
+	b.policy("p", `[{"action":"outliers","match":{"services":["shop"]},"outliers":{"consecutive_errors":2,"ejection_seconds":3600,"max_percent":100}}]`, "edge-1")
+	shop.set(2, nil)
+	for range 2 {
+		expect(proxy.request(t, "GET", "shop", "/"), 503, "shop-1")
+	}
+	expect(proxy.request(t, "GET", "shop", "/"), 503, "no healthy upstream")
+
+	// The instance in the proxy's zone gets all; a ring gives equal values the same instance.
+	near := b.web("shop", "near", "z1")
+	b.policy("p", `[{"action":"balance","match":{"services":["shop"]},"balance":{"by":"least-request","local_zone":true}}]`, "edge-1")
+	for !strings.HasPrefix(proxy.request(t, "GET", "shop", "/").text, "shop-near") {
+		if b.ctx.Err() != nil {
+			t.Fatal("the near instance gets nothing")
+		}
+	}
+	clear()
+	for range 20 {
+		expect(proxy.request(t, "GET", "shop", "/"), 200, "shop-near")
+	}
+	b.policy("p", `[{"action":"balance","match":{"services":["shop"]},"balance":{"by":"ring-hash","header":"x-user"}}]`, "edge-1")
+	both := map[string]bool{}
+	for i := range 40 {
+		user := fmt.Sprint("user-", i%20)
+		answer := proxy.request(t, "GET", "shop", "/", "x-user", user).text
+		both[answer] = true
+		if again := proxy.request(t, "GET", "shop", "/", "x-user", user).text; again != answer {
+			t.Errorf("%s: %q, and then %q", user, answer, again)
+		}
+	}
+	if len(both) != 2 {
+		t.Errorf("all users get %v", both)
+	}
+	near.taken()
+
+	for _, rate := range []string{"0.5", "1", "7", "19.5", "500", "12345"} {
+		if out := b.policy("p", `[{"action":"limit","match":{"services":["shop"]},"limit":{"requests_per_second":`+rate+`}}]`, "edge-1"); out.Applied != 1 {
+			t.Errorf("%s/s: %v", rate, out.Holdings)
+		}
+	}
+
+	// What Envoy refuses is shown in its words, and the policy from before holds. This one's operator allows only short
+	// regular expressions.
+	out := b.policy("p", `[{"action":"deny","match":{"services":["shop"],"hosts":["shop","`+strings.Repeat("long.", 20)+`example"]}}]`, "edge-1")
+	if out.Refused != 1 || out.Applied != 0 || !strings.Contains(out.Holdings[0].Reason, "program size") {
+		t.Errorf("%+v", out.Holdings)
+	}
+	expect(proxy.request(t, "GET", "shop", "/"), 200, "")
+	if _, err := b.plane.Rollback(b.ctx, planetest.Anybody, out.Ref, out.Version-1, plane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if out := b.answered(out.Ref, "edge-1"); out.Refused != 0 || out.Applied != 1 {
+		t.Errorf("%+v", out.Holdings)
+	}
+}
+
+// TestGRPCObeysPolicies: grpc-go does what it can of policies, refuses nothing, and acknowledges each version.
+func TestGRPCObeysPolicies(t *testing.T) {
+	b := newBed(t, nil)
+	shop, next := newBackend(t, "till", "1", 100), newBackend(t, "till-next", "1", 100)
+	b.put(shop.instance)
+	b.put(next.instance)
+	c := b.dial("till")
+	b.call(c)
+	limit := &resource.Policy{Rules: []resource.Rule{{Action: resource.Limit, Limit: &resource.RateLimit{PerSecond: 1}}}}
+	if got := b.plane.Limitations(limit); len(got) != 1 || got[0].DataPlane != "grpc" || got[0].Pointer != "#/rules/0/limit" {
+		t.Errorf("limitations %+v", got)
+	}
+	check := func(ctx context.Context) codes.Code {
+		_, err := c.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		return status.Code(err)
+	}
+	reset := func() { shop.calls.Store(0); next.calls.Store(0) }
+
+	b.policy("q", `[{"action":"route","match":{"services":["till"],"path_prefix":"/grpc.health.v1.Health/"},"route":[{"service":"till","weight":50},{"service":"till-next","weight":50}]}]`, "test")
+	b.until(c, "both are found", func() bool { return next.calls.Load() > 0 })
+	reset()
+	const calls = 400
+	for range calls {
+		b.call(c)
+	}
+	if a, z := shop.calls.Load(), next.calls.Load(); a+z != calls || a < 140 || z < 140 { // six standard deviations
+		t.Errorf("%d and %d calls", a, z)
+	}
+
+	b.policy("q", `[{"action":"retry","match":{"services":["till"]},"retry":{"attempts":2,"backoff_seconds":0.001}}]`, "test")
+	b.until(c, "the split is over", func() bool { next.calls.Store(0); b.call(c); b.call(c); b.call(c); return next.calls.Load() == 0 })
+	reset()
+	shop.failures.Store(2)
+	if got := check(b.ctx); got != codes.OK || shop.calls.Load() != 3 {
+		t.Errorf("%v after %d attempts", got, shop.calls.Load())
+	}
+	shop.failures.Store(3)
+	if got := check(b.ctx); got != codes.Unavailable {
+		t.Errorf("%v after too many failures", got)
+	}
+
+	for _, one := range []struct {
+		rules string
+		want  codes.Code
+	}{
+		{`{"action":"fault","fault":{"status":503}}`, codes.Unavailable},
+		{`{"action":"timeout","timeout_seconds":0.01}`, codes.DeadlineExceeded},
+		{`{"action":"deny"}`, codes.Unavailable},
+		{`{"action":"balance","balance":{"by":"ring-hash"}}`, codes.OK},
+		{`{"action":"balance","balance":{"by":"random"}},{"action":"outliers","outliers":{"consecutive_errors":3}},{"action":"limit","limit":{"requests_per_second":0.001,"burst":1}}`, codes.OK},
+		{`{"action":"balance","balance":{"by":"least-request","local_zone":true}}`, codes.OK},
+		{`{"action":"circuit","circuit":{"requests":5}}`, codes.OK},
+		{`{"action":"allow"}`, codes.OK},
+	} {
+		shop.stuck.Store(one.want == codes.DeadlineExceeded)
+		rules := strings.ReplaceAll("["+one.rules+"]", `{"action"`, `{"match":{"services":["till"]},"action"`)
+		if out := b.policy("q", rules, "test"); out.Applied != 1 || out.Refused != 0 {
+			t.Errorf("%s: %+v", one.rules, out.Holdings)
+		}
+		for check(b.ctx) != one.want { // the client uses what it has acknowledged a moment later
+			if b.ctx.Err() != nil {
+				t.Fatalf("%s: not %v", one.rules, one.want)
+			}
+		}
+	}
+}
