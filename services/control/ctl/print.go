@@ -216,7 +216,7 @@ func row(e entry, now time.Time) []string {
 		if d.Secret {
 			size = "secret"
 		}
-		return []string{d.Name, number(d.Version), size, or(d.ContentType), release(d.Release), age(d.At, now), or(d.By)}
+		return []string{d.Name, number(d.Version), size, or(d.ContentType), released(d.Release), age(d.At, now), or(d.By)}
 	case *resource.Policy:
 		return []string{d.Name, number(d.Version), strconv.Itoa(len(d.Rules)), age(d.At, now), or(d.By)}
 	case *holding:
@@ -252,11 +252,16 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// release describes which clients a gray release chooses.
-func release(r *resource.Release) string {
+// released describes the clients of a configuration's gray release; nil is none.
+func released(r *resource.Release) string {
 	if r == nil {
 		return "-"
 	}
+	return release(&r.Choice)
+}
+
+// release describes which clients a gray release chooses.
+func release(r *resource.Choice) string {
 	var parts []string
 	if r.Percent > 0 {
 		parts = append(parts, strconv.FormatFloat(r.Percent, 'f', -1, 64)+"%")

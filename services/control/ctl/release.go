@@ -86,21 +86,26 @@ func (s *session) releaseCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "release NAME FILE",
-		Short: "Begin a gray release of a configuration, or change it",
-		Long: `Begin a gray release of a configuration, or change it: some clients have the content of a
-file, - for standard input, instead. They are a share of all (--percent), or have one of the
-values of every label (--label zone=a,b --label tier=test), or both.
+		Short: "Begin a gray release of a configuration or a policy, or change it",
+		Long: `Begin a gray release of a configuration (NAME) or a policy (policy/NAME), or change it: some
+clients have the content of a file, - for standard input, instead. Of a policy, the file has the
+rules, as for apply. These clients are a share of all (--percent), or have one of the values of
+every label (--label zone=a,b --label tier=test), or both.
 
 dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
-		Example: "  dyno ctl release limits new-limits.json --percent 5",
-		Args:    exactly(2, "a configuration's name and a file"),
+		Example: "  dyno ctl release limits new-limits.json --percent 5\n  dyno ctl release policy/canary canary-2.yaml --label zone=a",
+		Args:    exactly(2, "a name and a file"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		text, err := readFile(args[1], cmd.InOrStdin(), maxFile)
 		if err != nil {
 			return exit.With(exit.Usage, err, "")
 		}
-		body := resource.Release{Content: string(text), Percent: percent}
+		r, err := releasable(args[0])
+		if err != nil {
+			return err
+		}
+		body := resource.Choice{Percent: percent}
 		for _, l := range labels {
 			name, values, ok := strings.Cut(l, "=")
 			if !ok || name == "" || values == "" {
@@ -114,14 +119,49 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 		if percent == 0 && len(labels) == 0 {
 			return exit.Misused("such as --percent 5", "--percent or --label: must be given")
 		}
-		r := resource.Ref{Kind: resource.Configs, Name: args[0]}
-		return s.about(cmd, c, r, http.MethodPut, "release", body, "released to "+release(&body), dry)
+		var document any = resource.Release{Content: string(text), Choice: body}
+		if r.Kind == resource.Policies {
+			rules, err := rulesOf(args[1], text)
+			if err != nil {
+				return exit.With(exit.Usage, err, "")
+			}
+			document = map[string]any{"rules": rules, "percent": percent, "labels": body.Labels}
+			if body.Labels == nil {
+				delete(document.(map[string]any), "labels")
+			}
+		}
+		return s.about(cmd, c, r, http.MethodPut, "release", document, "released to "+release(&body), dry)
 	})
 	f := cmd.Flags()
 	f.Float64Var(&percent, "percent", 0, "this share of all clients, from 0 to 100")
 	f.StringArrayVar(&labels, "label", nil, "clients with this label, as `NAME=VALUE,VALUE`; may be repeated")
 	dryRunFlag(cmd, &dry)
 	return cmd
+}
+
+// releasable parses the name of a configuration, or policy/NAME.
+func releasable(arg string) (resource.Ref, error) {
+	if !strings.Contains(arg, "/") {
+		return resource.Ref{Kind: resource.Configs, Name: arg}, nil
+	}
+	return namedOne([]string{arg}, configs, policies)
+}
+
+// rulesOf reads the rules of a file with one policy, or with nothing but rules.
+func rulesOf(name string, text []byte) (any, error) {
+	docs, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) != 1 {
+		return nil, fmt.Errorf("%s: has %d documents: want one with rules", name, len(docs))
+	}
+	fields, _ := docs[0].value.(map[string]any)
+	rules, ok := fields["rules"]
+	if !ok {
+		return nil, fmt.Errorf("%s: has no rules", docs[0].where("#"))
+	}
+	return rules, nil
 }
 
 func (s *session) promoteCommand() *cobra.Command {
@@ -137,10 +177,14 @@ func (s *session) endCommand(use, short, method, verb, what string) *cobra.Comma
 	cmd := &cobra.Command{
 		Use:   use + " NAME",
 		Short: short,
-		Args:  exactly(1, "a configuration's name"),
+		Args:  exactly(1, "a configuration's name, or policy/NAME"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		return s.about(cmd, c, resource.Ref{Kind: resource.Configs, Name: args[0]}, method, verb, nil, what, dry)
+		r, err := releasable(args[0])
+		if err != nil {
+			return err
+		}
+		return s.about(cmd, c, r, method, verb, nil, what, dry)
 	})
 	dryRunFlag(cmd, &dry)
 	return cmd

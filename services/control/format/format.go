@@ -135,7 +135,7 @@ func (d *Document) plain() error {
 	switch {
 	case d.Policy != nil:
 		p := d.Policy
-		p.Namespace, p.Name, p.Change = d.Ref.Namespace, d.Ref.Name, resource.Change{}
+		p.Namespace, p.Name, p.Change, p.Release = d.Ref.Namespace, d.Ref.Name, resource.Change{}, nil
 		if p.Rules == nil {
 			p.Rules = []resource.Rule{}
 		}

@@ -45,7 +45,7 @@ func Message(d *Document) *controlpb.Resource {
 	}
 	switch {
 	case d.Policy != nil:
-		m.Document = &controlpb.Resource_Policy{Policy: policyMessage(d.Policy)}
+		m.Document = &controlpb.Resource_Policy{Policy: PolicyMessage(d.Policy)}
 	case d.Config != nil:
 		c := d.Config
 		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}}
@@ -59,8 +59,8 @@ func Message(d *Document) *controlpb.Resource {
 	return m
 }
 
-// policyMessage makes a message of a policy. Both have the same names, so JSON leads from one to the other.
-func policyMessage(p *resource.Policy) *controlpb.Policy {
+// PolicyMessage makes a message of a policy. Both have the same names, so JSON leads from one to the other.
+func PolicyMessage(p *resource.Policy) *controlpb.Policy {
 	m := new(controlpb.Policy)
 	text, err := json.Marshal(struct {
 		Labels map[string]string `json:"labels,omitempty"`

@@ -42,15 +42,22 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		if err := check(d); err != nil {
 			return Result{}, err
 		}
+		if d.Release != nil {
+			return Result{}, releaseApart
+		}
 		c.ref = d.Ref()
 		c.bounds = p.bounds(resource.Policies)
-		c.next = func(*catalog.Item) (any, error) {
+		c.next = func(old *catalog.Item) (any, error) {
 			next := *d
-			return &next, nil
+			before, err := documentOf[resource.Policy](old)
+			if before != nil {
+				next.Release = before.Release
+			}
+			return &next, err
 		}
 	case *resource.Config:
 		if d.Release != nil {
-			return Result{}, resource.Invalid{{Pointer: "#/release", Detail: "is begun and changed by itself, at /release"}}
+			return Result{}, releaseApart
 		}
 		if err := check(d); err != nil {
 			return Result{}, err
@@ -78,6 +85,24 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		c.asked = asked
 	}
 	return p.apply(ctx, by, c, o)
+}
+
+// releaseApart refuses a document with a gray release.
+var releaseApart = resource.Invalid{{Pointer: "#/release", Detail: "is begun and changed by itself, at /release"}}
+
+// documentOf returns an item's document, which it may have as text only; nil without an item.
+func documentOf[T any](i *catalog.Item) (*T, error) {
+	if i == nil {
+		return nil, nil
+	}
+	if one, ok := i.Resource.(*T); ok {
+		return one, nil
+	}
+	doc, err := resource.Parse(i.Kind, i.Body)
+	if err != nil {
+		return nil, err
+	}
+	return doc.(*T), nil
 }
 
 // bounds returns the bounds on a caller's resources of a kind.
@@ -288,6 +313,9 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 				}
 			}
 			doc, err := resource.Parse(r.Kind, earlier.Body)
+			if p, ok := doc.(*resource.Policy); ok {
+				p.Release = nil
+			}
 			c, ok := doc.(*resource.Config)
 			if !ok {
 				return doc, err
@@ -313,11 +341,22 @@ func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release 
 	if err := release.Check(p.cfg.Limits); err != nil {
 		return Result{}, err
 	}
-	asked, err := json.Marshal(release)
-	if err != nil {
+	return edit(ctx, p, by, r, resource.Released, release, o, func(c *resource.Config) error {
+		one := release
+		if one.Since = c.Version; c.Release != nil {
+			one.Since = c.Release.Since
+		}
+		c.Release = &one
+		return c.Check(p.cfg.Limits)
+	})
+}
+
+// ReleasePolicy is Release for a policy.
+func (p *Plane) ReleasePolicy(ctx context.Context, by Caller, r resource.Ref, release resource.PolicyRelease, o Options) (Result, error) {
+	if err := release.Check(p.cfg.Limits); err != nil {
 		return Result{}, err
 	}
-	return p.edit(ctx, by, r, resource.Released, asked, o, func(c *resource.Config) error {
+	return edit(ctx, p, by, r, resource.Released, release, o, func(c *resource.Policy) error {
 		one := release
 		if one.Since = c.Version; c.Release != nil {
 			one.Since = c.Release.Since
@@ -330,13 +369,25 @@ func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release 
 // ErrNoRelease says that there is no gray release to end.
 var ErrNoRelease = fmt.Errorf("%w: it has no gray release", ErrPrecondition)
 
-// EndRelease ends a gray release: promote gives its content to all clients, otherwise it is withdrawn.
+// EndRelease ends a gray release: promote gives its content or rules to all clients, otherwise it is withdrawn.
 func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promote bool, o Options) (Result, error) {
 	act := resource.Withdrawn
 	if promote {
 		act = resource.Promoted
 	}
-	return p.edit(ctx, by, r, act, nil, o, func(c *resource.Config) error {
+	if r.Kind == resource.Policies {
+		return edit(ctx, p, by, r, act, nil, o, func(c *resource.Policy) error {
+			if c.Release == nil {
+				return ErrNoRelease
+			}
+			if promote {
+				c.Rules = c.Release.Rules
+			}
+			c.Release = nil
+			return nil
+		})
+	}
+	return edit(ctx, p, by, r, act, nil, o, func(c *resource.Config) error {
 		if c.Release == nil {
 			return ErrNoRelease
 		}
@@ -348,18 +399,28 @@ func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promo
 	})
 }
 
-// edit changes a configuration that exists.
-func (p *Plane) edit(ctx context.Context, by Caller, r resource.Ref, act resource.Act, asked []byte, o Options, edit func(*resource.Config) error) (Result, error) {
-	return p.apply(ctx, by, change{
-		ref: r, act: act, asked: asked,
-		next: func(old *catalog.Item) (any, error) {
-			if old == nil {
-				return nil, &NotFound{r}
-			}
-			next := *old.Resource.(*resource.Config)
-			return &next, edit(&next)
-		},
-	}, o)
+// edit changes a policy or a configuration that exists. asked is what the caller gave; nil is nothing.
+func edit[T any](ctx context.Context, p *Plane, by Caller, r resource.Ref, act resource.Act, asked any, o Options, alter func(*T) error) (Result, error) {
+	c := change{ref: r, act: act}
+	if asked != nil {
+		text, err := json.Marshal(asked)
+		if err != nil {
+			return Result{}, err
+		}
+		c.asked = text
+	}
+	c.next = func(old *catalog.Item) (any, error) {
+		if old == nil {
+			return nil, &NotFound{r}
+		}
+		before, err := documentOf[T](old)
+		if err != nil {
+			return nil, err
+		}
+		next := *before
+		return &next, alter(&next)
+	}
+	return p.apply(ctx, by, c, o)
 }
 
 // An Unpublished says that a client has acknowledged a version that never existed.

@@ -468,7 +468,7 @@ func TestRefusalsBehind(t *testing.T) {
 			if _, err := other.Put(t.Context(), me, &short, Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := other.Release(t.Context(), me, long.Ref(), resource.Release{Content: "new", Percent: 1}, Options{}); err != nil {
+			if _, err := other.Release(t.Context(), me, long.Ref(), resource.Release{Content: "new", Choice: resource.Choice{Percent: 1}}, Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := other.Put(t.Context(), me, policy("a"), Options{}); err != nil {

@@ -62,7 +62,7 @@ func TestPermissions(t *testing.T) {
 		"remove":    {access.Editor, func(by Caller) error { _, err := p.Remove(t.Context(), by, one, Options{}); return err }},
 		"roll back": {access.Editor, func(by Caller) error { _, err := p.Rollback(t.Context(), by, one, 1, Options{}); return err }},
 		"release": {access.Editor, func(by Caller) error {
-			_, err := p.Release(t.Context(), by, config.Ref(), resource.Release{Content: "y", Percent: 1}, Options{})
+			_, err := p.Release(t.Context(), by, config.Ref(), resource.Release{Content: "y", Choice: resource.Choice{Percent: 1}}, Options{})
 			return err
 		}},
 		"end release": {access.Editor, func(by Caller) error {

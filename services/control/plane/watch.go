@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -211,6 +212,26 @@ func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 	}
 	shown = shown.Masked()
 	return &shown, released
+}
+
+// Policy returns the policy of a change with the client's rules, and whether they are those of a gray release; nil if
+// the policy has none, or the client has no name.
+func (w *Watch) Policy(c *push.Change) (one *resource.Policy, released bool) {
+	named := w.client.ID != "" || len(w.client.Labels) > 0
+	if c.Kind != resource.Policies || c.Removed || !named || !bytes.Contains(c.Body, []byte(`"release":{`)) {
+		return nil, false
+	}
+	doc, err := resource.Parse(resource.Policies, c.Body)
+	if err != nil {
+		return nil, false // it was checked when it was put
+	}
+	one = doc.(*resource.Policy)
+	if one.Release == nil {
+		return nil, false // a label looks like one
+	}
+	one.Rules, released = one.For(w.client)
+	one.Release = nil
+	return one, released
 }
 
 // Sent notes in the ledger which changes the client was sent.

@@ -26,11 +26,22 @@ type Config struct {
 // A Release is a gray release: content for some clients first.
 type Release struct {
 	Content string `json:"content"`
+	Choice
+}
+
+// A PolicyRelease is a gray release of a policy: rules for some clients first.
+type PolicyRelease struct {
+	Rules []Rule `json:"rules"`
+	Choice
+}
+
+// A Choice says for which clients a gray release is.
+type Choice struct {
 	// Labels choose clients that have one of the values of every label. Percent chooses that share of all others, by
 	// their ID: a client chosen at 5 % stays chosen at 20 %.
 	Labels  map[string][]string `json:"labels,omitempty"`
 	Percent float64             `json:"percent,omitempty"`
-	// Since is the configuration's version when the release was begun. Another release
+	// Since is the resource's version when the release was begun. Another release
 	// chooses other clients.
 	Since int64 `json:"since,omitempty"`
 }
@@ -70,6 +81,22 @@ func (r *Release) Check(l Limits) error {
 
 func (r *Release) check(f *faults, at string, l Limits) {
 	checkContent(f, at+"/content", r.Content, l.ConfigBytes)
+	r.Choice.check(f, at, l)
+}
+
+// Check returns Invalid with every fault of a release by itself.
+func (r *PolicyRelease) Check(l Limits) error {
+	var f faults
+	r.check(&f, "", l)
+	return f.err()
+}
+
+func (r *PolicyRelease) check(f *faults, at string, l Limits) {
+	r.Choice.check(f, at, l)
+	checkRules(f, at+"/rules", r.Rules, l)
+}
+
+func (r *Choice) check(f *faults, at string, l Limits) {
 	f.check(r.Percent >= 0 && r.Percent <= 100, at+"/percent", "%v: must be from 0 to 100", r.Percent)
 	f.check(r.Percent > 0 || len(r.Labels) > 0, at, "must choose clients, by percent or by labels")
 	f.check(len(r.Labels) <= l.Labels, at+"/labels", "has %d entries: must have %d at most", len(r.Labels), l.Labels)
@@ -96,13 +123,21 @@ type Client struct {
 
 // For returns a client's content, and whether that is the release's.
 func (c *Config) For(who Client) (content string, released bool) {
-	if r := c.Release; r != nil && r.chooses(c, who) {
+	if r := c.Release; r != nil && r.chooses(c.Namespace, c.Name, who) {
 		return r.Content, true
 	}
 	return c.Content, false
 }
 
-func (r *Release) chooses(c *Config, who Client) bool {
+// For returns a client's rules, and whether they are the release's.
+func (p *Policy) For(who Client) (rules []Rule, released bool) {
+	if r := p.Release; r != nil && r.chooses(p.Namespace, p.Name, who) {
+		return r.Rules, true
+	}
+	return p.Rules, false
+}
+
+func (r *Choice) chooses(namespace, name string, who Client) bool {
 	if len(r.Labels) > 0 {
 		all := true
 		for name, values := range r.Labels {
@@ -113,13 +148,13 @@ func (r *Release) chooses(c *Config, who Client) bool {
 			return true
 		}
 	}
-	return who.ID != "" && r.Percent > 0 && position(c, r, who.ID) < r.Percent/100
+	return who.ID != "" && r.Percent > 0 && position(namespace, name, r.Since, who.ID) < r.Percent/100
 }
 
 // position returns a client's place among all, from 0 to below 1: the same for as long as the release lasts.
-func position(c *Config, r *Release, id string) float64 {
+func position(namespace, name string, since int64, id string) float64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d\x00%s", c.Namespace, c.Name, r.Since, id) // a hash accepts every write
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%d\x00%s", namespace, name, since, id) // a hash accepts every write
 	// FNV's upper bits hardly depend on the last bytes: mixed as in MurmurHash3.
 	x := h.Sum64()
 	x ^= x >> 33

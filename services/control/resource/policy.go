@@ -19,6 +19,7 @@ type Policy struct {
 	Name      string            `json:"name"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Rules     []Rule            `json:"rules"`
+	Release   *PolicyRelease    `json:"release,omitempty"` // while given, some clients have its rules instead
 	Change
 }
 
@@ -181,16 +182,24 @@ func (p *Policy) Check(l Limits) error {
 	var f faults
 	p.Ref().check(&f)
 	checkLabels(&f, "/labels", p.Labels, l.Labels)
-	f.check(p.Rules != nil, "/rules", "must be given: a list, which may be empty")
-	f.check(len(p.Rules) <= l.Rules, "/rules", "has %d rules: must have %d at most", len(p.Rules), l.Rules)
-	for i := range p.Rules {
+	checkRules(&f, "/rules", p.Rules, l)
+	if p.Release != nil {
+		p.Release.check(&f, "/release", l)
+	}
+	return f.err()
+}
+
+func checkRules(f *faults, at string, rules []Rule, l Limits) {
+	f.check(rules != nil, at, "must be given: a list, which may be empty")
+	f.check(len(rules) <= l.Rules, at, "has %d rules: must have %d at most", len(rules), l.Rules)
+	for i := range rules {
 		if len(f.found) == maxFaults {
 			break
 		}
-		f.list, f.index = "/rules", i
-		p.Rules[i].check(&f)
+		f.list, f.index = at, i
+		rules[i].check(f)
 	}
-	return f.err()
+	f.list = ""
 }
 
 // check finds the faults of a rule: those by its tags, and those across fields.

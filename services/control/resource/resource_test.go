@@ -124,11 +124,11 @@ func TestConfigFaults(t *testing.T) {
 		"long":        {func(c *Config) { c.Content = strings.Repeat("x", 11) }, []string{"#/content"}},
 		"not UTF-8":   {func(c *Config) { c.Content = "\xff" }, []string{"#/content"}},
 		"type":        {func(c *Config) { c.ContentType = ";" }, []string{"#/content_type"}},
-		"release":     {func(c *Config) { c.Release = &Release{Content: "y", Percent: 5} }, nil},
+		"release":     {func(c *Config) { c.Release = &Release{Content: "y", Choice: Choice{Percent: 5}} }, nil},
 		"for nobody":  {func(c *Config) { c.Release = &Release{Content: "y"} }, []string{"#/release"}},
-		"percent":     {func(c *Config) { c.Release = &Release{Content: "y", Percent: 101} }, []string{"#/release/percent"}},
-		"no values":   {func(c *Config) { c.Release = &Release{Labels: map[string][]string{"zone": {}}} }, []string{"#/release/labels/zone"}},
-		"both longer": {func(c *Config) { c.Release = &Release{Content: strings.Repeat("y", 10), Percent: 5} }, []string{"#/release/content"}},
+		"percent":     {func(c *Config) { c.Release = &Release{Content: "y", Choice: Choice{Percent: 101}} }, []string{"#/release/percent"}},
+		"no values":   {func(c *Config) { c.Release = &Release{Choice: Choice{Labels: map[string][]string{"zone": {}}}} }, []string{"#/release/labels/zone"}},
+		"both longer": {func(c *Config) { c.Release = &Release{Content: strings.Repeat("y", 10), Choice: Choice{Percent: 5}} }, []string{"#/release/content"}},
 	} {
 		limits := DefaultLimits()
 		limits.ConfigBytes = 10
@@ -156,7 +156,7 @@ func TestPaths(t *testing.T) {
 
 // TestRelease: the chosen share of clients has about the wanted size, is stable, and only grows with the percentage.
 func TestRelease(t *testing.T) {
-	c := Config{Namespace: "default", Name: "c", Content: "old", Release: &Release{Content: "new", Since: 3}}
+	c := Config{Namespace: "default", Name: "c", Content: "old", Release: &Release{Content: "new", Choice: Choice{Since: 3}}}
 	const clients = 20_000
 	chosen := map[string]bool{}
 	for _, percent := range []float64{0.5, 5, 20, 50, 100} {
@@ -200,7 +200,7 @@ func TestRelease(t *testing.T) {
 }
 
 func TestReleaseByLabels(t *testing.T) {
-	c := Config{Namespace: "default", Name: "c", Content: "old", Release: &Release{Content: "new", Labels: map[string][]string{"zone": {"a", "b"}, "tier": {"1"}}}}
+	c := Config{Namespace: "default", Name: "c", Content: "old", Release: &Release{Content: "new", Choice: Choice{Labels: map[string][]string{"zone": {"a", "b"}, "tier": {"1"}}}}}
 	for _, one := range []struct {
 		labels map[string]string
 		want   bool
@@ -218,7 +218,7 @@ func TestReleaseByLabels(t *testing.T) {
 }
 
 func TestMasked(t *testing.T) {
-	c := Config{Content: "password", Secret: true, Release: &Release{Content: "password", Percent: 1}}
+	c := Config{Content: "password", Secret: true, Release: &Release{Content: "password", Choice: Choice{Percent: 1}}}
 	text, err := json.Marshal(c.Masked())
 	if err != nil || strings.Contains(string(text), "password") {
 		t.Errorf("%s, %v", text, err)

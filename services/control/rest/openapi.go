@@ -72,8 +72,8 @@ func setLimits(components map[string]any, l resource.Limits) error {
 		path  string
 		limit int
 	}{
-		{"Labels/maxProperties", l.Labels}, {"Release/properties/labels/maxProperties", l.Labels},
-		{"PolicyInput/properties/rules/maxItems", l.Rules}, {"PolicyNew/properties/rules/maxItems", l.Rules},
+		{"Labels/maxProperties", l.Labels}, {"Release/properties/labels/maxProperties", l.Labels}, {"PolicyRelease/properties/labels/maxProperties", l.Labels},
+		{"PolicyRelease/properties/rules/maxItems", l.Rules}, {"PolicyInput/properties/rules/maxItems", l.Rules}, {"PolicyNew/properties/rules/maxItems", l.Rules},
 		{"ConfigInput/properties/content/maxLength", l.ConfigBytes}, {"ConfigNew/properties/content/maxLength", l.ConfigBytes}, {"Release/properties/content/maxLength", l.ConfigBytes},
 	} {
 		at := components

@@ -78,6 +78,9 @@ func (a *API) table() []route {
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
 		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
+		{method: "PUT", path: "/v1/policies/{name}/release", id: "releasePolicy", about: "Begin a gray release, or change it.", parameters: changing, body: "PolicyRelease", answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, releasePolicy)},
+		{method: "DELETE", path: "/v1/policies/{name}/release", id: "withdrawPolicy", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(false))},
+		{method: "POST", path: "/v1/policies/{name}/promote", id: "promotePolicy", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(true))},
 
 		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
@@ -540,6 +543,17 @@ func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) 
 		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
 	}
 	return q.api.plane.Release(q.Context(), q.caller, r, body, o)
+}
+
+func releasePolicy(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	var body resource.PolicyRelease
+	if err := q.body(&body); err != nil {
+		return plane.Result{}, err
+	}
+	if body.Since != 0 {
+		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
+	}
+	return q.api.plane.ReleasePolicy(q.Context(), q.caller, r, body, o)
 }
 
 func endRelease(promote bool) func(*request, resource.Ref, plane.Options) (plane.Result, error) {

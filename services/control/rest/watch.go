@@ -127,7 +127,7 @@ type changeEvent struct {
 	resource.Ref
 	Version  int64           `json:"version"`
 	Revision int64           `json:"revision"`
-	Released *bool           `json:"released,omitempty"` // for a configuration, if the client has a name
+	Released *bool           `json:"released,omitempty"` // whether it has what a gray release has, if the client has a name
 	Resource json.RawMessage `json:"resource,omitempty"`
 }
 
@@ -169,13 +169,15 @@ func (w *watcher) eventOf(c push.Change) (changeEvent, error) {
 		t.Type, t.Resource = "remove", nil
 		return t, nil
 	}
-	one, released := w.watch.Config(&c)
-	if one == nil {
-		return t, nil
-	}
-	t.Released = released
 	var err error
-	t.Resource, err = json.Marshal(one)
+	if one, released := w.watch.Config(&c); one != nil {
+		t.Released = released
+		t.Resource, err = json.Marshal(one)
+	}
+	if one, released := w.watch.Policy(&c); one != nil {
+		t.Released = &released
+		t.Resource, err = json.Marshal(one)
+	}
 	return t, err
 }
 

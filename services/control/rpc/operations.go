@@ -189,23 +189,30 @@ func changeRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
 
 // Release answers as control.proto says.
 func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*controlpb.ChangeResponse, error) {
-	r, err := changeRef(q.GetRef(), resource.Configs)
+	r, err := changeRef(q.GetRef(), resource.Configs, resource.Policies)
 	if err != nil {
 		return nil, err
 	}
-	release := resource.Release{Content: q.GetContent(), Percent: q.GetPercent()}
+	choice := resource.Choice{Percent: q.GetPercent()}
 	for name, values := range q.GetLabels() {
-		if release.Labels == nil {
-			release.Labels = map[string][]string{}
+		if choice.Labels == nil {
+			choice.Labels = map[string][]string{}
 		}
-		release.Labels[name] = values.GetValues()
+		choice.Labels[name] = values.GetValues()
 	}
-	return changed(a.plane.Release(ctx, Caller(ctx), r, release, options(q.GetConditions())))
+	if r.Kind == resource.Policies {
+		p, err := readPolicy(r, &controlpb.Policy{Rules: q.GetRules()})
+		if err != nil {
+			return nil, err
+		}
+		return changed(a.plane.ReleasePolicy(ctx, Caller(ctx), r, resource.PolicyRelease{Rules: p.Rules, Choice: choice}, options(q.GetConditions())))
+	}
+	return changed(a.plane.Release(ctx, Caller(ctx), r, resource.Release{Content: q.GetContent(), Choice: choice}, options(q.GetConditions())))
 }
 
 // EndRelease answers as control.proto says.
 func (a *API) EndRelease(ctx context.Context, q *controlpb.EndReleaseRequest) (*controlpb.ChangeResponse, error) {
-	r, err := changeRef(q.GetRef(), resource.Configs)
+	r, err := changeRef(q.GetRef(), resource.Configs, resource.Policies)
 	if err != nil {
 		return nil, err
 	}

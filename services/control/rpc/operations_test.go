@@ -112,6 +112,17 @@ func TestReleases(t *testing.T) {
 
 	_, nobody := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x"})
 	_, ofPolicy := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: policy("p"), Content: "x", Percent: 5})
+	_, ofInstances := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: instance("s", "1"), Content: "x", Percent: 5})
+	if _, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: policy("p"), Document: &controlpb.PutRequest_Policy{Policy: &controlpb.Policy{}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: policy("p"), Rules: []*controlpb.Rule{{Action: "deny"}}, Percent: 100}); err != nil {
+		t.Fatal(err)
+	}
+	promoted, err := b.calls.EndRelease(b.ctx, &controlpb.EndReleaseRequest{Ref: policy("p"), Promote: true})
+	if err != nil || promoted.GetResource().GetPolicy().GetRules()[0].GetAction() != "deny" {
+		t.Errorf("%v, %v", promoted, err)
+	}
 	_, stale := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x", Percent: 5, Conditions: &controlpb.Conditions{IfMatch: `"1-0"`}})
 	_, ofInstance := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: instance("s", "1"), Version: 1})
 	_, noVersion := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c")})
@@ -119,8 +130,8 @@ func TestReleases(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a release for nobody": {nobody, "InvalidArgument invalid"}, "a policy's": {ofPolicy, "InvalidArgument parameter"},
-		"on a condition":          {stale, "FailedPrecondition precondition"},
+		"a release for nobody": {nobody, "InvalidArgument invalid"}, "of no policy": {ofPolicy, "NotFound missing"},
+		"of an instance": {ofInstances, "InvalidArgument parameter"}, "on a condition":          {stale, "FailedPrecondition precondition"},
 		"an instance rolled back": {ofInstance, "InvalidArgument parameter"}, "to no version": {noVersion, "InvalidArgument parameter"},
 	} {
 		if got := reason(t, c.err); got != c.want {

@@ -517,7 +517,7 @@ func TestWatchersAreNotified(t *testing.T) {
 	b := newBed(t, nil)
 	b.putConfig("c", "old")
 	ref := resource.Ref{Kind: resource.Configs, Namespace: "default", Name: "c"}
-	if _, err := b.plane.Release(b.ctx, planetest.Anybody, ref, resource.Release{Content: "new", Labels: map[string][]string{"zone": {"z"}}}, plane.Options{}); err != nil {
+	if _, err := b.plane.Release(b.ctx, planetest.Anybody, ref, resource.Release{Content: "new", Choice: resource.Choice{Labels: map[string][]string{"zone": {"z"}}}}, plane.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.calls.Get(b.ctx, &controlpb.GetRequest{Ref: config("c")}); err != nil { // the replica knows of it

@@ -179,6 +179,10 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 			m.Tag = "" // it covers the content: it would confirm a guess
 		}
 	}
+	if one, _ := w.watch.Policy(c); one != nil {
+		m = proto.CloneOf(m)
+		m.Document = &controlpb.Resource_Policy{Policy: format.PolicyMessage(one)}
+	}
 	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: m}, nil
 }
 

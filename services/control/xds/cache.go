@@ -179,7 +179,11 @@ func policyOf(c *push.Change) *resource.Policy {
 // servicesOf tells which services a policy may be for, by their names.
 func servicesOf(p *resource.Policy) func(name string) bool {
 	return func(name string) bool {
-		return slices.ContainsFunc(p.Rules, func(r resource.Rule) bool {
+		rules := p.Rules
+		if p.Release != nil {
+			rules = slices.Concat(rules, p.Release.Rules)
+		}
+		return slices.ContainsFunc(rules, func(r resource.Rule) bool {
 			return len(r.Match.Services) == 0 || slices.Contains(r.Match.Services, name)
 		})
 	}
@@ -344,11 +348,22 @@ func (w *snapshotCache) lookAndLock(one service) *look {
 
 // variant returns a service's resources for an audience. The entry is locked.
 func (l *look) variant(one service, a *audience, log func(error)) *variant {
-	v := l.variants[a.key]
+	list := make([]*resource.Policy, 0, len(l.policies))
+	key := a.key
+	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
+		p := l.policies[name]
+		if rules, released := p.For(resource.Client{ID: a.id, Labels: a.labels}); released {
+			its := *p
+			its.Rules = rules
+			p, key = &its, key+"\x00"+name
+		}
+		list = append(list, p)
+	}
+	v := l.variants[key]
 	if v != nil && v.as == l.rules {
 		return v
 	}
-	table, err := traffic.Compile(slices.Collect(maps.Values(l.policies)), one.name, a.labels)
+	table, err := traffic.Compile(list, one.name, a.labels)
 	if err != nil {
 		log(err)
 		if table = closedTable; v != nil {
@@ -359,7 +374,7 @@ func (l *look) variant(one service, a *audience, log func(error)) *variant {
 		clear(l.variants)
 	}
 	v = &variant{hosted{one, table, *a}, l.rules, map[string]*built{}}
-	l.variants[a.key] = v
+	l.variants[key] = v
 	return v
 }
 

@@ -30,7 +30,7 @@ func parseNode(node *core.Node) (nodeInfo, error) {
 		}
 		labels[name] = text.StringValue
 	}
-	info := nodeInfo{audience: newAudience(strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetLocality().GetZone(), labels)}
+	info := nodeInfo{audience: newAudience(strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), node.GetLocality().GetZone(), labels)}
 	if value, ok := fields["outbound"]; ok {
 		at, err := netip.ParseAddrPort(value.GetStringValue())
 		if err != nil {

@@ -272,6 +272,34 @@ func TestEnvoyObeysPolicies(t *testing.T) {
 	}
 	near.taken()
 
+	// A gray release is for those whom it chooses, and ends for all.
+	gray := resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "gray"}
+	b.policy("gray", `[{"action":"allow","match":{"services":["shop"]}}]`, "edge-1")
+	release := func(app string, want int) {
+		r := resource.PolicyRelease{Rules: []resource.Rule{{Action: resource.Deny}}, Choice: resource.Choice{Labels: map[string][]string{"app": {app}}}}
+		if _, err := b.plane.ReleasePolicy(b.ctx, planetest.Anybody, gray, r, plane.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		b.answered(gray, "edge-1")
+		expect(proxy.request(t, "GET", "shop", "/"), want, "")
+	}
+	release("other", 200)
+	release("edge", 403)
+	if _, err := b.plane.Put(b.ctx, planetest.Anybody, &resource.Policy{Namespace: "default", Name: "gray", Rules: []resource.Rule{}}, plane.Options{}); err != nil {
+		t.Fatal(err) // it stays
+	}
+	b.answered(gray, "edge-1")
+	expect(proxy.request(t, "GET", "shop", "/"), 403, "")
+	if _, err := b.plane.EndRelease(b.ctx, planetest.Anybody, gray, true, plane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	b.answered(gray, "edge-1")
+	expect(proxy.request(t, "GET", "next", "/"), 403, "")
+	if _, err := b.plane.Remove(b.ctx, planetest.Anybody, gray, plane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	becomes("next")
+
 	for _, rate := range []string{"0.5", "1", "7", "19.5", "500", "12345"} {
 		if out := b.policy("p", `[{"action":"limit","match":{"services":["shop"]},"limit":{"requests_per_second":`+rate+`}}]`, "edge-1"); out.Applied != 1 {
 			t.Errorf("%s/s: %v", rate, out.Holdings)

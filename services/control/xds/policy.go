@@ -40,10 +40,11 @@ type audience struct {
 	labels map[string]string
 	zone   string
 	key    string // identifies it
+	id     string // the client's name, for gray releases; the key is without it
 }
 
-func newAudience(grpc bool, zone string, labels map[string]string) audience {
-	a := audience{grpc: grpc, labels: labels, zone: zone}
+func newAudience(grpc bool, id, zone string, labels map[string]string) audience {
+	a := audience{grpc: grpc, labels: labels, zone: zone, id: id}
 	text := []string{fmt.Sprintf("%t\x00%s", grpc, zone)}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		text = append(text, name+"\x00"+labels[name])

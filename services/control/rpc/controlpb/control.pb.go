@@ -2219,6 +2219,7 @@ type ReleaseRequest struct {
 	Labels        map[string]*Values `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Percent       float64            `protobuf:"fixed64,4,opt,name=percent,proto3" json:"percent,omitempty"`
 	Conditions    *Conditions        `protobuf:"bytes,5,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	Rules         []*Rule            `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"` // of a policy, which has no content
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2284,6 +2285,13 @@ func (x *ReleaseRequest) GetPercent() float64 {
 func (x *ReleaseRequest) GetConditions() *Conditions {
 	if x != nil {
 		return x.Conditions
+	}
+	return nil
+}
+
+func (x *ReleaseRequest) GetRules() []*Rule {
+	if x != nil {
+		return x.Rules
 	}
 	return nil
 }
@@ -3382,7 +3390,7 @@ const file_control_proto_rawDesc = "" +
 	"\aUnheard\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xc2\x02\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xef\x02\n" +
 	"\x0eReleaseRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12C\n" +
@@ -3390,7 +3398,8 @@ const file_control_proto_rawDesc = "" +
 	"\apercent\x18\x04 \x01(\x01R\apercent\x12;\n" +
 	"\n" +
 	"conditions\x18\x05 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
-	"conditions\x1aR\n" +
+	"conditions\x12+\n" +
+	"\x05rules\x18\x06 \x03(\v2\x15.dyno.control.v1.RuleR\x05rules\x1aR\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
 	"\x05value\x18\x02 \x01(\v2\x17.dyno.control.v1.ValuesR\x05value:\x028\x01\" \n" +
@@ -3612,52 +3621,53 @@ var file_control_proto_depIdxs = []int32{
 	2,  // 40: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
 	50, // 41: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
 	23, // 42: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 43: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	23, // 44: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 45: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	23, // 46: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	37, // 47: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 48: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 49: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	51, // 50: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	40, // 51: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	42, // 52: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	43, // 53: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 54: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	52, // 55: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 56: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 57: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 58: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	32, // 59: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	19, // 60: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	21, // 61: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	24, // 62: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	25, // 63: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	26, // 64: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	28, // 65: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	31, // 66: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	33, // 67: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	34, // 68: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	35, // 69: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	38, // 70: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	41, // 71: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	20, // 72: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	22, // 73: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	27, // 74: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	27, // 75: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	27, // 76: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	29, // 77: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	27, // 78: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	27, // 79: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	27, // 80: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	36, // 81: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	39, // 82: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	44, // 83: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	72, // [72:84] is the sub-list for method output_type
-	60, // [60:72] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	5,  // 43: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
+	2,  // 44: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	23, // 45: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 46: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	23, // 47: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	37, // 48: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 49: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 50: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	51, // 51: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	40, // 52: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	42, // 53: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	43, // 54: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 55: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	52, // 56: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 57: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 58: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 59: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	32, // 60: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	19, // 61: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	21, // 62: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	24, // 63: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	25, // 64: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	26, // 65: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	28, // 66: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	31, // 67: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	33, // 68: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	34, // 69: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	35, // 70: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	38, // 71: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	41, // 72: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	20, // 73: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	22, // 74: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	27, // 75: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	27, // 76: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	27, // 77: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	29, // 78: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	27, // 79: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	27, // 80: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	27, // 81: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	36, // 82: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	39, // 83: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	44, // 84: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	73, // [73:85] is the sub-list for method output_type
+	61, // [61:73] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }

@@ -61,9 +61,9 @@ type ControlClient interface {
 	// Heartbeat says that instances are alive, and returns those that must register again and
 	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
-	// Release begins a configuration's gray release, or changes it.
+	// Release begins a gray release of a configuration or a policy, or changes it.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
-	// EndRelease ends a gray release: everybody has its content, or nobody any more.
+	// EndRelease ends a gray release: everybody has its content or rules, or nobody any more.
 	EndRelease(ctx context.Context, in *EndReleaseRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 	// Rollback makes an earlier version of a policy or a configuration the next one.
 	Rollback(ctx context.Context, in *RollbackRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
@@ -235,9 +235,9 @@ type ControlServer interface {
 	// Heartbeat says that instances are alive, and returns those that must register again and
 	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
-	// Release begins a configuration's gray release, or changes it.
+	// Release begins a gray release of a configuration or a policy, or changes it.
 	Release(context.Context, *ReleaseRequest) (*ChangeResponse, error)
-	// EndRelease ends a gray release: everybody has its content, or nobody any more.
+	// EndRelease ends a gray release: everybody has its content or rules, or nobody any more.
 	EndRelease(context.Context, *EndReleaseRequest) (*ChangeResponse, error)
 	// Rollback makes an earlier version of a policy or a configuration the next one.
 	Rollback(context.Context, *RollbackRequest) (*ChangeResponse, error)
