@@ -13,7 +13,7 @@ import (
 	"dyno/internal/textfile"
 	"dyno/services/control/access"
 	"dyno/services/control/dns"
-	"dyno/services/control/format"
+	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
@@ -40,6 +40,12 @@ type Config struct {
 	ClientCA       string `yaml:"tls_client_ca" kind:"path" doc:"authorities of clients' certificates"`
 	SessionTickets bool   `yaml:"tls_tickets" default:"true" doc:"let clients reconnect without a full handshake"`
 
+	// Proxies of services get certificates over xDS. Without a given authority, the store has one.
+	TrustDomain    string        `yaml:"trust_domain" default:"control.internal" doc:"the domain of services' identities: spiffe://DOMAIN/ns/NAMESPACE/sa/SERVICE"`
+	AuthorityCert  string        `yaml:"authority_cert" kind:"path" otherwise:"one that the control plane makes, and keeps in its store" doc:"the certificate that signs those of services, in PEM"`
+	AuthorityKey   string        `yaml:"authority_key" kind:"path" doc:"its key, in PKCS #8"`
+	CertificateTTL time.Duration `yaml:"certificate_ttl" range:"1s..8760h" default:"24h" doc:"how long certificates of services are valid; they are replaced after half of that"`
+
 	Store store.Config `yaml:",inline"`
 	Plane plane.Config `yaml:",inline"`
 
@@ -56,15 +62,13 @@ type Config struct {
 	IdleTimeout  time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
 	HTTP2        bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
 	// The libraries' own windows: 1 MiB over HTTP; over gRPC it follows from the round-trip time.
-	StreamWindow     int     `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
-	ConnectionWindow int     `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
-	TraceEndpoint    string  `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces"`
-	TraceRatio       float64 `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of HTTP requests that is traced, of those that do not say themselves"`
-	Workers          int     `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
-	// Formats are those that clients may choose instead of JSON.
-	Formats      format.Formats
-	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
-	OpenTimeout  time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
+	StreamWindow     int           `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
+	ConnectionWindow int           `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
+	TraceEndpoint    string        `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces"`
+	TraceRatio       float64       `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of HTTP requests that is traced, of those that do not say themselves"`
+	Workers          int           `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
+	DrainTimeout     time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
+	OpenTimeout      time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
 
 	Logger *slog.Logger // nil discards
 }
@@ -78,7 +82,6 @@ func Defaults() Config {
 
 // Complete sets the defaults of fields that no file can set.
 func (c *Config) Complete() {
-	c.Formats = rest.Defaults().Formats
 	c.Store.Complete()
 	c.Plane.Complete()
 }
@@ -108,6 +111,8 @@ func (c Config) Check(r *fields.Report) {
 	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
 	r.Check(c.ClientCA == "" || c.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
 	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
+	r.Check((c.AuthorityCert == "") == (c.AuthorityKey == ""), "authority_cert", "a certificate and its key go together", "give both --authority-cert and --authority-key")
+	r.Error("trust_domain", identity.CheckDomain(c.TrustDomain))
 	window := func(field string, bytes int) {
 		r.Check(bytes == 0 || bytes >= minWindow, field, fmt.Sprintf("%d is too little", bytes), fmt.Sprintf("0, or from %d to less than 4 MiB", minWindow))
 	}
@@ -127,7 +132,7 @@ const minWindow = 64 << 10
 
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {
-	return rest.Config{Workers: c.Workers, Formats: c.Formats, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
+	return rest.Config{Workers: c.Workers, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
 }
 
 // book reads the principals; nil is none.

@@ -14,7 +14,7 @@
 //	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
-//	format    other formats than JSON
+//	message   resources as messages of Protocol Buffers
 //	rest      HTTP; rpc: gRPC; xds: Envoy and gRPC's clients; dns
 //	console   files for a browser
 //	program   the command line, dyno-control
@@ -37,8 +37,7 @@
 // conditions.
 //
 // A read waits until the replica knows the newest revision that any replica had acknowledged before the read. The
-// clocks of machines only serve notes to people. The stored form is JSON. Other formats are made on demand from
-// format.Document.
+// clocks of machines only serve notes to people. The stored form is JSON.
 package control
 
 import (
@@ -55,6 +54,7 @@ import (
 	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
 	"dyno/services/control/dns"
+	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rest"
@@ -240,7 +240,11 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		watchdog(st), s.files.part(),
 	}
 	if s.grpc != nil {
-		discovery := s.discovery(p)
+		authority, err := s.cfg.authority(opening, st)
+		if err != nil {
+			return unserved(err)
+		}
+		discovery := s.discovery(p, authority)
 		defer discovery.Close()
 		calls := s.calls(p, gate, discovery)
 		s.host.Registry().MustRegister(calls, discovery, &s.calling)
@@ -263,8 +267,9 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 
 // discovery makes the xDS server. It shares the port of the gRPC API: its callers have the same tokens, certificates
 // and rates, and one address is enough.
-func (s *Server) discovery(p *plane.Plane) *xds.Server {
+func (s *Server) discovery(p *plane.Plane, authority *identity.Authority) *xds.Server {
 	c := xds.Defaults()
+	c.Authority, c.CertificateTTL = authority, s.cfg.CertificateTTL
 	c.Plane, c.Logger, c.Caller = p, s.log, rpc.Caller
 	c.MaxStreams, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	return xds.New(c)

@@ -10,10 +10,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"dyno/experiments/subjects/control/formats"
-	"dyno/experiments/subjects/control/formats/controlfb"
 	"dyno/experiments/subjects/measurement"
-	"dyno/services/control/format"
+	"dyno/experiments/subjects/serialization/formats"
+	"dyno/experiments/subjects/serialization/formats/controlfb"
+	"dyno/services/control/message"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 )
@@ -21,32 +21,32 @@ import (
 // A codec reads and writes a policy in one format. What it reads is as a program would have it: a struct of gob, a
 // message of Protocol Buffers, and of FlatBuffers the bytes themselves.
 type codec struct {
-	format.Format
+	formats.Format
 	read func(text []byte) (any, error)
 	// name reads one field of what was read.
 	name func(message any) int
 }
 
 var codecs = map[string]codec{
-	"gob": {formats.Gob, func(text []byte) (any, error) { return formats.Gob.Decode(text) }, func(message any) int {
-		return len(message.(*format.Document).Ref.Name)
+	"gob": {formats.Gob, func(text []byte) (any, error) { return formats.Gob.Decode(text) }, func(m any) int {
+		return len(m.(*message.Document).Ref.Name)
 	}},
-	"protobuf": {format.Protobuf, func(text []byte) (any, error) {
+	"protobuf": {formats.Protobuf, func(text []byte) (any, error) {
 		m := new(controlpb.Resource)
 		return m, proto.Unmarshal(text, m)
-	}, func(message any) int { return len(message.(*controlpb.Resource).GetRef().GetName()) }},
-	"flatbuffers": {formats.FlatBuffers, func(text []byte) (any, error) { return controlfb.GetRootAsResource(text, 0), nil }, func(message any) int {
+	}, func(m any) int { return len(m.(*controlpb.Resource).GetRef().GetName()) }},
+	"flatbuffers": {formats.FlatBuffers, func(text []byte) (any, error) { return controlfb.GetRootAsResource(text, 0), nil }, func(m any) int {
 		var ref controlfb.Ref
-		return len(message.(*controlfb.Resource).Ref(&ref).Name())
+		return len(m.(*controlfb.Resource).Ref(&ref).Name())
 	}},
 }
 
 // document returns a policy that takes about this number of bytes in Protocol Buffers.
-func document(bytes int) (*format.Document, error) {
+func document(bytes int) (*message.Document, error) {
 	ref := resource.Ref{Kind: resource.Policies, Namespace: "shop", Name: "checkout-limits"}
-	d := &format.Document{Ref: ref, Policy: &resource.Policy{Namespace: ref.Namespace, Name: ref.Name}}
+	d := &message.Document{Ref: ref, Policy: &resource.Policy{Namespace: ref.Namespace, Name: ref.Name}}
 	for i := 0; ; i++ {
-		text, err := format.Protobuf.Append(nil, d)
+		text, err := formats.Protobuf.Append(nil, d)
 		if err != nil || len(text) >= bytes {
 			return d, err
 		}
@@ -82,7 +82,7 @@ func (m Message) Run(ctx context.Context) (measurement.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	message, err := c.read(text)
+	read, err := c.read(text)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (m Message) Run(ctx context.Context) (measurement.Result, error) {
 		"message_bytes":   float64(len(text)),
 		"read_seconds":    m.time(ctx, func() { _, errs[0] = c.read(text) }),
 		"write_seconds":   m.time(ctx, func() { _, errs[1] = c.Append(nil, d) }),
-		"access_seconds":  m.time(ctx, func() { sum += c.name(message) }),
+		"access_seconds":  m.time(ctx, func() { sum += c.name(read) }),
 		"memory_per_byte": c.kept(text, m.Kept) / float64(len(text)),
 	}
 	if sum == 0 {

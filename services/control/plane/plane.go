@@ -88,15 +88,15 @@ func (c Config) Check(r *fields.Report) {
 
 // A Plane carries out the operations of one replica. Its methods may be called from any goroutine.
 type Plane struct {
-	cfg     Config
-	log     *slog.Logger
-	store   *store.Store
-	catalog *catalog.Catalog
-	hub     *push.Hub
-	ledger  *push.Ledger
-	metrics metrics
-	traced  tracedChanges
-	dataPlanes
+	cfg        Config
+	log        *slog.Logger
+	store      *store.Store
+	catalog    *catalog.Catalog
+	hub        *push.Hub
+	ledger     *push.Ledger
+	metrics    metrics
+	traced     tracedChanges
+	dataPlanes dataPlanes
 
 	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 

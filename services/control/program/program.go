@@ -20,24 +20,22 @@ import (
 	"dyno/internal/settings"
 	"dyno/internal/terminal"
 	"dyno/services/control"
-	"dyno/services/control/format"
 )
 
 // Name is the program's name.
 const Name = "dyno-control"
 
 // Main runs the program until it ends by itself or by a signal. A second signal ends it at once. It prints errors,
-// and returns the exit code. Clients may choose more formats if they are given.
-func Main(ctx context.Context, args []string, stdout, stderr io.Writer, more ...format.Format) int {
+// and returns the exit code.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.Cleaned(stdout), terminal.Cleaned(stderr)
-	a := &app{stderr: stderr, formats: more}
+	a := &app{stderr: stderr}
 	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
 
 // An app is one run of the program.
 type app struct {
-	stderr  io.Writer
-	formats []format.Format // in addition to those of every control plane
+	stderr io.Writer
 }
 
 // Options are the configuration of the program.
@@ -69,7 +67,6 @@ func (o Options) Check(r *fields.Report) {
 
 func (a *app) command() *cobra.Command {
 	c := Defaults()
-	c.Formats = append(c.Formats, a.formats...)
 	s := settings.New(&c)
 	cmd := &cobra.Command{
 		Use:   Name,

@@ -92,9 +92,6 @@ func setLimits(components map[string]any, l resource.Limits) error {
 
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 
-// formatted are the schemas of documents that have other formats, too.
-var formatted = []string{"Policy", "PolicyNew", "PolicyInput", "Config", "ConfigNew", "ConfigInput", "Instance", "InstanceInput"}
-
 // describeOperation describes an operation, with references to the schemas.
 func (a *API) describeOperation(r route, components map[string]any) (map[string]any, error) {
 	list, err := describeParameters(r)
@@ -185,11 +182,6 @@ func (a *API) describeContent(body string, components map[string]any) (map[strin
 			return nil, fmt.Errorf("no schema %q", kind)
 		default:
 			content["application/json"] = map[string]any{"schema": ref(kind)}
-			if slices.Contains(formatted, kind) {
-				for _, f := range a.cfg.Formats {
-					content[f.MediaTypes()[0]] = map[string]any{"schema": map[string]any{"type": "string", "format": "binary"}}
-				}
-			}
 		}
 	}
 	return content, nil

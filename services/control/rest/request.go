@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"dyno/services/control/catalog"
-	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 )
@@ -192,11 +191,8 @@ const jsonBody = "application/json"
 func (q *request) body(into any) error {
 	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
-		if f, ok := q.api.cfg.Formats.Of(kind); ok && f != nil {
-			return q.formatted(f, into)
-		}
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
-			return &plane.Problem{Kind: wrongMedia, Detail: fmt.Sprintf("content type %.80q: want application/json, or for a resource application/x-protobuf", field)}
+			return &plane.Problem{Kind: wrongMedia, Detail: fmt.Sprintf("content type %.80q: want application/json", field)}
 		}
 	}
 	text, err := q.bytes()
@@ -263,22 +259,9 @@ const (
 	heartbeatField = "Dyno-Heartbeat-Seconds" // a stream sends a comment after this time without a change
 )
 
-// item sends a resource in the chosen format, unless the client has it already.
+// item sends a resource, unless the client has it already.
 func (q *request) item(status int, i *catalog.Item) error {
-	tag, kind, body := i.Tag(), jsonBody, i.Body
-	if f := q.accepted(); f != nil {
-		d, err := format.New(i.Ref, i.Version, i.Revision, nil, body)
-		if err != nil {
-			return err
-		}
-		d.Tag = tag
-		if body, err = f.Append(nil, d); err != nil {
-			return err
-		}
-		tag, kind = "W/"+tag, f.MediaTypes()[0] // weak: equal content in other bytes (RFC 9110, section 8.8.1)
-	}
-	q.set("Vary", "Accept")
-	q.set("Etag", tag)
+	q.set("Etag", i.Tag())
 	q.set("Cache-Control", "no-cache")
 	if i.Revision > 0 {
 		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
@@ -288,7 +271,7 @@ func (q *request) item(status int, i *catalog.Item) error {
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return q.write(status, kind, body)
+	return q.write(status, jsonBody, i.Body)
 }
 
 // result sends the result of a change.

@@ -24,7 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dyno/services/control/console"
-	"dyno/services/control/format"
 	"dyno/services/control/plane"
 	"dyno/services/internal/serve"
 	"dyno/services/internal/trace"
@@ -40,8 +39,6 @@ type Config struct {
 	// goroutine carries out its own requests, which suits Go's scheduler. Streams and long polls always use their
 	// connection's.
 	Workers int
-	// Formats are those that clients may choose instead of JSON.
-	Formats format.Formats
 	// MaxWatchers bounds streams and long polls at a time; more get 503.
 	MaxWatchers int
 	// Heartbeat is the time without a change after which a stream sends a comment. WriteTimeout bounds one write to a
@@ -54,7 +51,7 @@ type Config struct {
 
 // Defaults returns the Config that every field starts from; it has no Plane.
 func Defaults() Config {
-	return Config{Formats: format.Formats{format.Protobuf}, MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
+	return Config{MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
 }
 
 // An API answers requests. Its methods may be called from any goroutine.

@@ -83,8 +83,7 @@ func TestSecretLater(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotWatched: lists and watches never show a secret or its gray release, whatever the permissions and
-// the format.
+// TestSecretsAreNotWatched: lists and watches never show a secret or its gray release, whatever the permissions.
 func TestSecretsAreNotWatched(t *testing.T) {
 	b := withBook(t, nil)
 	b.token = "editor"
@@ -97,11 +96,9 @@ func TestSecretsAreNotWatched(t *testing.T) {
 	for _, who := range []string{"reader", "registrar", "editor", "admin", "root"} {
 		b.token = who
 		for _, client := range []string{"", "&client=one", "&client=one&label=zone%3Da"} {
-			for _, f := range []string{"application/json", "application/x-protobuf"} {
-				for _, path := range []string{"/v1/watch?namespace=shop&wait=0" + client, "/v1/configs?namespace=shop", "/v1/configs/pin/history?namespace=shop"} {
-					if got := b.want(200, "", "GET", path, "", "Accept", f); shows(got.body) || !bytes.Contains(got.body, []byte("pin")) {
-						t.Errorf("%s, %s, %s: %q", who, path, f, got.body)
-					}
+			for _, path := range []string{"/v1/watch?namespace=shop&wait=0" + client, "/v1/configs?namespace=shop", "/v1/configs/pin/history?namespace=shop"} {
+				if got := b.want(200, "", "GET", path, ""); shows(got.body) || !bytes.Contains(got.body, []byte("pin")) {
+					t.Errorf("%s, %s: %q", who, path, got.body)
 				}
 			}
 			s := b.stream("namespace=shop&kind=config" + client)
@@ -113,9 +110,6 @@ func TestSecretsAreNotWatched(t *testing.T) {
 		}
 	}
 	b.token = "reader"
-	if got := b.want(200, "", "GET", "/v1/configs/pin?namespace=shop", "", "Accept", "application/x-protobuf"); shows(got.body) || got.header.Get("Content-Type") != "application/x-protobuf" {
-		t.Errorf("%v %q", got.header, got.body)
-	}
 	b.want(403, "role", "GET", "/v1/configs/pin/content?namespace=shop", "")
 	// A program asks for what it needs by itself.
 	b.token = "registrar"

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"dyno/services/control/catalog"
-	"dyno/services/control/format"
+	"dyno/services/control/message"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
@@ -12,7 +12,7 @@ import (
 
 // readKind parses a kind.
 func readKind(k controlpb.Kind) (resource.Kind, error) {
-	kind, ok := format.Kind(k)
+	kind, ok := message.Kind(k)
 	if !ok {
 		return "", plane.BadParameterf("kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
 	}
@@ -40,7 +40,7 @@ func readRef(r *controlpb.Ref) (resource.Ref, error) {
 
 // readPolicy makes a policy of a message.
 func readPolicy(r resource.Ref, m *controlpb.Policy) (*resource.Policy, error) {
-	p, err := format.Policy(m)
+	p, err := message.Policy(m)
 	if err != nil {
 		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
 	}
@@ -49,25 +49,25 @@ func readPolicy(r resource.Ref, m *controlpb.Policy) (*resource.Policy, error) {
 }
 
 func readConfig(r resource.Ref, m *controlpb.Config) *resource.Config {
-	c := format.Config(m)
+	c := message.Config(m)
 	c.Namespace, c.Name = r.Namespace, r.Name
 	return c
 }
 
 func readInstance(r resource.Ref, m *controlpb.Instance) *resource.Instance {
-	i := format.Instance(m)
+	i := message.Instance(m)
 	i.Namespace, i.Service, i.ID = r.Namespace, r.Name, r.ID
 	return i
 }
 
 // write makes a message of a complete resource. It is shared: copy it to hide a part.
 func write(i *catalog.Item) (*controlpb.Resource, error) {
-	d, err := format.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
+	d, err := message.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
 	if err != nil {
 		return nil, err
 	}
 	d.Tag = i.Tag()
-	return format.Message(d), nil
+	return message.Of(d), nil
 }
 
 // A memo caches messages, because many watchers get the same change. Once it is full, it forgets all of them.

@@ -10,7 +10,7 @@ import (
 
 	"dyno/services/control/audit"
 	"dyno/services/control/catalog"
-	"dyno/services/control/format"
+	"dyno/services/control/message"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
@@ -244,7 +244,7 @@ func (a *API) Audit(ctx context.Context, q *controlpb.AuditRequest) (*controlpb.
 	out := &controlpb.AuditResponse{Next: page.Next}
 	for _, e := range page.Items {
 		out.Entries = append(out.Entries, &controlpb.AuditEntry{
-			AtUnixNano: e.At.UnixNano(), Who: e.Who, From: e.From, Act: string(e.Act), Ref: format.Ref(e.Ref), OldVersion: e.Old, NewVersion: e.New,
+			AtUnixNano: e.At.UnixNano(), Who: e.Who, From: e.From, Act: string(e.Act), Ref: message.Ref(e.Ref), OldVersion: e.Old, NewVersion: e.New,
 		})
 	}
 	return out, nil

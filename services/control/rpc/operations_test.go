@@ -131,7 +131,7 @@ func TestReleases(t *testing.T) {
 		want string
 	}{
 		"a release for nobody": {nobody, "InvalidArgument invalid"}, "of no policy": {ofPolicy, "NotFound missing"},
-		"of an instance": {ofInstances, "InvalidArgument parameter"}, "on a condition":          {stale, "FailedPrecondition precondition"},
+		"of an instance": {ofInstances, "InvalidArgument parameter"}, "on a condition": {stale, "FailedPrecondition precondition"},
 		"an instance rolled back": {ofInstance, "InvalidArgument parameter"}, "to no version": {noVersion, "InvalidArgument parameter"},
 	} {
 		if got := reason(t, c.err); got != c.want {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"dyno/services/control/access"
-	"dyno/services/control/format"
+	"dyno/services/control/message"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -88,7 +88,7 @@ func (a *API) Watch(stream grpc.BidiStreamingServer[controlpb.WatchRequest, cont
 func query(q *controlpb.Query) plane.Query {
 	var kinds []resource.Kind
 	for _, k := range q.GetKinds() {
-		kind, _ := format.Kind(k) // "" is refused
+		kind, _ := message.Kind(k) // "" is refused
 		kinds = append(kinds, kind)
 	}
 	return plane.Query{
@@ -164,7 +164,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	if c.Removed {
 		return &controlpb.WatchResponse{
 			Type:     controlpb.WatchResponse_TYPE_REMOVE,
-			Resource: &controlpb.Resource{Ref: format.Ref(c.Ref), Version: c.Version, Revision: c.Changed},
+			Resource: &controlpb.Resource{Ref: message.Ref(c.Ref), Version: c.Version, Revision: c.Changed},
 		}, nil
 	}
 	m, err := w.api.written.write(itemOf(c.Ref, c.Changed, c.Version, c.Body, c.Resource))
@@ -181,7 +181,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	}
 	if one, _ := w.watch.Policy(c); one != nil {
 		m = proto.CloneOf(m)
-		m.Document = &controlpb.Resource_Policy{Policy: format.PolicyMessage(one)}
+		m.Document = &controlpb.Resource_Policy{Policy: message.OfPolicy(one)}
 	}
 	return &controlpb.WatchResponse{Type: controlpb.WatchResponse_TYPE_PUT, Resource: m}, nil
 }

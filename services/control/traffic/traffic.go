@@ -28,8 +28,8 @@ type Table struct {
 	Outliers *resource.Outliers  `json:"outliers,omitempty"`
 	Balance  *resource.Balancer  `json:"balance,omitempty"`
 	Policies []Source            `json:"-"` // where the rules come from
-	Access   []resource.Rule     `json:"-"` // rules about access, all of them, for the service's own proxy
 	Retries  []*resource.Retries `json:"-"` // all that occur
+	Access   []resource.Rule     `json:"-"` // all rules about access, for the service's own proxy
 }
 
 // A Source is a policy that has rules for a service: for routes, for the service as a whole, or for both.
@@ -110,6 +110,10 @@ func Compile(policies []*resource.Policy, service string, caller map[string]stri
 	for _, r := range rules[resource.Access] {
 		t.Access = append(t.Access, *r.Rule)
 	}
+	// A caller does not know its own identity: from the first rule about identities on, the service's proxy decides.
+	if i := slices.IndexFunc(rules[resource.Access], func(r numbered) bool { return len(r.Match.Identities) > 0 }); i >= 0 {
+		rules[resource.Access] = rules[resource.Access][:i]
+	}
 	for _, r := range rules[resource.Retrying] {
 		t.Retries = append(t.Retries, r.Retry)
 	}
@@ -121,10 +125,6 @@ func Compile(policies []*resource.Policy, service string, caller map[string]stri
 	}
 	if r := rules[resource.Balancing]; len(r) > 0 {
 		t.Balance = r[0].Balancing
-	}
-	// A caller does not know its own identity: from the first rule about identities on, the service's proxy decides.
-	if i := slices.IndexFunc(rules[resource.Access], func(r numbered) bool { return len(r.Match.Identities) > 0 }); i >= 0 {
-		rules[resource.Access] = rules[resource.Access][:i]
 	}
 	b := builder{rules: rules[:inRoutes]}
 	b.extend(0, Match{}, Route{})
@@ -369,7 +369,7 @@ func grpcLimitations(r *resource.Rule) (list [][2]string) {
 	if b := r.Balancing; b != nil {
 		add(b.By == "random", "balance/by", "gRPC's clients take turns instead")
 	}
-	add(len(r.Match.Identities) > 0, "match/identities", "gRPC's clients do not know the identity of a server's callers")
+	add(len(r.Match.Identities) > 0, "match/identities", "callers do not know their identity: the service's proxy enforces it, and the rules after it")
 	return list
 }
 

@@ -2,9 +2,11 @@ package xds
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -32,8 +34,8 @@ type snapshotCache struct {
 
 	mu       sync.Mutex // guards what follows
 	entries  map[service]*entry
-	policies map[string]map[string]*resource.Policy // by namespace and name; replaced as a whole
-	late     map[service]map[string]bool            // overdue instances, by their identifiers; replaced as a whole
+	policies map[string]*policies        // by namespace; each is replaced as a whole
+	late     map[service]map[string]bool // overdue instances, by their identifiers; replaced as a whole
 	// watchers are the clients that watch a service, and those that watch all.
 	watchers map[service]map[*client]struct{}
 	all      map[*client]struct{}
@@ -46,7 +48,7 @@ type entry struct {
 
 	mu          sync.Mutex          // guards the fields below: while one goroutine makes a resource, the others wait
 	assignments map[string]assigned // by the nearest zone; "" is none
-	variants    map[string]*variant // by the audience
+	variants    map[string]*variant // by the key of the audience
 }
 
 // An assigned resource is an assignment.
@@ -68,7 +70,7 @@ const maxVariants = 64
 func newSnapshotCache(p *plane.Plane, log *slog.Logger) *snapshotCache {
 	return &snapshotCache{
 		plane: p, log: log, complete: make(chan struct{}), period: latePeriod, entries: map[service]*entry{},
-		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{}, policies: map[string]map[string]*resource.Policy{},
+		watchers: map[service]map[*client]struct{}{}, all: map[*client]struct{}{}, policies: map[string]*policies{},
 	}
 }
 
@@ -139,26 +141,95 @@ func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 // learnPolicies notes changed policies, and returns the services that they may be for. w.mu is held.
 func (w *snapshotCache) learnPolicies(changes []*push.Change) []service {
 	concerned := map[string]func(string) bool{} // by namespace: the services' names
+	changed := map[string]map[string]*resource.Policy{}
 	for _, c := range changes {
-		next := maps.Clone(w.policies[c.Namespace])
-		if next == nil {
-			next = map[string]*resource.Policy{}
+		if changed[c.Namespace] == nil {
+			changed[c.Namespace] = w.policies[c.Namespace].clone()
 		}
-		for _, p := range []*resource.Policy{next[c.Name], policyOf(c)} {
+		next := policyOf(c)
+		for _, p := range []*resource.Policy{changed[c.Namespace][c.Name], next} {
 			if p != nil {
 				concerned[c.Namespace] = either(concerned[c.Namespace], servicesOf(p))
 			}
 		}
-		delete(next, c.Name)
-		if p := policyOf(c); p != nil {
-			next[c.Name] = p
+		delete(changed[c.Namespace], c.Name)
+		if next != nil {
+			changed[c.Namespace][c.Name] = next
 		}
-		w.policies[c.Namespace] = next
+	}
+	for namespace, all := range changed {
+		w.policies[namespace] = newPolicies(all)
 	}
 	var list []service
 	for one := range w.entries {
 		if is := concerned[one.namespace]; is != nil && is(one.name) {
 			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// policies are those of a namespace.
+type policies struct {
+	byName   map[string]*resource.Policy
+	sources  []string           // the labels of callers by which rules match
+	released []*resource.Policy // those with a gray release
+}
+
+func newPolicies(all map[string]*resource.Policy) *policies {
+	p := &policies{byName: all}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one := all[name]
+		rules := one.Rules
+		if one.Release != nil {
+			p.released = append(p.released, one)
+			rules = slices.Concat(rules, one.Release.Rules)
+		}
+		for _, r := range rules {
+			p.sources = slices.AppendSeq(p.sources, maps.Keys(r.Match.Sources))
+		}
+	}
+	slices.Sort(p.sources)
+	p.sources = slices.Compact(p.sources)
+	return p
+}
+
+// clone copies the policies by name; a nil one has none.
+func (p *policies) clone() map[string]*resource.Policy {
+	if p == nil {
+		return map[string]*resource.Policy{}
+	}
+	return maps.Clone(p.byName)
+}
+
+// key identifies the audiences that are alike for these policies.
+func (p *policies) key(a *audience) string {
+	key := strconv.FormatBool(a.grpc) + a.domain
+	if p == nil {
+		return key
+	}
+	for _, name := range p.sources {
+		value, ok := a.labels[name]
+		key += fmt.Sprintf("\x00%t %s", ok, value)
+	}
+	for _, one := range p.released {
+		_, released := one.For(resource.Client{ID: a.id, Labels: a.labels})
+		key += fmt.Sprintf("\x00%t", released)
+	}
+	return key
+}
+
+// of returns the policies with the rules of gray releases that are for an audience.
+func (p *policies) of(a *audience) []*resource.Policy {
+	if p == nil {
+		return nil
+	}
+	list := slices.Collect(maps.Values(p.byName))
+	for i, one := range list {
+		if rules, released := one.For(resource.Client{ID: a.id, Labels: a.labels}); released {
+			its := *one
+			its.Rules = rules
+			list[i] = &its
 		}
 	}
 	return list
@@ -319,7 +390,7 @@ type look struct {
 	*entry
 	changes, rules uint64
 	late           map[string]bool // overdue instances
-	policies       map[string]*resource.Policy
+	policies       *policies
 }
 
 func (w *snapshotCache) look(one service) look {
@@ -348,22 +419,12 @@ func (w *snapshotCache) lookAndLock(one service) *look {
 
 // variant returns a service's resources for an audience. The entry is locked.
 func (l *look) variant(one service, a *audience, log func(error)) *variant {
-	list := make([]*resource.Policy, 0, len(l.policies))
-	key := a.key
-	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
-		p := l.policies[name]
-		if rules, released := p.For(resource.Client{ID: a.id, Labels: a.labels}); released {
-			its := *p
-			its.Rules = rules
-			p, key = &its, key+"\x00"+name
-		}
-		list = append(list, p)
-	}
+	key := l.policies.key(a)
 	v := l.variants[key]
 	if v != nil && v.as == l.rules {
 		return v
 	}
-	table, err := traffic.Compile(list, one.name, a.labels)
+	table, err := traffic.Compile(l.policies.of(a), one.name, a.labels)
 	if err != nil {
 		log(err)
 		if table = closedTable; v != nil {

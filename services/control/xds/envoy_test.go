@@ -35,6 +35,11 @@ type envoy struct {
 
 // startEnvoy starts Envoy, which asks the bed's control plane.
 func startEnvoy(b *bed, api string) *envoy {
+	return startEnvoyAs(b, api, "edge-1", `{outbound: "127.0.0.1:0", labels: {app: edge}}`)
+}
+
+// startEnvoyAs starts it with a name and metadata.
+func startEnvoyAs(b *bed, api, id, metadata string) *envoy {
 	t := b.t
 	t.Helper()
 	program, err := filepath.Abs("testdata/clients/python-envoy/envoy/_bin/envoy")
@@ -46,7 +51,7 @@ func startEnvoy(b *bed, api string) *envoy {
 	}
 	dir := t.TempDir()
 	config, adminFile, said := filepath.Join(dir, "envoy.yaml"), filepath.Join(dir, "admin"), filepath.Join(dir, "said")
-	if err := os.WriteFile(config, documented(t, b.address, api), 0o600); err != nil {
+	if err := os.WriteFile(config, documented(t, b.address, api, id, metadata), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Create(said)
@@ -91,7 +96,7 @@ func startEnvoy(b *bed, api string) *envoy {
 }
 
 // documented is the configuration of docs/services/control-xds.md, with the addresses of this test.
-func documented(t *testing.T, control, api string) []byte {
+func documented(t *testing.T, control, api, id, metadata string) []byte {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/services/control-xds.md")
 	if err != nil {
@@ -109,7 +114,7 @@ func documented(t *testing.T, control, api string) []byte {
 	block = "node:\n  id: edge-1" + block + "\nadmin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n" +
 		"layered_runtime: {layers: [{name: operator, static_layer: {re2.max_program_size.error_level: 60}}]}\n"
 	for from, to := range map[string]string{
-		"port_value: 7101": "port_value: " + port, `"0.0.0.0:8080"`: `"127.0.0.1:0"`, "api_type: GRPC ": "api_type: " + api + " ",
+		"port_value: 7101": "port_value: " + port, `{outbound: "0.0.0.0:8080", labels: {app: edge}}`: metadata, "id: edge-1": "id: " + id, "api_type: GRPC ": "api_type: " + api + " ",
 	} {
 		if strings.Count(block, from) != 1 {
 			t.Fatalf("docs/services/control-xds.md: the configuration for Envoy has %q %d times, want once", from, strings.Count(block, from))

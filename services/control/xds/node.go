@@ -16,10 +16,19 @@ import (
 type nodeInfo struct {
 	audience audience
 	outbound *core.SocketAddress // where its listener to all services is to be; nil is nowhere
+	// service is the one that a proxy belongs to, whose identity it has; empty is none. It takes the service's requests
+	// at inbound, and sends them to the port forward of its own machine; nil is nowhere.
+	service service
+	inbound *core.SocketAddress
+	forward uint32
 }
 
-// parseNode reads a client's node. Metadata of others is ignored; "labels" are texts by name, and "outbound" is
-// ADDRESS:PORT.
+// parseNode reads a client's node. Metadata of others is ignored:
+//
+//	labels              texts by name
+//	outbound, inbound   ADDRESS:PORT
+//	service, namespace  names; the namespace is "default" if not given
+//	forward             a port
 func parseNode(node *core.Node) (nodeInfo, error) {
 	labels := map[string]string{}
 	fields := node.GetMetadata().GetFields()
@@ -30,15 +39,47 @@ func parseNode(node *core.Node) (nodeInfo, error) {
 		}
 		labels[name] = text.StringValue
 	}
-	info := nodeInfo{audience: newAudience(strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), node.GetLocality().GetZone(), labels)}
-	if value, ok := fields["outbound"]; ok {
-		at, err := netip.ParseAddrPort(value.GetStringValue())
-		if err != nil {
-			return info, fmt.Errorf("node.metadata.outbound: %.80q: must be ADDRESS:PORT", value.GetStringValue())
-		}
-		info.outbound = &core.SocketAddress{Address: at.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(at.Port())}}
+	info := nodeInfo{audience: audience{strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), labels, node.GetLocality().GetZone(), ""}}
+	var err error
+	if info.outbound, err = addressOf(fields, "outbound"); err != nil {
+		return info, err
 	}
+	if info.inbound, err = addressOf(fields, "inbound"); err != nil {
+		return info, err
+	}
+	if name := fields["service"].GetStringValue(); name != "" {
+		info.service = service{fields["namespace"].GetStringValue(), name}
+		if info.service.namespace == "" {
+			info.service.namespace = resource.DefaultNamespace
+		}
+		r := info.service.ref()
+		r.ID = "x"
+		if err := r.Check(); err != nil {
+			return info, fmt.Errorf("node.metadata.service: %w", err)
+		}
+	}
+	forward := fields["forward"].GetNumberValue()
+	switch {
+	case info.inbound == nil:
+	case info.service.name == "":
+		return info, fmt.Errorf("node.metadata.inbound: needs service")
+	case forward < 1 || forward > 65535:
+		return info, fmt.Errorf("node.metadata.forward: %v: must be the port of the service, from 1 to 65535", forward)
+	}
+	info.forward = uint32(forward)
 	return info, nil
+}
+
+func addressOf(fields map[string]*structpb.Value, name string) (*core.SocketAddress, error) {
+	value, ok := fields[name]
+	if !ok {
+		return nil, nil
+	}
+	at, err := netip.ParseAddrPort(value.GetStringValue())
+	if err != nil {
+		return nil, fmt.Errorf("node.metadata.%s: %.80q: must be ADDRESS:PORT", name, value.GetStringValue())
+	}
+	return &core.SocketAddress{Address: at.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(at.Port())}}, nil
 }
 
 // kind is the kind of data plane.

@@ -9,15 +9,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"dyno/services/control/access"
+	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/plane/planetest"
 	"dyno/services/control/push"
@@ -384,6 +390,142 @@ func TestGRPCObeysPolicies(t *testing.T) {
 			if b.ctx.Err() != nil {
 				t.Fatalf("%s: not %v", one.rules, one.want)
 			}
+		}
+	}
+}
+
+// withAuthority gives a bed's control plane an authority, whose certificates are valid for a while.
+func withAuthority(t *testing.T, ttl time.Duration) func(*Config) {
+	t.Helper()
+	cert, key, err := identity.New("test.internal", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := identity.Parse("test.internal", cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *Config) { c.Authority, c.CertificateTTL = authority, ttl }
+}
+
+// serials returns the serial numbers of the certificates that a proxy has.
+func (e *envoy) serials(t *testing.T) string {
+	t.Helper()
+	var all struct {
+		Certificates []struct {
+			Chain []struct {
+				Serial string `json:"serial_number"`
+			} `json:"cert_chain"`
+		}
+	}
+	if err := json.Unmarshal(e.ask(t, "/certs"), &all); err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, c := range all.Certificates {
+		for _, one := range c.Chain {
+			list = append(list, one.Serial)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(slices.Compact(list), " ")
+}
+
+// TestIdentities: proxies of services show each other certificates, which are replaced under load. Access depends on the
+// caller's identity; without one, nobody gets in.
+func TestIdentities(t *testing.T) {
+	b := newBed(t, withAuthority(t, 4*time.Second))
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header.Get("X-Forwarded-Client-Cert"))
+	}))
+	defer backend.Close()
+	shop := startEnvoyAs(b, "DELTA_GRPC", "shop-1", fmt.Sprintf(`{service: shop, inbound: "127.0.0.1:0", forward: %d}`, backend.Listener.Addr().(*net.TCPAddr).Port))
+	_, port, err := net.SplitHostPort(shop.edge)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.put(&resource.Instance{Service: "shop", ID: "1", Address: "127.0.0.1", Port: number, Weight: 1, TTL: 3600, Metadata: map[string]string{"tls": "mutual"}})
+	web := startEnvoyAs(b, "GRPC", "web-1", `{service: web, outbound: "127.0.0.1:0"}`)
+	other := startEnvoyAs(b, "DELTA_GRPC", "other-1", `{service: other, namespace: eu, outbound: "127.0.0.1:0"}`)
+	nobody := startEnvoyAs(b, "DELTA_GRPC", "nobody-1", `{outbound: "127.0.0.1:0"}`)
+	becomes := func(e *envoy, want int) string {
+		t.Helper()
+		for {
+			r := e.request(t, "GET", "shop", "/a?b=c")
+			if r.StatusCode == want {
+				return r.text
+			}
+			if b.ctx.Err() != nil {
+				t.Fatalf("status %d, want %d: %s", r.StatusCode, want, r.text)
+			}
+		}
+	}
+	if text := becomes(web, 200); !strings.Contains(text, "URI=spiffe://test.internal/ns/default/sa/web") {
+		t.Errorf("the service sees the caller %q", text)
+	}
+	becomes(other, 200)
+	becomes(nobody, 503)
+
+	b.policy("access", `[{"action":"allow","match":{"services":["shop"],"identities":["default/web"],"methods":["GET"],"path":"/a"}},{"action":"allow","match":{"services":["shop"],"identities":["asia/*"]}},{"action":"deny","match":{"services":["shop"]}}]`, "shop-1")
+	becomes(web, 200)
+	for what, r := range map[string]reply{
+		"another identity": other.request(t, "GET", "shop", "/a"), "another path": web.request(t, "GET", "shop", "/a/b"), "another method": web.request(t, "POST", "shop", "/a"),
+	} {
+		if r.StatusCode != http.StatusForbidden || !strings.Contains(r.text, "RBAC") {
+			t.Errorf("%s: %d %s", what, r.StatusCode, r.text)
+		}
+	}
+	b.policy("access", `[{"action":"deny","match":{"services":["shop"],"identities":["default/web"]}},{"action":"allow","match":{"services":["shop"],"identities":["eu/*"],"path_prefix":"/a"}},{"action":"deny","match":{"services":["shop"]}}]`, "shop-1")
+	becomes(web, 403)
+	becomes(other, 200)
+
+	// Each proxy has at least two new certificates, and no request fails.
+	before := [2]string{shop.serials(t), other.serials(t)}
+	changes := [2]int{}
+	for n := 0; changes[0] < 2 || changes[1] < 2; n++ {
+		if r := other.request(t, "GET", "shop", "/a"); r.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", r.StatusCode, r.text)
+		}
+		if n%50 != 0 {
+			continue
+		}
+		for i, e := range []*envoy{shop, other} {
+			if now := e.serials(t); now != before[i] {
+				before[i] = now
+				changes[i]++
+			}
+		}
+		if b.ctx.Err() != nil {
+			t.Fatalf("certificates changed %v times", changes)
+		}
+	}
+}
+
+// TestIdentitiesAreGranted: who may not register a service's instances does not get its identity.
+func TestIdentitiesAreGranted(t *testing.T) {
+	reader := planetest.Anybody
+	reader.Principal = &access.Principal{Name: "reader", Grants: []access.Grant{{Namespace: access.AllNamespaces, Role: access.Reader}}}
+	give := withAuthority(t, time.Hour)
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   codes.Code
+	}{
+		"a reader":     {func(c *Config) { give(c); c.Caller = func(context.Context) plane.Caller { return reader } }, codes.PermissionDenied},
+		"no authority": {nil, codes.FailedPrecondition},
+	} {
+		b := newBed(t, c.change)
+		w := b.delta()
+		metadata, err := structpb.NewStruct(map[string]any{"service": "shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.say(&discovery.DeltaDiscoveryRequest{Node: &core.Node{Id: "shop-1", Metadata: metadata}, TypeUrl: types[secrets], ResourceNamesSubscribe: []string{identityName}})
+		if _, err := w.stream.Recv(); status.Code(err) != c.want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

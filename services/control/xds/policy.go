@@ -2,7 +2,6 @@ package xds
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -30,27 +29,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"dyno/services/control/identity"
 	"dyno/services/control/resource"
 	"dyno/services/control/traffic"
 )
 
-// An audience is a kind of clients that get the same resources.
+// An audience is who gets resources: clients of a kind, with labels.
 type audience struct {
 	grpc   bool // clients of gRPC, which refuse what they do not know
+	id     string
 	labels map[string]string
 	zone   string
-	key    string // identifies it
-	id     string // the client's name, for gray releases; the key is without it
-}
-
-func newAudience(grpc bool, id, zone string, labels map[string]string) audience {
-	a := audience{grpc: grpc, labels: labels, zone: zone, id: id}
-	text := []string{fmt.Sprintf("%t\x00%s", grpc, zone)}
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		text = append(text, name+"\x00"+labels[name])
-	}
-	a.key = strings.Join(text, "\x01")
-	return a
+	domain string // the trust domain of a proxy with an identity; "" is without one
 }
 
 // A hosted service has what holds for requests to it.
@@ -125,19 +115,10 @@ func listenerOf(name string, s service) *listener.Listener {
 	return &listener.Listener{Name: name, ApiListener: &listener.ApiListener{ApiListener: packed(manager)}}
 }
 
-// outboundName names the listener that leads to all services. No service has such a name.
-const outboundName = "/outbound"
-
 // outbound makes a proxy's listener at an address, for requests to all services.
-func outbound(address *core.SocketAddress) *built {
+func outbound(address *core.SocketAddress) *listener.Listener {
 	manager := managerOf("outbound", allRoutes, filterOf(faultFilter, &fault.HTTPFault{}), filterOf(limitFilter, &localratelimit.LocalRateLimit{StatPrefix: "limit"}))
-	return seal(listeners, &listener.Listener{
-		Name: outboundName, Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: address}},
-		FilterChains: []*listener.FilterChain{{Filters: []*listener.Filter{{
-			Name:       "envoy.filters.network.http_connection_manager",
-			ConfigType: &listener.Filter_TypedConfig{TypedConfig: packed(manager)},
-		}}}},
-	}, 0, nil)
+	return listenerAt(outboundName, address, manager, nil)
 }
 
 // host makes the virtual host of a service: its routes, for domains.
@@ -408,16 +389,9 @@ var balancers = map[string]cluster.Cluster_LbPolicy{
 	"round-robin": cluster.Cluster_ROUND_ROBIN, "least-request": cluster.Cluster_LEAST_REQUEST, "random": cluster.Cluster_RANDOM, "ring-hash": cluster.Cluster_RING_HASH,
 }
 
-// cluster makes the service's cluster. A proxy uses its client's protocol, HTTP/1.1 or HTTP/2. It never sends a
+// cluster makes the service's cluster. A proxy never sends a
 // request to an instance that wants none, even if most want none ("panic threshold").
 func (h hosted) cluster() *cluster.Cluster {
-	options := packed(&upstream.HttpProtocolOptions{
-		UpstreamProtocolOptions: &upstream.HttpProtocolOptions_UseDownstreamProtocolConfig{
-			UseDownstreamProtocolConfig: &upstream.HttpProtocolOptions_UseDownstreamHttpConfig{
-				HttpProtocolOptions: &core.Http1ProtocolOptions{}, Http2ProtocolOptions: &core.Http2ProtocolOptions{},
-			},
-		},
-	})
 	c := &cluster.Cluster{
 		Name:                          h.String(),
 		ClusterDiscoveryType:          &cluster.Cluster_Type{Type: cluster.Cluster_EDS},
@@ -425,9 +399,14 @@ func (h hosted) cluster() *cluster.Cluster {
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		LbPolicy:                      cluster.Cluster_ROUND_ROBIN,
 		CommonLbConfig:                &cluster.Cluster_CommonLbConfig{HealthyPanicThreshold: &percent.Percent{Value: 0}},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": options},
+		TypedExtensionProtocolOptions: asItsClient(),
 		CircuitBreakers:               h.circuits(),
 		Metadata:                      metadataOf(h.policies(clusters)),
+	}
+	if h.audience.domain != "" {
+		c.TransportSocketMatches = []*cluster.Cluster_TransportSocketMatch{{
+			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace) + h.name),
+		}}
 	}
 	if b := h.traffic.Balance; b != nil && (!h.audience.grpc || b.By != "random") {
 		c.LbPolicy = balancers[b.By]
@@ -441,6 +420,17 @@ func (h hosted) cluster() *cluster.Cluster {
 		}
 	}
 	return c
+}
+
+// asItsClient has a proxy use its client's protocol, HTTP/1.1 or HTTP/2.
+func asItsClient() map[string]*anypb.Any {
+	return map[string]*anypb.Any{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packed(&upstream.HttpProtocolOptions{
+		UpstreamProtocolOptions: &upstream.HttpProtocolOptions_UseDownstreamProtocolConfig{
+			UseDownstreamProtocolConfig: &upstream.HttpProtocolOptions_UseDownstreamHttpConfig{
+				HttpProtocolOptions: &core.Http1ProtocolOptions{}, Http2ProtocolOptions: &core.Http2ProtocolOptions{},
+			},
+		},
+	})}
 }
 
 // defaultBudget is the share of requests under way that may be retries, where rules set none.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"dyno/services/control/access"
+	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
@@ -36,7 +37,10 @@ type Config struct {
 	// Timeout bounds the wait for the answer to a response, and for a client's request of a new cluster's instances.
 	// After it, the client gets more anyway.
 	Timeout time.Duration
-	Logger  *slog.Logger // nil discards
+	// Authority issues certificates to proxies of services, for CertificateTTL; nil issues none.
+	Authority      *identity.Authority
+	CertificateTTL time.Duration
+	Logger         *slog.Logger // nil discards
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane and no Caller.
@@ -353,10 +357,25 @@ func (c *client) enter(who plane.Caller, node *core.Node) error {
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	c.session.audience = about.audience
-	if about.outbound != nil {
-		c.session.outbound = outbound(about.outbound)
+	if one := about.service; one.name != "" {
+		authority := c.server.cfg.Authority
+		switch {
+		case !who.May(access.Register, one.namespace):
+			return status.Errorf(codes.PermissionDenied, "node.metadata.service: %s: needs a role that may register instances of namespace %s", one.name, one.namespace)
+		case authority == nil:
+			return status.Error(codes.FailedPrecondition, "node.metadata.service: this control plane issues no certificates")
+		}
+		about.audience.domain = authority.Domain()
+		c.session.roots = authority.Roots()
+		c.session.issue = func(now time.Time) (*identity.Certificate, error) {
+			certificate, err := authority.Issue(one.namespace, one.name, now, c.server.cfg.CertificateTTL)
+			if err != nil {
+				c.server.log.Error("xds: a certificate cannot be issued", "client", node.GetId(), "service", one.String(), "error", err)
+			}
+			return certificate, err
+		}
 	}
+	c.session.begin(about)
 	c.reader = c.server.plane.Enter(who, node.GetId())
 	c.left = c.server.plane.EnterDataPlane(about.kind())
 	return nil

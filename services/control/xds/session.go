@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"dyno/services/control/identity"
 )
 
 // A view gives a session the present resources.
@@ -63,8 +65,8 @@ func (s *subscription) covers(name string) bool {
 	if _, ok := s.named[name]; ok || !s.all {
 		return ok
 	}
-	if s.kind == listeners {
-		return name == outboundName
+	if isOwn(name) || s.kind == listeners {
+		return isOwn(name)
 	}
 	one, ok := parse(s.kind, name)
 	return ok && one.String() == name
@@ -120,8 +122,12 @@ type session struct {
 	may     func(namespace string) bool // the client's permission to read
 	timeout time.Duration
 
-	audience audience
-	outbound *built // the client's own listener; nil is none
+	node  nodeInfo
+	roots []byte // the authority's certificates
+	// certificate is that of the node's service, nil without one. It is renewed at renewAt.
+	certificate *identity.Certificate
+	issue       func(time.Time) (*identity.Certificate, error)
+	renewAt     time.Time
 
 	subs    [kinds]*subscription
 	nonces  int64
@@ -276,9 +282,10 @@ func (s *session) widen(sub *subscription, all bool) {
 	}
 	sub.all = all
 	if all {
-		if sub.kind == listeners {
-			sub.dirty[outboundName] = struct{}{}
-		} else {
+		for _, name := range []string{outboundName, inboundName} {
+			sub.dirty[name] = struct{}{} // of listeners and clusters; others have none
+		}
+		if sub.kind != listeners {
 			s.view.services(func(one service) { sub.dirty[one.String()] = struct{}{} })
 		}
 		sub.responseDue = true
@@ -341,6 +348,9 @@ func (s *session) touch(one service, what touch) {
 		if sub == nil || sub.kind != assignments && what == ofInstances {
 			continue
 		}
+		if one == s.node.service && sub.kind == routes && sub.covers(inboundName) {
+			sub.dirty[inboundName] = struct{}{}
+		}
 		if sub.covers(name) {
 			sub.dirty[name] = struct{}{}
 		}
@@ -362,6 +372,7 @@ func (s *session) touch(one service, what touch) {
 func (s *session) next(now time.Time) *response {
 	for {
 		s.again = time.Time{}
+		s.renew(now)
 		changed := false
 		for _, sub := range s.subs {
 			if sub == nil {
@@ -386,6 +397,35 @@ func (s *session) next(now time.Time) *response {
 		}
 		// A change that others wait for needed no response.
 	}
+}
+
+// begin notes who the client is. Its proxy's service changes what the proxy gets.
+func (s *session) begin(node nodeInfo) {
+	s.node = node
+	if node.service.name != "" {
+		s.wanted[node.service]++
+		s.subscriptionDelta[node.service] = true
+	}
+}
+
+// retryIssue is the pause after a certificate that could not be issued.
+const retryIssue = 10 * time.Second
+
+// renew issues the certificate of the node's service when it is time: half of its life before its end.
+func (s *session) renew(now time.Time) {
+	if s.issue == nil {
+		return
+	}
+	if !now.Before(s.renewAt) {
+		s.renewAt = now.Add(retryIssue)
+		if c, err := s.issue(now); err == nil {
+			s.certificate, s.renewAt = c, now.Add(c.Expires.Sub(now)/2)
+		}
+		if sub := s.subs[secrets]; sub != nil && sub.covers(identityName) {
+			sub.dirty[identityName] = struct{}{}
+		}
+	}
+	s.wake(s.renewAt)
 }
 
 func (s *session) wake(at time.Time) {
@@ -524,11 +564,11 @@ func (s *session) note(sub *subscription, name string, b *built) {
 
 // resource returns a resource of a service that exists, or the client's own listener.
 func (s *session) resource(k kind, name string) *built {
-	if name == outboundName && k == listeners {
-		return s.outbound
+	if isOwn(name) {
+		return s.own(k, name)
 	}
 	one, _ := parse(k, name)
-	return s.view.resource(k, one, name, &s.audience)
+	return s.view.resource(k, one, name, &s.node.audience)
 }
 
 // want returns the version of a resource that the client should have; nil is none. For a service without instances it
@@ -537,8 +577,8 @@ func (s *session) want(sub *subscription, name string, now time.Time) *built {
 	if name == allRoutes && sub.kind == routes {
 		return s.draft(now)
 	}
-	if name == outboundName && sub.kind == listeners {
-		return s.outbound
+	if isOwn(name) {
+		return s.own(sub.kind, name)
 	}
 	one, ok := parse(sub.kind, name)
 	if ok && s.known(one) {
@@ -577,7 +617,7 @@ func (s *session) draft(now time.Time) *built {
 			continue
 		}
 		s.drafted.routed[one] = struct{}{}
-		list = append(list, s.view.hosted(one, &s.audience))
+		list = append(list, s.view.hosted(one, &s.node.audience))
 	}
 	return routesTo(list)
 }

@@ -127,7 +127,7 @@ func talk(t *testing.T, delta bool, script string) {
 			delete(world.ports, one)
 			s.touch(one, ofExistence)
 		case "listen":
-			s.outbound = outbound(&core.SocketAddress{Address: "127.0.0.1", PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}})
+			s.begin(nodeInfo{outbound: &core.SocketAddress{Address: "127.0.0.1", PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}}})
 		case "rules":
 			one := serviceOf(t, words[1])
 			world.limited = append(world.limited, one)

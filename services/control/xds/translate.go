@@ -14,6 +14,7 @@ import (
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"dyno/services/control/resource"
@@ -27,6 +28,7 @@ const (
 	assignments
 	listeners
 	routes
+	secrets
 	kinds int = iota
 )
 
@@ -36,10 +38,11 @@ var types = [kinds]string{
 	assignments: "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
 	listeners:   "type.googleapis.com/envoy.config.listener.v3.Listener",
 	routes:      "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+	secrets:     "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
 }
 
 // shorts has the kinds' names for people.
-var shorts = [kinds]string{clusters: "cds", assignments: "eds", listeners: "lds", routes: "rds"}
+var shorts = [kinds]string{clusters: "cds", assignments: "eds", listeners: "lds", routes: "rds", secrets: "sds"}
 
 func (k kind) String() string { return shorts[k] }
 
@@ -137,6 +140,7 @@ type instance struct {
 	zone   string
 	weight uint32
 	health core.HealthStatus
+	mutual bool // callers must show certificates
 }
 
 // instanceOf converts an instance, which may be late: overdue. An instance with a host name is left out: clients
@@ -148,7 +152,7 @@ func instanceOf(i *resource.Instance, late bool) (instance, bool) {
 	}
 	one := instance{
 		id: i.ID, at: netip.AddrPortFrom(address.Unmap(), uint16(i.Port)), zone: i.Zone, //nolint:gosec // bounded when it was put
-		weight: uint32(max(i.Weight, 1)), health: core.HealthStatus_HEALTHY, //nolint:gosec // bounded when it was put
+		weight: uint32(max(i.Weight, 1)), health: core.HealthStatus_HEALTHY, mutual: i.Metadata[tlsLabel] == tlsMutual, //nolint:gosec // bounded when it was put
 	}
 	switch {
 	case i.Status == resource.Down:
@@ -271,7 +275,7 @@ func endpointsOf(at locality, instances []instance) *endpoint.LocalityLbEndpoint
 		if i.health == core.HealthStatus_HEALTHY {
 			sum += uint64(i.weight)
 		}
-		out.LbEndpoints = append(out.LbEndpoints, &endpoint.LbEndpoint{
+		one := &endpoint.LbEndpoint{
 			HostIdentifier: &endpoint.LbEndpoint_Endpoint{Endpoint: &endpoint.Endpoint{Address: &core.Address{
 				Address: &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{
 					Address: i.at.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(i.at.Port())},
@@ -279,7 +283,11 @@ func endpointsOf(at locality, instances []instance) *endpoint.LocalityLbEndpoint
 			}}},
 			HealthStatus:        i.health,
 			LoadBalancingWeight: wrapperspb.UInt32(i.weight),
-		})
+		}
+		if i.mutual {
+			one.Metadata = &core.Metadata{FilterMetadata: map[string]*structpb.Struct{socketMatch: mutualFields()}}
+		}
+		out.LbEndpoints = append(out.LbEndpoints, one)
 	}
 	if sum > 0 {
 		out.LoadBalancingWeight = wrapperspb.UInt32(uint32(sum)) //nolint:gosec // see scale

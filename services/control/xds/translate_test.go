@@ -78,7 +78,7 @@ func FuzzNames(f *testing.F) {
 
 // plainly makes a resource without policies.
 func plainly(k kind, name string, s service) *built {
-	return hosted{s, plainTable, newAudience(false, "", "", nil)}.resource(k, name)
+	return hosted{s, plainTable, audience{}}.resource(k, name)
 }
 
 // TestPlain: what a service is found by keeps to Envoy's rules, and leads to it.
@@ -114,7 +114,7 @@ func TestPlain(t *testing.T) {
 
 func plainServices(services ...service) (list []hosted) {
 	for _, s := range services {
-		list = append(list, hosted{s, plainTable, newAudience(false, "", "", nil)})
+		list = append(list, hosted{s, plainTable, audience{}})
 	}
 	return list
 }

@@ -553,9 +553,9 @@ type Match struct {
 	Methods       []string               `protobuf:"bytes,3,rep,name=methods,proto3" json:"methods,omitempty"`
 	PathPrefix    string                 `protobuf:"bytes,4,opt,name=path_prefix,json=pathPrefix,proto3" json:"path_prefix,omitempty"`
 	Headers       map[string]string      `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Identities    []string               `protobuf:"bytes,6,rep,name=identities,proto3" json:"identities,omitempty"`
-	Hosts         []string               `protobuf:"bytes,7,rep,name=hosts,proto3" json:"hosts,omitempty"`
-	Path          string                 `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`
+	Hosts         []string               `protobuf:"bytes,6,rep,name=hosts,proto3" json:"hosts,omitempty"`
+	Path          string                 `protobuf:"bytes,7,opt,name=path,proto3" json:"path,omitempty"`
+	Identities    []string               `protobuf:"bytes,8,rep,name=identities,proto3" json:"identities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -625,13 +625,6 @@ func (x *Match) GetHeaders() map[string]string {
 	return nil
 }
 
-func (x *Match) GetIdentities() []string {
-	if x != nil {
-		return x.Identities
-	}
-	return nil
-}
-
 func (x *Match) GetHosts() []string {
 	if x != nil {
 		return x.Hosts
@@ -644,6 +637,13 @@ func (x *Match) GetPath() string {
 		return x.Path
 	}
 	return ""
+}
+
+func (x *Match) GetIdentities() []string {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
 }
 
 type RateLimit struct {
@@ -3247,12 +3247,12 @@ const file_control_proto_rawDesc = "" +
 	"\amethods\x18\x03 \x03(\tR\amethods\x12\x1f\n" +
 	"\vpath_prefix\x18\x04 \x01(\tR\n" +
 	"pathPrefix\x12=\n" +
-	"\aheaders\x18\x05 \x03(\v2#.dyno.control.v1.Match.HeadersEntryR\aheaders\x12\x1e\n" +
+	"\aheaders\x18\x05 \x03(\v2#.dyno.control.v1.Match.HeadersEntryR\aheaders\x12\x14\n" +
+	"\x05hosts\x18\x06 \x03(\tR\x05hosts\x12\x12\n" +
+	"\x04path\x18\a \x01(\tR\x04path\x12\x1e\n" +
 	"\n" +
-	"identities\x18\x06 \x03(\tR\n" +
-	"identities\x12\x14\n" +
-	"\x05hosts\x18\a \x03(\tR\x05hosts\x12\x12\n" +
-	"\x04path\x18\b \x01(\tR\x04path\x1a:\n" +
+	"identities\x18\b \x03(\tR\n" +
+	"identities\x1a:\n" +
 	"\fSourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

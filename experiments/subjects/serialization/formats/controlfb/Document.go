@@ -7,24 +7,18 @@ import "strconv"
 type Document byte
 
 const (
-	DocumentNONE     Document = 0
-	DocumentPolicy   Document = 1
-	DocumentConfig   Document = 2
-	DocumentInstance Document = 3
+	DocumentNONE   Document = 0
+	DocumentPolicy Document = 1
 )
 
 var EnumNamesDocument = map[Document]string{
-	DocumentNONE:     "NONE",
-	DocumentPolicy:   "Policy",
-	DocumentConfig:   "Config",
-	DocumentInstance: "Instance",
+	DocumentNONE:   "NONE",
+	DocumentPolicy: "Policy",
 }
 
 var EnumValuesDocument = map[string]Document{
-	"NONE":     DocumentNONE,
-	"Policy":   DocumentPolicy,
-	"Config":   DocumentConfig,
-	"Instance": DocumentInstance,
+	"NONE":   DocumentNONE,
+	"Policy": DocumentPolicy,
 }
 
 func (v Document) String() string {

@@ -6,27 +6,26 @@ import (
 	"errors"
 	"io"
 
-	"dyno/services/control/format"
+	"dyno/services/control/message"
 )
 
-// Gob is Go's own format: a resource is a format.Document.
-// Package encoding/gob is not made for hostile input: a server that has this format is for measurements only.
-var Gob format.Format = gobs{}
+// Gob is Go's own format: a resource is a message.Document. Package encoding/gob is not made for hostile
+// input.
+var Gob gobs
 
 type gobs struct{}
 
-func (gobs) MediaTypes() []string { return []string{"application/x-gob"} }
-
 // Append writes a document as a stream of its own, which begins with the descriptions of types.
-func (gobs) Append(dst []byte, d *format.Document) ([]byte, error) {
+func (gobs) Append(dst []byte, d *message.Document) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	err := gob.NewEncoder(b).Encode(d)
 	return b.Bytes(), err
 }
 
-func (gobs) Decode(text []byte) (*format.Document, error) {
+// Decode parses the result of Append.
+func (gobs) Decode(text []byte) (*message.Document, error) {
 	r := bytes.NewReader(text)
-	d := new(format.Document)
+	d := new(message.Document)
 	if err := gob.NewDecoder(r).Decode(d); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

@@ -1,8 +1,7 @@
-package format
+package message
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,8 +33,8 @@ func Ref(r resource.Ref) *controlpb.Ref {
 	return m
 }
 
-// Message makes a message of a document. It shares maps and lists with it.
-func Message(d *Document) *controlpb.Resource {
+// Of makes a message of a document. It shares maps and lists with it.
+func Of(d *Document) *controlpb.Resource {
 	change := d.Change()
 	m := &controlpb.Resource{
 		Ref: Ref(d.Ref), Version: d.Version, Revision: d.Revision, Tag: d.Tag, ChangedBy: change.By,
@@ -45,7 +44,7 @@ func Message(d *Document) *controlpb.Resource {
 	}
 	switch {
 	case d.Policy != nil:
-		m.Document = &controlpb.Resource_Policy{Policy: PolicyMessage(d.Policy)}
+		m.Document = &controlpb.Resource_Policy{Policy: OfPolicy(d.Policy)}
 	case d.Config != nil:
 		c := d.Config
 		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}}
@@ -59,8 +58,8 @@ func Message(d *Document) *controlpb.Resource {
 	return m
 }
 
-// PolicyMessage makes a message of a policy. Both have the same names, so JSON leads from one to the other.
-func PolicyMessage(p *resource.Policy) *controlpb.Policy {
+// OfPolicy makes a message of a policy. Both have the same names, so JSON leads from one to the other.
+func OfPolicy(p *resource.Policy) *controlpb.Policy {
 	m := new(controlpb.Policy)
 	text, err := json.Marshal(struct {
 		Labels map[string]string `json:"labels,omitempty"`
@@ -70,7 +69,7 @@ func PolicyMessage(p *resource.Policy) *controlpb.Policy {
 		err = protojson.Unmarshal(text, m)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("format: a policy that was checked cannot be written: %v", err))
+		panic(fmt.Sprintf("message: a policy that was checked cannot be written: %v", err))
 	}
 	return m
 }
@@ -100,44 +99,4 @@ func Instance(m *controlpb.Instance) *resource.Instance {
 		i.Weight = int(m.GetWeight())
 	}
 	return i
-}
-
-// Protobuf is Protocol Buffers.
-var Protobuf Format = protobuf{}
-
-type protobuf struct{}
-
-func (protobuf) MediaTypes() []string {
-	return []string{"application/x-protobuf", "application/protobuf"}
-}
-
-var messages = proto.MarshalOptions{Deterministic: true} // equal documents have equal bytes
-
-func (protobuf) Append(dst []byte, d *Document) ([]byte, error) {
-	return messages.MarshalAppend(dst, Message(d))
-}
-
-func (protobuf) Decode(text []byte) (*Document, error) {
-	m := new(controlpb.Resource)
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("the message is damaged: %w", err)
-	}
-	r := m.GetRef()
-	kind, ok := Kind(r.GetKind())
-	if !ok && r.GetKind() != controlpb.Kind_KIND_UNSPECIFIED {
-		return nil, errors.New("ref.kind: is not a kind")
-	}
-	d := &Document{Ref: resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}}
-	switch one := m.GetDocument().(type) {
-	case *controlpb.Resource_Policy:
-		var err error
-		if d.Policy, err = Policy(one.Policy); err != nil {
-			return nil, err
-		}
-	case *controlpb.Resource_Config:
-		d.Config = Config(one.Config)
-	case *controlpb.Resource_Instance:
-		d.Instance = Instance(one.Instance)
-	}
-	return d, nil
 }

@@ -1,0 +1,72 @@
+package message
+
+import (
+	"reflect"
+	"testing"
+
+	"dyno/services/control/resource"
+)
+
+// fill sets each field that JSON has to another value than zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+		fill(v.Index(1))
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"größe": "x"}))
+	case reflect.String:
+		v.SetString("a")
+	case reflect.Int:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(0.25)
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		panic(v.Kind())
+	}
+}
+
+// TestPolicies: a message has all that a policy has, apart from its name.
+func TestPolicies(t *testing.T) {
+	full := &resource.Policy{Labels: map[string]string{"team": "x"}, Rules: make([]resource.Rule, 2)}
+	fill(reflect.ValueOf(&full.Rules[0]).Elem())
+	for _, p := range []*resource.Policy{full, {Rules: []resource.Rule{}}} {
+		got, err := Policy(OfPolicy(p))
+		if err != nil || !reflect.DeepEqual(got, p) {
+			t.Errorf("%v: got %+v, want %+v", err, got, p)
+		}
+	}
+}
+
+// TestOthers: and so have configurations and instances.
+func TestOthers(t *testing.T) {
+	c := &resource.Config{Labels: map[string]string{"a": "b"}, Content: "größe", ContentType: "text/plain", Secret: true}
+	d, err := New(resource.Ref{Kind: resource.Configs, Namespace: "n", Name: "c"}, 3, 4, c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Of(d)
+	if got := Config(m.GetConfig()); !reflect.DeepEqual(got, c) || m.GetRef().GetName() != "c" || m.GetVersion() != 3 || m.GetRevision() != 4 {
+		t.Errorf("%+v of %v", got, m)
+	}
+	i := &resource.Instance{Address: "10.0.0.1", Port: 65535, Zone: "z", Weight: 7, Metadata: map[string]string{"a": "b"}, Status: resource.Up, TTL: 2.5}
+	if d, err = New(resource.Ref{Kind: resource.Instances, Namespace: "n", Name: "s", ID: "1"}, 1, 1, i, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := Instance(Of(d).GetInstance()); !reflect.DeepEqual(got, i) {
+		t.Errorf("%+v", got)
+	}
+	if got := Instance(nil); got.Weight != resource.DefaultWeight {
+		t.Errorf("without a weight: %d", got.Weight)
+	}
+}
