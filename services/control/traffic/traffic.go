@@ -75,6 +75,17 @@ type Match struct {
 	Headers    map[string]string `json:"headers,omitempty"`
 }
 
+// Matches reports whether a request matches. path has no query; header returns the value of a field.
+func (m *Match) Matches(host, method, path string, header func(name string) string) bool {
+	for name, value := range m.Headers {
+		if header(name) != value {
+			return false
+		}
+	}
+	return (len(m.Hosts) == 0 || slices.ContainsFunc(m.Hosts, func(h string) bool { return strings.EqualFold(h, host) })) &&
+		(len(m.Methods) == 0 || slices.Contains(m.Methods, method)) && (m.Path == "" || m.Path == path) && strings.HasPrefix(path, m.PathPrefix)
+}
+
 // A numbered rule has its name.
 type numbered struct {
 	*resource.Rule
