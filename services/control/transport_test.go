@@ -10,10 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"dyno/services/control/client/transport"
 	"dyno/services/control/push"
@@ -179,7 +179,7 @@ func TestTransport(t *testing.T) {
 		waits <- err
 	}()
 	for first.calls.Load() == 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	expect("GET", "http://shop/", 503, "bounds")
 	close(block)

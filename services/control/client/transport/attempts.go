@@ -112,7 +112,7 @@ func isRetriable(on []string, response *http.Response, err error) bool {
 		connecting := errors.As(err, &dial) && dial.Op == "dial"
 		switch one {
 		case "connect-failure":
-			if connecting || errors.Is(err, errNobody) {
+			if connecting || errors.Is(err, errNoInstance) {
 				return true
 			}
 		case "reset":
@@ -154,13 +154,13 @@ func wait(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-var errNobody = errors.New("no instance may get requests")
+var errNoInstance = errors.New("no instance may get requests")
 
 // once sends a request to one instance.
 func (t *Transport) once(ctx context.Context, s *service, route *traffic.Route, r *http.Request, tried *[]*instance) (*http.Response, error) {
 	i := t.choose(s, r, *tried)
 	if i == nil {
-		return nil, errNobody
+		return nil, errNoInstance
 	}
 	*tried = append(*tried, i)
 	cancel := context.CancelFunc(func() {})
