@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -105,6 +106,16 @@ type Match struct {
 type RateLimit struct {
 	PerSecond float64 `json:"requests_per_second" required:"true" range:"0<..1e9"`
 	Burst     int     `json:"burst,omitempty" range:"0..1e9"` // 0 is the number of one second
+	// Shared makes one limit of all proxies that ask one replica of the control plane. Without it, each has its own.
+	Shared bool `json:"shared,omitempty"`
+}
+
+// Capacity is how many requests may come at once.
+func (l *RateLimit) Capacity() float64 {
+	if l.Burst == 0 {
+		return max(1, math.Ceil(l.PerSecond))
+	}
+	return float64(l.Burst)
 }
 
 // A Backend is a share of a route rule's requests.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -204,7 +203,7 @@ func (p *policies) clone() map[string]*resource.Policy {
 
 // key identifies the audiences that are alike for these policies.
 func (p *policies) key(a *audience) string {
-	key := strconv.FormatBool(a.grpc) + a.domain
+	key := fmt.Sprintf("%t %t %s", a.grpc, a.asks, a.domain)
 	if p == nil {
 		return key
 	}

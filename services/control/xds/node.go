@@ -16,6 +16,7 @@ import (
 type nodeInfo struct {
 	audience audience
 	outbound *core.SocketAddress // where its listener to all services is to be; nil is nowhere
+	control  string              // the cluster by which it asks the control plane about shared limits; "" is none
 	// service is the one that a proxy belongs to, whose identity it has; empty is none. It takes the service's requests
 	// at inbound, and sends them to the port forward of its own machine; nil is nowhere.
 	service service
@@ -29,6 +30,7 @@ type nodeInfo struct {
 //	outbound, inbound   ADDRESS:PORT
 //	service, namespace  names; the namespace is "default" if not given
 //	forward             a port
+//	control             the name of a cluster of its own
 func parseNode(node *core.Node) (nodeInfo, error) {
 	labels := map[string]string{}
 	fields := node.GetMetadata().GetFields()
@@ -39,7 +41,7 @@ func parseNode(node *core.Node) (nodeInfo, error) {
 		}
 		labels[name] = text.StringValue
 	}
-	info := nodeInfo{audience: audience{strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), labels, node.GetLocality().GetZone(), ""}}
+	info := nodeInfo{audience: audience{strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), labels, node.GetLocality().GetZone(), "", fields["control"].GetStringValue() != ""}, control: fields["control"].GetStringValue()}
 	var err error
 	if info.outbound, err = addressOf(fields, "outbound"); err != nil {
 		return info, err

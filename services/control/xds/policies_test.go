@@ -430,6 +430,39 @@ func TestGRPCObeysPolicies(t *testing.T) {
 	}
 }
 
+// TestSharedLimit: proxies that ask the control plane have one limit together.
+func TestSharedLimit(t *testing.T) {
+	b := newBed(t, nil)
+	shop := b.web("shop", "1", "")
+	var proxies []*envoy
+	for _, id := range []string{"a", "b"} {
+		proxies = append(proxies, startEnvoyAs(b, "DELTA_GRPC", id, `{outbound: "127.0.0.1:0", control: control}`))
+	}
+	b.policy("p", `[{"action":"limit","match":{"services":["shop"],"path":"/few"},"limit":{"requests_per_second":0.001,"burst":7,"shared":true}}]`, "a")
+	b.answered(resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}, "b")
+	for _, e := range proxies {
+		for e.request(t, "GET", "shop", "/").StatusCode != http.StatusOK {
+			if b.ctx.Err() != nil {
+				t.Fatal("the service is not found")
+			}
+		}
+	}
+	shop.taken()
+	passed := [2]int{}
+	for n := range 20 {
+		switch r := proxies[n%2].request(t, "GET", "shop", "/few"); r.StatusCode {
+		case http.StatusOK:
+			passed[n%2]++
+		case http.StatusTooManyRequests:
+		default:
+			t.Errorf("%d %s", r.StatusCode, r.text)
+		}
+	}
+	if passed[0]+passed[1] != 7 || passed[0] == 0 || passed[1] == 0 || len(shop.taken()) != 7 {
+		t.Errorf("%v passed, want 7 in all", passed)
+	}
+}
+
 // withAuthority gives a bed's control plane an authority, whose certificates are valid for a while.
 func withAuthority(t *testing.T, ttl time.Duration) func(*Config) {
 	t.Helper()

@@ -41,6 +41,7 @@ type audience struct {
 	labels map[string]string
 	zone   string
 	domain string // the trust domain of a proxy with an identity; "" is without one
+	asks   bool   // it asks the control plane about shared limits
 }
 
 // A hosted service has what holds for requests to it.
@@ -115,9 +116,14 @@ func listenerOf(name string, s service) *listener.Listener {
 	return &listener.Listener{Name: name, ApiListener: &listener.ApiListener{ApiListener: packed(manager)}}
 }
 
-// outbound makes a proxy's listener at an address, for requests to all services.
-func outbound(address *core.SocketAddress) *listener.Listener {
-	manager := managerOf("outbound", allRoutes, filterOf(faultFilter, &fault.HTTPFault{}), filterOf(limitFilter, &localratelimit.LocalRateLimit{StatPrefix: "limit"}))
+// outbound makes a proxy's listener at an address, for requests to all services. The proxy knows the control plane by the name
+// of a cluster; "" is none.
+func outbound(address *core.SocketAddress, control string) *listener.Listener {
+	filters := []*hcm.HttpFilter{filterOf(faultFilter, &fault.HTTPFault{}), filterOf(limitFilter, &localratelimit.LocalRateLimit{StatPrefix: "limit"})}
+	if control != "" {
+		filters = append(filters, filterOf("envoy.filters.http.ratelimit", sharedLimits(control)))
+	}
+	manager := managerOf("outbound", allRoutes, filters...)
 	return listenerAt(outboundName, address, manager, nil)
 }
 
@@ -131,7 +137,7 @@ func (h hosted) host(domains []string) *route.VirtualHost {
 			continue
 		}
 		v.Routes = append(v.Routes, h.route(r))
-		if r.Limit != nil && !h.audience.grpc {
+		if r.Limit != nil && !h.audience.grpc && !h.shares(r.Limit) {
 			buckets[r.Limit.Name] = r.Limit
 		}
 	}
@@ -202,15 +208,26 @@ func (h hosted) destination(r *traffic.Route) *route.RouteAction {
 		}
 	}
 	if r.Limit != nil {
-		a.RateLimits = []*route.RateLimit{{Actions: []*route.RateLimit_Action{{ActionSpecifier: &route.RateLimit_Action_GenericKey_{
-			GenericKey: &route.RateLimit_Action_GenericKey{DescriptorKey: limitKey, DescriptorValue: r.Limit.Name},
-		}}}}}
+		a.RateLimits = []*route.RateLimit{{Actions: []*route.RateLimit_Action{descriptorOf(limitKey, r.Limit.Name)}}}
+		if h.shares(r.Limit) {
+			a.RateLimits[0].Stage = wrapperspb.UInt32(sharedStage)
+			a.RateLimits[0].Actions = append(a.RateLimits[0].Actions, descriptorOf(sharedKey, sharedText(&r.Limit.RateLimit)))
+		}
 	}
 	return a
 }
 
 // limitKey names a limit rule in a descriptor.
 const limitKey = "rule"
+
+func descriptorOf(key, value string) *route.RateLimit_Action {
+	return &route.RateLimit_Action{ActionSpecifier: &route.RateLimit_Action_GenericKey_{
+		GenericKey: &route.RateLimit_Action_GenericKey{DescriptorKey: key, DescriptorValue: value},
+	}}
+}
+
+// shares reports whether a limit is kept by the control plane. A proxy that does not say how to ask it keeps its own.
+func (h hosted) shares(l *traffic.Limit) bool { return l.Shared && h.audience.asks }
 
 // sibling is the name of another service's resources, in the same namespace.
 func (h hosted) sibling(name string) string { return service{h.namespace, name}.String() }
@@ -343,10 +360,6 @@ const (
 
 // bucketOf fills a bucket as often as makes a whole number of tokens, within a thousandth of the rate.
 func bucketOf(l *resource.RateLimit) *percent.TokenBucket {
-	burst := float64(l.Burst)
-	if burst == 0 {
-		burst = max(1, math.Ceil(l.PerSecond))
-	}
 	tokens := max(1, math.Round(l.PerSecond*shortestFill.Seconds()))
 	every := time.Duration(tokens / l.PerSecond * float64(time.Second))
 	if every < shortestFill {
@@ -354,7 +367,7 @@ func bucketOf(l *resource.RateLimit) *percent.TokenBucket {
 		every = time.Duration(tokens / l.PerSecond * float64(time.Second))
 	}
 	return &percent.TokenBucket{
-		MaxTokens: uint32(min(max(burst, tokens), math.MaxUint32)), TokensPerFill: wrapperspb.UInt32(uint32(min(tokens, math.MaxUint32))), FillInterval: durationpb.New(min(every, longestFill)),
+		MaxTokens: uint32(min(max(l.Capacity(), tokens), math.MaxUint32)), TokensPerFill: wrapperspb.UInt32(uint32(min(tokens, math.MaxUint32))), FillInterval: durationpb.New(min(every, longestFill)),
 	}
 }
 

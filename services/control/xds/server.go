@@ -12,12 +12,14 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	limiting "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"dyno/internal/rate"
 	"dyno/services/control/access"
 	"dyno/services/control/identity"
 	"dyno/services/control/plane"
@@ -52,10 +54,14 @@ func Defaults() Config {
 // called from any goroutine.
 type Server struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
+	limiting.UnimplementedRateLimitServiceServer
 	cfg   Config
 	log   *slog.Logger
 	plane *plane.Plane
 	cache *snapshotCache
+
+	limits *rate.Limiter // those that proxies share
+	began  time.Time
 
 	start   sync.Once // at the first client: without clients, it costs nothing
 	streams [2]atomic.Int64
@@ -75,7 +81,7 @@ func New(cfg Config) *Server {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane, cfg.Logger),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, cache: newSnapshotCache(cfg.Plane, cfg.Logger), limits: rate.NewLimiter(0, 0, maxShared), began: time.Now(),
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "control_xds_responses_total", Help: "Responses over xDS, by result: sent, applied, refused.",
 		}, []string{"type", "state"}),
@@ -87,6 +93,7 @@ func New(cfg Config) *Server {
 // Register registers s with a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discovery.RegisterAggregatedDiscoveryServiceServer(r, s)
+	limiting.RegisterRateLimitServiceServer(r, s)
 }
 
 // Close ends all streams, and waits for all goroutines other than grpc-go's.

@@ -43,7 +43,7 @@ const rbacFilter = "envoy.filters.http.rbac"
 func (s *session) own(k kind, name string) *built {
 	switch {
 	case k == listeners && name == outboundName && s.node.outbound != nil:
-		return seal(k, outbound(s.node.outbound), 0, nil)
+		return seal(k, outbound(s.node.outbound, s.node.control), 0, nil)
 	case k == listeners && name == inboundName && s.node.inbound != nil:
 		return seal(k, inbound(s.node.inbound), 0, nil)
 	case k == clusters && name == inboundName && s.node.inbound != nil:

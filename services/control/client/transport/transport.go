@@ -7,7 +7,7 @@
 // The host of a request names a service: "shop", or "shop.default" with its namespace, which must be the watch's. Rules
 // hold as in a proxy (package traffic). Instances are those of the last snapshot: without a server, the last known ones.
 //
-// What it cannot do: bounds on connections and on requests that wait for one, redirects other than by an answer to the
+// What it cannot do: limits that callers share, bounds on connections and on requests that wait for one, redirects other than by an answer to the
 // caller, and repeating a request with a body that cannot be read again (http.Request.GetBody).
 package transport
 
@@ -267,11 +267,7 @@ func (t *Transport) roundTrip(r *http.Request) (*http.Response, error) {
 		return answer(r, http.StatusForbidden, "a policy denies this request"), nil
 	}
 	if l := route.Limit; l != nil {
-		burst := l.Burst
-		if burst == 0 {
-			burst = int(max(1, l.PerSecond))
-		}
-		if ok, _ := t.limits.Allow(l.Name, l.PerSecond, burst, time.Since(t.began)); !ok {
+		if ok, _ := t.limits.Allow(l.Name, l.PerSecond, int(l.Capacity()), time.Since(t.began)); !ok {
 			return answer(r, http.StatusTooManyRequests, "a policy limits these requests"), nil
 		}
 	}

@@ -650,6 +650,7 @@ type RateLimit struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	RequestsPerSecond float64                `protobuf:"fixed64,1,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
 	Burst             int32                  `protobuf:"varint,2,opt,name=burst,proto3" json:"burst,omitempty"`
+	Shared            bool                   `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -696,6 +697,13 @@ func (x *RateLimit) GetBurst() int32 {
 		return x.Burst
 	}
 	return 0
+}
+
+func (x *RateLimit) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
 }
 
 type Backend struct {
@@ -3258,10 +3266,11 @@ const file_control_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Q\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"i\n" +
 	"\tRateLimit\x12.\n" +
 	"\x13requests_per_second\x18\x01 \x01(\x01R\x11requestsPerSecond\x12\x14\n" +
-	"\x05burst\x18\x02 \x01(\x05R\x05burst\";\n" +
+	"\x05burst\x18\x02 \x01(\x05R\x05burst\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\";\n" +
 	"\aBackend\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\"@\n" +
