@@ -14,6 +14,8 @@
 //	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
+//	traffic   compiles policies into routes; pure
+//	identity  certificates that say which service a program is
 //	message   resources as messages of Protocol Buffers
 //	rest      HTTP; rpc: gRPC; xds: Envoy and gRPC's clients; dns
 //	console   files for a browser
@@ -22,7 +24,7 @@
 //	ctl       dyno ctl, the command line of users, part of dyno
 //	faults    only tests: replicas and members are killed, stopped and cut off under load
 //
-// client links nothing of the server but resource.
+// client links nothing of the server but resource; client/transport, which obeys policies, also traffic.
 //
 // # How it works
 //

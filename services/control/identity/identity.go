@@ -137,6 +137,9 @@ func (a *Authority) Issue(namespace, service string, now time.Time, ttl time.Dur
 	if expires.After(a.cert.NotAfter) {
 		expires = a.cert.NotAfter
 	}
+	if !expires.After(now) {
+		return nil, fmt.Errorf("the authority's certificate has ended at %v: give another by --authority-cert", a.cert.NotAfter)
+	}
 	template := &x509.Certificate{
 		SerialNumber: serial, URIs: []*url.URL{id}, NotBefore: now.Add(-backdate), NotAfter: expires, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},

@@ -38,6 +38,9 @@ func TestIssue(t *testing.T) {
 	if long, err := a.Issue("default", "shop", now, 100*365*24*time.Hour); err != nil || !long.Expires.Equal(a.cert.NotAfter) {
 		t.Errorf("%v: a certificate outlives its authority", err)
 	}
+	if _, err := a.Issue("default", "shop", a.cert.NotAfter, time.Hour); err == nil {
+		t.Error("an authority that has ended issues")
+	}
 }
 
 func TestParse(t *testing.T) {

@@ -30,8 +30,10 @@ const (
 	askTimeout = 250 * time.Millisecond
 	// maxShared bounds the remembered limits.
 	maxShared = 100_000
-	// maxHits bounds what one request counts for.
-	maxHits = 1000
+	// maxHits bounds what one request counts for, maxDescriptors and maxDescriptor (bytes) what it may ask.
+	maxHits        = 1000
+	maxDescriptors = 16
+	maxDescriptor  = 1024
 )
 
 // sharedLimits is the filter that asks, by a cluster of the proxy.
@@ -54,6 +56,9 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *limiting.RateLimitReque
 	if q.GetDomain() != sharedDomain {
 		return nil, status.Errorf(codes.InvalidArgument, "domain: %.40q: must be %s", q.GetDomain(), sharedDomain)
 	}
+	if len(q.GetDescriptors()) > maxDescriptors {
+		return nil, status.Errorf(codes.InvalidArgument, "descriptors: %d of them: must be %d at most", len(q.GetDescriptors()), maxDescriptors)
+	}
 	who := s.cfg.Caller(ctx)
 	out := &limiting.RateLimitResponse{OverallCode: limiting.RateLimitResponse_OK}
 	for _, d := range q.GetDescriptors() {
@@ -62,8 +67,11 @@ func (s *Server) ShouldRateLimit(ctx context.Context, q *limiting.RateLimitReque
 			return nil, status.Errorf(codes.InvalidArgument, "descriptors: want the keys %s and %s", limitKey, sharedKey)
 		}
 		name, limit := entries[0].GetValue(), entries[1].GetValue()
+		if len(name)+len(limit) > maxDescriptor {
+			return nil, status.Errorf(codes.InvalidArgument, "descriptors: %.40q: must have %d bytes at most", name, maxDescriptor)
+		}
 		var perSecond, burst float64
-		if n, err := fmt.Sscanf(limit, "%g %g", &perSecond, &burst); err != nil || n != 2 || !(perSecond > 0 && burst >= 1 && burst <= math.MaxInt32) {
+		if n, err := fmt.Sscanf(limit, "%g %g", &perSecond, &burst); err != nil || n != 2 || !(perSecond > 0 && perSecond <= 1e9 && burst >= 1 && burst <= math.MaxInt32) {
 			return nil, status.Errorf(codes.InvalidArgument, "descriptors: %.40q: must be RATE BURST", limit)
 		}
 		if namespace, _, _ := strings.Cut(name, "/"); !who.May(access.Read, namespace) {

@@ -463,6 +463,37 @@ func TestSharedLimit(t *testing.T) {
 	}
 }
 
+// TestAnswersOfManyServices: a policy is applied when all kinds of resources that it is in are accepted, whichever services need them.
+func TestAnswersOfManyServices(t *testing.T) {
+	r := resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "p"}
+	of := func(version int64, list ...kind) policyVersion {
+		p := policyVersion{Ref: r, version: version}
+		for _, k := range list {
+			p.kinds[k] = true
+		}
+		return p
+	}
+	c := &client{policies: map[resource.Ref]*policyAnswer{}}
+	for n, one := range []struct {
+		p       policyVersion
+		k       kind
+		refused bool
+		news    bool
+	}{
+		{of(1, routes, clusters), clusters, false, false},
+		{of(1, routes), routes, false, true}, // another service's
+		{of(1, routes, clusters), routes, false, false},
+		{of(1, routes), routes, true, false}, // what was accepted is not to blame
+		{of(2, routes, clusters), routes, true, true},
+		{of(2, routes, clusters), clusters, false, false},
+		{of(2, routes, clusters), routes, false, true},
+	} {
+		if got := c.answered(one.p, one.k, one.refused); got != one.news {
+			t.Errorf("answer %d: news %v, want %v", n, got, one.news)
+		}
+	}
+}
+
 // withAuthority gives a bed's control plane an authority, whose certificates are valid for a while.
 func withAuthority(t *testing.T, ttl time.Duration) func(*Config) {
 	t.Helper()

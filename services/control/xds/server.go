@@ -146,15 +146,24 @@ type client struct {
 	left    func()        // says that the data plane is gone; nil before the first request
 	greet   bool          // the first request has come
 	over    bool          // its further requests are ignored
-	// policies has what the client has made of policies. Several resources are made from one: it counts as refused
-	// while one of them is.
+	// policies has what the client has made of policies. Several resources are made from one: it counts as applied
+	// when all of them are.
 	policies map[resource.Ref]*policyAnswer
 }
 
 // A policyAnswer is what a client has made of a version of a policy.
 type policyAnswer struct {
-	version           int64
-	accepted, refused [kinds]bool // by the kind of resource
+	version int64
+	// By the kind of resource: in which it was sent, and what became of these.
+	needed, accepted [kinds]bool
+	applied          bool
+}
+
+// need notes the kinds of resources that a policy is in.
+func (a *policyAnswer) need(k [kinds]bool) {
+	for i := range k {
+		a.needed[i] = a.needed[i] || k[i]
+	}
 }
 
 // StreamAggregatedResources serves the variant state of the world.
@@ -437,11 +446,21 @@ func (c *client) answered(p policyVersion, k kind, refused bool) bool {
 		known = &policyAnswer{version: p.version}
 		c.policies[p.Ref] = known
 	}
-	if known.accepted[k] {
-		return false // if it is refused now, something else is wrong
+	if refused && known.accepted[k] {
+		return false // something else is wrong
 	}
-	known.accepted[k], known.refused[k] = !refused, refused
-	return refused || known.accepted == p.kinds
+	known.need(p.kinds)
+	known.accepted[k] = !refused
+	if refused || known.applied {
+		return refused
+	}
+	for i, needed := range known.needed {
+		if needed && !known.accepted[i] {
+			return false
+		}
+	}
+	known.applied = true
+	return true
 }
 
 // cut makes a client's text fit for a log.
@@ -493,6 +512,7 @@ func (c *client) next() (*response, time.Time) {
 				c.policies[p.Ref] = &policyAnswer{version: p.version}
 				c.reader.Sent([]push.Change{{Ref: p.Ref, Version: p.version}})
 			}
+			c.policies[p.Ref].need(p.kinds)
 		}
 	}
 	return r, c.session.again

@@ -408,6 +408,9 @@ func (s *session) begin(node nodeInfo) {
 	}
 }
 
+// minRenewal is the least time between two certificates, when the authority's own end is near.
+const minRenewal = 500 * time.Millisecond
+
 // retryIssue is the pause after a certificate that could not be issued.
 const retryIssue = 10 * time.Second
 
@@ -419,7 +422,7 @@ func (s *session) renew(now time.Time) {
 	if !now.Before(s.renewAt) {
 		s.renewAt = now.Add(retryIssue)
 		if c, err := s.issue(now); err == nil {
-			s.certificate, s.renewAt = c, now.Add(c.Expires.Sub(now)/2)
+			s.certificate, s.renewAt = c, now.Add(max(c.Expires.Sub(now)/2, minRenewal))
 		}
 		if sub := s.subs[secrets]; sub != nil && sub.covers(identityName) {
 			sub.dirty[identityName] = struct{}{}
