@@ -180,7 +180,7 @@ var arrows = []arrow{
 	{"services/control/ctl", []string{"internal/exit", "internal/textfile", "internal/terminal", "services/control/backup", "services/control/client", "services/control/resource", "internal/secretfile", "internal/nesting", "services/internal/wait"}, "the command line is part of dyno, which links nothing of the server"},
 	{"services/control/console", []string{"services/internal/serve"}, "files for a browser, which ask the API as anybody does"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses alone; accepting goes on as in every service"},
-	{"services/control/format", []string{"services/control/resource", "services/control/rpc/controlpb"}, "a format does no I/O, and knows nothing of who asks"},
+	{"services/control/health", []string{"services/control/resource"}, "checks are made without knowing who wants their results"},
 	{"services/control/resource", []string{"internal/fields"}, "what resources are, and when one is gone, is pure"},
 	{"services/control/access", nil, "who may do what is pure"},
 	{"services/control/store", []string{"internal/fields", "internal/secretfile", "services/internal/wait"}, "the store keeps keys, and knows nothing of what they mean"},

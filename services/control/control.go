@@ -14,6 +14,7 @@
 //	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
+//	health    checks of instances: when, how, and what many results in a row say
 //	traffic   compiles policies into routes; pure
 //	identity  certificates that say which service a program is
 //	message   resources as messages of Protocol Buffers
@@ -304,8 +305,7 @@ func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, boo
 		}
 		all, _ := p.ServiceInstances(namespace, service)
 		items := slices.DeleteFunc(slices.Clone(all), func(i *catalog.Item) bool {
-			one := i.Resource.(*resource.Instance)
-			return one.Status != resource.Up || one.Weight == 0
+			return !i.Resource.(*resource.Instance).Accepts()
 		})
 		overdue := p.Overdue(items)
 		var late []dns.Endpoint

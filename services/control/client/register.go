@@ -27,6 +27,15 @@ type Registration struct {
 	settled  chan struct{} // closed when err or sent belongs to the newest change
 }
 
+// leaseOf is for how long an instance stays registered without a sign of life. One with checks needs none: its signs
+// only find out whether the control plane still knows it.
+func leaseOf(i resource.Instance) time.Duration {
+	if i.Checked() {
+		i.TTL, i.Checks = resource.DefaultTTL, nil
+	}
+	return i.Lease()
+}
+
 // beatsPerLease is the number of heartbeats per lease: two may be lost.
 const beatsPerLease = 3
 
@@ -150,7 +159,7 @@ func (r *Registration) keep(ctx context.Context) {
 		asked := time.Now()
 		if known {
 			// A part of the lease bounds a request, so that another server can still be asked in time.
-			within, cancel := context.WithTimeout(ctx, i.Lease()/beatsPerLease)
+			within, cancel := context.WithTimeout(ctx, leaseOf(i)/beatsPerLease)
 			_, err = r.client.call(within, route.server(), http.MethodPost, path+"/heartbeat", query, nil)
 			cancel()
 			if missing(err) {
@@ -161,7 +170,7 @@ func (r *Registration) keep(ctx context.Context) {
 		} else {
 			_, err = r.client.call(ctx, route.server(), http.MethodPut, path, query, body(i))
 		}
-		pause := spread(i.Lease() / beatsPerLease)
+		pause := spread(leaseOf(i) / beatsPerLease)
 		if err != nil && ctx.Err() == nil {
 			pause = min(route.failed(err), pause)
 			r.client.log.Warn("not registered, or no heartbeat", "instance", i.Ref().String(), "error", err, "again_after", pause)
@@ -171,7 +180,7 @@ func (r *Registration) keep(ctx context.Context) {
 		}
 		if err == nil {
 			r.mu.Lock()
-			r.until = asked.Add(i.Lease())
+			r.until = asked.Add(leaseOf(i))
 			r.mu.Unlock()
 		}
 		if lasting(err) {
@@ -187,14 +196,16 @@ func (r *Registration) keep(ctx context.Context) {
 // body returns the document that registers an instance, without who changed it: a client cannot set that.
 func body(i resource.Instance) any {
 	return struct {
-		Address  string            `json:"address"`
-		Port     int               `json:"port"`
-		Zone     string            `json:"zone,omitempty"`
-		Weight   int               `json:"weight"`
-		Metadata map[string]string `json:"metadata,omitempty"`
-		Status   resource.Status   `json:"status"`
-		TTL      float64           `json:"ttl_seconds"`
-	}{i.Address, i.Port, i.Zone, i.Weight, i.Metadata, i.Status, i.TTL}
+		Address         string            `json:"address"`
+		Port            int               `json:"port"`
+		Zone            string            `json:"zone,omitempty"`
+		Weight          int               `json:"weight"`
+		Metadata        map[string]string `json:"metadata,omitempty"`
+		Status          resource.Status   `json:"status"`
+		TTL             float64           `json:"ttl_seconds"`
+		Checks          []resource.Check  `json:"checks,omitempty"`
+		DeregisterAfter float64           `json:"deregister_after_seconds,omitempty"`
+	}{i.Address, i.Port, i.Zone, i.Weight, i.Metadata, i.Status, i.TTL, i.Checks, i.DeregisterAfter}
 }
 
 // settle notes the result of sending a version of the instance.

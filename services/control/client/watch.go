@@ -59,7 +59,7 @@ type Snapshot struct {
 // Instances returns the items' instances that accept requests.
 func (s Snapshot) Instances() (list []*resource.Instance) {
 	for i := range s.Items {
-		if one, ok := s.Items[i].Resource.(*resource.Instance); ok && one.Status == resource.Up && one.Weight > 0 {
+		if one, ok := s.Items[i].Resource.(*resource.Instance); ok && one.Accepts() {
 			list = append(list, one)
 		}
 	}

@@ -90,7 +90,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	cmd.AddCommand(
 		s.getCommand(), s.applyCommand(), s.putCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	return cmd
 }

@@ -210,6 +210,12 @@ func row(e entry, now time.Time) []string {
 		if d.Overdue {
 			status += ", overdue"
 		}
+		if d.Checked() {
+			status += ", " + string(d.Health)
+		}
+		if d.Maintenance != "" {
+			status += ", in maintenance"
+		}
 		return []string{d.Service, d.ID, hostPort(d.Address, d.Port), status, strconv.Itoa(d.Weight), or(d.Zone), or(d.Holder), age(d.At, now)}
 	case *resource.Config:
 		size := strconv.Itoa(len(d.Content))

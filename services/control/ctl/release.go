@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -192,27 +193,48 @@ func (s *session) endCommand(use, short, method, verb, what string) *cobra.Comma
 
 func (s *session) registerCommand() *cobra.Command {
 	var (
-		i      resource.Instance
-		keep   bool
-		status string
+		i            resource.Instance
+		keep         bool
+		status       string
+		checks       []string
+		every, after time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "register SERVICE ID --address HOST --port PORT",
 		Short: "Register an instance of a service",
 		Long: `Register an instance of a service, or change it. It ends after --ttl without a sign of life.
-With --keep, this command gives them until it is interrupted, and then takes the instance off.`,
-		Example: `  dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
+With --keep, this command gives them until it is interrupted, and then takes the instance off.
+
+With --check, the control plane asks the instance itself: TYPE or TYPE:WHAT, where TYPE is http (WHAT is a path),
+tcp, grpc (a service), tls or command (a program of the control plane's folder of commands). A check that needs more
+is in an instance's document: see the manual.`,
+		Example: `  dyno ctl register shop 3 --address 10.0.0.3 --port 80 --check http:/healthz --deregister-after 10m
+  dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
   dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2`,
 		Args: exactly(2, "a service and an ID"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		i.Namespace, i.Service, i.ID, i.Status = s.space(), args[0], args[1], resource.Status(status)
+		i.DeregisterAfter = after.Seconds()
+		for _, text := range checks {
+			c, err := checkOf(text, every)
+			if err != nil {
+				return err
+			}
+			i.Checks = append(i.Checks, c)
+		}
+		if i.Checked() && !cmd.Flags().Changed("ttl") {
+			i.TTL = 0
+		}
 		if err := i.Check(resource.DefaultLimits()); err != nil {
 			return exit.With(exit.Usage, err, "dyno ctl register --help lists the flags")
 		}
 		r := i.Ref()
 		if !keep {
-			body := map[string]any{"address": i.Address, "port": i.Port, "weight": i.Weight, "status": i.Status, "ttl_seconds": i.TTL}
+			body := map[string]any{"address": i.Address, "port": i.Port, "weight": i.Weight, "status": i.Status, "ttl_seconds": i.TTL, "checks": i.Checks, "deregister_after_seconds": i.DeregisterAfter}
+			if !i.Checked() {
+				delete(body, "checks")
+			}
 			if i.Zone != "" {
 				body["zone"] = i.Zone
 			}
@@ -252,7 +274,54 @@ With --keep, this command gives them until it is interrupted, and then takes the
 	f.StringToStringVar(&i.Metadata, "metadata", nil, "whatever else there is to know, as NAME=VALUE")
 	f.StringVar(&status, "status", string(resource.Up), "up, down or draining")
 	f.Float64Var(&i.TTL, "ttl", resource.DefaultTTL, "seconds without a sign of life after which it counts as gone")
+	f.StringArrayVar(&checks, "check", nil, "how the control plane finds out whether it can take requests, instead of --ttl; may be given more than once")
+	f.DurationVar(&every, "check-interval", 10*time.Second, "from one check to the next")
+	f.DurationVar(&after, "deregister-after", 0, "take it off when it has been critical for so long; 0 is never")
 	f.BoolVar(&keep, "keep", false, "give signs of life until interrupted")
+	return cmd
+}
+
+// checkOf parses TYPE or TYPE:WHAT.
+func checkOf(text string, every time.Duration) (resource.Check, error) {
+	kind, what, given := strings.Cut(text, ":")
+	c := resource.Check{Type: kind, Interval: every.Seconds()}
+	field := map[string]*string{"http": &c.Path, "grpc": &c.Service, "command": &c.Command}[kind]
+	switch {
+	case field != nil:
+		*field = what
+	case given:
+		return c, exit.Misused("http:/PATH, tcp, grpc:SERVICE, tls or command:PROGRAM", "--check %q: nothing can follow %q", text, kind)
+	}
+	return c, nil
+}
+
+func (s *session) maintenanceCommand() *cobra.Command {
+	var reason string
+	var end bool
+	cmd := &cobra.Command{
+		Use:   "maintenance SERVICE ID --reason WHY",
+		Short: "Keep requests away from an instance, or end that",
+		Example: `  dyno ctl maintenance shop 1 --reason "a new disk"
+  dyno ctl maintenance shop 1 --end`,
+		Args: exactly(2, "a service and an ID"),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		if end == (reason != "") {
+			return exit.Misused("dyno ctl maintenance SERVICE ID --reason WHY, or --end", "want either a reason or --end")
+		}
+		q := client.Request{Method: http.MethodPut, Path: instancePath(args[0], args[1]) + "/maintenance", Query: in(s.space()), Body: map[string]any{"reason": reason}}
+		done := "in maintenance"
+		if end {
+			q.Method, q.Body, done = http.MethodDelete, nil, "no longer in maintenance"
+		}
+		_, answer, err := change(cmd.Context(), c, q, anything, false)
+		if err != nil {
+			return err
+		}
+		return report(cmd, resource.Ref{Kind: resource.Instances, Namespace: s.space(), Name: args[0], ID: args[1]}, done, versionOf(answer), false)
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look")
+	cmd.Flags().BoolVar(&end, "end", false, "end the maintenance")
 	return cmd
 }
 

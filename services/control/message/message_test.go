@@ -3,6 +3,7 @@ package message
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"dyno/services/control/resource"
 )
@@ -59,14 +60,21 @@ func TestOthers(t *testing.T) {
 	if got := Config(m.GetConfig()); !reflect.DeepEqual(got, c) || m.GetRef().GetName() != "c" || m.GetVersion() != 3 || m.GetRevision() != 4 {
 		t.Errorf("%+v of %v", got, m)
 	}
-	i := &resource.Instance{Address: "10.0.0.1", Port: 65535, Zone: "z", Weight: 7, Metadata: map[string]string{"a": "b"}, Status: resource.Up, TTL: 2.5}
+	i := &resource.Instance{Address: "10.0.0.1", Port: 65535, Zone: "z", Weight: 7, Metadata: map[string]string{"a": "b"}, Status: resource.Up, TTL: 2.5, DeregisterAfter: 60, Checks: make([]resource.Check, 2)}
+	fill(reflect.ValueOf(&i.Checks[0]).Elem())
 	if d, err = New(resource.Ref{Kind: resource.Instances, Namespace: "n", Name: "s", ID: "1"}, 1, 1, i, nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := Instance(Of(d).GetInstance()); !reflect.DeepEqual(got, i) {
-		t.Errorf("%+v", got)
+	if got, err := Instance(Of(d).GetInstance()); err != nil || !reflect.DeepEqual(got, i) {
+		t.Errorf("%v: %+v", err, got)
 	}
-	if got := Instance(nil); got.Weight != resource.DefaultWeight {
-		t.Errorf("without a weight: %d", got.Weight)
+	if got, err := Instance(nil); err != nil || got.Weight != resource.DefaultWeight {
+		t.Errorf("%v: without a weight: %d", err, got.Weight)
+	}
+	i.Maintenance, i.Health = "a disk", resource.Warning
+	i.Results = []resource.CheckResult{{Name: "a", Health: resource.Critical, Output: "x", Since: time.Unix(1, 2).UTC()}}
+	m = Of(d)
+	if got := m.GetInstance(); got.GetMaintenance() != "a disk" || got.GetHealth() != "warning" || len(got.GetResults()) != 1 || got.GetResults()[0].GetSince() != "1970-01-01T00:00:01.000000002Z" {
+		t.Errorf("%v", got)
 	}
 }

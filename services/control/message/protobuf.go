@@ -50,38 +50,60 @@ func Of(d *Document) *controlpb.Resource {
 		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}}
 	case d.Instance != nil:
 		i := d.Instance
-		m.Document = &controlpb.Resource_Instance{Instance: &controlpb.Instance{
+		one := &controlpb.Instance{
 			Address: i.Address, Port: int32(i.Port), Zone: i.Zone, Weight: proto.Int32(int32(i.Weight)), Metadata: i.Metadata, //nolint:gosec // bounded when it was put
-			Status: string(i.Status), TtlSeconds: i.TTL, Holder: i.Holder,
-		}}
+			Status: string(i.Status), TtlSeconds: i.TTL, DeregisterAfterSeconds: i.DeregisterAfter, Maintenance: i.Maintenance, Health: string(i.Health), Holder: i.Holder,
+		}
+		for n := range i.Checks {
+			check := new(controlpb.Check)
+			translate(&i.Checks[n], check)
+			one.Checks = append(one.Checks, check)
+		}
+		for n := range i.Results {
+			result := new(controlpb.CheckResult)
+			translate(&i.Results[n], result)
+			one.Results = append(one.Results, result)
+		}
+		m.Document = &controlpb.Resource_Instance{Instance: one}
 	}
 	return m
 }
 
-// OfPolicy makes a message of a policy. Both have the same names, so JSON leads from one to the other.
+// OfPolicy makes a message of a policy.
 func OfPolicy(p *resource.Policy) *controlpb.Policy {
 	m := new(controlpb.Policy)
-	text, err := json.Marshal(struct {
+	translate(struct {
 		Labels map[string]string `json:"labels,omitempty"`
 		Rules  []resource.Rule   `json:"rules"`
-	}{p.Labels, p.Rules})
+	}{p.Labels, p.Rules}, m)
+	return m
+}
+
+// translate makes a message of a part of a resource that was checked. Both have the same names, so JSON leads from one
+// to the other.
+func translate(from any, to proto.Message) {
+	text, err := json.Marshal(from)
 	if err == nil {
-		err = protojson.Unmarshal(text, m)
+		err = protojson.Unmarshal(text, to)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("message: a policy that was checked cannot be written: %v", err))
+		panic(fmt.Sprintf("message: %T cannot be written: %v", from, err))
 	}
-	return m
+}
+
+// read is the other way.
+func read(from proto.Message, to any) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
 }
 
 // Policy makes a policy of a message, without its name.
 func Policy(m *controlpb.Policy) (*resource.Policy, error) {
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
 	p := &resource.Policy{Rules: []resource.Rule{}}
-	return p, json.Unmarshal(text, p)
+	return p, read(m, p)
 }
 
 // Config makes a configuration of a message, without its name.
@@ -90,13 +112,19 @@ func Config(m *controlpb.Config) *resource.Config {
 }
 
 // Instance makes an instance of a message, without its name.
-func Instance(m *controlpb.Instance) *resource.Instance {
+func Instance(m *controlpb.Instance) (*resource.Instance, error) {
 	i := &resource.Instance{
-		Address: m.GetAddress(), Port: int(m.GetPort()), Zone: m.GetZone(),
-		Weight: resource.DefaultWeight, Metadata: m.GetMetadata(), Status: resource.Status(m.GetStatus()), TTL: m.GetTtlSeconds(),
+		Address: m.GetAddress(), Port: int(m.GetPort()), Zone: m.GetZone(), Weight: resource.DefaultWeight, Metadata: m.GetMetadata(),
+		Status: resource.Status(m.GetStatus()), TTL: m.GetTtlSeconds(), DeregisterAfter: m.GetDeregisterAfterSeconds(),
 	}
 	if m != nil && m.Weight != nil {
 		i.Weight = int(m.GetWeight())
 	}
-	return i
+	for _, one := range m.GetChecks() {
+		i.Checks = append(i.Checks, resource.Check{})
+		if err := read(one, &i.Checks[len(i.Checks)-1]); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
 }

@@ -87,8 +87,8 @@ type change struct {
 	mustBeNew bool
 	// bounds are the limits that a new resource must keep.
 	bounds []bound
-	// noHistory keeps no earlier versions.
-	noHistory bool
+	// noHistory keeps no earlier versions; noAudit notes nothing in the audit.
+	noHistory, noAudit bool
 }
 
 // A bound is a limit on a number of resources, with the number that the replica knows.
@@ -309,7 +309,9 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 		request.If = append(request.If, store.Condition{Key: key})
 		request.Then = append(request.Then, store.Op{Key: key, Value: record, Expires: true})
 	}
-	request.Note = audit.AppendJSON(make([]byte, 0, 256))
+	if !c.noAudit {
+		request.Note = audit.AppendJSON(make([]byte, 0, 256))
+	}
 	return result, request, nil
 }
 

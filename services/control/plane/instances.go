@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ func changedAt(i *catalog.Item) (time.Time, bool) {
 // of life, and replicaTTL how long one counts.
 const (
 	lookPeriod = time.Second
-	signPeriod = 5 * time.Second
+	signPeriod = time.Second
 	replicaTTL = 20 * time.Second
 )
 
@@ -76,8 +77,9 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 			p.bound(resource.Instances, "instances", p.cfg.Limits.Instances),
 			{"instances of this service", p.cfg.Limits.PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }},
 		},
-		next: func(*catalog.Item) (any, error) {
+		next: func(old *catalog.Item) (any, error) {
 			next := *i
+			next.Keep(instanceOf(old))
 			return &next, nil
 		},
 	}, o)
@@ -90,10 +92,10 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	return result, err
 }
 
-// same reports whether two instances are equal, apart from their Change and their Holder.
+// same reports whether two instances are equal, as far as their clients say what they are.
 func same(a, b *resource.Instance) bool {
 	return a.Address == b.Address && a.Port == b.Port && a.Zone == b.Zone && a.Weight == b.Weight && a.Status == b.Status &&
-		a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
+		a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata) && a.DeregisterAfter == b.DeregisterAfter && reflect.DeepEqual(a.Checks, b.Checks)
 }
 
 // beat notes a heartbeat of an instance that this replica knows. The error says why it cannot be reported to the
@@ -107,6 +109,9 @@ func (p *Plane) beat(r resource.Ref) (known bool, err error) {
 		return false, nil
 	}
 	now, i := p.now(), item.Resource.(*resource.Instance)
+	if i.Checked() {
+		return true, nil // its checks say whether it lives
+	}
 	if i.Holder != p.cfg.Replica && !p.liveness.Knows(item.Path) {
 		if err := p.sendFailure.why(now); err != nil {
 			return true, fmt.Errorf("cannot report this heartbeat to replica %s, which holds the instance: %w", i.Holder, err)
@@ -193,6 +198,7 @@ func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 		}
 		if one.Kind == resource.Instances {
 			p.learn(one.Path, instanceOf(d.Old), instanceOf(d.New), now)
+			p.assign(one.Path, instanceOf(d.New))
 		}
 	}
 }
@@ -219,6 +225,7 @@ func (p *Plane) lookForSilent() {
 			p.pause(now)
 		}
 		p.looked = now
+		p.hearChecked(now)
 		f := found{p.look(now), p.orphans()}
 		p.mu.Unlock()
 		if len(f.gone)+len(f.orphans) == 0 {

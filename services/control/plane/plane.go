@@ -29,6 +29,7 @@ import (
 	"dyno/internal/fields"
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
+	"dyno/services/control/health"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
@@ -53,7 +54,10 @@ type Config struct {
 	// FreshPeriod is the pause between checks that the replica is up to date: stale reads are labelled with their
 	// age.
 	FreshPeriod time.Duration
-	Logger      *slog.Logger // nil discards
+	// Checks of instances: how many at once, and the programs that they may run.
+	ChecksAtOnce  int          `yaml:"checks_at_once" range:"1..65536" default:"256" doc:"checks of instances that this replica makes at a time; more wait"`
+	CheckCommands string       `yaml:"check_commands" kind:"path" otherwise:"checks run no programs" doc:"a folder: checks of instances may run its programs"`
+	Logger        *slog.Logger // nil discards
 }
 
 // maxHistory bounds the earlier versions of a resource.
@@ -97,6 +101,8 @@ type Plane struct {
 	metrics    metrics
 	traced     tracedChanges
 	dataPlanes dataPlanes
+	checker    *health.Checker
+	unjudged   *paths // instances whose results have changed
 
 	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 
@@ -107,6 +113,7 @@ type Plane struct {
 
 	mu sync.Mutex // guards the fields below; taken before the catalog's lock
 	presence
+	duties
 	looked      time.Duration // when the presence was last examined
 	sendFailure sendFailure
 	duplicate   duplicateReplica
@@ -130,7 +137,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 
 // start starts the background work.
 func (p *Plane) start() {
-	for _, work := range []func(){p.freshen, p.giveSigns, p.report, p.lookForSilent, p.settle, p.forget} {
+	for _, work := range []func(){p.freshen, p.giveSigns, p.report, p.lookForSilent, p.settle, p.forget, p.check, p.judge, p.share} {
 		p.background.Go(work)
 	}
 }
@@ -147,7 +154,9 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(), sender: rand.Text(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
 		beginTime: beginTime, presence: newPresence(cfg.Replica, cfg.Liveness), metrics: newMetrics(), traced: tracedChanges{seed: maphash.MakeSeed()}, settling: make(chan found),
+		duties: duties{checked: map[string]*resource.Instance{}}, unjudged: newPaths(),
 	}
+	p.checker = health.New(health.Config{AtOnce: cfg.ChecksAtOnce, Commands: cfg.CheckCommands, Changed: p.unjudged.add})
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
 	p.duplicate.own = p.sender
@@ -350,6 +359,9 @@ var (
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
 	descProtected   = prometheus.NewDesc("control_protected", "1 while too many are silent to remove any.", nil, nil)
 	descDuplicate   = prometheus.NewDesc("control_replica_name_taken", "1 while another process gives signs of life under this replica's name.", nil, nil)
+	descChecked     = prometheus.NewDesc("control_instances_checked", "Instances that this replica checks.", nil, nil)
+	descChecks      = prometheus.NewDesc("control_checks_total", "Checks of instances that this replica made.", nil, nil)
+	descChecksLate  = prometheus.NewDesc("control_checks_late_seconds", "How late the last check began: more than a few milliseconds is too many checks for this replica.", nil, nil)
 	descSubscribers = prometheus.NewDesc("control_subscribers", "Watchers.", nil, nil)
 	descOffered     = prometheus.NewDesc("control_push_offered_total", "Changes put into the queues of watchers.", nil, nil)
 	descCoalesced   = prometheus.NewDesc("control_push_coalesced_total", "Of these, in the place of an older one.", nil, nil)
@@ -388,6 +400,10 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 		taken = 1
 	}
 	gauge(descDuplicate, taken)
+	checked, checks, late := p.checker.Counts()
+	gauge(descChecked, float64(checked))
+	counter(descChecks, checks)
+	gauge(descChecksLate, late.Seconds())
 	counts := p.hub.Counts()
 	gauge(descSubscribers, float64(counts.Subscribers))
 	counter(descOffered, counts.Offered)

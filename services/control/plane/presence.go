@@ -97,6 +97,9 @@ func (p *presence) learn(path string, before, after *resource.Instance, now time
 		}
 		p.held[after.Holder][path] = holding{markOf(path), after.Lease()}
 	case before != nil && before.Holder == p.self && after.Version > before.Version:
+		if after.Judged(before) {
+			break
+		}
 		p.liveness.Beat(path, after.Lease(), now) // its client has registered again
 	case !p.liveness.Knows(path):
 		p.watch(path, after.Lease(), from, now)
@@ -135,7 +138,7 @@ func (p *presence) hear(path string, i *resource.Instance, now time.Duration) {
 		p.liveness.Beat(path, i.Lease(), now)
 		return
 	}
-	due := now + min(signPeriod, i.Lease()/reportShare)
+	due := now + min(reportLatest, i.Lease()/reportShare)
 	if before, ok := p.heard[path]; ok {
 		due = min(due, before.due)
 	}

@@ -155,7 +155,7 @@ func (c *cluster) second(settle func(*member)) {
 		if !m.runs {
 			continue
 		}
-		if !c.full && c.now%signPeriod == 0 {
+		if !c.full && c.now%reportLatest == 0 {
 			c.log = append(c.log, entry{replica: m.self, part: -1})
 		}
 		c.catchUp(m)
@@ -201,7 +201,7 @@ func TestPresenceKeepsItsWord(t *testing.T) {
 			if !ok {
 				return
 			}
-			if c.full && c.now-filled > signPeriod { // others refuse it
+			if c.full && c.now-filled > reportLatest { // others refuse it
 				for _, m = range c.replicas {
 					if m.self == i.Holder {
 						break

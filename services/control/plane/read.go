@@ -260,6 +260,7 @@ func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page 
 type InstanceFilter struct {
 	Zone   string
 	Status resource.Status
+	Health resource.Health // an overdue one is critical, and one without checks passing
 }
 
 // An Instance is an instance of a service, with its health by this replica.
@@ -276,9 +277,22 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 	default:
 		return out, BadParameterf("status: %.40q: must be up, down or draining", filter.Status)
 	}
+	switch filter.Health {
+	case "", resource.Passing, resource.Warning, resource.Critical:
+	default:
+		return out, BadParameterf("health: %.40q: must be passing, warning or critical", filter.Health)
+	}
+	late := map[string]bool{}
+	if filter.Health != "" {
+		p.mu.Lock()
+		for _, path := range p.overdue() {
+			late[path] = true
+		}
+		p.mu.Unlock()
+	}
 	found, err := p.list(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}, page, func(i *catalog.Item) bool {
 		one := i.Resource.(*resource.Instance)
-		return (filter.Zone == "" || one.Zone == filter.Zone) && (filter.Status == "" || one.Status == filter.Status) && page.matches(one.ID, one.Address, one.Zone)
+		return (filter.Zone == "" || one.Zone == filter.Zone) && (filter.Status == "" || one.Status == filter.Status) && (filter.Health == "" || healthOf(i, late[i.Path]) == filter.Health) && page.matches(one.ID, one.Address, one.Zone)
 	})
 	if err != nil {
 		return out, err
@@ -293,6 +307,17 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 		out.Items = append(out.Items, one)
 	}
 	return out, nil
+}
+
+// healthOf returns an instance's health, with its silence.
+func healthOf(i *catalog.Item, overdue bool) resource.Health {
+	switch one := instanceOf(i); {
+	case overdue:
+		return resource.Critical
+	case one.Checked():
+		return one.Health
+	}
+	return resource.Passing
 }
 
 // ServiceInstances returns all instances of a service at one revision of this replica's catalog.

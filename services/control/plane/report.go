@@ -72,10 +72,12 @@ func (p *Plane) learnOfReplicas(b store.Batch) {
 const delayShown = time.Second
 
 // reportPeriod is the pause between a replica's looks for reports to send. reportShare is the share of a lease after
-// which a heartbeat is reported at the latest. It leaves enough of a lease of one second.
+// which a heartbeat is reported at the latest: it leaves enough of a lease of one second. No report is later than
+// reportLatest.
 const (
 	reportPeriod = 250 * time.Millisecond
 	reportShare  = 6
+	reportLatest = 5 * time.Second
 )
 
 // report sends reports to other replicas, until the Plane ends. While the store refuses, its pauses grow.
@@ -87,7 +89,7 @@ func (p *Plane) report() {
 			return
 		case <-time.After(pause):
 		}
-		if pause = min(2*pause, signPeriod); p.reportDue() == nil {
+		if pause = min(2*pause, reportLatest); p.reportDue() == nil {
 			pause = reportPeriod
 		}
 	}
@@ -166,7 +168,7 @@ func (u *sendFailure) note(err error, now time.Duration) {
 
 // why returns why heartbeats cannot be reported, if that has lasted: clients have to try the holder.
 func (u *sendFailure) why(now time.Duration) error {
-	if now-u.since < signPeriod {
+	if now-u.since < reportLatest {
 		return nil
 	}
 	return u.err

@@ -19,7 +19,8 @@ const (
 	Promoted   Act = "promote"  // a gray release given to all clients
 	Withdrawn  Act = "withdraw" // a gray release withdrawn
 	Registered Act = "register"
-	Expired    Act = "expire" // an instance was silent for too long
+	Maintained Act = "maintain" // an operator keeps requests away from an instance, or no longer
+	Expired    Act = "expire"   // an instance was silent or critical for too long
 )
 
 // An Audit is a note of one change. Old and New are versions; the history has their contents, as far as it goes back.

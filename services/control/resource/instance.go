@@ -26,8 +26,17 @@ type Instance struct {
 	Weight    int               `json:"weight"`
 	Metadata  map[string]string `json:"metadata,omitempty"`
 	Status    Status            `json:"status"`
-	TTL       float64           `json:"ttl_seconds"` // it expires after this time without a heartbeat
-	// Holder is the replica that collects its heartbeats.
+	TTL       float64           `json:"ttl_seconds"` // it expires after this time without a heartbeat; 0 with checks
+	// Checks are made by the control plane, instead of heartbeats. An instance that is critical for DeregisterAfter is
+	// removed; 0 is never.
+	Checks          []Check `json:"checks,omitempty"`
+	DeregisterAfter float64 `json:"deregister_after_seconds,omitempty"`
+	// Maintenance says why an operator keeps requests away; "" does not.
+	Maintenance string `json:"maintenance,omitempty"`
+	// Health and Results are what the checks found.
+	Health  Health        `json:"health,omitempty"`
+	Results []CheckResult `json:"results,omitempty"`
+	// Holder is the replica that collects its heartbeats, or makes its checks.
 	Holder string `json:"holder,omitempty"`
 	Change
 }
@@ -51,13 +60,18 @@ func (i *Instance) Default() {
 	if i.Status == "" {
 		i.Status = Up
 	}
-	if i.TTL == 0 {
+	if i.TTL == 0 && !i.Checked() {
 		i.TTL = DefaultTTL
 	}
 }
 
-// Lease is TTL as a duration.
-func (i *Instance) Lease() time.Duration { return time.Duration(i.TTL * float64(time.Second)) }
+// Lease is for how long an instance may be silent, or critical, before it is gone.
+func (i *Instance) Lease() time.Duration {
+	if i.Checked() {
+		return or(seconds(i.DeregisterAfter), forever)
+	}
+	return seconds(i.TTL)
+}
 
 // maxWeight bounds an instance's weight.
 const maxWeight = 1_000_000
@@ -72,7 +86,12 @@ func (i *Instance) Check(l Limits) error {
 	f.check(i.Zone == "" || isName(i.Zone), "/zone", "%.80q: %s", i.Zone, nameRule)
 	f.check(i.Weight >= 0 && i.Weight <= maxWeight, "/weight", "%d: must be from 0 (no requests) to %d", i.Weight, maxWeight)
 	f.check(i.Status == Up || i.Status == Down || i.Status == Draining, "/status", "%.40q: must be up, down or draining", i.Status)
-	f.check(i.TTL >= MinTTL && i.TTL <= MaxTTL, "/ttl_seconds", "%v: must be from %v to %v", i.TTL, MinTTL, MaxTTL)
+	if i.Checked() {
+		f.check(i.TTL == 0, "/ttl_seconds", "must not be given with checks, which say whether it lives")
+	} else {
+		f.check(i.TTL >= MinTTL && i.TTL <= MaxTTL, "/ttl_seconds", "%v: must be from %v to %v", i.TTL, MinTTL, MaxTTL)
+	}
+	i.checkChecks(&f)
 	checkLabels(&f, "/metadata", i.Metadata, l.Labels)
 	return f.err()
 }

@@ -75,7 +75,7 @@ func (r *Rule) Purpose() Purpose { return purposes[r.Action] }
 // others that are the action's. The tags say what a field may hold: see tags.go.
 type Rule struct {
 	Match  Match  `json:"match,omitzero"`
-	Action Action `json:"action" required:"true" oneof:"allow deny limit route redirect retry timeout fault circuit outliers balance"`
+	Action Action `json:"action" variant:"true" required:"true" oneof:"allow deny limit route redirect retry timeout fault circuit outliers balance"`
 
 	Limit     *RateLimit `json:"limit,omitempty" of:"limit" required:"true"`
 	Route     []Backend  `json:"route,omitempty" of:"route" required:"true"`
@@ -215,7 +215,7 @@ func checkRules(f *faults, at string, rules []Rule, l Limits) {
 
 // check finds the faults of a rule: those by its tags, and those across fields.
 func (r *Rule) check(f *faults) {
-	checkTags(f, "", r, string(r.Action))
+	checkTags(f, "", r)
 	sum := 0
 	for _, b := range r.Route {
 		sum += b.Weight

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ import (
 //	range     the bounds of a number: "1..10"; "0<..10" is without the lower one
 //	oneof     the values of a text, of a number other than 0, or of a list's entries
 //	is        the form of a text, of a list's entries or of a map's names: name, host, path, identity or token
-//	of        the action of a rule that has this field
+//	variant   the field that says which fields marked with "of" there may be: a rule's action
+//	of        the values of that field with which this field may be given
 //
 // Lists and maps have 100 entries at most, and those of texts have labels' bounds.
 
@@ -38,6 +40,7 @@ var forms = map[string]form{
 	"path":     {"must begin with a slash and have 2048 printable bytes at most", `^/[^\x00-\x1f\x7f]*$`, 2048, func(s string) bool { return strings.HasPrefix(s, "/") && plain(s) }},
 	"identity": {"must be NAMESPACE/SERVICE or NAMESPACE/*", `^[a-z0-9]([a-z0-9-]*[a-z0-9])?/(\*|[A-Za-z0-9][A-Za-z0-9._:-]*)$`, maxNamespace + 1 + maxName, isIdentity},
 	"token":    {"must be the name of a header field", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", maxLabelName, isToken},
+	"text":     {"must have 1024 printable bytes at most", `^[^\x00-\x1f\x7f]*$`, maxLabelValue, plain},
 }
 
 func isWordRune(r rune) bool {
@@ -67,7 +70,8 @@ type declared struct {
 	oneof    []string
 	is       form
 	formed   bool
-	of       string
+	variant  bool
+	of       []string
 }
 
 var plans sync.Map // []declared, by reflect.Type
@@ -84,7 +88,7 @@ func fieldsOf(t reflect.Type) []declared {
 		if name == "" {
 			continue
 		}
-		d := declared{index: i, name: name, required: field.Tag.Get("required") != "", of: field.Tag.Get("of")}
+		d := declared{index: i, name: name, required: field.Tag.Get("required") != "", variant: field.Tag.Get("variant") != "", of: strings.Fields(field.Tag.Get("of"))}
 		d.is, d.formed = forms[field.Tag.Get("is")]
 		if words := field.Tag.Get("oneof"); words != "" {
 			d.oneof = strings.Fields(words)
@@ -109,22 +113,30 @@ func number(text string) float64 {
 }
 
 // checkTags finds the faults of a struct's fields by their tags. Without faults it makes no text: each write of a
-// policy passes here. action is that of a rule.
-func checkTags(f *faults, at string, doc any, action string) {
-	checkStruct(f, at, reflect.ValueOf(doc).Elem(), action)
+// policy passes here.
+func checkTags(f *faults, at string, doc any) {
+	checkStruct(f, at, reflect.ValueOf(doc).Elem())
 }
 
-func checkStruct(f *faults, at string, v reflect.Value, action string) {
+func checkStruct(f *faults, at string, v reflect.Value) {
+	var by, variant string
 	for _, d := range fieldsOf(v.Type()) {
 		field := v.Field(d.index)
-		given := !field.IsZero()
-		switch {
-		case d.of != "" && d.of != action:
-			f.check(!given, at+"/"+d.name, "is for action %s only", d.of)
-			continue
-		case d.of != "" && d.required && !given:
-			f.check(false, at+"/"+d.name, "must be given for action %s", action)
-			continue
+		if d.variant {
+			by, variant = d.name, field.String() // it comes before the fields that depend on it
+		}
+		if len(d.of) > 0 {
+			given := !field.IsZero()
+			switch {
+			case !contains(d.of, variant):
+				if given {
+					f.check(false, at+"/"+d.name, "is for %s %s only", by, alternatives(d.of))
+				}
+				continue
+			case d.required && !given:
+				f.check(false, at+"/"+d.name, "must be given for %s %s", by, variant)
+				continue
+			}
 		}
 		d.check(f, at, field)
 	}
@@ -135,10 +147,10 @@ func (d *declared) check(f *faults, at string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			checkStruct(f, at+"/"+d.name, v.Elem(), "")
+			checkStruct(f, at+"/"+d.name, v.Elem())
 		}
 	case reflect.Struct:
-		checkStruct(f, at+"/"+d.name, v, "")
+		checkStruct(f, at+"/"+d.name, v)
 	case reflect.Int:
 		n := float64(v.Int())
 		d.inRange(f, at, n, v.Int())
@@ -184,7 +196,7 @@ func (d *declared) checkList(f *faults, at string, v reflect.Value) {
 		if one.Kind() == reflect.Struct {
 			// The pointer is made for each entry only if there is a fault.
 			before := len(f.found)
-			checkStruct(f, "", one, "")
+			checkStruct(f, "", one)
 			for k := before; k < len(f.found); k++ {
 				f.found[k].Pointer = f.within(fmt.Sprintf("%s/%s/%d", at, d.name, i), f.found[k].Pointer)
 			}
@@ -236,35 +248,55 @@ func (d *declared) rule() string {
 
 // alternatives joins words for people.
 func alternatives(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schemas returns the JSON Schemas of a rule and of its match, by name. A rule has one form for each action.
+// Schemas returns the JSON Schemas of a rule, of its match, and of a check, by name.
 func Schemas() map[string]any {
-	rule := reflect.TypeFor[Rule]()
-	var variants []any
-	for _, action := range fieldsOf(rule)[1].oneof {
-		properties := map[string]any{"match": map[string]any{"$ref": "#/components/schemas/Match"}, "action": map[string]any{"enum": []string{action}}}
-		required := []string{"action"}
-		for _, d := range fieldsOf(rule) {
-			if d.of != action {
+	rule := variantsOf(reflect.TypeFor[Rule](), map[string]any{"match": map[string]any{"$ref": "#/components/schemas/Match"}})
+	for _, one := range rule {
+		properties := one.(map[string]any)["properties"].(map[string]any)
+		if route, ok := properties["route"].(map[string]any); ok {
+			route["contains"] = map[string]any{"type": "object", "properties": map[string]any{"weight": map[string]any{"minimum": 1}}, "required": []string{"weight"}}
+		}
+	}
+	return map[string]any{
+		"Rule":  map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
+		"Match": schemaOf(reflect.TypeFor[Match]()),
+		"Check": map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
+	}
+}
+
+// variantsOf returns the schemas of a struct, one for each value of its variant. Those of some fields are given.
+func variantsOf(t reflect.Type, given map[string]any) (variants []any) {
+	list := fieldsOf(t)
+	at := slices.IndexFunc(list, func(d declared) bool { return d.variant })
+	for _, variant := range list[at].oneof {
+		properties := map[string]any{}
+		var required []string
+		for _, d := range list {
+			if len(d.of) > 0 && !contains(d.of, variant) {
 				continue
 			}
-			properties[d.name] = d.schema(rule.Field(d.index).Type)
+			switch {
+			case d.variant:
+				properties[d.name] = map[string]any{"enum": []string{variant}}
+			case given[d.name] != nil:
+				properties[d.name] = given[d.name]
+			default:
+				properties[d.name] = d.schema(t.Field(d.index).Type)
+			}
 			if d.required {
 				required = append(required, d.name)
 			}
 		}
-		if route, ok := properties["route"].(map[string]any); ok {
-			route["contains"] = map[string]any{"type": "object", "properties": map[string]any{"weight": map[string]any{"minimum": 1}}, "required": []string{"weight"}}
-		}
 		variants = append(variants, object(properties, required))
 	}
-	return map[string]any{
-		"Rule":  map[string]any{"description": "The action, and what belongs to it.", "oneOf": variants},
-		"Match": schemaOf(reflect.TypeFor[Match]()),
-	}
+	return variants
 }
 
 func object(properties map[string]any, required []string) map[string]any {

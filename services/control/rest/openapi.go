@@ -48,6 +48,7 @@ var parameters = map[string]parameter{
 	"from":            {"query", "Only changes from this time on (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
 	"zone":            {"query", "Instances of this zone only.", text},
 	"status":          {"query", "Instances of this status only.", map[string]any{"enum": []string{"", "up", "down", "draining"}}},
+	"health":          {"query", "Instances of this health only: an overdue one is critical.", map[string]any{"enum": []string{"", "passing", "warning", "critical"}}},
 	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": plane.MaxClient, "pattern": `^[^\x00-\x1f]*$`}},
 	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", listSchema(map[string]any{"type": "string", "pattern": "^[^=]+="}, resource.DefaultLimits().Labels)},
 	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": []string{"policy", "config", "instance"}}, plane.MaxTopics)},

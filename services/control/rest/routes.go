@@ -66,12 +66,14 @@ func (a *API) table() []route {
 	routes := []route{
 		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
 		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
-		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
+		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
 		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: named(resource.Instances, getItem)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering a known instance is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
 		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(resource.Instances, rollout)},
 		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Instances, heartbeat)},
+		{method: "PUT", path: "/v1/services/{name}/instances/{id}/maintenance", id: "beginMaintenance", about: "Keep requests away from an instance, until that is ended. It is still checked.", parameters: changing, body: "Maintenance", answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, maintain)},
+		{method: "DELETE", path: "/v1/services/{name}/instances/{id}/maintenance", id: "endMaintenance", about: "End an instance's maintenance.", parameters: changing, answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, endMaintenance)},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
 		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
@@ -234,7 +236,7 @@ func listInstances(q *request) error {
 	if err != nil {
 		return err
 	}
-	filter := plane.InstanceFilter{Zone: q.parameter("zone"), Status: resource.Status(q.parameter("status"))}
+	filter := plane.InstanceFilter{Zone: q.parameter("zone"), Status: resource.Status(q.parameter("status")), Health: resource.Health(q.parameter("health"))}
 	l, err := q.api.plane.Instances(q.Context(), q.caller, q.namespace(), q.PathValue("name"), filter, page)
 	if err != nil {
 		return err
@@ -415,6 +417,23 @@ func register(q *request) error {
 		return err
 	}
 	return q.result(result, q.URL.Path+"?namespace="+url.QueryEscape(i.Namespace))
+}
+
+func maintain(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	var asked struct {
+		Reason string `json:"reason"`
+	}
+	if err := q.body(&asked); err != nil {
+		return plane.Result{}, err
+	}
+	if asked.Reason == "" {
+		return plane.Result{}, missingField("reason")
+	}
+	return q.api.plane.Maintain(q.Context(), q.caller, r, asked.Reason, o)
+}
+
+func endMaintenance(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	return q.api.plane.Maintain(q.Context(), q.caller, r, "", o)
 }
 
 func heartbeat(q *request, r resource.Ref) error {

@@ -54,10 +54,13 @@ func readConfig(r resource.Ref, m *controlpb.Config) *resource.Config {
 	return c
 }
 
-func readInstance(r resource.Ref, m *controlpb.Instance) *resource.Instance {
-	i := message.Instance(m)
+func readInstance(r resource.Ref, m *controlpb.Instance) (*resource.Instance, error) {
+	i, err := message.Instance(m)
+	if err != nil {
+		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
+	}
 	i.Namespace, i.Service, i.ID = r.Namespace, r.Name, r.ID
-	return i
+	return i, nil
 }
 
 // write makes a message of a complete resource. It is shared: copy it to hide a part.

@@ -149,7 +149,20 @@ func (a *API) Register(ctx context.Context, q *controlpb.RegisterRequest) (*cont
 	if err != nil {
 		return nil, err
 	}
-	return changed(a.plane.Register(ctx, Caller(ctx), readInstance(r, q.GetInstance()), options(q.GetConditions())))
+	i, err := readInstance(r, q.GetInstance())
+	if err != nil {
+		return nil, err
+	}
+	return changed(a.plane.Register(ctx, Caller(ctx), i, options(q.GetConditions())))
+}
+
+// Maintain answers as control.proto says.
+func (a *API) Maintain(ctx context.Context, q *controlpb.MaintainRequest) (*controlpb.ChangeResponse, error) {
+	r, err := instanceRef(q.GetRef())
+	if err != nil {
+		return nil, err
+	}
+	return changed(a.plane.Maintain(ctx, Caller(ctx), r, q.GetReason(), options(q.GetConditions())))
 }
 
 // Heartbeat answers as control.proto says.

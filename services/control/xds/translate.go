@@ -155,9 +155,9 @@ func instanceOf(i *resource.Instance, late bool) (instance, bool) {
 		weight: uint32(max(i.Weight, 1)), health: core.HealthStatus_HEALTHY, mutual: i.Metadata[tlsLabel] == tlsMutual, //nolint:gosec // bounded when it was put
 	}
 	switch {
-	case i.Status == resource.Down:
+	case i.Status == resource.Down || i.Health == resource.Critical:
 		one.health = core.HealthStatus_UNHEALTHY
-	case i.Status == resource.Draining || i.Weight == 0:
+	case i.Status == resource.Draining || i.Weight == 0 || i.Maintenance != "":
 		one.health = core.HealthStatus_DRAINING // it wants no new requests
 	case late:
 		one.health = core.HealthStatus_DEGRADED

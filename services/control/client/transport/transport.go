@@ -123,7 +123,7 @@ func (t *Transport) learn(s client.Snapshot) {
 		case *resource.Policy:
 			policies = append(policies, one)
 		case *resource.Instance:
-			if one.Status == resource.Up && one.Weight > 0 {
+			if one.Accepts() {
 				present[one.Service] = append(present[one.Service], one)
 			}
 		}

@@ -131,7 +131,7 @@ func (x WatchResponse_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchResponse_Type.Descriptor instead.
 func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{42, 0}
+	return file_control_proto_rawDescGZIP(), []int{45, 0}
 }
 
 // A Ref names a resource. The name of an instance is its service's.
@@ -1359,17 +1359,22 @@ func (x *Config) GetReleased() bool {
 
 // An Instance is one address at which a service is found.
 type Instance struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	Port          int32                  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
-	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
-	Weight        *int32                 `protobuf:"varint,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"` // 100 if it is not given
-	Metadata      map[string]string      `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Status        string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                             // up, down or draining; "" is up
-	TtlSeconds    float64                `protobuf:"fixed64,7,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"` // 0 is 30
-	Holder        string                 `protobuf:"bytes,8,opt,name=holder,proto3" json:"holder,omitempty"`                             // the replica that has its heartbeats; not the caller's to say
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                  protoimpl.MessageState `protogen:"open.v1"`
+	Address                string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	Port                   int32                  `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	Zone                   string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	Weight                 *int32                 `protobuf:"varint,4,opt,name=weight,proto3,oneof" json:"weight,omitempty"` // 100 if it is not given
+	Metadata               map[string]string      `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Status                 string                 `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                                                                    // up, down or draining; "" is up
+	TtlSeconds             float64                `protobuf:"fixed64,7,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`                                        // 0 is 30
+	Holder                 string                 `protobuf:"bytes,8,opt,name=holder,proto3" json:"holder,omitempty"`                                                                    // the replica that has its heartbeats or makes its checks; not the caller's to say
+	Checks                 []*Check               `protobuf:"bytes,9,rep,name=checks,proto3" json:"checks,omitempty"`                                                                    // made by the control plane, instead of heartbeats
+	DeregisterAfterSeconds float64                `protobuf:"fixed64,10,opt,name=deregister_after_seconds,json=deregisterAfterSeconds,proto3" json:"deregister_after_seconds,omitempty"` // it is removed when it has been critical for so long; 0 is never
+	Maintenance            string                 `protobuf:"bytes,11,opt,name=maintenance,proto3" json:"maintenance,omitempty"`                                                         // why an operator keeps requests away; as those below, not the caller's to say
+	Health                 string                 `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`                                                                   // passing, warning or critical; "" without checks
+	Results                []*CheckResult         `protobuf:"bytes,13,rep,name=results,proto3" json:"results,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -1458,6 +1463,328 @@ func (x *Instance) GetHolder() string {
 	return ""
 }
 
+func (x *Instance) GetChecks() []*Check {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+func (x *Instance) GetDeregisterAfterSeconds() float64 {
+	if x != nil {
+		return x.DeregisterAfterSeconds
+	}
+	return 0
+}
+
+func (x *Instance) GetMaintenance() string {
+	if x != nil {
+		return x.Maintenance
+	}
+	return ""
+}
+
+func (x *Instance) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *Instance) GetResults() []*CheckResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// A Check says how the control plane finds out whether an instance can take requests. The manual has its fields.
+type Check struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // the type, if not given
+	Type            string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"` // http, tcp, grpc, tls or command
+	IntervalSeconds float64                `protobuf:"fixed64,3,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
+	TimeoutSeconds  float64                `protobuf:"fixed64,4,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
+	Failures        int32                  `protobuf:"varint,5,opt,name=failures,proto3" json:"failures,omitempty"`
+	Successes       int32                  `protobuf:"varint,6,opt,name=successes,proto3" json:"successes,omitempty"`
+	Port            int32                  `protobuf:"varint,7,opt,name=port,proto3" json:"port,omitempty"`
+	Path            string                 `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`
+	Host            string                 `protobuf:"bytes,9,opt,name=host,proto3" json:"host,omitempty"`
+	Service         string                 `protobuf:"bytes,10,opt,name=service,proto3" json:"service,omitempty"`
+	Tls             bool                   `protobuf:"varint,11,opt,name=tls,proto3" json:"tls,omitempty"`
+	Verify          bool                   `protobuf:"varint,12,opt,name=verify,proto3" json:"verify,omitempty"`
+	Days            int32                  `protobuf:"varint,13,opt,name=days,proto3" json:"days,omitempty"`
+	Command         string                 `protobuf:"bytes,14,opt,name=command,proto3" json:"command,omitempty"`
+	Arguments       []string               `protobuf:"bytes,15,rep,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Check) Reset() {
+	*x = Check{}
+	mi := &file_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Check) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Check) ProtoMessage() {}
+
+func (x *Check) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Check.ProtoReflect.Descriptor instead.
+func (*Check) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Check) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Check) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Check) GetIntervalSeconds() float64 {
+	if x != nil {
+		return x.IntervalSeconds
+	}
+	return 0
+}
+
+func (x *Check) GetTimeoutSeconds() float64 {
+	if x != nil {
+		return x.TimeoutSeconds
+	}
+	return 0
+}
+
+func (x *Check) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Check) GetSuccesses() int32 {
+	if x != nil {
+		return x.Successes
+	}
+	return 0
+}
+
+func (x *Check) GetPort() int32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Check) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Check) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Check) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *Check) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *Check) GetVerify() bool {
+	if x != nil {
+		return x.Verify
+	}
+	return false
+}
+
+func (x *Check) GetDays() int32 {
+	if x != nil {
+		return x.Days
+	}
+	return 0
+}
+
+func (x *Check) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *Check) GetArguments() []string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+// A CheckResult is the state of a check.
+type CheckResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Health        string                 `protobuf:"bytes,2,opt,name=health,proto3" json:"health,omitempty"`
+	Output        string                 `protobuf:"bytes,3,opt,name=output,proto3" json:"output,omitempty"`
+	Since         string                 `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"` // RFC 3339
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckResult) Reset() {
+	*x = CheckResult{}
+	mi := &file_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckResult) ProtoMessage() {}
+
+func (x *CheckResult) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckResult.ProtoReflect.Descriptor instead.
+func (*CheckResult) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CheckResult) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CheckResult) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *CheckResult) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *CheckResult) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+// MaintainRequest begins an instance's maintenance, for a reason, or ends it, without one.
+type MaintainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Conditions    *Conditions            `protobuf:"bytes,3,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MaintainRequest) Reset() {
+	*x = MaintainRequest{}
+	mi := &file_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MaintainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MaintainRequest) ProtoMessage() {}
+
+func (x *MaintainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MaintainRequest.ProtoReflect.Descriptor instead.
+func (*MaintainRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *MaintainRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *MaintainRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MaintainRequest) GetConditions() *Conditions {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
 type GetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1468,7 +1795,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1480,7 +1807,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1493,7 +1820,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetRequest) GetRef() *Ref {
@@ -1520,7 +1847,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1859,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1872,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetResponse) GetResource() *Resource {
@@ -1576,7 +1903,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1915,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1928,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListRequest) GetKind() Kind {
@@ -1658,7 +1985,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1997,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +2010,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListResponse) GetResources() []*Resource {
@@ -1727,7 +2054,7 @@ type Conditions struct {
 
 func (x *Conditions) Reset() {
 	*x = Conditions{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +2066,7 @@ func (x *Conditions) String() string {
 func (*Conditions) ProtoMessage() {}
 
 func (x *Conditions) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +2079,7 @@ func (x *Conditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conditions.ProtoReflect.Descriptor instead.
 func (*Conditions) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Conditions) GetIfMatch() string {
@@ -1798,7 +2125,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +2137,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +2150,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PutRequest) GetRef() *Ref {
@@ -1891,7 +2218,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2230,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2243,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RemoveRequest) GetRef() *Ref {
@@ -1944,7 +2271,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +2283,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +2296,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RegisterRequest) GetRef() *Ref {
@@ -2005,7 +2332,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2344,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2357,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ChangeResponse) GetResource() *Resource {
@@ -2070,7 +2397,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2082,7 +2409,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2095,7 +2422,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *HeartbeatRequest) GetInstances() []*Ref {
@@ -2115,7 +2442,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2454,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2467,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HeartbeatResponse) GetUnknown() []*Ref {
@@ -2169,7 +2496,7 @@ type Unheard struct {
 
 func (x *Unheard) Reset() {
 	*x = Unheard{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2508,7 @@ func (x *Unheard) String() string {
 func (*Unheard) ProtoMessage() {}
 
 func (x *Unheard) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2521,7 @@ func (x *Unheard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unheard.ProtoReflect.Descriptor instead.
 func (*Unheard) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Unheard) GetRef() *Ref {
@@ -2234,7 +2561,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2573,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2586,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseRequest) GetRef() *Ref {
@@ -2313,7 +2640,7 @@ type Values struct {
 
 func (x *Values) Reset() {
 	*x = Values{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2652,7 @@ func (x *Values) String() string {
 func (*Values) ProtoMessage() {}
 
 func (x *Values) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2665,7 @@ func (x *Values) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Values.ProtoReflect.Descriptor instead.
 func (*Values) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Values) GetValues() []string {
@@ -2359,7 +2686,7 @@ type EndReleaseRequest struct {
 
 func (x *EndReleaseRequest) Reset() {
 	*x = EndReleaseRequest{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2698,7 @@ func (x *EndReleaseRequest) String() string {
 func (*EndReleaseRequest) ProtoMessage() {}
 
 func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2711,7 @@ func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReleaseRequest.ProtoReflect.Descriptor instead.
 func (*EndReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *EndReleaseRequest) GetRef() *Ref {
@@ -2419,7 +2746,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2431,7 +2758,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2444,7 +2771,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{32}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RollbackRequest) GetRef() *Ref {
@@ -2479,7 +2806,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2818,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2831,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{33}
+	return file_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AuditRequest) GetLimit() int32 {
@@ -2539,7 +2866,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2878,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2891,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{34}
+	return file_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AuditResponse) GetEntries() []*AuditEntry {
@@ -2596,7 +2923,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2935,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2948,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35}
+	return file_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AuditEntry) GetAtUnixNano() int64 {
@@ -2683,7 +3010,7 @@ type RolloutRequest struct {
 
 func (x *RolloutRequest) Reset() {
 	*x = RolloutRequest{}
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +3022,7 @@ func (x *RolloutRequest) String() string {
 func (*RolloutRequest) ProtoMessage() {}
 
 func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +3035,7 @@ func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutRequest.ProtoReflect.Descriptor instead.
 func (*RolloutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{36}
+	return file_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RolloutRequest) GetRef() *Ref {
@@ -2740,7 +3067,7 @@ type RolloutResponse struct {
 
 func (x *RolloutResponse) Reset() {
 	*x = RolloutResponse{}
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +3079,7 @@ func (x *RolloutResponse) String() string {
 func (*RolloutResponse) ProtoMessage() {}
 
 func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +3092,7 @@ func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutResponse.ProtoReflect.Descriptor instead.
 func (*RolloutResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{37}
+	return file_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RolloutResponse) GetVersion() int64 {
@@ -2832,7 +3159,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3171,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3184,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{38}
+	return file_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Holding) GetClient() string {
@@ -2922,7 +3249,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3261,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3274,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{39}
+	return file_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchRequest) GetMessage() isWatchRequest_Message {
@@ -3007,7 +3334,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3346,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3359,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{40}
+	return file_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Query) GetNamespace() string {
@@ -3089,7 +3416,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3428,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3441,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{41}
+	return file_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Ack) GetRef() *Ref {
@@ -3156,7 +3483,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3495,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3508,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{42}
+	return file_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WatchResponse) GetType() WatchResponse_Type {
@@ -3323,7 +3650,7 @@ const file_control_proto_rawDesc = "" +
 	"\breleased\x18\x05 \x01(\bR\breleased\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x04\n" +
 	"\bInstance\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\x05R\x04port\x12\x12\n" +
@@ -3333,11 +3660,45 @@ const file_control_proto_rawDesc = "" +
 	"\x06status\x18\x06 \x01(\tR\x06status\x12\x1f\n" +
 	"\vttl_seconds\x18\a \x01(\x01R\n" +
 	"ttlSeconds\x12\x16\n" +
-	"\x06holder\x18\b \x01(\tR\x06holder\x1a;\n" +
+	"\x06holder\x18\b \x01(\tR\x06holder\x12.\n" +
+	"\x06checks\x18\t \x03(\v2\x16.dyno.control.v1.CheckR\x06checks\x128\n" +
+	"\x18deregister_after_seconds\x18\n" +
+	" \x01(\x01R\x16deregisterAfterSeconds\x12 \n" +
+	"\vmaintenance\x18\v \x01(\tR\vmaintenance\x12\x16\n" +
+	"\x06health\x18\f \x01(\tR\x06health\x126\n" +
+	"\aresults\x18\r \x03(\v2\x1c.dyno.control.v1.CheckResultR\aresults\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_weight\"J\n" +
+	"\a_weight\"\x89\x03\n" +
+	"\x05Check\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12)\n" +
+	"\x10interval_seconds\x18\x03 \x01(\x01R\x0fintervalSeconds\x12'\n" +
+	"\x0ftimeout_seconds\x18\x04 \x01(\x01R\x0etimeoutSeconds\x12\x1a\n" +
+	"\bfailures\x18\x05 \x01(\x05R\bfailures\x12\x1c\n" +
+	"\tsuccesses\x18\x06 \x01(\x05R\tsuccesses\x12\x12\n" +
+	"\x04port\x18\a \x01(\x05R\x04port\x12\x12\n" +
+	"\x04path\x18\b \x01(\tR\x04path\x12\x12\n" +
+	"\x04host\x18\t \x01(\tR\x04host\x12\x18\n" +
+	"\aservice\x18\n" +
+	" \x01(\tR\aservice\x12\x10\n" +
+	"\x03tls\x18\v \x01(\bR\x03tls\x12\x16\n" +
+	"\x06verify\x18\f \x01(\bR\x06verify\x12\x12\n" +
+	"\x04days\x18\r \x01(\x05R\x04days\x12\x18\n" +
+	"\acommand\x18\x0e \x01(\tR\acommand\x12\x1c\n" +
+	"\targuments\x18\x0f \x03(\tR\targuments\"g\n" +
+	"\vCheckResult\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06health\x18\x02 \x01(\tR\x06health\x12\x16\n" +
+	"\x06output\x18\x03 \x01(\tR\x06output\x12\x14\n" +
+	"\x05since\x18\x04 \x01(\tR\x05since\"\x8e\x01\n" +
+	"\x0fMaintainRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12;\n" +
+	"\n" +
+	"conditions\x18\x03 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
+	"conditions\"J\n" +
 	"\n" +
 	"GetRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x14\n" +
@@ -3501,13 +3862,14 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_POLICY\x10\x01\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x02\x12\x11\n" +
-	"\rKIND_INSTANCE\x10\x032\x94\a\n" +
+	"\rKIND_INSTANCE\x10\x032\xe3\a\n" +
 	"\aControl\x12@\n" +
 	"\x03Get\x12\x1b.dyno.control.v1.GetRequest\x1a\x1c.dyno.control.v1.GetResponse\x12C\n" +
 	"\x04List\x12\x1c.dyno.control.v1.ListRequest\x1a\x1d.dyno.control.v1.ListResponse\x12C\n" +
 	"\x03Put\x12\x1b.dyno.control.v1.PutRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12I\n" +
 	"\x06Remove\x12\x1e.dyno.control.v1.RemoveRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12M\n" +
-	"\bRegister\x12 .dyno.control.v1.RegisterRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12R\n" +
+	"\bRegister\x12 .dyno.control.v1.RegisterRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12M\n" +
+	"\bMaintain\x12 .dyno.control.v1.MaintainRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12R\n" +
 	"\tHeartbeat\x12!.dyno.control.v1.HeartbeatRequest\x1a\".dyno.control.v1.HeartbeatResponse\x12K\n" +
 	"\aRelease\x12\x1f.dyno.control.v1.ReleaseRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12Q\n" +
 	"\n" +
@@ -3530,7 +3892,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_control_proto_goTypes = []any{
 	(Kind)(0),                 // 0: dyno.control.v1.Kind
 	(WatchResponse_Type)(0),   // 1: dyno.control.v1.WatchResponse.Type
@@ -3551,40 +3913,43 @@ var file_control_proto_goTypes = []any{
 	(*Balancer)(nil),          // 16: dyno.control.v1.Balancer
 	(*Config)(nil),            // 17: dyno.control.v1.Config
 	(*Instance)(nil),          // 18: dyno.control.v1.Instance
-	(*GetRequest)(nil),        // 19: dyno.control.v1.GetRequest
-	(*GetResponse)(nil),       // 20: dyno.control.v1.GetResponse
-	(*ListRequest)(nil),       // 21: dyno.control.v1.ListRequest
-	(*ListResponse)(nil),      // 22: dyno.control.v1.ListResponse
-	(*Conditions)(nil),        // 23: dyno.control.v1.Conditions
-	(*PutRequest)(nil),        // 24: dyno.control.v1.PutRequest
-	(*RemoveRequest)(nil),     // 25: dyno.control.v1.RemoveRequest
-	(*RegisterRequest)(nil),   // 26: dyno.control.v1.RegisterRequest
-	(*ChangeResponse)(nil),    // 27: dyno.control.v1.ChangeResponse
-	(*HeartbeatRequest)(nil),  // 28: dyno.control.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil), // 29: dyno.control.v1.HeartbeatResponse
-	(*Unheard)(nil),           // 30: dyno.control.v1.Unheard
-	(*ReleaseRequest)(nil),    // 31: dyno.control.v1.ReleaseRequest
-	(*Values)(nil),            // 32: dyno.control.v1.Values
-	(*EndReleaseRequest)(nil), // 33: dyno.control.v1.EndReleaseRequest
-	(*RollbackRequest)(nil),   // 34: dyno.control.v1.RollbackRequest
-	(*AuditRequest)(nil),      // 35: dyno.control.v1.AuditRequest
-	(*AuditResponse)(nil),     // 36: dyno.control.v1.AuditResponse
-	(*AuditEntry)(nil),        // 37: dyno.control.v1.AuditEntry
-	(*RolloutRequest)(nil),    // 38: dyno.control.v1.RolloutRequest
-	(*RolloutResponse)(nil),   // 39: dyno.control.v1.RolloutResponse
-	(*Holding)(nil),           // 40: dyno.control.v1.Holding
-	(*WatchRequest)(nil),      // 41: dyno.control.v1.WatchRequest
-	(*Query)(nil),             // 42: dyno.control.v1.Query
-	(*Ack)(nil),               // 43: dyno.control.v1.Ack
-	(*WatchResponse)(nil),     // 44: dyno.control.v1.WatchResponse
-	nil,                       // 45: dyno.control.v1.Policy.LabelsEntry
-	nil,                       // 46: dyno.control.v1.Match.SourcesEntry
-	nil,                       // 47: dyno.control.v1.Match.HeadersEntry
-	nil,                       // 48: dyno.control.v1.Config.LabelsEntry
-	nil,                       // 49: dyno.control.v1.Instance.MetadataEntry
-	nil,                       // 50: dyno.control.v1.ReleaseRequest.LabelsEntry
-	nil,                       // 51: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                       // 52: dyno.control.v1.Query.LabelsEntry
+	(*Check)(nil),             // 19: dyno.control.v1.Check
+	(*CheckResult)(nil),       // 20: dyno.control.v1.CheckResult
+	(*MaintainRequest)(nil),   // 21: dyno.control.v1.MaintainRequest
+	(*GetRequest)(nil),        // 22: dyno.control.v1.GetRequest
+	(*GetResponse)(nil),       // 23: dyno.control.v1.GetResponse
+	(*ListRequest)(nil),       // 24: dyno.control.v1.ListRequest
+	(*ListResponse)(nil),      // 25: dyno.control.v1.ListResponse
+	(*Conditions)(nil),        // 26: dyno.control.v1.Conditions
+	(*PutRequest)(nil),        // 27: dyno.control.v1.PutRequest
+	(*RemoveRequest)(nil),     // 28: dyno.control.v1.RemoveRequest
+	(*RegisterRequest)(nil),   // 29: dyno.control.v1.RegisterRequest
+	(*ChangeResponse)(nil),    // 30: dyno.control.v1.ChangeResponse
+	(*HeartbeatRequest)(nil),  // 31: dyno.control.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil), // 32: dyno.control.v1.HeartbeatResponse
+	(*Unheard)(nil),           // 33: dyno.control.v1.Unheard
+	(*ReleaseRequest)(nil),    // 34: dyno.control.v1.ReleaseRequest
+	(*Values)(nil),            // 35: dyno.control.v1.Values
+	(*EndReleaseRequest)(nil), // 36: dyno.control.v1.EndReleaseRequest
+	(*RollbackRequest)(nil),   // 37: dyno.control.v1.RollbackRequest
+	(*AuditRequest)(nil),      // 38: dyno.control.v1.AuditRequest
+	(*AuditResponse)(nil),     // 39: dyno.control.v1.AuditResponse
+	(*AuditEntry)(nil),        // 40: dyno.control.v1.AuditEntry
+	(*RolloutRequest)(nil),    // 41: dyno.control.v1.RolloutRequest
+	(*RolloutResponse)(nil),   // 42: dyno.control.v1.RolloutResponse
+	(*Holding)(nil),           // 43: dyno.control.v1.Holding
+	(*WatchRequest)(nil),      // 44: dyno.control.v1.WatchRequest
+	(*Query)(nil),             // 45: dyno.control.v1.Query
+	(*Ack)(nil),               // 46: dyno.control.v1.Ack
+	(*WatchResponse)(nil),     // 47: dyno.control.v1.WatchResponse
+	nil,                       // 48: dyno.control.v1.Policy.LabelsEntry
+	nil,                       // 49: dyno.control.v1.Match.SourcesEntry
+	nil,                       // 50: dyno.control.v1.Match.HeadersEntry
+	nil,                       // 51: dyno.control.v1.Config.LabelsEntry
+	nil,                       // 52: dyno.control.v1.Instance.MetadataEntry
+	nil,                       // 53: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                       // 54: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                       // 55: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
@@ -3592,7 +3957,7 @@ var file_control_proto_depIdxs = []int32{
 	4,  // 2: dyno.control.v1.Resource.policy:type_name -> dyno.control.v1.Policy
 	17, // 3: dyno.control.v1.Resource.config:type_name -> dyno.control.v1.Config
 	18, // 4: dyno.control.v1.Resource.instance:type_name -> dyno.control.v1.Instance
-	45, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
+	48, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
 	5,  // 6: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
 	6,  // 7: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
 	7,  // 8: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
@@ -3605,78 +3970,84 @@ var file_control_proto_depIdxs = []int32{
 	14, // 15: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
 	15, // 16: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
 	16, // 17: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
-	46, // 18: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
-	47, // 19: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
-	48, // 20: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
-	49, // 21: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
-	2,  // 22: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
-	3,  // 23: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
-	0,  // 24: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
-	3,  // 25: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
-	2,  // 26: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
-	4,  // 27: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
-	17, // 28: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
-	23, // 29: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 30: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
-	23, // 31: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 32: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
-	18, // 33: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
-	23, // 34: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
-	3,  // 35: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
-	2,  // 36: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
-	2,  // 37: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	30, // 38: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
-	2,  // 39: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
-	2,  // 40: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	50, // 41: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
-	23, // 42: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	5,  // 43: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
-	2,  // 44: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	23, // 45: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 46: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	23, // 47: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	37, // 48: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 49: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 50: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	51, // 51: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	40, // 52: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	42, // 53: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	43, // 54: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 55: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	52, // 56: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 57: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 58: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 59: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	32, // 60: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	19, // 61: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	21, // 62: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	24, // 63: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	25, // 64: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	26, // 65: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	28, // 66: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	31, // 67: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	33, // 68: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	34, // 69: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	35, // 70: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	38, // 71: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	41, // 72: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	20, // 73: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	22, // 74: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	27, // 75: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	27, // 76: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	27, // 77: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	29, // 78: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	27, // 79: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	27, // 80: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	27, // 81: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	36, // 82: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	39, // 83: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	44, // 84: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	73, // [73:85] is the sub-list for method output_type
-	61, // [61:73] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	49, // 18: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
+	50, // 19: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
+	51, // 20: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
+	52, // 21: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
+	19, // 22: dyno.control.v1.Instance.checks:type_name -> dyno.control.v1.Check
+	20, // 23: dyno.control.v1.Instance.results:type_name -> dyno.control.v1.CheckResult
+	2,  // 24: dyno.control.v1.MaintainRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 25: dyno.control.v1.MaintainRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 26: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
+	3,  // 27: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
+	0,  // 28: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
+	3,  // 29: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
+	2,  // 30: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
+	4,  // 31: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
+	17, // 32: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
+	26, // 33: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 34: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 35: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 36: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
+	18, // 37: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
+	26, // 38: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
+	3,  // 39: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
+	2,  // 40: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
+	2,  // 41: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
+	33, // 42: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 43: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 44: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	53, // 45: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	26, // 46: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	5,  // 47: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
+	2,  // 48: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 49: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 50: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 51: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	40, // 52: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 53: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 54: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	54, // 55: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	43, // 56: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	45, // 57: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	46, // 58: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 59: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	55, // 60: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 61: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 62: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 63: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	35, // 64: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	22, // 65: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	24, // 66: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	27, // 67: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	28, // 68: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	29, // 69: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	21, // 70: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
+	31, // 71: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	34, // 72: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	36, // 73: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	37, // 74: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	38, // 75: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	41, // 76: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	44, // 77: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	23, // 78: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	25, // 79: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	30, // 80: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	30, // 81: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	30, // 82: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	30, // 83: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
+	32, // 84: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	30, // 85: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	30, // 86: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	30, // 87: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	39, // 88: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	42, // 89: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	47, // 90: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	78, // [78:91] is the sub-list for method output_type
+	65, // [65:78] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -3690,11 +4061,11 @@ func file_control_proto_init() {
 		(*Resource_Instance)(nil),
 	}
 	file_control_proto_msgTypes[16].OneofWrappers = []any{}
-	file_control_proto_msgTypes[22].OneofWrappers = []any{
+	file_control_proto_msgTypes[25].OneofWrappers = []any{
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
 	}
-	file_control_proto_msgTypes[39].OneofWrappers = []any{
+	file_control_proto_msgTypes[42].OneofWrappers = []any{
 		(*WatchRequest_Query)(nil),
 		(*WatchRequest_Ack)(nil),
 	}
@@ -3704,7 +4075,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   51,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	Control_Put_FullMethodName        = "/dyno.control.v1.Control/Put"
 	Control_Remove_FullMethodName     = "/dyno.control.v1.Control/Remove"
 	Control_Register_FullMethodName   = "/dyno.control.v1.Control/Register"
+	Control_Maintain_FullMethodName   = "/dyno.control.v1.Control/Maintain"
 	Control_Heartbeat_FullMethodName  = "/dyno.control.v1.Control/Heartbeat"
 	Control_Release_FullMethodName    = "/dyno.control.v1.Control/Release"
 	Control_EndRelease_FullMethodName = "/dyno.control.v1.Control/EndRelease"
@@ -58,6 +59,8 @@ type ControlClient interface {
 	// Register makes an instance known, or changes it. Registering what is known already is
 	// a heartbeat.
 	Register(ctx context.Context, in *RegisterRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// Maintain keeps requests away from an instance, or ends that.
+	Maintain(ctx context.Context, in *MaintainRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 	// Heartbeat says that instances are alive, and returns those that must register again and
 	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(ctx context.Context, in *HeartbeatRequest, opts ...grpc.CallOption) (*HeartbeatResponse, error)
@@ -131,6 +134,16 @@ func (c *controlClient) Register(ctx context.Context, in *RegisterRequest, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ChangeResponse)
 	err := c.cc.Invoke(ctx, Control_Register_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Maintain(ctx context.Context, in *MaintainRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_Maintain_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +245,8 @@ type ControlServer interface {
 	// Register makes an instance known, or changes it. Registering what is known already is
 	// a heartbeat.
 	Register(context.Context, *RegisterRequest) (*ChangeResponse, error)
+	// Maintain keeps requests away from an instance, or ends that.
+	Maintain(context.Context, *MaintainRequest) (*ChangeResponse, error)
 	// Heartbeat says that instances are alive, and returns those that must register again and
 	// those that could not be heard. If that is all of them, the call is refused as the first.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
@@ -275,6 +290,9 @@ func (UnimplementedControlServer) Remove(context.Context, *RemoveRequest) (*Chan
 }
 func (UnimplementedControlServer) Register(context.Context, *RegisterRequest) (*ChangeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Register not implemented")
+}
+func (UnimplementedControlServer) Maintain(context.Context, *MaintainRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Maintain not implemented")
 }
 func (UnimplementedControlServer) Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Heartbeat not implemented")
@@ -404,6 +422,24 @@ func _Control_Register_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControlServer).Register(ctx, req.(*RegisterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Maintain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MaintainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Maintain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Maintain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Maintain(ctx, req.(*MaintainRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -549,6 +585,10 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Register",
 			Handler:    _Control_Register_Handler,
+		},
+		{
+			MethodName: "Maintain",
+			Handler:    _Control_Maintain_Handler,
 		},
 		{
 			MethodName: "Heartbeat",
