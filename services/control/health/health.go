@@ -78,11 +78,10 @@ func New(cfg Config) *Checker {
 	return &Checker{cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), poke: make(chan struct{}, 1), instances: map[string]*checked{}}
 }
 
-// soon is the time within which a new instance is checked first.
+// soon is the time within which an instance is checked first.
 const soon = time.Second
 
-// Set begins to check an instance, or goes on with another form of it. Its stored results are where checks begin. Those
-// of a new instance begin soon, others within an interval, so that many at once are spread.
+// Set begins to check an instance, soon, or goes on with another form of it. Its stored results are where checks begin.
 func (c *Checker) Set(path string, i *resource.Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,11 +95,7 @@ func (c *Checker) Set(path string, i *resource.Instance) {
 	for n := range i.Checks {
 		check := &i.Checks[n]
 		t := &task{checked: one, target: Target{check, i.Address, or(check.Port, i.Port)}, track: begin(check, i.Results)}
-		within := min(check.Period(), soon)
-		if t.track.result.Health != "" {
-			within, t.settled = check.Period(), true
-		}
-		t.next = now.Add(rand.N(within))
+		t.next = now.Add(rand.N(min(check.Period(), soon)))
 		one.tasks = append(one.tasks, t)
 		heap.Push(&c.due, t)
 	}
@@ -236,7 +231,7 @@ func (c *Checker) make(ctx context.Context, t *task) {
 }
 
 // pause returns the time from the start of a check to that of the next. An instance that may have failed is asked
-// again soon. New instances, which may be many at once, are spread over an interval.
+// again soon. After their first check, instances, which may be many at once, are spread over an interval.
 func (t *task) pause(sure bool) time.Duration {
 	period := t.target.Check.Period()
 	switch {
