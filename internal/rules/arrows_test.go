@@ -172,6 +172,7 @@ var arrows = []arrow{
 	{"services/events", []string{"internal/textfile", "internal/fields", "internal/secretfile", "services/internal", "hub"}, "it gives the hub a listener and the life cycle of services, and does nothing else"},
 	{"services/control", []string{"internal/command", "internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/settings", "services/internal", "services/control"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/control/client", []string{"services/control/resource", "services/internal/wait"}, "clients of the control plane link nothing of the server"},
+	{"services/control/client/guard", []string{"internal/rate", "services/control/client", "services/control/resource", "services/control/traffic"}, "a data plane takes compiled policies, and links nothing of the server"},
 	{"services/control/client/transport", []string{"internal/rate", "services/control/client", "services/control/resource", "services/control/traffic"}, "a data plane takes compiled policies, and links nothing of the server"},
 	{"services/control/traffic", []string{"services/control/resource"}, "policies are compiled without knowing who has them or enforces them"},
 	{"services/control/identity", nil, "certificates are issued, and nothing is known of who gets them"},

@@ -25,7 +25,7 @@
 //	ctl       dyno ctl, the command line of users, part of dyno
 //	faults    only tests: replicas and members are killed, stopped and cut off under load
 //
-// client links nothing of the server but resource; client/transport, which obeys policies, also traffic.
+// client links nothing of the server but resource; client/transport and client/guard, which obey policies, also traffic.
 //
 // # How it works
 //

@@ -86,6 +86,22 @@ func (m *Match) Matches(host, method, path string, header func(name string) stri
 		(len(m.Methods) == 0 || slices.Contains(m.Methods, method)) && (m.Path == "" || m.Path == path) && strings.HasPrefix(path, m.PathPrefix)
 }
 
+// Permits reports whether the rules about access let a request in: the first that matches decides, and without one it is
+// let in. identity is the caller's NAMESPACE/SERVICE, "" if it has none.
+func (t *Table) Permits(identity, host, method, path string, header func(name string) string) bool {
+	namespace, _, _ := strings.Cut(identity, "/")
+	for i := range t.Access {
+		r := &t.Access[i]
+		if ids := r.Match.Identities; len(ids) > 0 && (identity == "" || !slices.Contains(ids, identity) && !slices.Contains(ids, namespace+"/*")) {
+			continue
+		}
+		if m := matchOf(&r.Match); m.Matches(host, method, path, header) {
+			return r.Action == resource.Allow
+		}
+	}
+	return true
+}
+
 // A numbered rule has its name.
 type numbered struct {
 	*resource.Rule
