@@ -101,6 +101,7 @@ type Plane struct {
 	metrics    metrics
 	traced     tracedChanges
 	dataPlanes dataPlanes
+	calls      calls
 	checker    *health.Checker
 	unjudged   *paths // instances whose results have changed
 

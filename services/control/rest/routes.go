@@ -87,6 +87,8 @@ func (a *API) table() []route {
 		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
+		{method: "GET", path: "/v1/calls", id: "listCalls", about: "Who calls the services of a namespace, as data planes report that are connected to this replica by xDS (LRS).", parameters: []string{"namespace"}, answers: map[int]string{200: "CallList"}, handle: listCalls},
+
 		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: readAudit},
 		{method: "GET", path: "/v1/status", id: "status", about: "The state of the control plane.", answers: map[int]string{200: "Status"}, handle: status},
 		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: writeBackup},
@@ -382,6 +384,14 @@ func listRollouts(k resource.Kind) func(*request) error {
 	return paged(func(q *request, page plane.Page) (plane.List[push.Rollout], error) {
 		return q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
 	}, itself)
+}
+
+func listCalls(q *request) error {
+	list, err := q.api.plane.Calls(q.Context(), q.caller, q.namespace())
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, map[string]any{"items": list})
 }
 
 func rollout(q *request, r resource.Ref) error {

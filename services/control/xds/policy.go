@@ -421,6 +421,9 @@ func (h hosted) cluster() *cluster.Cluster {
 			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace) + h.name),
 		}}
 	}
+	if h.audience.grpc {
+		c.LrsServer = &core.ConfigSource{ConfigSourceSpecifier: &core.ConfigSource_Self{Self: &core.SelfConfigSource{TransportApiVersion: core.ApiVersion_V3}}} // Envoy's are all of one server, which its own configuration names
+	}
 	if b := h.traffic.Balance; b != nil && (!h.audience.grpc || b.By != "random") {
 		c.LbPolicy = balancers[b.By]
 	}

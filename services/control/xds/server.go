@@ -12,6 +12,7 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	load "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	limiting "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -39,6 +40,8 @@ type Config struct {
 	// Timeout bounds the wait for the answer to a response, and for a client's request of a new cluster's instances.
 	// After it, the client gets more anyway.
 	Timeout time.Duration
+	// LoadInterval is the time between two reports of who calls whom.
+	LoadInterval time.Duration
 	// Authority issues certificates to proxies of services, for CertificateTTL; nil issues none.
 	Authority      *identity.Authority
 	CertificateTTL time.Duration
@@ -47,7 +50,7 @@ type Config struct {
 
 // Defaults returns the Config that every field starts from; it has no Plane and no Caller.
 func Defaults() Config {
-	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Timeout: 5 * time.Second}
+	return Config{MaxStreams: 20_000, WriteTimeout: 10 * time.Second, Timeout: 5 * time.Second, LoadInterval: 5 * time.Second}
 }
 
 // A Server answers the aggregated discovery service's two calls. Its methods may be
@@ -55,6 +58,7 @@ func Defaults() Config {
 type Server struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	limiting.UnimplementedRateLimitServiceServer
+	load.UnimplementedLoadReportingServiceServer
 	cfg   Config
 	log   *slog.Logger
 	plane *plane.Plane
@@ -65,6 +69,7 @@ type Server struct {
 
 	start   sync.Once // at the first client: without clients, it costs nothing
 	streams [2]atomic.Int64
+	loads   atomic.Int64           // streams of load reports
 	count   *prometheus.CounterVec // of responses and their answers
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -94,6 +99,7 @@ func New(cfg Config) *Server {
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discovery.RegisterAggregatedDiscoveryServiceServer(r, s)
 	limiting.RegisterRateLimitServiceServer(r, s)
+	load.RegisterLoadReportingServiceServer(r, s)
 }
 
 // Close ends all streams, and waits for all goroutines other than grpc-go's.
