@@ -153,6 +153,7 @@ var arrows = []arrow{
 	{"experiments/subjects/grpcloop/calls", []string{"experiments/subjects/grpcloop/http2", "services/echo/rpc/go/program"}, "calls know frames, and nothing of sockets"},
 	{"experiments/subjects/events", []string{"services/events", "hub", "internal/command", "internal/exit", "internal/hangup", "internal/settings"}, "what exists only to be measured is given to the hub, which knows nothing of it"},
 	{"experiments/subjects/collections", []string{"experiments/subjects/measurement", "internal/command", "internal/exit"}, "a program that is measured takes nothing from what measures it"},
+	{"experiments/subjects/control/tuned", []string{"services/control/program"}, "a service with another server is a program of its own"},
 	{"experiments/subjects/replicas", []string{"experiments/subjects/measurement", "internal/command", "services/control"}, "clients of a control plane lose their replica; its programs start it as users do"},
 	{"experiments/subjects/serialization", []string{"experiments/subjects/serialization", "experiments/subjects/measurement", "internal/command", "services/control"}, "messages are read and written by the code of the control plane"},
 	{"experiments/subjects/micro", []string{"services/channels", "experiments/subjects/control/pool", "experiments/subjects/measurement", "internal/command", "internal/exit", "internal/fields"}, "a program that is measured takes nothing from what measures it"},

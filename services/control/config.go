@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -37,8 +38,7 @@ type Config struct {
 	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
 	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
 	// Clients may show a certificate instead of a token.
-	ClientCA       string `yaml:"tls_client_ca" kind:"path" doc:"authorities of clients' certificates"`
-	SessionTickets bool   `yaml:"tls_tickets" default:"true" doc:"let clients reconnect without a full handshake"`
+	ClientCA string `yaml:"tls_client_ca" kind:"path" doc:"authorities of clients' certificates"`
 
 	// Proxies of services get certificates over xDS. Without a given authority, the store has one.
 	TrustDomain    string        `yaml:"trust_domain" default:"control.internal" doc:"the domain of services' identities: spiffe://DOMAIN/ns/NAMESPACE/sa/SERVICE"`
@@ -57,20 +57,18 @@ type Config struct {
 	Heartbeat   time.Duration `yaml:"heartbeat" range:"1ms..24h" default:"15s" doc:"of streams: a comment is sent after this time without a change"`
 
 	// These exceed the store's own timeouts.
-	ReadTimeout  time.Duration `yaml:"read_timeout" range:"1ms..24h" default:"15s" doc:"of reading a request"`
-	WriteTimeout time.Duration `yaml:"write_timeout" range:"1ms..24h" default:"15s" doc:"of writing an answer, or one write to a stream"`
-	IdleTimeout  time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
-	HTTP2        bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
-	// The libraries' own windows: 1 MiB over HTTP; over gRPC it follows from the round-trip time.
-	StreamWindow     int           `yaml:"stream_window" range:"0..4194303" doc:"bytes of one request over HTTP/2 or gRPC that a client may send ahead; 0 leaves it to the libraries"`
-	ConnectionWindow int           `yaml:"connection_window" range:"0..4194303" doc:"bytes of all requests of a connection that a client may send ahead; 0 leaves it to the libraries"`
-	TraceEndpoint    string        `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces"`
-	TraceRatio       float64       `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of HTTP requests that is traced, of those that do not say themselves"`
-	Workers          int           `yaml:"workers" range:"0..65536" doc:"goroutines that carry out HTTP requests; 0 uses the goroutine of each connection"`
-	DrainTimeout     time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
-	OpenTimeout      time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
+	ReadTimeout   time.Duration `yaml:"read_timeout" range:"1ms..24h" default:"15s" doc:"of reading a request"`
+	WriteTimeout  time.Duration `yaml:"write_timeout" range:"1ms..24h" default:"15s" doc:"of writing an answer, or one write to a stream"`
+	IdleTimeout   time.Duration `yaml:"idle_timeout" range:"1ms..24h" default:"1m" doc:"of waiting for a connection's next request"`
+	HTTP2         bool          `yaml:"http2" default:"true" doc:"let clients speak HTTP/2, without TLS as well"`
+	TraceEndpoint string        `yaml:"trace_endpoint" otherwise:"nothing is traced" doc:"a collector's URL (OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces"`
+	TraceRatio    float64       `yaml:"trace_ratio" range:"0..1" default:"0.01" doc:"the share of HTTP requests that is traced, of those that do not say themselves"`
+	DrainTimeout  time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
+	OpenTimeout   time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
 
 	Logger *slog.Logger // nil discards
+	// Tune changes the server of HTTP before it serves; nil changes nothing.
+	Tune func(*http.Server)
 }
 
 // Defaults returns the Config that every field starts from. It has no address, and its store has no folder.
@@ -113,11 +111,6 @@ func (c Config) Check(r *fields.Report) {
 	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
 	r.Check((c.AuthorityCert == "") == (c.AuthorityKey == ""), "authority_cert", "a certificate and its key go together", "give both --authority-cert and --authority-key")
 	r.Error("trust_domain", identity.CheckDomain(c.TrustDomain))
-	window := func(field string, bytes int) {
-		r.Check(bytes == 0 || bytes >= minWindow, field, fmt.Sprintf("%d is too little", bytes), fmt.Sprintf("0, or from %d to less than 4 MiB", minWindow))
-	}
-	window("stream_window", c.StreamWindow)
-	window("connection_window", c.ConnectionWindow)
 	if c.TraceEndpoint != "" {
 		r.Error("trace_endpoint", trace.CheckEndpoint(c.TraceEndpoint))
 	}
@@ -126,13 +119,9 @@ func (c Config) Check(r *fields.Report) {
 	c.Plane.Check(r)
 }
 
-// minWindow is the least window that net/http accepts. It must be less than 4 MiB; net/http silently ignores any
-// other.
-const minWindow = 64 << 10
-
 // api is the part of the API's configuration that is given.
 func (c Config) api() rest.Config {
-	return rest.Config{Workers: c.Workers, MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
+	return rest.Config{MaxWatchers: c.MaxWatchers, Heartbeat: c.Heartbeat, WriteTimeout: c.WriteTimeout}
 }
 
 // book reads the principals; nil is none.
@@ -160,7 +149,7 @@ func (c Config) tls(pair func() *tls.Certificate) (*tls.Config, error) {
 		return nil, nil
 	}
 	t := &tls.Config{
-		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: !c.SessionTickets,
+		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair(), nil },
 	}
 	if c.ClientCA != "" {

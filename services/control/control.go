@@ -110,7 +110,6 @@ func New(cfg Config) (*Server, error) {
 		ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
 		MaxHeaderBytes: 64 << 10, Protocols: protocols, ConnState: s.web.changed,
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: cfg.StreamWindow, MaxReceiveBufferPerConnection: cfg.ConnectionWindow,
 			WriteByteTimeout: cfg.WriteTimeout, // a deadline alone does not end a handler whose connection accepts no bytes
 		},
 		ErrorLog: serve.ErrorLog(s.log),
@@ -237,6 +236,9 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer api.Close()
 	s.server.Handler = api
+	if s.cfg.Tune != nil {
+		s.cfg.Tune(s.server)
+	}
 	s.host.Registry().MustRegister(st, p, api, &s.web)
 	parts := []serve.Part{
 		{Name: "api", Serve: func() error { return serve.HTTP(s.server, s.listener) }, Drain: func(ctx context.Context) int { return s.drain(ctx, api) }},
@@ -285,7 +287,6 @@ func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) 
 	c.Plane, c.Gate, c.Logger = p, gate, s.log
 	c.TLS = s.server.TLSConfig.Clone() // nil clones to nil
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
-	c.StreamWindow, c.ConnectionWindow = s.cfg.StreamWindow, s.cfg.ConnectionWindow
 	return rpc.New(c)
 }
 

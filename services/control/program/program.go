@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,14 +29,20 @@ const Name = "dyno-control"
 // Main runs the program until it ends by itself or by a signal. A second signal ends it at once. It prints errors,
 // and returns the exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return Tuned(ctx, args, stdout, stderr, nil)
+}
+
+// Tuned is Main with another server of HTTP: see control.Config.Tune.
+func Tuned(ctx context.Context, args []string, stdout, stderr io.Writer, tune func(*http.Server)) int {
 	stdout, stderr = terminal.Cleaned(stdout), terminal.Cleaned(stderr)
-	a := &app{stderr: stderr}
+	a := &app{stderr: stderr, tune: tune}
 	return command.Main(ctx, a.command(), args, stdout, stderr)
 }
 
 // An app is one run of the program.
 type app struct {
 	stderr io.Writer
+	tune   func(*http.Server)
 }
 
 // Options are the configuration of the program.
@@ -118,6 +125,7 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 				c.Store.Dir = folder
 			}
 			c.Logger = command.Logger(a.stderr, s.Verbose)
+			c.Tune = a.tune
 			c.Collector.set()
 			if c.Restore != "" {
 				if err := restoreControl(cmd, c.Config, c.Restore); err != nil {

@@ -35,10 +35,6 @@ type Config struct {
 	// Gate admits callers. Without a book, requests must have a loopback address as their host. Nil admits all
 	// callers.
 	Gate *plane.Gate
-	// Workers is how many goroutines carry out requests, while those of connections wait. With 0, each connection's
-	// goroutine carries out its own requests, which suits Go's scheduler. Streams and long polls always use their
-	// connection's.
-	Workers int
 	// MaxWatchers bounds streams and long polls at a time; more get 503.
 	MaxWatchers int
 	// Heartbeat is the time without a change after which a stream sends a comment. WriteTimeout bounds one write to a
@@ -66,7 +62,6 @@ type API struct {
 	document    []byte
 
 	requests *prometheus.HistogramVec
-	workers  *workers // nil without Workers
 	watchers atomic.Int64
 	streams  sync.WaitGroup
 	ctx      context.Context // of watches
@@ -89,9 +84,6 @@ func New(cfg Config) (*API, error) {
 		}, []string{"business_context", "operation", "category"}),
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	if cfg.Workers > 0 {
-		a.workers = startWorkers(cfg.Workers, a.ctx.Done())
-	}
 	a.routes = a.table()
 	for _, r := range a.routes {
 		if !r.stream {
@@ -114,9 +106,6 @@ func New(cfg Config) (*API, error) {
 func (a *API) Close() {
 	a.stop()
 	a.streams.Wait()
-	if a.workers != nil {
-		a.workers.running.Wait()
-	}
 }
 
 var _ prometheus.Collector = (*API)(nil)
@@ -189,11 +178,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 		}
 		q := &request{api: a, route: &r, Request: hr, w: w}
 		err := a.admit(q)
-		switch {
-		case err != nil:
-		case a.workers != nil && !r.stream:
-			err = a.workers.do(q, handle)
-		default:
+		if err == nil {
 			err = handle(q)
 		}
 		took := r.good

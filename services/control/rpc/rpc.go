@@ -50,10 +50,7 @@ type Config struct {
 	WriteTimeout time.Duration
 	// Ping is the silence after which a connection is pinged; the answer must come within PingTimeout.
 	Ping, PingTimeout time.Duration
-	// StreamWindow and ConnectionWindow are the bytes that clients may send ahead, in one call and in all of a
-	// connection. Each is at least 65,535, or 0: then grpc-go adapts it to the round-trip time.
-	StreamWindow, ConnectionWindow int
-	Logger                         *slog.Logger // nil discards
+	Logger            *slog.Logger // nil discards
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane.
@@ -105,12 +102,6 @@ func New(cfg Config) *API {
 		grpc.InTapHandle(a.enter), grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Ping, Timeout: cfg.PingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	}
-	if cfg.StreamWindow > 0 {
-		options = append(options, grpc.InitialWindowSize(int32(cfg.StreamWindow))) //nolint:gosec // bounded
-	}
-	if cfg.ConnectionWindow > 0 {
-		options = append(options, grpc.InitialConnWindowSize(int32(cfg.ConnectionWindow))) //nolint:gosec // bounded
 	}
 	secured := insecure.NewCredentials()
 	if cfg.TLS != nil {
