@@ -212,6 +212,16 @@ func TestTransport(t *testing.T) {
 		}
 	}
 
+	// A service without instances is replaced by the first that has some, until it has instances itself.
+	set(`[{"action":"failover","match":{"services":["lost"]},"failover":["nowhere","next","shop"]}]`)
+	expect("GET", "http://lost/", 200, "next-1 lost")
+	instance("lost", "1", "")
+	for _, text, err := ask("GET", "http://lost/", ""); !strings.HasPrefix(text, "lost-1"); _, text, err = ask("GET", "http://lost/", "") {
+		if err != nil || ctx.Err() != nil {
+			t.Fatalf("the service's own instance gets nothing: %q, %v", text, err)
+		}
+	}
+
 	end()
 	expect("GET", "http://pool/", 200, "pool-")
 }

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -71,8 +72,9 @@ type Catalog struct {
 	items    map[string]*Item
 	order    *btree.BTreeG[*Item] // by path
 	counts   map[resource.Kind]int
-	services map[string]int // number of instances, by the path of their service
-	below    map[string]int // number of services, by their namespace and each part of their names after a dot
+	services map[string]int                // number of instances, by the path of their service
+	failover map[string][]*resource.Policy // those with such rules, by namespace, in the order of their names
+	below    map[string]int                // number of services, by their namespace and each part of their names after a dot
 	revision int64
 	moved    chan struct{} // closed when revision changes
 }
@@ -84,7 +86,7 @@ const degree = 32
 func New() *Catalog {
 	return &Catalog{
 		items: map[string]*Item{}, order: btree.NewG(degree, func(a, b *Item) bool { return a.Path < b.Path }),
-		counts: map[resource.Kind]int{}, services: map[string]int{}, below: map[string]int{}, moved: make(chan struct{}),
+		counts: map[resource.Kind]int{}, services: map[string]int{}, failover: map[string][]*resource.Policy{}, below: map[string]int{}, moved: make(chan struct{}),
 	}
 }
 
@@ -146,6 +148,9 @@ func (c *Catalog) set(i *Item) {
 			}
 		}
 	}
+	if i.Kind == resource.Policies {
+		c.noteFailover(i.Ref, i.Body)
+	}
 	c.items[i.Path] = i
 	c.order.ReplaceOrInsert(i)
 }
@@ -154,6 +159,9 @@ func (c *Catalog) remove(i *Item) {
 	delete(c.items, i.Path)
 	c.order.Delete(i)
 	c.counts[i.Kind]--
+	if i.Kind == resource.Policies {
+		c.noteFailover(i.Ref, nil)
+	}
 	if i.Kind == resource.Instances {
 		s := servicePath(i.Ref)
 		if c.services[s]--; c.services[s] == 0 {
@@ -161,6 +169,34 @@ func (c *Catalog) remove(i *Item) {
 			c.countBelow(i.Ref, -1)
 		}
 	}
+}
+
+// noteFailover keeps a policy with rules for failover parsed; nil is a removed one.
+func (c *Catalog) noteFailover(r resource.Ref, body []byte) {
+	list := slices.DeleteFunc(c.failover[r.Namespace], func(p *resource.Policy) bool { return p.Name == r.Name })
+	if bytes.Contains(body, []byte(`"failover"`)) {
+		if p, err := resource.Parse(resource.Policies, body); err == nil { // it was checked when it was put
+			list = append(list, p.(*resource.Policy))
+			slices.SortFunc(list, func(a, b *resource.Policy) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	if c.failover[r.Namespace] = list; len(list) == 0 {
+		delete(c.failover, r.Namespace)
+	}
+}
+
+// Failover returns the services that policies name to replace one, for callers without labels.
+func (c *Catalog) Failover(namespace, service string) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, p := range c.failover[namespace] {
+		for i := range p.Rules {
+			if r := &p.Rules[i]; r.Action == resource.Failover && r.Match.MatchesService(service, nil) {
+				return r.Failover
+			}
+		}
+	}
+	return nil
 }
 
 // countBelow counts a new or removed service at its namespace, and at each part of its name after a dot.

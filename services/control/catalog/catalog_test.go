@@ -187,6 +187,39 @@ func TestInvalidKeys(t *testing.T) {
 	}
 }
 
+// TestFailover: the first rule of the policies in the order of their names holds, as long as it is there.
+func TestFailover(t *testing.T) {
+	c := New()
+	revision := int64(0)
+	put := func(name, rules string) {
+		t.Helper()
+		revision++
+		e := store.Event{KV: store.KV{Key: "s/policy/n/" + name, Revision: revision, Value: []byte(`1` + "\n" + `{"namespace":"n","name":"` + name + `","rules":` + rules + `}`)}, Removed: rules == ""}
+		c.Apply(store.Batch{Revision: revision, Events: []store.Event{e}}, never(t))
+	}
+	check := func(namespace, service, want string) {
+		t.Helper()
+		if got := strings.Join(c.Failover(namespace, service), " "); got != want {
+			t.Errorf("%s/%s: %q, want %q", namespace, service, got, want)
+		}
+	}
+	put("b", `[{"action":"failover","match":{"services":["shop","web"]},"failover":["x","y"]}]`)
+	put("a", `[{"action":"deny","match":{"services":["failover"]}},{"action":"failover","match":{"services":["shop"],"sources":{"app":"z"}},"failover":["z"]}]`)
+	check("n", "shop", "x y")
+	check("n", "failover", "")
+	check("m", "shop", "")
+	put("a", `[{"action":"failover","match":{"services":["shop"]},"failover":["z"]}]`)
+	check("n", "shop", "z")
+	check("n", "web", "x y")
+	put("a", "")
+	check("n", "shop", "x y")
+	put("b", "")
+	check("n", "shop", "")
+	if len(c.failover) != 0 {
+		t.Errorf("left %v", c.failover)
+	}
+}
+
 // TestGoesBack: who waits for another revision is woken also by a lower one.
 func TestGoesBack(t *testing.T) {
 	c := New()

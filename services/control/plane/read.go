@@ -330,6 +330,11 @@ func (p *Plane) HasService(namespace, service string) bool {
 	return p.catalog.CountService(namespace, service) > 0
 }
 
+// Failover returns the services that policies name to replace one, for callers without labels.
+func (p *Plane) Failover(namespace, service string) []string {
+	return p.catalog.Failover(namespace, service)
+}
+
 // HasServiceBelow reports whether this replica knows a service whose name ends with a dot and an ending. With an
 // empty ending, any service of the namespace counts.
 func (p *Plane) HasServiceBelow(namespace, ending string) bool {

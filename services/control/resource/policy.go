@@ -43,6 +43,7 @@ const (
 	Circuit  Action = "circuit"
 	Outlier  Action = "outliers"
 	Balance  Action = "balance"
+	Failover Action = "failover"
 )
 
 // A Purpose is what rules decide about a request. One rule decides, the first that matches.
@@ -59,13 +60,14 @@ const (
 	Capacity
 	Ejection
 	Balancing
+	Replacement
 	Purposes int = iota
 )
 
 // purposes has the purpose of each action.
 var purposes = map[Action]Purpose{
 	Allow: Access, Deny: Access, Route: Destination, Redirect: Destination, Retry: Retrying, Timeout: Duration,
-	Limit: Rate, Fail: Injection, Circuit: Capacity, Outlier: Ejection, Balance: Balancing,
+	Limit: Rate, Fail: Injection, Circuit: Capacity, Outlier: Ejection, Balance: Balancing, Failover: Replacement,
 }
 
 // Purpose is what the rule decides.
@@ -75,7 +77,7 @@ func (r *Rule) Purpose() Purpose { return purposes[r.Action] }
 // others that are the action's. The tags say what a field may hold: see tags.go.
 type Rule struct {
 	Match  Match  `json:"match,omitzero"`
-	Action Action `json:"action" variant:"true" required:"true" oneof:"allow deny limit route redirect retry timeout fault circuit outliers balance"`
+	Action Action `json:"action" variant:"true" required:"true" oneof:"allow deny limit route redirect retry timeout fault circuit outliers balance failover"`
 
 	Limit     *RateLimit `json:"limit,omitempty" of:"limit" required:"true"`
 	Route     []Backend  `json:"route,omitempty" of:"route" required:"true"`
@@ -88,6 +90,8 @@ type Rule struct {
 	Circuit   *Circuits  `json:"circuit,omitempty" of:"circuit" required:"true"`
 	Outliers  *Outliers  `json:"outliers,omitempty" of:"outliers" required:"true"`
 	Balancing *Balancer  `json:"balance,omitempty" of:"balance" required:"true"`
+	// Failover are services that get the requests while none of the service's own instances accept any; the first that can.
+	Failover []string `json:"failover,omitempty" of:"failover" required:"true" is:"name"`
 }
 
 // A Match holds for a request if all given fields do; an empty one matches every request.
@@ -235,6 +239,11 @@ func (r *Rule) check(f *faults) {
 	if i := r.Fault; i != nil {
 		f.check(i.Delay > 0 || i.Status > 0, "/fault", "must have delay_seconds or status")
 		f.check(i.Status == 0 || i.Status >= 200, "/fault/status", "%d: must be from 200 to 599", i.Status)
+	}
+	// Such a service exists without instances: it must be named.
+	f.check(r.Action != Failover || len(m.Services) > 0, "/match/services", "must be given for action failover")
+	for i, name := range r.Failover {
+		f.check(!contains(m.Services, name), fmt.Sprintf("/failover/%d", i), "%.80q: is what fails over", name)
 	}
 	f.check(r.Balancing == nil || r.Balancing.Header == "" || r.Balancing.By == "ring-hash", "/balance/header", "is for ring-hash only")
 }

@@ -56,6 +56,7 @@ func TestPolicyFaults(t *testing.T) {
 		"numbers":        {`{"name":"a","rules":[{"action":"limit","limit":{"requests_per_second":0,"burst":-1}},{"action":"retry","retry":{"attempts":11,"backoff_seconds":-1}}]}`, []string{"#/rules/0/limit/burst", "#/rules/0/limit/requests_per_second", "#/rules/1/retry/attempts", "#/rules/1/retry/backoff_seconds"}},
 		"weights":        {`{"name":"a","rules":[{"action":"route","route":[{"service":"a","weight":0}]}]}`, []string{"#/rules/0/route"}},
 		"match":          {`{"name":"a","rules":[{"action":"deny","match":{"services":["/"],"methods":["get"],"path_prefix":"x","sources":{"":"v"}}}]}`, []string{"#/rules/0/match/methods/0", "#/rules/0/match/path_prefix", "#/rules/0/match/services/0", "#/rules/0/match/sources/"}},
+		"failover":       {`{"name":"a","rules":[{"action":"failover","match":{"services":["s"]},"failover":["b"]},{"action":"failover","failover":["/"]},{"action":"failover","match":{"services":["b"],"path":"/x"},"failover":["a","b"]},{"action":"failover","match":{"services":["s"]}}]}`, []string{"#/rules/1/failover/0", "#/rules/1/match/services", "#/rules/2/failover/1", "#/rules/2/match", "#/rules/3/failover"}},
 		"unknown field":  {`{"name":"a","rules":[],"rulez":1}`, []string{"#/rulez"}},
 		"kind":           {`{"name":"a","rules":[{"action":5}]}`, []string{"#/rules/0/action"}},
 		"not JSON":       {`{"name":`, []string{"#"}},

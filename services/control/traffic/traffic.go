@@ -27,9 +27,10 @@ type Table struct {
 	Circuit  *resource.Circuits  `json:"circuit,omitempty"`
 	Outliers *resource.Outliers  `json:"outliers,omitempty"`
 	Balance  *resource.Balancer  `json:"balance,omitempty"`
-	Policies []Source            `json:"-"` // where the rules come from
-	Retries  []*resource.Retries `json:"-"` // all that occur
-	Access   []resource.Rule     `json:"-"` // all rules about access, for the service's own proxy
+	Failover []string            `json:"failover,omitempty"` // services that replace this one, the first that can
+	Policies []Source            `json:"-"`                  // where the rules come from
+	Retries  []*resource.Retries `json:"-"`                  // all that occur
+	Access   []resource.Rule     `json:"-"`                  // all rules about access, for the service's own proxy
 }
 
 // A Source is a policy that has rules for a service: for routes, for the service as a whole, or for both.
@@ -152,6 +153,9 @@ func Compile(policies []*resource.Policy, service string, caller map[string]stri
 	}
 	if r := rules[resource.Balancing]; len(r) > 0 {
 		t.Balance = r[0].Balancing
+	}
+	if r := rules[resource.Replacement]; len(r) > 0 {
+		t.Failover = r[0].Failover
 	}
 	b := builder{rules: rules[:inRoutes]}
 	b.extend(0, Match{}, Route{})

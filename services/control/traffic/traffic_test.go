@@ -95,7 +95,7 @@ func TestCompile(t *testing.T) {
 // TestPoliciesInOrder: policies hold in the order of their names, and what is of the whole service comes from the first rule.
 func TestPoliciesInOrder(t *testing.T) {
 	table, err := Compile([]*resource.Policy{
-		policy(t, "b", `[{"action":"timeout","timeout_seconds":2},{"action":"circuit","circuit":{"requests":2}}]`),
+		policy(t, "b", `[{"action":"timeout","timeout_seconds":2},{"action":"circuit","circuit":{"requests":2}},{"action":"failover","match":{"services":["shop"]},"failover":["x","y"]}]`),
 		policy(t, "c", `[{"action":"deny","match":{"services":["other"]}}]`),
 		policy(t, "a", `[{"action":"timeout","timeout_seconds":1}]`),
 	}, "shop", nil)
@@ -106,7 +106,7 @@ func TestPoliciesInOrder(t *testing.T) {
 	for _, p := range table.Policies {
 		names = append(names, p.Name)
 	}
-	if len(table.Routes) != 1 || table.Routes[0].Timeout != 1 || table.Circuit.Requests != 2 || !slices.Equal(names, []string{"a", "b"}) {
+	if len(table.Routes) != 1 || table.Routes[0].Timeout != 1 || table.Circuit.Requests != 2 || !slices.Equal(table.Failover, []string{"x", "y"}) || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("%+v from %q", table, names)
 	}
 }

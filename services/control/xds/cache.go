@@ -6,8 +6,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
@@ -46,7 +49,7 @@ type entry struct {
 	changes, rules uint64
 
 	mu          sync.Mutex          // guards the fields below: while one goroutine makes a resource, the others wait
-	assignments map[string]assigned // by the nearest zone; "" is none
+	assignments map[string]assigned // by the nearest zone, if any, and the services that replace this one
 	variants    map[string]*variant // by the key of the audience
 }
 
@@ -114,9 +117,16 @@ func (w *snapshotCache) learn(changes []push.Change, everything bool) {
 	for _, one := range w.learnPolicies(policies) {
 		touched[one] = ofPolicies
 	}
+	for one := range maps.Clone(touched) {
+		for _, name := range w.policies[one.namespace].replacedBy(one.name) {
+			if dependent := (service{one.namespace, name}); touched[dependent] != ofPolicies {
+				touched[dependent] = ofInstances
+			}
+		}
+	}
 	some := map[*client]map[service]touch{} // clients that watch some services only
 	for one, what := range touched {
-		touched[one] = w.change(one, what, w.plane.HasService(one.namespace, one.name))
+		touched[one] = w.change(one, what, w.isServed(one))
 		for c := range w.watchers[one] {
 			if _, ok := w.all[c]; ok {
 				continue
@@ -156,10 +166,16 @@ func (w *snapshotCache) learnPolicies(changes []*push.Change) []service {
 			changed[c.Namespace][c.Name] = next
 		}
 	}
-	for namespace, all := range changed {
-		w.policies[namespace] = newPolicies(all)
-	}
 	var list []service
+	for namespace, all := range changed {
+		for name := range w.policies[namespace].failovers() { // perhaps it is no longer served
+			list = append(list, service{namespace, name})
+		}
+		w.policies[namespace] = newPolicies(all)
+		for name := range w.policies[namespace].failovers() {
+			list = append(list, service{namespace, name})
+		}
+	}
 	for one := range w.entries {
 		if is := concerned[one.namespace]; is != nil && is(one.name) {
 			list = append(list, one)
@@ -171,12 +187,38 @@ func (w *snapshotCache) learnPolicies(changes []*push.Change) []service {
 // policies are those of a namespace.
 type policies struct {
 	byName   map[string]*resource.Policy
-	sources  []string           // the labels of callers by which rules match
-	released []*resource.Policy // those with a gray release
+	sources  []string            // the labels of callers by which rules match
+	released []*resource.Policy  // those with a gray release
+	failover map[string][]string // services that replace others, for some callers, by the names of these
+}
+
+// failovers returns the services that others replace, with these; a nil one has none.
+func (p *policies) failovers() map[string][]string {
+	if p == nil {
+		return nil
+	}
+	return p.failover
+}
+
+// replacedBy returns the services that a service replaces.
+func (p *policies) replacedBy(name string) (list []string) {
+	for one, others := range p.failovers() {
+		if slices.Contains(others, name) {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// isServed reports whether a service, or one that replaces it, has instances. w.mu is held.
+func (w *snapshotCache) isServed(one service) bool {
+	return w.plane.HasService(one.namespace, one.name) || slices.ContainsFunc(w.policies[one.namespace].failovers()[one.name], func(name string) bool {
+		return w.plane.HasService(one.namespace, name)
+	})
 }
 
 func newPolicies(all map[string]*resource.Policy) *policies {
-	p := &policies{byName: all}
+	p := &policies{byName: all, failover: map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		one := all[name]
 		rules := one.Rules
@@ -186,6 +228,11 @@ func newPolicies(all map[string]*resource.Policy) *policies {
 		}
 		for _, r := range rules {
 			p.sources = slices.AppendSeq(p.sources, maps.Keys(r.Match.Sources))
+			if r.Action == resource.Failover {
+				for _, name := range r.Match.Services {
+					p.failover[name] = append(p.failover[name], r.Failover...)
+				}
+			}
 		}
 	}
 	slices.Sort(p.sources)
@@ -473,7 +520,7 @@ func (w *snapshotCache) resource(k kind, one service, name string, a *audience) 
 		if b := v.traffic.Balance; b != nil && b.Local {
 			nearest = a.zone
 		}
-		return w.assignment(one, l, nearest)
+		return w.assignment(one, l, nearest, v.traffic.Failover)
 	}
 	key := k.String() + " " + name
 	if v.made[key] == nil {
@@ -482,18 +529,21 @@ func (w *snapshotCache) resource(k kind, one service, name string, a *audience) 
 	return v.made[key]
 }
 
-// assignment makes a service's assignment. The entry is locked.
-func (w *snapshotCache) assignment(one service, l *look, nearest string) *built {
-	before, ok := l.assignments[nearest]
+// assignment makes a service's assignment, with services that replace it. The entry is locked.
+func (w *snapshotCache) assignment(one service, l *look, nearest string, failover []string) *built {
+	key := strings.Join(append([]string{nearest}, failover...), "\x00")
+	before, ok := l.assignments[key]
 	if ok && before.as == l.changes {
 		return before.built
 	}
-	items, revision := w.plane.ServiceInstances(one.namespace, one.name)
-	list := make([]instance, 0, len(items))
-	for _, item := range items {
-		if i, ok := instanceOf(item.Resource.(*resource.Instance), l.late[item.ID]); ok {
-			list = append(list, i)
+	list, revision := w.instances(one, l.late)
+	for _, name := range failover {
+		if slices.ContainsFunc(list, func(i instance) bool { return i.health == core.HealthStatus_HEALTHY }) {
+			break
 		}
+		other := service{one.namespace, name}
+		more, known := w.instances(other, w.look(other).late)
+		list, revision = append(list, more...), max(revision, known)
 	}
 	b := assign(one, list, nearest, revision)
 	if ok && before.version == b.version {
@@ -502,6 +552,17 @@ func (w *snapshotCache) assignment(one service, l *look, nearest string) *built 
 	if len(l.assignments) >= maxVariants {
 		clear(l.assignments)
 	}
-	l.assignments[nearest] = assigned{b, l.changes}
+	l.assignments[key] = assigned{b, l.changes}
 	return b
+}
+
+// instances returns a service's instances, of which some are late.
+func (w *snapshotCache) instances(one service, late map[string]bool) (list []instance, revision int64) {
+	items, revision := w.plane.ServiceInstances(one.namespace, one.name)
+	for _, item := range items {
+		if i, ok := instanceOf(item.Resource.(*resource.Instance), late[item.ID]); ok {
+			list = append(list, i)
+		}
+	}
+	return list, revision
 }

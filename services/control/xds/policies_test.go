@@ -314,6 +314,25 @@ func TestEnvoyObeysPolicies(t *testing.T) {
 	}
 	near.taken()
 
+	// A service without instances is replaced by the first that has some, until it has instances itself.
+	set(`[{"action":"failover","match":{"services":["lost"]},"failover":["nowhere","next","shadow"]}]`)
+	becomes("lost", 200)
+	expect(proxy.request(t, "GET", "lost", "/"), 200, "next-1 lost")
+	lost := b.web("lost", "1", "")
+	for !strings.HasPrefix(proxy.request(t, "GET", "lost", "/").text, "lost-1") {
+		if b.ctx.Err() != nil {
+			t.Fatal("the service's own instance gets nothing")
+		}
+	}
+	b.put(&resource.Instance{Service: "lost", ID: "1", Address: "127.0.0.1", Port: lost.Listener.Addr().(*net.TCPAddr).Port, Weight: 1, TTL: 3600, Status: resource.Draining})
+	for !strings.HasPrefix(proxy.request(t, "GET", "lost", "/").text, "next-1") {
+		if b.ctx.Err() != nil {
+			t.Fatal("a draining instance is not replaced")
+		}
+	}
+	set(`[{"action":"allow","match":{"services":["lost"]}}]`)
+	becomes("lost", 503)
+
 	// A gray release is for those whom it chooses, and ends for all.
 	gray := resource.Ref{Kind: resource.Policies, Namespace: "default", Name: "gray"}
 	b.policy("gray", `[{"action":"allow","match":{"services":["shop"]}}]`, "edge-1")
@@ -415,6 +434,7 @@ func TestGRPCObeysPolicies(t *testing.T) {
 		{`{"action":"balance","balance":{"by":"random"}},{"action":"outliers","outliers":{"consecutive_errors":3}},{"action":"limit","limit":{"requests_per_second":0.001,"burst":1}}`, codes.OK},
 		{`{"action":"balance","balance":{"by":"least-request","local_zone":true}}`, codes.OK},
 		{`{"action":"circuit","circuit":{"requests":5}}`, codes.OK},
+		{`{"action":"failover","failover":["till-next"]}`, codes.OK},
 		{`{"action":"allow"}`, codes.OK},
 	} {
 		shop.stuck.Store(one.want == codes.DeadlineExceeded)
@@ -428,6 +448,10 @@ func TestGRPCObeysPolicies(t *testing.T) {
 			}
 		}
 	}
+	b.policy("q", `[{"action":"failover","match":{"services":["till"]},"failover":["nowhere","till-next"]}]`, "test")
+	shop.instance.Status = resource.Down
+	b.put(shop.instance)
+	b.until(c, "till-next replaces till", func() bool { reset(); b.call(c); return next.calls.Load() > 0 })
 }
 
 // TestSharedLimit: proxies that ask the control plane have one limit together.

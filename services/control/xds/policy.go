@@ -418,7 +418,7 @@ func (h hosted) cluster() *cluster.Cluster {
 	}
 	if h.audience.domain != "" {
 		c.TransportSocketMatches = []*cluster.Cluster_TransportSocketMatch{{
-			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace) + h.name),
+			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace), append([]string{h.name}, h.traffic.Failover...)),
 		}}
 	}
 	if h.audience.grpc {

@@ -108,14 +108,18 @@ func fetched(name string) *tls.SdsSecretConfig {
 
 // mutual is the transport socket to instances of a service that want the caller's certificate. It verifies the service's. The
 // protocol (ALPN) is that of the connection's requests.
-func mutual(id string) *core.TransportSocket {
+func mutual(prefix string, services []string) *core.TransportSocket {
+	var names []*tls.SubjectAltNameMatcher
+	for _, one := range services {
+		names = append(names, &tls.SubjectAltNameMatcher{
+			SanType: tls.SubjectAltNameMatcher_URI,
+			Matcher: &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_Exact{Exact: prefix + one}},
+		})
+	}
 	return secured(&tls.UpstreamTlsContext{CommonTlsContext: &tls.CommonTlsContext{
 		TlsCertificateSdsSecretConfigs: []*tls.SdsSecretConfig{fetched(identityName)},
 		ValidationContextType: &tls.CommonTlsContext_CombinedValidationContext{CombinedValidationContext: &tls.CommonTlsContext_CombinedCertificateValidationContext{
-			DefaultValidationContext: &tls.CertificateValidationContext{MatchTypedSubjectAltNames: []*tls.SubjectAltNameMatcher{{
-				SanType: tls.SubjectAltNameMatcher_URI,
-				Matcher: &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_Exact{Exact: id}},
-			}}},
+			DefaultValidationContext:         &tls.CertificateValidationContext{MatchTypedSubjectAltNames: names},
 			ValidationContextSdsSecretConfig: fetched(rootsName),
 		}},
 	}})

@@ -128,6 +128,15 @@ func (t *Transport) learn(s client.Snapshot) {
 			}
 		}
 	}
+	for _, p := range policies {
+		for i := range p.Rules {
+			for _, name := range p.Rules[i].Match.Services {
+				if r := &p.Rules[i]; r.Action == resource.Failover && present[name] == nil && r.Match.MatchesService(name, t.cfg.Labels) {
+					present[name] = []*resource.Instance{} // others replace it
+				}
+			}
+		}
+	}
 	t.mu.Lock()
 	t.policies, t.present, t.hosts = policies, present, map[string]string{}
 	for name, one := range t.services {
@@ -216,7 +225,13 @@ func (t *Transport) renew(name string, old *service) {
 	default:
 		next.fault = err
 	}
-	for _, i := range t.present[name] {
+	list := t.present[name]
+	for _, other := range next.table.Failover {
+		if len(list) == 0 {
+			list = t.present[other]
+		}
+	}
+	for _, i := range list {
 		one := &instance{i, &health{}}
 		if at := slices.IndexFunc(old.instances, func(o *instance) bool { return o.ID == i.ID && o.Address == i.Address && o.Port == i.Port }); at >= 0 {
 			one.health = old.instances[at].health

@@ -420,6 +420,7 @@ type Rule struct {
 	Circuit        *Circuits              `protobuf:"bytes,11,opt,name=circuit,proto3" json:"circuit,omitempty"`
 	Outliers       *Outliers              `protobuf:"bytes,12,opt,name=outliers,proto3" json:"outliers,omitempty"`
 	Balance        *Balancer              `protobuf:"bytes,13,opt,name=balance,proto3" json:"balance,omitempty"`
+	Failover       []string               `protobuf:"bytes,14,rep,name=failover,proto3" json:"failover,omitempty"` // services
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -541,6 +542,13 @@ func (x *Rule) GetOutliers() *Outliers {
 func (x *Rule) GetBalance() *Balancer {
 	if x != nil {
 		return x.Balance
+	}
+	return nil
+}
+
+func (x *Rule) GetFailover() []string {
+	if x != nil {
+		return x.Failover
 	}
 	return nil
 }
@@ -3560,7 +3568,7 @@ const file_control_proto_rawDesc = "" +
 	"\x05rules\x18\x02 \x03(\v2\x15.dyno.control.v1.RuleR\x05rules\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf7\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x05\n" +
 	"\x04Rule\x12,\n" +
 	"\x05match\x18\x01 \x01(\v2\x16.dyno.control.v1.MatchR\x05match\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x120\n" +
@@ -3575,7 +3583,8 @@ const file_control_proto_rawDesc = "" +
 	" \x01(\v2\x19.dyno.control.v1.InjectedR\x05fault\x123\n" +
 	"\acircuit\x18\v \x01(\v2\x19.dyno.control.v1.CircuitsR\acircuit\x125\n" +
 	"\boutliers\x18\f \x01(\v2\x19.dyno.control.v1.OutliersR\boutliers\x123\n" +
-	"\abalance\x18\r \x01(\v2\x19.dyno.control.v1.BalancerR\abalance\"\x9e\x03\n" +
+	"\abalance\x18\r \x01(\v2\x19.dyno.control.v1.BalancerR\abalance\x12\x1a\n" +
+	"\bfailover\x18\x0e \x03(\tR\bfailover\"\x9e\x03\n" +
 	"\x05Match\x12\x1a\n" +
 	"\bservices\x18\x01 \x03(\tR\bservices\x12=\n" +
 	"\asources\x18\x02 \x03(\v2#.dyno.control.v1.Match.SourcesEntryR\asources\x12\x18\n" +
