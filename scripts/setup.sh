@@ -31,6 +31,7 @@ linux-perf       perf         tests that hold counts of system calls against per
 tmux             tmux         tests of what a terminal shows
 iproute2         ip           tests in network namespaces of their own, commands of pages among them; bench/fleet-*.sh
 bind9-dnsutils   dig          tests of the control plane with a real resolver
+dnsmasq-base     dnsmasq      the same, with one that forwards
 prometheus       prometheus   tests of live figures, dashboards and alert rules with a real receiver
 influxdb         influxd      tests of live figures with a real receiver of line protocol
 nodejs           node         tests of the event hub with the package eventsource, tests of HTTP/2 with its server

@@ -28,10 +28,14 @@ type Config struct {
 	Listen string `yaml:"listen" doc:"where clients connect: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
 	GRPC   string `yaml:"grpc" otherwise:"nowhere" doc:"where clients connect by gRPC, and find services over xDS, in the same forms"`
 	// DNS has no access control.
-	DNS         string `yaml:"dns" otherwise:"nowhere" doc:"where DNS listens, over UDP and TCP: host:port. It has no access control"`
-	Domain      string `yaml:"domain" default:"control.internal." doc:"the suffix of services' names: SERVICE.NAMESPACE.DOMAIN"`
-	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
-	PlainHTTP   bool   `yaml:"plain_http" doc:"permit that without TLS, for a proxy that encrypts"`
+	DNS    string `yaml:"dns" otherwise:"nowhere" doc:"where DNS listens, over UDP and TCP: host:port. It has no access control"`
+	Domain string `yaml:"domain" default:"control.internal." doc:"the suffix of services' names: SERVICE.NAMESPACE.DOMAIN"`
+	// Programs that find services by Consul's DNS go on without a change.
+	ConsulDomain     string `yaml:"consul_domain" otherwise:"no names of Consul's form" doc:"a second domain, such as consul., with names of Consul's form: SERVICE.service.DOMAIN"`
+	ConsulDatacenter string `yaml:"consul_datacenter" default:"dc1" doc:"the datacenter that these names may have: SERVICE.service.DATACENTER.DOMAIN"`
+
+	AllowRemote bool `yaml:"allow_remote" doc:"permit addresses that other machines reach; needs principals"`
+	PlainHTTP   bool `yaml:"plain_http" doc:"permit that without TLS, for a proxy that encrypts"`
 	serve.AdminListener
 
 	Principals  string `yaml:"principals" kind:"path" otherwise:"no access control, on this machine only" doc:"the file of principals and their permissions, read again when it changes"`
@@ -104,6 +108,12 @@ func (c Config) Check(r *fields.Report) {
 		serve.CheckListener(r, "dns", c.DNS, c.AllowRemote)
 		r.Check(!strings.HasPrefix(c.DNS, "unix:"), "dns", fmt.Sprintf("%q is a socket", c.DNS), "host:port")
 		r.Error("domain", dns.CheckDomain(c.Domain))
+		if c.ConsulDomain != "" {
+			r.Error("consul_domain", dns.CheckDomain(c.ConsulDomain))
+			label := dns.CheckDomain(c.ConsulDatacenter+".") == nil && !strings.Contains(c.ConsulDatacenter, ".")
+			r.Check(label, "consul_datacenter", fmt.Sprintf("%q is not one label in lower case", c.ConsulDatacenter), "such as dc1")
+			r.Check(!strings.HasSuffix("."+c.ConsulDomain, "."+c.Domain), "consul_domain", fmt.Sprintf("%q is in %q", c.ConsulDomain, c.Domain), "a domain of its own")
+		}
 	}
 	c.AdminListener.Check(r, c.AllowRemote)
 	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")

@@ -53,6 +53,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
@@ -259,7 +260,10 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		}})
 	}
 	if s.names != nil {
-		d := dns.NewServer(&dns.Zone{Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p), Below: p.HasServiceBelow}, s.packets, s.names)
+		d := dns.NewServer(&dns.Zone{
+			Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p), Below: p.HasServiceBelow,
+			Consul: s.cfg.ConsulDomain, Datacenter: s.cfg.ConsulDatacenter, Namespace: resource.DefaultNamespace,
+		}, s.packets, s.names)
 		parts = append(parts, serve.Part{Name: "dns", Serve: d.Serve, Drain: d.Close})
 	}
 	where := "embedded in " + sc.Dir
@@ -296,42 +300,59 @@ const (
 	maxNames = 1000
 )
 
-// finder finds instances that accept requests, as this replica knows them. It returns overdue ones only if there are
-// no others.
-func finder(p *plane.Plane) func(namespace, service string) ([]dns.Endpoint, bool) {
-	return func(namespace, service string) (good []dns.Endpoint, found bool) {
+// finder finds instances that accept requests, as this replica knows them: those of the service, else of the first
+// that replaces it by a policy, else overdue ones.
+func finder(p *plane.Plane) func(namespace, service, tag string) ([]dns.Endpoint, bool) {
+	return func(namespace, service, tag string) (list []dns.Endpoint, found bool) {
 		r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}
 		if r.Check() != nil {
 			return nil, false
 		}
-		all, _ := p.ServiceInstances(namespace, service)
-		items := slices.DeleteFunc(slices.Clone(all), func(i *catalog.Item) bool {
-			return !i.Resource.(*resource.Instance).Accepts()
-		})
-		overdue := p.Overdue(items)
-		var late []dns.Endpoint
-		first := 0
-		if len(items) > maxNames { // a random part each time
-			first = rand.IntN(len(items))
+		good, late, found := endpoints(p, namespace, service, tag)
+		if len(good) > 0 {
+			return good, true
 		}
-		for n := range items {
-			if len(good) == maxNames {
-				break
-			}
-			at := (first + n) % len(items)
-			i := items[at].Resource.(*resource.Instance)
-			e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: i.Weight} //nolint:gosec // bounded when it was put
-			if overdue[at] {
-				late = append(late, e)
-			} else {
-				good = append(good, e)
+		for _, other := range p.Failover(namespace, service) {
+			good, _, known := endpoints(p, namespace, other, tag)
+			if found = found || known; len(good) > 0 {
+				return good, true
 			}
 		}
-		if len(good) == 0 {
-			good = late[:min(len(late), maxNames)]
-		}
-		return good, len(all) > 0
+		return late, found
 	}
+}
+
+// endpoints returns a service's instances that accept requests, the overdue ones apart, and whether there are any at all. A
+// tag is an entry of their metadata.
+func endpoints(p *plane.Plane, namespace, service, tag string) (good, late []dns.Endpoint, found bool) {
+	all, _ := p.ServiceInstances(namespace, service)
+	items := slices.DeleteFunc(slices.Clone(all), func(i *catalog.Item) bool {
+		one := i.Resource.(*resource.Instance)
+		tagged := tag == ""
+		for name := range one.Metadata {
+			name = strings.ToLower(name)
+			tagged = tagged || name == tag
+			found = found || strings.HasSuffix(name, "."+tag)
+		}
+		found = found || tagged
+		return !tagged || !one.Accepts()
+	})
+	overdue := p.Overdue(items)
+	first := 0
+	if len(items) > maxNames { // a random part each time
+		first = rand.IntN(len(items))
+	}
+	for n := 0; n < len(items) && len(good) < maxNames; n++ {
+		at := (first + n) % len(items)
+		i := items[at].Resource.(*resource.Instance)
+		e := dns.Endpoint{Host: i.Address, Port: uint16(i.Port), Weight: i.Weight} //nolint:gosec // bounded when it was put
+		if overdue[at] {
+			late = append(late, e)
+		} else {
+			good = append(good, e)
+		}
+	}
+	return good, late[:min(len(late), maxNames)], found
 }
 
 // drain waits for requests, and ends watches, which would never end.

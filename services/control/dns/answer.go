@@ -2,7 +2,9 @@
 // else:
 //
 //	shop.default.control.internal.         A, AAAA: addresses; SRV: addresses, ports and weights
-//	_shop._tcp.default.control.internal.   SRV, as RFC 2782 has it
+//	_shop._tcp.default.control.internal.   the same, in the form of RFC 2782
+//	v2.shop.default.control.internal.      only instances with the tag v2; also _shop._v2.default.control.internal.
+//	shop.service.consul.                   a name of Consul's form
 //
 // To read the source: answer.go turns a query into an answer, without I/O, and server.go
 // carries both.
@@ -14,6 +16,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -30,11 +33,15 @@ type Endpoint struct {
 type Zone struct {
 	// Domain is the suffix of all names, such as "control.internal.": in lower case, with a dot.
 	Domain string
+	// Consul is a second domain, such as "consul.", with names of Consul's form; "" is none. They are of services in
+	// Namespace, unless they name another one, and of Datacenter, the only one that they may name.
+	Consul, Namespace, Datacenter string
 	// TTL is for how many seconds an answer may be cached, also one without records.
 	TTL uint32
-	// Find returns the endpoints of a service that accept requests; found reports whether the service is known. Names
-	// are in lower case: DNS ignores case.
-	Find func(namespace, service string) (endpoints []Endpoint, found bool)
+	// Find returns the endpoints of a service that accept requests; found reports whether the service is known. With a
+	// tag, it is about instances with the tag, and found also reports tags that end with a dot and this one. Names are in
+	// lower case: DNS ignores case.
+	Find func(namespace, service, tag string) (endpoints []Endpoint, found bool)
 	// Below reports whether a namespace has a service whose name ends with a dot and an ending. With an empty ending,
 	// any service counts. Then names exist below (RFC 8020).
 	Below func(namespace, ending string) bool
@@ -183,18 +190,28 @@ const (
 // fill answers a question.
 func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	name := strings.ToLower(q.Name.String())
-	mine := name == z.Domain || strings.HasSuffix(name, "."+z.Domain)
-	if !mine || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY || q.Type == typeIXFR || q.Type == typeAXFR {
+	domain := z.Domain
+	if !within(name, domain) {
+		domain = z.Consul
+	}
+	if !within(name, domain) || q.Class != dnsmessage.ClassINET && q.Class != dnsmessage.ClassANY || q.Type == typeIXFR || q.Type == typeAXFR {
 		m.RCode = dnsmessage.RCodeRefused // another domain, or a transfer of the zone
 		return
 	}
 	m.Authoritative = true
-	known := name == z.Domain
+	known := name == domain
 	if known && (q.Type == dnsmessage.TypeSOA || q.Type == dnsmessage.TypeALL) {
-		m.Answers = append(m.Answers, z.authority())
+		m.Answers = append(m.Answers, z.authority(domain))
 	}
 	if !known {
-		known = z.resolve(m, q, strings.Split(strings.TrimSuffix(name, "."+z.Domain), "."))
+		labels := strings.Split(strings.TrimSuffix(name, "."+domain), ".")
+		known = true
+		if domain != z.Domain {
+			labels, known = z.fromConsul(labels)
+		}
+		if len(labels) > 0 {
+			known = z.resolve(m, q, domain, labels)
+		}
 	}
 	if len(m.Answers) > 0 {
 		return
@@ -202,12 +219,54 @@ func (z *Zone) fill(m *dnsmessage.Message, q dnsmessage.Question) {
 	if !known {
 		m.RCode = dnsmessage.RCodeNameError
 	}
-	m.Authorities = append(m.Authorities, z.authority()) // for how long the absence may be cached (RFC 2308)
+	m.Authorities = append(m.Authorities, z.authority(domain)) // for how long the absence may be cached (RFC 2308)
+}
+
+// within reports whether a name is a domain, or below it.
+func within(name, domain string) bool {
+	return domain != "" && (name == domain || strings.HasSuffix(name, "."+domain))
+}
+
+// fromConsul returns the labels of this package's own form for those of a name in Consul's: [TAG.]SERVICE.service and
+// ADDRESS.addr, followed by nothing, DATACENTER, or [NAMESPACE.ns.][DATACENTER.dc]; see Consul's documentation, "Perform static
+// DNS queries". Without labels, known says whether there are names below this one.
+func (z *Zone) fromConsul(labels []string) (own []string, known bool) {
+	namespace := z.Namespace
+	last := func(n int) string {
+		if len(labels) < n {
+			return ""
+		}
+		return labels[len(labels)-n]
+	}
+	if last(1) == "dc" && last(2) != "" {
+		if last(2) != z.Datacenter {
+			return nil, false
+		}
+		labels = labels[:len(labels)-2]
+	} else if last(1) == z.Datacenter {
+		labels = labels[:len(labels)-1]
+	}
+	if last(1) == "ns" && last(2) != "" {
+		namespace = last(2)
+		if labels = labels[:len(labels)-2]; len(labels) == 0 {
+			return nil, z.Below(namespace, "")
+		}
+	}
+	switch last(1) {
+	case addressLabel:
+		return labels, true
+	case "service":
+		if len(labels) > 1 {
+			return append(slices.Clone(labels[:len(labels)-1]), namespace), true
+		}
+		return nil, true
+	}
+	return nil, len(labels) == 0 || len(labels) == 1 && (last(1) == "dc" || last(1) == "ns")
 }
 
 // resolve adds the records of a name below the domain, and reports whether the name exists. It exists if it has
 // records of some type, or if there are names below it (RFC 8020). Resolvers end their search at a name that exists.
-func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []string) (known bool) {
+func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, domain string, labels []string) (known bool) {
 	namespace, labels := labels[len(labels)-1], labels[:len(labels)-1]
 	if namespace == addressLabel && len(labels) <= 1 {
 		if len(labels) == 0 {
@@ -219,21 +278,30 @@ func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []st
 		}
 		return ok
 	}
-	byRFC := len(labels) > 0 && labels[len(labels)-1] == "_tcp"
+	tag, byRFC := "", false
+	if len(labels) > 0 {
+		tag, byRFC = strings.CutPrefix(labels[len(labels)-1], "_")
+	}
 	if byRFC {
 		labels = labels[:len(labels)-1]
 	}
 	service := strings.Join(labels, ".")
-	below := z.Below(namespace, service)
-	if byRFC && service != "" {
-		if service, known = strings.CutPrefix(service, "_"); !known {
-			return below
+	below := z.Below(namespace, service) // that a namespace has a tag is not looked up: _TAG exists like _tcp
+	var endpoints []Endpoint
+	switch name, underscored := strings.CutPrefix(service, "_"); {
+	case service == "" || byRFC && !underscored:
+		return below
+	case byRFC:
+		if tag == "tcp" {
+			tag = ""
+		}
+		endpoints, known = z.Find(namespace, name, tag)
+	default:
+		endpoints, known = z.Find(namespace, service, "")
+		for i := 1; i < len(labels) && !known; i++ { // a service whose name has a dot goes first
+			endpoints, known = z.Find(namespace, strings.Join(labels[i:], "."), strings.Join(labels[:i], "."))
 		}
 	}
-	if service == "" {
-		return below
-	}
-	endpoints, known := z.Find(namespace, service)
 	before := map[netip.Addr]struct{}{}
 	rand.Shuffle(len(endpoints), func(i, j int) { endpoints[i], endpoints[j] = endpoints[j], endpoints[i] })
 	heaviest := 0
@@ -243,8 +311,8 @@ func (z *Zone) resolve(m *dnsmessage.Message, q dnsmessage.Question, labels []st
 	for _, e := range endpoints {
 		ip, err := netip.ParseAddr(e.Host)
 		if q.Type == dnsmessage.TypeSRV || q.Type == dnsmessage.TypeALL && byRFC {
-			z.service(m, q, e, scaled(e.Weight, heaviest), ip, before)
-		} else if err == nil && !byRFC {
+			z.service(m, q, domain, e, scaled(e.Weight, heaviest), ip, before)
+		} else if err == nil {
 			z.address(&m.Answers, q, q.Name, ip, before)
 		}
 	}
@@ -279,10 +347,10 @@ func (z *Zone) address(to *[]dnsmessage.Resource, q dnsmessage.Question, name dn
 }
 
 // service adds an SRV record, and the address that it refers to.
-func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, e Endpoint, weight uint16, ip netip.Addr, before map[netip.Addr]struct{}) {
+func (z *Zone) service(m *dnsmessage.Message, q dnsmessage.Question, domain string, e Endpoint, weight uint16, ip netip.Addr, before map[netip.Addr]struct{}) {
 	target := strings.TrimSuffix(e.Host, ".") + "."
 	if ip.IsValid() {
-		target = labelOf(ip) + "." + addressLabel + "." + z.Domain
+		target = labelOf(ip) + "." + addressLabel + "." + domain
 	}
 	name, err := dnsmessage.NewName(target)
 	if err != nil {
@@ -308,11 +376,11 @@ func addressOf(label string) (netip.Addr, bool) {
 	return netip.AddrFromSlice(raw)
 }
 
-// authority returns the domain's SOA record. There are no zone transfers, so most of its fields are unused.
-func (z *Zone) authority() dnsmessage.Resource {
-	domain := dnsmessage.MustNewName(z.Domain)
+// authority returns a domain's SOA record. There are no zone transfers, so most of its fields are unused.
+func (z *Zone) authority(domain string) dnsmessage.Resource {
+	name := dnsmessage.MustNewName(domain)
 	return dnsmessage.Resource{
-		Header: dnsmessage.ResourceHeader{Name: domain, Type: dnsmessage.TypeSOA, Class: dnsmessage.ClassINET, TTL: z.TTL},
-		Body:   &dnsmessage.SOAResource{NS: domain, MBox: domain, Serial: 1, Refresh: z.TTL, Retry: z.TTL, Expire: z.TTL, MinTTL: z.TTL},
+		Header: dnsmessage.ResourceHeader{Name: name, Type: dnsmessage.TypeSOA, Class: dnsmessage.ClassINET, TTL: z.TTL},
+		Body:   &dnsmessage.SOAResource{NS: name, MBox: name, Serial: 1, Refresh: z.TTL, Retry: z.TTL, Expire: z.TTL, MinTTL: z.TTL},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,8 +36,24 @@ func zone() *Zone {
 		"default/none": {},
 		"heavy/shop":   {{"10.0.0.1", 80, 1_000_000}, {"10.0.0.2", 80, 500_000}, {"10.0.0.3", 80, 1}},
 	}
-	return &Zone{Domain: domain, TTL: 5, Find: func(namespace, service string) ([]Endpoint, bool) {
-		list, ok := services[namespace+"/"+service]
+	tagged := map[string][]Endpoint{
+		"default/shop v2":  {{"10.0.0.1", 80, 100}},
+		"default/shop a.b": {{"10.0.0.1", 81, 50}},
+		"other/a.b v2":     {{"10.0.0.2", 1, 1}},
+		"both/b a":         {{"10.0.0.9", 1, 1}},
+		"dc1/shop v2":      {{"10.0.0.7", 7, 1}},
+	}
+	services["both/b"], services["both/a.b"], services["dc1/shop"] = tagged["both/b a"], services["other/a.b"], tagged["dc1/shop v2"]
+	return &Zone{Domain: domain, Consul: "consul.", Namespace: "default", Datacenter: "dc1", TTL: 5, Find: func(namespace, service, tag string) ([]Endpoint, bool) {
+		if tag == "" {
+			list, ok := services[namespace+"/"+service]
+			return slices.Clone(list), ok
+		}
+		key := namespace + "/" + service + " "
+		list, ok := tagged[key+tag]
+		for name := range tagged {
+			ok = ok || strings.HasPrefix(name, key) && strings.HasSuffix(name, "."+tag)
+		}
 		return slices.Clone(list), ok
 	}, Below: func(namespace, ending string) bool {
 		for name := range services {
@@ -112,7 +129,7 @@ func TestAnswer(t *testing.T) {
 		{"shop.default." + domain, dnsmessage.TypeAAAA, 0, []string{"2001:db8::1"}, nil},
 		{"shop.default." + domain, dnsmessage.TypeSRV, 0, srv, []string{"10.0.0.1", "2001:db8::1"}},
 		{"_shop._tcp.default." + domain, dnsmessage.TypeSRV, 0, srv, []string{"10.0.0.1", "2001:db8::1"}},
-		{"_shop._tcp.default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"_shop._tcp.default." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
 		{"shop.default." + domain, dnsmessage.TypeTXT, 0, nil, nil},
 		{"a.b.other." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.2"}, nil},
 		{"none.default." + domain, dnsmessage.TypeA, 0, nil, nil},
@@ -143,6 +160,53 @@ func TestAnswer(t *testing.T) {
 		{"x.shop.default." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
 		// Weights are in proportion, in 16 bits.
 		{"shop.heavy." + domain, dnsmessage.TypeSRV, 0, []string{"0a000001.addr:80 65535", "0a000002.addr:80 32768", "0a000003.addr:80 1"}, []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}},
+		// Tags, in both forms. A service whose name has a dot goes first.
+		{"v2.shop.default." + domain, dnsmessage.TypeSRV, 0, []string{"0a000001.addr:80 100"}, []string{"10.0.0.1"}},
+		{"V2.Shop.default." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"v2.shop.default." + domain, dnsmessage.TypeAAAA, 0, nil, nil},
+		{"a.b.shop.default." + domain, dnsmessage.TypeSRV, 0, []string{"0a000001.addr:81 50"}, []string{"10.0.0.1"}},
+		{"b.shop.default." + domain, dnsmessage.TypeA, 0, nil, nil},
+		{"a.shop.default." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"a.b.both." + domain, dnsmessage.TypeSRV, 0, []string{"0a000002.addr:1 1"}, []string{"10.0.0.2"}},
+		{"v2.a.b.other." + domain, dnsmessage.TypeA, 0, []string{"10.0.0.2"}, nil},
+		{"_shop._v2.default." + domain, dnsmessage.TypeSRV, 0, []string{"0a000001.addr:80 100"}, []string{"10.0.0.1"}},
+		{"_a.b._v2.other." + domain, dnsmessage.TypeSRV, 0, []string{"0a000002.addr:1 1"}, []string{"10.0.0.2"}},
+		{"_shop._v3.default." + domain, dnsmessage.TypeSRV, dnsmessage.RCodeNameError, nil, nil},
+		{"_v3.default." + domain, dnsmessage.TypeSRV, 0, nil, nil},
+		{"v2.none.default." + domain, dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		// Names of Consul's form.
+		{"many.service.consul.", dnsmessage.TypeSOA, 0, nil, nil},
+		{"shop.service.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"SHOP.Service.Consul.", dnsmessage.TypeAAAA, 0, []string{"2001:db8::1"}, nil},
+		{"shop.service.dc1.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"shop.service.dc1.dc.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"shop.service.dc1.ns.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.7"}, nil},
+		{"shop.service.dc1.ns.dc1.dc.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.7"}, nil},
+		{"shop.service.dc2.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop.service.dc2.dc.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"v2.shop.service.consul.", dnsmessage.TypeSRV, 0, []string{"0a000001.addr.consul.:80 100"}, []string{"10.0.0.1"}},
+		{"_shop._tcp.service.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"_shop._v2.service.dc1.consul.", dnsmessage.TypeSRV, 0, []string{"0a000001.addr.consul.:80 100"}, []string{"10.0.0.1"}},
+		{"0a000001.addr.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"0a000001.addr.dc1.consul.", dnsmessage.TypeA, 0, []string{"10.0.0.1"}, nil},
+		{"none.service.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"unknown.service.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop.node.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop.default.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"shop.service.nowhere.ns.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"consul.", dnsmessage.TypeSOA, 0, []string{"SOA"}, nil},
+		{"service.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"service.dc1.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"_tcp.service.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"addr.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"dc1.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"dc1.dc.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"dc.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"ns.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"other.ns.consul.", dnsmessage.TypeA, 0, nil, nil},
+		{"nowhere.ns.consul.", dnsmessage.TypeA, dnsmessage.RCodeNameError, nil, nil},
+		{"xconsul.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
 		{"example.org.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
 		{"xcontrol.internal.", dnsmessage.TypeA, dnsmessage.RCodeRefused, nil, nil},
 	} {
@@ -272,7 +336,7 @@ func TestFaults(t *testing.T) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	for _, name := range []string{"shop.default." + domain, "_shop._tcp.default." + domain, domain, "x."} {
+	for _, name := range []string{"shop.default." + domain, "_shop._tcp.default." + domain, "v2.shop.service.dc1.ns.dc1.dc.consul.", domain, "x."} {
 		q := dnsmessage.Message{Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeSRV, Class: dnsmessage.ClassINET}}}
 		packed, err := q.Pack()
 		if err != nil {
@@ -346,6 +410,7 @@ func TestServer(t *testing.T) {
 			{"+short shop.default." + domain, "10.0.0.1\n"}, {"shop.default." + domain, "status: NOERROR"}, {"nowhere." + domain, "status: NXDOMAIN"},
 			{"+edns=1 +noednsneg " + domain, "status: BADVERS"}, {"+opcode=status " + domain, "status: NOTIMP"}, {"+dnssec " + domain, "flags: do;"},
 			{"-c CH -t TXT version.bind", "status: REFUSED"}, {"axfr " + domain, "Transfer failed"}, {"+bufsize=100 many.default." + domain, "ANSWER: 100,"},
+			{"+short v2.shop.service.consul SRV", "0 100 80 0a000001.addr.consul.\n"}, {"shop.service.dc2.consul", "status: NXDOMAIN"}, {"none.service.consul", "status: NOERROR"},
 		} {
 			out, err := exec.CommandContext(ctx, dig, append([]string{"@" + host, "-p", port}, strings.Fields(c.args)...)...).Output()
 			if err != nil || !strings.Contains(string(out), c.want) {
@@ -366,6 +431,70 @@ func TestServer(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestForwarded: programs behind a resolver that forwards both domains find services, and no others.
+func TestForwarded(t *testing.T) {
+	program, err := exec.LookPath("dnsmasq")
+	if err != nil {
+		if program, err = exec.LookPath("/usr/sbin/dnsmasq"); err != nil {
+			t.Skip("no dnsmasq: scripts/setup.sh installs it")
+		}
+	}
+	packet, stream := listen(t)
+	s := NewServer(zone(), packet, stream)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve() }()
+	host, port, err := net.SplitHostPort(packet.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	free, other := listen(t)
+	own := free.LocalAddr().(*net.UDPAddr).Port
+	free.Close()
+	other.Close()
+	to := host + "#" + port
+	cmd := exec.CommandContext(ctx, program, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address="+host, //nolint:gosec // a test's own
+		fmt.Sprint("--port=", own), "--server=/consul/"+to, "--server=/"+strings.TrimSuffix(domain, ".")+"/"+to)
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, fmt.Sprint(host, ":", own))
+	}}
+	got, err := resolver.LookupHost(ctx, "shop.service.consul.")
+	for ; err != nil && ctx.Err() == nil; got, err = resolver.LookupHost(ctx, "shop.service.consul.") { // it starts
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	if len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := resolver.LookupHost(ctx, "many.default."+domain); err != nil || len(got) != 100 {
+		t.Errorf("many: %d, %v", len(got), err)
+	}
+	if _, got, err := resolver.LookupSRV(ctx, "shop", "v2", "service.consul."); err != nil || len(got) != 1 || got[0].Target != "0a000001.addr.consul." {
+		t.Errorf("SRV: %v, %v", got, err)
+	}
+	var none *net.DNSError
+	if got, err := resolver.LookupHost(ctx, "unknown.service.consul."); !errors.As(err, &none) || !none.IsNotFound {
+		t.Errorf("unknown: %v, %v", got, err)
+	}
+	cancel()
+	_ = cmd.Wait() // it was ended
+	s.Close(t.Context())
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if t.Failed() {
+		t.Log(said.String())
 	}
 }
 
@@ -487,7 +616,7 @@ func TestManyInstances(t *testing.T) {
 	for i := range list {
 		list[i] = Endpoint{fmt.Sprintf("2001:db8::%x", i), 80, 100}
 	}
-	z := &Zone{Domain: domain, TTL: 5, Find: func(string, string) ([]Endpoint, bool) { return slices.Clone(list), true }, Below: func(string, string) bool { return false }}
+	z := &Zone{Domain: domain, TTL: 5, Find: func(string, string, string) ([]Endpoint, bool) { return slices.Clone(list), true }, Below: func(string, string) bool { return false }}
 	m := ask(t, z, "shop.default."+domain, dnsmessage.TypeSRV, true, 0)
 	if n := len(m.Answers); m.Truncated || n < 500 || n == len(list) {
 		t.Errorf("over TCP: truncated %v, %d answers", m.Truncated, n)

@@ -35,7 +35,7 @@ func CheckDomain(domain string) error {
 		})
 	}
 	if !good {
-		return fmt.Errorf("domain: %q: must be in lower case, end with a dot and have 100 bytes at most, such as \"control.internal.\"", domain)
+		return fmt.Errorf("%q: must be in lower case, end with a dot and have 100 bytes at most, such as \"control.internal.\"", domain)
 	}
 	return nil
 }
