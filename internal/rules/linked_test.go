@@ -34,6 +34,7 @@ var linked = map[string]string{
 	"dyno/services/control/backup":   "dyno ctl checks that the file it writes is whole",
 	"dyno/services/control/client":   "dyno ctl asks the control plane as any program does; it needs nothing but net/http",
 	"dyno/services/control/ctl":      "the control plane's command line for its users, who need not have the server",
+	"dyno/services/control/imports":  "dyno ctl import reads files of other tools",
 	"dyno/services/control/resource": "what they ask for",
 }
 

@@ -22,6 +22,7 @@
 //	console   files for a browser
 //	program   the command line, dyno-control
 //	client    for programs that use the control plane
+//	imports   reads what Consul and Nacos export; pure
 //	ctl       dyno ctl, the command line of users, part of dyno
 //	faults    only tests: replicas and members are killed, stopped and cut off under load
 //

@@ -163,19 +163,32 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 	if len(faults) > 0 {
 		return exit.With(exit.Usage, errors.Join(faults...), "nothing was changed")
 	}
+	return carryOut(cmd, c, steps, dry)
+}
+
+// carryOut makes changes. An unchanged instance gets a heartbeat.
+func carryOut(cmd *cobra.Command, c *client.Client, steps []step, dry bool) error {
+	ctx := cmd.Context()
 	var failed []error
 	for _, st := range steps {
-		if !dry && st.what != unchanged {
-			_, body, err := change(ctx, c, st.request(), st.tag, false)
-			if err != nil {
-				failed = append(failed, fmt.Errorf("%s: %s: %w", st.where("#"), st.Ref, err))
-				if ctx.Err() != nil {
-					break
-				}
-				continue
-			}
+		var body []byte
+		var err error
+		switch {
+		case dry || st.what == unchanged && st.Kind != resource.Instances:
+		case st.what == unchanged:
+			_, _, err = ask(ctx, c, client.Request{Method: http.MethodPost, Path: st.path() + "/heartbeat", Query: in(st.Namespace)})
+		default:
+			_, body, err = change(ctx, c, st.request(), st.tag, false)
 			st.version = versionOf(body)
-		} else if st.what == created {
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %s: %w", st.where("#"), st.Ref, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		if dry && st.what == created {
 			st.version = 0 // there is none yet
 		}
 		if err := report(cmd, st.Ref, st.what, st.version, dry); err != nil {
@@ -198,14 +211,21 @@ const (
 )
 
 func (w *manifest) request() client.Request {
-	return client.Request{Method: http.MethodPut, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace), Body: w.sent()}
+	return client.Request{Method: http.MethodPut, Path: w.path(), Query: in(w.Namespace), Body: w.sent()}
+}
+
+func (w *manifest) path() string {
+	if w.Kind == resource.Instances {
+		return instancePath(w.Name, w.ID)
+	}
+	return path(kind(w.Kind), w.Name)
 }
 
 // plan finds out the step of a manifest, by a dry run.
 func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
 	st := step{manifest: w, what: created}
 	var old []byte
-	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: path(kind(w.Kind), w.Name), Query: in(w.Namespace)})
+	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: w.path(), Query: in(w.Namespace)})
 	switch {
 	case err == nil:
 		st.what, st.tag, st.version, old = changed, answer.Header.Get("ETag"), versionOf(body), body
@@ -229,7 +249,7 @@ func alike(a, b []byte) bool {
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return false
 	}
-	for _, name := range made {
+	for _, name := range append([]string{"holder"}, made...) { // of instances
 		delete(x, name)
 		delete(y, name)
 	}

@@ -88,7 +88,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	f.StringVarP(&s.namespace, "namespace", "n", "", "where resources are (default "+namespaceVariable+", else default)")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long an answer may take")
 	cmd.AddCommand(
-		s.getCommand(), s.applyCommand(), s.putCommand(), s.deleteCommand(),
+		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
 		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)

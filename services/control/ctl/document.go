@@ -34,6 +34,9 @@ type parsed struct {
 
 // where returns the place of the value at a JSON Pointer; if there is none, the place of its container.
 func (d *parsed) where(pointer string) string {
+	if d.node == nil {
+		return d.file // an imported entry
+	}
 	_, at := find(d.node, pointer)
 	return place(d.file, at)
 }

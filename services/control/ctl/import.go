@@ -1,0 +1,117 @@
+package ctl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"dyno/internal/exit"
+	"dyno/internal/terminal"
+	"dyno/internal/textfile"
+	"dyno/services/control/client"
+	"dyno/services/control/imports"
+	"dyno/services/control/resource"
+)
+
+func (s *session) importCommand() *cobra.Command {
+	var dry bool
+	in := &imports.Import{}
+	cmd := &cobra.Command{
+		Use:   "import consul|nacos FILE…",
+		Short: "Make resources of what Consul or Nacos exported",
+		Long: `Make resources of what Consul or Nacos exported: configurations, policies and instances. What
+cannot be carried over is listed with the reason. What is so already stays, and an instance
+gets a heartbeat. A repetition makes only what has changed.
+
+Of Consul, JSON of: consul kv export, consul config read, /v1/health/service/NAME,
+/v1/catalog/service/NAME, /v1/agent/services, and service definitions. Give the
+configuration entries of services together: one policy is made of all of a service.
+Of Nacos, the ZIP of exported configurations, and JSON of /nacos/v1/ns/instance/list, v2
+or v3.`,
+		Example: `  consul kv export > kv.json && dyno ctl import consul kv.json --dry-run
+  dyno ctl import nacos nacos_config_export.zip -n shop`,
+		Args: atLeast(2, "consul or nacos, and files"),
+	}
+	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+		in.Namespace = s.space()
+		read, ok := map[string]func([]byte) error{"consul": in.Consul, "nacos": in.Nacos}[args[0]]
+		if !ok {
+			return exit.Misused("consul or nacos", "unknown tool %q", args[0])
+		}
+		for _, name := range args[1:] {
+			before := len(in.Entries)
+			data, err := textfile.ReadBytes(name, imports.MaxTotal)
+			if err == nil && !bytes.HasPrefix(data, []byte("PK")) {
+				data, err = textfile.Decode(name, data)
+			}
+			if err != nil {
+				return exit.With(exit.Usage, err, "")
+			}
+			if err := read(data); err != nil {
+				return exit.With(exit.Usage, fmt.Errorf("%s: %w", name, err), "nothing was changed")
+			}
+			for i := range in.Entries[before:] {
+				in.Entries[before+i].Where = name + ": " + in.Entries[before+i].Where
+			}
+		}
+		in.End()
+		return carryOver(cmd, c, in.Entries, dry)
+	})
+	cmd.Flags().Float64Var(&in.TTL, "ttl", resource.MaxTTL, "seconds after which an instance without a sign of life counts as gone")
+	dryRunFlag(cmd, &dry)
+	return cmd
+}
+
+const leftOut = "left out"
+
+// carryOver makes the resources of imported entries, and lists what was left out.
+func carryOver(cmd *cobra.Command, c *client.Client, entries []imports.Entry, dry bool) error {
+	var steps []step
+	known, counts := map[resource.Ref]string{}, map[string]int{}
+	for _, e := range entries {
+		if e.Why == "" && known[e.Ref()] != "" {
+			e.Why = fmt.Sprintf("%s is at %s already", e.Ref(), known[e.Ref()])
+		}
+		if e.Why == "" {
+			known[e.Ref()] = e.Where
+			st, err := plan(cmd.Context(), c, manifestOfEntry(e))
+			var p *client.Problem
+			switch {
+			case err == nil:
+				counts[st.what]++
+				steps = append(steps, st)
+			case errors.As(err, &p) && (p.Status == http.StatusUnprocessableEntity || p.Status == http.StatusRequestEntityTooLarge):
+				e.Why = err.Error()
+			default:
+				return fmt.Errorf("%s: %w", e.Where, err)
+			}
+		}
+		if e.Why != "" {
+			counts[leftOut]++
+			if _, err := fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(leftOut+": "+e.Where+": "+e.Why)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := carryOut(cmd, c, steps, dry); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d created, %d changed, %d unchanged, %d left out\n", counts[created], counts[changed], counts[unchanged], counts[leftOut])
+	return err
+}
+
+// manifestOfEntry makes the wanted state of an imported entry.
+func manifestOfEntry(e imports.Entry) *manifest {
+	raw, err := json.Marshal(e.Resource)
+	must(err) // it was checked
+	w := &manifest{parsed: &parsed{file: e.Where}, Ref: e.Ref()}
+	must(json.Unmarshal(raw, &w.body))
+	for _, name := range made {
+		delete(w.body, name)
+	}
+	return w
+}
