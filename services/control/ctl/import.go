@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,7 @@ import (
 
 func (s *session) importCommand() *cobra.Command {
 	var dry bool
+	var checks []string
 	in := &imports.Import{}
 	cmd := &cobra.Command{
 		Use:   "import consul|nacos FILE…",
@@ -38,6 +40,13 @@ or v3.`,
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		in.Namespace = s.space()
+		for _, text := range checks {
+			one, err := checkOf(text, 10*time.Second)
+			if err != nil {
+				return err
+			}
+			in.TTL, in.Checks = 0, append(in.Checks, one)
+		}
 		read, ok := map[string]func([]byte) error{"consul": in.Consul, "nacos": in.Nacos}[args[0]]
 		if !ok {
 			return exit.Misused("consul or nacos", "unknown tool %q", args[0])
@@ -62,6 +71,7 @@ or v3.`,
 		return carryOver(cmd, c, in.Entries, dry)
 	})
 	cmd.Flags().Float64Var(&in.TTL, "ttl", resource.MaxTTL, "seconds after which an instance without a sign of life counts as gone")
+	cmd.Flags().StringArrayVar(&checks, "check", nil, "how the control plane finds out whether instances can take requests, as with register, instead of --ttl")
 	dryRunFlag(cmd, &dry)
 	return cmd
 }

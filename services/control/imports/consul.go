@@ -110,10 +110,10 @@ func (i *Import) instance(node string, s *instance, checks []struct{ Status stri
 	id := strings.TrimPrefix(node+":"+cmp.Or(s.ID, name), ":")
 	where := "service " + name + " " + id
 	for _, check := range checks {
-		switch check.Status {
-		case "critical":
+		switch {
+		case check.Status == "critical" && len(i.Checks) == 0:
 			status = resource.Down
-		case "warning":
+		case check.Status == "warning":
 			share = weight.Warning
 		}
 	}
@@ -132,7 +132,7 @@ func (i *Import) instance(node string, s *instance, checks []struct{ Status stri
 		i.leave(where, "has no address: that of its node is in /v1/health/service/%s", name)
 	default:
 		i.add(where, &resource.Instance{
-			Namespace: i.Namespace, Service: name, ID: id, Address: s.Address, Port: s.Port, Weight: share * resource.DefaultWeight, Status: status, TTL: i.TTL, Metadata: metadata,
+			Namespace: i.Namespace, Service: name, ID: id, Address: s.Address, Port: s.Port, Weight: share * resource.DefaultWeight, Status: status, TTL: i.TTL, Checks: i.Checks, Metadata: metadata,
 		})
 	}
 }

@@ -21,10 +21,12 @@ type Entry struct {
 	Why string
 }
 
-// An Import collects what is read from files. Resources go to its namespace, and instances have its TTL in seconds.
+// An Import collects what is read from files. Resources go to its namespace. Instances have its TTL in seconds, or its checks, which
+// then say whether they are healthy.
 type Import struct {
 	Namespace string
 	TTL       float64
+	Checks    []resource.Check
 	Entries   []Entry
 	mesh      map[string]*mesh // configuration entries of Consul, by service
 }

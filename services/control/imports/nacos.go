@@ -180,12 +180,12 @@ func (i *Import) hosts(data []byte) error {
 		}
 		one := &resource.Instance{
 			Namespace: i.Namespace, Service: named(group, ".", name), ID: fmt.Sprintf("%s:%d", h.IP, h.Port), Address: h.IP, Port: h.Port,
-			Weight: resource.DefaultWeight, Status: resource.Up, TTL: i.TTL, Metadata: h.Metadata,
+			Weight: resource.DefaultWeight, Status: resource.Up, TTL: i.TTL, Checks: i.Checks, Metadata: h.Metadata,
 		}
 		if h.Weight != nil {
 			one.Weight = int(math.Round(*h.Weight * resource.DefaultWeight))
 		}
-		if h.Healthy != nil && !*h.Healthy || h.Enabled != nil && !*h.Enabled {
+		if h.Healthy != nil && !*h.Healthy && len(i.Checks) == 0 || h.Enabled != nil && !*h.Enabled {
 			one.Status = resource.Down
 		}
 		if h.ClusterName != "" && h.ClusterName != "DEFAULT" {
