@@ -306,7 +306,7 @@ const (
 func finder(p *plane.Plane) func(namespace, service, tag string) ([]dns.Endpoint, bool) {
 	return func(namespace, service, tag string) (list []dns.Endpoint, found bool) {
 		r := resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}
-		if r.Check() != nil {
+		if r.Check() != nil || !resource.IsPlain(service) {
 			return nil, false
 		}
 		good, late, found := endpoints(p, namespace, service, tag)

@@ -45,6 +45,13 @@ func TestNamesOfMany(t *testing.T) {
 	if _, found := find("default", "other", ""); found {
 		t.Error("a service that nobody knows is found")
 	}
+	one := &resource.Instance{Namespace: "default", Service: "läden", ID: "é", Address: "10.0.0.1", Port: 1, Weight: 1}
+	if _, err := p.Register(t.Context(), planetest.Anybody, one, plane.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, found := find("default", "läden", ""); found {
+		t.Error("a name that DNS cannot have is found")
+	}
 }
 
 // TestNamesFailOver: a service is found by its tags. While none of its instances accept requests, the first service of a

@@ -299,19 +299,19 @@ func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []st
 // Services returns up to limit services of a namespace, with their numbers of instances, in the order of their paths;
 // and whether there are more. They come after the name after, and keep accepts them; nil accepts all.
 func (c *Catalog) Services(namespace, after string, limit int, keep func(name string) bool) (names []string, counts []int, more bool) {
-	prefix := string(resource.Instances) + "/" + namespace + "/"
+	prefix := resource.Folder(resource.Instances, namespace)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	from := prefix
 	if after != "" {
-		from = prefix + after + "0" // behind its instances, as / comes before 0
+		from = prefix + resource.EscapeName(after) + "0" // behind its instances, as / comes before 0
 	}
 	for {
 		first := c.first(from, prefix)
 		if first == nil {
 			return names, counts, false
 		}
-		from = prefix + first.Name + "0"
+		from = prefix + resource.EscapeName(first.Name) + "0"
 		if keep != nil && !keep(first.Name) {
 			continue
 		}

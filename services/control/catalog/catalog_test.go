@@ -30,7 +30,7 @@ func never(t interface{ Errorf(string, ...any) }) func(string, error) {
 
 // TestModel holds the catalog to a map.
 func TestModel(t *testing.T) {
-	name := rapid.SampledFrom([]string{"a", "a-b", "a.b", "a:b", "a0", "ab", "b"})
+	name := rapid.SampledFrom([]string{"a", "a-b", "a.b", "a:b", "a0", "ab", "b", "a b", "é"})
 	rapid.Check(t, func(t *rapid.T) {
 		c := New()
 		model := map[string]int64{}

@@ -140,12 +140,13 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 	return cmd
 }
 
-// releasable parses the name of a configuration, or policy/NAME.
+// releasable parses the name of a configuration, or KIND/NAME.
 func releasable(arg string) (resource.Ref, error) {
-	if !strings.Contains(arg, "/") {
-		return resource.Ref{Kind: resource.Configs, Name: arg}, nil
+	word, _, slash := strings.Cut(arg, "/")
+	if _, err := kindOf(word, configs, policies); slash && err == nil {
+		return namedOne([]string{arg}, configs, policies)
 	}
-	return namedOne([]string{arg}, configs, policies)
+	return resource.Ref{Kind: resource.Configs, Name: arg}, nil
 }
 
 // rulesOf reads the rules of a file with one policy, or with nothing but rules.

@@ -81,8 +81,7 @@ func (c Config) Validate() error { return fields.Validate(c, c.Check) }
 
 // Check reports faults that the tags of fields cannot express.
 func (c Config) Check(r *fields.Report) {
-	replica := resource.Ref{Kind: resource.Configs, Namespace: "replicas", Name: c.Replica}
-	r.Check(replica.Check() == nil, "replica", fmt.Sprintf("%q cannot be a name", c.Replica), "letters, digits, -, _, . and :")
+	r.Check(resource.IsPlain(c.Replica), "replica", fmt.Sprintf("%q cannot be a name", c.Replica), "letters, digits, -, _, . and :")
 	r.Check(c.Limits.Rules > 0 && c.Limits.Labels > 0, "limits", fmt.Sprintf("%d rules, %d labels", c.Limits.Rules, c.Limits.Labels), "at least 1")
 	r.Check(c.Liveness.Window >= 0, "window", fmt.Sprintf("%v is too little", c.Liveness.Window), "at least 0")
 	r.Check(c.Liveness.StallThreshold > lookPeriod, "stall_threshold", fmt.Sprintf("%v is too little", c.Liveness.StallThreshold), fmt.Sprintf("more than %v", lookPeriod))

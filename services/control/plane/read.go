@@ -322,7 +322,7 @@ func healthOf(i *catalog.Item, overdue bool) resource.Health {
 
 // ServiceInstances returns all instances of a service at one revision of this replica's catalog.
 func (p *Plane) ServiceInstances(namespace, service string) (items []*catalog.Item, revision int64) {
-	return p.catalog.Snapshot([]string{string(resource.Instances) + "/" + namespace + "/" + service + "/"})
+	return p.catalog.Snapshot([]string{resource.Folder(resource.Instances, namespace) + resource.EscapeName(service) + "/"})
 }
 
 // HasService reports whether this replica knows instances of a service.

@@ -158,11 +158,11 @@ func prefix(t push.Topic) string {
 	case t.Namespace == "":
 		return string(t.Kind) + "/"
 	case t.Name == "":
-		return string(t.Kind) + "/" + t.Namespace + "/"
+		return resource.Folder(t.Kind, t.Namespace)
 	case t.Kind == resource.Instances:
-		return string(t.Kind) + "/" + t.Namespace + "/" + t.Name + "/"
+		return resource.Folder(t.Kind, t.Namespace) + resource.EscapeName(t.Name) + "/"
 	}
-	return string(t.Kind) + "/" + t.Namespace + "/" + t.Name
+	return resource.Folder(t.Kind, t.Namespace) + resource.EscapeName(t.Name)
 }
 
 // Next waits for changes as long as ctx allows, and returns up to about limit of them, like push.Subscriber. resync

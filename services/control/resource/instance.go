@@ -83,7 +83,7 @@ func (i *Instance) Check(l Limits) error {
 	_, err := netip.ParseAddr(i.Address)
 	f.check(err == nil || isHost(i.Address), "/address", "%.80q: must be an IP address or a host name", i.Address)
 	f.check(i.Port >= 1 && i.Port <= maxPort, "/port", "%d: must be from 1 to %d", i.Port, maxPort)
-	f.check(i.Zone == "" || isName(i.Zone), "/zone", "%.80q: %s", i.Zone, nameRule)
+	f.check(i.Zone == "" || IsPlain(i.Zone), "/zone", "%.80q: %s", i.Zone, plainRule)
 	f.check(i.Weight >= 0 && i.Weight <= maxWeight, "/weight", "%d: must be from 0 (no requests) to %d", i.Weight, maxWeight)
 	f.check(i.Status == Up || i.Status == Down || i.Status == Draining, "/status", "%.40q: must be up, down or draining", i.Status)
 	if i.Checked() {

@@ -3,6 +3,10 @@ package resource
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // A Kind is a kind of resource.
@@ -38,13 +42,30 @@ func (r Ref) String() string {
 	return text
 }
 
-// Path returns the reference as a part of a key; Under returns the prefix of a kind's paths.
+// Path returns the reference as a part of a key. Slashes only separate its parts, as EscapeName escapes those of names.
 func (r Ref) Path() string {
-	text := string(r.Kind) + "/" + r.Namespace + "/" + r.Name
+	text := Folder(r.Kind, r.Namespace) + EscapeName(r.Name)
 	if r.Kind == Instances {
-		text += "/" + r.ID
+		text += "/" + EscapeName(r.ID)
 	}
 	return text
+}
+
+// Folder returns the prefix of the paths of a kind in a namespace. The paths of names with a prefix begin with Folder
+// and the escaped prefix.
+func Folder(k Kind, namespace string) string { return string(k) + "/" + namespace + "/" }
+
+var (
+	nameEscapes   = strings.NewReplacer("%", "%25", "/", "%2F")
+	nameUnescapes = strings.NewReplacer("%25", "%", "%2F", "/")
+)
+
+// EscapeName returns a name, or a prefix of one, as a part of a path.
+func EscapeName(name string) string {
+	if !strings.ContainsAny(name, "%/") {
+		return name
+	}
+	return nameEscapes.Replace(name)
 }
 
 // ParsePath parses the result of Path.
@@ -57,12 +78,15 @@ func ParsePath(path string) (Ref, error) {
 	if len(parts) != want {
 		return Ref{}, fmt.Errorf("%q names no resource", path)
 	}
-	r := Ref{Kind: Kind(parts[0]), Namespace: parts[1], Name: parts[2]}
+	r := Ref{Kind: Kind(parts[0]), Namespace: parts[1], Name: nameUnescapes.Replace(parts[2])}
 	if want == 4 {
-		r.ID = parts[3]
+		r.ID = nameUnescapes.Replace(parts[3])
 	}
 	if err := r.Check(); err != nil {
 		return Ref{}, fmt.Errorf("%q names no resource: %w", path, err)
+	}
+	if r.Path() != path {
+		return Ref{}, fmt.Errorf("%q names no resource: its escapes are not those of a path", path)
 	}
 	return r, nil
 }
@@ -84,7 +108,7 @@ func (r Ref) Check() error {
 // here.
 func (r Ref) check(f *faults) {
 	known := r.Kind == Policies || r.Kind == Configs || r.Kind == Instances
-	if known && isLabel(r.Namespace) && isName(r.Name) && (r.Kind != Instances || isName(r.ID)) {
+	if known && isLabel(r.Namespace) && IsPlain(r.Name) && (r.Kind != Instances || IsPlain(r.ID)) {
 		return
 	}
 	f.check(known, "/kind", "%.40q: must be policy, config or instance", r.Kind)
@@ -92,12 +116,46 @@ func (r Ref) check(f *faults) {
 	name := "/name"
 	if r.Kind == Instances {
 		name = "/service"
-		f.check(isName(r.ID), "/id", "%.80q: %s", r.ID, nameRule)
+		fault := nameFault(r.ID, false)
+		f.check(fault == "", "/id", "%.80q: %s", r.ID, fault)
 	}
-	f.check(isName(r.Name), name, "%.80q: %s", r.Name, nameRule)
+	fault := nameFault(r.Name, r.Kind == Configs)
+	f.check(fault == "", name, "%.80q: %s", r.Name, fault)
 }
 
-const nameRule = "must have 1 to 253 of A-Z, a-z, 0-9, -, _, . and :, and begin with a letter or digit"
+// nameRule and plainRule describe the names that isName and IsPlain accept.
+const (
+	nameRule  = "must have 1 to 253 bytes of UTF-8 in form NFC, without slashes and control characters, with no white space at an end, and not be ., .. or *"
+	plainRule = "must have 1 to 253 of A-Z, a-z, 0-9, -, _, . and :, and begin with a letter or digit"
+)
+
+// nameFault returns what a name must be and is not; "" is nothing. Slashes divide a name into parts, if it may have any.
+func nameFault(name string, slashes bool) string {
+	switch {
+	case IsPlain(name):
+		return ""
+	case len(name) == 0 || len(name) > maxName:
+		return fmt.Sprintf("must have 1 to %d bytes", maxName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return "must be UTF-8 without control characters"
+	case strings.TrimSpace(name) != name:
+		return "must have no white space at an end"
+	case name == "*":
+		return "is all names: it cannot be one"
+	case !slashes && strings.Contains(name, "/"):
+		return "must have no slash"
+	case !norm.NFC.IsNormalString(name):
+		return fmt.Sprintf("is %+q, and must be in Unicode's form NFC: %+q", name, norm.NFC.String(name))
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return "must have no slash at an end, and no part between slashes that is empty, . or .."
+		}
+	}
+	return ""
+}
+
+func isName(text string) bool { return nameFault(text, false) == "" }
 
 // isLabel reports whether text is a label of RFC 1123, section 2.1, in lower case.
 func isLabel(text string) bool {
@@ -112,8 +170,9 @@ func isLabel(text string) bool {
 	return true
 }
 
-// isName reports whether text is a name: it has no slash, and no special meaning in a path.
-func isName(text string) bool {
+// IsPlain reports whether a name has only letters, digits and some signs of ASCII. Others cannot be in DNS, in hosts of
+// xDS and in identities.
+func IsPlain(text string) bool {
 	if len(text) == 0 || len(text) > maxName {
 		return false
 	}

@@ -34,8 +34,12 @@ type form struct {
 	holds   func(string) bool
 }
 
+// namePart matches a name without slashes, or a part of one between them: a text other than . and .. of printable
+// characters.
+const namePart = `([^\x00-\x1f\x7f-\x9f/.]|[^\x00-\x1f\x7f-\x9f/.][^\x00-\x1f\x7f-\x9f/]|\.[^\x00-\x1f\x7f-\x9f/.]|[^\x00-\x1f\x7f-\x9f/]{3,})`
+
 var forms = map[string]form{
-	"name":     {nameRule, `^[A-Za-z0-9][A-Za-z0-9._:-]*$`, maxName, isName},
+	"name":     {nameRule, "^" + namePart + "$", maxName, isName},
 	"host":     {"must be a host, without a port", `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`, maxName, isHost},
 	"path":     {"must begin with a slash and have 2048 printable bytes at most", `^/[^\x00-\x1f\x7f]*$`, 2048, func(s string) bool { return strings.HasPrefix(s, "/") && plain(s) }},
 	"identity": {"must be NAMESPACE/SERVICE or NAMESPACE/*", `^[a-z0-9]([a-z0-9-]*[a-z0-9])?/(\*|[A-Za-z0-9][A-Za-z0-9._:-]*)$`, maxNamespace + 1 + maxName, isIdentity},
@@ -49,7 +53,7 @@ func isWordRune(r rune) bool {
 
 func isIdentity(text string) bool {
 	namespace, service, ok := strings.Cut(text, "/")
-	return ok && isLabel(namespace) && (service == "*" || isName(service))
+	return ok && isLabel(namespace) && (service == "*" || IsPlain(service))
 }
 
 func isToken(text string) bool {
@@ -255,7 +259,7 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schemas returns the JSON Schemas of a rule, of its match, and of a check, by name.
+// Schemas returns the JSON Schemas of names, of a rule, of its match, and of a check, by name.
 func Schemas() map[string]any {
 	rule := variantsOf(reflect.TypeFor[Rule](), map[string]any{"match": map[string]any{"$ref": "#/components/schemas/Match"}})
 	for _, one := range rule {
@@ -268,6 +272,14 @@ func Schemas() map[string]any {
 		"Rule":  map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
 		"Match": schemaOf(reflect.TypeFor[Match]()),
 		"Check": map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
+		"Name": map[string]any{
+			"type": "string", "pattern": "^" + namePart + "(/" + namePart + ")*$", "maxLength": maxName,
+			"description": "The length is in bytes of UTF-8. It is in Unicode's form NFC, and has no white space at an end. * is none. Only names of configurations have slashes.",
+		},
+		"NameOrNone": map[string]any{
+			"anyOf":       []any{map[string]any{"$ref": "#/components/schemas/Name"}, map[string]any{"const": ""}},
+			"description": "An empty one is as if left out.",
+		},
 	}
 }
 

@@ -124,7 +124,7 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The mux would redirect paths with empty or dotted parts, by an HTML page.
-	if p, clean := r.URL.Path, path.Clean(r.URL.Path); p != clean && p != clean+"/" {
+	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
 		a.unknown(w, r)
 		return
 	}

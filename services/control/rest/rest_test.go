@@ -394,7 +394,7 @@ func TestServiceRollout(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 	b.want(404, "missing", "GET", "/v1/services/x/rollout", "")
-	b.want(400, "parameter", "GET", "/v1/services/-/rollout", "")
+	b.want(400, "parameter", "GET", "/v1/services/%2A/rollout", "")
 }
 
 func TestOperations(t *testing.T) {

@@ -426,7 +426,7 @@ func register(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.result(result, q.URL.Path+"?namespace="+url.QueryEscape(i.Namespace))
+	return q.result(result, q.URL.EscapedPath()+"?namespace="+url.QueryEscape(i.Namespace))
 }
 
 func maintain(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {

@@ -71,7 +71,7 @@ type Outcome struct {
 
 // Limits of a request.
 const (
-	MaxKeyBytes   = 1024
+	MaxKeyBytes   = 2048
 	MaxRequestOps = 16
 )
 

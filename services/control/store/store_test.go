@@ -293,7 +293,7 @@ func TestSnapshotAndFill(t *testing.T) {
 		return nil
 	}
 	dir := t.TempDir()
-	for key, want := range map[string]string{"": "key: 0 bytes", strings.Repeat("k", 2*MaxKeyBytes): "key: 2048 bytes"} {
+	for key, want := range map[string]string{"": "key: 0 bytes", strings.Repeat("k", 2*MaxKeyBytes): "key: 4096 bytes"} {
 		err := Fill(t.Context(), config(dir), func(put func(key string, value []byte) error) error { return errors.Join(records(put), put(key, nil)) })
 		if err == nil || err.Error() != want {
 			t.Errorf("filled: %v, want %s", err, want)

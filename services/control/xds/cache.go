@@ -210,8 +210,11 @@ func (p *policies) replacedBy(name string) (list []string) {
 	return list
 }
 
-// isServed reports whether a service, or one that replaces it, has instances. w.mu is held.
+// isServed reports whether xDS can have a service, and it or one that replaces it has instances. w.mu is held.
 func (w *snapshotCache) isServed(one service) bool {
+	if one.check() != nil {
+		return false
+	}
 	return w.plane.HasService(one.namespace, one.name) || slices.ContainsFunc(w.policies[one.namespace].failovers()[one.name], func(name string) bool {
 		return w.plane.HasService(one.namespace, name)
 	})

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"fmt"
 	"strings"
 
 	"dyno/services/control/resource"
@@ -36,7 +37,18 @@ func parse(k kind, name string) (service, bool) {
 	case k != listeners:
 		return service{}, false
 	}
+	return s, s.check() == nil
+}
+
+// check returns why xDS cannot have the service: its name would be a part of hosts.
+func (s service) check() error {
 	r := s.ref()
 	r.ID = "x"
-	return s, r.Check() == nil
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if !resource.IsPlain(s.name) {
+		return fmt.Errorf("%.80q: over xDS, a service's name has only A-Z, a-z, 0-9, -, _, . and :", s.name)
+	}
+	return nil
 }

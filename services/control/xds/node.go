@@ -54,9 +54,7 @@ func parseNode(node *core.Node) (nodeInfo, error) {
 		if info.service.namespace == "" {
 			info.service.namespace = resource.DefaultNamespace
 		}
-		r := info.service.ref()
-		r.ID = "x"
-		if err := r.Check(); err != nil {
+		if err := info.service.check(); err != nil {
 			return info, fmt.Errorf("node.metadata.service: %w", err)
 		}
 	}

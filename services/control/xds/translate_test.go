@@ -53,6 +53,8 @@ func TestNames(t *testing.T) {
 		{listeners, ".default", service{}, ""},
 		{listeners, "shop.EU", service{}, ""},
 		{listeners, "a/b.default", service{}, ""},
+		{listeners, "läden", service{}, ""},
+		{clusters, "a*.default", service{}, ""},
 		{listeners, "xdstp://control/envoy.config.listener.v3.Listener/shop", service{}, ""},
 	} {
 		got, ok := parse(c.kind, c.name)
