@@ -297,21 +297,23 @@ func (c *Catalog) Namespaces(limit int, keep func(name string) bool) (names []st
 }
 
 // Services returns up to limit services of a namespace, with their numbers of instances, in the order of their paths;
-// and whether there are more. They come after the name after, and keep accepts them; nil accepts all.
-func (c *Catalog) Services(namespace, after string, limit int, keep func(name string) bool) (names []string, counts []int, more bool) {
-	prefix := resource.Folder(resource.Instances, namespace)
+// and whether there are more. Their names begin with prefix and come after the name after, and keep accepts them; nil
+// accepts all.
+func (c *Catalog) Services(namespace, prefix, after string, limit int, keep func(name string) bool) (names []string, counts []int, more bool) {
+	folder := resource.Folder(resource.Instances, namespace)
+	prefix = folder + resource.EscapeName(prefix)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	from := prefix
 	if after != "" {
-		from = prefix + resource.EscapeName(after) + "0" // behind its instances, as / comes before 0
+		from = folder + resource.EscapeName(after) + "0" // behind its instances, as / comes before 0
 	}
 	for {
 		first := c.first(from, prefix)
 		if first == nil {
 			return names, counts, false
 		}
-		from = prefix + resource.EscapeName(first.Name) + "0"
+		from = folder + resource.EscapeName(first.Name) + "0"
 		if keep != nil && !keep(first.Name) {
 			continue
 		}
@@ -321,6 +323,41 @@ func (c *Catalog) Services(namespace, after string, limit int, keep func(name st
 		names = append(names, first.Name)
 		counts = append(counts, c.services[servicePath(first.Ref)])
 	}
+}
+
+// Names returns up to limit names of a kind in a namespace, in the order of their paths, and whether there are more.
+// They begin with prefix, and come after after. Of a name with the separator behind the prefix, it is the part to
+// there, once for all such names; "" separates none.
+func (c *Catalog) Names(k resource.Kind, namespace, prefix, separator, after string, limit int, keep func(name string) bool) (names []string, more bool) {
+	folder := resource.Folder(k, namespace)
+	// behind returns where the search goes on: behind all names that begin with one that ends with the separator.
+	behind := func(name string) string {
+		if separator != "" && len(name) > len(prefix) && strings.HasSuffix(name[len(prefix):], separator) {
+			return folder + resource.EscapeName(name) + "\xff" // no name has this byte
+		}
+		return folder + resource.EscapeName(name) + "\x00"
+	}
+	all := folder + resource.EscapeName(prefix)
+	from := all
+	if after != "" {
+		from = max(from, behind(after))
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for i := c.first(from, all); i != nil; i = c.first(from, all) {
+		name := i.Name
+		if at := strings.Index(name[len(prefix):], separator); separator != "" && at >= 0 {
+			name = name[:len(prefix)+at+len(separator)]
+		}
+		if from = behind(name); keep != nil && !keep(name) {
+			continue
+		}
+		if len(names) == limit {
+			return names, true
+		}
+		names = append(names, name)
+	}
+	return names, false
 }
 
 // Count is how many items of a kind there are, and CountService how many instances a
@@ -354,18 +391,19 @@ func (c *Catalog) Revision() (revision int64, moved <-chan struct{}) {
 	return c.revision, c.moved
 }
 
-// Snapshot returns the items whose paths begin with one of the prefixes, all as of one
-// revision. A prefix that ends with a slash is a folder, another one is a path.
-func (c *Catalog) Snapshot(prefixes []string) (items []*Item, revision int64) {
+// A Scope selects items: those at some paths, and those whose paths begin with a prefix.
+type Scope struct{ Paths, Prefixes []string }
+
+// Snapshot returns the items of a scope, all as of one revision.
+func (c *Catalog) Snapshot(of Scope) (items []*Item, revision int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, prefix := range prefixes {
-		if prefix[len(prefix)-1] != '/' {
-			if i := c.items[prefix]; i != nil {
-				items = append(items, i)
-			}
-			continue
+	for _, path := range of.Paths {
+		if i := c.items[path]; i != nil {
+			items = append(items, i)
 		}
+	}
+	for _, prefix := range of.Prefixes {
 		c.order.AscendGreaterOrEqual(&Item{Path: prefix}, func(i *Item) bool {
 			if len(i.Path) < len(prefix) || i.Path[:len(prefix)] != prefix {
 				return false

@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -108,7 +109,7 @@ func TestModel(t *testing.T) {
 		for more := true; more; {
 			var page []string
 			var counts []int
-			page, counts, more = c.Services("n", after, 2, nil)
+			page, counts, more = c.Services("n", "", after, 2, nil)
 			for i, n := range page {
 				after = n
 				names = append(names, n)
@@ -126,11 +127,59 @@ func TestModel(t *testing.T) {
 				t.Fatalf("namespaces %q, more %v, of %v", all, more, model)
 			}
 		}
-		if one, _, more := c.Services("n", "", 1, func(name string) bool { return name == "ab" }); more || len(one) != min(1, services["ab"]) {
+		if one, _, more := c.Services("n", "", "", 1, func(name string) bool { return name == "ab" }); more || len(one) != min(1, services["ab"]) {
 			t.Fatalf("services named ab: %q, more %v", one, more)
 		}
 		if c.Count(resource.Policies)+c.Count(resource.Instances) != len(model) {
 			t.Fatalf("counts %d and %d of %d", c.Count(resource.Policies), c.Count(resource.Instances), len(model))
+		}
+	})
+}
+
+// TestNames holds lists of names to a plain list.
+func TestNames(t *testing.T) {
+	text := rapid.StringOfN(rapid.SampledFrom([]rune("ab/-%.é")), 1, 6, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		c := New()
+		b := store.Batch{Revision: 1}
+		var all []string
+		for _, name := range rapid.SliceOfNDistinct(text, 0, 12, rapid.ID).Draw(t, "names") {
+			r := resource.Ref{Kind: resource.Configs, Namespace: "n", Name: name}
+			if r.Check() == nil {
+				all = append(all, name)
+				b.Events = append(b.Events, event(r.Path(), 1, false))
+			}
+		}
+		c.Apply(b, never(t))
+		prefix, separator := rapid.OneOf(rapid.Just(""), text).Draw(t, "prefix"), rapid.SampledFrom([]string{"", "/", "-", "/a"}).Draw(t, "separator")
+		want := map[string]bool{}
+		for _, name := range all {
+			rest, ok := strings.CutPrefix(name, prefix)
+			if before, _, found := strings.Cut(rest, separator); separator != "" && found {
+				name = prefix + before + separator
+			}
+			if ok {
+				want[name] = true
+			}
+		}
+		got := map[string]bool{}
+		for after, more := "", true; more; {
+			var page []string
+			page, more = c.Names(resource.Configs, "n", prefix, separator, after, rapid.IntRange(1, 3).Draw(t, "limit"), nil)
+			for _, name := range page {
+				if got[name] {
+					t.Fatalf("%q is listed twice", name)
+				}
+				got[name] = true
+				after = name
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("%q behind %q by %q: %v, want %v", all, prefix, separator, got, want)
+		}
+		items, _ := c.Page("config/n/"+resource.EscapeName(prefix), "", 100, nil)
+		if n := len(slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, prefix) })); len(items) != n {
+			t.Fatalf("%d items begin with %q, want %d", len(items), prefix, n)
 		}
 	})
 }

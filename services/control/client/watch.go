@@ -21,6 +21,7 @@ type Query struct {
 	Namespace string // "" is the Client's
 	Kinds     []resource.Kind
 	Names     []string
+	Prefix    string `json:",omitempty"` // of names, instead of Names
 }
 
 // key returns a name for the query's cache file.
@@ -203,6 +204,9 @@ func (w *Watch) follow(ctx context.Context, route *route) error {
 	silence := time.AfterFunc(w.client.cfg.Silence, func() { cancel(fmt.Errorf("nothing was heard for %v", w.client.cfg.Silence)) })
 	defer silence.Stop()
 	query := url.Values{"namespace": {w.query.Namespace}, "name": w.query.Names}
+	if w.query.Prefix != "" {
+		query.Set("prefix", w.query.Prefix)
+	}
 	for _, k := range w.query.Kinds {
 		query.Add("kind", string(k))
 	}

@@ -25,6 +25,7 @@ func (s *session) getCommand() *cobra.Command {
 		watch   bool
 		limit   int
 		version int64
+		prefix  string
 	)
 	all := []kind{services, instances, configs, policies, rollouts, audits}
 	cmd := &cobra.Command{
@@ -41,6 +42,7 @@ JSON a document a line.`,
 		Example: `  dyno ctl get policies
   dyno ctl get config limits -o yaml
   dyno ctl get policy a --version 3 -o yaml
+  dyno ctl get configs --prefix app/
   dyno ctl get instances shop --watch`,
 		Args:              atLeast(1, "a kind"),
 		ValidArgsFunction: completeKinds(all...),
@@ -53,10 +55,13 @@ JSON a document a line.`,
 		if limit < 1 {
 			return exit.Misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
 		}
-		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd}
+		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd, prefix: prefix}
 		k, names, err := wanted(args, all)
 		if err != nil {
 			return err
+		}
+		if prefix != "" && (k == audits || k == rollouts || len(names) > 0) {
+			return exit.Misused("such as dyno ctl get configs --prefix app/", "--prefix is for a list of services, instances, configs or policies")
 		}
 		if version != 0 && (k != policies && k != configs || len(names) != 1) {
 			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
@@ -81,6 +86,7 @@ JSON a document a line.`,
 	f := cmd.Flags()
 	f.BoolVarP(&watch, "watch", "w", false, "show changes, too, until interrupted")
 	f.IntVar(&limit, "limit", maxEntries, "how many entries are shown at most")
+	f.StringVar(&prefix, "prefix", "", "only those whose name begins with it; of instances, their service's name")
 	f.Int64Var(&version, "version", 0, "an earlier one, as history lists them")
 	return cmd
 }
@@ -111,6 +117,7 @@ type getter struct {
 	client *client.Client
 	cmd    *cobra.Command
 	limit  int
+	prefix string // of names; "" is all
 }
 
 func (g *getter) ctx() context.Context { return g.cmd.Context() }
@@ -124,6 +131,9 @@ func (g *getter) note(format string, args ...any) {
 func (g *getter) pages(k kind, place string) ([]entry, error) {
 	var entries []entry
 	query := in(g.space())
+	if g.prefix != "" && (k == services || place == path(k, "")) {
+		query.Set("prefix", g.prefix)
+	}
 	for {
 		query.Set("limit", strconv.Itoa(min(pageLimit, g.limit-len(entries))))
 		var page struct {

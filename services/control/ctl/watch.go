@@ -27,7 +27,7 @@ type happening struct {
 // watch shows the present entries, and then changes, until the context ends.
 func (g *getter) watch(k kind, names []string) error {
 	id := ""
-	query := client.Query{Kinds: []resource.Kind{resource.Kind(k)}, Names: names}
+	query := client.Query{Kinds: []resource.Kind{resource.Kind(k)}, Names: names, Prefix: g.prefix}
 	switch {
 	case k == services:
 		query.Kinds = []resource.Kind{resource.Instances}

@@ -131,7 +131,7 @@ func TestSilentInstance(t *testing.T) {
 		}
 		if resync { // the subscription began before the replica had read anything
 			sub.Restart()
-			_, revision := p.catalog.Snapshot(nil)
+			revision, _ := p.catalog.Revision()
 			sub.Begin(revision)
 			removed = p.catalog.Get(instance("heard", 1).Ref()) != nil && p.catalog.Get(instance("silent", 1).Ref()) == nil
 			continue

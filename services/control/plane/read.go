@@ -2,6 +2,7 @@ package plane
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ const (
 type Page struct {
 	Limit  int    // from 1 to MaxLimit
 	After  string // Next of the previous page; "" is the beginning
+	Prefix string // only items whose name, or an instance's identifier, begins with it
 	Search string // only items with this text in their name, ignoring case
 	Stale  bool   // from this replica's catalog, without catching up
 }
@@ -56,6 +58,16 @@ func checkAfter(text string) error {
 	return nil
 }
 
+// MaxPrefix bounds the prefix of a list or a watch, and a separator, in bytes.
+const MaxPrefix = 253
+
+func checkPrefix(text string) error {
+	if len(text) > MaxPrefix || !utf8.ValidString(text) {
+		return fmt.Errorf("prefix: must be UTF-8 of %d bytes at most", MaxPrefix)
+	}
+	return nil
+}
+
 // begin checks a page and its caller, and catches up unless stale is wanted. where is any resource of the list.
 func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page Page) (revision int64, age time.Duration, err error) {
 	if err := checkLimit(page.Limit); err != nil {
@@ -63,6 +75,9 @@ func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page P
 	}
 	if err := checkAfter(page.After); err != nil {
 		return 0, 0, err
+	}
+	if err := checkPrefix(page.Prefix); err != nil {
+		return 0, 0, BadParameterf("%v", err)
 	}
 	if utf8.RuneCountInString(page.Search) > MaxSearch {
 		return 0, 0, BadParameterf("search: must have %d characters at most", MaxSearch)
@@ -95,7 +110,7 @@ func (p *Plane) list(ctx context.Context, by Caller, where resource.Ref, page Pa
 	if page.After != "" {
 		after = folder + page.After
 	}
-	items, more := p.catalog.Page(folder, after, page.Limit, keep)
+	items, more := p.catalog.Page(folder+resource.EscapeName(page.Prefix), after, page.Limit, keep)
 	if out.Items = items; more {
 		out.Next = items[len(items)-1].Path[len(folder):]
 	}
@@ -114,6 +129,21 @@ func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace 
 		return out, err
 	}
 	return out, by.mask(out.Items, false)
+}
+
+// Names returns names of policies or configurations as catalog.Names does.
+func (p *Plane) Names(ctx context.Context, by Caller, k resource.Kind, namespace, separator string, page Page) (out List[string], err error) {
+	if len(separator) > MaxPrefix {
+		return out, BadParameterf("separator: must have %d bytes at most", MaxPrefix)
+	}
+	if out.Revision, out.Age, err = p.begin(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page); err != nil {
+		return out, err
+	}
+	names, more := p.catalog.Names(k, namespace, page.Prefix, separator, page.After, page.Limit, func(name string) bool { return page.matches(name) })
+	if out.Items = names; more {
+		out.Next = names[len(names)-1]
+	}
+	return out, nil
 }
 
 // mask replaces items by the forms that the caller may read in a list.
@@ -246,7 +276,7 @@ func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page 
 	if out.Revision, out.Age, err = p.begin(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: "x", ID: "x"}, page); err != nil {
 		return out, err
 	}
-	names, counts, more := p.catalog.Services(namespace, page.After, page.Limit, func(name string) bool { return page.matches(name) })
+	names, counts, more := p.catalog.Services(namespace, page.Prefix, page.After, page.Limit, func(name string) bool { return page.matches(name) })
 	for i, n := range names {
 		out.Items = append(out.Items, Service{n, counts[i]})
 	}
@@ -322,7 +352,7 @@ func healthOf(i *catalog.Item, overdue bool) resource.Health {
 
 // ServiceInstances returns all instances of a service at one revision of this replica's catalog.
 func (p *Plane) ServiceInstances(namespace, service string) (items []*catalog.Item, revision int64) {
-	return p.catalog.Snapshot([]string{resource.Folder(resource.Instances, namespace) + resource.EscapeName(service) + "/"})
+	return p.catalog.Snapshot(catalog.Scope{Prefixes: []string{resource.Folder(resource.Instances, namespace) + resource.EscapeName(service) + "/"}})
 }
 
 // HasService reports whether this replica knows instances of a service.

@@ -73,7 +73,7 @@ func TestNewEpoch(t *testing.T) {
 	p := fed(slog.New(slog.DiscardHandler))
 	defer p.hub.Close()
 	p.take(store.Batch{Events: []store.Event{event("a", 90), event("lost", 95)}, Revision: 100, Listed: true, Epoch: "old"})
-	w := &Watch{plane: p, prefixes: []string{prefix(everyPolicy[0])}, epoch: "old"}
+	w := &Watch{plane: p, scope: catalog.Scope{Prefixes: []string{prefix(everyPolicy[0])}}, epoch: "old"}
 	var err error
 	if w.sub, err = p.hub.Subscribe(everyPolicy, 100); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dyno/services/control/access"
+	"dyno/services/control/catalog"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
@@ -38,19 +39,25 @@ func parseToken(text string) Token {
 // Token returns the token of a revision of this store.
 func (p *Plane) Token(revision int64) Token { return Token{*p.epoch.Load(), revision} }
 
-// topicsOf returns the topics of kinds, all if none is given. Each is for one namespace or for all, and perhaps for
-// one name.
-func topicsOf(kinds []resource.Kind, namespace string, names []string) ([]push.Topic, error) {
+// topics returns the topics of a query. Each is for one namespace or for all, and perhaps for one name or a prefix.
+func (q Query) topics() ([]push.Topic, error) {
+	kinds, namespace, names := q.Kinds, q.Namespace, q.Names
 	if len(kinds) == 0 {
 		kinds = resource.Kinds()
 	}
 	if namespace == access.AllNamespaces {
 		namespace = ""
 	}
-	if len(names) == 0 {
+	switch {
+	case namespace == "" && (len(names) > 0 || q.Prefix != ""):
+		return nil, fmt.Errorf("name, prefix: are of names in a namespace, not in all")
+	case len(names) > 0 && q.Prefix != "":
+		return nil, fmt.Errorf("name, prefix: want one of them")
+	case len(names) == 0:
 		names = []string{""}
-	} else if namespace == "" {
-		return nil, fmt.Errorf("name: is one in a namespace, not in all")
+	}
+	if err := checkPrefix(q.Prefix); err != nil {
+		return nil, err
 	}
 	var topics []push.Topic
 	seen := map[push.Topic]bool{}
@@ -69,7 +76,7 @@ func topicsOf(kinds []resource.Kind, namespace string, names []string) ([]push.T
 			if err := r.Check(); err != nil {
 				return nil, err
 			}
-			t := push.Topic{Kind: kind, Namespace: namespace, Name: n}
+			t := push.Topic{Kind: kind, Namespace: namespace, Name: n, Prefix: q.Prefix}
 			if !seen[t] {
 				seen[t] = true
 				topics = append(topics, t)
@@ -87,19 +94,20 @@ type Query struct {
 	Namespace string          // or access.AllNamespaces
 	Kinds     []resource.Kind // none is all
 	Names     []string        // none is all
+	Prefix    string          // of names, instead of Names; "" is all
 	Client    resource.Client // the client, for gray releases, and by its name for the ledger
 	Since     string          // a Token; anything else means that the client knows nothing
 }
 
 // A Watch returns the changes of some topics. Next is for one goroutine.
 type Watch struct {
-	client   resource.Client
-	reader   *Reader
-	plane    *Plane
-	sub      *push.Subscriber
-	prefixes []string
-	epoch    string
-	from     int64
+	client resource.Client
+	reader *Reader
+	plane  *Plane
+	sub    *push.Subscriber
+	scope  catalog.Scope
+	epoch  string
+	from   int64
 }
 
 // beginTime bounds the wait of a new watch for changes that were acknowledged before it.
@@ -110,7 +118,7 @@ func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
 	if err := by.may(access.Read, q.Namespace); err != nil {
 		return nil, err
 	}
-	topics, err := topicsOf(q.Kinds, q.Namespace, q.Names)
+	topics, err := q.topics()
 	if err != nil {
 		return nil, BadParameterf("%v", err)
 	}
@@ -134,7 +142,11 @@ func (p *Plane) watch(ctx context.Context, topics []push.Topic, since Token) (*W
 	cancel()
 	w := &Watch{plane: p}
 	for _, t := range topics {
-		w.prefixes = append(w.prefixes, prefix(t))
+		if path := prefix(t); t.Name != "" && t.Kind != resource.Instances {
+			w.scope.Paths = append(w.scope.Paths, path)
+		} else {
+			w.scope.Prefixes = append(w.scope.Prefixes, path)
+		}
 	}
 	for {
 		w.epoch, w.from = *p.epoch.Load(), 0
@@ -152,13 +164,13 @@ func (p *Plane) watch(ctx context.Context, topics []push.Topic, since Token) (*W
 	}
 }
 
-// prefix is the catalog's prefix of a topic's resources.
+// prefix is the catalog's prefix of a topic's resources; of a name other than a service's, its path.
 func prefix(t push.Topic) string {
 	switch {
 	case t.Namespace == "":
 		return string(t.Kind) + "/"
 	case t.Name == "":
-		return resource.Folder(t.Kind, t.Namespace)
+		return resource.Folder(t.Kind, t.Namespace) + resource.EscapeName(t.Prefix)
 	case t.Kind == resource.Instances:
 		return resource.Folder(t.Kind, t.Namespace) + resource.EscapeName(t.Name) + "/"
 	}
@@ -175,7 +187,7 @@ func (w *Watch) Next(ctx context.Context, limit int) (changes []push.Change, rev
 	// Changes queue up from here on, and those contained in the snapshot are dropped: there is no gap.
 	w.sub.Restart()
 	w.epoch = *w.plane.epoch.Load() // before the snapshot, whose epoch is this or a later one
-	items, revision := w.plane.catalog.Snapshot(w.prefixes)
+	items, revision := w.plane.catalog.Snapshot(w.scope)
 	w.sub.Begin(revision)
 	changes = make([]push.Change, len(items))
 	for i, item := range items {

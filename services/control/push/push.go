@@ -16,6 +16,7 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -39,22 +40,39 @@ type Change struct {
 	Body     []byte
 }
 
-// A Topic selects resources: one name of a kind, or all of a namespace (no name), or all of a kind (no namespace,
-// either).
+// A Topic selects resources: one name of a kind, or the names with a prefix, or all of a namespace (neither), or all of
+// a kind (no namespace, either).
 type Topic struct {
 	Kind      resource.Kind
 	Namespace string
 	Name      string
+	Prefix    string
 }
 
-// topicsOf returns the topics that a resource belongs to.
-func topicsOf(r resource.Ref) [3]Topic {
-	return [3]Topic{{r.Kind, r.Namespace, r.Name}, {r.Kind, r.Namespace, ""}, {r.Kind, "", ""}}
+// placesOf yields the places in the index of the topics that a resource may belong to.
+func placesOf(r resource.Ref) iter.Seq[Topic] {
+	return func(yield func(Topic) bool) {
+		if !yield(Topic{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}) || !yield(Topic{Kind: r.Kind, Namespace: r.Namespace}) || !yield(Topic{Kind: r.Kind}) {
+			return
+		}
+		for at, letter := range r.Name {
+			if letter == '/' && !yield(Topic{Kind: r.Kind, Namespace: r.Namespace, Prefix: r.Name[:at+1]}) {
+				return
+			}
+		}
+	}
+}
+
+// place returns the topic's place in the index. That of a prefix is the folder that has its names: a change then looks
+// at few places, and at few subscribers of other prefixes.
+func (t Topic) place() Topic {
+	t.Prefix = t.Prefix[:strings.LastIndexByte(t.Prefix, '/')+1]
+	return t
 }
 
 // Has reports whether a resource belongs to the topic.
 func (t Topic) Has(r resource.Ref) bool {
-	return t.Kind == r.Kind && (t.Namespace == "" || t.Namespace == r.Namespace) && (t.Name == "" || t.Name == r.Name)
+	return t.Kind == r.Kind && (t.Namespace == "" || t.Namespace == r.Namespace) && (t.Name == "" || t.Name == r.Name) && strings.HasPrefix(r.Name, t.Prefix)
 }
 
 // A Hub distributes changes to subscribers. Its methods may be called from any goroutine. Locks are taken in the
@@ -65,9 +83,9 @@ type Hub struct {
 	// one that took half of a revision would resume after the other half.
 	whole atomic.Int64
 
-	mu       sync.Mutex    // guards what follows
-	touched  []*Subscriber // subscribers with changes of this revision, each once
-	index    map[Topic]map[*Subscriber]struct{}
+	mu       sync.Mutex                         // guards what follows
+	touched  []*Subscriber                      // subscribers with changes of this revision, each once
+	index    map[Topic]map[*Subscriber]struct{} // by places of topics
 	recent   ring
 	revision int64 // changes up to this revision have been published
 	count    int
@@ -142,10 +160,10 @@ func (h *Hub) enqueue(changes []Change, revision int64) {
 			h.release(changes[i-1].Revision)
 		}
 		var shared *Change // shared by all queues, so that each change is copied once
-		for _, t := range topicsOf(c.Ref) {
+		for t := range placesOf(c.Ref) {
 			for s := range h.index[t] {
-				if len(s.topics) > 1 && !s.first(t, c.Ref) {
-					continue // several of its topics match: it gets the change once
+				if !s.first(t, c.Ref) {
+					continue // another prefix, or several of its topics match: it gets the change once
 				}
 				if shared == nil {
 					one := c
@@ -170,11 +188,11 @@ func (h *Hub) release(revision int64) {
 	h.touched = h.touched[:0]
 }
 
-// first reports whether t is the first of a subscriber's topics that has the resource.
+// first reports whether the first of a subscriber's topics that has the resource is at place t.
 func (s *Subscriber) first(t Topic, r resource.Ref) bool {
 	for _, one := range s.topics {
 		if one.Has(r) {
-			return one == t
+			return one.place() == t
 		}
 	}
 	return false
@@ -233,7 +251,7 @@ func (h *Hub) Subscribe(topics []Topic, since int64) (*Subscriber, error) {
 	h.count++
 	s.began = h.revision
 	for _, t := range topics {
-		if h.index[t] == nil {
+		if t = t.place(); h.index[t] == nil {
 			h.index[t] = map[*Subscriber]struct{}{}
 		}
 		h.index[t][s] = struct{}{}
@@ -422,6 +440,7 @@ func (s *Subscriber) Close() {
 	defer s.hub.mu.Unlock()
 	there := false
 	for _, t := range s.topics {
+		t = t.place()
 		if _, ok := s.hub.index[t][s]; ok {
 			there = true
 			delete(s.hub.index[t], s)

@@ -66,11 +66,11 @@ func TestWhoIsConcerned(t *testing.T) {
 	h.Publish(nil, 1)
 	subscribers := map[string]*Subscriber{
 		"all":       caughtUp(t, h, Topic{Kind: resource.Policies}),
-		"namespace": caughtUp(t, h, Topic{resource.Policies, "default", ""}),
-		"name":      caughtUp(t, h, Topic{resource.Policies, "default", "a"}),
-		"several":   caughtUp(t, h, Topic{resource.Policies, "default", "a"}, Topic{resource.Policies, "default", ""}, Topic{Kind: resource.Configs}),
-		"other":     caughtUp(t, h, Topic{resource.Policies, "default", "b"}),
-		"elsewhere": caughtUp(t, h, Topic{resource.Policies, "x", ""}),
+		"namespace": caughtUp(t, h, Topic{Kind: resource.Policies, Namespace: "default"}),
+		"name":      caughtUp(t, h, Topic{Kind: resource.Policies, Namespace: "default", Name: "a"}),
+		"several":   caughtUp(t, h, Topic{Kind: resource.Policies, Namespace: "default", Name: "a"}, Topic{Kind: resource.Policies, Namespace: "default"}, Topic{Kind: resource.Configs}),
+		"other":     caughtUp(t, h, Topic{Kind: resource.Policies, Namespace: "default", Name: "b"}),
+		"elsewhere": caughtUp(t, h, Topic{Kind: resource.Policies, Namespace: "x"}),
 		"configs":   caughtUp(t, h, Topic{Kind: resource.Configs}),
 	}
 	h.Publish([]Change{put("a", 2)}, 2)
@@ -87,6 +87,46 @@ func TestWhoIsConcerned(t *testing.T) {
 	if c := h.Counts(); c.Offered != 4 || c.Subscribers != len(subscribers) {
 		t.Errorf("%+v", c)
 	}
+}
+
+// TestPrefixes: a subscriber gets the changes that any of its topics has, once, whatever prefixes others have.
+func TestPrefixes(t *testing.T) {
+	parts := rapid.SampledFrom([]string{"a", "b", "ab", "/", "/", "é"})
+	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(parts, 1, 5).Draw(t, "parts"), "") })
+	rapid.Check(t, func(t *rapid.T) {
+		h := NewHub(10, 10)
+		h.Publish(nil, 1)
+		topic := rapid.Custom(func(t *rapid.T) Topic {
+			one := Topic{Kind: resource.Configs, Namespace: "n", Name: rapid.OneOf(rapid.Just(""), text).Draw(t, "name")}
+			if one.Name == "" {
+				one.Prefix = rapid.OneOf(rapid.Just(""), text).Draw(t, "prefix")
+			}
+			return one
+		})
+		var all []*Subscriber
+		for range rapid.IntRange(1, 5).Draw(t, "subscribers") {
+			s, err := h.Subscribe(rapid.SliceOfNDistinct(topic, 1, 3, rapid.ID).Draw(t, "topics"), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+		c := Change{Ref: resource.Ref{Kind: resource.Configs, Namespace: "n", Name: text.Draw(t, "changed")}, Revision: 2}
+		h.Publish([]Change{c}, 2)
+		for _, s := range all {
+			want := 0
+			if slices.ContainsFunc(s.topics, func(one Topic) bool { return one.Has(c.Ref) }) {
+				want = 1
+			}
+			if got := s.queue.Len(); got != want {
+				t.Fatalf("%+v got %d changes of %s, want %d", s.topics, got, c.Ref, want)
+			}
+			s.Close()
+		}
+		if len(h.index) != 0 || h.count != 0 {
+			t.Fatalf("%d topics, %d subscribers are left", len(h.index), h.count)
+		}
+	})
 }
 
 func TestCoalescing(t *testing.T) {

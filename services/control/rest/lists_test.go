@@ -53,6 +53,61 @@ func TestListThenWatch(t *testing.T) {
 	}
 }
 
+// TestPrefix: lists and watches of names with a prefix have these only, and a separator folds them.
+func TestPrefix(t *testing.T) {
+	b := newBed(t, nil)
+	for _, name := range []string{"app", "app/db/url", "app/db/user", "app/ü", "app-x", "b"} {
+		b.want(201, "", "POST", "/v1/configs", `{"content":"x","name":"`+name+`"}`)
+	}
+	b.want(201, "", "PUT", "/v1/configs/app%2Fsecret", `{"content":"x","secret":true}`)
+	b.want(201, "", "PUT", "/v1/services/web/instances/a1", `{"address":"10.0.0.1","port":80}`)
+	b.want(201, "", "PUT", "/v1/services/web/instances/b1", `{"address":"10.0.0.1","port":80}`)
+	for query, want := range map[string]string{
+		"configs?prefix=": "app app/db/url app/db/user app/secret app/ü app-x b", "configs?prefix=app/": "app/db/url app/db/user app/secret app/ü",
+		"configs?prefix=app%2Fd": "app/db/url app/db/user", "configs?prefix=app/&search=u": "app/db/url app/db/user", "configs?prefix=x": "",
+		"configs?separator=": "app app/db/url app/db/user app/secret app/ü app-x b", "configs?separator=/": "app app/ app-x b",
+		"configs?prefix=app/&separator=/": "app/db/ app/secret app/ü", "configs?prefix=app&separator=/": "app app/ app-x", "policies?separator=/": "",
+		"services?prefix=w": "web", "services?prefix=x": "", "services/web/instances?prefix=a": "a1", "rollouts/configs?prefix=b": "b",
+	} {
+		var got []string
+		for after := ""; ; {
+			l := b.want(200, "", "GET", "/v1/"+query+"&limit=1&after="+escaped(after), "")
+			for _, one := range l.field(t, "items").([]any) {
+				document, ok := one.(map[string]any)
+				for _, name := range []string{"name", "id"} {
+					if document[name] != nil {
+						one = document[name]
+					}
+				}
+				if strings.Contains(query, "separator") == ok {
+					t.Errorf("%s: %s", query, l.body)
+				}
+				got = append(got, fmt.Sprint(one))
+			}
+			next, more := l.field(t, "next").(string)
+			if after = next; !more {
+				break
+			}
+		}
+		if list := strings.Join(got, " "); list != want {
+			t.Errorf("%s: %q, want %q", query, list, want)
+		}
+	}
+	s := b.stream("kind=config&prefix=app/db/")
+	token := s.want("resync", "put app/db/url 1", "put app/db/user 1", "synced")
+	for _, name := range []string{"app", "app%2Fdb", "app%2Fdb%2Fnew", "app-x"} {
+		b.do("PUT", "/v1/configs/"+name, `{"content":"y"}`)
+	}
+	s.want("put app/db/new 1")
+	b.stream("kind=config&prefix=app/d&since="+token).want("put app/db 1", "put app/db/new 1")
+	if got := b.want(200, "", "GET", "/v1/watch?kind=config&prefix=app/db/n", ""); len(got.field(t, "changes").([]any)) != 1 {
+		t.Errorf("%s", got.body)
+	}
+	for _, query := range []string{"watch?namespace=*&prefix=a", "watch?name=a&prefix=a", "configs?prefix=" + strings.Repeat("x", plane.MaxPrefix+1), "configs?separator=" + strings.Repeat("x", plane.MaxPrefix+1)} {
+		b.want(400, "parameter", "GET", "/v1/"+query, "")
+	}
+}
+
 func TestAuditFrom(t *testing.T) {
 	b := newBed(t, nil)
 	b.want(201, "", "POST", "/v1/policies", `{"name":"a","rules":[]}`)

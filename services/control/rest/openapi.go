@@ -44,6 +44,8 @@ var parameters = map[string]parameter{
 	"stale":           {"query", "Answer from what this replica knows, at once, and say how old that may be.", map[string]any{"type": "boolean"}},
 	"limit":           {"query", "How many entries a page may have.", map[string]any{"type": "integer", "minimum": 1, "maximum": plane.MaxLimit, "default": plane.DefaultLimit}},
 	"after":           {"query", "What the page before has as next.", map[string]any{"type": "string", "maxLength": plane.MaxAfter}},
+	"prefix":          {"query", "Those only whose name, or an instance's identifier, begins with this text.", map[string]any{"type": "string", "maxLength": plane.MaxPrefix}},
+	"separator":       {"query", "List names instead of documents. Of names that have this text behind the prefix, the part to there is listed, once. An empty one separates none.", map[string]any{"type": "string", "maxLength": plane.MaxPrefix}},
 	"search":          {"query", "Those only that have this text in their name, or in an instance's address or zone, in any case.", map[string]any{"type": "string", "maxLength": plane.MaxSearch}},
 	"from":            {"query", "Only changes from this time on (RFC 3339).", map[string]any{"type": "string", "format": "date-time"}},
 	"zone":            {"query", "Instances of this zone only.", text},

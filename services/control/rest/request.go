@@ -152,7 +152,7 @@ func (q *request) page() (page plane.Page, err error) {
 	if page.Limit, err = q.limit(); err != nil {
 		return page, err
 	}
-	page.After, page.Search = q.parameter("after"), q.parameter("search")
+	page.After, page.Prefix, page.Search = q.parameter("after"), q.parameter("prefix"), q.parameter("search")
 	page.Stale, err = q.flag("stale")
 	return page, err
 }

@@ -58,7 +58,7 @@ const (
 var (
 	changing = []string{"namespace", "dry_run", "If-Match", "If-None-Match", "Idempotency-Key"}
 	reading  = []string{"namespace", "stale"}
-	paging   = []string{"namespace", "stale", "limit", "after", "search"}
+	paging   = []string{"namespace", "stale", "limit", "after", "prefix", "search"}
 )
 
 // table returns all operations.
@@ -84,7 +84,7 @@ func (a *API) table() []route {
 		{method: "DELETE", path: "/v1/policies/{name}/release", id: "withdrawPolicy", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(false))},
 		{method: "POST", path: "/v1/policies/{name}/promote", id: "promotePolicy", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(true))},
 
-		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
+		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "prefix", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
 		{method: "GET", path: "/v1/calls", id: "listCalls", about: "Who calls the services of a namespace, as data planes report that are connected to this replica by xDS (LRS).", parameters: []string{"namespace"}, answers: map[int]string{200: "CallList"}, handle: listCalls},
@@ -102,7 +102,7 @@ func (a *API) table() []route {
 	}{{resource.Policies, "/v1/policies", "Policy", "/v1/rollouts/policies"}, {resource.Configs, "/v1/configs", "Config", "/v1/rollouts/configs"}} {
 		one := k.folder + "/{name}"
 		routes = append(routes,
-			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: paging, answers: map[int]string{200: k.name + "List"}, handle: listItems(k.kind)},
+			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, handle: listItems(k.kind)},
 			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
 			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: named(k.kind, getItem)},
 			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)},
@@ -197,9 +197,18 @@ func listOf[I, T any](q *request, stale bool, l plane.List[I], show func(I) T) l
 }
 
 func listItems(k resource.Kind) func(*request) error {
-	return paged(func(q *request, page plane.Page) (plane.List[*catalog.Item], error) {
+	documents := paged(func(q *request, page plane.Page) (plane.List[*catalog.Item], error) {
 		return q.api.plane.List(q.Context(), q.caller, k, q.namespace(), page)
 	}, bodyOf)
+	names := paged(func(q *request, page plane.Page) (plane.List[string], error) {
+		return q.api.plane.Names(q.Context(), q.caller, k, q.namespace(), q.parameter("separator"), page)
+	}, itself)
+	return func(q *request) error {
+		if _, given := q.given("separator"); given {
+			return names(q)
+		}
+		return documents(q)
+	}
 }
 
 func listNamespaces(q *request) error {

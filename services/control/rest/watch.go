@@ -56,7 +56,7 @@ func watch(q *request) error {
 	}
 	defer done()
 	w := &watcher{request: q}
-	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Client: who, Since: since}); err != nil {
+	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since}); err != nil {
 		return err
 	}
 	defer w.watch.Close()

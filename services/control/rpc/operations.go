@@ -48,13 +48,17 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 		return nil, err
 	}
 	namespace := cmp.Or(q.GetNamespace(), resource.DefaultNamespace)
-	page := plane.Page{Limit: limit(q.GetLimit()), After: q.GetAfter(), Stale: q.GetStale()}
+	page := plane.Page{Limit: limit(q.GetLimit()), After: q.GetAfter(), Stale: q.GetStale(), Prefix: q.GetPrefix()}
 	if kind == resource.Instances {
 		l, err := a.plane.Instances(ctx, Caller(ctx), namespace, q.GetService(), plane.InstanceFilter{}, page)
 		return listed(l, err, func(i plane.Instance) *catalog.Item { return i.Item })
 	}
 	if q.GetService() != "" {
 		return nil, plane.BadParameterf("service: is for instances only")
+	}
+	if q.Separator != nil {
+		l, err := a.plane.Names(ctx, Caller(ctx), kind, namespace, q.GetSeparator(), page)
+		return &controlpb.ListResponse{Names: l.Items, Next: l.Next, Revision: l.Revision, AgeSeconds: l.Age.Seconds()}, err
 	}
 	l, err := a.plane.List(ctx, Caller(ctx), kind, namespace, page)
 	return listed(l, err, func(i *catalog.Item) *catalog.Item { return i })

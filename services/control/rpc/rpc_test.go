@@ -509,6 +509,27 @@ func TestWatch(t *testing.T) {
 	b.watch(query).want("REMOVE a1", "PUT b2") // the newest of each
 	query.Token = "another-7"
 	b.watch(query).want("RESYNC", "PUT b2", "SYNCED")
+	b.putConfig("app/db/ü", "1")
+	b.putConfig("app/x", "1")
+	query.Token, query.Prefix = "", "app/d"
+	b.watch(query).want("RESYNC", "PUT app/db/ü1", "SYNCED")
+	separator := "/"
+	for want, q := range map[string]*controlpb.ListRequest{
+		`[] ["app/db/" "app/x"]`: {Kind: controlpb.Kind_KIND_CONFIG, Prefix: "app/", Separator: &separator},
+		`["app/x"] []`:           {Kind: controlpb.Kind_KIND_CONFIG, Prefix: "app/x"},
+	} {
+		l, err := b.calls.List(b.ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, r := range l.GetResources() {
+			names = append(names, r.GetRef().GetName())
+		}
+		if got := fmt.Sprintf("%q %q", names, l.GetNames()); got != want {
+			t.Errorf("%v: %s, want %s", q, got, want)
+		}
+	}
 }
 
 // TestWatchersAreNotified: acknowledgements are in the rollout; who is chosen for a gray release

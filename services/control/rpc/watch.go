@@ -92,7 +92,7 @@ func query(q *controlpb.Query) plane.Query {
 		kinds = append(kinds, kind)
 	}
 	return plane.Query{
-		Namespace: cmp.Or(q.GetNamespace(), resource.DefaultNamespace), Kinds: kinds, Names: q.GetNames(),
+		Namespace: cmp.Or(q.GetNamespace(), resource.DefaultNamespace), Kinds: kinds, Names: q.GetNames(), Prefix: q.GetPrefix(),
 		Client: resource.Client{ID: q.GetClient(), Labels: q.GetLabels()}, Since: q.GetToken(),
 	}
 }

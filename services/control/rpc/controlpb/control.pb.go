@@ -134,7 +134,8 @@ func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
 	return file_control_proto_rawDescGZIP(), []int{45, 0}
 }
 
-// A Ref names a resource. The name of an instance is its service's.
+// A Ref names a resource. The name of an instance is its service's. Names are UTF-8 in form
+// NFC; only those of configurations have slashes.
 type Ref struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=dyno.control.v1.Kind" json:"kind,omitempty"`
@@ -1898,13 +1899,17 @@ func (x *GetResponse) GetAgeSeconds() float64 {
 }
 
 type ListRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=dyno.control.v1.Kind" json:"kind,omitempty"`
-	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Service       string                 `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"` // whose instances; needed for them
-	Limit         int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // 0 is 100; 1000 at most
-	After         string                 `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`     // the page before's next
-	Stale         bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Kind      Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=dyno.control.v1.Kind" json:"kind,omitempty"`
+	Namespace string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Service   string                 `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"` // whose instances; needed for them
+	Limit     int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // 0 is 100; 1000 at most
+	After     string                 `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`     // the page before's next
+	Stale     bool                   `protobuf:"varint,6,opt,name=stale,proto3" json:"stale,omitempty"`
+	Prefix    string                 `protobuf:"bytes,7,opt,name=prefix,proto3" json:"prefix,omitempty"` // of names, or of instances' identifiers
+	// Names are returned instead of resources. Of names that have the separator behind the
+	// prefix, it is the part to there, once. An empty separator separates none.
+	Separator     *string `protobuf:"bytes,8,opt,name=separator,proto3,oneof" json:"separator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1981,12 +1986,27 @@ func (x *ListRequest) GetStale() bool {
 	return false
 }
 
+func (x *ListRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *ListRequest) GetSeparator() string {
+	if x != nil && x.Separator != nil {
+		return *x.Separator
+	}
+	return ""
+}
+
 type ListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"` // without the contents of secret configurations
 	Next          string                 `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`           // "" is the end
 	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	AgeSeconds    float64                `protobuf:"fixed64,4,opt,name=age_seconds,json=ageSeconds,proto3" json:"age_seconds,omitempty"`
+	Names         []string               `protobuf:"bytes,5,rep,name=names,proto3" json:"names,omitempty"` // instead of resources, with a separator
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2047,6 +2067,13 @@ func (x *ListResponse) GetAgeSeconds() float64 {
 		return x.AgeSeconds
 	}
 	return 0
+}
+
+func (x *ListResponse) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
 }
 
 // Conditions go with a change.
@@ -3336,6 +3363,7 @@ type Query struct {
 	// The caller's name in the ledger and for gray releases; labels are for these.
 	Client        string            `protobuf:"bytes,5,opt,name=client,proto3" json:"client,omitempty"`
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Prefix        string            `protobuf:"bytes,7,opt,name=prefix,proto3" json:"prefix,omitempty"` // of names, instead of names
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3410,6 +3438,13 @@ func (x *Query) GetLabels() map[string]string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *Query) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
 }
 
 type Ack struct {
@@ -3715,20 +3750,25 @@ const file_control_proto_rawDesc = "" +
 	"\vGetResponse\x125\n" +
 	"\bresource\x18\x01 \x01(\v2\x19.dyno.control.v1.ResourceR\bresource\x12\x1f\n" +
 	"\vage_seconds\x18\x02 \x01(\x01R\n" +
-	"ageSeconds\"\xb2\x01\n" +
+	"ageSeconds\"\xfb\x01\n" +
 	"\vListRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.dyno.control.v1.KindR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x18\n" +
 	"\aservice\x18\x03 \x01(\tR\aservice\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x14\n" +
 	"\x05after\x18\x05 \x01(\tR\x05after\x12\x14\n" +
-	"\x05stale\x18\x06 \x01(\bR\x05stale\"\x98\x01\n" +
+	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x16\n" +
+	"\x06prefix\x18\a \x01(\tR\x06prefix\x12!\n" +
+	"\tseparator\x18\b \x01(\tH\x00R\tseparator\x88\x01\x01B\f\n" +
+	"\n" +
+	"_separator\"\xae\x01\n" +
 	"\fListResponse\x127\n" +
 	"\tresources\x18\x01 \x03(\v2\x19.dyno.control.v1.ResourceR\tresources\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x1f\n" +
 	"\vage_seconds\x18\x04 \x01(\x01R\n" +
-	"ageSeconds\"\x8d\x01\n" +
+	"ageSeconds\x12\x14\n" +
+	"\x05names\x18\x05 \x03(\tR\x05names\"\x8d\x01\n" +
 	"\n" +
 	"Conditions\x12\x19\n" +
 	"\bif_match\x18\x01 \x01(\tR\aifMatch\x12\"\n" +
@@ -3841,14 +3881,15 @@ const file_control_proto_rawDesc = "" +
 	"\fWatchRequest\x12.\n" +
 	"\x05query\x18\x01 \x01(\v2\x16.dyno.control.v1.QueryH\x00R\x05query\x12(\n" +
 	"\x03ack\x18\x02 \x01(\v2\x14.dyno.control.v1.AckH\x00R\x03ackB\t\n" +
-	"\amessage\"\x8d\x02\n" +
+	"\amessage\"\xa5\x02\n" +
 	"\x05Query\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12+\n" +
 	"\x05kinds\x18\x02 \x03(\x0e2\x15.dyno.control.v1.KindR\x05kinds\x12\x14\n" +
 	"\x05names\x18\x03 \x03(\tR\x05names\x12\x14\n" +
 	"\x05token\x18\x04 \x01(\tR\x05token\x12\x16\n" +
 	"\x06client\x18\x05 \x01(\tR\x06client\x12:\n" +
-	"\x06labels\x18\x06 \x03(\v2\".dyno.control.v1.Query.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x06 \x03(\v2\".dyno.control.v1.Query.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06prefix\x18\a \x01(\tR\x06prefix\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"y\n" +
@@ -4070,6 +4111,7 @@ func file_control_proto_init() {
 		(*Resource_Instance)(nil),
 	}
 	file_control_proto_msgTypes[16].OneofWrappers = []any{}
+	file_control_proto_msgTypes[22].OneofWrappers = []any{}
 	file_control_proto_msgTypes[25].OneofWrappers = []any{
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
