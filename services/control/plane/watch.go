@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,12 @@ type Token struct {
 }
 
 func (t Token) String() string { return t.Epoch + "-" + strconv.FormatInt(t.Revision, 10) }
+
+// Now returns the token of what this replica knows.
+func (p *Plane) Now() Token {
+	epoch := *p.epoch.Load() // first: an earlier epoch has its owner read everything, and a later one might hide changes
+	return Token{epoch, p.Revision()}
+}
 
 // parseToken parses a token. An invalid one has no epoch, so its owner gets everything.
 func parseToken(text string) Token {
@@ -194,6 +201,17 @@ func (w *Watch) Next(ctx context.Context, limit int) (changes []push.Change, rev
 		changes[i] = Change(item)
 	}
 	return changes, revision, true, nil
+}
+
+// Wait waits for a change, as long as ctx allows; id is that of an instance, "" is any resource. It also returns if
+// changes may have been missed.
+func (w *Watch) Wait(ctx context.Context, id string) error {
+	for {
+		changes, resync, err := w.sub.Next(ctx, 1)
+		if err != nil || resync || id == "" || slices.ContainsFunc(changes, func(c push.Change) bool { return c.ID == id }) {
+			return err
+		}
+	}
 }
 
 // Token returns the token of a revision.

@@ -256,6 +256,7 @@ const (
 	limitationField = "Dyno-Limitation"
 	repeatedField   = "Idempotency-Replayed"
 
+	watchField     = "Dyno-Watch"             // the token to wait from for a change of what was read
 	heartbeatField = "Dyno-Heartbeat-Seconds" // a stream sends a comment after this time without a change
 )
 

@@ -172,11 +172,12 @@ func (a *API) answer(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		start := time.Now()
 		var span trace.Span
-		if !r.stream {
-			hr, span = a.cfg.Tracer.Begin(hr, r.id)
+		q := &request{api: a, route: &r, Request: hr, w: w}
+		stream := r.stream || r.waits != "" && q.parameter("since") != ""
+		if !stream {
+			q.Request, span = a.cfg.Tracer.Begin(hr, r.id)
 			defer span.End()
 		}
-		q := &request{api: a, route: &r, Request: hr, w: w}
 		err := a.admit(q)
 		if err == nil {
 			err = handle(q)
@@ -200,7 +201,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 				writeProblem(w, p)
 			}
 		}
-		if !r.stream {
+		if !stream {
 			took.Observe(time.Since(start).Seconds())
 		}
 		if q.headerWritten && errors.Is(err, errPanicked) {

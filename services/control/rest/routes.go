@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,8 @@ type route struct {
 	parameters   []string // names in the table of parameters; those of the path are added
 	body         string   // name of a schema; "" is none
 	answers      map[int]string
-	stream       bool // lasts as long as the client wants
+	stream       bool          // lasts as long as the client wants
+	waits        resource.Kind // what is read: with since, the read waits for a change; "" is no such read
 	handle       func(*request) error
 	context      string              // a label of the metrics; table fills it in
 	good         prometheus.Observer // of successful requests; New fills it in
@@ -66,8 +68,8 @@ func (a *API) table() []route {
 	routes := []route{
 		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
 		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
-		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health"}, paging...), answers: map[int]string{200: "InstanceList"}, handle: listInstances},
-		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, handle: named(resource.Instances, getItem)},
+		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health"}, paging...), answers: map[int]string{200: "InstanceList"}, waits: resource.Instances, handle: listInstances},
+		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, waits: resource.Instances, handle: named(resource.Instances, getItem)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering a known instance is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
 		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(resource.Instances, rollout)},
@@ -76,7 +78,7 @@ func (a *API) table() []route {
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}/maintenance", id: "endMaintenance", about: "End an instance's maintenance.", parameters: changing, answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, endMaintenance)},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
-		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, handle: named(resource.Configs, configContent)},
+		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, waits: resource.Configs, handle: named(resource.Configs, configContent)},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
 		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
@@ -102,9 +104,9 @@ func (a *API) table() []route {
 	}{{resource.Policies, "/v1/policies", "Policy", "/v1/rollouts/policies"}, {resource.Configs, "/v1/configs", "Config", "/v1/rollouts/configs"}} {
 		one := k.folder + "/{name}"
 		routes = append(routes,
-			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, handle: listItems(k.kind)},
+			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, waits: k.kind, handle: listItems(k.kind)},
 			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
-			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, handle: named(k.kind, getItem)},
+			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: k.kind, handle: named(k.kind, getItem)},
 			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)},
 			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
 			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
@@ -116,7 +118,10 @@ func (a *API) table() []route {
 		)
 	}
 	for i := range routes {
-		routes[i].context = contextOf(routes[i].path)
+		r := &routes[i]
+		if r.context = contextOf(r.path); r.waits != "" {
+			r.parameters, r.handle = append(slices.Clone(r.parameters), "since", "wait"), waiting(r.waits, r.handle)
+		}
 	}
 	return routes
 }

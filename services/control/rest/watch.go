@@ -80,13 +80,13 @@ func watch(q *request) error {
 // live returns the context of a watch. It ends with the request, with the API, and when the caller's credentials or
 // permissions change. End must be called.
 func (q *request) live() (ctx context.Context, end func(), err error) {
-	ctx, cancel := context.WithCancel(q.Context())
-	leave := context.AfterFunc(q.api.ctx, cancel)
-	release, err := q.api.cfg.Gate.Hold(q.caller, func(error) { cancel() })
+	ctx, cancel := context.WithCancelCause(q.Context())
+	leave := context.AfterFunc(q.api.ctx, func() { cancel(push.ErrClosed) })
+	release, err := q.api.cfg.Gate.Hold(q.caller, cancel)
 	end = func() {
 		release()
 		leave()
-		cancel()
+		cancel(nil)
 	}
 	if err != nil {
 		end()
@@ -119,6 +119,61 @@ func (q *request) wait() (time.Duration, error) {
 		return 0, plane.BadParameterf("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// waiting makes the handler of a read that first waits, with a token as since, for a change of what it reads.
+func waiting(k resource.Kind, read func(*request) error) func(*request) error {
+	return func(q *request) error {
+		if q.parameter("since") != "" {
+			if err := q.await(k); err != nil || q.Context().Err() != nil { // the client may have gone
+				return err
+			}
+		}
+		q.set(watchField, q.api.plane.Now().String())
+		return read(q)
+	}
+}
+
+// await waits until what the path and the prefix name has changed after since, or until wait is over.
+func (q *request) await(k resource.Kind) error {
+	wait, err := q.wait()
+	if err != nil {
+		return err
+	}
+	scope := plane.Query{Namespace: q.namespace(), Kinds: []resource.Kind{k}, Since: q.parameter("since")}
+	if name := q.PathValue("name"); name != "" {
+		scope.Names = []string{name}
+	} else {
+		scope.Prefix = q.parameter("prefix")
+	}
+	done, err := q.api.enter()
+	if err != nil {
+		return err
+	}
+	defer done()
+	w, err := q.api.plane.Watch(q.Context(), q.caller, scope)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := q.clearDeadlines(); err != nil {
+		return err
+	}
+	ctx, end, err := q.live()
+	if err != nil {
+		return err
+	}
+	defer end()
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err = w.Wait(bounded, q.PathValue("id"))
+	switch {
+	case ctx.Err() != nil && q.Context().Err() == nil:
+		return context.Cause(ctx)
+	case err != nil && bounded.Err() == nil:
+		return err
+	}
+	return q.deadline()
 }
 
 // A changeEvent is a change in the form for watchers.
