@@ -211,6 +211,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	opening, cancel := context.WithTimeout(ctx, s.cfg.OpenTimeout)
 	defer cancel()
 	sc := s.cfg.Store
+	sc.RequestBytes = max(sc.RequestBytes, s.cfg.Plane.Limits.Change())
 	sc.Logger = s.log
 	st, err := store.Open(opening, sc)
 	if err != nil {

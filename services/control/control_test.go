@@ -343,7 +343,7 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("of another authority: %d %s", status, text)
 	}
 	one := &controlpb.GetRequest{Ref: &controlpb.Ref{Kind: controlpb.Kind_KIND_CONFIG, Name: "c"}}
-	if got, err := calls(&known).Get(ctx, one); err != nil || got.GetResource().GetConfig().GetContent() != "x" {
+	if got, err := calls(&known).Get(ctx, one); err != nil || string(got.GetResource().GetConfig().GetContent()) != "x" {
 		t.Errorf("over gRPC: %v, %v", got, err)
 	}
 	if _, err := calls(&unknown).Get(ctx, one); status.Code(err) != codes.Unauthenticated {

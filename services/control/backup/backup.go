@@ -68,7 +68,7 @@ func Write(ctx context.Context, w io.Writer, from Source) error {
 }
 
 // maxLine bounds a line of a backup: a value is at most what etcd takes, as base64.
-const maxLine = 4 << 20
+const maxLine = 16 << 20
 
 // Read passes the keys of a backup to take, and returns their number. It returns nil only if the trailer is right.
 func Read(r io.Reader, take func(key string, value []byte) error) (keys int64, err error) {

@@ -231,8 +231,7 @@ func (c *Catalog) Get(r resource.Ref) *Item {
 const pageBytes = 3 << 20
 
 // Page returns up to limit items that keep accepts, in order of their paths; and whether there are more. Their paths
-// begin with prefix and come after the path after. A page ends with the item that fills it, so it has at least one if
-// any is left.
+// begin with prefix and come after the path after. A page has at least one item if any is left, whatever its size.
 func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (items []*Item, more bool) {
 	bytes := pageBytes
 	from := prefix
@@ -248,7 +247,7 @@ func (c *Catalog) Page(prefix, after string, limit int, keep func(*Item) bool) (
 		if keep != nil && !keep(i) {
 			return true
 		}
-		if len(items) == limit || bytes <= 0 {
+		if len(items) == limit || len(items) > 0 && bytes < len(i.Body) {
 			more = true
 			return false
 		}

@@ -17,7 +17,7 @@ type event struct {
 }
 
 // maxEvent bounds an event, in bytes: a document of the largest size, escaped by JSON in the worst case.
-const maxEvent = 4 << 20
+const maxEvent = 16 << 20
 
 // errEvent says that a response is not a valid event stream.
 var errEvent = errors.New("the stream is not one of events")

@@ -295,7 +295,11 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		case !missing(err):
 			return err
 		}
-		body := map[string]any{"content": string(text)}
+		one.SetData(string(text))
+		body := map[string]any{"content": one.Content}
+		if len(one.Binary) > 0 {
+			body["content_base64"] = one.Binary
+		}
 		flags := cmd.Flags()
 		if flags.Changed("type") {
 			one.ContentType = mediaType

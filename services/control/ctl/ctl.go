@@ -212,8 +212,7 @@ func (s *session) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// readFile reads a text file, or standard input for "-" where there is one, of at most limit bytes. It must be UTF-8:
-// the YAML parser and JSON would change any other text.
+// readFile reads a file, or standard input for "-" where there is one, of at most limit bytes.
 func readFile(name string, stdin io.Reader, limit int) ([]byte, error) {
 	var from io.Reader
 	if name == "-" && stdin != nil {
@@ -226,11 +225,7 @@ func readFile(name string, stdin io.Reader, limit int) ([]byte, error) {
 		defer f.Close() //nolint:errcheck // it was only read
 		from = f
 	}
-	text, err := textfile.ReadAll(name, from, limit)
-	if err != nil {
-		return nil, err
-	}
-	return text, textfile.Check(name, text)
+	return textfile.ReadAll(name, from, limit)
 }
 
 // explain gives an error its exit code and a hint. All faults of a problem are in its

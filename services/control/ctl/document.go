@@ -21,7 +21,7 @@ import (
 // Bounds of a file. The YAML parser recurses, and takes time with the square of some of these. The bounds keep it
 // within its stack and within seconds.
 const (
-	maxFile   = 4 << 20 // bytes
+	maxFile   = 8 << 20 // bytes
 	maxTokens = 200_000
 )
 
@@ -268,7 +268,7 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 		delete(w.body, "release") // get shows it, and a put leaves it unchanged
 	}
 	if w.Kind == resource.Configs {
-		if _, given := fields["content"]; !given {
+		if fields["content"] == nil && fields["content_base64"] == nil {
 			detail := "is missing"
 			if secret, _ := fields["secret"].(bool); secret {
 				detail = "is missing: lists do not show that of a secret configuration"

@@ -200,7 +200,7 @@ func (e entry) masked() entry {
 // document returns the entry in JSON, in the form that apply reads: with its kind, and without a hidden content.
 func (e entry) document() (json.RawMessage, error) {
 	raw := e.raw
-	if c, ok := e.doc.(*resource.Config); ok && c.Secret && c.Content == "" {
+	if c, ok := e.doc.(*resource.Config); ok && c.Secret && c.Data() == "" {
 		var err error
 		if raw, err = json.Marshal(struct {
 			*resource.Config

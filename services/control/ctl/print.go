@@ -218,7 +218,7 @@ func row(e entry, now time.Time) []string {
 		}
 		return []string{d.Service, d.ID, hostPort(d.Address, d.Port), status, strconv.Itoa(d.Weight), or(d.Zone), or(d.Holder), age(d.At, now)}
 	case *resource.Config:
-		size := strconv.Itoa(len(d.Content))
+		size := strconv.Itoa(len(d.Data()))
 		if d.Secret {
 			size = "secret"
 		}
@@ -263,11 +263,11 @@ func released(r *resource.Release) string {
 	if r == nil {
 		return "-"
 	}
-	return release(&r.Choice)
+	return chosen(&r.Choice)
 }
 
-// release describes which clients a gray release chooses.
-func release(r *resource.Choice) string {
+// chosen describes which clients a gray release chooses.
+func chosen(r *resource.Choice) string {
 	var parts []string
 	if r.Percent > 0 {
 		parts = append(parts, strconv.FormatFloat(r.Percent, 'f', -1, 64)+"%")

@@ -47,7 +47,7 @@ func Of(d *Document) *controlpb.Resource {
 		m.Document = &controlpb.Resource_Policy{Policy: OfPolicy(d.Policy)}
 	case d.Config != nil:
 		c := d.Config
-		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: c.Content, ContentType: c.ContentType, Secret: c.Secret}}
+		m.Document = &controlpb.Resource_Config{Config: &controlpb.Config{Labels: c.Labels, Content: []byte(c.Data()), ContentType: c.ContentType, Secret: c.Secret}}
 	case d.Instance != nil:
 		i := d.Instance
 		one := &controlpb.Instance{
@@ -108,7 +108,9 @@ func Policy(m *controlpb.Policy) (*resource.Policy, error) {
 
 // Config makes a configuration of a message, without its name.
 func Config(m *controlpb.Config) *resource.Config {
-	return &resource.Config{Labels: m.GetLabels(), Content: m.GetContent(), ContentType: m.GetContentType(), Secret: m.GetSecret()}
+	c := &resource.Config{Labels: m.GetLabels(), ContentType: m.GetContentType(), Secret: m.GetSecret()}
+	c.SetData(string(m.GetContent()))
+	return c
 }
 
 // Instance makes an instance of a message, without its name.

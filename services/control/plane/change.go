@@ -317,7 +317,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 
 // finish fills in a document's Change, and encodes it.
 func (p *Plane) finish(doc any, change resource.Change) (body []byte, kept any, err error) {
-	limit := resource.MaxDocument
+	limit := p.cfg.Limits.Document()
 	switch d := doc.(type) {
 	case *resource.Policy:
 		d.Change = change
@@ -369,7 +369,7 @@ func MatchesTag(field, tag string, weak bool) bool {
 }
 
 // A keyRecord remembers a change with a key. It has the document in plain form. With the old and the new resource,
-// the store takes three of the largest documents (see resource.MaxDocument); base64 would add a third to one.
+// the store takes three of the largest documents (see resource.Limits.Document); base64 would add a third to one.
 type keyRecord struct {
 	Asked    string          `json:"asked"`
 	Version  int64           `json:"version"`

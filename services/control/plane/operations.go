@@ -66,6 +66,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		c.bounds = p.bounds(resource.Configs)
 		c.next = func(old *catalog.Item) (any, error) {
 			next := *d
+			next.SetData(d.Data())
 			if old != nil {
 				next.Release = old.Resource.(*resource.Config).Release
 				if err := next.Check(p.cfg.Limits); err != nil {
@@ -85,6 +86,22 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 		c.asked = asked
 	}
 	return p.apply(ctx, by, c, o)
+}
+
+// PutContent sets the content of a configuration, and its type if one is given. All else of it stays.
+func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, data, mediaType string, o Options) (Result, error) {
+	return p.apply(ctx, by, change{
+		ref: r, act: resource.Updated, asked: []byte("content " + mediaType + "\n" + data), bounds: p.bounds(r.Kind),
+		next: func(old *catalog.Item) (any, error) {
+			next := resource.Config{Namespace: r.Namespace, Name: r.Name}
+			if old != nil {
+				next = *old.Resource.(*resource.Config)
+			}
+			next.SetData(data)
+			next.ContentType = cmp.Or(mediaType, next.ContentType)
+			return &next, next.Check(p.cfg.Limits)
+		},
+	}, o)
 }
 
 // releaseApart refuses a document with a gray release.
@@ -343,6 +360,7 @@ func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release 
 	}
 	return edit(ctx, p, by, r, resource.Released, release, o, func(c *resource.Config) error {
 		one := release
+		one.SetData(release.Data())
 		if one.Since = c.Version; c.Release != nil {
 			one.Since = c.Release.Since
 		}
@@ -392,7 +410,7 @@ func (p *Plane) EndRelease(ctx context.Context, by Caller, r resource.Ref, promo
 			return ErrNoRelease
 		}
 		if promote {
-			c.Content = c.Release.Content
+			c.SetData(c.Release.Data())
 		}
 		c.Release = nil
 		return nil

@@ -152,18 +152,20 @@ func TestForgetting(t *testing.T) {
 	}
 }
 
-// TestLargestRepeated: a document of the largest size can be replaced with a key, too, and the
-// change repeated.
+// TestLargestRepeated: a configuration of the largest size, of bytes that take the most room, can be replaced with a key,
+// too, and the change repeated.
 func TestLargestRepeated(t *testing.T) {
-	p := opened(t, newStore(t), func(c *Config) { c.Limits.ConfigBytes = resource.MaxDocument })
-	const room = 1 << 10 // for what a document has in addition to its content
+	const size = 4 << 20
+	p := opened(t, newStore(t), func(c *Config) { c.Limits.ConfigBytes = size })
 	config := func(letter string) *resource.Config {
-		return &resource.Config{Namespace: "default", Name: "c", Content: strings.Repeat(letter, resource.MaxDocument-room)}
+		c := &resource.Config{Namespace: "default", Name: "c"}
+		c.SetData("\xff" + strings.Repeat(letter, size-1))
+		return c
 	}
 	for i, letter := range []string{"a", "b"} {
 		first, err := p.Put(t.Context(), me, config(letter), Options{Key: letter})
 		if err != nil {
-			t.Fatalf("%d bytes: %v", len(config(letter).Content), err)
+			t.Fatal(err)
 		}
 		again, err := p.Put(t.Context(), me, config(letter), Options{Key: letter})
 		if err != nil || !again.Repeated || again.Version != int64(i+1) || string(again.Body) != string(first.Body) || again.Tag() != first.Tag() {

@@ -27,7 +27,7 @@ var me = Caller{Principal: &access.Principal{Name: "me", Grants: access.Anonymou
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
 	c := store.Defaults()
-	c.Dir, c.NoSync = t.TempDir(), true
+	c.Dir, c.NoSync, c.RequestBytes = t.TempDir(), true, 20<<20
 	s, err := store.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -205,8 +205,8 @@ func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.I
 
 // A Content is a configuration's content for one client.
 type Content struct {
-	Text, Type string
-	Tag        string // of the text
+	Data, Type string
+	Tag        string // of the data
 	Released   bool   // it is that of a gray release
 	Age        time.Duration
 }
@@ -230,8 +230,8 @@ func (p *Plane) Content(ctx context.Context, by Caller, r resource.Ref, who reso
 		}
 	}
 	out := Content{Type: c.ContentType, Age: age}
-	out.Text, out.Released = c.For(who)
-	out.Tag = resource.Tag(i.Version, []byte(out.Text))
+	out.Data, out.Released = c.For(who)
+	out.Tag = resource.Tag(i.Version, []byte(out.Data))
 	return out, nil
 }
 

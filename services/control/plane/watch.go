@@ -238,7 +238,8 @@ func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 	shown := *config
 	if named {
 		content, chosen := config.For(w.client)
-		shown.Content, shown.Release, released = content, nil, &chosen
+		shown.Release, released = nil, &chosen
+		shown.SetData(content)
 	}
 	shown = shown.Masked()
 	return &shown, released

@@ -351,6 +351,9 @@ func (s *Subscriber) signal() {
 	}
 }
 
+// batchBytes is the size of documents from which Next returns no more changes.
+const batchBytes = 3 << 20
+
 // Next waits for changes as long as ctx allows. It returns up to limit of them, in the order of their revisions.
 // resync says instead that the subscriber must read everything again, and then call Begin.
 func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, resync bool, err error) {
@@ -365,11 +368,12 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			return nil, true, nil
 		}
 		whole := s.hub.whole.Load()
-		for e := s.queue.Front(); e != nil && len(changes) < limit && e.Value.(*Change).Revision <= whole; e = s.queue.Front() {
+		for e, bytes := s.queue.Front(), 0; e != nil && len(changes) < limit && bytes < batchBytes && e.Value.(*Change).Revision <= whole; e = s.queue.Front() {
 			c := s.queue.Remove(e).(*Change)
 			delete(s.queued, c.Ref)
 			s.floor = c.Revision
 			changes = append(changes, *c)
+			bytes += len(c.Body)
 		}
 		// Changes of one revision are returned together: a token names a revision.
 		for e := s.queue.Front(); e != nil && len(changes) > 0; e = s.queue.Front() {
@@ -458,6 +462,7 @@ func (s *Subscriber) Close() {
 // A ring remembers the newest changes: all of those after base.
 type ring struct {
 	changes []Change
+	bytes   int // of their documents
 	next    int // where the next one goes; the oldest, once it is full
 	base    int64
 	max     int
@@ -465,13 +470,22 @@ type ring struct {
 
 func newRing(size int) ring { return ring{max: size} }
 
+// ringBytes is the size of documents from which all changes are forgotten.
+const ringBytes = 256 << 20
+
 func (r *ring) add(c Change) {
+	if r.bytes += len(c.Body); r.bytes > ringBytes {
+		*r = newRing(r.max)
+		r.base = c.Revision
+		return
+	}
 	if len(r.changes) < r.max {
 		r.changes = append(r.changes, c)
 		return
 	}
 	// All changes of a revision are remembered, or none: a token stands for all of them.
 	r.base = r.changes[r.next].Revision
+	r.bytes -= len(r.changes[r.next].Body)
 	r.changes[r.next] = c
 	r.next = (r.next + 1) % r.max
 }

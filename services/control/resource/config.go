@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -9,13 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Config is a piece of configuration: a text that services read. While Release is
-// given, some clients have its content instead.
+// A Config is a piece of configuration, which services read. Its content is a text in Content, or other bytes in Binary.
+// While Release is given, some clients have its content instead.
 type Config struct {
 	Namespace   string            `json:"namespace"`
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Content     string            `json:"content"`
+	Binary      []byte            `json:"content_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"` // a media type; "" is unknown
 	// Secret keeps the content out of the audit and of lists.
 	Secret  bool     `json:"secret,omitempty"`
@@ -26,6 +28,7 @@ type Config struct {
 // A Release is a gray release: content for some clients first.
 type Release struct {
 	Content string `json:"content"`
+	Binary  []byte `json:"content_base64,omitempty"`
 	Choice
 }
 
@@ -61,13 +64,13 @@ func (c *Config) Check(l Limits) error {
 	var f faults
 	c.Ref().check(&f)
 	checkLabels(&f, "/labels", c.Labels, l.Labels)
-	checkContent(&f, "/content", c.Content, l.ConfigBytes)
+	checkContent(&f, "/content", c.Content, c.Binary, l.ConfigBytes)
 	if c.ContentType != "" {
 		f.check(len(c.ContentType) <= maxLabelValue && mediaType.MatchString(c.ContentType), "/content_type", "%.80q: must be a media type such as application/json", c.ContentType)
 	}
 	if c.Release != nil {
 		c.Release.check(&f, "/release", l)
-		f.check(len(c.Content)+len(c.Release.Content) <= l.ConfigBytes, "/release/content", "with the content, must have %d bytes at most", l.ConfigBytes)
+		f.check(len(c.Data())+len(c.Release.Data()) <= l.ConfigBytes, "/release/content", "with the content, must have %d bytes at most", l.ConfigBytes)
 	}
 	return f.err()
 }
@@ -80,7 +83,7 @@ func (r *Release) Check(l Limits) error {
 }
 
 func (r *Release) check(f *faults, at string, l Limits) {
-	checkContent(f, at+"/content", r.Content, l.ConfigBytes)
+	checkContent(f, at+"/content", r.Content, r.Binary, l.ConfigBytes)
 	r.Choice.check(f, at, l)
 }
 
@@ -110,9 +113,30 @@ func (r *Choice) check(f *faults, at string, l Limits) {
 	}
 }
 
-func checkContent(f *faults, at, content string, limit int) {
-	f.check(len(content) <= limit, at, "has %d bytes: must have %d at most", len(content), limit)
-	f.check(utf8.ValidString(content), at, "must be UTF-8")
+func checkContent(f *faults, at, text string, binary []byte, limit int) {
+	n := max(len(text), len(binary))
+	f.check(n <= limit, at, "has %d bytes: must have %d at most", n, limit)
+	f.check(utf8.ValidString(text), at, "must be UTF-8")
+	f.check(text == "" || len(binary) == 0, at+"_base64", "is given next to content: want one of them")
+}
+
+// Data returns the content, of any bytes.
+func (c *Config) Data() string { return cmp.Or(c.Content, string(c.Binary)) }
+
+// SetData sets the content: a text as Content, other bytes as Binary.
+func (c *Config) SetData(data string) { c.Content, c.Binary = divide(data) }
+
+// Data returns the content, of any bytes.
+func (r *Release) Data() string { return cmp.Or(r.Content, string(r.Binary)) }
+
+// SetData sets the content: a text as Content, other bytes as Binary.
+func (r *Release) SetData(data string) { r.Content, r.Binary = divide(data) }
+
+func divide(data string) (text string, binary []byte) {
+	if utf8.ValidString(data) {
+		return data, nil
+	}
+	return "", []byte(data)
 }
 
 // A Client has the properties by which releases choose clients.
@@ -124,9 +148,9 @@ type Client struct {
 // For returns a client's content, and whether that is the release's.
 func (c *Config) For(who Client) (content string, released bool) {
 	if r := c.Release; r != nil && r.chooses(c.Namespace, c.Name, who) {
-		return r.Content, true
+		return r.Data(), true
 	}
-	return c.Content, false
+	return c.Data(), false
 }
 
 // For returns a client's rules, and whether they are the release's.
@@ -170,10 +194,10 @@ func (c Config) Masked() Config {
 	if !c.Secret {
 		return c
 	}
-	c.Content = ""
+	c.SetData("")
 	if c.Release != nil {
 		r := *c.Release
-		r.Content = ""
+		r.SetData("")
 		c.Release = &r
 	}
 	return c

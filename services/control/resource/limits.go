@@ -13,7 +13,7 @@ import (
 type Limits struct {
 	PolicyBytes int `json:"policy_bytes" yaml:"max_policy" kind:"size" range:"1..320KiB" default:"128KiB" doc:"bytes of a policy"`
 	Rules       int `json:"rules"` // rules of a policy
-	ConfigBytes int `json:"config_bytes" yaml:"max_config" kind:"size" range:"1..320KiB" default:"256KiB" doc:"bytes of a configuration"`
+	ConfigBytes int `json:"config_bytes" yaml:"max_config" kind:"size" range:"1..4MiB" default:"1MiB" doc:"bytes of a configuration"`
 	Labels      int `json:"labels"` // labels of a resource, and entries of metadata
 	Policies    int `json:"policies" yaml:"max_policies" range:"1..1073741824" default:"1000000" doc:"policies in all"`
 	Configs     int `json:"configs" yaml:"max_configs" range:"1..1073741824" default:"100000" doc:"configurations in all"`
@@ -29,9 +29,11 @@ func DefaultLimits() Limits {
 	return l
 }
 
-// MaxDocument bounds a document, whatever the limits. One change of the store can hold three: the old and the new
-// resource, and the record of a change with a key.
-const MaxDocument = 320 << 10
+// Document bounds a document as it is kept, in JSON: base64 and escapes may make it half as large again.
+func (l Limits) Document() int { return max(l.PolicyBytes, l.ConfigBytes)*3/2 + 64<<10 }
+
+// Change bounds one change of the store: the old and the new document, and the record of a change with a key.
+func (l Limits) Change() int { return 3*l.Document() + 64<<10 }
 
 // Limits of labels, in bytes.
 const (

@@ -78,6 +78,7 @@ func setLimits(components map[string]any, l resource.Limits) error {
 		{"Labels/maxProperties", l.Labels}, {"Release/properties/labels/maxProperties", l.Labels}, {"PolicyRelease/properties/labels/maxProperties", l.Labels},
 		{"PolicyRelease/properties/rules/maxItems", l.Rules}, {"PolicyInput/properties/rules/maxItems", l.Rules}, {"PolicyNew/properties/rules/maxItems", l.Rules},
 		{"ConfigInput/properties/content/maxLength", l.ConfigBytes}, {"ConfigNew/properties/content/maxLength", l.ConfigBytes}, {"Release/properties/content/maxLength", l.ConfigBytes},
+		{"ConfigInput/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4}, {"ConfigNew/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4}, {"Release/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4},
 	} {
 		at := components
 		parts := strings.Split(one.path, "/")

@@ -202,10 +202,8 @@ func (q *request) body(into any) error {
 	return resource.Decode(text, into)
 }
 
-// maxBody bounds a request's body: a document, escaped by JSON in the worst case.
-const maxBody = 2 * resource.MaxDocument
-
 func (q *request) bytes() ([]byte, error) {
+	maxBody := int64(2 * q.api.plane.Limits().Document()) // escaped by JSON in the worst case
 	if q.ContentLength > maxBody {
 		return nil, tooLarge(&http.MaxBytesError{Limit: maxBody})
 	}

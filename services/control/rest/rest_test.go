@@ -88,7 +88,7 @@ func TestInvalid(t *testing.T) {
 	b.want(422, "invalid", "POST", "/v1/policies?namespace=x", `{"namespace":"y","name":"a","rules":[]}`)
 	b.want(422, "invalid", "PUT", "/v1/policies/a", `{"name":"b","rules":[]}`)
 	b.want(415, "media", "POST", "/v1/policies", `name=a`, "Content-Type", "application/x-www-form-urlencoded")
-	b.want(413, "large", "POST", "/v1/policies", strings.Repeat(" ", maxBody+1))
+	b.want(413, "large", "POST", "/v1/policies", strings.Repeat(" ", 2*b.plane.Limits().Document()+1))
 	b.want(400, "parameter", "GET", "/v1/policies?limit=0", "")
 	b.want(400, "parameter", "GET", "/v1/policies?stale=perhaps", "")
 	b.want(400, "parameter", "GET", "/v1/policies/a%2Fb", "")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -79,6 +80,7 @@ func (a *API) table() []route {
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
 		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, waits: resource.Configs, handle: named(resource.Configs, configContent)},
+		{method: "PUT", path: "/v1/configs/{name}/content", id: "putContent", about: "Make the body the content, as it is, and its type the content's. All else of the configuration stays.", parameters: changing, body: anyBody, answers: map[int]string{200: "Config", 201: "Config"}, handle: change(resource.Configs, putContent)},
 		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
 		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
 		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
@@ -275,6 +277,17 @@ func listInstances(q *request) error {
 // without a content must not empty the present one.
 const notGiven = "\xff"
 
+// given returns a document's text, which may be left out if there are other bytes.
+func given(text string, binary []byte) (string, error) {
+	switch {
+	case text != notGiven:
+		return text, nil
+	case len(binary) > 0:
+		return "", nil
+	}
+	return "", missingField("content")
+}
+
 func missingField(name string) error {
 	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
 }
@@ -302,8 +315,8 @@ func putItem(k resource.Kind, create bool) func(*request) error {
 			if err := q.body(c); err != nil {
 				return err
 			}
-			if c.Content == notGiven {
-				return missingField("content")
+			if c.Content, err = given(c.Content, c.Binary); err != nil {
+				return err
 			}
 			if err := q.identity(&c.Namespace, &c.Name, "/name", create); err != nil {
 				return err
@@ -568,10 +581,22 @@ func configContent(q *request, r resource.Ref) error {
 		return nil
 	}
 	kind := c.Type
-	if kind == "" {
+	switch {
+	case kind != "":
+	case utf8.ValidString(c.Data):
 		kind = "text/plain; charset=utf-8"
+	default:
+		kind = "application/octet-stream"
 	}
-	return q.write(http.StatusOK, kind, []byte(c.Text))
+	return q.write(http.StatusOK, kind, []byte(c.Data))
+}
+
+func putContent(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	data, err := q.bytes()
+	if err != nil {
+		return plane.Result{}, err
+	}
+	return q.api.plane.PutContent(q.Context(), q.caller, r, string(data), q.Header.Get("Content-Type"), o)
 }
 
 func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
@@ -579,8 +604,9 @@ func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) 
 	if err := q.body(&body); err != nil {
 		return plane.Result{}, err
 	}
-	if body.Content == notGiven {
-		return plane.Result{}, missingField("content")
+	var err error
+	if body.Content, err = given(body.Content, body.Binary); err != nil {
+		return plane.Result{}, err
 	}
 	if body.Since != 0 {
 		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}

@@ -77,8 +77,9 @@ func write(i *catalog.Item) (*controlpb.Resource, error) {
 type memo struct {
 	max int
 
-	mu       sync.Mutex // guards messages
+	mu       sync.Mutex // guards what follows
 	messages map[memoKey]*controlpb.Resource
+	bytes    int // of their documents
 }
 
 // A memoKey identifies a change. After a restore of etcd, a revision may name another change. So the key also has the
@@ -88,6 +89,9 @@ type memoKey struct {
 	revision int64
 	body     *byte
 }
+
+// maxMemo is the size of documents from which all messages are forgotten.
+const maxMemo = 32 << 20
 
 func newMemo() memo { return memo{max: 1024, messages: map[memoKey]*controlpb.Resource{}} }
 
@@ -109,9 +113,11 @@ func (m *memo) write(i *catalog.Item) (*controlpb.Resource, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.messages) >= m.max {
+	if len(m.messages) >= m.max || m.bytes > maxMemo {
 		clear(m.messages)
+		m.bytes = 0
 	}
 	m.messages[key] = message
+	m.bytes += len(i.Body)
 	return message, nil
 }

@@ -224,7 +224,9 @@ func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*contro
 		}
 		return changed(a.plane.ReleasePolicy(ctx, Caller(ctx), r, resource.PolicyRelease{Rules: p.Rules, Choice: choice}, options(q.GetConditions())))
 	}
-	return changed(a.plane.Release(ctx, Caller(ctx), r, resource.Release{Content: q.GetContent(), Choice: choice}, options(q.GetConditions())))
+	release := resource.Release{Choice: choice}
+	release.SetData(string(q.GetContent()))
+	return changed(a.plane.Release(ctx, Caller(ctx), r, release, options(q.GetConditions())))
 }
 
 // EndRelease answers as control.proto says.

@@ -75,7 +75,7 @@ func TestReleases(t *testing.T) {
 	b.putConfig("c", "old")
 	labels := map[string]*controlpb.Values{"zone": {Values: []string{"y", "z"}}}
 	release := func(content string) (*controlpb.ChangeResponse, error) {
-		return b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: content, Labels: labels})
+		return b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: []byte(content), Labels: labels})
 	}
 	for i, c := range []struct {
 		what   string
@@ -110,9 +110,9 @@ func TestReleases(t *testing.T) {
 		}
 	}
 
-	_, nobody := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x"})
-	_, ofPolicy := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: policy("p"), Content: "x", Percent: 5})
-	_, ofInstances := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: instance("s", "1"), Content: "x", Percent: 5})
+	_, nobody := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: []byte("x")})
+	_, ofPolicy := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: policy("p"), Content: []byte("x"), Percent: 5})
+	_, ofInstances := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: instance("s", "1"), Content: []byte("x"), Percent: 5})
 	if _, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: policy("p"), Document: &controlpb.PutRequest_Policy{Policy: &controlpb.Policy{}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestReleases(t *testing.T) {
 	if err != nil || promoted.GetResource().GetPolicy().GetRules()[0].GetAction() != "deny" {
 		t.Errorf("%v, %v", promoted, err)
 	}
-	_, stale := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: "x", Percent: 5, Conditions: &controlpb.Conditions{IfMatch: `"1-0"`}})
+	_, stale := b.calls.Release(b.ctx, &controlpb.ReleaseRequest{Ref: config("c"), Content: []byte("x"), Percent: 5, Conditions: &controlpb.Conditions{IfMatch: `"1-0"`}})
 	_, ofInstance := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: instance("s", "1"), Version: 1})
 	_, noVersion := b.calls.Rollback(b.ctx, &controlpb.RollbackRequest{Ref: config("c")})
 	for what, c := range map[string]struct {
@@ -231,9 +231,9 @@ func second[T any](_ T, err error) error { return err }
 // TestLargePages: a page of large documents is a message that clients take, and the next one goes on behind it.
 func TestLargePages(t *testing.T) {
 	b := newBed(t, nil)
-	const n = 40
+	const n = 10
 	for i := range n {
-		b.putConfig(fmt.Sprintf("c%02d", i), strings.Repeat("x", 200_000))
+		b.putConfig(fmt.Sprintf("c%02d", i), strings.Repeat("x", 1_000_000))
 	}
 	var names []string
 	pages := 0

@@ -29,7 +29,6 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
-	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
@@ -62,7 +61,6 @@ func Defaults() Config {
 const (
 	maxStreams = 1000
 	minPing    = 5 * time.Second
-	maxMessage = 2 * resource.MaxDocument
 )
 
 // An API answers calls. Its methods may be called from any goroutine.
@@ -98,7 +96,7 @@ func New(cfg Config) *API {
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(2 * cfg.Plane.Limits().Document()), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InTapHandle(a.enter), grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: cfg.Ping, Timeout: cfg.PingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),

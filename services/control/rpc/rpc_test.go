@@ -116,7 +116,7 @@ func TestOtherText(t *testing.T) {
 	}
 	defer connection.Close()
 	for method, m := range map[string]proto.Message{
-		"Put":      &controlpb.PutRequest{Ref: config("a"), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "a~"}}},
+		"Put":      &controlpb.PutRequest{Ref: config("a"), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{ContentType: "a~"}}},
 		"Register": &controlpb.RegisterRequest{Ref: instance("s", "1"), Instance: &controlpb.Instance{Address: "10.0.0.1", Port: 80, Metadata: map[string]string{"a": "~"}}},
 		"Remove":   &controlpb.RemoveRequest{Ref: config("a"), Conditions: &controlpb.Conditions{IdempotencyKey: "~"}},
 	} {
@@ -135,7 +135,7 @@ func TestOtherText(t *testing.T) {
 // putConfig makes or changes a configuration.
 func (b *bed) putConfig(name, content string) *controlpb.ChangeResponse {
 	b.t.Helper()
-	got, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: config(name), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: content}}})
+	got, err := b.calls.Put(b.ctx, &controlpb.PutRequest{Ref: config(name), Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: []byte(content)}}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestOperations(t *testing.T) {
 	b := newBed(t, nil)
 	one := b.putConfig("c", "one").GetResource()
 	condition := &controlpb.Conditions{IfMatch: one.GetTag()}
-	change := &controlpb.PutRequest{Ref: config("c"), Conditions: condition, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "two"}}}
+	change := &controlpb.PutRequest{Ref: config("c"), Conditions: condition, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: []byte("two")}}}
 	two, err := b.calls.Put(b.ctx, change)
 	if err != nil || two.GetResource().GetVersion() != 2 || two.GetCreated() {
 		t.Errorf("%v, %v", two, err)
@@ -342,13 +342,13 @@ func TestRefusals(t *testing.T) {
 func TestRoles(t *testing.T) {
 	b, as := withBook(t, nil)
 	secret := in("n", config("secret"))
-	made, err := b.calls.Put(as("editor"), &controlpb.PutRequest{Ref: secret, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: "password", Secret: true}}})
-	if err != nil || made.GetResource().GetConfig().GetContent() != "password" {
+	made, err := b.calls.Put(as("editor"), &controlpb.PutRequest{Ref: secret, Document: &controlpb.PutRequest_Config{Config: &controlpb.Config{Content: []byte("password"), Secret: true}}})
+	if err != nil || string(made.GetResource().GetConfig().GetContent()) != "password" {
 		t.Fatal(made, err)
 	}
 	for who, want := range map[string]string{"reader": "", "registrar": "password", "other": "PermissionDenied role", "nobody": "Unauthenticated token"} {
 		got, err := b.calls.Get(as(who), &controlpb.GetRequest{Ref: secret})
-		text := got.GetResource().GetConfig().GetContent()
+		text := string(got.GetResource().GetConfig().GetContent())
 		if err != nil {
 			text = reason(t, err)
 		} else if masked := text == ""; masked == (got.GetResource().GetTag() == made.GetResource().GetTag()) {
@@ -359,7 +359,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	list, err := b.calls.List(as("editor"), &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Namespace: "n"})
-	if err != nil || list.GetResources()[0].GetConfig().GetContent() != "" {
+	if err != nil || len(list.GetResources()[0].GetConfig().GetContent()) > 0 {
 		t.Errorf("a list: %v, %v", list, err)
 	}
 	watch := func(who, namespace string) *stream {
@@ -370,7 +370,7 @@ func TestRoles(t *testing.T) {
 		_ = s.Send(&controlpb.WatchRequest{Message: &controlpb.WatchRequest_Query{Query: &controlpb.Query{Namespace: namespace}}}) // Recv says why it has ended
 		return &stream{t: t, BidiStreamingClient: s}
 	}
-	if m := watch("editor", "n").want("RESYNC", "PUT secret1"); m.GetResource().GetConfig().GetContent() != "" {
+	if m := watch("editor", "n").want("RESYNC", "PUT secret1"); len(m.GetResource().GetConfig().GetContent()) > 0 {
 		t.Errorf("a watch: %v", m)
 	}
 	for who, want := range map[string]string{"reader": "PermissionDenied role", "nobody": "Unauthenticated token"} {
@@ -550,7 +550,7 @@ func TestWatchersAreNotified(t *testing.T) {
 		m := s.want("RESYNC", "PUT c2")
 		s.want("SYNCED")
 		c := m.GetResource().GetConfig()
-		if chosen := client == "one"; c.GetReleased() != chosen || (c.GetContent() == "new") != chosen {
+		if chosen := client == "one"; c.GetReleased() != chosen || (string(c.GetContent()) == "new") != chosen {
 			t.Errorf("%s has %v", client, c)
 		}
 		ack := &controlpb.Ack{Ref: m.GetResource().GetRef(), Version: 2, Refused: client == "two", Reason: "why"}

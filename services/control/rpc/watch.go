@@ -174,7 +174,7 @@ func (w *watcher) message(c *push.Change) (*controlpb.WatchResponse, error) {
 	// Messages have no gray release: without its content, they have the configuration of all clients.
 	if one, released := w.watch.Config(c); one != nil && (one.Secret || *released) {
 		m = proto.CloneOf(m)
-		m.GetConfig().Content, m.GetConfig().Released = one.Content, released != nil && *released
+		m.GetConfig().Content, m.GetConfig().Released = []byte(one.Data()), released != nil && *released
 		if one.Secret && !w.caller.May(access.Secrets, c.Namespace) {
 			m.Tag = "" // it covers the content: it would confirm a guess
 		}

@@ -164,6 +164,28 @@ func TestClusterRestored(t *testing.T) {
 	}
 }
 
+// TestClusterRefusesLarge: what an etcd with default bounds refuses fails by itself, and says which flag of etcd helps.
+func TestClusterRefusesLarge(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil).config()
+	c.RequestBytes = 20 << 20
+	s := openCluster(t, c)
+	var group []*pending
+	for name, size := range map[string]int{"small": 1, "more than etcd takes": 1600 << 10, "more than its gRPC takes": 10 << 20} {
+		group = append(group, &pending{request: Request{Then: []Op{{Key: "s/" + name, Value: make([]byte, size)}}}, size: size, done: make(chan result, 1)})
+	}
+	s.commit(group)
+	for _, p := range group {
+		got := <-p.done
+		if p.size == 1 && (got.err != nil || !got.outcome.Done) {
+			t.Errorf("%s: %+v", p.request.Then[0].Key, got)
+		}
+		if p.size > 1 && (!errors.Is(got.err, ErrTooLarge) || !strings.Contains(got.err.Error(), "--max-request-bytes")) {
+			t.Errorf("%s: %v", p.request.Then[0].Key, got.err)
+		}
+	}
+}
+
 // TestClusterOfLargeValues: large values that exceed one message are listed, backed up, and followed after an
 // interruption.
 func TestClusterOfLargeValues(t *testing.T) {

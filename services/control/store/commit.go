@@ -30,7 +30,7 @@ type result struct {
 // bit more than twice Config.Timeout: after other requests, and for etcd. With an error that wraps ErrUncertain, the
 // change may have been made, or may still be made. With any other error it was not made.
 func (s *Store) Apply(ctx context.Context, r Request) (Outcome, error) {
-	if err := r.check(s.cfg.GroupBytes); err != nil {
+	if err := r.check(s.cfg.RequestBytes); err != nil {
 		return Outcome{}, err
 	}
 	p := &pending{request: r, size: r.size(), at: time.Since(s.started), done: make(chan result, 1)}

@@ -51,6 +51,7 @@ type Config struct {
 	// default bounds, 128 operations and 1.5 MiB; the embedded etcd has larger ones.
 	GroupRequests int `yaml:"group_requests" range:"1..512" default:"256" doc:"changes in one transaction"`
 	GroupBytes    int
+	RequestBytes  int // bounds one request, which goes alone if it is larger than a group; etcd in the process takes as much
 	// Queue does not count the requests of the next group. If it is full, Apply returns ErrBusy.
 	Queue   int           `yaml:"queue" range:"1..1048576" default:"8192" doc:"changes that may wait; beyond: 503"`
 	Timeout time.Duration `yaml:"store_timeout" range:"1ms..1h" default:"10s" doc:"how long the store may take to answer"`
@@ -105,7 +106,7 @@ func Defaults() Config {
 
 // Complete sets the defaults of fields that no file can set.
 func (c *Config) Complete() {
-	c.GroupBytes, c.HeadPeriod, c.reclaimTime = maxGroupBytes, 250*time.Millisecond, maxReclaimTime
+	c.GroupBytes, c.RequestBytes, c.HeadPeriod, c.reclaimTime = maxGroupBytes, 5*maxGroupBytes, 250*time.Millisecond, maxReclaimTime
 }
 
 // Embedded reports whether etcd runs in this process.

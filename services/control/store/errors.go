@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Errors that callers distinguish.
@@ -36,8 +38,11 @@ func refusal(err error) error {
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return ErrBusy
 	}
+	if errors.Is(err, rpctypes.ErrRequestTooLarge) || status.Code(err) == codes.ResourceExhausted { // the latter is gRPC's
+		return fmt.Errorf("%w: %w: etcd must be started with a larger --max-request-bytes: %w", ErrRequest, ErrTooLarge, err)
+	}
 	for _, e := range []error{
-		rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey, rpctypes.ErrEmptyKey, rpctypes.ErrLeaseNotFound,
+		rpctypes.ErrTooManyOps, rpctypes.ErrDuplicateKey, rpctypes.ErrEmptyKey, rpctypes.ErrLeaseNotFound,
 		rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrCorrupt,
 	} {
 		if errors.Is(err, e) {

@@ -140,6 +140,7 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 	}
 	c.QuotaBackendBytes = s.cfg.Quota
 	c.MaxTxnOps = embeddedOps
+	c.MaxRequestBytes = uint(s.cfg.RequestBytes + maxGroupBytes) //nolint:gosec // bounded
 	c.UnsafeNoFsync = s.cfg.NoSync
 	c.BackendFreelistType = "map"
 	c.EnableGRPCGateway = false
@@ -226,7 +227,7 @@ func (s *Store) connect(context.Context) error {
 	s.client, err = clientv3.New(clientv3.Config{
 		Endpoints: s.cfg.Endpoints, TLS: t, Username: s.cfg.User, Password: string(s.cfg.Password),
 		DialTimeout: s.cfg.Timeout, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
-		MaxCallSendMsgSize: maxGroupBytes * 2, MaxCallRecvMsgSize: maxMessage,
+		MaxCallSendMsgSize: 2 * s.cfg.RequestBytes, MaxCallRecvMsgSize: maxMessage,
 		Logger: zap.New(zapCore{handler: s.log.Handler()}), Context: s.ctx,
 		DialOptions: []grpc.DialOption{grpc.WithDisableServiceConfig()},
 	})

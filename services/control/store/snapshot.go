@@ -57,6 +57,7 @@ func Fill(ctx context.Context, cfg Config, records func(put func(key string, val
 	if err != nil {
 		return err
 	}
+	cfg.RequestBytes = max(cfg.RequestBytes, 8*maxGroupBytes) // for a document of any size
 	s, err := open(ctx, cfg)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func TestApply(t *testing.T) {
 }
 
 func TestRequestsAtFault(t *testing.T) {
-	s := opened(t, func(c *Config) { c.GroupBytes = 4096 })
+	s := opened(t, func(c *Config) { c.GroupBytes, c.RequestBytes = 4096, 8192 }) // a request may exceed a group
 	op := []Op{{Key: "s/a"}}
 	for name, c := range map[string]struct {
 		r    Request
@@ -127,9 +127,9 @@ func TestRequestsAtFault(t *testing.T) {
 		"condition":    {Request{Then: op, If: []Condition{{Key: "x"}}}, ErrRequest},
 		"long key":     {Request{Then: []Op{{Key: "s/" + strings.Repeat("a", MaxKeyBytes)}}}, ErrRequest},
 		"many":         {Request{Then: op, If: make([]Condition, MaxRequestOps+1)}, ErrRequest},
-		"large":        {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 4096)}}}, ErrTooLarge},
-		"large note":   {Request{Then: op, Note: make([]byte, 4096)}, ErrTooLarge},
-		"just as long": {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 4000)}}}, nil},
+		"large":        {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 8192)}}}, ErrTooLarge},
+		"large note":   {Request{Then: op, Note: make([]byte, 8192)}, ErrTooLarge},
+		"just as long": {Request{Then: []Op{{Key: "s/a", Value: make([]byte, 8000)}}}, nil},
 	} {
 		if _, err := s.Apply(t.Context(), c.r); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

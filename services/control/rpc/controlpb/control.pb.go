@@ -1287,11 +1287,11 @@ func (x *Balancer) GetLocalZone() bool {
 	return false
 }
 
-// A Config is a text that services read.
+// A Config is a text, or other bytes, that services read.
 type Config struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Labels      map[string]string      `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Content     string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	Content     []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	ContentType string                 `protobuf:"bytes,3,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	Secret      bool                   `protobuf:"varint,4,opt,name=secret,proto3" json:"secret,omitempty"`
 	// Whether the content is a gray release's, which the watch's client was chosen for. It
@@ -1338,11 +1338,11 @@ func (x *Config) GetLabels() map[string]string {
 	return nil
 }
 
-func (x *Config) GetContent() string {
+func (x *Config) GetContent() []byte {
 	if x != nil {
 		return x.Content
 	}
-	return ""
+	return nil
 }
 
 func (x *Config) GetContentType() string {
@@ -2583,7 +2583,7 @@ func (x *Unheard) GetDetail() string {
 type ReleaseRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Ref     *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	Content string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	Content []byte                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	// Labels choose clients that have one of the values of every label, and percent that
 	// share of all others, by their names.
 	Labels        map[string]*Values `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2631,11 +2631,11 @@ func (x *ReleaseRequest) GetRef() *Ref {
 	return nil
 }
 
-func (x *ReleaseRequest) GetContent() string {
+func (x *ReleaseRequest) GetContent() []byte {
 	if x != nil {
 		return x.Content
 	}
-	return ""
+	return nil
 }
 
 func (x *ReleaseRequest) GetLabels() map[string]*Values {
@@ -3688,7 +3688,7 @@ const file_control_proto_rawDesc = "" +
 	"local_zone\x18\x03 \x01(\bR\tlocalZone\"\xf1\x01\n" +
 	"\x06Config\x12;\n" +
 	"\x06labels\x18\x01 \x03(\v2#.dyno.control.v1.Config.LabelsEntryR\x06labels\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\x12!\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\x12!\n" +
 	"\fcontent_type\x18\x03 \x01(\tR\vcontentType\x12\x16\n" +
 	"\x06secret\x18\x04 \x01(\bR\x06secret\x12\x1a\n" +
 	"\breleased\x18\x05 \x01(\bR\breleased\x1a9\n" +
@@ -3812,7 +3812,7 @@ const file_control_proto_rawDesc = "" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xef\x02\n" +
 	"\x0eReleaseRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\x12C\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\x12C\n" +
 	"\x06labels\x18\x03 \x03(\v2+.dyno.control.v1.ReleaseRequest.LabelsEntryR\x06labels\x12\x18\n" +
 	"\apercent\x18\x04 \x01(\x01R\apercent\x12;\n" +
 	"\n" +
