@@ -85,6 +85,24 @@ func TestClient(t *testing.T) {
 		t.Errorf("found %+v", one)
 	}
 
+	// A watch of a prefix has its names only, with contents of any bytes.
+	const data = "\xff\x00 bytes"
+	if status, text := do(t, &web, "PUT", base+"/v1/configs/app%2Fgr%C3%B6%C3%9Fe/content", data); status != 201 {
+		t.Fatalf("%d %s", status, text)
+	}
+	below, err := consumer.Watch(client.Query{Kinds: []resource.Kind{resource.Configs}, Prefix: "app/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := until(t, below, "names with a prefix", func(s client.Snapshot) bool { return s.Current && len(s.Items) > 0 })
+	if one, ok := some.Items[0].Resource.(*resource.Config); len(some.Items) != 1 || !ok || one.Name != "app/größe" || one.Data() != data {
+		t.Errorf("%+v", some.Items)
+	}
+	below.Close()
+	if status, text := do(t, &web, "DELETE", base+"/v1/configs/app%2Fgr%C3%B6%C3%9Fe", ""); status != 204 {
+		t.Fatalf("%d %s", status, text)
+	}
+
 	// Who runs what is in the rollout.
 	watch.Applied(snapshot.Items[0])
 	rollout := func(base, want string) {

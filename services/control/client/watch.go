@@ -33,8 +33,8 @@ func (q Query) key() string {
 	return string(text)
 }
 
-// An Item is a resource for this program. In a configuration, Content is that of the gray release if the program is
-// chosen for it. A secret configuration has no content here: the program requests it by Do (GET
+// An Item is a resource for this program. A configuration's Data is that of the gray release if the program is chosen
+// for it. A secret configuration has no content here: the program requests it by Do (GET
 // /v1/configs/NAME/content). Items are shared: their maps and slices must not be changed.
 type Item struct {
 	resource.Ref

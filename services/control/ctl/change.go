@@ -295,11 +295,8 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		case !missing(err):
 			return err
 		}
+		one.Namespace, one.Name, one.Release = r.Namespace, r.Name, nil // a put leaves the release as it is
 		one.SetData(string(text))
-		body := map[string]any{"content": one.Content}
-		if len(one.Binary) > 0 {
-			body["content_base64"] = one.Binary
-		}
 		flags := cmd.Flags()
 		if flags.Changed("type") {
 			one.ContentType = mediaType
@@ -310,16 +307,7 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		if flags.Changed("label") {
 			one.Labels = labels
 		}
-		if one.ContentType != "" {
-			body["content_type"] = one.ContentType
-		}
-		if one.Secret {
-			body["secret"] = true
-		}
-		if len(one.Labels) > 0 {
-			body["labels"] = one.Labels
-		}
-		_, answer, err := change(ctx, c, client.Request{Method: http.MethodPut, Path: path(configs, r.Name), Query: in(r.Namespace), Body: body}, tag, dry)
+		_, answer, err := change(ctx, c, client.Request{Method: http.MethodPut, Path: path(configs, r.Name), Query: in(r.Namespace), Body: one}, tag, dry)
 		if err != nil {
 			return err
 		}

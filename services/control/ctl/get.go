@@ -26,6 +26,7 @@ func (s *session) getCommand() *cobra.Command {
 		limit   int
 		version int64
 		prefix  string
+		labels  []string
 	)
 	all := []kind{services, instances, configs, policies, rollouts, audits}
 	cmd := &cobra.Command{
@@ -55,13 +56,16 @@ JSON a document a line.`,
 		if limit < 1 {
 			return exit.Misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
 		}
-		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd, prefix: prefix}
+		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd, prefix: prefix, labels: labels}
 		k, names, err := wanted(args, all)
 		if err != nil {
 			return err
 		}
 		if prefix != "" && (k == audits || k == rollouts || len(names) > 0) {
 			return exit.Misused("such as dyno ctl get configs --prefix app/", "--prefix is for a list of services, instances, configs or policies")
+		}
+		if len(labels) > 0 && (k != instances || watch || len(names) > 1) {
+			return exit.Misused("such as dyno ctl get instances shop --label version=2", "--label is for a list of instances")
 		}
 		if version != 0 && (k != policies && k != configs || len(names) != 1) {
 			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
@@ -87,6 +91,7 @@ JSON a document a line.`,
 	f.BoolVarP(&watch, "watch", "w", false, "show changes, too, until interrupted")
 	f.IntVar(&limit, "limit", maxEntries, "how many entries are shown at most")
 	f.StringVar(&prefix, "prefix", "", "only those whose name begins with it; of instances, their service's name")
+	f.StringArrayVar(&labels, "label", nil, "only instances with this entry of metadata, as `NAME=VALUE`; may be repeated")
 	f.Int64Var(&version, "version", 0, "an earlier one, as history lists them")
 	return cmd
 }
@@ -117,7 +122,8 @@ type getter struct {
 	client *client.Client
 	cmd    *cobra.Command
 	limit  int
-	prefix string // of names; "" is all
+	prefix string   // of names; "" is all
+	labels []string // of instances, as NAME=VALUE
 }
 
 func (g *getter) ctx() context.Context { return g.cmd.Context() }
@@ -133,6 +139,9 @@ func (g *getter) pages(k kind, place string) ([]entry, error) {
 	query := in(g.space())
 	if g.prefix != "" && (k == services || place == path(k, "")) {
 		query.Set("prefix", g.prefix)
+	}
+	if k == instances {
+		query["label"] = g.labels
 	}
 	for {
 		query.Set("limit", strconv.Itoa(min(pageLimit, g.limit-len(entries))))

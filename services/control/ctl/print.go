@@ -263,11 +263,11 @@ func released(r *resource.Release) string {
 	if r == nil {
 		return "-"
 	}
-	return chosen(&r.Choice)
+	return release(&r.Choice)
 }
 
-// chosen describes which clients a gray release chooses.
-func chosen(r *resource.Choice) string {
+// release describes which clients a gray release chooses.
+func release(r *resource.Choice) string {
 	var parts []string
 	if r.Percent > 0 {
 		parts = append(parts, strconv.FormatFloat(r.Percent, 'f', -1, 64)+"%")

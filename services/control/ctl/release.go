@@ -120,9 +120,9 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 		if percent == 0 && len(labels) == 0 {
 			return exit.Misused("such as --percent 5", "--percent or --label: must be given")
 		}
-		release := resource.Release{Choice: body}
-		release.SetData(string(text))
-		var document any = release
+		one := resource.Release{Choice: body}
+		one.SetData(string(text))
+		var document any = one
 		if r.Kind == resource.Policies {
 			rules, err := rulesOf(args[1], text)
 			if err != nil {
@@ -133,7 +133,7 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 				delete(document.(map[string]any), "labels")
 			}
 		}
-		return s.about(cmd, c, r, http.MethodPut, "release", document, "released to "+chosen(&body), dry)
+		return s.about(cmd, c, r, http.MethodPut, "release", document, "released to "+release(&body), dry)
 	})
 	f := cmd.Flags()
 	f.Float64Var(&percent, "percent", 0, "this share of all clients, from 0 to 100")

@@ -288,9 +288,20 @@ func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page 
 
 // An InstanceFilter selects instances of a service; "" is any.
 type InstanceFilter struct {
-	Zone   string
-	Status resource.Status
-	Health resource.Health // an overdue one is critical, and one without checks passing
+	Zone     string
+	Status   resource.Status
+	Health   resource.Health   // an overdue one is critical, and one without checks passing
+	Metadata map[string]string // the instance has all of these
+}
+
+// accepts reports whether an instance is of the zone and the status, and has the metadata.
+func (f InstanceFilter) accepts(i *resource.Instance) bool {
+	for name, value := range f.Metadata {
+		if its, ok := i.Metadata[name]; !ok || its != value {
+			return false
+		}
+	}
+	return (f.Zone == "" || i.Zone == f.Zone) && (f.Status == "" || i.Status == f.Status)
 }
 
 // An Instance is an instance of a service, with its health by this replica.
@@ -312,6 +323,9 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 	default:
 		return out, BadParameterf("health: %.40q: must be passing, warning or critical", filter.Health)
 	}
+	if err := p.checkClient(resource.Client{Labels: filter.Metadata}); err != nil {
+		return out, err
+	}
 	late := map[string]bool{}
 	if filter.Health != "" {
 		p.mu.Lock()
@@ -322,7 +336,7 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 	}
 	found, err := p.list(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: service, ID: "x"}, page, func(i *catalog.Item) bool {
 		one := i.Resource.(*resource.Instance)
-		return (filter.Zone == "" || one.Zone == filter.Zone) && (filter.Status == "" || one.Status == filter.Status) && (filter.Health == "" || healthOf(i, late[i.Path]) == filter.Health) && page.matches(one.ID, one.Address, one.Zone)
+		return filter.accepts(one) && (filter.Health == "" || healthOf(i, late[i.Path]) == filter.Health) && page.matches(one.ID, one.Address, one.Zone)
 	})
 	if err != nil {
 		return out, err

@@ -49,18 +49,15 @@ type Topic struct {
 	Prefix    string
 }
 
-// placesOf yields the places in the index of the topics that a resource may belong to.
-func placesOf(r resource.Ref) iter.Seq[Topic] {
-	return func(yield func(Topic) bool) {
-		if !yield(Topic{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}) || !yield(Topic{Kind: r.Kind, Namespace: r.Namespace}) || !yield(Topic{Kind: r.Kind}) {
-			return
-		}
-		for at, letter := range r.Name {
-			if letter == '/' && !yield(Topic{Kind: r.Kind, Namespace: r.Namespace, Prefix: r.Name[:at+1]}) {
-				return
-			}
+// placesOf returns the places in the index of the topics that a resource may belong to.
+func placesOf(r resource.Ref) []Topic {
+	list := []Topic{{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}, {Kind: r.Kind, Namespace: r.Namespace}, {Kind: r.Kind}}
+	for at, letter := range r.Name {
+		if letter == '/' {
+			list = append(list, Topic{Kind: r.Kind, Namespace: r.Namespace, Prefix: r.Name[:at+1]})
 		}
 	}
+	return list
 }
 
 // place returns the topic's place in the index. That of a prefix is the folder that has its names: a change then looks
@@ -160,7 +157,7 @@ func (h *Hub) enqueue(changes []Change, revision int64) {
 			h.release(changes[i-1].Revision)
 		}
 		var shared *Change // shared by all queues, so that each change is copied once
-		for t := range placesOf(c.Ref) {
+		for _, t := range placesOf(c.Ref) {
 			for s := range h.index[t] {
 				if !s.first(t, c.Ref) {
 					continue // another prefix, or several of its topics match: it gets the change once

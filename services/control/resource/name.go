@@ -61,12 +61,7 @@ var (
 )
 
 // EscapeName returns a name, or a prefix of one, as a part of a path.
-func EscapeName(name string) string {
-	if !strings.ContainsAny(name, "%/") {
-		return name
-	}
-	return nameEscapes.Replace(name)
-}
+func EscapeName(name string) string { return nameEscapes.Replace(name) }
 
 // ParsePath parses the result of Path.
 func ParsePath(path string) (Ref, error) {

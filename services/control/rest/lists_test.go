@@ -17,17 +17,19 @@ func TestSearch(t *testing.T) {
 		b.want(201, "", "POST", "/v1/configs", fmt.Sprintf(`{"name":"Web-%d","content":"x"}`, i))
 	}
 	b.want(201, "", "PUT", "/v1/services/web/instances/a1?namespace=shop", `{"address":"10.0.0.1","port":80,"zone":"north"}`)
-	b.want(201, "", "PUT", "/v1/services/web/instances/b2?namespace=shop", `{"address":"10.0.0.2","port":80,"zone":"south"}`)
+	b.want(201, "", "PUT", "/v1/services/web/instances/b2?namespace=shop", `{"address":"10.0.0.2","port":80,"zone":"south","metadata":{"version":"2","tag":""}}`)
 	b.want(201, "", "PUT", "/v1/services/db/instances/a1?namespace=shop", `{"address":"10.0.0.3","port":80}`)
 	for path, want := range map[string]int{
 		"configs?search=wEB-1": 11, "configs?search=x": 0, "configs?search=web&limit=7": 7, "rollouts/configs?search=-29": 1, "policies?search=web": 0,
 		"services?namespace=shop&search=W": 1, "services?namespace=shop&search=": 2,
+		"services/web/instances?namespace=shop&label=version%3D2": 1, "services/web/instances?namespace=shop&label=version=2&label=tag=": 1, "services/web/instances?namespace=shop&label=version=2&label=other=": 0, "services/web/instances?namespace=shop&label=version=": 0,
 		"services/web/instances?namespace=shop&search=south": 1, "services/web/instances?namespace=shop&search=0.0.1": 1, "services/web/instances?namespace=shop&search=A1": 1,
 	} {
 		if got := b.want(200, "", "GET", "/v1/"+path, ""); len(got.field(t, "items").([]any)) != want {
 			t.Errorf("%s: %s, want %d", path, got.body, want)
 		}
 	}
+	b.want(400, "parameter", "GET", "/v1/services/web/instances?label=version", "")
 	b.want(400, "parameter", "GET", "/v1/configs?search="+strings.Repeat("x", plane.MaxSearch+1), "")
 	if got := b.want(200, "", "GET", "/v1/namespaces", ""); fmt.Sprint(got.field(t, "items")) != "[default shop]" || got.field(t, "more") != false {
 		t.Errorf("%s", got.body)

@@ -69,7 +69,7 @@ func (a *API) table() []route {
 	routes := []route{
 		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
 		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
-		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health"}, paging...), answers: map[int]string{200: "InstanceList"}, waits: resource.Instances, handle: listInstances},
+		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health", "label"}, paging...), answers: map[int]string{200: "InstanceList"}, waits: resource.Instances, handle: listInstances},
 		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, waits: resource.Instances, handle: named(resource.Instances, getItem)},
 		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering a known instance is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
 		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
@@ -254,7 +254,11 @@ func listInstances(q *request) error {
 	if err != nil {
 		return err
 	}
-	filter := plane.InstanceFilter{Zone: q.parameter("zone"), Status: resource.Status(q.parameter("status")), Health: resource.Health(q.parameter("health"))}
+	labeled, err := q.client()
+	if err != nil {
+		return err
+	}
+	filter := plane.InstanceFilter{Metadata: labeled.Labels, Zone: q.parameter("zone"), Status: resource.Status(q.parameter("status")), Health: resource.Health(q.parameter("health"))}
 	l, err := q.api.plane.Instances(q.Context(), q.caller, q.namespace(), q.PathValue("name"), filter, page)
 	if err != nil {
 		return err
@@ -276,17 +280,6 @@ func listInstances(q *request) error {
 // notGiven marks a text that the document does not have: it is not UTF-8, so no JSON text equals it. A document
 // without a content must not empty the present one.
 const notGiven = "\xff"
-
-// given returns a document's text, which may be left out if there are other bytes.
-func given(text string, binary []byte) (string, error) {
-	switch {
-	case text != notGiven:
-		return text, nil
-	case len(binary) > 0:
-		return "", nil
-	}
-	return "", missingField("content")
-}
 
 func missingField(name string) error {
 	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
@@ -315,9 +308,10 @@ func putItem(k resource.Kind, create bool) func(*request) error {
 			if err := q.body(c); err != nil {
 				return err
 			}
-			if c.Content, err = given(c.Content, c.Binary); err != nil {
-				return err
+			if c.Content == notGiven && len(c.Binary) == 0 {
+				return missingField("content")
 			}
+			c.Content = strings.TrimPrefix(c.Content, notGiven)
 			if err := q.identity(&c.Namespace, &c.Name, "/name", create); err != nil {
 				return err
 			}
@@ -604,10 +598,10 @@ func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) 
 	if err := q.body(&body); err != nil {
 		return plane.Result{}, err
 	}
-	var err error
-	if body.Content, err = given(body.Content, body.Binary); err != nil {
-		return plane.Result{}, err
+	if body.Content == notGiven && len(body.Binary) == 0 {
+		return plane.Result{}, missingField("content")
 	}
+	body.Content = strings.TrimPrefix(body.Content, notGiven)
 	if body.Since != 0 {
 		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
 	}

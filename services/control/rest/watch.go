@@ -50,13 +50,27 @@ func watch(q *request) error {
 	for _, k := range query["kind"] {
 		kinds = append(kinds, resource.Kind(k))
 	}
+	selected := plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since}
+	return q.watching(selected, func(ctx context.Context, w *watcher) error {
+		if !strings.Contains(q.Header.Get("Accept"), streamBody) {
+			return w.poll(ctx, wait)
+		}
+		if since != "" {
+			q.api.plane.Reconnected()
+		}
+		return w.stream(ctx)
+	})
+}
+
+// watching carries out do with a watch, as one of a bounded number. Its context is live's.
+func (q *request) watching(query plane.Query, do func(context.Context, *watcher) error) error {
 	done, err := q.api.enter()
 	if err != nil {
 		return err
 	}
 	defer done()
 	w := &watcher{request: q}
-	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since}); err != nil {
+	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, query); err != nil {
 		return err
 	}
 	defer w.watch.Close()
@@ -68,13 +82,7 @@ func watch(q *request) error {
 		return err
 	}
 	defer end()
-	if strings.Contains(q.Header.Get("Accept"), streamBody) {
-		if since != "" {
-			q.api.plane.Reconnected()
-		}
-		return w.stream(ctx)
-	}
-	return w.poll(ctx, wait)
+	return do(ctx, w)
 }
 
 // live returns the context of a watch. It ends with the request, with the API, and when the caller's credentials or
@@ -146,34 +154,18 @@ func (q *request) await(k resource.Kind) error {
 	} else {
 		scope.Prefix = q.parameter("prefix")
 	}
-	done, err := q.api.enter()
-	if err != nil {
-		return err
-	}
-	defer done()
-	w, err := q.api.plane.Watch(q.Context(), q.caller, scope)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	if err := q.clearDeadlines(); err != nil {
-		return err
-	}
-	ctx, end, err := q.live()
-	if err != nil {
-		return err
-	}
-	defer end()
-	bounded, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	err = w.Wait(bounded, q.PathValue("id"))
-	switch {
-	case ctx.Err() != nil && q.Context().Err() == nil:
-		return context.Cause(ctx)
-	case err != nil && bounded.Err() == nil:
-		return err
-	}
-	return q.deadline()
+	return q.watching(scope, func(ctx context.Context, w *watcher) error {
+		bounded, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		err := w.watch.Wait(bounded, q.PathValue("id"))
+		switch {
+		case ctx.Err() != nil && q.Context().Err() == nil:
+			return context.Cause(ctx)
+		case err != nil && bounded.Err() == nil:
+			return err
+		}
+		return q.deadline()
+	})
 }
 
 // A changeEvent is a change in the form for watchers.

@@ -50,7 +50,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 	namespace := cmp.Or(q.GetNamespace(), resource.DefaultNamespace)
 	page := plane.Page{Limit: limit(q.GetLimit()), After: q.GetAfter(), Stale: q.GetStale(), Prefix: q.GetPrefix()}
 	if kind == resource.Instances {
-		l, err := a.plane.Instances(ctx, Caller(ctx), namespace, q.GetService(), plane.InstanceFilter{}, page)
+		l, err := a.plane.Instances(ctx, Caller(ctx), namespace, q.GetService(), plane.InstanceFilter{Metadata: q.GetMetadata()}, page)
 		return listed(l, err, func(i plane.Instance) *catalog.Item { return i.Item })
 	}
 	if q.GetService() != "" {

@@ -513,6 +513,16 @@ func TestWatch(t *testing.T) {
 	b.putConfig("app/x", "1")
 	query.Token, query.Prefix = "", "app/d"
 	b.watch(query).want("RESYNC", "PUT app/db/ü1", "SYNCED")
+	for _, version := range []string{"1", "2"} {
+		one := &controlpb.Instance{Address: "10.0.0.1", Port: 80, Metadata: map[string]string{"version": version, "a": "b"}}
+		if _, err := b.calls.Register(b.ctx, &controlpb.RegisterRequest{Ref: instance("läden", "i"+version), Instance: one}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_INSTANCE, Service: "läden", Metadata: map[string]string{"version": "2", "a": "b"}})
+	if err != nil || len(l.GetResources()) != 1 || l.GetResources()[0].GetRef().GetId() != "i2" {
+		t.Errorf("by metadata: %v, %v", l, err)
+	}
 	separator := "/"
 	for want, q := range map[string]*controlpb.ListRequest{
 		`[] ["app/db/" "app/x"]`: {Kind: controlpb.Kind_KIND_CONFIG, Prefix: "app/", Separator: &separator},

@@ -42,13 +42,8 @@ func parse(k kind, name string) (service, bool) {
 
 // check returns why xDS cannot have the service: its name would be a part of hosts.
 func (s service) check() error {
-	r := s.ref()
-	r.ID = "x"
-	if err := r.Check(); err != nil {
-		return err
-	}
 	if !resource.IsPlain(s.name) {
-		return fmt.Errorf("%.80q: over xDS, a service's name has only A-Z, a-z, 0-9, -, _, . and :", s.name)
+		return fmt.Errorf("service %.80q: over xDS, its name must have only A-Z, a-z, 0-9, -, _, . and :, and begin with a letter or digit", s.name)
 	}
-	return nil
+	return resource.Ref{Kind: resource.Policies, Namespace: s.namespace, Name: s.name}.Check()
 }

@@ -1909,7 +1909,8 @@ type ListRequest struct {
 	Prefix    string                 `protobuf:"bytes,7,opt,name=prefix,proto3" json:"prefix,omitempty"` // of names, or of instances' identifiers
 	// Names are returned instead of resources. Of names that have the separator behind the
 	// prefix, it is the part to there, once. An empty separator separates none.
-	Separator     *string `protobuf:"bytes,8,opt,name=separator,proto3,oneof" json:"separator,omitempty"`
+	Separator     *string           `protobuf:"bytes,8,opt,name=separator,proto3,oneof" json:"separator,omitempty"`
+	Metadata      map[string]string `protobuf:"bytes,9,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // instances that have all of these
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1998,6 +1999,13 @@ func (x *ListRequest) GetSeparator() string {
 		return *x.Separator
 	}
 	return ""
+}
+
+func (x *ListRequest) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
 }
 
 type ListResponse struct {
@@ -3750,7 +3758,7 @@ const file_control_proto_rawDesc = "" +
 	"\vGetResponse\x125\n" +
 	"\bresource\x18\x01 \x01(\v2\x19.dyno.control.v1.ResourceR\bresource\x12\x1f\n" +
 	"\vage_seconds\x18\x02 \x01(\x01R\n" +
-	"ageSeconds\"\xfb\x01\n" +
+	"ageSeconds\"\x80\x03\n" +
 	"\vListRequest\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.dyno.control.v1.KindR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x18\n" +
@@ -3759,7 +3767,11 @@ const file_control_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x01(\tR\x05after\x12\x14\n" +
 	"\x05stale\x18\x06 \x01(\bR\x05stale\x12\x16\n" +
 	"\x06prefix\x18\a \x01(\tR\x06prefix\x12!\n" +
-	"\tseparator\x18\b \x01(\tH\x00R\tseparator\x88\x01\x01B\f\n" +
+	"\tseparator\x18\b \x01(\tH\x00R\tseparator\x88\x01\x01\x12F\n" +
+	"\bmetadata\x18\t \x03(\v2*.dyno.control.v1.ListRequest.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_separator\"\xae\x01\n" +
 	"\fListResponse\x127\n" +
@@ -3942,7 +3954,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_control_proto_goTypes = []any{
 	(Kind)(0),                 // 0: dyno.control.v1.Kind
 	(WatchResponse_Type)(0),   // 1: dyno.control.v1.WatchResponse.Type
@@ -3997,9 +4009,10 @@ var file_control_proto_goTypes = []any{
 	nil,                       // 50: dyno.control.v1.Match.HeadersEntry
 	nil,                       // 51: dyno.control.v1.Config.LabelsEntry
 	nil,                       // 52: dyno.control.v1.Instance.MetadataEntry
-	nil,                       // 53: dyno.control.v1.ReleaseRequest.LabelsEntry
-	nil,                       // 54: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                       // 55: dyno.control.v1.Query.LabelsEntry
+	nil,                       // 53: dyno.control.v1.ListRequest.MetadataEntry
+	nil,                       // 54: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                       // 55: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                       // 56: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
@@ -4031,73 +4044,74 @@ var file_control_proto_depIdxs = []int32{
 	2,  // 26: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
 	3,  // 27: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
 	0,  // 28: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
-	3,  // 29: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
-	2,  // 30: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
-	4,  // 31: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
-	17, // 32: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
-	26, // 33: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 34: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 35: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 36: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
-	18, // 37: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
-	26, // 38: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
-	3,  // 39: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
-	2,  // 40: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
-	2,  // 41: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	33, // 42: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
-	2,  // 43: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
-	2,  // 44: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	53, // 45: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
-	26, // 46: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	5,  // 47: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
-	2,  // 48: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 49: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 50: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 51: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	40, // 52: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 53: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 54: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	54, // 55: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	43, // 56: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	45, // 57: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	46, // 58: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 59: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	55, // 60: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 61: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 62: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 63: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	35, // 64: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	22, // 65: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	24, // 66: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	27, // 67: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	28, // 68: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	29, // 69: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	21, // 70: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
-	31, // 71: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	34, // 72: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	36, // 73: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	37, // 74: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	38, // 75: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	41, // 76: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	44, // 77: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	23, // 78: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	25, // 79: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	30, // 80: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	30, // 81: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	30, // 82: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	30, // 83: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
-	32, // 84: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	30, // 85: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	30, // 86: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	30, // 87: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	39, // 88: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	42, // 89: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	47, // 90: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	78, // [78:91] is the sub-list for method output_type
-	65, // [65:78] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	53, // 29: dyno.control.v1.ListRequest.metadata:type_name -> dyno.control.v1.ListRequest.MetadataEntry
+	3,  // 30: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
+	2,  // 31: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
+	4,  // 32: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
+	17, // 33: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
+	26, // 34: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 35: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 36: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 37: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
+	18, // 38: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
+	26, // 39: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
+	3,  // 40: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
+	2,  // 41: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
+	2,  // 42: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
+	33, // 43: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 44: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 45: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	54, // 46: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	26, // 47: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	5,  // 48: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
+	2,  // 49: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 50: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 51: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	26, // 52: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	40, // 53: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 54: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 55: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	55, // 56: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	43, // 57: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	45, // 58: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	46, // 59: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 60: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	56, // 61: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 62: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 63: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 64: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	35, // 65: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	22, // 66: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	24, // 67: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	27, // 68: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	28, // 69: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	29, // 70: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	21, // 71: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
+	31, // 72: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	34, // 73: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	36, // 74: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	37, // 75: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	38, // 76: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	41, // 77: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	44, // 78: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	23, // 79: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	25, // 80: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	30, // 81: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	30, // 82: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	30, // 83: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	30, // 84: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
+	32, // 85: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	30, // 86: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	30, // 87: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	30, // 88: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	39, // 89: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	42, // 90: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	47, // 91: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	79, // [79:92] is the sub-list for method output_type
+	66, // [66:79] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -4126,7 +4140,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   54,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
