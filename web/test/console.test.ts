@@ -63,6 +63,7 @@ describe("the API", () => {
   test("documents as text", () => {
     const doc = { namespace: "default", name: "c", version: 1, changed_at: "", changed_by: "" };
     expect(textOf("config", { ...doc, content: "a\nb" })).toBe("a\nb");
+    expect(textOf("config", { ...doc, content: "", content_base64: "/wA=" })).toBe("/wA=");
     expect(textOf("config", { ...doc, content: "a", release: { content: "b", percent: 5 } })).toMatch(/"percent": 5[^]*\n\na\n\n--- release ---\nb$/);
     expect(JSON.parse(textOf("policy", { ...doc, rules: [{ action: "deny" }] }))).toEqual({ rules: [{ action: "deny" }] });
     expect(textOf("config", undefined)).toBe("");

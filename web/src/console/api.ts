@@ -6,15 +6,20 @@ export type Kind = "config" | "policy";
 /** The folder of a kind in the API. */
 export const folders: Record<Kind, string> = { config: "configs", policy: "policies" };
 
-export interface Release {
-  content: string;
+/** A content: a text, or other bytes in base64. */
+export interface Content {
+  content?: string;
+  content_base64?: string;
+}
+
+export interface Release extends Content {
   labels?: Record<string, string[]>;
   percent?: number;
   since?: number;
 }
 
 /** A policy or a configuration. */
-export interface Doc {
+export interface Doc extends Content {
   namespace: string;
   name: string;
   labels?: Record<string, string>;
@@ -22,7 +27,6 @@ export interface Doc {
   changed_at: string;
   changed_by: string;
   rules?: unknown[];
-  content?: string;
   content_type?: string;
   secret?: boolean;
   release?: Release;
@@ -153,8 +157,7 @@ export function problemOf(status: number, text: string): Problem {
 function sealed<T>(value: T): T {
   const doc = value as Partial<Doc> | undefined;
   if (doc?.secret) {
-    doc.content = "";
-    if (doc.release) doc.release.content = "";
+    for (const one of [doc, doc.release]) if (one) Object.assign(one, { content: "", content_base64: undefined });
   }
   return value;
 }

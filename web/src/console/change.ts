@@ -1,6 +1,6 @@
 import { h, type Child } from "../dom";
 import { problem, type App } from "./app";
-import { ask, Problem, type Answer, type Doc, type Instance, type Kind, type Request } from "./api";
+import { ask, Problem, type Answer, type Content, type Doc, type Instance, type Kind, type Request } from "./api";
 import { diff, near } from "./diff";
 
 /** What can be changed here. */
@@ -13,12 +13,15 @@ export function textOf(kind: Kind | "instance", thing: Thing | undefined): strin
     const { id, address, port, zone, weight, metadata, status, ttl_seconds } = thing as Instance;
     return JSON.stringify({ id, address, port, zone, weight, metadata, status, ttl_seconds }, null, 2);
   }
-  const { labels, rules, content, content_type, secret, release } = thing as Doc;
+  const { labels, rules, content_type, secret, release } = thing as Doc;
   if (kind === "policy") return JSON.stringify({ labels, rules }, null, 2);
   const fields = { labels, content_type, secret, release: release && { labels: release.labels, percent: release.percent } };
   const head = Object.values(fields).some((v) => v !== undefined) ? `${JSON.stringify(fields, null, 2)}\n\n` : "";
-  return `${head}${content ?? ""}${release ? `\n\n--- release ---\n${release.content}` : ""}`;
+  return `${head}${contentOf(thing as Doc)}${release ? `\n\n--- release ---\n${contentOf(release)}` : ""}`;
 }
+
+/** A content as the page shows it: bytes that are no text stay in base64. */
+export const contentOf = (c: Content): string => c.content_base64 ?? c.content ?? "";
 
 const mostLines = 2000;
 

@@ -1,8 +1,8 @@
 import { h, table, type Child } from "../dom";
 import type { Page } from "../shell";
 import { controls, liveList, namespaces, page, paged, part, search, wanted, type App } from "./app";
-import { ask, at, folders, get, type Answer, type Doc, type Kind, type List } from "./api";
-import { difference, propose, textOf, Wrong, type Change } from "./change";
+import { ask, at, folders, get, type Answer, type Content, type Doc, type Kind, type List } from "./api";
+import { contentOf, difference, propose, textOf, Wrong, type Change } from "./change";
 
 const perPage = 50;
 
@@ -55,7 +55,7 @@ export function resource(app: App, kind: Kind, name: string): Page {
           request: () => ({ method: "DELETE", path: one }), done: () => app.go(page(app, [folders[kind]])),
         }) }, t("remove")),
         h("a", { href: page(app, ["rollout", kind, name]) }, t("rollout.of", { name }))),
-      d.secret ? h("p", { class: "hint" }, t("secret.hidden")) : h("pre", { tabindex: 0, "aria-label": t("content") }, kind === "config" ? d.content : textOf(kind, d)),
+      d.secret ? h("p", { class: "hint" }, t("secret.hidden")) : h("pre", { tabindex: 0, "aria-label": t("content") }, kind === "config" ? contentOf(d) : textOf(kind, d)),
       release(app, one, current, changed),
       h("section", {}, h("h2", {}, t("history")), versions(app, kind, past.items, chosen, (version) => propose(app, {
         title: t("rollback.to", { version }), kind, base: current, path: () => one, done: changed,
@@ -79,31 +79,32 @@ function release(app: App, one: string, current: Answer<Doc>, changed: () => voi
   return h("section", {}, h("h2", {}, t("release")),
     h("dl", {}, h("dt", {}, t("release.share")), h("dd", {}, `${r.percent ?? 0}%`), h("dt", {}, t("release.labels")),
       h("dd", {}, Object.entries(r.labels ?? {}).map(([label, values]) => h("code", { class: "pair" }, `${label}: ${values.join(", ")}`)), !r.labels && "–"), h("dt", {}, t("release.since")), h("dd", {}, r.since ?? "–")),
-    !current.value.secret && difference(app, t("release.changes"), "config", { ...bare, content: current.value.content ?? "" }, { ...bare, content: r.content }),
+    !current.value.secret && difference(app, t("release.changes"), "config", { ...bare, content: contentOf(current.value) }, { ...bare, content: contentOf(r) }),
     h("p", { class: "actions" }, h("button", { type: "button", click: () => gray(app, one, current, changed) }, t("release.change")), end(t("promote"), "POST", "promote"), end(t("withdraw"), "DELETE", "release")));
 }
 
 /** Begins a gray release, or gives it to more clients or fewer. */
 function gray(app: App, one: string, current: Answer<Doc>, changed: () => void): void {
   const { t } = app;
-  const { name, content, secret, release: old } = current.value;
+  const { name, secret, release: old } = current.value;
+  const shown = old ?? current.value;
   const percent = h("input", { type: "number", step: "any", value: old?.percent ?? "" });
   const labels = h("textarea", { rows: 3, spellcheck: "false" });
   labels.value = old?.labels ? JSON.stringify(old.labels, null, 2) : "";
   // Content that is not shown is not replaced by nothing, either.
   const text = h("textarea", { rows: 10, spellcheck: "false", required: secret ?? false });
-  text.value = old?.content ?? content ?? "";
+  text.value = contentOf(shown);
   propose(app, {
     title: t(old ? "release.change.of" : "release.begin.of", { name }), kind: "config", base: current, path: () => one, done: changed,
     form: [
       h("label", { class: "field" }, h("span", {}, t("release.percent")), percent),
       h("label", { class: "text" }, h("span", {}, t("release.json")), labels),
       secret && h("p", { class: "hint" }, t("secret.replace")),
-      h("label", { class: "text" }, h("span", {}, t("release.content")), text),
+      h("label", { class: "text" }, h("span", {}, t("release.content"), shown.content_base64 !== undefined && " (base64)"), text),
     ],
     request: () => ({
       method: "PUT", path: one.replace("?", "/release?"),
-      body: { content: text.value, percent: percent.value === "" ? undefined : Number(percent.value), labels: labels.value.trim() === "" ? undefined : parsed(app, labels.value) },
+      body: { ...contentLike(shown, text.value), percent: percent.value === "" ? undefined : Number(percent.value), labels: labels.value.trim() === "" ? undefined : parsed(app, labels.value) },
     }),
   });
 }
@@ -142,7 +143,7 @@ function edit(app: App, kind: Kind, base: Answer<Doc> | undefined, done: (doc: D
   const type = h("input", { type: "text", autocomplete: "off", spellcheck: "false", value: old?.content_type ?? "" });
   const secret = h("input", { type: "checkbox", checked: old?.secret ?? false });
   const text = h("textarea", { rows: 10, spellcheck: "false" });
-  text.value = kind === "config" ? (old?.content ?? "") : old ? textOf("policy", old) : JSON.stringify({ rules: [] }, null, 2);
+  text.value = kind === "config" ? contentOf(old ?? {}) : old ? textOf("policy", old) : JSON.stringify({ rules: [] }, null, 2);
   const path = () => at([folders[kind], name.value.trim()], { namespace: app.namespace });
   const field = (label: string, control: HTMLElement) => h("label", { class: "field" }, h("span", {}, label), control);
   const change: Change<Doc> = {
@@ -151,15 +152,20 @@ function edit(app: App, kind: Kind, base: Answer<Doc> | undefined, done: (doc: D
       !old && field(t("name"), name),
       kind === "config" && [field(t("type"), type), h("label", { class: "check" }, secret, " ", t("secret.keep"))],
       old?.secret && h("p", { class: "hint" }, t("secret.replace")),
-      h("label", { class: "text" }, h("span", {}, t(kind === "config" ? "content" : "rules.json")), text),
+      h("label", { class: "text" }, h("span", {}, t(kind === "config" ? "content" : "rules.json"), old?.content_base64 !== undefined && " (base64)"), text),
     ],
     request: () => {
       if (kind === "policy") return { method: "PUT", path: path(), body: parsed(app, text.value) };
       const { labels } = old ?? {};
-      return { method: "PUT", path: path(), body: { labels, content: text.value, content_type: type.value.trim(), secret: secret.checked } };
+      return { method: "PUT", path: path(), body: { labels, ...contentLike(old, text.value), content_type: type.value.trim(), secret: secret.checked } };
     },
   };
   propose(app, change);
+}
+
+/** What was entered where another content was shown: in base64 if that was. */
+function contentLike(shown: Content | undefined, entered: string): Content {
+  return shown?.content_base64 === undefined ? { content: entered } : { content_base64: entered.trim() };
 }
 
 function parsed(app: App, text: string): unknown {
