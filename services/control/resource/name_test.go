@@ -8,7 +8,7 @@ import (
 
 // TestNames: which names are valid, for a configuration and for a service, and what is said of others.
 func TestNames(t *testing.T) {
-	schema := regexp.MustCompile(Schemas()["Name"].(map[string]any)["pattern"].(string))
+	schema := regexp.MustCompile(Schemas()["ConfigName"].(map[string]any)["pattern"].(string))
 	for _, c := range []struct {
 		name            string
 		config, service string // what is said; "" is nothing

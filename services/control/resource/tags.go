@@ -269,18 +269,25 @@ func Schemas() map[string]any {
 		}
 	}
 	return map[string]any{
-		"Rule":  map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
-		"Match": schemaOf(reflect.TypeFor[Match]()),
-		"Check": map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
-		"Name": map[string]any{
-			"type": "string", "pattern": "^" + namePart + "(/" + namePart + ")*$", "maxLength": maxName,
-			"description": "The length is in bytes of UTF-8. It is in Unicode's form NFC, and has no white space at an end. * is none. Only names of configurations have slashes.",
-		},
-		"NameOrNone": map[string]any{
-			"anyOf":       []any{map[string]any{"$ref": "#/components/schemas/Name"}, map[string]any{"const": ""}},
-			"description": "An empty one is as if left out.",
-		},
+		"Rule":             map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
+		"Match":            schemaOf(reflect.TypeFor[Match]()),
+		"Check":            map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
+		"Name":             nameSchema("^" + namePart + "$"),
+		"NameOrNone":       orNone("Name"),
+		"ConfigName":       nameSchema("^" + namePart + "(/" + namePart + ")*$"),
+		"ConfigNameOrNone": orNone("ConfigName"),
 	}
+}
+
+func nameSchema(pattern string) map[string]any {
+	return map[string]any{
+		"type": "string", "pattern": pattern, "maxLength": maxName,
+		"description": "The length is in bytes of UTF-8. It is in Unicode's form NFC, and has no white space at an end. * is none.",
+	}
+}
+
+func orNone(name string) map[string]any {
+	return map[string]any{"anyOf": []any{map[string]any{"$ref": "#/components/schemas/" + name}, map[string]any{"const": ""}}, "description": "An empty one is as if left out."}
 }
 
 // variantsOf returns the schemas of a struct, one for each value of its variant. Those of some fields are given.

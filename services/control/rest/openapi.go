@@ -36,7 +36,7 @@ var condition = map[string]any{"type": "string", "maxLength": plane.MaxCondition
 
 // parameters are all parameters, by name.
 var parameters = map[string]parameter{
-	"name":            {"path", "The resource's or the service's name.", ref("Name")},
+	"name":            {"path", "The resource's or the service's name. Only those of configurations have slashes, as %2F.", ref("ConfigName")},
 	"id":              {"path", "The instance's.", ref("Name")},
 	"version":         {"path", "Which one.", ref("Version")},
 	"namespace":       {"query", "Where the resource is; default if not given.", ref("NamespaceOrNone")},
@@ -64,7 +64,7 @@ var parameters = map[string]parameter{
 
 // special are parameters that differ for one operation, or for one method.
 var special = map[string]parameter{
-	"watch name":          {"query", "A name to watch; may be given more than once; all if not given. A name is one in a namespace, not in all.", listSchema(ref("NameOrNone"), plane.MaxTopics)},
+	"watch name":          {"query", "A name to watch; may be given more than once; all if not given. A name is one in a namespace, not in all.", listSchema(ref("ConfigNameOrNone"), plane.MaxTopics)},
 	"watch namespace":     {"query", "Where the resources are; default if not given, and * is all.", map[string]any{"type": "string", "maxLength": 63, "pattern": `^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)?$`}},
 	"listInstances label": {"query", "NAME=VALUE, an entry of the instances' metadata; may be given more than once: they have all of them.", parameters["label"].schema},
 	"GET If-None-Match":   {"header", "The entity tags of what the client has: with one of these there is no content.", text},

@@ -93,6 +93,15 @@ func TestSchemas(t *testing.T) {
 		{"Release", `{"content":"x","labels":{"a":["b"]}}`, true},
 		{"ConfigInput", `{"content":"x","content_type":"text/plain; a=\"\\\"b\""}`, true},
 		{"ConfigInput", `{"content":"x","content_type":"text"}`, false},
+		{"ConfigInput", `{"content_base64":"/w=="}`, true},
+		{"ConfigInput", `{"content":"","content_base64":"/w==","name":""}`, true},
+		{"ConfigInput", `{"content":"x","content_base64":"/w=="}`, false},
+		{"ConfigInput", `{"content_base64":""}`, false},
+		{"ConfigInput", `{"content_base64":"/"}`, false},
+		{"Release", `{"content_base64":"/w==","percent":5}`, true},
+		{"Release", `{"content_base64":"/w=="}`, false},
+		{"ConfigNew", `{"name":"app/größe","content":"x"}`, true},
+		{"ConfigNew", `{"name":"app//x","content":"x"}`, false},
 		{"InstanceInput", `{"address":"a..b","port":1}`, false},
 		{"InstanceInput", `{"address":"a.b","port":1,"status":"","ttl_seconds":0,"namespace":"","version":0}`, true},
 		{"PolicyNew", `{"rules":[]}`, false},
@@ -111,7 +120,7 @@ func TestSchemas(t *testing.T) {
 			t.Errorf("%s %s: %v", c.schema, c.text, err)
 		}
 		// What the schema has, the server has.
-		place, ok := map[string][2]string{"Rule": {"PUT", "/v1/policies/x"}, "ConfigInput": {"PUT", "/v1/configs/x"}, "Release": {"PUT", "/v1/configs/x/release"}, "InstanceInput": {"PUT", "/v1/services/x/instances/x"}, "PolicyNew": {"POST", "/v1/policies"}, "PolicyInput": {"PUT", "/v1/policies/x"}, "Acks": {"POST", "/v1/acks"}}[c.schema]
+		place, ok := map[string][2]string{"Rule": {"PUT", "/v1/policies/x"}, "ConfigInput": {"PUT", "/v1/configs/x"}, "ConfigNew": {"POST", "/v1/configs"}, "Release": {"PUT", "/v1/configs/x/release"}, "InstanceInput": {"PUT", "/v1/services/x/instances/x"}, "PolicyNew": {"POST", "/v1/policies"}, "PolicyInput": {"PUT", "/v1/policies/x"}, "Acks": {"POST", "/v1/acks"}}[c.schema]
 		if !ok {
 			t.Fatalf("%s: nowhere", c.schema)
 		}

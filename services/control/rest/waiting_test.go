@@ -83,6 +83,7 @@ func TestReadsWait(t *testing.T) {
 	}
 	b.want(200, "", "GET", "/v1/configs?wait=300&since=another-7", "")
 	b.want(400, "parameter", "GET", "/v1/configs?since="+token+"&wait=301", "")
+	b.want(400, "parameter", "GET", "/v1/configs/b?wait=x", "")
 	b.want(400, "parameter", "GET", "/v1/configs?since="+token+"&prefix=%FF", "")
 }
 

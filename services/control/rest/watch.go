@@ -132,8 +132,12 @@ func (q *request) wait() (time.Duration, error) {
 // waiting makes the handler of a read that first waits, with a token as since, for a change of what it reads.
 func waiting(k resource.Kind, read func(*request) error) func(*request) error {
 	return func(q *request) error {
+		wait, err := q.wait()
+		if err != nil {
+			return err
+		}
 		if q.parameter("since") != "" {
-			if err := q.await(k); err != nil || q.Context().Err() != nil { // the client may have gone
+			if err := q.await(k, wait); err != nil || q.Context().Err() != nil { // the client may have gone
 				return err
 			}
 		}
@@ -143,11 +147,7 @@ func waiting(k resource.Kind, read func(*request) error) func(*request) error {
 }
 
 // await waits until what the path and the prefix name has changed after since, or until wait is over.
-func (q *request) await(k resource.Kind) error {
-	wait, err := q.wait()
-	if err != nil {
-		return err
-	}
+func (q *request) await(k resource.Kind, wait time.Duration) error {
 	scope := plane.Query{Namespace: q.namespace(), Kinds: []resource.Kind{k}, Since: q.parameter("since")}
 	if name := q.PathValue("name"); name != "" {
 		scope.Names = []string{name}
