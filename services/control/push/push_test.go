@@ -129,6 +129,46 @@ func TestPrefixes(t *testing.T) {
 	})
 }
 
+// TestLargeDocuments: what is remembered and what is taken at once is bounded by bytes, too. Who resumes after changes
+// that are not remembered reads everything.
+func TestLargeDocuments(t *testing.T) {
+	h := NewHub(10, 1000)
+	h.Publish(nil, 1)
+	s := caughtUp(t, h, everyPolicy...)
+	body := make([]byte, 2<<20)
+	last := int64(ringBytes/len(body) + 2)
+	for revision := int64(2); revision <= last; revision++ {
+		c := put(fmt.Sprint(revision%5), revision)
+		c.Body = body
+		h.Publish([]Change{c}, revision)
+	}
+	var taken []int
+	for n := 5; n > 0; {
+		changes, resync, err := s.Next(t.Context(), 1000)
+		if err != nil || resync {
+			t.Fatalf("resync %v, %v", resync, err)
+		}
+		taken = append(taken, len(changes))
+		n -= len(changes)
+	}
+	if !slices.Equal(taken, []int{2, 2, 1}) {
+		t.Errorf("took %v", taken)
+	}
+	if h.recent.bytes > ringBytes {
+		t.Errorf("%d bytes are remembered", h.recent.bytes)
+	}
+	for since, want := range map[int64]bool{last - 1: true, last: false} {
+		back, err := h.Subscribe(everyPolicy, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, resync := waiting(t, back); resync != want {
+			t.Errorf("after %d of %d: resync %v", since, last, resync)
+		}
+		back.Close()
+	}
+}
+
 func TestCoalescing(t *testing.T) {
 	h := NewHub(3, 10)
 	h.Publish(nil, 1)

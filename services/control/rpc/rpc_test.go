@@ -431,6 +431,20 @@ func TestMemo(t *testing.T) {
 	}
 }
 
+// TestMemoIsBounded: what is remembered is bounded by the size of documents, too.
+func TestMemoIsBounded(t *testing.T) {
+	m := newMemo()
+	body := make([]byte, maxMemo/2)
+	for revision := range int64(5) {
+		if _, err := m.write(itemOf(resource.Ref{Kind: resource.Configs, Namespace: "n", Name: "c"}, revision, 1, body, &resource.Config{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(m.messages) != 2 || m.bytes != 2*len(body) {
+		t.Errorf("%d messages of %d bytes", len(m.messages), m.bytes)
+	}
+}
+
 // A stream is a watch under test.
 type stream struct {
 	t *testing.T

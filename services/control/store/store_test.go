@@ -305,6 +305,10 @@ func TestSnapshotAndFill(t *testing.T) {
 	if err := Fill(t.Context(), config(dir), records); err == nil || !strings.Contains(err.Error(), "not empty") {
 		t.Errorf("filled what is not empty: %v", err)
 	}
+	large := func(put func(key string, value []byte) error) error { return put("s/large", make([]byte, 7<<20)) }
+	if err := Fill(t.Context(), config(t.TempDir()), large); err != nil {
+		t.Errorf("of a large document: %v", err)
+	}
 	restored, err := Open(t.Context(), config(dir))
 	if err != nil {
 		t.Fatal(err)
