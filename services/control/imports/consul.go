@@ -64,7 +64,8 @@ func (i *Import) consul(raw []byte) error {
 	err := json.Unmarshal(raw, &e)
 	switch {
 	case err == nil && e.Key != nil:
-		one := &resource.Config{Namespace: i.Namespace, Name: *e.Key, Content: string(e.Value)}
+		one := &resource.Config{Namespace: i.Namespace, Name: *e.Key}
+		one.SetData(string(e.Value))
 		if e.Flags != 0 {
 			one.Labels = map[string]string{"consul-flags": strconv.FormatUint(e.Flags, 10)}
 		}

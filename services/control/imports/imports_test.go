@@ -110,19 +110,15 @@ func TestArchives(t *testing.T) {
 		}
 		golden(t, "testdata/nacos/"+name+".golden", shown(t, i))
 	}
-	// A group precedes the name. Resources know whether a name may have a slash, and a content be no text.
-	for _, want := range []resource.Config{{Namespace: "default", Name: "A/b", Content: "x"}, {Namespace: "default", Name: "c", Content: "\xff"}} {
+	// A group precedes the name, and a content may be no text.
+	for _, want := range []resource.Config{{Namespace: "default", Name: "A/größe", Content: "x"}, {Namespace: "default", Name: "c", Binary: []byte("\xff")}} {
 		i := &Import{Namespace: "default"}
-		if err := i.Nacos(packed(t, map[bool]string{true: want.Name, false: "DEFAULT_GROUP/" + want.Name}[strings.Contains(want.Name, "/")], want.Content)); err != nil || len(i.Entries) != 1 {
+		if err := i.Nacos(packed(t, map[bool]string{true: want.Name, false: "DEFAULT_GROUP/" + want.Name}[strings.Contains(want.Name, "/")], want.Data())); err != nil || len(i.Entries) != 1 {
 			t.Fatalf("%+v, %v", i.Entries, err)
 		}
-		valid := want.Check(resource.DefaultLimits()) == nil
 		e := i.Entries[0]
-		if (e.Why == "") != valid {
+		if c, ok := e.Resource.(*resource.Config); e.Why != "" || !ok || c.Name != want.Name || c.Content != want.Content || c.Data() != want.Data() {
 			t.Errorf("%+v", e)
-		}
-		if c, ok := e.Resource.(*resource.Config); valid && (!ok || c.Name != want.Name || c.Content != want.Content) {
-			t.Errorf("%+v", c)
 		}
 	}
 }

@@ -130,9 +130,9 @@ func (i *Import) config(group, id, content string, about map[string]described) {
 			labels[name] = value
 		}
 	}
-	i.add("configuration "+group+"/"+id, &resource.Config{
-		Namespace: i.Namespace, Name: named(group, "/", id), Content: content, ContentType: mediaTypes[d.Type], Labels: labels, Secret: strings.HasPrefix(id, "cipher-"),
-	})
+	one := &resource.Config{Namespace: i.Namespace, Name: named(group, "/", id), ContentType: mediaTypes[d.Type], Labels: labels, Secret: strings.HasPrefix(id, "cipher-")}
+	one.SetData(content)
+	i.add("configuration "+group+"/"+id, one)
 }
 
 // named puts a group before a name, unless it is the default one.
