@@ -67,7 +67,7 @@ func (s *Store) enqueue(p *pending) error {
 func (s *Store) commit(group []*pending) {
 	start := time.Now()
 	list, err := s.commitUntilResolved(group)
-	if errors.Is(err, ErrRequest) && len(group) > 1 {
+	if (errors.Is(err, ErrRequest) || errors.Is(err, ErrLeaseEnded)) && len(group) > 1 {
 		// One of them is at fault. Each is tried alone, so that the others do not fail with it.
 		for _, p := range group {
 			s.commit([]*pending{p})
@@ -128,6 +128,9 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 			switch refused := refusal(err); {
 			case errors.Is(err, rpctypes.ErrLeaseNotFound):
 				s.forgetLease(lease)
+				if hasOwnLease(group) && !sent {
+					return nil, ErrLeaseEnded
+				}
 			case errors.Is(refused, ErrNoSpace):
 				list, readErr := s.lookUp(ctx, name, group)
 				switch {

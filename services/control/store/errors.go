@@ -15,6 +15,8 @@ var (
 	// ErrRequest and ErrTooLarge: the request is at fault, and nothing was changed.
 	ErrRequest  = errors.New("request")
 	ErrTooLarge = errors.New("request is too large")
+	// ErrLeaseEnded: the lease of an Op, or to renew, has ended; nothing was changed.
+	ErrLeaseEnded = errors.New("the lease has ended")
 	// ErrBusy: too many requests wait; nothing was changed.
 	ErrBusy = errors.New("too many requests wait for the store")
 	// ErrNoSpace: the database has reached its quota; nothing was changed.

@@ -19,6 +19,10 @@ const (
 	Log   = "l/"
 )
 
+// TokenBase is the key of a number. With the revision added, it is larger than all such sums before, also of earlier
+// epochs: it is the time in µs at which the store was made or restored, and there are fewer revisions than µs.
+const TokenBase = Log + "token-base"
+
 // The store's own keys.
 const (
 	headKey    = State + "head"    // written by every group: its revision is the newest of the state
@@ -35,6 +39,8 @@ type Op struct {
 	Delete bool
 	// Expires makes etcd remove the key after an hour to a day.
 	Expires bool
+	// Lease makes etcd remove the key when that lease ends (Grant). 0 is none.
+	Lease int64
 }
 
 // A Condition holds if the key's newest change was at this revision. 0 means that the key does not exist.
@@ -284,7 +290,7 @@ func (op *Op) of(prefix string, lease clientv3.LeaseID) *pb.RequestOp {
 	case op.Expires:
 		return put(prefix+op.Key, op.Value, lease)
 	}
-	return put(prefix+op.Key, op.Value, clientv3.NoLease)
+	return put(prefix+op.Key, op.Value, clientv3.LeaseID(op.Lease))
 }
 
 // of converts the condition for etcd.

@@ -37,7 +37,8 @@ type Store struct {
 	cfg     Config
 	log     *slog.Logger
 	client  *clientv3.Client
-	txns    txns        // carries out transactions
+	txns    txns // carries out transactions
+	lessor  pb.LeaseClient
 	server  *embed.Etcd // nil for a cluster
 	lock    *os.File    // of the data folder; nil for a cluster
 	epoch   atomic.Pointer[string]
@@ -163,6 +164,7 @@ func (s *Store) startServer(ctx context.Context) (err error) {
 	}
 	s.client = v3client.New(s.server.Server)
 	s.txns = adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(s.server.Server))
+	s.lessor = adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(s.server.Server))
 	return nil
 }
 
@@ -235,6 +237,7 @@ func (s *Store) connect(context.Context) error {
 		return fmt.Errorf("etcd: %w", err)
 	}
 	s.txns = clientv3.RetryKVClient(s.client)
+	s.lessor = pb.NewLeaseClient(s.client.ActiveConnection())
 	return nil
 }
 
@@ -248,6 +251,14 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	if len(got.Kvs) > 0 {
 		return errors.New("a restore was begun and not finished: remove everything under the prefix (or the data folder) and restore again")
+	}
+	base, err := nextTokenBase(nil)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.cfg.Prefix+TokenBase), "=", 0)).Then(clientv3.OpPut(s.cfg.Prefix+TokenBase, base)).Commit()
+	if err != nil {
+		return unavailable(ctx, err)
 	}
 	epoch := newEpoch()
 	answer, err := s.client.Txn(ctx).
@@ -314,7 +325,15 @@ func (s *Store) renewEpoch(ctx context.Context) error {
 	attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	key := s.cfg.Prefix + epochKey
-	_, err := s.client.Txn(attempt).If(clientv3.Compare(clientv3.Value(key), "=", s.Epoch())).Then(clientv3.OpPut(key, newEpoch())).Commit()
+	before, err := s.Get(attempt, TokenBase)
+	if err != nil {
+		return err
+	}
+	base, err := nextTokenBase(before.Value)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.Txn(attempt).If(clientv3.Compare(clientv3.Value(key), "=", s.Epoch())).Then(clientv3.OpPut(key, newEpoch()), clientv3.OpPut(s.cfg.Prefix+TokenBase, base)).Commit()
 	if err != nil {
 		return unavailable(attempt, err)
 	}

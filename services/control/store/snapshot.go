@@ -48,7 +48,15 @@ func (s *Store) Snapshot(ctx context.Context, begin func(epoch string, revision 
 // them, and is called twice: nothing is written unless all are valid. The store gets a new epoch. No other process
 // may have it open.
 func Fill(ctx context.Context, cfg Config, records func(put func(key string, value []byte) error) error) (err error) {
-	err = records(func(key string, _ []byte) error {
+	base, err := nextTokenBase(nil)
+	if err != nil {
+		return err
+	}
+	err = records(func(key string, value []byte) (err error) {
+		if key == TokenBase {
+			base, err = nextTokenBase(value)
+			return err
+		}
 		if key == "" || len(key) > MaxKeyBytes+nameBytes {
 			return fmt.Errorf("key: %d bytes", len(key))
 		}
@@ -86,6 +94,9 @@ func Fill(ctx context.Context, cfg Config, records func(put func(key string, val
 		return nil
 	}
 	err = records(func(key string, value []byte) error {
+		if key == TokenBase {
+			return nil
+		}
 		if len(ops) == clusterOps/2 || size+len(value) > maxGroupBytes {
 			if err := flush(); err != nil {
 				return err
@@ -102,7 +113,7 @@ func Fill(ctx context.Context, cfg Config, records func(put func(key string, val
 		return err
 	}
 	_, err = s.client.Txn(ctx).Then(
-		clientv3.OpPut(s.cfg.Prefix+epochKey, newEpoch()), clientv3.OpPut(s.cfg.Prefix+headKey, ""), clientv3.OpDelete(s.cfg.Prefix+restoreKey),
+		clientv3.OpPut(s.cfg.Prefix+TokenBase, base), clientv3.OpPut(s.cfg.Prefix+epochKey, newEpoch()), clientv3.OpPut(s.cfg.Prefix+headKey, ""), clientv3.OpDelete(s.cfg.Prefix+restoreKey),
 	).Commit()
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)

@@ -323,7 +323,7 @@ func TestSnapshotAndFill(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, kv := range kvs {
-		if kv.Key != epochKey && kv.Key != headKey && !strings.HasPrefix(kv.Key, journalKey) && !strings.HasPrefix(kv.Key, quietKey) {
+		if kv.Key != epochKey && kv.Key != headKey && kv.Key != TokenBase && !strings.HasPrefix(kv.Key, journalKey) && !strings.HasPrefix(kv.Key, quietKey) {
 			got[kv.Key] = string(kv.Value)
 		}
 	}
