@@ -23,7 +23,7 @@ type Item struct {
 	Revision int64 // the store's revision of the last change
 	Version  int64
 	Body     []byte // its document in JSON
-	// Resource is a *resource.Config or *resource.Instance; nil for a policy, whose document is passed on unparsed.
+	// Resource is nil for a policy, whose document is passed on unparsed.
 	Resource any
 
 	tag string // "" if not computed yet
@@ -57,12 +57,22 @@ func Parse(path string, value []byte, revision int64) (*Item, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	item := &Item{Ref: ref, Path: path, Revision: revision, Version: version, Body: body, tag: resource.Tag(version, body)}
+	item := &Item{Ref: ref, Path: path, Revision: revision, Version: version, Body: body}
 	if ref.Kind != resource.Policies {
-		if item.Resource, err = resource.Parse(ref.Kind, body); err != nil {
+		doc, err := resource.Parse(ref.Kind, body)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		item.Resource = doc
+		// The token of an acquisition grows with the revision, which the store tells afterwards.
+		if lock, ok := doc.(*resource.Lock); ok && version == 1 {
+			lock.Token += revision
+			if item.Body, err = json.Marshal(lock); err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+		}
 	}
+	item.tag = resource.Tag(version, item.Body)
 	return item, nil
 }
 

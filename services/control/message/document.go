@@ -7,7 +7,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A Document is a resource with its metadata. One of Policy, Config and Instance is set; none if it was removed.
+// A Document is a resource with its metadata. One of the documents is set; none if it was removed.
 type Document struct {
 	Ref      resource.Ref
 	Revision int64 // of the store, when it was last changed
@@ -17,6 +17,7 @@ type Document struct {
 	Policy   *resource.Policy
 	Config   *resource.Config // without Release in Protocol Buffers
 	Instance *resource.Instance
+	Other    resource.Document // of other kinds
 }
 
 // New makes a document of a stored resource, from its JSON, or from parsed, if that is not nil. It has no tag yet.
@@ -35,6 +36,8 @@ func New(r resource.Ref, version, revision int64, parsed any, body []byte) (*Doc
 		d.Config = one
 	case *resource.Instance:
 		d.Instance = one
+	case resource.Document:
+		d.Other = one
 	}
 	return d, nil
 }
@@ -48,6 +51,8 @@ func (d *Document) Change() (c resource.Change) {
 		return d.Config.Change
 	case d.Instance != nil:
 		return d.Instance.Change
+	case d.Other != nil:
+		return d.Other.Changed()
 	}
 	return c
 }

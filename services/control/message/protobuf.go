@@ -14,6 +14,7 @@ import (
 // kinds maps the messages' kinds to those of resources.
 var kinds = map[controlpb.Kind]resource.Kind{
 	controlpb.Kind_KIND_POLICY: resource.Policies, controlpb.Kind_KIND_CONFIG: resource.Configs, controlpb.Kind_KIND_INSTANCE: resource.Instances,
+	controlpb.Kind_KIND_SESSION: resource.Sessions, controlpb.Kind_KIND_LOCK: resource.Locks, controlpb.Kind_KIND_COUNTER: resource.Counters,
 }
 
 // Kind returns the kind that a message names, if any.
@@ -65,6 +66,14 @@ func Of(d *Document) *controlpb.Resource {
 			one.Results = append(one.Results, result)
 		}
 		m.Document = &controlpb.Resource_Instance{Instance: one}
+	}
+	switch d := d.Other.(type) {
+	case *resource.Session:
+		m.Document = &controlpb.Resource_Session{Session: &controlpb.Session{Name: d.Name, TtlSeconds: int32(d.TTL)}} //nolint:gosec // bounded when it was begun
+	case *resource.Lock:
+		m.Document = &controlpb.Resource_Lock{Lock: &controlpb.Lock{Session: d.Session, Holder: d.Holder, Value: d.Value, Token: d.Token, SinceUnixNano: d.Since.UnixNano()}}
+	case *resource.Counter:
+		m.Document = &controlpb.Resource_Counter{Counter: &controlpb.Counter{Value: d.Value}}
 	}
 	return m
 }

@@ -31,6 +31,8 @@ type Options struct {
 	// Key makes repeating a change safe. A change with the key of an earlier one by the same caller is not made
 	// again: it gets the earlier answer. Keys are kept for an hour to a day.
 	Key string
+	// Session is the one that releases a lock.
+	Session string
 }
 
 // Bounds of what goes with a change, in bytes.
@@ -77,18 +79,26 @@ const maxAttempts = 16
 type change struct {
 	ref resource.Ref
 	act resource.Act
-	// next returns the document that replaces old: a *Policy, *Config or *Instance. old is nil if there is none.
-	// next's caller fills in Change. A nil document removes the resource.
-	next func(old *catalog.Item) (any, error)
+	// next returns the document that replaces old. old is nil if there is none. next's caller fills in Change. A nil
+	// document removes the resource.
+	next func(old *catalog.Item) (resource.Document, error)
 	// asked identifies the request, to distinguish a repeated change from another; it is needed only with
 	// Options.Key.
 	asked []byte
 	// mustBeNew refuses the change if the resource exists.
 	mustBeNew bool
 	// bounds are the limits that a new resource must keep.
-	bounds []bound
-	// noHistory keeps no earlier versions; noAudit notes nothing in the audit.
-	noHistory, noAudit bool
+	bounds  []bound
+	noAudit bool // notes nothing in the audit
+	// lease is that of the resource's session; 0 is none. while are conditions of other keys.
+	lease int64
+	while []requirement
+}
+
+// A requirement is a condition, with the error if it does not hold.
+type requirement struct {
+	store.Condition
+	otherwise error
 }
 
 // A bound is a limit on a number of resources, with the number that the replica knows.
@@ -141,9 +151,9 @@ func goneKey(path string) string { return store.Log + "gone/" + path }
 
 // check returns why the caller may not make the change, or the fault of its options or name.
 func (c change) check(by Caller, o Options) error {
-	what := access.Write
-	if c.ref.Kind == resource.Instances {
-		what = access.Register
+	what := access.Register
+	if c.ref.Kind.Traits().Written {
+		what = access.Write
 	}
 	if err := by.may(what, c.ref.Namespace); err != nil {
 		return err
@@ -169,13 +179,14 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 	}
 	from := base{old: p.catalog.Get(c.ref)}
 	// The store cannot refuse a stale dry run or count: they have no condition.
-	stale := o.DryRun || c.nearlyFull(from.old)
+	stale := o.DryRun || c.ref.Kind.Traits().Leased || c.nearlyFull(from.old)
 	for range maxAttempts {
 		if stale {
-			if err := p.catchUp(ctx); err != nil {
+			var err error
+			if from.old, err = p.latest(ctx, c.ref); err != nil {
 				return Result{}, err
 			}
-			from.old, from.current = p.catalog.Get(c.ref), true
+			from.current = true
 		}
 		result, request, err := p.prepare(by, c, o, from)
 		switch {
@@ -228,6 +239,11 @@ func (p *Plane) refused(ctx context.Context, by Caller, c change, o Options, err
 func (c change) found(list []store.KV) (b base, err error) {
 	path := c.ref.Path()
 	for _, kv := range list {
+		for _, w := range c.while {
+			if w.Key == kv.Key && w.Revision != kv.Revision {
+				return base{}, w.otherwise
+			}
+		}
 		switch kv.Key {
 		case goneKey(path):
 			b.gone = kv
@@ -246,7 +262,7 @@ func (c change) found(list []store.KV) (b base, err error) {
 
 // prepare makes the store's request for the change to the next document.
 func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, store.Request, error) {
-	old, path := from.old, c.ref.Path()
+	old, path, history := from.old, c.ref.Path(), c.ref.Kind.Traits().History
 	if err := precondition(c, o, old); err != nil {
 		return Result{}, store.Request{}, err
 	}
@@ -264,13 +280,16 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 	gone := store.Condition{Key: goneKey(path), Revision: from.gone.Revision}
 	var request store.Request
 	put := func(key string, version int64, body []byte) {
-		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body)})
+		request.Then = append(request.Then, store.Op{Key: key, Value: resource.EncodeVersioned(version, body), Lease: c.lease})
+	}
+	for _, w := range c.while {
+		request.If = append(request.If, w.Condition)
 	}
 	var version int64
 	switch {
 	case old != nil:
 		version, audit.Old, key.Revision = old.Version, old.Version, old.Revision
-		if !c.noHistory {
+		if history {
 			put(historyKey(path, version, places(p.cfg.Limits.History)), version, old.Body)
 		}
 	case gone.Revision != 0:
@@ -281,13 +300,13 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 		request.Then = append(request.Then, store.Op{Key: gone.Key, Delete: true})
 	}
 	request.If = append(request.If, key)
-	if old == nil && !c.noHistory {
+	if old == nil && history {
 		request.If = append(request.If, gone)
 	}
 	if doc == nil {
 		result.Item = old
 		request.Then = append(request.Then, store.Op{Key: key.Key, Delete: true})
-		if !c.noHistory {
+		if history {
 			put(gone.Key, version, now.AppendFormat(nil, time.RFC3339))
 		}
 	} else {
@@ -316,20 +335,12 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 }
 
 // finish fills in a document's Change, and encodes it.
-func (p *Plane) finish(doc any, change resource.Change) (body []byte, kept any, err error) {
+func (p *Plane) finish(doc resource.Document, change resource.Change) (body []byte, kept any, err error) {
 	limit := p.cfg.Limits.Document()
-	switch d := doc.(type) {
-	case *resource.Policy:
-		d.Change = change
-		limit = min(limit, p.cfg.Limits.PolicyBytes)
-	case *resource.Config:
-		d.Change = change
-		kept = d
-	case *resource.Instance:
-		d.Change = change
-		kept = d
-	default:
-		return nil, nil, fmt.Errorf("%T is no resource", doc)
+	doc.Stamp(change)
+	kept = doc
+	if _, ok := doc.(*resource.Policy); ok {
+		limit, kept = min(limit, p.cfg.Limits.PolicyBytes), nil
 	}
 	body, err = json.Marshal(doc)
 	if len(body) > limit {

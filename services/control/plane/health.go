@@ -183,8 +183,8 @@ const minJudgePause = 100 * time.Millisecond
 func (p *Plane) writeHealth(path string, r resource.Ref) error {
 	var before, after resource.Health
 	result, err := p.apply(p.ctx, p.Itself(), change{
-		ref: r, act: resource.Updated, noHistory: true, noAudit: true,
-		next: func(old *catalog.Item) (any, error) {
+		ref: r, act: resource.Updated, noAudit: true,
+		next: func(old *catalog.Item) (resource.Document, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}
@@ -218,8 +218,8 @@ func why(i *resource.Instance) string {
 // Maintain keeps requests away from an instance, for a reason; "" ends that.
 func (p *Plane) Maintain(ctx context.Context, by Caller, r resource.Ref, reason string, o Options) (Result, error) {
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.Maintained, asked: []byte(reason), noHistory: true,
-		next: func(old *catalog.Item) (any, error) {
+		ref: r, act: resource.Maintained, asked: []byte(reason),
+		next: func(old *catalog.Item) (resource.Document, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}

@@ -23,11 +23,8 @@ func timeNow() time.Time { return time.Now() }
 
 // changedAt returns when a resource was changed.
 func changedAt(i *catalog.Item) (time.Time, bool) {
-	switch r := i.Resource.(type) {
-	case *resource.Config:
-		return r.At, true
-	case *resource.Instance:
-		return r.At, true
+	if d, ok := i.Resource.(resource.Document); ok {
+		return d.Changed().At, true
 	}
 	var c resource.Change
 	if err := json.Unmarshal(i.Body, &c); err != nil {
@@ -72,12 +69,9 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		return Result{}, err
 	}
 	result, err := p.apply(ctx, by, change{
-		ref: r, act: resource.Registered, asked: asked, noHistory: true,
-		bounds: []bound{
-			p.bound(resource.Instances, "instances", p.cfg.Limits.Instances),
-			{"instances of this service", p.cfg.Limits.PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }},
-		},
-		next: func(old *catalog.Item) (any, error) {
+		ref: r, act: resource.Registered, asked: asked,
+		bounds: append(p.bounds(resource.Instances), bound{"instances of this service", p.cfg.Limits.PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }}),
+		next: func(old *catalog.Item) (resource.Document, error) {
 			next := *i
 			next.Keep(instanceOf(old))
 			return &next, nil
@@ -131,8 +125,8 @@ func (p *Plane) Heartbeat(ctx context.Context, by Caller, r resource.Ref) error 
 // adopt takes an instance over from a replica that is gone.
 func (p *Plane) adopt(r resource.Ref, from string) error {
 	_, err := p.apply(p.ctx, p.Itself(), change{
-		ref: r, act: resource.Updated, noHistory: true,
-		next: func(old *catalog.Item) (any, error) {
+		ref: r, act: resource.Updated,
+		next: func(old *catalog.Item) (resource.Document, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}
@@ -348,8 +342,8 @@ func (p *Plane) removeOne(path string, r resource.Ref) error {
 		return nil
 	}
 	_, err := p.apply(p.ctx, p.Itself(), change{
-		ref: r, act: resource.Expired, noHistory: true,
-		next: func(old *catalog.Item) (any, error) {
+		ref: r, act: resource.Expired,
+		next: func(old *catalog.Item) (resource.Document, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}

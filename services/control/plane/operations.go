@@ -16,13 +16,12 @@ import (
 	"dyno/services/internal/trace"
 )
 
-// Create makes a policy or a configuration, which must not exist yet.
+// Create makes a policy, a configuration or a counter, which must not exist yet.
 func (p *Plane) Create(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
 	return p.put(ctx, by, doc, o, true)
 }
 
-// Put makes or replaces a policy or a configuration. A configuration's gray release
-// stays as it is.
+// Put makes or replaces a policy, a configuration or a counter. A gray release stays as it is.
 func (p *Plane) Put(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
 	return p.put(ctx, by, doc, o, false)
 }
@@ -46,8 +45,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, releaseApart
 		}
 		c.ref = d.Ref()
-		c.bounds = p.bounds(resource.Policies)
-		c.next = func(old *catalog.Item) (any, error) {
+		c.next = func(old *catalog.Item) (resource.Document, error) {
 			next := *d
 			before, err := documentOf[resource.Policy](old)
 			if before != nil {
@@ -63,8 +61,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			return Result{}, err
 		}
 		c.ref = d.Ref()
-		c.bounds = p.bounds(resource.Configs)
-		c.next = func(old *catalog.Item) (any, error) {
+		c.next = func(old *catalog.Item) (resource.Document, error) {
 			next := *d
 			next.SetData(d.Data())
 			if old != nil {
@@ -75,9 +72,16 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			}
 			return &next, nil
 		}
+	case *resource.Counter:
+		c.ref = d.Ref()
+		c.next = func(*catalog.Item) (resource.Document, error) {
+			next := *d
+			return &next, nil
+		}
 	default:
 		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
 	}
+	c.bounds = p.bounds(c.ref.Kind)
 	if o.Key != "" {
 		asked, err := json.Marshal(doc)
 		if err != nil {
@@ -119,36 +123,29 @@ func documentOf[T any](i *catalog.Item) (*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc.(*T), nil
+	return any(doc).(*T), nil
 }
 
-// bounds returns the bounds on a caller's resources of a kind.
+// bounds returns the bounds on the resources of a kind.
 func (p *Plane) bounds(k resource.Kind) []bound {
-	switch k {
-	case resource.Policies:
-		return []bound{p.bound(k, "policies", p.cfg.Limits.Policies)}
-	case resource.Configs:
-		return []bound{p.bound(k, "configurations", p.cfg.Limits.Configs)}
-	}
-	return nil
+	return []bound{{k.Traits().Plural, p.cfg.Limits.Most(k), func() int { return p.catalog.Count(k) }}}
 }
 
-// bound returns the bound on the resources of a kind.
-func (p *Plane) bound(k resource.Kind, what string, limit int) bound {
-	return bound{what, limit, func() int { return p.catalog.Count(k) }}
-}
-
-// Remove removes a resource.
+// Remove removes a resource. A lock is released by its session only. With a session, its locks are removed.
 func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options) (Result, error) {
-	return p.apply(ctx, by, change{
-		ref: r, act: resource.Removed, noHistory: r.Kind == resource.Instances,
-		next: func(old *catalog.Item) (any, error) {
+	result, err := p.apply(ctx, by, change{
+		ref: r, act: resource.Removed,
+		next: func(old *catalog.Item) (resource.Document, error) {
 			if old == nil {
 				return nil, &NotFound{r}
 			}
-			return nil, nil
+			return nil, mayRemove(by, old, o)
 		},
 	}, o)
+	if err == nil && r.Kind == resource.Sessions && !o.DryRun {
+		err = p.endLease(ctx, r)
+	}
+	return result, err
 }
 
 // Version returns an earlier or the present version of a resource, which may have been removed.
@@ -320,7 +317,7 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
-		next: func(old *catalog.Item) (any, error) {
+		next: func(old *catalog.Item) (resource.Document, error) {
 			// Checked only here: a repeated change with a key must succeed, although the change may have removed this
 			// version.
 			if earlier == nil {
@@ -427,7 +424,7 @@ func edit[T any](ctx context.Context, p *Plane, by Caller, r resource.Ref, act r
 		}
 		c.asked = text
 	}
-	c.next = func(old *catalog.Item) (any, error) {
+	c.next = func(old *catalog.Item) (resource.Document, error) {
 		if old == nil {
 			return nil, &NotFound{r}
 		}
@@ -436,7 +433,7 @@ func edit[T any](ctx context.Context, p *Plane, by Caller, r resource.Ref, act r
 			return nil, err
 		}
 		next := *before
-		return &next, alter(&next)
+		return any(&next).(resource.Document), alter(&next)
 	}
 	return p.apply(ctx, by, c, o)
 }

@@ -118,6 +118,8 @@ type Plane struct {
 	sendFailure sendFailure
 	duplicate   duplicateReplica
 
+	locks lockQueues
+
 	reporting sync.Mutex // held during reports to other replicas; taken before mu
 	settling  chan found // instances to remove or take over
 
@@ -217,6 +219,7 @@ func (p *Plane) take(b store.Batch) {
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {
 		if d.New == nil {
+			p.locks.wake(d.Old.Path)
 			changes[i] = push.Change{Ref: d.Old.Ref, Revision: d.Revision, Changed: d.Revision, Version: d.Old.Version, Removed: true}
 			continue
 		}

@@ -28,6 +28,7 @@ const (
 	Precondition     ProblemKind = "precondition"
 	KeyReused        ProblemKind = "key"
 	Contended        ProblemKind = "contended"
+	Held             ProblemKind = "held"
 	TooMany          ProblemKind = "limit"
 	TooManyWatchers  ProblemKind = "watchers"
 	Busy             ProblemKind = "busy"
@@ -78,6 +79,8 @@ var problems = []struct {
 	{ErrPrecondition, Precondition, 0},
 	{ErrExists, Exists, 0},
 	{ErrKeyReused, KeyReused, 0},
+	{ErrHeld, Held, 0},
+	{errTooManyWait, Busy, time.Second},
 	{ErrContended, Contended, time.Second},
 	{store.ErrBusy, Busy, time.Second},
 	{store.ErrNoSpace, NoSpace, 0},

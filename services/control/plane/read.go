@@ -117,12 +117,13 @@ func (p *Plane) list(ctx context.Context, by Caller, where resource.Ref, page Pa
 	return out, nil
 }
 
-// named lists the complete policies or configurations of a namespace.
+// named lists the complete resources of a kind in a namespace.
 func (p *Plane) named(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
 	return p.list(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page, func(i *catalog.Item) bool { return page.matches(i.Name) })
 }
 
-// List returns the policies or configurations of a namespace, by name.
+// List returns the resources of a kind in a namespace, by name, but no instances. Sessions and locks that ended a moment ago may be
+// among them.
 func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
 	out, err := p.named(ctx, by, k, namespace, page)
 	if err != nil {
@@ -192,15 +193,29 @@ func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.I
 	if err := r.Check(); err != nil {
 		return nil, 0, err
 	}
-	age, err := p.Sync(ctx, stale)
-	if err != nil {
-		return nil, 0, err
+	item, age, err := p.catalog.Get(r), p.Age(), error(nil)
+	if !stale {
+		item, err = p.latest(ctx, r)
+		age = 0
 	}
-	item := p.catalog.Get(r)
-	if item == nil {
-		return nil, age, &NotFound{r}
+	if err == nil && item == nil {
+		err = &NotFound{r}
 	}
-	return item, age, nil
+	return item, age, err
+}
+
+// latest returns a resource as of the call or later; nil is none. Etcd ends leases without a change of the head, which
+// catchUp waits for: what it removes with them is read from the store.
+func (p *Plane) latest(ctx context.Context, r resource.Ref) (*catalog.Item, error) {
+	if !r.Kind.Traits().Leased {
+		err := p.catchUp(ctx)
+		return p.catalog.Get(r), err
+	}
+	kv, err := p.store.Get(ctx, store.State+r.Path())
+	if err != nil || kv.Revision == 0 {
+		return nil, err
+	}
+	return catalog.Parse(r.Path(), kv.Value, kv.Revision)
 }
 
 // A Content is a configuration's content for one client.

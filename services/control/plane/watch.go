@@ -69,8 +69,8 @@ func (q Query) topics() ([]push.Topic, error) {
 	var topics []push.Topic
 	seen := map[push.Topic]bool{}
 	for _, kind := range kinds {
-		if kind != resource.Policies && kind != resource.Configs && kind != resource.Instances {
-			return nil, fmt.Errorf("kind: %.40q: must be policy, config or instance", kind)
+		if !kind.Known() {
+			return nil, fmt.Errorf("kind: %.40q: must be %s", kind, resource.KindNames())
 		}
 		for _, n := range names {
 			r := resource.Ref{Kind: kind, Namespace: namespace, Name: n, ID: "x"}

@@ -20,6 +20,8 @@ const (
 	Withdrawn  Act = "withdraw" // a gray release withdrawn
 	Registered Act = "register"
 	Maintained Act = "maintain" // an operator keeps requests away from an instance, or no longer
+	Acquired   Act = "acquire"  // a lock, or its value changed
+	Added      Act = "add"      // to a counter
 	Expired    Act = "expire"   // an instance was silent or critical for too long
 )
 

@@ -18,6 +18,9 @@ type Limits struct {
 	Policies    int `json:"policies" yaml:"max_policies" range:"1..1073741824" default:"1000000" doc:"policies in all"`
 	Configs     int `json:"configs" yaml:"max_configs" range:"1..1073741824" default:"100000" doc:"configurations in all"`
 	Instances   int `json:"instances" yaml:"max_instances" range:"1..1073741824" default:"200000" doc:"instances in all"`
+	Sessions    int `json:"sessions" yaml:"max_sessions" range:"1..1073741824" default:"100000" doc:"sessions in all"`
+	Locks       int `json:"locks" yaml:"max_locks" range:"1..1073741824" default:"100000" doc:"locks in all that sessions have"`
+	Counters    int `json:"counters" yaml:"max_counters" range:"1..1073741824" default:"100000" doc:"counters in all"`
 	PerService  int `json:"per_service" yaml:"max_per_service" range:"1..1073741824" default:"20000" doc:"instances of one service"`
 	History     int `json:"history" yaml:"history" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
 }
@@ -27,6 +30,11 @@ func DefaultLimits() Limits {
 	l := fields.Default[Limits]()
 	l.Rules, l.Labels = 1000, 64
 	return l
+}
+
+// Most returns how many resources of a kind there may be.
+func (l Limits) Most(k Kind) int {
+	return map[Kind]int{Policies: l.Policies, Configs: l.Configs, Instances: l.Instances, Sessions: l.Sessions, Locks: l.Locks, Counters: l.Counters}[k]
 }
 
 // Document bounds a document as it is kept, in JSON: base64 and escapes may make it half as large again.

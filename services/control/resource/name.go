@@ -9,23 +9,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A Kind is a kind of resource.
-type Kind string
-
-// The kinds.
-const (
-	Policies  Kind = "policy"
-	Configs   Kind = "config"
-	Instances Kind = "instance"
-)
-
-// Kinds are all kinds.
-func Kinds() []Kind { return []Kind{Policies, Configs, Instances} }
-
 // DefaultNamespace is the namespace of resources that name none.
 const DefaultNamespace = "default"
 
-// A Ref names a resource. Name is that of a policy, of a configuration or of an instance's service. ID is that of an
+// A Ref names a resource. Name is its own or its ID's, of an instance that of its service. ID is that of an
 // instance, and "" for the others.
 type Ref struct {
 	Kind      Kind   `json:"kind"`
@@ -102,11 +89,12 @@ func (r Ref) Check() error {
 // check finds the faults of the names. Without faults it allocates no text: each request that names a resource passes
 // here.
 func (r Ref) check(f *faults) {
-	known := r.Kind == Policies || r.Kind == Configs || r.Kind == Instances
+	traits := r.Kind.Traits()
+	known := traits.Kind == r.Kind
 	if known && isLabel(r.Namespace) && IsPlain(r.Name) && (r.Kind != Instances || IsPlain(r.ID)) {
 		return
 	}
-	f.check(known, "/kind", "%.40q: must be policy, config or instance", r.Kind)
+	f.check(known, "/kind", "%.40q: must be %s", r.Kind, KindNames())
 	f.check(isLabel(r.Namespace), "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, with a letter or digit at both ends (RFC 1123)", r.Namespace, maxNamespace)
 	name := "/name"
 	if r.Kind == Instances {
@@ -114,7 +102,7 @@ func (r Ref) check(f *faults) {
 		fault := nameFault(r.ID, false)
 		f.check(fault == "", "/id", "%.80q: %s", r.ID, fault)
 	}
-	fault := nameFault(r.Name, r.Kind == Configs)
+	fault := nameFault(r.Name, traits.Slashes)
 	f.check(fault == "", name, "%.80q: %s", r.Name, fault)
 }
 

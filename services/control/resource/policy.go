@@ -13,6 +13,12 @@ type Change struct {
 	By      string    `json:"changed_by"`
 }
 
+// Stamp replaces the record of the last change.
+func (c *Change) Stamp(change Change) { *c = change }
+
+// Changed returns the record of the last change.
+func (c *Change) Changed() Change { return *c }
+
 // A Policy is a list of rules for requests to services of its namespace. Policies of a namespace hold in the order of
 // their names. For each purpose (see Purpose), the first rule holds that matches a request.
 type Policy struct {

@@ -17,7 +17,7 @@ import (
 //	required  it must be given
 //	range     the bounds of a number: "1..10"; "0<..10" is without the lower one
 //	oneof     the values of a text, of a number other than 0, or of a list's entries
-//	is        the form of a text, of a list's entries or of a map's names: name, host, path, identity or token
+//	is        the form of a text, of a list's entries or of a map's names: name, host, path, identity, text or token
 //	variant   the field that says which fields marked with "of" there may be: a rule's action
 //	of        the values of that field with which this field may be given
 //
@@ -259,7 +259,7 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Schemas returns the JSON Schemas of names, of a rule, of its match, and of a check, by name.
+// Schemas returns the JSON Schemas of names, and of documents with tags, by name.
 func Schemas() map[string]any {
 	rule := variantsOf(reflect.TypeFor[Rule](), map[string]any{"match": map[string]any{"$ref": "#/components/schemas/Match"}})
 	for _, one := range rule {
@@ -269,13 +269,13 @@ func Schemas() map[string]any {
 		}
 	}
 	return map[string]any{
-		"Rule":             map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
-		"Match":            schemaOf(reflect.TypeFor[Match]()),
-		"Check":            map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
-		"Name":             nameSchema("^" + namePart + "$"),
-		"NameOrNone":       orNone("Name"),
-		"ConfigName":       nameSchema("^" + namePart + "(/" + namePart + ")*$"),
-		"ConfigNameOrNone": orNone("ConfigName"),
+		"Rule":  map[string]any{"description": "The action, and what belongs to it.", "oneOf": rule},
+		"Match": schemaOf(reflect.TypeFor[Match]()),
+		"Check": map[string]any{"description": "The type, and what belongs to it.", "oneOf": variantsOf(reflect.TypeFor[Check](), nil)},
+		"Name":  nameSchema("^" + namePart + "$"), "NameOrNone": orNone("Name"),
+		"ConfigName": nameSchema("^" + namePart + "(/" + namePart + ")*$"), "ConfigNameOrNone": orNone("ConfigName"),
+		// What clients say of sessions and locks.
+		"SessionInput": schemaOf(reflect.TypeFor[SessionInput]()), "LockInput": schemaOf(reflect.TypeFor[LockInput]()),
 	}
 }
 

@@ -48,19 +48,13 @@ func Tag(version int64, body []byte) string {
 	return string(append(b, '"'))
 }
 
-// Parse parses a stored document: a *Policy, *Config or *Instance.
-func Parse(kind Kind, body []byte) (any, error) {
-	var into any
-	switch kind {
-	case Policies:
-		into = new(Policy)
-	case Configs:
-		into = new(Config)
-	case Instances:
-		into = new(Instance)
-	default:
+// Parse parses a stored document.
+func Parse(kind Kind, body []byte) (Document, error) {
+	t := kind.Traits()
+	if t.document == nil {
 		return nil, fmt.Errorf("%q is no kind of resource", kind)
 	}
+	into := t.document()
 	if err := json.Unmarshal(body, into); err != nil {
 		return nil, err
 	}

@@ -36,8 +36,9 @@ var condition = map[string]any{"type": "string", "maxLength": plane.MaxCondition
 
 // parameters are all parameters, by name.
 var parameters = map[string]parameter{
-	"name":            {"path", "The resource's or the service's name. Only those of configurations have slashes, as %2F.", ref("ConfigName")},
+	"name":            {"path", "The resource's or the service's name. Those of configurations, locks and counters may have slashes, as %2F.", ref("ConfigName")},
 	"id":              {"path", "The instance's.", ref("Name")},
+	"session":         {"query", "The session that has the lock.", ref("NameOrNone")},
 	"version":         {"path", "Which one.", ref("Version")},
 	"namespace":       {"query", "Where the resource is; default if not given.", ref("NamespaceOrNone")},
 	"dry_run":         {"query", "Check everything, and change nothing.", map[string]any{"type": "boolean"}},
@@ -53,7 +54,7 @@ var parameters = map[string]parameter{
 	"health":          {"query", "Instances of this health only: an overdue one is critical.", map[string]any{"enum": []string{"", "passing", "warning", "critical"}}},
 	"client":          {"query", "Who reads: for the gray release, and for the ledger.", map[string]any{"type": "string", "maxLength": plane.MaxClient, "pattern": `^[^\x00-\x1f]*$`}},
 	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", listSchema(map[string]any{"type": "string", "pattern": "^[^=]+="}, resource.DefaultLimits().Labels)},
-	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": []string{"policy", "config", "instance"}}, plane.MaxTopics)},
+	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": resource.Kinds()}, plane.MaxTopics)},
 	"since":           {"query", "The token that a long poll had as next, the id of an event, what a list has as watch, or what a read has as Dyno-Watch. Reads with a token wait until something of theirs has changed after it, and are answered in full.", text},
 	"wait":            {"query", "For how many seconds a long poll, or a read with since, may wait for a change; 30 if not given.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
 	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", condition},

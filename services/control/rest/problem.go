@@ -55,6 +55,7 @@ var problems = map[plane.ProblemKind]struct {
 	plane.Precondition:    {http.StatusPreconditionFailed, "a condition does not hold"},
 	plane.KeyReused:       {http.StatusUnprocessableEntity, "the key was used for another change"},
 	plane.Contended:       {http.StatusConflict, "others change the resource"},
+	plane.Held:            {http.StatusConflict, "another session has it"},
 	plane.TooMany:         {http.StatusForbidden, "there may be no more"},
 	plane.Busy:            {http.StatusServiceUnavailable, "too many requests wait"},
 	plane.NoSpace:         {http.StatusInsufficientStorage, "the database is full"},

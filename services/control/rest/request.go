@@ -165,7 +165,7 @@ func (q *request) options() (o plane.Options, err error) {
 	if o.IfNoneMatch, err = q.condition("If-None-Match"); err != nil {
 		return o, err
 	}
-	o.Key = q.Header.Get("Idempotency-Key")
+	o.Key, o.Session = q.Header.Get("Idempotency-Key"), q.parameter("session")
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
 }

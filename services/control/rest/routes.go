@@ -40,7 +40,7 @@ type route struct {
 func contextOf(path string) string {
 	for _, c := range []struct{ folder, context string }{
 		{"/v1/services", "discovery"}, {"/v1/heartbeats", "discovery"}, {"/v1/configs", "configuration"}, {"/v1/policies", "policy"},
-		{"/v1/watch", "push"}, {"/v1/acks", "push"},
+		{"/v1/watch", "push"}, {"/v1/acks", "push"}, {"/v1/sessions", "coordination"}, {"/v1/locks", "coordination"}, {"/v1/counters", "coordination"},
 	} {
 		if strings.HasPrefix(path, c.folder) {
 			return c.context
@@ -88,6 +88,11 @@ func (a *API) table() []route {
 		{method: "DELETE", path: "/v1/policies/{name}/release", id: "withdrawPolicy", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(false))},
 		{method: "POST", path: "/v1/policies/{name}/promote", id: "promotePolicy", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(true))},
 
+		{method: "POST", path: "/v1/sessions", id: "beginSession", about: "Begin a session. It ends ttl_seconds after its last renewal.", parameters: []string{"namespace"}, body: "SessionInput", answers: map[int]string{201: "Session"}, handle: beginSession},
+		{method: "POST", path: "/v1/sessions/{name}/renew", id: "renewSession", about: "Begin the session's time again. 404 says that it has ended, and its locks with it.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Sessions, renewSession)},
+		{method: "PUT", path: "/v1/locks/{name}", id: "acquireLock", about: "Acquire a lock for a session, once it is free. Repeating it changes nothing.", parameters: []string{"namespace"}, body: "LockInput", answers: map[int]string{200: "Lock", 201: "Lock"}, stream: true, handle: named(resource.Locks, acquireLock)},
+		{method: "POST", path: "/v1/counters/{name}", id: "addToCounter", about: "Add to a counter, which begins with 0.", parameters: changing, body: "CounterAdd", answers: map[int]string{200: "Counter", 201: "Counter"}, handle: change(resource.Counters, addToCounter)},
+
 		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "prefix", "since", "Last-Event-ID", "wait", "client", "label"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
@@ -100,23 +105,38 @@ func (a *API) table() []route {
 		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "object"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},
 	}
 	for _, k := range []struct {
-		kind         resource.Kind
-		folder, name string
-		rollouts     string
-	}{{resource.Policies, "/v1/policies", "Policy", "/v1/rollouts/policies"}, {resource.Configs, "/v1/configs", "Config", "/v1/rollouts/configs"}} {
-		one := k.folder + "/{name}"
+		kind          resource.Kind
+		name, removal string
+	}{
+		{resource.Policies, "Policy", "Remove one. Its history stays."}, {resource.Configs, "Config", "Remove one. Its history stays."},
+		{resource.Sessions, "Session", "End a session, and release its locks."}, {resource.Locks, "Lock", "Release a lock, for the session that has it."},
+		{resource.Counters, "Counter", "Remove one. The next addition begins with 0."},
+	} {
+		folder, one := k.kind.Traits().Folder, k.kind.Traits().Folder+"/{name}"
+		removing := changing
+		if k.kind == resource.Locks {
+			removing = append([]string{"session"}, changing...)
+		}
 		routes = append(routes,
-			route{method: "GET", path: k.folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, waits: k.kind, handle: listItems(k.kind)},
-			route{method: "POST", path: k.folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
+			route{method: "GET", path: folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, waits: k.kind, handle: listItems(k.kind)},
 			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: k.kind, handle: named(k.kind, getItem)},
-			route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)},
-			route{method: "DELETE", path: one, id: "remove" + k.name, about: "Remove one. Its history stays.", parameters: changing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
+			route{method: "DELETE", path: one, id: "remove" + k.name, about: k.removal, parameters: removing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
+		)
+		if k.kind.Traits().Leased {
+			continue
+		}
+		routes = append(routes, route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)})
+		if !k.kind.Traits().History {
+			continue
+		}
+		routes = append(routes,
+			route{method: "POST", path: folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
 			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
 			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: named(k.kind, version)},
 			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, rollback)},
 			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(k.kind, rollout)},
 			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: named(k.kind, watchRollout)},
-			route{method: "GET", path: k.rollouts, id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
+			route{method: "GET", path: strings.Replace(folder, "/v1/", "/v1/rollouts/", 1), id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
 		)
 	}
 	for i := range routes {
@@ -285,7 +305,7 @@ func missingField(name string) error {
 	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
 }
 
-// putItem makes or replaces a policy or a configuration.
+// putItem makes or replaces a policy, a configuration or a counter.
 func putItem(k resource.Kind, create bool) func(*request) error {
 	return func(q *request) error {
 		o, err := q.options()
@@ -316,6 +336,22 @@ func putItem(k resource.Kind, create bool) func(*request) error {
 				return err
 			}
 			doc = c
+		case resource.Counters:
+			body := struct {
+				*resource.Counter
+				Value *int64 `json:"value"`
+			}{Counter: new(resource.Counter)}
+			if err := q.body(&body); err != nil {
+				return err
+			}
+			if body.Value == nil {
+				return missingField("value")
+			}
+			body.Counter.Value = *body.Value
+			if err := q.identity(&body.Namespace, &body.Name, "/name", create); err != nil {
+				return err
+			}
+			doc = body.Counter
 		default:
 			return fmt.Errorf("%s is not put", k)
 		}
@@ -392,13 +428,68 @@ func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error)
 	return q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 }
 
-// placeOf returns the path of a policy or a configuration.
+// placeOf returns the address of a resource other than an instance.
 func placeOf(r resource.Ref) string {
-	folder := "/v1/configs/"
-	if r.Kind == resource.Policies {
-		folder = "/v1/policies/"
+	return r.Kind.Traits().Folder + "/" + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
+}
+
+func beginSession(q *request) error {
+	s := &resource.Session{Namespace: q.namespace(), SessionInput: resource.SessionInput{TTL: resource.DefaultSessionTTL}}
+	if err := q.body(&s.SessionInput); err != nil {
+		return err
 	}
-	return folder + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
+	result, err := q.api.plane.Begin(q.Context(), q.caller, s)
+	if err != nil {
+		return err
+	}
+	return q.result(result, placeOf(result.Ref))
+}
+
+func renewSession(q *request, r resource.Ref) error {
+	if err := q.api.plane.Renew(q.Context(), q.caller, r); err != nil {
+		return err
+	}
+	q.headerWritten = true
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func acquireLock(q *request, r resource.Ref) error {
+	var ask resource.LockInput
+	if err := q.body(&ask); err != nil {
+		return err
+	}
+	q.ContentLength = 0 // of what is left to read
+	if err := q.clearDeadlines(); err != nil {
+		return err
+	}
+	ctx, end, err := q.live()
+	if err != nil {
+		return err
+	}
+	defer end()
+	result, err := q.api.plane.Acquire(ctx, q.caller, r, ask)
+	q.last()
+	switch {
+	case q.Context().Err() != nil:
+		return nil // the client has gone: it needs no answer
+	case err != nil:
+		return err
+	}
+	return q.result(result, placeOf(r))
+}
+
+func addToCounter(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+	var body struct {
+		Add *int64 `json:"add"`
+	}
+	if err := q.body(&body); err != nil {
+		return plane.Result{}, err
+	}
+	if body.Add == nil {
+		return plane.Result{}, missingField("add")
+	}
+	return q.api.plane.Add(q.Context(), q.caller, r, *body.Add, o)
 }
 
 func listRollouts(k resource.Kind) func(*request) error {

@@ -14,7 +14,7 @@ import (
 func readKind(k controlpb.Kind) (resource.Kind, error) {
 	kind, ok := message.Kind(k)
 	if !ok {
-		return "", plane.BadParameterf("kind: must be given: KIND_POLICY, KIND_CONFIG or KIND_INSTANCE")
+		return "", plane.BadParameterf("kind: must be given, such as KIND_POLICY")
 	}
 	return kind, nil
 }

@@ -115,9 +115,13 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 		if r.Kind == resource.Configs {
 			doc = readConfig(r, d.Config)
 		}
+	case *controlpb.PutRequest_Counter:
+		if r.Kind == resource.Counters {
+			doc = &resource.Counter{Namespace: r.Namespace, Name: r.Name, Value: d.Counter.GetValue()}
+		}
 	}
 	if doc == nil {
-		return nil, plane.BadParameterf("document: must be given, of the reference's kind: a policy or a config")
+		return nil, plane.BadParameterf("document: must be given, of the reference's kind: a policy, a config or a counter")
 	}
 	return changed(a.plane.Put(ctx, Caller(ctx), doc, options(q.GetConditions())))
 }
@@ -128,28 +132,67 @@ func (a *API) Remove(ctx context.Context, q *controlpb.RemoveRequest) (*controlp
 	if err != nil {
 		return nil, err
 	}
-	return changed(a.plane.Remove(ctx, Caller(ctx), r, options(q.GetConditions())))
+	o := options(q.GetConditions())
+	o.Session = q.GetSession()
+	return changed(a.plane.Remove(ctx, Caller(ctx), r, o))
 }
 
-// instanceRef parses a reference to an instance, whose kind is optional.
-func instanceRef(m *controlpb.Ref) (resource.Ref, error) {
+// refOf parses a reference of one kind, which need not be given.
+func refOf(m *controlpb.Ref, kind resource.Kind) (resource.Ref, error) {
 	if m.GetKind() == controlpb.Kind_KIND_UNSPECIFIED {
 		m = proto.CloneOf(m)
 		if m == nil {
 			m = &controlpb.Ref{}
 		}
-		m.Kind = controlpb.Kind_KIND_INSTANCE
+		m.Kind = message.Ref(resource.Ref{Kind: kind}).GetKind()
 	}
 	r, err := readRef(m)
-	if err == nil && r.Kind != resource.Instances {
-		err = plane.BadParameterf("ref: names no instance")
+	if err == nil && r.Kind != kind {
+		err = plane.BadParameterf("ref: names no %s", kind)
 	}
 	return r, err
 }
 
+// BeginSession answers as control.proto says.
+func (a *API) BeginSession(ctx context.Context, q *controlpb.BeginSessionRequest) (*controlpb.ChangeResponse, error) {
+	s := &resource.Session{Namespace: cmp.Or(q.GetNamespace(), resource.DefaultNamespace)}
+	s.Name, s.TTL = q.GetSession().GetName(), cmp.Or(int(q.GetSession().GetTtlSeconds()), resource.DefaultSessionTTL)
+	return changed(a.plane.Begin(ctx, Caller(ctx), s))
+}
+
+// RenewSession answers as control.proto says.
+func (a *API) RenewSession(ctx context.Context, q *controlpb.RenewSessionRequest) (*controlpb.RenewSessionResponse, error) {
+	r, err := refOf(q.GetRef(), resource.Sessions)
+	if err != nil {
+		return nil, err
+	}
+	return &controlpb.RenewSessionResponse{}, a.plane.Renew(ctx, Caller(ctx), r)
+}
+
+// Acquire answers as control.proto says.
+func (a *API) Acquire(ctx context.Context, q *controlpb.AcquireRequest) (*controlpb.ChangeResponse, error) {
+	r, err := refOf(q.GetRef(), resource.Locks)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
+	return changed(a.plane.Acquire(ctx, Caller(ctx), r, resource.LockInput{Session: q.GetSession(), Value: q.GetValue(), Wait: q.GetWaitSeconds()}))
+}
+
+// Add answers as control.proto says.
+func (a *API) Add(ctx context.Context, q *controlpb.AddRequest) (*controlpb.ChangeResponse, error) {
+	r, err := refOf(q.GetRef(), resource.Counters)
+	if err != nil {
+		return nil, err
+	}
+	return changed(a.plane.Add(ctx, Caller(ctx), r, q.GetAdd(), options(q.GetConditions())))
+}
+
 // Register answers as control.proto says.
 func (a *API) Register(ctx context.Context, q *controlpb.RegisterRequest) (*controlpb.ChangeResponse, error) {
-	r, err := instanceRef(q.GetRef())
+	r, err := refOf(q.GetRef(), resource.Instances)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +205,7 @@ func (a *API) Register(ctx context.Context, q *controlpb.RegisterRequest) (*cont
 
 // Maintain answers as control.proto says.
 func (a *API) Maintain(ctx context.Context, q *controlpb.MaintainRequest) (*controlpb.ChangeResponse, error) {
-	r, err := instanceRef(q.GetRef())
+	r, err := refOf(q.GetRef(), resource.Instances)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +220,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	refs := make([]resource.Ref, len(q.GetInstances()))
 	for i, m := range q.GetInstances() {
 		var err error
-		if refs[i], err = instanceRef(m); err != nil {
+		if refs[i], err = refOf(m, resource.Instances); err != nil {
 			return nil, err // it names no instance: the call is at fault
 		}
 	}
@@ -275,7 +318,7 @@ func (a *API) Rollout(ctx context.Context, q *controlpb.RolloutRequest) (*contro
 	if err != nil {
 		return nil, err
 	}
-	if r.Kind == resource.Instances {
+	if !r.Kind.Traits().History {
 		return nil, plane.BadParameterf("ref.kind: must be a policy or a configuration")
 	}
 	got, err := a.plane.Rollout(ctx, Caller(ctx), r, limit(q.GetLimit()))

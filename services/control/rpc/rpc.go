@@ -245,6 +245,8 @@ func contextOf(request any) string {
 	switch q := request.(type) {
 	case *controlpb.RegisterRequest, *controlpb.HeartbeatRequest: // their references need no kind
 		kind = controlpb.Kind_KIND_INSTANCE
+	case *controlpb.BeginSessionRequest, *controlpb.RenewSessionRequest, *controlpb.AcquireRequest, *controlpb.AddRequest:
+		kind = controlpb.Kind_KIND_LOCK
 	case *controlpb.ListRequest:
 		kind = q.GetKind()
 	case interface{ GetRef() *controlpb.Ref }:
@@ -257,6 +259,8 @@ func contextOf(request any) string {
 		return "configuration"
 	case controlpb.Kind_KIND_INSTANCE:
 		return "discovery"
+	case controlpb.Kind_KIND_SESSION, controlpb.Kind_KIND_LOCK, controlpb.Kind_KIND_COUNTER:
+		return "coordination"
 	}
 	return "administration"
 }

@@ -32,6 +32,9 @@ const (
 	Kind_KIND_POLICY      Kind = 1
 	Kind_KIND_CONFIG      Kind = 2
 	Kind_KIND_INSTANCE    Kind = 3
+	Kind_KIND_SESSION     Kind = 4
+	Kind_KIND_LOCK        Kind = 5
+	Kind_KIND_COUNTER     Kind = 6
 )
 
 // Enum value maps for Kind.
@@ -41,12 +44,18 @@ var (
 		1: "KIND_POLICY",
 		2: "KIND_CONFIG",
 		3: "KIND_INSTANCE",
+		4: "KIND_SESSION",
+		5: "KIND_LOCK",
+		6: "KIND_COUNTER",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
 		"KIND_POLICY":      1,
 		"KIND_CONFIG":      2,
 		"KIND_INSTANCE":    3,
+		"KIND_SESSION":     4,
+		"KIND_LOCK":        5,
+		"KIND_COUNTER":     6,
 	}
 )
 
@@ -131,7 +140,7 @@ func (x WatchResponse_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchResponse_Type.Descriptor instead.
 func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{45, 0}
+	return file_control_proto_rawDescGZIP(), []int{53, 0}
 }
 
 // A Ref names a resource. The name of an instance is its service's. Names are UTF-8 in form
@@ -218,6 +227,9 @@ type Resource struct {
 	//	*Resource_Policy
 	//	*Resource_Config
 	//	*Resource_Instance
+	//	*Resource_Session
+	//	*Resource_Lock
+	//	*Resource_Counter
 	Document      isResource_Document `protobuf_oneof:"document"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -329,6 +341,33 @@ func (x *Resource) GetInstance() *Instance {
 	return nil
 }
 
+func (x *Resource) GetSession() *Session {
+	if x != nil {
+		if x, ok := x.Document.(*Resource_Session); ok {
+			return x.Session
+		}
+	}
+	return nil
+}
+
+func (x *Resource) GetLock() *Lock {
+	if x != nil {
+		if x, ok := x.Document.(*Resource_Lock); ok {
+			return x.Lock
+		}
+	}
+	return nil
+}
+
+func (x *Resource) GetCounter() *Counter {
+	if x != nil {
+		if x, ok := x.Document.(*Resource_Counter); ok {
+			return x.Counter
+		}
+	}
+	return nil
+}
+
 type isResource_Document interface {
 	isResource_Document()
 }
@@ -345,11 +384,29 @@ type Resource_Instance struct {
 	Instance *Instance `protobuf:"bytes,9,opt,name=instance,proto3,oneof"`
 }
 
+type Resource_Session struct {
+	Session *Session `protobuf:"bytes,10,opt,name=session,proto3,oneof"`
+}
+
+type Resource_Lock struct {
+	Lock *Lock `protobuf:"bytes,11,opt,name=lock,proto3,oneof"`
+}
+
+type Resource_Counter struct {
+	Counter *Counter `protobuf:"bytes,12,opt,name=counter,proto3,oneof"`
+}
+
 func (*Resource_Policy) isResource_Document() {}
 
 func (*Resource_Config) isResource_Document() {}
 
 func (*Resource_Instance) isResource_Document() {}
+
+func (*Resource_Session) isResource_Document() {}
+
+func (*Resource_Lock) isResource_Document() {}
+
+func (*Resource_Counter) isResource_Document() {}
 
 // A Policy is a list of rules; the first one that matches holds.
 type Policy struct {
@@ -1794,6 +1851,441 @@ func (x *MaintainRequest) GetConditions() *Conditions {
 	return nil
 }
 
+// A Session holds locks. The name of its reference is its ID.
+type Session struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                // for people
+	TtlSeconds    int32                  `protobuf:"varint,2,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"` // 0 is 15
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Session) Reset() {
+	*x = Session{}
+	mi := &file_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Session) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Session) ProtoMessage() {}
+
+func (x *Session) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Session.ProtoReflect.Descriptor instead.
+func (*Session) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Session) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Session) GetTtlSeconds() int32 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
+// A Lock is held by one session.
+type Lock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Holder        string                 `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"` // the session's name
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	Token         int64                  `protobuf:"varint,4,opt,name=token,proto3" json:"token,omitempty"` // the fencing token: larger than those of all earlier acquisitions
+	SinceUnixNano int64                  `protobuf:"varint,5,opt,name=since_unix_nano,json=sinceUnixNano,proto3" json:"since_unix_nano,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lock) Reset() {
+	*x = Lock{}
+	mi := &file_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lock) ProtoMessage() {}
+
+func (x *Lock) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lock.ProtoReflect.Descriptor instead.
+func (*Lock) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Lock) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Lock) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *Lock) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *Lock) GetToken() int64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
+func (x *Lock) GetSinceUnixNano() int64 {
+	if x != nil {
+		return x.SinceUnixNano
+	}
+	return 0
+}
+
+// A Counter is a number.
+type Counter struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Value         int64                  `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Counter) Reset() {
+	*x = Counter{}
+	mi := &file_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Counter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Counter) ProtoMessage() {}
+
+func (x *Counter) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Counter.ProtoReflect.Descriptor instead.
+func (*Counter) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Counter) GetValue() int64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+type BeginSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Session       *Session               `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeginSessionRequest) Reset() {
+	*x = BeginSessionRequest{}
+	mi := &file_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeginSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeginSessionRequest) ProtoMessage() {}
+
+func (x *BeginSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeginSessionRequest.ProtoReflect.Descriptor instead.
+func (*BeginSessionRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BeginSessionRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *BeginSessionRequest) GetSession() *Session {
+	if x != nil {
+		return x.Session
+	}
+	return nil
+}
+
+type RenewSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"` // needs no kind
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewSessionRequest) Reset() {
+	*x = RenewSessionRequest{}
+	mi := &file_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewSessionRequest) ProtoMessage() {}
+
+func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewSessionRequest.ProtoReflect.Descriptor instead.
+func (*RenewSessionRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RenewSessionRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+type RenewSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewSessionResponse) Reset() {
+	*x = RenewSessionResponse{}
+	mi := &file_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewSessionResponse) ProtoMessage() {}
+
+func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewSessionResponse.ProtoReflect.Descriptor instead.
+func (*RenewSessionResponse) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{25}
+}
+
+type AcquireRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"` // needs no kind
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Value         string                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
+	WaitSeconds   float64                `protobuf:"fixed64,4,opt,name=wait_seconds,json=waitSeconds,proto3" json:"wait_seconds,omitempty"` // for another session to release it; 60 at most
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcquireRequest) Reset() {
+	*x = AcquireRequest{}
+	mi := &file_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcquireRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcquireRequest) ProtoMessage() {}
+
+func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
+func (*AcquireRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AcquireRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetWaitSeconds() float64 {
+	if x != nil {
+		return x.WaitSeconds
+	}
+	return 0
+}
+
+type AddRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"` // needs no kind
+	Add           int64                  `protobuf:"varint,2,opt,name=add,proto3" json:"add,omitempty"`
+	Conditions    *Conditions            `protobuf:"bytes,3,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddRequest) Reset() {
+	*x = AddRequest{}
+	mi := &file_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddRequest) ProtoMessage() {}
+
+func (x *AddRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddRequest.ProtoReflect.Descriptor instead.
+func (*AddRequest) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AddRequest) GetRef() *Ref {
+	if x != nil {
+		return x.Ref
+	}
+	return nil
+}
+
+func (x *AddRequest) GetAdd() int64 {
+	if x != nil {
+		return x.Add
+	}
+	return 0
+}
+
+func (x *AddRequest) GetConditions() *Conditions {
+	if x != nil {
+		return x.Conditions
+	}
+	return nil
+}
+
 type GetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -1804,7 +2296,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1816,7 +2308,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1829,7 +2321,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetRequest) GetRef() *Ref {
@@ -1856,7 +2348,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2360,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2373,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetResponse) GetResource() *Resource {
@@ -1917,7 +2409,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2421,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2434,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListRequest) GetKind() Kind {
@@ -2021,7 +2513,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2525,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2538,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListResponse) GetResources() []*Resource {
@@ -2097,7 +2589,7 @@ type Conditions struct {
 
 func (x *Conditions) Reset() {
 	*x = Conditions{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2601,7 @@ func (x *Conditions) String() string {
 func (*Conditions) ProtoMessage() {}
 
 func (x *Conditions) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2614,7 @@ func (x *Conditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conditions.ProtoReflect.Descriptor instead.
 func (*Conditions) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Conditions) GetIfMatch() string {
@@ -2160,6 +2652,7 @@ type PutRequest struct {
 	//
 	//	*PutRequest_Policy
 	//	*PutRequest_Config
+	//	*PutRequest_Counter
 	Document      isPutRequest_Document `protobuf_oneof:"document"`
 	Conditions    *Conditions           `protobuf:"bytes,4,opt,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2168,7 +2661,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2673,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2686,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PutRequest) GetRef() *Ref {
@@ -2228,6 +2721,15 @@ func (x *PutRequest) GetConfig() *Config {
 	return nil
 }
 
+func (x *PutRequest) GetCounter() *Counter {
+	if x != nil {
+		if x, ok := x.Document.(*PutRequest_Counter); ok {
+			return x.Counter
+		}
+	}
+	return nil
+}
+
 func (x *PutRequest) GetConditions() *Conditions {
 	if x != nil {
 		return x.Conditions
@@ -2247,21 +2749,28 @@ type PutRequest_Config struct {
 	Config *Config `protobuf:"bytes,3,opt,name=config,proto3,oneof"`
 }
 
+type PutRequest_Counter struct {
+	Counter *Counter `protobuf:"bytes,5,opt,name=counter,proto3,oneof"`
+}
+
 func (*PutRequest_Policy) isPutRequest_Document() {}
 
 func (*PutRequest_Config) isPutRequest_Document() {}
+
+func (*PutRequest_Counter) isPutRequest_Document() {}
 
 type RemoveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	Conditions    *Conditions            `protobuf:"bytes,2,opt,name=conditions,proto3" json:"conditions,omitempty"`
+	Session       string                 `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"` // of a lock: the session that has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2782,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2795,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemoveRequest) GetRef() *Ref {
@@ -2303,6 +2812,13 @@ func (x *RemoveRequest) GetConditions() *Conditions {
 	return nil
 }
 
+func (x *RemoveRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
 type RegisterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ref           *Ref                   `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
@@ -2314,7 +2830,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2842,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2855,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegisterRequest) GetRef() *Ref {
@@ -2375,7 +2891,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2903,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2916,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ChangeResponse) GetResource() *Resource {
@@ -2440,7 +2956,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2968,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2981,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HeartbeatRequest) GetInstances() []*Ref {
@@ -2485,7 +3001,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +3013,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +3026,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HeartbeatResponse) GetUnknown() []*Ref {
@@ -2539,7 +3055,7 @@ type Unheard struct {
 
 func (x *Unheard) Reset() {
 	*x = Unheard{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +3067,7 @@ func (x *Unheard) String() string {
 func (*Unheard) ProtoMessage() {}
 
 func (x *Unheard) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +3080,7 @@ func (x *Unheard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unheard.ProtoReflect.Descriptor instead.
 func (*Unheard) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Unheard) GetRef() *Ref {
@@ -2604,7 +3120,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +3132,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +3145,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{32}
+	return file_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReleaseRequest) GetRef() *Ref {
@@ -2683,7 +3199,7 @@ type Values struct {
 
 func (x *Values) Reset() {
 	*x = Values{}
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +3211,7 @@ func (x *Values) String() string {
 func (*Values) ProtoMessage() {}
 
 func (x *Values) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +3224,7 @@ func (x *Values) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Values.ProtoReflect.Descriptor instead.
 func (*Values) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{33}
+	return file_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Values) GetValues() []string {
@@ -2729,7 +3245,7 @@ type EndReleaseRequest struct {
 
 func (x *EndReleaseRequest) Reset() {
 	*x = EndReleaseRequest{}
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +3257,7 @@ func (x *EndReleaseRequest) String() string {
 func (*EndReleaseRequest) ProtoMessage() {}
 
 func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +3270,7 @@ func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReleaseRequest.ProtoReflect.Descriptor instead.
 func (*EndReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{34}
+	return file_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *EndReleaseRequest) GetRef() *Ref {
@@ -2789,7 +3305,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +3317,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +3330,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35}
+	return file_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RollbackRequest) GetRef() *Ref {
@@ -2849,7 +3365,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2861,7 +3377,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2874,7 +3390,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{36}
+	return file_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditRequest) GetLimit() int32 {
@@ -2909,7 +3425,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3437,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3450,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{37}
+	return file_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AuditResponse) GetEntries() []*AuditEntry {
@@ -2966,7 +3482,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3494,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3507,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{38}
+	return file_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AuditEntry) GetAtUnixNano() int64 {
@@ -3053,7 +3569,7 @@ type RolloutRequest struct {
 
 func (x *RolloutRequest) Reset() {
 	*x = RolloutRequest{}
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3065,7 +3581,7 @@ func (x *RolloutRequest) String() string {
 func (*RolloutRequest) ProtoMessage() {}
 
 func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3078,7 +3594,7 @@ func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutRequest.ProtoReflect.Descriptor instead.
 func (*RolloutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{39}
+	return file_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RolloutRequest) GetRef() *Ref {
@@ -3110,7 +3626,7 @@ type RolloutResponse struct {
 
 func (x *RolloutResponse) Reset() {
 	*x = RolloutResponse{}
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3638,7 @@ func (x *RolloutResponse) String() string {
 func (*RolloutResponse) ProtoMessage() {}
 
 func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3651,7 @@ func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutResponse.ProtoReflect.Descriptor instead.
 func (*RolloutResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{40}
+	return file_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RolloutResponse) GetVersion() int64 {
@@ -3202,7 +3718,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3730,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3743,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{41}
+	return file_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Holding) GetClient() string {
@@ -3292,7 +3808,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3820,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3833,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{42}
+	return file_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchRequest) GetMessage() isWatchRequest_Message {
@@ -3378,7 +3894,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_control_proto_msgTypes[43]
+	mi := &file_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3390,7 +3906,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[43]
+	mi := &file_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3403,7 +3919,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{43}
+	return file_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Query) GetNamespace() string {
@@ -3467,7 +3983,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[44]
+	mi := &file_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3995,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[44]
+	mi := &file_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +4008,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{44}
+	return file_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Ack) GetRef() *Ref {
@@ -3534,7 +4050,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_control_proto_msgTypes[45]
+	mi := &file_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3546,7 +4062,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[45]
+	mi := &file_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3559,7 +4075,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{45}
+	return file_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WatchResponse) GetType() WatchResponse_Type {
@@ -3592,7 +4108,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.dyno.control.v1.KindR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02id\"\xf5\x02\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"\x8e\x04\n" +
 	"\bResource\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1a\n" +
@@ -3603,7 +4119,11 @@ const file_control_proto_rawDesc = "" +
 	"changed_by\x18\x06 \x01(\tR\tchangedBy\x121\n" +
 	"\x06policy\x18\a \x01(\v2\x17.dyno.control.v1.PolicyH\x00R\x06policy\x121\n" +
 	"\x06config\x18\b \x01(\v2\x17.dyno.control.v1.ConfigH\x00R\x06config\x127\n" +
-	"\binstance\x18\t \x01(\v2\x19.dyno.control.v1.InstanceH\x00R\binstanceB\n" +
+	"\binstance\x18\t \x01(\v2\x19.dyno.control.v1.InstanceH\x00R\binstance\x124\n" +
+	"\asession\x18\n" +
+	" \x01(\v2\x18.dyno.control.v1.SessionH\x00R\asession\x12+\n" +
+	"\x04lock\x18\v \x01(\v2\x15.dyno.control.v1.LockH\x00R\x04lock\x124\n" +
+	"\acounter\x18\f \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounterB\n" +
 	"\n" +
 	"\bdocument\"\xad\x01\n" +
 	"\x06Policy\x12;\n" +
@@ -3750,6 +4270,36 @@ const file_control_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12;\n" +
 	"\n" +
 	"conditions\x18\x03 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
+	"conditions\">\n" +
+	"\aSession\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vttl_seconds\x18\x02 \x01(\x05R\n" +
+	"ttlSeconds\"\x8c\x01\n" +
+	"\x04Lock\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
+	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12\x14\n" +
+	"\x05token\x18\x04 \x01(\x03R\x05token\x12&\n" +
+	"\x0fsince_unix_nano\x18\x05 \x01(\x03R\rsinceUnixNano\"\x1f\n" +
+	"\aCounter\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\x03R\x05value\"g\n" +
+	"\x13BeginSessionRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x122\n" +
+	"\asession\x18\x02 \x01(\v2\x18.dyno.control.v1.SessionR\asession\"=\n" +
+	"\x13RenewSessionRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\"\x16\n" +
+	"\x14RenewSessionResponse\"\x8b\x01\n" +
+	"\x0eAcquireRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\tR\x05value\x12!\n" +
+	"\fwait_seconds\x18\x04 \x01(\x01R\vwaitSeconds\"\x83\x01\n" +
+	"\n" +
+	"AddRequest\x12&\n" +
+	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x10\n" +
+	"\x03add\x18\x02 \x01(\x03R\x03add\x12;\n" +
+	"\n" +
+	"conditions\x18\x03 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
 	"conditions\"J\n" +
 	"\n" +
 	"GetRequest\x12&\n" +
@@ -3786,22 +4336,24 @@ const file_control_proto_rawDesc = "" +
 	"\bif_match\x18\x01 \x01(\tR\aifMatch\x12\"\n" +
 	"\rif_none_match\x18\x02 \x01(\tR\vifNoneMatch\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"\xe3\x01\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"\x99\x02\n" +
 	"\n" +
 	"PutRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x121\n" +
 	"\x06policy\x18\x02 \x01(\v2\x17.dyno.control.v1.PolicyH\x00R\x06policy\x121\n" +
-	"\x06config\x18\x03 \x01(\v2\x17.dyno.control.v1.ConfigH\x00R\x06config\x12;\n" +
+	"\x06config\x18\x03 \x01(\v2\x17.dyno.control.v1.ConfigH\x00R\x06config\x124\n" +
+	"\acounter\x18\x05 \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounter\x12;\n" +
 	"\n" +
 	"conditions\x18\x04 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
 	"conditionsB\n" +
 	"\n" +
-	"\bdocument\"t\n" +
+	"\bdocument\"\x8e\x01\n" +
 	"\rRemoveRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12;\n" +
 	"\n" +
 	"conditions\x18\x02 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
-	"conditions\"\xad\x01\n" +
+	"conditions\x12\x18\n" +
+	"\asession\x18\x03 \x01(\tR\asession\"\xad\x01\n" +
 	"\x0fRegisterRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x125\n" +
 	"\binstance\x18\x02 \x01(\v2\x19.dyno.control.v1.InstanceR\binstance\x12;\n" +
@@ -3919,12 +4471,16 @@ const file_control_proto_rawDesc = "" +
 	"\vTYPE_RESYNC\x10\x01\x12\x0f\n" +
 	"\vTYPE_SYNCED\x10\x02\x12\f\n" +
 	"\bTYPE_PUT\x10\x03\x12\x0f\n" +
-	"\vTYPE_REMOVE\x10\x04*Q\n" +
+	"\vTYPE_REMOVE\x10\x04*\x84\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_POLICY\x10\x01\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x02\x12\x11\n" +
-	"\rKIND_INSTANCE\x10\x032\xe3\a\n" +
+	"\rKIND_INSTANCE\x10\x03\x12\x10\n" +
+	"\fKIND_SESSION\x10\x04\x12\r\n" +
+	"\tKIND_LOCK\x10\x05\x12\x10\n" +
+	"\fKIND_COUNTER\x10\x062\xa9\n" +
+	"\n" +
 	"\aControl\x12@\n" +
 	"\x03Get\x12\x1b.dyno.control.v1.GetRequest\x1a\x1c.dyno.control.v1.GetResponse\x12C\n" +
 	"\x04List\x12\x1c.dyno.control.v1.ListRequest\x1a\x1d.dyno.control.v1.ListResponse\x12C\n" +
@@ -3938,7 +4494,11 @@ const file_control_proto_rawDesc = "" +
 	"EndRelease\x12\".dyno.control.v1.EndReleaseRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12M\n" +
 	"\bRollback\x12 .dyno.control.v1.RollbackRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12F\n" +
 	"\x05Audit\x12\x1d.dyno.control.v1.AuditRequest\x1a\x1e.dyno.control.v1.AuditResponse\x12L\n" +
-	"\aRollout\x12\x1f.dyno.control.v1.RolloutRequest\x1a .dyno.control.v1.RolloutResponse\x12J\n" +
+	"\aRollout\x12\x1f.dyno.control.v1.RolloutRequest\x1a .dyno.control.v1.RolloutResponse\x12U\n" +
+	"\fBeginSession\x12$.dyno.control.v1.BeginSessionRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12[\n" +
+	"\fRenewSession\x12$.dyno.control.v1.RenewSessionRequest\x1a%.dyno.control.v1.RenewSessionResponse\x12K\n" +
+	"\aAcquire\x12\x1f.dyno.control.v1.AcquireRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12C\n" +
+	"\x03Add\x12\x1b.dyno.control.v1.AddRequest\x1a\x1f.dyno.control.v1.ChangeResponse\x12J\n" +
 	"\x05Watch\x12\x1d.dyno.control.v1.WatchRequest\x1a\x1e.dyno.control.v1.WatchResponse(\x010\x01B%Z#dyno/services/control/rpc/controlpbb\x06proto3"
 
 var (
@@ -3954,65 +4514,73 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_control_proto_goTypes = []any{
-	(Kind)(0),                 // 0: dyno.control.v1.Kind
-	(WatchResponse_Type)(0),   // 1: dyno.control.v1.WatchResponse.Type
-	(*Ref)(nil),               // 2: dyno.control.v1.Ref
-	(*Resource)(nil),          // 3: dyno.control.v1.Resource
-	(*Policy)(nil),            // 4: dyno.control.v1.Policy
-	(*Rule)(nil),              // 5: dyno.control.v1.Rule
-	(*Match)(nil),             // 6: dyno.control.v1.Match
-	(*RateLimit)(nil),         // 7: dyno.control.v1.RateLimit
-	(*Backend)(nil),           // 8: dyno.control.v1.Backend
-	(*Rewriting)(nil),         // 9: dyno.control.v1.Rewriting
-	(*Mirror)(nil),            // 10: dyno.control.v1.Mirror
-	(*Location)(nil),          // 11: dyno.control.v1.Location
-	(*Retries)(nil),           // 12: dyno.control.v1.Retries
-	(*Injected)(nil),          // 13: dyno.control.v1.Injected
-	(*Circuits)(nil),          // 14: dyno.control.v1.Circuits
-	(*Outliers)(nil),          // 15: dyno.control.v1.Outliers
-	(*Balancer)(nil),          // 16: dyno.control.v1.Balancer
-	(*Config)(nil),            // 17: dyno.control.v1.Config
-	(*Instance)(nil),          // 18: dyno.control.v1.Instance
-	(*Check)(nil),             // 19: dyno.control.v1.Check
-	(*CheckResult)(nil),       // 20: dyno.control.v1.CheckResult
-	(*MaintainRequest)(nil),   // 21: dyno.control.v1.MaintainRequest
-	(*GetRequest)(nil),        // 22: dyno.control.v1.GetRequest
-	(*GetResponse)(nil),       // 23: dyno.control.v1.GetResponse
-	(*ListRequest)(nil),       // 24: dyno.control.v1.ListRequest
-	(*ListResponse)(nil),      // 25: dyno.control.v1.ListResponse
-	(*Conditions)(nil),        // 26: dyno.control.v1.Conditions
-	(*PutRequest)(nil),        // 27: dyno.control.v1.PutRequest
-	(*RemoveRequest)(nil),     // 28: dyno.control.v1.RemoveRequest
-	(*RegisterRequest)(nil),   // 29: dyno.control.v1.RegisterRequest
-	(*ChangeResponse)(nil),    // 30: dyno.control.v1.ChangeResponse
-	(*HeartbeatRequest)(nil),  // 31: dyno.control.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil), // 32: dyno.control.v1.HeartbeatResponse
-	(*Unheard)(nil),           // 33: dyno.control.v1.Unheard
-	(*ReleaseRequest)(nil),    // 34: dyno.control.v1.ReleaseRequest
-	(*Values)(nil),            // 35: dyno.control.v1.Values
-	(*EndReleaseRequest)(nil), // 36: dyno.control.v1.EndReleaseRequest
-	(*RollbackRequest)(nil),   // 37: dyno.control.v1.RollbackRequest
-	(*AuditRequest)(nil),      // 38: dyno.control.v1.AuditRequest
-	(*AuditResponse)(nil),     // 39: dyno.control.v1.AuditResponse
-	(*AuditEntry)(nil),        // 40: dyno.control.v1.AuditEntry
-	(*RolloutRequest)(nil),    // 41: dyno.control.v1.RolloutRequest
-	(*RolloutResponse)(nil),   // 42: dyno.control.v1.RolloutResponse
-	(*Holding)(nil),           // 43: dyno.control.v1.Holding
-	(*WatchRequest)(nil),      // 44: dyno.control.v1.WatchRequest
-	(*Query)(nil),             // 45: dyno.control.v1.Query
-	(*Ack)(nil),               // 46: dyno.control.v1.Ack
-	(*WatchResponse)(nil),     // 47: dyno.control.v1.WatchResponse
-	nil,                       // 48: dyno.control.v1.Policy.LabelsEntry
-	nil,                       // 49: dyno.control.v1.Match.SourcesEntry
-	nil,                       // 50: dyno.control.v1.Match.HeadersEntry
-	nil,                       // 51: dyno.control.v1.Config.LabelsEntry
-	nil,                       // 52: dyno.control.v1.Instance.MetadataEntry
-	nil,                       // 53: dyno.control.v1.ListRequest.MetadataEntry
-	nil,                       // 54: dyno.control.v1.ReleaseRequest.LabelsEntry
-	nil,                       // 55: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                       // 56: dyno.control.v1.Query.LabelsEntry
+	(Kind)(0),                    // 0: dyno.control.v1.Kind
+	(WatchResponse_Type)(0),      // 1: dyno.control.v1.WatchResponse.Type
+	(*Ref)(nil),                  // 2: dyno.control.v1.Ref
+	(*Resource)(nil),             // 3: dyno.control.v1.Resource
+	(*Policy)(nil),               // 4: dyno.control.v1.Policy
+	(*Rule)(nil),                 // 5: dyno.control.v1.Rule
+	(*Match)(nil),                // 6: dyno.control.v1.Match
+	(*RateLimit)(nil),            // 7: dyno.control.v1.RateLimit
+	(*Backend)(nil),              // 8: dyno.control.v1.Backend
+	(*Rewriting)(nil),            // 9: dyno.control.v1.Rewriting
+	(*Mirror)(nil),               // 10: dyno.control.v1.Mirror
+	(*Location)(nil),             // 11: dyno.control.v1.Location
+	(*Retries)(nil),              // 12: dyno.control.v1.Retries
+	(*Injected)(nil),             // 13: dyno.control.v1.Injected
+	(*Circuits)(nil),             // 14: dyno.control.v1.Circuits
+	(*Outliers)(nil),             // 15: dyno.control.v1.Outliers
+	(*Balancer)(nil),             // 16: dyno.control.v1.Balancer
+	(*Config)(nil),               // 17: dyno.control.v1.Config
+	(*Instance)(nil),             // 18: dyno.control.v1.Instance
+	(*Check)(nil),                // 19: dyno.control.v1.Check
+	(*CheckResult)(nil),          // 20: dyno.control.v1.CheckResult
+	(*MaintainRequest)(nil),      // 21: dyno.control.v1.MaintainRequest
+	(*Session)(nil),              // 22: dyno.control.v1.Session
+	(*Lock)(nil),                 // 23: dyno.control.v1.Lock
+	(*Counter)(nil),              // 24: dyno.control.v1.Counter
+	(*BeginSessionRequest)(nil),  // 25: dyno.control.v1.BeginSessionRequest
+	(*RenewSessionRequest)(nil),  // 26: dyno.control.v1.RenewSessionRequest
+	(*RenewSessionResponse)(nil), // 27: dyno.control.v1.RenewSessionResponse
+	(*AcquireRequest)(nil),       // 28: dyno.control.v1.AcquireRequest
+	(*AddRequest)(nil),           // 29: dyno.control.v1.AddRequest
+	(*GetRequest)(nil),           // 30: dyno.control.v1.GetRequest
+	(*GetResponse)(nil),          // 31: dyno.control.v1.GetResponse
+	(*ListRequest)(nil),          // 32: dyno.control.v1.ListRequest
+	(*ListResponse)(nil),         // 33: dyno.control.v1.ListResponse
+	(*Conditions)(nil),           // 34: dyno.control.v1.Conditions
+	(*PutRequest)(nil),           // 35: dyno.control.v1.PutRequest
+	(*RemoveRequest)(nil),        // 36: dyno.control.v1.RemoveRequest
+	(*RegisterRequest)(nil),      // 37: dyno.control.v1.RegisterRequest
+	(*ChangeResponse)(nil),       // 38: dyno.control.v1.ChangeResponse
+	(*HeartbeatRequest)(nil),     // 39: dyno.control.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),    // 40: dyno.control.v1.HeartbeatResponse
+	(*Unheard)(nil),              // 41: dyno.control.v1.Unheard
+	(*ReleaseRequest)(nil),       // 42: dyno.control.v1.ReleaseRequest
+	(*Values)(nil),               // 43: dyno.control.v1.Values
+	(*EndReleaseRequest)(nil),    // 44: dyno.control.v1.EndReleaseRequest
+	(*RollbackRequest)(nil),      // 45: dyno.control.v1.RollbackRequest
+	(*AuditRequest)(nil),         // 46: dyno.control.v1.AuditRequest
+	(*AuditResponse)(nil),        // 47: dyno.control.v1.AuditResponse
+	(*AuditEntry)(nil),           // 48: dyno.control.v1.AuditEntry
+	(*RolloutRequest)(nil),       // 49: dyno.control.v1.RolloutRequest
+	(*RolloutResponse)(nil),      // 50: dyno.control.v1.RolloutResponse
+	(*Holding)(nil),              // 51: dyno.control.v1.Holding
+	(*WatchRequest)(nil),         // 52: dyno.control.v1.WatchRequest
+	(*Query)(nil),                // 53: dyno.control.v1.Query
+	(*Ack)(nil),                  // 54: dyno.control.v1.Ack
+	(*WatchResponse)(nil),        // 55: dyno.control.v1.WatchResponse
+	nil,                          // 56: dyno.control.v1.Policy.LabelsEntry
+	nil,                          // 57: dyno.control.v1.Match.SourcesEntry
+	nil,                          // 58: dyno.control.v1.Match.HeadersEntry
+	nil,                          // 59: dyno.control.v1.Config.LabelsEntry
+	nil,                          // 60: dyno.control.v1.Instance.MetadataEntry
+	nil,                          // 61: dyno.control.v1.ListRequest.MetadataEntry
+	nil,                          // 62: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                          // 63: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                          // 64: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
@@ -4020,98 +4588,115 @@ var file_control_proto_depIdxs = []int32{
 	4,  // 2: dyno.control.v1.Resource.policy:type_name -> dyno.control.v1.Policy
 	17, // 3: dyno.control.v1.Resource.config:type_name -> dyno.control.v1.Config
 	18, // 4: dyno.control.v1.Resource.instance:type_name -> dyno.control.v1.Instance
-	48, // 5: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
-	5,  // 6: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
-	6,  // 7: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
-	7,  // 8: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
-	8,  // 9: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
-	12, // 10: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
-	9,  // 11: dyno.control.v1.Rule.rewrite:type_name -> dyno.control.v1.Rewriting
-	10, // 12: dyno.control.v1.Rule.mirror:type_name -> dyno.control.v1.Mirror
-	11, // 13: dyno.control.v1.Rule.redirect:type_name -> dyno.control.v1.Location
-	13, // 14: dyno.control.v1.Rule.fault:type_name -> dyno.control.v1.Injected
-	14, // 15: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
-	15, // 16: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
-	16, // 17: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
-	49, // 18: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
-	50, // 19: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
-	51, // 20: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
-	52, // 21: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
-	19, // 22: dyno.control.v1.Instance.checks:type_name -> dyno.control.v1.Check
-	20, // 23: dyno.control.v1.Instance.results:type_name -> dyno.control.v1.CheckResult
-	2,  // 24: dyno.control.v1.MaintainRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 25: dyno.control.v1.MaintainRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 26: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
-	3,  // 27: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
-	0,  // 28: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
-	53, // 29: dyno.control.v1.ListRequest.metadata:type_name -> dyno.control.v1.ListRequest.MetadataEntry
-	3,  // 30: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
-	2,  // 31: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
-	4,  // 32: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
-	17, // 33: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
-	26, // 34: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 35: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 36: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 37: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
-	18, // 38: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
-	26, // 39: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
-	3,  // 40: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
-	2,  // 41: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
-	2,  // 42: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	33, // 43: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
-	2,  // 44: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
-	2,  // 45: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	54, // 46: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
-	26, // 47: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	5,  // 48: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
-	2,  // 49: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 50: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 51: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	26, // 52: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	40, // 53: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 54: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 55: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	55, // 56: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	43, // 57: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	45, // 58: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	46, // 59: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 60: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	56, // 61: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 62: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 63: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 64: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	35, // 65: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	22, // 66: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	24, // 67: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	27, // 68: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	28, // 69: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	29, // 70: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	21, // 71: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
-	31, // 72: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	34, // 73: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	36, // 74: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	37, // 75: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	38, // 76: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	41, // 77: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	44, // 78: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	23, // 79: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	25, // 80: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	30, // 81: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	30, // 82: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	30, // 83: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	30, // 84: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
-	32, // 85: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	30, // 86: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	30, // 87: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	30, // 88: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	39, // 89: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	42, // 90: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	47, // 91: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	79, // [79:92] is the sub-list for method output_type
-	66, // [66:79] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	22, // 5: dyno.control.v1.Resource.session:type_name -> dyno.control.v1.Session
+	23, // 6: dyno.control.v1.Resource.lock:type_name -> dyno.control.v1.Lock
+	24, // 7: dyno.control.v1.Resource.counter:type_name -> dyno.control.v1.Counter
+	56, // 8: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
+	5,  // 9: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
+	6,  // 10: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
+	7,  // 11: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
+	8,  // 12: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
+	12, // 13: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
+	9,  // 14: dyno.control.v1.Rule.rewrite:type_name -> dyno.control.v1.Rewriting
+	10, // 15: dyno.control.v1.Rule.mirror:type_name -> dyno.control.v1.Mirror
+	11, // 16: dyno.control.v1.Rule.redirect:type_name -> dyno.control.v1.Location
+	13, // 17: dyno.control.v1.Rule.fault:type_name -> dyno.control.v1.Injected
+	14, // 18: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
+	15, // 19: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
+	16, // 20: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
+	57, // 21: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
+	58, // 22: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
+	59, // 23: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
+	60, // 24: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
+	19, // 25: dyno.control.v1.Instance.checks:type_name -> dyno.control.v1.Check
+	20, // 26: dyno.control.v1.Instance.results:type_name -> dyno.control.v1.CheckResult
+	2,  // 27: dyno.control.v1.MaintainRequest.ref:type_name -> dyno.control.v1.Ref
+	34, // 28: dyno.control.v1.MaintainRequest.conditions:type_name -> dyno.control.v1.Conditions
+	22, // 29: dyno.control.v1.BeginSessionRequest.session:type_name -> dyno.control.v1.Session
+	2,  // 30: dyno.control.v1.RenewSessionRequest.ref:type_name -> dyno.control.v1.Ref
+	2,  // 31: dyno.control.v1.AcquireRequest.ref:type_name -> dyno.control.v1.Ref
+	2,  // 32: dyno.control.v1.AddRequest.ref:type_name -> dyno.control.v1.Ref
+	34, // 33: dyno.control.v1.AddRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 34: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
+	3,  // 35: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
+	0,  // 36: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
+	61, // 37: dyno.control.v1.ListRequest.metadata:type_name -> dyno.control.v1.ListRequest.MetadataEntry
+	3,  // 38: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
+	2,  // 39: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
+	4,  // 40: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
+	17, // 41: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
+	24, // 42: dyno.control.v1.PutRequest.counter:type_name -> dyno.control.v1.Counter
+	34, // 43: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 44: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
+	34, // 45: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 46: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
+	18, // 47: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
+	34, // 48: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
+	3,  // 49: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
+	2,  // 50: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
+	2,  // 51: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
+	41, // 52: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 53: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 54: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	62, // 55: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	34, // 56: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	5,  // 57: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
+	2,  // 58: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	34, // 59: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 60: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	34, // 61: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	48, // 62: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 63: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 64: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	63, // 65: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	51, // 66: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	53, // 67: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	54, // 68: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 69: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	64, // 70: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 71: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 72: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 73: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	43, // 74: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	30, // 75: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	32, // 76: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	35, // 77: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	36, // 78: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	37, // 79: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	21, // 80: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
+	39, // 81: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	42, // 82: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	44, // 83: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	45, // 84: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	46, // 85: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	49, // 86: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	25, // 87: dyno.control.v1.Control.BeginSession:input_type -> dyno.control.v1.BeginSessionRequest
+	26, // 88: dyno.control.v1.Control.RenewSession:input_type -> dyno.control.v1.RenewSessionRequest
+	28, // 89: dyno.control.v1.Control.Acquire:input_type -> dyno.control.v1.AcquireRequest
+	29, // 90: dyno.control.v1.Control.Add:input_type -> dyno.control.v1.AddRequest
+	52, // 91: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	31, // 92: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	33, // 93: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	38, // 94: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	38, // 95: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	38, // 96: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	38, // 97: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
+	40, // 98: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	38, // 99: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	38, // 100: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	38, // 101: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	47, // 102: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	50, // 103: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	38, // 104: dyno.control.v1.Control.BeginSession:output_type -> dyno.control.v1.ChangeResponse
+	27, // 105: dyno.control.v1.Control.RenewSession:output_type -> dyno.control.v1.RenewSessionResponse
+	38, // 106: dyno.control.v1.Control.Acquire:output_type -> dyno.control.v1.ChangeResponse
+	38, // 107: dyno.control.v1.Control.Add:output_type -> dyno.control.v1.ChangeResponse
+	55, // 108: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	92, // [92:109] is the sub-list for method output_type
+	75, // [75:92] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -4123,14 +4708,18 @@ func file_control_proto_init() {
 		(*Resource_Policy)(nil),
 		(*Resource_Config)(nil),
 		(*Resource_Instance)(nil),
+		(*Resource_Session)(nil),
+		(*Resource_Lock)(nil),
+		(*Resource_Counter)(nil),
 	}
 	file_control_proto_msgTypes[16].OneofWrappers = []any{}
-	file_control_proto_msgTypes[22].OneofWrappers = []any{}
-	file_control_proto_msgTypes[25].OneofWrappers = []any{
+	file_control_proto_msgTypes[30].OneofWrappers = []any{}
+	file_control_proto_msgTypes[33].OneofWrappers = []any{
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
+		(*PutRequest_Counter)(nil),
 	}
-	file_control_proto_msgTypes[42].OneofWrappers = []any{
+	file_control_proto_msgTypes[50].OneofWrappers = []any{
 		(*WatchRequest_Query)(nil),
 		(*WatchRequest_Ack)(nil),
 	}
@@ -4140,7 +4729,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   55,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,19 +22,23 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Control_Get_FullMethodName        = "/dyno.control.v1.Control/Get"
-	Control_List_FullMethodName       = "/dyno.control.v1.Control/List"
-	Control_Put_FullMethodName        = "/dyno.control.v1.Control/Put"
-	Control_Remove_FullMethodName     = "/dyno.control.v1.Control/Remove"
-	Control_Register_FullMethodName   = "/dyno.control.v1.Control/Register"
-	Control_Maintain_FullMethodName   = "/dyno.control.v1.Control/Maintain"
-	Control_Heartbeat_FullMethodName  = "/dyno.control.v1.Control/Heartbeat"
-	Control_Release_FullMethodName    = "/dyno.control.v1.Control/Release"
-	Control_EndRelease_FullMethodName = "/dyno.control.v1.Control/EndRelease"
-	Control_Rollback_FullMethodName   = "/dyno.control.v1.Control/Rollback"
-	Control_Audit_FullMethodName      = "/dyno.control.v1.Control/Audit"
-	Control_Rollout_FullMethodName    = "/dyno.control.v1.Control/Rollout"
-	Control_Watch_FullMethodName      = "/dyno.control.v1.Control/Watch"
+	Control_Get_FullMethodName          = "/dyno.control.v1.Control/Get"
+	Control_List_FullMethodName         = "/dyno.control.v1.Control/List"
+	Control_Put_FullMethodName          = "/dyno.control.v1.Control/Put"
+	Control_Remove_FullMethodName       = "/dyno.control.v1.Control/Remove"
+	Control_Register_FullMethodName     = "/dyno.control.v1.Control/Register"
+	Control_Maintain_FullMethodName     = "/dyno.control.v1.Control/Maintain"
+	Control_Heartbeat_FullMethodName    = "/dyno.control.v1.Control/Heartbeat"
+	Control_Release_FullMethodName      = "/dyno.control.v1.Control/Release"
+	Control_EndRelease_FullMethodName   = "/dyno.control.v1.Control/EndRelease"
+	Control_Rollback_FullMethodName     = "/dyno.control.v1.Control/Rollback"
+	Control_Audit_FullMethodName        = "/dyno.control.v1.Control/Audit"
+	Control_Rollout_FullMethodName      = "/dyno.control.v1.Control/Rollout"
+	Control_BeginSession_FullMethodName = "/dyno.control.v1.Control/BeginSession"
+	Control_RenewSession_FullMethodName = "/dyno.control.v1.Control/RenewSession"
+	Control_Acquire_FullMethodName      = "/dyno.control.v1.Control/Acquire"
+	Control_Add_FullMethodName          = "/dyno.control.v1.Control/Add"
+	Control_Watch_FullMethodName        = "/dyno.control.v1.Control/Watch"
 )
 
 // ControlClient is the client API for Control service.
@@ -52,7 +56,7 @@ type ControlClient interface {
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
 	// List returns a page of the resources of a kind in a namespace, in the order of names.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Put makes a policy or a configuration, or replaces it.
+	// Put makes a policy, a configuration or a counter, or replaces it.
 	Put(ctx context.Context, in *PutRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 	// Remove removes a resource. The history of a policy or a configuration stays.
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
@@ -75,6 +79,14 @@ type ControlClient interface {
 	// Rollout says which clients of this replica run which version of a policy or a
 	// configuration.
 	Rollout(ctx context.Context, in *RolloutRequest, opts ...grpc.CallOption) (*RolloutResponse, error)
+	// BeginSession begins a session. It ends after its time without a renewal, and its locks with it.
+	BeginSession(ctx context.Context, in *BeginSessionRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// RenewSession begins a session's time again. NOT_FOUND says that it has ended.
+	RenewSession(ctx context.Context, in *RenewSessionRequest, opts ...grpc.CallOption) (*RenewSessionResponse, error)
+	// Acquire gives a session a lock, once it is free. Repeating it changes nothing. Remove releases the lock.
+	Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
+	// Add adds to a counter, which begins with 0.
+	Add(ctx context.Context, in *AddRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 	// Watch tells what changes until the caller ends. The first request is the query; the
 	// others say what the caller has made of what it was told; what they say of a version that
 	// was never published ends the stream (OUT_OF_RANGE). Secret configurations come without
@@ -210,6 +222,46 @@ func (c *controlClient) Rollout(ctx context.Context, in *RolloutRequest, opts ..
 	return out, nil
 }
 
+func (c *controlClient) BeginSession(ctx context.Context, in *BeginSessionRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_BeginSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) RenewSession(ctx context.Context, in *RenewSessionRequest, opts ...grpc.CallOption) (*RenewSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewSessionResponse)
+	err := c.cc.Invoke(ctx, Control_RenewSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_Acquire_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlClient) Add(ctx context.Context, in *AddRequest, opts ...grpc.CallOption) (*ChangeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeResponse)
+	err := c.cc.Invoke(ctx, Control_Add_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *controlClient) Watch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRequest, WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &Control_ServiceDesc.Streams[0], Control_Watch_FullMethodName, cOpts...)
@@ -238,7 +290,7 @@ type ControlServer interface {
 	Get(context.Context, *GetRequest) (*GetResponse, error)
 	// List returns a page of the resources of a kind in a namespace, in the order of names.
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Put makes a policy or a configuration, or replaces it.
+	// Put makes a policy, a configuration or a counter, or replaces it.
 	Put(context.Context, *PutRequest) (*ChangeResponse, error)
 	// Remove removes a resource. The history of a policy or a configuration stays.
 	Remove(context.Context, *RemoveRequest) (*ChangeResponse, error)
@@ -261,6 +313,14 @@ type ControlServer interface {
 	// Rollout says which clients of this replica run which version of a policy or a
 	// configuration.
 	Rollout(context.Context, *RolloutRequest) (*RolloutResponse, error)
+	// BeginSession begins a session. It ends after its time without a renewal, and its locks with it.
+	BeginSession(context.Context, *BeginSessionRequest) (*ChangeResponse, error)
+	// RenewSession begins a session's time again. NOT_FOUND says that it has ended.
+	RenewSession(context.Context, *RenewSessionRequest) (*RenewSessionResponse, error)
+	// Acquire gives a session a lock, once it is free. Repeating it changes nothing. Remove releases the lock.
+	Acquire(context.Context, *AcquireRequest) (*ChangeResponse, error)
+	// Add adds to a counter, which begins with 0.
+	Add(context.Context, *AddRequest) (*ChangeResponse, error)
 	// Watch tells what changes until the caller ends. The first request is the query; the
 	// others say what the caller has made of what it was told; what they say of a version that
 	// was never published ends the stream (OUT_OF_RANGE). Secret configurations come without
@@ -311,6 +371,18 @@ func (UnimplementedControlServer) Audit(context.Context, *AuditRequest) (*AuditR
 }
 func (UnimplementedControlServer) Rollout(context.Context, *RolloutRequest) (*RolloutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rollout not implemented")
+}
+func (UnimplementedControlServer) BeginSession(context.Context, *BeginSessionRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BeginSession not implemented")
+}
+func (UnimplementedControlServer) RenewSession(context.Context, *RenewSessionRequest) (*RenewSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RenewSession not implemented")
+}
+func (UnimplementedControlServer) Acquire(context.Context, *AcquireRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Acquire not implemented")
+}
+func (UnimplementedControlServer) Add(context.Context, *AddRequest) (*ChangeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Add not implemented")
 }
 func (UnimplementedControlServer) Watch(grpc.BidiStreamingServer[WatchRequest, WatchResponse]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
@@ -552,6 +624,78 @@ func _Control_Rollout_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Control_BeginSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BeginSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).BeginSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_BeginSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).BeginSession(ctx, req.(*BeginSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_RenewSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).RenewSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_RenewSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).RenewSession(ctx, req.(*RenewSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Acquire_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcquireRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Acquire(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Acquire_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Acquire(ctx, req.(*AcquireRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Control_Add_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServer).Add(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Control_Add_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServer).Add(ctx, req.(*AddRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Control_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(ControlServer).Watch(&grpc.GenericServerStream[WatchRequest, WatchResponse]{ServerStream: stream})
 }
@@ -613,6 +757,22 @@ var Control_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rollout",
 			Handler:    _Control_Rollout_Handler,
+		},
+		{
+			MethodName: "BeginSession",
+			Handler:    _Control_BeginSession_Handler,
+		},
+		{
+			MethodName: "RenewSession",
+			Handler:    _Control_RenewSession_Handler,
+		},
+		{
+			MethodName: "Acquire",
+			Handler:    _Control_Acquire_Handler,
+		},
+		{
+			MethodName: "Add",
+			Handler:    _Control_Add_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

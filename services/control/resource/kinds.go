@@ -1,0 +1,76 @@
+package resource
+
+// A Kind is a kind of resource.
+type Kind string
+
+// The kinds.
+const (
+	Policies  Kind = "policy"
+	Configs   Kind = "config"
+	Instances Kind = "instance"
+	Sessions  Kind = "session"
+	Locks     Kind = "lock"
+	Counters  Kind = "counter"
+)
+
+// Traits are what distinguishes the resources of a kind.
+type Traits struct {
+	Kind   Kind
+	Plural string // for people
+	Folder string // in the API's addresses; "" for instances, which are in their services' folders
+	// History says that earlier versions are kept. Written says that people write it; programs register all others.
+	History, Written bool
+	// Slashes says that its names may have them.
+	Slashes bool
+	// Leased says that etcd removes it when its session ends. Backups do not have it.
+	Leased   bool
+	document func() Document
+}
+
+// A Document is what a resource is. It has the record of its last change.
+type Document interface {
+	Ref() Ref
+	Stamp(Change)
+	Changed() Change
+}
+
+// traits are those of all kinds.
+var traits = []Traits{
+	{Kind: Policies, Plural: "policies", Folder: "/v1/policies", History: true, Written: true, document: func() Document { return new(Policy) }},
+	{Kind: Configs, Plural: "configurations", Folder: "/v1/configs", History: true, Written: true, Slashes: true, document: func() Document { return new(Config) }},
+	{Kind: Instances, Plural: "instances", document: func() Document { return new(Instance) }},
+	{Kind: Sessions, Plural: "sessions", Folder: "/v1/sessions", Leased: true, document: func() Document { return new(Session) }},
+	{Kind: Locks, Plural: "locks", Folder: "/v1/locks", Leased: true, Slashes: true, document: func() Document { return new(Lock) }},
+	{Kind: Counters, Plural: "counters", Folder: "/v1/counters", Slashes: true, document: func() Document { return new(Counter) }},
+}
+
+// Kinds are all kinds.
+func Kinds() []Kind {
+	kinds := make([]Kind, len(traits))
+	for i := range traits {
+		kinds[i] = traits[i].Kind
+	}
+	return kinds
+}
+
+// Known reports whether there is such a kind.
+func (k Kind) Known() bool { return k.Traits().Kind == k }
+
+// Traits returns the kind's traits; they are empty for an unknown one.
+func (k Kind) Traits() *Traits {
+	for i := range traits {
+		if traits[i].Kind == k {
+			return &traits[i]
+		}
+	}
+	return &Traits{Kind: "?"}
+}
+
+// KindNames lists the kinds for people.
+func KindNames() string {
+	var words []string
+	for _, k := range Kinds() {
+		words = append(words, string(k))
+	}
+	return alternatives(words)
+}
