@@ -6,6 +6,8 @@
 //	registration, err := c.Register(instance)          // and keep it registered
 //	watch, err := c.Watch(client.Query{Kinds: []resource.Kind{resource.Instances}, Names: []string{"shop"}})
 //	snapshot, err := watch.Next(ctx, 0)                // and Next(ctx, snapshot.Generation) after that
+//	session, err := c.Begin(ctx, "shop-1", 15*time.Second)
+//	lock, err := session.Lock(ctx, "leader", address)  // until lock.Context() ends
 //
 // What it promises:
 //

@@ -96,12 +96,12 @@ func (c *Client) Watch(q Query) (*Watch, error) {
 		q.Namespace = c.cfg.Namespace
 	}
 	for _, k := range q.Kinds {
-		if k != resource.Policies && k != resource.Configs && k != resource.Instances {
-			return nil, fmt.Errorf("kind: %q: must be policy, config or instance", k)
+		if !k.Known() {
+			return nil, fmt.Errorf("kind: %q: must be %s", k, resource.KindNames())
 		}
 	}
 	if len(q.Kinds) == 0 {
-		return nil, errors.New("kind: must be given: policy, config or instance")
+		return nil, errors.New("kind: must be given: " + resource.KindNames())
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	w := &Watch{
