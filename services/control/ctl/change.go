@@ -325,13 +325,13 @@ func (s *session) deleteCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:               "delete KIND NAME…",
-		Short:             "Remove policies or configurations; their history stays",
+		Short:             "Remove policies or configurations, whose history stays, or counters; end sessions",
 		Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
 		Args:              atLeast(1, "a kind and names"),
-		ValidArgsFunction: completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(configs, policies, sessions, counters),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		refs, err := named(args, configs, policies)
+		refs, err := named(args, configs, policies, sessions, counters)
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func Command() *cobra.Command {
 		Short: "Use a control plane: show, change and watch its resources",
 		Long: `Use a control plane: show, change and watch its resources.
 
-Kinds are services, instances, configs, policies, rollout and audit; their singular and
+Kinds are services, instances, configs, policies, sessions, locks, counters, rollout and audit; their singular and
 KIND/NAME are understood, too. Changes are made once, however often they have to be sent;
 those to what somebody else has changed meanwhile are refused.
 
@@ -90,7 +90,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	cmd.AddCommand(
 		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.lockCommand(), s.counterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	return cmd
 }

@@ -28,11 +28,11 @@ func (s *session) getCommand() *cobra.Command {
 		prefix  string
 		labels  []string
 	)
-	all := []kind{services, instances, configs, policies, rollouts, audits}
+	all := []kind{services, instances, configs, policies, sessions, locks, counters, rollouts, audits}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME…]",
-		Short: "Show services, instances, configs, policies, a rollout or the audit",
-		Long: `Show services, instances, configs, policies, a rollout or the audit.
+		Short: "Show services, instances, configs, policies, locks, counters, a rollout or the audit",
+		Long: `Show services, instances, configs, policies, sessions, locks, counters, a rollout or the audit.
 
 Instances are those of all services, of a service, or one: get instances [SERVICE [ID]].
 A rollout is one of a configuration or a policy: get rollout config/NAME.

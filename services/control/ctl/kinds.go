@@ -21,6 +21,9 @@ const (
 	instances      = kind(resource.Instances)
 	configs        = kind(resource.Configs)
 	policies       = kind(resource.Policies)
+	sessions       = kind(resource.Sessions)
+	locks          = kind(resource.Locks)
+	counters       = kind(resource.Counters)
 	rollouts  kind = "rollout"
 	audits    kind = "audit"
 )
@@ -34,6 +37,9 @@ var spellings = []struct {
 	{instances, []string{"instances", "instance", "inst"}},
 	{configs, []string{"configs", "config", "cfg"}},
 	{policies, []string{"policies", "policy", "pol"}},
+	{sessions, []string{"sessions", "session"}},
+	{locks, []string{"locks", "lock"}},
+	{counters, []string{"counters", "counter"}},
 	{rollouts, []string{"rollout", "rollouts"}},
 	{audits, []string{"audit"}},
 }
@@ -106,12 +112,9 @@ func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
 	return refs[0], nil
 }
 
-// path returns the API's path of a policy or a configuration; with "", of their list.
+// path returns the API's path of a resource other than an instance; with "", of their list.
 func path(k kind, name string, more ...string) string {
-	folder := "/v1/policies"
-	if k == configs {
-		folder = "/v1/configs"
-	}
+	folder := resource.Kind(k).Traits().Folder
 	if name != "" {
 		folder += "/" + url.PathEscape(name)
 	}
@@ -137,7 +140,7 @@ func in(namespace string) url.Values { return url.Values{"namespace": {namespace
 type entry struct {
 	kind kind
 	name string // NAME, or SERVICE/ID of an instance
-	doc  any    // *serviceView, *instanceView, *resource.Config, *resource.Policy, *holding or *resource.Audit
+	doc  any    // a resource.Document, *serviceView, *instanceView, *holding or *resource.Audit
 	raw  json.RawMessage
 }
 
@@ -167,18 +170,16 @@ func entryOf(k kind, raw json.RawMessage) (entry, error) {
 		v := new(instanceView)
 		read(v)
 		e.name = v.Service + "/" + v.ID
-	case configs:
-		v := new(resource.Config)
-		read(v)
-		e.name = v.Name
-	case policies:
-		v := new(resource.Policy)
-		read(v)
-		e.name = v.Name
 	case audits:
 		v := new(resource.Audit)
 		read(v)
 		e.name = v.Path()
+	case rollouts:
+	default:
+		var doc resource.Document
+		if doc, err = resource.Parse(resource.Kind(k), raw); err == nil {
+			e.doc, e.name = doc, doc.Ref().Name
+		}
 	}
 	return e, err
 }

@@ -192,6 +192,12 @@ func header(k kind) []string {
 		return []string{"NAME", "VERSION", "BYTES", "TYPE", "RELEASE", "AGE", "BY"}
 	case policies:
 		return []string{"NAME", "VERSION", "RULES", "AGE", "BY"}
+	case sessions:
+		return []string{"ID", "NAME", "TTL", "AGE", "BY"}
+	case locks:
+		return []string{"NAME", "VALUE", "TOKEN", "HOLDER", "SESSION", "AGE", "BY"}
+	case counters:
+		return []string{"NAME", "VALUE", "AGE", "BY"}
 	case rollouts:
 		return []string{"CLIENT", "STATE", "VERSION", "RUNNING", "CONNECTED", "AGE", "REASON"}
 	case audits:
@@ -225,6 +231,12 @@ func row(e entry, now time.Time) []string {
 		return []string{d.Name, number(d.Version), size, or(d.ContentType), released(d.Release), age(d.At, now), or(d.By)}
 	case *resource.Policy:
 		return []string{d.Name, number(d.Version), strconv.Itoa(len(d.Rules)), age(d.At, now), or(d.By)}
+	case *resource.Session:
+		return []string{d.ID, or(d.Name), strconv.Itoa(d.TTL) + "s", age(d.At, now), or(d.By)}
+	case *resource.Lock:
+		return []string{d.Name, or(d.Value), number(d.Token), or(d.Holder), d.Session, age(d.Since, now), or(d.By)}
+	case *resource.Counter:
+		return []string{d.Name, strconv.FormatInt(d.Value, 10), age(d.At, now), or(d.By)}
 	case *holding:
 		connected := "no"
 		if d.Connected {

@@ -35,9 +35,9 @@ func (g *getter) watch(k kind, names []string) error {
 		query.Names, id = names[:1], names[1]
 	}
 	// A watch retries without end. A first request reports a mistyped address or a missing permission at once.
-	first := "/v1/services"
-	if k == policies || k == configs {
-		first = path(k, "")
+	first := path(k, "")
+	if first == "" {
+		first = "/v1/services"
 	}
 	probe := in(g.space())
 	probe.Set("limit", "1")
