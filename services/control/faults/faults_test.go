@@ -117,6 +117,10 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	for n := range clients {
 		clientsEnd.Go(func() { l.client(loading, n) })
 	}
+	locks := newLockLoad(l)
+	for n := range lockClients {
+		clientsEnd.Go(func() { locks.client(loading, n) })
+	}
 	for n := range watchers {
 		watchersEnd.Go(func() { l.watcher(watching, n) })
 	}
@@ -185,6 +189,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	watchersEnd.Wait()
 	began := time.Now()
 	faults := judge(record{operations: l.operations, truth: truth, watches: l.watches}, time.Minute)
+	faults = slices.Concat(faults, locks.wrong, judgeLocks(locks.steps, time.Minute))
 	took := time.Since(began)
 	const most = 20
 	found := slices.Concat(l.invalid, faults)
@@ -197,6 +202,7 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 		}
 	}
 	summary(t, l, counts, recoveries)
+	t.Logf("locks and counters: %d steps done, %d refused, %d of unknown fate, %d sessions ended", locks.fates[done], locks.fates[refused], locks.fates[unknown], locks.ended)
 	t.Logf("%d faults found, %d odd answers, judged in %v", len(faults), len(l.invalid), took.Round(time.Millisecond))
 	return found
 }

@@ -20,9 +20,6 @@ import (
 var ErrHeld = errors.New("another session has the lock")
 
 func heldBy(i *catalog.Item) error {
-	if i == nil {
-		return fmt.Errorf("%w: others wait for it", ErrHeld)
-	}
 	l := i.Resource.(*resource.Lock)
 	return fmt.Errorf("%w: %s (%q, of %s), since %s", ErrHeld, l.Session, l.Holder, l.By, l.Since.Format(time.RFC3339))
 }
@@ -132,13 +129,16 @@ func mayRemove(by Caller, i *catalog.Item, o Options) error {
 }
 
 // Acquire gives a session a lock that is free. It waits up to ask.Wait seconds for its release; those who wait in this
-// replica get it in their order. The error is ErrHeld if another session has it. A repeated call has the same result.
+// replica try in their order, and once more when their time is over. The error is ErrHeld if another session has it. A repeated call has the same result.
 func (p *Plane) Acquire(ctx context.Context, by Caller, r resource.Ref, ask resource.LockInput) (Result, error) {
 	if err := errors.Join((change{ref: r}).check(by, Options{}), ask.Check()); err != nil {
 		return Result{}, err
 	}
-	if ask.Wait == 0 {
-		return p.acquire(ctx, by, r, ask)
+	has := p.catalog.Get(r)
+	if ask.Wait == 0 || has != nil && has.Resource.(*resource.Lock).Session == ask.Session { // a repeated call waits for nobody
+		if result, err := p.acquire(ctx, by, r, ask); ask.Wait == 0 || !errors.Is(err, ErrHeld) {
+			return result, err
+		}
 	}
 	turn, err := p.locks.enter(r.Path())
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Plane) Acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 				return result, err
 			}
 		case <-timer.C:
-			return Result{}, heldBy(p.catalog.Get(r))
+			return p.acquire(ctx, by, r, ask) // the session may have it since, by another request
 		case <-ctx.Done():
 			return Result{}, fmt.Errorf("%w: the wait is cut off", store.ErrClosed)
 		case <-p.ctx.Done():

@@ -235,6 +235,12 @@ func TestWaiting(t *testing.T) {
 			}
 		}
 	}
+	// Who has it is not behind those who wait, whether the replica knows yet or not.
+	for _, replica := range []*Plane{p, still(t, s, func(c *Config) { c.Replica = "new" })} {
+		if _, err := replica.Acquire(t.Context(), me, lockRef("l"), resource.LockInput{Session: holder.Name, Wait: 60}); err != nil {
+			t.Errorf("repeated: %v", err)
+		}
+	}
 	if _, err := p.Remove(t.Context(), me, lockRef("l"), Options{Session: holder.Name}); err != nil {
 		t.Fatal(err)
 	}
