@@ -25,7 +25,7 @@ type Permission string
 const (
 	Read       Permission = "read"       // read, watch and acknowledge policies, services, and configurations that are not secret
 	Secrets    Permission = "secrets"    // read secret configurations
-	Register   Permission = "register"   // instances
+	Register   Permission = "register"   // instances, sessions, locks and counters
 	Write      Permission = "write"      // policies and configurations
 	Audit      Permission = "audit"      // read who changed what
 	Administer Permission = "administer" // back up and reclaim; in all namespaces only

@@ -64,13 +64,10 @@ func own(by Caller, r resource.Ref, i *catalog.Item) (*resource.Session, error) 
 	return s, nil
 }
 
-// leaseOf returns a session's lease.
-func leaseOf(r resource.Ref) (int64, error) {
-	lease, err := strconv.ParseInt(r.Name, 16, 64)
-	if err != nil || lease == 0 {
-		return 0, &NotFound{r}
-	}
-	return lease, nil
+// leaseOf returns a session's lease; what is no session has none that can be there.
+func leaseOf(r resource.Ref) int64 {
+	lease, _ := strconv.ParseInt(r.Name, 16, 64) // 0 of another text
+	return lease
 }
 
 // Renew begins a session's time again, on any replica. It writes nothing. After NotFound, the session and its locks are
@@ -88,26 +85,10 @@ func (p *Plane) Renew(ctx context.Context, by Caller, r resource.Ref) (err error
 	if _, err := own(by, r, item); err != nil {
 		return err
 	}
-	lease, err := leaseOf(r)
-	if err == nil {
-		err = p.store.Renew(ctx, lease)
-	}
-	if errors.Is(err, store.ErrLeaseEnded) {
+	if err = p.store.Renew(ctx, leaseOf(r)); errors.Is(err, store.ErrLeaseEnded) {
 		return &NotFound{r}
 	}
 	return err
-}
-
-// endLease removes the locks of a session that was removed.
-func (p *Plane) endLease(ctx context.Context, r resource.Ref) error {
-	lease, err := leaseOf(r)
-	if err == nil {
-		err = p.store.Revoke(context.WithoutCancel(ctx), lease)
-	}
-	if err == nil || errors.Is(err, store.ErrLeaseEnded) {
-		return nil
-	}
-	return fmt.Errorf("%w: the session has ended, and its locks do so with its time: %w", store.ErrUncertain, err)
 }
 
 // mayRemove returns why the caller may not remove a resource.
@@ -134,11 +115,14 @@ func (p *Plane) Acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 	if err := errors.Join((change{ref: r}).check(by, Options{}), ask.Check()); err != nil {
 		return Result{}, err
 	}
-	has := p.catalog.Get(r)
-	if ask.Wait == 0 || has != nil && has.Resource.(*resource.Lock).Session == ask.Session { // a repeated call waits for nobody
-		if result, err := p.acquire(ctx, by, r, ask); ask.Wait == 0 || !errors.Is(err, ErrHeld) {
-			return result, err
-		}
+	if ask.Wait == 0 {
+		return p.acquire(ctx, by, r, ask)
+	}
+	switch has, err := p.latest(ctx, r); {
+	case err != nil:
+		return Result{}, err
+	case has != nil && has.Resource.(*resource.Lock).Session == ask.Session: // a repeated call waits for nobody
+		return p.acquire(ctx, by, r, ask)
 	}
 	turn, err := p.locks.enter(r.Path())
 	if err != nil {
@@ -185,7 +169,7 @@ func (p *Plane) acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 		return Result{}, fmt.Errorf("%w: %s is gone: another client has removed it", store.ErrUnavailable, store.TokenBase)
 	}
 	c := change{
-		ref: r, act: resource.Acquired, bounds: p.bounds(resource.Locks),
+		ref: r, act: resource.Acquired, bounds: p.bounds(resource.Locks), lease: leaseOf(at),
 		while: []requirement{
 			{store.Condition{Key: kvs[0].Key, Revision: kvs[0].Revision}, &NotFound{at}},
 			{store.Condition{Key: kvs[1].Key, Revision: kvs[1].Revision}, fmt.Errorf("%w: it was restored meanwhile: ask again", store.ErrUnavailable)},
@@ -204,9 +188,6 @@ func (p *Plane) acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 			}
 			return next, nil
 		},
-	}
-	if c.lease, err = leaseOf(at); err != nil {
-		return Result{}, err
 	}
 	result, err := p.apply(ctx, by, c, Options{})
 	if same := (*unchanged)(nil); errors.As(err, &same) {

@@ -108,11 +108,7 @@ func TestSessionEnds(t *testing.T) {
 	p := opened(t, s, nil)
 	a, b := newSession(t, p, "a"), newSession(t, p, "b")
 	acquired(t, p, a, "")
-	lease, err := leaseOf(a)
-	if err == nil {
-		err = s.Revoke(t.Context(), lease)
-	}
-	if err != nil {
+	if err := s.Revoke(t.Context(), leaseOf(a)); err != nil {
 		t.Fatal(err)
 	}
 	acquired(t, p, b, "")
@@ -133,13 +129,13 @@ func TestSessionEndsDuringAcquisition(t *testing.T) {
 	s := newStore(t)
 	p := opened(t, s, nil)
 	a := newSession(t, p, "a")
-	lease, err := leaseOf(a)
+	session, _, err := p.Get(t.Context(), me, a, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := &NotFound{a}
+	gone, lease := &NotFound{a}, leaseOf(a)
 	_, err = p.apply(t.Context(), me, change{
-		ref: lockRef("l"), lease: lease, while: []requirement{{store.Condition{Key: store.State + a.Path(), Revision: p.catalog.Get(a).Revision}, gone}},
+		ref: lockRef("l"), lease: lease, while: []requirement{{store.Condition{Key: store.State + a.Path(), Revision: session.Revision}, gone}},
 		next: func(old *catalog.Item) (resource.Document, error) {
 			return &resource.Lock{Namespace: "default", Name: "l", Session: a.Name}, s.Revoke(t.Context(), lease)
 		},
@@ -305,7 +301,10 @@ func TestCounter(t *testing.T) {
 			t.Errorf("%d + %d: %d, %v", c.from, c.add, got, err)
 		}
 	}
-	item := p.catalog.Get(counterRef("c"))
+	item, _, err := p.Get(t.Context(), me, counterRef("c"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, tag := range []string{item.Tag(), item.Tag()} {
 		_, err := p.Put(t.Context(), me, &resource.Counter{Namespace: "default", Name: "c", Value: int64(i)}, Options{IfMatch: tag})
 		if (i == 0) != (err == nil) || i == 1 && !errors.Is(err, ErrPrecondition) {

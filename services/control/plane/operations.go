@@ -143,7 +143,11 @@ func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options
 		},
 	}, o)
 	if err == nil && r.Kind == resource.Sessions && !o.DryRun {
-		err = p.endLease(ctx, r)
+		if err = p.store.Revoke(context.WithoutCancel(ctx), leaseOf(r)); errors.Is(err, store.ErrLeaseEnded) {
+			err = nil
+		} else if err != nil {
+			err = fmt.Errorf("%w: the session has ended, and its locks do so with its time: %w", store.ErrUncertain, err)
+		}
 	}
 	return result, err
 }

@@ -81,6 +81,7 @@ var problems = []struct {
 	{ErrKeyReused, KeyReused, 0},
 	{ErrHeld, Held, 0},
 	{errTooManyWait, Busy, time.Second},
+	{store.ErrLeaseEnded, Unavailable, time.Second},
 	{ErrContended, Contended, time.Second},
 	{store.ErrBusy, Busy, time.Second},
 	{store.ErrNoSpace, NoSpace, 0},

@@ -24,11 +24,7 @@ type Session struct {
 func (s *Session) Ref() Ref { return Ref{Kind: Sessions, Namespace: s.Namespace, Name: s.ID} }
 
 // Check returns Invalid with every fault of what the client says.
-func (s *SessionInput) Check() error {
-	var f faults
-	checkTags(&f, "", s)
-	return f.err()
-}
+func (s *SessionInput) Check() error { return checkInput(s) }
 
 // A LockInput says for which session a lock is wanted, and with which value.
 type LockInput struct {
@@ -38,9 +34,11 @@ type LockInput struct {
 }
 
 // Check returns Invalid with every fault of what the client says.
-func (l *LockInput) Check() error {
+func (l *LockInput) Check() error { return checkInput(l) }
+
+func checkInput(doc any) error {
 	var f faults
-	checkTags(&f, "", l)
+	checkTags(&f, "", doc)
 	return f.err()
 }
 

@@ -128,7 +128,7 @@ func (s *Store) commitUntilResolved(group []*pending) ([]Outcome, error) {
 			switch refused := refusal(err); {
 			case errors.Is(err, rpctypes.ErrLeaseNotFound):
 				s.forgetLease(lease)
-				if hasOwnLease(group) && !sent {
+				if !sent && (len(group) > 1 || lease == clientv3.NoLease) {
 					return nil, ErrLeaseEnded
 				}
 			case errors.Is(refused, ErrNoSpace):

@@ -15,6 +15,9 @@ import (
 // Grant begins a lease for Op.Lease. It returns its time in seconds, which may be longer than asked for. The lease is
 // never 0.
 func (s *Store) Grant(ctx context.Context, seconds int) (lease int64, ttl int, err error) {
+	if d := s.full.Load(); d != nil {
+		return 0, 0, fmt.Errorf("%w: %v", ErrDiskFull, d)
+	}
 	err = s.lease(ctx, func(ctx context.Context) error {
 		got, err := s.lessor.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(seconds)})
 		if err == nil {
@@ -66,18 +69,6 @@ func (s *Store) lease(ctx context.Context, call func(context.Context) error) err
 		return refused
 	}
 	return unavailable(ctx, err)
-}
-
-// hasOwnLease reports whether a request of a group has an Op.Lease.
-func hasOwnLease(group []*pending) bool {
-	for _, p := range group {
-		for _, op := range p.request.Then {
-			if op.Lease != 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // nextTokenBase returns the base of tokens after another one; nil is none.
