@@ -77,7 +77,7 @@ export interface Audit {
   who: string;
   from: string;
   act: string;
-  kind: Kind | "instance";
+  kind: Kind | "instance" | "session" | "lock" | "counter";
   namespace: string;
   name: string;
   id?: string;

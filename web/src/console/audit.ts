@@ -1,7 +1,7 @@
 import { h, select } from "../dom";
 import type { Page } from "../shell";
 import { controls, page, paged, part, type App } from "./app";
-import { at, get, type Audit, type List } from "./api";
+import { at, folders, get, type Audit, type List } from "./api";
 
 const perPage = 200;
 
@@ -22,7 +22,8 @@ export function audit(app: App): Page {
     const rows = list.items.map((a) => {
       const what = `${a.namespace}/${a.name}${a.id ? `/${a.id}` : ""}`;
       const target = page({ ...app, namespace: a.namespace }, a.kind === "instance" ? ["service", a.name] : [a.kind, a.name]);
-      return [t.instant(a.at), a.who, a.from, t.known(`act.${a.act}`, a.act), [t(`kind.${a.kind}`), " ", h("a", { href: target }, what)], a.old_version ?? "–", a.new_version ?? "–"];
+      const hasPage = a.kind === "instance" || a.kind in folders; // others have no page
+      return [t.instant(a.at), a.who, a.from, t.known(`act.${a.act}`, a.act), [t(`kind.${a.kind}`), " ", hasPage ? h("a", { href: target }, what) : what], a.old_version ?? "–", a.new_version ?? "–"];
     });
     const found = h("div", {}, paged(app, title, [{ head: t("at") }, { head: t("who"), left: true }, { head: t("from"), left: true, whole: true }, { head: t("act"), left: true, whole: true }, { head: t("what"), left: true }, { head: t("old") }, { head: t("new") }], rows, list.next));
     shown = [...found.querySelectorAll<HTMLTableRowElement>("tbody tr")].map((row) => [row.textContent.toLowerCase(), row]);
