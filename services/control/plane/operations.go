@@ -96,7 +96,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, data, mediaType string, o Options) (Result, error) {
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.Updated, asked: []byte("content " + mediaType + "\n" + data), bounds: p.bounds(r.Kind),
-		next: func(old *catalog.Item) (any, error) {
+		next: func(old *catalog.Item) (resource.Document, error) {
 			next := resource.Config{Namespace: r.Namespace, Name: r.Name}
 			if old != nil {
 				next = *old.Resource.(*resource.Config)
