@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"dyno/services/control/plane/planetest"
 	"dyno/services/control/push"
 	"dyno/services/control/resource"
+	"dyno/services/control/traffic"
 )
 
 const rules = `[{"match":{"services":["shop"],"methods":["GET"]},"action":"limit","limit":{"requests_per_second":100}}]`
@@ -74,6 +76,26 @@ func TestPolicies(t *testing.T) {
 	}
 	if a := b.want(200, "", "GET", "/v1/audit?limit=1000", ""); a.field(t, "items", 0, "act") != "create" || a.field(t, "items", 0, "from") != "127.0.0.1" {
 		t.Errorf("audit %s", a.body)
+	}
+}
+
+// TestLimitations: a response says what connected data planes cannot do of a policy, or of its release.
+func TestLimitations(t *testing.T) {
+	b := newBed(t, nil)
+	const limit = `"rules":[{"action":"limit","limit":{"requests_per_second":1}}]`
+	if got := b.want(201, "", "PUT", "/v1/policies/a", "{"+limit+"}").header.Values(limitationField); len(got) > 0 {
+		t.Errorf("without a data plane: %q", got)
+	}
+	left := b.plane.EnterDataPlane(traffic.GRPC)
+	defer left()
+	const want = "grpc #/rules/0/limit gRPC's clients limit nothing"
+	for path, body := range map[string]string{
+		"/v1/policies/a": "{" + limit + "}", "/v1/policies/a?dry_run=true": "{" + limit + "}",
+		"/v1/policies/a/release": `{"percent":5,` + limit + "}", "/v1/policies/a/release?dry_run=true": `{"percent":6,` + limit + "}",
+	} {
+		if got := b.want(200, "", "PUT", path, body).header.Values(limitationField); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q", path, got)
+		}
 	}
 }
 

@@ -707,7 +707,11 @@ func releasePolicy(q *request, r resource.Ref, o plane.Options) (plane.Result, e
 	if body.Since != 0 {
 		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
 	}
-	return q.api.plane.ReleasePolicy(q.Context(), q.caller, r, body, o)
+	result, err := q.api.plane.ReleasePolicy(q.Context(), q.caller, r, body, o)
+	if err == nil {
+		q.limitations(&resource.Policy{Rules: body.Rules})
+	}
+	return result, err
 }
 
 func endRelease(promote bool) func(*request, resource.Ref, plane.Options) (plane.Result, error) {
