@@ -10,13 +10,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { accessible, english, exactly, launch, watched } from "./chromium.mjs";
+import { dataPlane, freePort } from "./dataplane.mjs";
 
 const hostile = `<img src=x onerror="window.hit=1"></script><script>window.hit=2</script>`;
 const secret = "correct-horse-battery";
 const tokens = { admin: "token-of-admin-0123456789", reader: "token-of-reader-0123456789" };
 const patience = { timeout: 180_000 }; // no expectation of speed
 
-let browser, dir, control;
+let browser, dir, control, endDataPlanes;
 
 /** Starts a control plane in a folder, at a port if one is given. */
 async function start(folder, port = 0, ...flags) {
@@ -56,7 +57,8 @@ const ack = (name, config, version, state, reason) => api("POST", "/v1/acks", { 
 
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), "dyno-console-"));
-  control = await start("open");
+  const grpc = await freePort();
+  control = await start("open", 0, "--grpc", `127.0.0.1:${grpc}`);
   browser = await launch();
   await api("PUT", "/v1/configs/limits", { content: "rate: 100\nburst: 20\n", content_type: "text/x-yaml", labels: { team: hostile } });
   await api("PUT", "/v1/configs/limits", { content: `rate: 200\nburst: 20\n# ${hostile}\n` });
@@ -65,11 +67,15 @@ before(async () => {
   await api("PUT", "/v1/policies/deny-all", { rules: [{ action: "deny", match: { path_prefix: `/${hostile}` } }] });
   await api("PUT", "/v1/services/shop/instances/1", { address: "10.0.0.1", port: 80, ttl_seconds: 3600, zone: "north", weight: 50, metadata: { note: hostile } });
   await api("PUT", "/v1/services/shop/instances/2", { address: "fd00::2", port: 80, ttl_seconds: 3600, zone: "south", status: "draining" });
+  await api("PUT", "/v1/policies/canary", { rules: [{ action: "route", match: { services: ["shop"] }, route: [{ service: "shop", weight: 90 }, { service: "cart", weight: 10 }] }, { action: "timeout", timeout_seconds: 2 }] });
+  const ends = await Promise.all([dataPlane(grpc, "web", [["shop", 120, 3], ["cart", 40, 0]]), dataPlane(grpc, "shop", [["cart", 12, 0], ["shop", 1, 0]]), dataPlane(grpc, hostile.slice(0, 60), [["shop", 1, 0]])]);
+  endDataPlanes = () => ends.forEach((end) => end());
   await api("PUT", "/v1/services/cart/instances/1?namespace=other", { address: "10.0.0.9", port: 80, ttl_seconds: 3600 });
 });
 
 after(async () => {
   await browser?.close();
+  endDataPlanes?.();
   control?.process.kill("SIGTERM");
   assert.equal(await control?.ended, 0);
   rmSync(dir, { recursive: true, force: true });
@@ -204,12 +210,13 @@ test("who was slower is shown what the other has changed", patience, async () =>
   await quiet(opened, ["412 (Precondition Failed)"]);
 });
 
-test("a policy is made, with its faults named", patience, async () => {
+test("a policy is made as JSON, with its faults named", patience, async () => {
   const opened = await open("#/policies");
   const { page } = opened;
   await page.getByRole("button", { name: "New policy" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("name").fill("fresh");
+  await dialog.getByLabel("name").first().fill("fresh");
+  await dialog.getByRole("radio", { name: "JSON" }).check();
   const rules = dialog.getByLabel("Labels and rules, in JSON");
   await rules.fill("{");
   await dialog.getByRole("button", { name: "Check" }).click();
@@ -226,6 +233,128 @@ test("a policy is made, with its faults named", patience, async () => {
   await page.locator("h1", { hasText: "fresh" }).waitFor();
   await show(page, "#/policy/deny-all", "deny-all");
   await page.locator("pre", { hasText: "onerror" }).waitFor();
+  await quiet(opened, ["422 (Unprocessable"]);
+});
+
+const field = (scope, name) => scope.locator("label.field", { has: scope.page().locator("code", { hasText: new RegExp(`^${name}( \\*)?$`) }) }).locator("input, select");
+
+test("a policy's rules are edited by a form", patience, async () => {
+  await api("PUT", "/v1/policies/formed", { labels: { team: hostile }, rules: [{ action: "timeout", timeout_seconds: 2, match: { services: ["shop"] } }] });
+  const rules = async () => (await (await api("GET", "/v1/policies/formed")).json()).rules;
+  const opened = await open("#/policy/formed");
+  const { page } = opened;
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  const dialog = page.getByRole("dialog");
+  const check = () => dialog.getByRole("button", { name: "Check" }).click();
+  const make = dialog.getByRole("button", { name: "Make the change" });
+  assert.equal(await field(dialog, "timeout_seconds").inputValue(), "2");
+  assert.equal(await dialog.getByLabel("services 1", { exact: true }).inputValue(), "shop");
+
+  // A fault is next to its field, and the way back is checked again.
+  await field(dialog, "timeout_seconds").fill("-1");
+  await check();
+  await dialog.locator("label.field", { hasText: "timeout_seconds" }).locator(".note", { hasText: "must be more than 0" }).waitFor();
+  await field(dialog, "timeout_seconds").fill("3");
+  await check();
+  await dialog.locator(".diff ins", { hasText: `"timeout_seconds": 3` }).waitFor();
+  await exactly(dialog.locator(".note"), 0);
+  assert.equal(await make.isDisabled(), false);
+
+  // A new rule, by the keyboard: its action has the focus, and brings the action's fields.
+  await dialog.getByRole("button", { name: "Add to rules" }).focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await make.isDisabled(), true);
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.at), "/rules/1/action");
+  const second = dialog.locator("details").nth(1);
+  assert.equal(await field(second, "requests_per_second").count(), 0);
+  await field(second, "action").selectOption("retry");
+  await field(second, "attempts").fill("2");
+  await second.getByLabel("5xx").check();
+  await second.getByLabel("GET", { exact: true }).check();
+  await check();
+  await second.locator("fieldset", { hasText: /^on/ }).locator(".note", { hasText: "after codes only" }).waitFor();
+  await dialog.getByRole("heading", { name: "What connected data planes cannot do" }).waitFor();
+  await field(second, "action").selectOption("limit");
+  assert.equal(await field(second, "attempts").count(), 0);
+  await field(second, "requests_per_second").fill("100");
+  await field(second, "shared").check();
+  await second.getByRole("button", { name: "Add to headers" }).click();
+  await second.getByLabel("name in headers").fill("x-tier");
+  await second.locator(".entry", { has: page.getByLabel("name in headers") }).locator("input").nth(1).fill("gold");
+  await check();
+  await second.locator("fieldset", { hasText: /^limit/ }).locator(".note", { hasText: "limit nothing" }).waitFor();
+  await accessible(page, "the form of a policy");
+
+  // The order of a list is part of the document.
+  await second.getByRole("button", { name: "Add to services" }).click();
+  await second.getByLabel("services 1", { exact: true }).fill("b");
+  await second.getByRole("button", { name: "Add to services" }).click();
+  await second.getByLabel("services 2", { exact: true }).fill("a");
+  await second.getByRole("button", { name: "Move services 2 up" }).click();
+  assert.equal(await second.getByLabel("services 1", { exact: true }).inputValue(), "a");
+  await second.getByRole("button", { name: "Remove services 2" }).click();
+
+  // Up; the other view shows the same.
+  await dialog.getByRole("button", { name: "Move rules 2 up" }).click();
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Move rules 1 down");
+  const want = [{ action: "limit", limit: { requests_per_second: 100, shared: true }, match: { services: ["a"], methods: ["GET"], headers: { "x-tier": "gold" } } }, { action: "timeout", timeout_seconds: 3, match: { services: ["shop"] } }];
+  await dialog.getByRole("radio", { name: "JSON" }).check();
+  const text = dialog.getByLabel("Labels and rules, in JSON");
+  assert.deepEqual(JSON.parse(await text.inputValue()), { labels: { team: hostile }, rules: want });
+  await text.fill("{");
+  await dialog.getByRole("radio", { name: "Form" }).click();
+  await dialog.getByText("This is not JSON.").waitFor();
+  want[1].timeout_seconds = 4;
+  await text.fill(JSON.stringify({ labels: { team: hostile }, rules: [...want, { action: "deny" }] }));
+  await dialog.getByRole("radio", { name: "Form" }).check();
+  await exactly(dialog.locator("details"), 3);
+  await dialog.getByRole("button", { name: "Remove rules 3" }).click();
+  await check();
+  await dialog.locator(".diff").waitFor();
+  await make.click();
+  await dialog.waitFor({ state: "detached" });
+  assert.deepEqual(await rules(), want);
+  await quiet(opened, ["422 (Unprocessable"]);
+});
+
+test("a gray release of a policy is begun, given to everybody and withdrawn", patience, async () => {
+  await api("PUT", "/v1/policies/ramp", { rules: [{ action: "timeout", timeout_seconds: 2 }] });
+  const now = async () => (await api("GET", "/v1/policies/ramp")).json();
+  const opened = await open("#/policy/ramp");
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  const make = async () => {
+    await dialog.getByRole("button", { name: "Make the change" }).click();
+    await dialog.waitFor({ state: "detached" });
+  };
+  const begin = async () => {
+    await page.getByRole("button", { name: "Begin a gray release" }).click();
+    await field(dialog, "timeout_seconds").fill("5");
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await dialog.getByText("must choose clients").first().waitFor();
+    await field(dialog, "percent").fill("20");
+    await dialog.getByRole("button", { name: "Add to labels" }).click();
+    await dialog.getByLabel("name in labels").fill("zone");
+    await dialog.locator(".entry", { has: page.getByLabel("name in labels") }).getByRole("button", { name: "Add to" }).click();
+    await dialog.getByLabel("zone 1", { exact: true }).fill("north");
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await dialog.locator(".diff ins", { hasText: `"percent": 20` }).waitFor();
+    await make();
+    await page.getByText("20%").waitFor();
+  };
+  await begin();
+  assert.deepEqual((await now()).release, { rules: [{ action: "timeout", timeout_seconds: 5 }], labels: { zone: ["north"] }, percent: 20, since: 1 });
+  assert.match(await page.locator("section", { hasText: "gray release" }).locator(".diff").innerText(), /- .*"timeout_seconds": 2[^]*\+ .*"timeout_seconds": 5/);
+  await page.getByRole("button", { name: "Withdraw it" }).click();
+  await dialog.locator(".diff del", { hasText: "release" }).waitFor();
+  await make();
+  await page.getByText("20%").waitFor({ state: "detached" });
+  await begin();
+  await page.getByRole("button", { name: "Give it to everybody" }).click();
+  await dialog.locator(".diff").waitFor();
+  await make();
+  await page.getByText("20%").waitFor({ state: "detached" });
+  assert.deepEqual((await now()).rules, [{ action: "timeout", timeout_seconds: 5 }]);
   await quiet(opened, ["422 (Unprocessable"]);
 });
 
@@ -514,6 +643,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
     }
     for (const [hash, title, button, ready] of [
       ["#/instance/shop/1", "1", /^(Remove|删除)$/, ".diff"], ["#/service/shop", "shop", /^(Remove the service|删除该服务)$/, ".diff"], ["#/config/limits", "limits", /^(Begin a gray release|开始灰度发布)$/, "textarea"],
+      ["#/policy/canary", "canary", /^(Edit|编辑)$/, "details"], ["#/policy/canary", "canary", /^(Begin a gray release|开始灰度发布)$/, "details"],
     ]) {
       await show(opened.page, hash, title);
       await opened.page.getByRole("button", { name: button }).click();

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { at, problemOf } from "../src/console/api";
+import { at, limitationsOf, problemOf } from "../src/console/api";
 import { textOf } from "../src/console/change";
 import { diff, near, type Line } from "../src/console/diff";
+import { above, become, fits, variantOf, type Fields, type Schema, type Schemas } from "../src/console/schema";
 import { consoleTexts, en, zh } from "../src/console/texts";
 import { frameTexts } from "../src/i18n/frame";
 import { complete } from "./complete";
@@ -70,4 +71,40 @@ describe("the API", () => {
     const instance = { id: "i", address: "10.0.0.1", port: 80, weight: 100, status: "up" as const, ttl_seconds: 30, holder: "r", version: 3, changed_at: "", changed_by: "" };
     expect(JSON.parse(textOf("instance", instance))).toEqual({ id: "i", address: "10.0.0.1", port: 80, weight: 100, status: "up", ttl_seconds: 30 });
   });
+});
+
+describe("limitations of data planes", () => {
+  test("fields that the browser has joined are taken apart", () => {
+    expect(limitationsOf("grpc #/rules/0/retry/on/0 codes only: cancelled, internal, grpc #/rules/1/limit gRPC's clients limit nothing")).toEqual([
+      { by: "grpc", pointer: "#/rules/0/retry/on/0", detail: "codes only: cancelled, internal" }, { by: "grpc", pointer: "#/rules/1/limit", detail: "gRPC's clients limit nothing" },
+    ]);
+    expect([limitationsOf(""), limitationsOf("strange")]).toEqual([[], []]);
+  });
+});
+
+describe("schemas", () => {
+  const rule: Schema = { oneOf: [
+    { type: "object", properties: { action: { enum: ["limit"] }, match: { $ref: "#/components/schemas/Match" }, limit: { type: "object", properties: { n: { type: "number" } } } }, required: ["action"] },
+    { type: "object", properties: { action: { enum: ["deny"] }, match: { $ref: "#/components/schemas/Match" } }, required: ["action"] },
+  ] };
+  const schemas: Schemas = { Match: { type: "object", properties: { methods: { type: "array", items: { enum: ["GET", "PUT"] } }, headers: { type: "object", additionalProperties: { type: "string" } } } } };
+  test.each([
+    [true, {}], [true, undefined], [true, { action: "deny" }], [true, { action: "limit", limit: 1 }], // fields are looked at one by one
+    [false, { action: "burn" }], [false, { match: {} }], [false, { action: "deny", limit: {} }], [false, []], [false, null], [false, "deny"],
+  ])("%j: a rule can be shown in its fields: %j", (want, value) => expect(fits(schemas, rule, value)).toBe(want));
+  test.each([
+    [true, { methods: ["GET"] }, "Match"], [false, { method: 1 }, "Match"],
+  ])("%j: %j can be shown as a match", (want, value, name) => expect(fits(schemas, { $ref: `#/components/schemas/${name}` }, value)).toBe(want));
+  test("values", () => {
+    expect(fits(schemas, { type: "array", items: { enum: ["GET"] } }, ["PUT"])).toBe(false);
+    expect(fits(schemas, { type: "object", additionalProperties: { type: "string" } }, { a: 1 })).toBe(false);
+    expect([fits(schemas, { type: "integer" }, 1.5), fits(schemas, { type: "integer" }, "1"), fits(schemas, { type: "boolean" }, true)]).toEqual([true, false, true]);
+  });
+  test("another action keeps what both have", () => {
+    const value: Fields = { action: "limit", limit: { n: 1 }, match: { methods: ["GET"] } };
+    become(rule, value, "deny");
+    expect(value).toEqual({ action: "deny", match: { methods: ["GET"] } });
+    expect(variantOf(rule, value)).toBe(rule.oneOf![1]);
+  });
+  test("pointers", () => expect([above("#/rules/0/a~1b"), above("#")]).toEqual([["/rules/0/a~1b", "/rules/0", "/rules", ""], [""]]));
 });

@@ -12,7 +12,9 @@ export interface Content {
   content_base64?: string;
 }
 
+/** A release has content, or rules of a policy. */
 export interface Release extends Content {
+  rules?: unknown[];
   labels?: Record<string, string[]>;
   percent?: number;
   since?: number;
@@ -29,8 +31,10 @@ export interface Doc extends Content {
   rules?: unknown[];
   content_type?: string;
   secret?: boolean;
-  release?: Release;
+  release?: Release | undefined;
 }
+
+export type Health = "passing" | "warning" | "critical";
 
 export interface Instance {
   id: string;
@@ -41,6 +45,11 @@ export interface Instance {
   status: "up" | "down" | "draining";
   ttl_seconds: number;
   metadata?: Record<string, string>;
+  checks?: { name?: string; type: string; interval_seconds?: number }[];
+  deregister_after_seconds?: number;
+  maintenance?: string; // why an operator keeps requests away
+  health?: Health;
+  results?: { name: string; health: Health; output?: string; since: string }[];
   holder?: string;
   version: number;
   changed_at: string;
@@ -72,6 +81,16 @@ export interface Rollout {
   unrecorded: number;
 }
 
+/** Who calls a service. */
+export interface Call {
+  from: string;
+  service: string;
+  reports: number;
+  requests_per_second: number;
+  errors_per_second: number;
+  active: number;
+}
+
 export interface Audit {
   at: string;
   who: string;
@@ -94,7 +113,7 @@ export interface List<T> {
 
 /** An answer that is a problem (RFC 9457). */
 export class Problem extends Error {
-  constructor(readonly status: number, readonly kind: string, detail: string, readonly faults: { pointer: string; detail: string }[] = []) {
+  constructor(readonly status: number, readonly kind: string, detail: string, readonly faults: Note[] = []) {
     super(detail);
   }
 }
@@ -119,9 +138,17 @@ export function at(parts: (string | number)[], query: Record<string, string | nu
   return `/v1/${parts.map((p) => encodeURIComponent(p)).join("/")}${q.size > 0 ? `?${q}` : ""}`;
 }
 
+/** What is said of a place in a document: a fault, or what a kind of data plane cannot do. */
+export interface Note {
+  pointer: string;
+  detail: string;
+  by?: string; // the kind of data plane
+}
+
 export interface Answer<T> {
   value: T;
   tag: string; // the entity tag
+  limitations: Note[];
 }
 
 export interface Request {
@@ -139,14 +166,22 @@ export async function ask<T>(r: Request, signal: AbortSignal): Promise<Answer<T>
   const response = await fetch(r.path, { method: r.method, headers, signal, cache: "no-store", ...(r.body === undefined ? {} : { body: JSON.stringify(r.body) }) });
   const text = await response.text();
   if (!response.ok) throw problemOf(response.status, text);
-  return { value: text === "" ? (undefined as T) : sealed(JSON.parse(text) as T), tag: response.headers.get("ETag") ?? "" };
+  return { value: text === "" ? (undefined as T) : sealed(JSON.parse(text) as T), tag: response.headers.get("ETag") ?? "", limitations: limitationsOf(response.headers.get("Dyno-Limitation") ?? "") };
+}
+
+/** The fields that say what data planes cannot do: KIND POINTER TEXT, which the browser has joined by commas. */
+export function limitationsOf(text: string): Note[] {
+  return text.split(/, (?=\S+ #\/)/).flatMap((one) => {
+    const [, by, pointer, detail] = /^(\S+) (#\S*) (.*)$/.exec(one) ?? [];
+    return by && pointer && detail ? [{ by, pointer, detail }] : [];
+  });
 }
 
 export const get = async <T>(path: string, signal: AbortSignal): Promise<T> => (await ask<T>({ method: "GET", path }, signal)).value;
 
 export function problemOf(status: number, text: string): Problem {
   try {
-    const p = JSON.parse(text) as { type: string; detail: string; errors?: { pointer: string; detail: string }[] };
+    const p = JSON.parse(text) as { type: string; detail: string; errors?: Note[] };
     return new Problem(status, p.type.replace(/^.*:/, ""), p.detail, p.errors);
   } catch {
     return new Problem(status, "", text.trim() || String(status));

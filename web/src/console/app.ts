@@ -112,7 +112,7 @@ export function liveList(app: App, query: { kind: string; name?: string; since: 
 }
 
 /** Changes what stands in the address of the page without leaving it. */
-function set(app: App, name: string, value: string): void {
+export function remember(app: App, name: string, value: string): void {
   if (value) app.query.set(name, value);
   else app.query.delete(name);
   if (name !== "after") app.query.delete("after");
@@ -125,9 +125,18 @@ export function search(app: App, label: ConsoleKey, load: () => Promise<void>): 
   app.left(() => clearTimeout(typing));
   const box = h("input", { type: "search", value: app.query.get("search") ?? "", maxlength: 253, input: () => {
     clearTimeout(typing);
-    typing = window.setTimeout(() => { set(app, "search", box.value.trim()); void load(); }, 200);
+    typing = window.setTimeout(() => { remember(app, "search", box.value.trim()); void load(); }, 200);
   } });
   return h("label", { class: "select wide" }, h("span", {}, app.t(label)), box);
+}
+
+/** A field that searches the rows of tables which are on the page: what the server keeps of these has no index. */
+export function onPage(app: App, host: HTMLElement): { box: HTMLElement; find: () => void } {
+  const find = () => {
+    for (const row of host.querySelectorAll<HTMLTableRowElement>("tbody tr")) row.hidden = !row.textContent.toLowerCase().includes(box.value.trim().toLowerCase());
+  };
+  const box = h("input", { type: "search", input: find });
+  return { box: h("label", { class: "select wide" }, h("span", {}, app.t("search.page")), box), find };
 }
 
 let lists = 0;

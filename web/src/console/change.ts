@@ -1,6 +1,6 @@
 import { h, type Child } from "../dom";
 import { problem, type App } from "./app";
-import { ask, Problem, type Answer, type Content, type Doc, type Instance, type Kind, type Request } from "./api";
+import { ask, Problem, type Answer, type Content, type Doc, type Instance, type Kind, type Note, type Request } from "./api";
 import { diff, near } from "./diff";
 
 /** What can be changed here. */
@@ -10,11 +10,11 @@ export type Thing = Doc | Instance;
 export function textOf(kind: Kind | "instance", thing: Thing | undefined): string {
   if (!thing) return "";
   if (kind === "instance") {
-    const { id, address, port, zone, weight, metadata, status, ttl_seconds } = thing as Instance;
-    return JSON.stringify({ id, address, port, zone, weight, metadata, status, ttl_seconds }, null, 2);
+    const { id, address, port, zone, weight, metadata, status, ttl_seconds, checks, deregister_after_seconds, maintenance } = thing as Instance;
+    return JSON.stringify({ id, address, port, zone, weight, metadata, status, ttl_seconds, checks, deregister_after_seconds, maintenance }, null, 2);
   }
   const { labels, rules, content_type, secret, release } = thing as Doc;
-  if (kind === "policy") return JSON.stringify({ labels, rules }, null, 2);
+  if (kind === "policy") return JSON.stringify({ labels, rules, release: release && { labels: release.labels, percent: release.percent, rules: release.rules } }, null, 2);
   const fields = { labels, content_type, secret, release: release && { labels: release.labels, percent: release.percent } };
   const head = Object.values(fields).some((v) => v !== undefined) ? `${JSON.stringify(fields, null, 2)}\n\n` : "";
   return `${head}${contentOf(thing as Doc)}${release ? `\n\n--- release ---\n${contentOf(release)}` : ""}`;
@@ -128,6 +128,8 @@ export interface Change<T extends Thing> {
   path(): string;
   /** What it has become; nothing if it was removed. */
   done(thing: T): void;
+  /** Shows faults next to their fields, and what data planes cannot do of it. */
+  mark?(notes: Note[]): void;
 }
 
 /** Asks whether a change is to be made: it is checked first, without being made, and what
@@ -139,18 +141,28 @@ export function propose<T extends Thing>(app: App, c: Change<T>): void {
   let base = c.base;
   const attempt = async (dry: boolean) => {
     const r = c.request();
-    return (await ask<T>({ ...r, path: dry ? `${r.path}&dry_run=true` : r.path, of: base?.tag ?? "" }, app.signal)).value;
+    try {
+      const answer = await ask<T>({ ...r, path: dry ? `${r.path}&dry_run=true` : r.path, of: base?.tag ?? "" }, app.signal);
+      c.mark?.(answer.limitations);
+      return answer;
+    } catch (error) {
+      c.mark?.(error instanceof Problem ? error.faults : []);
+      throw error;
+    }
   };
   confirm(app, {
     title: c.title, about: c.about, form: c.form, removes: c.removes,
     check: async () => {
-      const thing = await attempt(true);
+      const { value: thing, limitations } = await attempt(true);
       const label = removes ? t("remove.would") : t("change.would", { version: thing.version });
-      return [h("h3", {}, label), difference(app, label, c.kind, base?.value, removes ? undefined : thing)];
+      return [
+        h("h3", {}, label), difference(app, label, c.kind, base?.value, removes ? undefined : thing),
+        limitations.length > 0 && [h("h3", {}, t("limitations")), h("ul", { class: "faults" }, limitations.map((n) => h("li", {}, h("code", {}, n.pointer), " ", noteOf(n))))],
+      ];
     },
     make: async () => {
-      const thing = await attempt(false);
-      return () => c.done(thing);
+      const { value } = await attempt(false);
+      return () => c.done(value);
     },
     again: async (error) => {
       if (!(error instanceof Problem && (error.status === 412 || error.status === 409))) return null;
@@ -169,5 +181,18 @@ export function propose<T extends Thing>(app: App, c: Change<T>): void {
   });
 }
 
+/** What is said of a place, as a reader needs it. */
+export function noteOf(note: Note): HTMLElement {
+  return h("span", { class: `note ${note.by ? "hint" : "bad"}` }, note.by && [h("span", { class: "badge warn" }, note.by), " "], h("span", { lang: "en" }, note.detail));
+}
+
 /** Something that the reader has entered is wrong. */
 export class Wrong extends Error {}
+
+export function parsed(app: App, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Wrong(app.t("json.invalid"));
+  }
+}
