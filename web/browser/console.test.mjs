@@ -67,6 +67,8 @@ before(async () => {
   await api("PUT", "/v1/policies/deny-all", { rules: [{ action: "deny", match: { path_prefix: `/${hostile}` } }] });
   await api("PUT", "/v1/services/shop/instances/1", { address: "10.0.0.1", port: 80, ttl_seconds: 3600, zone: "north", weight: 50, metadata: { note: hostile } });
   await api("PUT", "/v1/services/shop/instances/2", { address: "fd00::2", port: 80, ttl_seconds: 3600, zone: "south", status: "draining" });
+  await api("PUT", "/v1/services/checked/instances/good", { address: "127.0.0.1", port: control.port, checks: [{ type: "http", path: "/console/", interval_seconds: 1 }] });
+  await api("PUT", "/v1/services/checked/instances/bad", { address: "127.0.0.1", port: control.port, deregister_after_seconds: 7200, checks: [{ type: "http", path: "/nothing", interval_seconds: 1, failures: 1 }, { name: "port", type: "tcp", interval_seconds: 1 }] });
   await api("PUT", "/v1/policies/canary", { rules: [{ action: "route", match: { services: ["shop"] }, route: [{ service: "shop", weight: 90 }, { service: "cart", weight: 10 }] }, { action: "timeout", timeout_seconds: 2 }] });
   const ends = await Promise.all([dataPlane(grpc, "web", [["shop", 120, 3], ["cart", 40, 0]]), dataPlane(grpc, "shop", [["cart", 12, 0], ["shop", 1, 0]]), dataPlane(grpc, hostile.slice(0, 60), [["shop", 1, 0]])]);
   endDataPlanes = () => ends.forEach((end) => end());
@@ -122,7 +124,7 @@ test("services, and their instances as they change", patience, async () => {
   await page.getByText("10.0.0.3:8080").waitFor({ state: "detached" });
   await exactly(rows, 1);
   await page.getByRole("searchbox").fill("");
-  await page.getByLabel("health").selectOption("draining");
+  await page.getByLabel("status").selectOption("draining");
   await page.getByText("10.0.0.1:80").waitFor({ state: "detached" });
   await exactly(rows, 1);
   await show(page, "#/services", "Services");
@@ -356,6 +358,38 @@ test("a gray release of a policy is begun, given to everybody and withdrawn", pa
   await page.getByText("20%").waitFor({ state: "detached" });
   assert.deepEqual((await now()).rules, [{ action: "timeout", timeout_seconds: 5 }]);
   await quiet(opened, ["422 (Unprocessable"]);
+});
+
+test("health is shown, with checks, and maintenance begun and ended", patience, async () => {
+  const opened = await open("#/service/checked");
+  const { page } = opened;
+  const rows = page.locator("tbody tr");
+  await rows.filter({ hasText: "good" }).getByText("passing").waitFor();
+  assert.match(await rows.filter({ hasText: "bad" }).innerText(), /up\s+critical/);
+  await page.getByLabel("health").selectOption("critical");
+  await exactly(rows, 1);
+  await page.getByRole("link", { name: "bad" }).click();
+  await page.locator("h1", { hasText: "bad" }).waitFor();
+  assert.match(await rows.filter({ hasText: "http" }).innerText(), /http\s+http\s+critical\s+404 Not Found[^]*20\d\d/);
+  await rows.filter({ hasText: "port" }).getByText("passing").waitFor();
+  await page.getByText("7200 s").waitFor();
+
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Begin maintenance" }).click();
+  await dialog.getByLabel("reason").fill(`a new disk ${hostile}`);
+  await dialog.getByRole("button", { name: "Check" }).click();
+  await dialog.locator(".diff ins", { hasText: "a new disk" }).waitFor();
+  await accessible(page, "the dialog of a maintenance");
+  await dialog.getByRole("button", { name: "Make the change" }).click();
+  await page.locator("dd", { hasText: "a new disk" }).waitFor();
+  await page.getByText("in maintenance", { exact: true }).waitFor();
+  assert.equal((await (await api("GET", "/v1/services/checked/instances/bad")).json()).maintenance, `a new disk ${hostile}`);
+  await page.getByRole("button", { name: "End maintenance" }).click();
+  await dialog.locator(".diff del", { hasText: "a new disk" }).waitFor();
+  await dialog.getByRole("button", { name: "Make the change" }).click();
+  await page.getByRole("button", { name: "Begin maintenance" }).waitFor();
+  assert.equal((await (await api("GET", "/v1/services/checked/instances/bad")).json()).maintenance, undefined);
+  await quiet(opened);
 });
 
 test("a gray release is shown, and given to everybody", patience, async () => {
@@ -632,7 +666,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
   test(`axe-core finds nothing serious: ${locale}, ${colorScheme}, ${width} wide`, patience, async () => {
     const opened = await open("", { locale, colorScheme, viewport: { width, height: 900 } });
     for (const [hash, title] of [
-      ["#/services", /Services|服务/], ["#/service/shop", "shop"], ["#/instance/shop/1", "1"], ["#/configs", /Configurations|配置/], ["#/config/limits", "limits"], ["#/config/password", "password"], ["#/policies", /Policies|策略/],
+      ["#/services", /Services|服务/], ["#/service/shop", "shop"], ["#/instance/shop/1", "1"], ["#/instance/checked/bad", "bad"], ["#/rollout/instance/shop", "shop"], ["#/configs", /Configurations|配置/], ["#/config/limits", "limits"], ["#/config/password", "password"], ["#/policies", /Policies|策略/],
       ["#/policy/deny-all", "deny-all"], ["#/rollouts", /Rollouts|下发进度/], ["#/rollout/config/limits", "limits"], ["#/audit", /Audit|审计/], ["#/config/none", "none"], ["#/nowhere", /no such page|没有这个页面/],
     ]) {
       await show(opened.page, hash, title);
@@ -643,7 +677,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
     }
     for (const [hash, title, button, ready] of [
       ["#/instance/shop/1", "1", /^(Remove|删除)$/, ".diff"], ["#/service/shop", "shop", /^(Remove the service|删除该服务)$/, ".diff"], ["#/config/limits", "limits", /^(Begin a gray release|开始灰度发布)$/, "textarea"],
-      ["#/policy/canary", "canary", /^(Edit|编辑)$/, "details"], ["#/policy/canary", "canary", /^(Begin a gray release|开始灰度发布)$/, "details"],
+      ["#/policy/canary", "canary", /^(Edit|编辑)$/, "details"], ["#/policy/canary", "canary", /^(Begin a gray release|开始灰度发布)$/, "details"], ["#/instance/checked/bad", "bad", /^(Begin maintenance|开始维护)$/, "input"],
     ]) {
       await show(opened.page, hash, title);
       await opened.page.getByRole("button", { name: button }).click();

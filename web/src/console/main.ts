@@ -7,7 +7,7 @@ import { setToken } from "./api";
 import { problem, type App } from "./app";
 import { audit } from "./audit";
 import { resource, resources } from "./resources";
-import { kindOf, rollout, rollouts } from "./rollouts";
+import { instancesRollout, kindOf, rollout, rollouts } from "./rollouts";
 import { instance, service, services } from "./services";
 import { consoleTexts, type ConsoleTexts } from "./texts";
 
@@ -35,7 +35,7 @@ function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query
     case "rollouts":
       return rollouts(app);
     case "rollout":
-      return rollout(app, kindOf(first), second);
+      return first === "instance" ? instancesRollout(app, second) : rollout(app, kindOf(first), second);
     case "audit":
       return audit(app);
   }

@@ -1,6 +1,6 @@
 import { choice, h, table, type Child } from "../dom";
 import type { Page } from "../shell";
-import { again, controls, live, namespaces, page, paged, part, search, wanted, type App } from "./app";
+import { again, controls, live, namespaces, onPage, page, paged, part, search, wanted, type App } from "./app";
 import { at, folders, get, type Kind, type List, type Rollout } from "./api";
 
 const perPage = 50, clients = 500;
@@ -27,13 +27,24 @@ export async function rollouts(app: App): Promise<Page> {
 export function rollout(app: App, kind: Kind, name: string): Page {
   const { t } = app;
   const host = h("div", { "aria-busy": "true" });
+  const { box, find } = onPage(app, host);
   const state = live(app, at([folders[kind], name, "rollout", "watch"], { namespace: app.namespace, limit: clients }), (m) => {
     host.replaceChildren(h("div", {}, m.type === "removed" ? h("p", { class: "alarm" }, t("removed")) : holdings(app, JSON.parse(m.data) as Rollout)));
     host.removeAttribute("aria-busy");
+    find();
   });
   return { title: t("rollout.of", { name }), content: [
-    h("p", {}, h("a", { href: page(app, [kind, name]) }, t(`kind.${kind}`))), state, host, h("p", { class: "hint" }, t("rollout.replica")),
+    h("p", {}, h("a", { href: page(app, [kind, name]) }, t(`kind.${kind}`))), controls(box), state, host, h("p", { class: "hint" }, t("rollout.replica")),
   ] };
+}
+
+/** Which data planes have the newest instances of a service. */
+export function instancesRollout(app: App, name: string): Page {
+  const { t } = app;
+  const { host, load } = part(app, async () => holdings(app, await get<Rollout>(at(["services", name, "rollout"], { namespace: app.namespace, limit: clients }), app.signal)));
+  again(app, load, 3000);
+  void load();
+  return { title: t("rollout.of", { name }), content: [h("p", {}, h("a", { href: page(app, ["service", name]) }, t("service"))), host, h("p", { class: "hint" }, t("rollout.replica"))] };
 }
 
 function holdings(app: App, r: Rollout): Child {
