@@ -392,6 +392,21 @@ test("health is shown, with checks, and maintenance begun and ended", patience, 
   await quiet(opened);
 });
 
+test("who calls whom is drawn, and a table says the same", patience, async () => {
+  const opened = await open("#/calls");
+  const { page } = opened;
+  const rows = page.locator("tbody tr");
+  await exactly(rows, 5);
+  assert.match(await rows.filter({ hasText: "120" }).innerText(), /web\s+shop\s+120\s+3\.00\s+1\.00\s+1/);
+  await exactly(page.locator("svg g"), 4);
+  await exactly(page.locator("svg path.call:not(.end)"), 5);
+  await exactly(page.locator("svg path.failing:not(.end)"), 1);
+  await page.locator("svg").getByText("120/s · 3.00 errors/s").waitFor();
+  await page.getByRole("link", { name: "cart" }).first().click();
+  await page.locator("h1", { hasText: "cart" }).waitFor();
+  await quiet(opened);
+});
+
 test("a gray release is shown, and given to everybody", patience, async () => {
   await api("PUT", "/v1/configs/gray", { content: "old\n" });
   await api("PUT", "/v1/configs/gray/release", { content: "new\n", percent: 20, labels: { zone: ["north"] } });
@@ -666,7 +681,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
   test(`axe-core finds nothing serious: ${locale}, ${colorScheme}, ${width} wide`, patience, async () => {
     const opened = await open("", { locale, colorScheme, viewport: { width, height: 900 } });
     for (const [hash, title] of [
-      ["#/services", /Services|服务/], ["#/service/shop", "shop"], ["#/instance/shop/1", "1"], ["#/instance/checked/bad", "bad"], ["#/rollout/instance/shop", "shop"], ["#/configs", /Configurations|配置/], ["#/config/limits", "limits"], ["#/config/password", "password"], ["#/policies", /Policies|策略/],
+      ["#/services", /Services|服务/], ["#/service/shop", "shop"], ["#/instance/shop/1", "1"], ["#/instance/checked/bad", "bad"], ["#/calls", /Calls|调用关系/], ["#/rollout/instance/shop", "shop"], ["#/configs", /Configurations|配置/], ["#/config/limits", "limits"], ["#/config/password", "password"], ["#/policies", /Policies|策略/],
       ["#/policy/deny-all", "deny-all"], ["#/rollouts", /Rollouts|下发进度/], ["#/rollout/config/limits", "limits"], ["#/audit", /Audit|审计/], ["#/config/none", "none"], ["#/nowhere", /no such page|没有这个页面/],
     ]) {
       await show(opened.page, hash, title);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { at, limitationsOf, problemOf } from "../src/console/api";
+import { columns, layout } from "../src/console/calls";
 import { textOf } from "../src/console/change";
 import { diff, near, type Line } from "../src/console/diff";
 import { above, become, fits, variantOf, type Fields, type Schema, type Schemas } from "../src/console/schema";
@@ -107,4 +108,31 @@ describe("schemas", () => {
     expect(variantOf(rule, value)).toBe(rule.oneOf![1]);
   });
   test("pointers", () => expect([above("#/rules/0/a~1b"), above("#")]).toEqual([["/rules/0/a~1b", "/rules/0", "/rules", ""], [""]]));
+});
+
+describe("who calls whom", () => {
+  const call = (text: string) => ({ from: text[0]!, service: text[1]! });
+  test.each([
+    [["ab"], [["a"], ["b"]]],
+    [["ab", "bc", "ac"], [["a"], ["b"], ["c"]]],
+    [["ab", "ba"], [["a"], ["b"]]],
+    [["aa"], [["a"]]],
+    [["ac", "bc", "cd"], [["a", "b"], ["c"], ["d"]]],
+  ])("%j is in columns", (calls, want) => expect(columns(calls.map(call))).toEqual(want));
+  test("all services have places of their own, and calls go through columns between", () => {
+    let seed = 7;
+    const random = (n: number) => (seed = (seed * 48271) % 2147483647) % n;
+    for (let i = 0; i < 200; i++) {
+      const calls = Array.from({ length: 1 + random(20) }, () => call(`${"abcdefgh"[random(8)]}${"abcdefgh"[random(8)]}`));
+      const { places, ways } = layout(calls);
+      const names = new Set(calls.flatMap((c) => [c.from, c.service]));
+      expect(new Set([...places.values()].map(({ x, y }) => `${x} ${y}`)).size).toBe(places.size);
+      expect([...places.keys()].filter((name) => !name.startsWith("\n")).sort()).toEqual([...names].sort());
+      ways.forEach((way, n) => {
+        expect([way[0], way.at(-1)]).toEqual([calls[n]!.from, calls[n]!.service]);
+        const xs = way.map((name) => places.get(name)!.x);
+        if (xs.at(-1)! > xs[0]!) for (let k = 1; k < xs.length; k++) expect(xs[k]! - xs[k - 1]!).toBe(xs[1]! - xs[0]!);
+      });
+    }
+  });
 });

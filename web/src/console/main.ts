@@ -6,6 +6,7 @@ import { shell, type Page, type Visit } from "../shell";
 import { setToken } from "./api";
 import { problem, type App } from "./app";
 import { audit } from "./audit";
+import { calls } from "./calls";
 import { resource, resources } from "./resources";
 import { instancesRollout, kindOf, rollout, rollouts } from "./rollouts";
 import { instance, service, services } from "./services";
@@ -36,6 +37,8 @@ function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query
       return rollouts(app);
     case "rollout":
       return first === "instance" ? instancesRollout(app, second) : rollout(app, kindOf(first), second);
+    case "calls":
+      return calls(app);
     case "audit":
       return audit(app);
   }
@@ -44,7 +47,7 @@ function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query
 
 const frame = shell<ConsoleTexts>({
   name: "dyno control",
-  pages: [["services", (t) => t("nav.services")], ["configs", (t) => t("nav.configs")], ["policies", (t) => t("nav.policies")], ["rollouts", (t) => t("nav.rollouts")], ["audit", (t) => t("nav.audit")]],
+  pages: [["services", (t) => t("nav.services")], ["configs", (t) => t("nav.configs")], ["policies", (t) => t("nav.policies")], ["calls", (t) => t("nav.calls")], ["rollouts", (t) => t("nav.rollouts")], ["audit", (t) => t("nav.audit")]],
   texts: consoleTexts,
   page: pageOf,
   problem,
