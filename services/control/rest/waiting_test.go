@@ -12,8 +12,8 @@ import (
 	"dyno/services/control/plane"
 )
 
-// begun asks in the background, and returns once the read waits.
-func (b *bed) begun(path string, header ...string) <-chan answer {
+// started asks in the background, and returns once the read waits.
+func (b *bed) started(path string, header ...string) <-chan answer {
 	b.t.Helper()
 	answers := make(chan answer, 1)
 	go func() { answers <- b.do("GET", path, "", header...) }()
@@ -58,7 +58,7 @@ func TestReadsWait(t *testing.T) {
 		if got := b.do("GET", "/v1/"+c.read+"wait=0&since="+token, ""); string(got.body) != string(before.body) && !strings.Contains(c.read, "instances") && !strings.Contains(c.read, "stale") {
 			t.Errorf("%s: without a change: %s, before %s", c.read, got.body, before.body)
 		}
-		answers := b.begun("/v1/" + c.read + "wait=300&since=" + token)
+		answers := b.started("/v1/" + c.read + "wait=300&since=" + token)
 		b.do("PUT", "/v1/"+c.other, c.otherBody)
 		select {
 		case a := <-answers:
@@ -76,7 +76,7 @@ func TestReadsWait(t *testing.T) {
 		}
 	}
 	token := b.want(200, "", "GET", "/v1/configs/b", "").header.Get(watchField)
-	answers := b.begun("/v1/configs/b?since=" + token)
+	answers := b.started("/v1/configs/b?since=" + token)
 	b.want(204, "", "DELETE", "/v1/configs/b", "")
 	if a := <-answers; a.status != 404 || a.header.Get(watchField) == token {
 		t.Errorf("removed: %d %s", a.status, a.body)
@@ -101,7 +101,7 @@ func TestWaitingReadsEnd(t *testing.T) {
 	b.token = "one"
 	token := b.want(200, "", "GET", "/v1/configs?namespace=shop", "").header.Get(watchField)
 	path := "/v1/configs?namespace=shop&wait=300&since=" + token
-	answers := b.begun(path)
+	answers := b.started(path)
 	b.want(503, "watchers", "GET", path, "")
 	b.want(403, "role", "GET", "/v1/configs?namespace=bank", "")
 	book.Replace(known("two"))
@@ -110,7 +110,7 @@ func TestWaitingReadsEnd(t *testing.T) {
 	}
 	b = newBed(t, nil)
 	token = b.want(200, "", "GET", "/v1/configs", "").header.Get(watchField)
-	answers = b.begun("/v1/configs?since=" + token)
+	answers = b.started("/v1/configs?since=" + token)
 	b.api.Close()
 	if a := <-answers; a.status != 503 || problemKind(t, a) != "closed" {
 		t.Errorf("%d %s", a.status, a.body)

@@ -105,11 +105,12 @@ func (q *request) live() (ctx context.Context, end func(), err error) {
 
 // enter counts a watcher until done is called, or refuses it if there are too many.
 func (a *API) enter() (done func(), err error) {
+	a.streams.Add(1)
 	if a.watchers.Add(1) > int64(a.cfg.MaxWatchers) {
 		a.watchers.Add(-1)
+		a.streams.Done()
 		return nil, &plane.Problem{Kind: plane.TooManyWatchers, Detail: fmt.Sprintf("%d watch already", a.cfg.MaxWatchers), After: 5 * time.Second}
 	}
-	a.streams.Add(1)
 	return func() {
 		a.watchers.Add(-1)
 		a.streams.Done()
