@@ -24,6 +24,7 @@
 //	client    for programs that use the control plane
 //	imports   reads what Consul and Nacos export; pure
 //	ctl       dyno ctl, the command line of users, part of dyno
+//	clients   programs in other languages that use the control plane
 //	faults    only tests: replicas and members are killed, stopped and cut off under load
 //
 // client links nothing of the server but resource; client/transport and client/guard, which obey policies, also traffic.
