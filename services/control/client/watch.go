@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"sync"
 	"time"
 
 	"dyno/services/control/resource"
-	"dyno/services/internal/wait"
 )
 
 // A Query selects resources: kinds in a namespace, all of them or by name. The name of an instance is its service's.
@@ -178,31 +176,6 @@ func (w *Watch) run(ctx context.Context) {
 	helpers.Go(func() { w.answer(ctx) })
 	helpers.Go(func() { w.keep(ctx) })
 	defer helpers.Wait()
-	route := w.client.route()
-	for ctx.Err() == nil {
-		err := w.follow(ctx, &route)
-		w.mu.Lock()
-		w.filling = nil
-		if w.current {
-			w.current = false
-			w.move()
-		}
-		w.mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		pause := route.failed(err)
-		w.client.log.Warn("not watching", "error", err, "again_after", pause)
-		wait.For(ctx, pause)
-	}
-}
-
-// follow reads one stream until it ends. It always returns an error.
-func (w *Watch) follow(ctx context.Context, route *route) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	silence := time.AfterFunc(w.client.cfg.Silence, func() { cancel(fmt.Errorf("nothing was heard for %v", w.client.cfg.Silence)) })
-	defer silence.Stop()
 	query := url.Values{"namespace": {w.query.Namespace}, "name": w.query.Names}
 	if w.query.Prefix != "" {
 		query.Set("prefix", w.query.Prefix)
@@ -216,34 +189,26 @@ func (w *Watch) follow(ctx context.Context, route *route) error {
 	for name, value := range w.client.cfg.Labels {
 		query.Add("label", name+"="+value)
 	}
-	header := http.Header{"Accept": {eventStream}}
-	w.mu.Lock()
-	if w.token != "" {
-		header["Last-Event-Id"] = []string{w.token}
-	}
-	w.server = route.server()
-	w.mu.Unlock()
-	answer, err := w.client.ask(ctx, route.server(), http.MethodGet, "/v1/watch", query, nil, header)
-	if err != nil {
-		return because(ctx, err)
-	}
-	defer answer.Body.Close() //nolint:errcheck // it was only read
-	err = events(answer.Body, func(comment bool) {
-		silence.Reset(w.client.cfg.Silence)
-		route.good()
-		if comment {
-			w.heard()
-		}
-	}, w.take)
-	return because(ctx, err)
+	w.client.watch(ctx, query, reader{w.begin, w.heard, w.take, w.lost})
 }
 
-// because returns the cause of ctx if it has ended, rather than an error that follows from it.
-func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
+// begin notes the server of a stream, and returns the token of what is known.
+func (w *Watch) begin(server string) (token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.server = server
+	return w.token
+}
+
+// lost notes the end of a stream.
+func (w *Watch) lost(error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.filling = nil
+	if w.current {
+		w.current = false
+		w.move()
 	}
-	return err
 }
 
 // heard notes a heartbeat. A server that cannot resume begins with resync; one that can, and has no changes, sends a
