@@ -62,7 +62,7 @@ func TestListedBatch(t *testing.T) {
 	if item := p.catalog.Get(policy("a").Ref()); item.Revision != 110 {
 		t.Errorf("a is of revision %d", item.Revision)
 	}
-	if token := p.Token(150); token != (Token{"e", 150}) {
+	if token := p.Token(150); token != (Token{Epoch: "e", Revision: 150}) {
 		t.Errorf("token %v", token)
 	}
 }

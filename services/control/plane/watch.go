@@ -23,28 +23,35 @@ const MaxTopics = 1000
 type Token struct {
 	Epoch    string
 	Revision int64
+	grants   string // of a follower; "" for others
 }
 
-func (t Token) String() string { return t.Epoch + "-" + strconv.FormatInt(t.Revision, 10) }
+func (t Token) String() string {
+	return t.Epoch + "-" + strconv.FormatInt(t.Revision, 10) + t.grants
+}
 
 // Now returns the token of what this replica knows.
 func (p *Plane) Now() Token {
 	epoch := *p.epoch.Load() // first: an earlier epoch has its owner read everything, and a later one might hide changes
-	return Token{epoch, p.Revision()}
+	return Token{Epoch: epoch, Revision: p.Revision()}
 }
 
-// parseToken parses a token. An invalid one has no epoch, so its owner gets everything.
-func parseToken(text string) Token {
+// parseToken parses a token of a caller with grants. An invalid one has no epoch, so its owner gets everything.
+func parseToken(text, grants string) Token {
+	text, ok := strings.CutSuffix(text, grants)
+	if !ok {
+		return Token{}
+	}
 	epoch, number, ok := strings.Cut(text, "-")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil || revision < 1 {
 		return Token{}
 	}
-	return Token{epoch, revision}
+	return Token{epoch, revision, grants}
 }
 
 // Token returns the token of a revision of this store.
-func (p *Plane) Token(revision int64) Token { return Token{*p.epoch.Load(), revision} }
+func (p *Plane) Token(revision int64) Token { return Token{Epoch: *p.epoch.Load(), Revision: revision} }
 
 // topics returns the topics of a query. Each is for one namespace or for all, and perhaps for one name or a prefix.
 func (q Query) topics() ([]push.Topic, error) {
@@ -104,17 +111,20 @@ type Query struct {
 	Prefix    string          // of names, instead of Names; "" is all
 	Client    resource.Client // the client, for gray releases, and by its name for the ledger
 	Since     string          // a Token; anything else means that the client knows nothing
+	Follower  bool            // everything that the caller may read, for a follower; of the other fields, only Since counts
 }
 
 // A Watch returns the changes of some topics. Next is for one goroutine.
 type Watch struct {
-	client resource.Client
-	reader *Reader
-	plane  *Plane
-	sub    *push.Subscriber
-	scope  catalog.Scope
-	epoch  string
-	from   int64
+	client   resource.Client
+	reader   *Reader
+	plane    *Plane
+	sub      *push.Subscriber
+	scope    catalog.Scope
+	epoch    string
+	from     int64
+	follower *Caller // nil for others
+	grants   string  // of a follower, for its tokens
 }
 
 // beginTime bounds the wait of a new watch for changes that were acknowledged before it.
@@ -122,6 +132,9 @@ const beginTime = time.Second
 
 // Watch begins to watch what the caller may read. Close must be called.
 func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
+	if q.Follower {
+		return p.mirror(ctx, by, q.Since)
+	}
 	if err := by.may(access.Read, q.Namespace); err != nil {
 		return nil, err
 	}
@@ -132,7 +145,7 @@ func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
 	if err := p.checkClient(q.Client); err != nil {
 		return nil, err
 	}
-	w, err := p.watch(ctx, topics, parseToken(q.Since))
+	w, err := p.watch(ctx, topics, parseToken(q.Since, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -215,20 +228,20 @@ func (w *Watch) Wait(ctx context.Context, id string) error {
 }
 
 // Token returns the token of a revision.
-func (w *Watch) Token(revision int64) Token { return Token{w.epoch, revision} }
+func (w *Watch) Token(revision int64) Token { return Token{w.epoch, revision, w.grants} }
 
 // Known returns the token at which the watch began. It is right until the first change.
-func (w *Watch) Known() Token { return Token{w.epoch, max(w.from, w.sub.Began())} }
+func (w *Watch) Known() Token { return w.Token(max(w.from, w.sub.Began())) }
 
 // Resumed reports whether the watch began after a token of this store.
 func (w *Watch) Resumed() bool { return w.from > 0 }
 
 // Config returns the configuration of a change in the form that the client may read; nil if that is the change
 // itself. released reports whether its content is that of a gray release, if the client has a name. Secrets are never
-// shown: a watch lasts as long as a program, and its events may be passed on and stored anywhere.
+// shown but to followers: a watch lasts as long as a program, and its events may be passed on and stored anywhere.
 func (w *Watch) Config(c *push.Change) (one *resource.Config, released *bool) {
 	config, ok := c.Resource.(*resource.Config)
-	if !ok {
+	if !ok || w.follower != nil {
 		return nil, nil
 	}
 	named := w.client.ID != "" || len(w.client.Labels) > 0

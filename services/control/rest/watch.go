@@ -30,6 +30,11 @@ const maxWait = 5 * time.Minute
 type watcher struct {
 	*request
 	watch *plane.Watch
+	began time.Time
+
+	follower bool
+	stated   time.Time      // when a follower was last sent a state
+	overdue  *plane.Overdue // the last that it was sent; nil before
 }
 
 func watch(q *request) error {
@@ -50,9 +55,14 @@ func watch(q *request) error {
 	for _, k := range query["kind"] {
 		kinds = append(kinds, resource.Kind(k))
 	}
-	selected := plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since}
+	follower, err := q.flag("follower")
+	if err != nil {
+		return err
+	}
+	events := strings.Contains(q.Header.Get("Accept"), streamBody)
+	selected := plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since, Follower: follower && events}
 	return q.watching(selected, func(ctx context.Context, w *watcher) error {
-		if !strings.Contains(q.Header.Get("Accept"), streamBody) {
+		if !events {
 			return w.poll(ctx, wait)
 		}
 		if since != "" {
@@ -69,7 +79,7 @@ func (q *request) watching(query plane.Query, do func(context.Context, *watcher)
 		return err
 	}
 	defer done()
-	w := &watcher{request: q}
+	w := &watcher{request: q, began: time.Now(), follower: query.Follower}
 	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, query); err != nil {
 		return err
 	}
@@ -213,8 +223,12 @@ func (t *changeEvent) appendJSON(dst []byte) ([]byte, error) {
 // eventOf returns a change in the form that the watcher may read.
 func (w *watcher) eventOf(c push.Change) (changeEvent, error) {
 	t := changeEvent{Type: "put", Ref: c.Ref, Version: c.Version, Revision: c.Changed, Resource: c.Body}
-	if c.Removed {
+	switch {
+	case c.Removed:
 		t.Type, t.Resource = "remove", nil
+		return t, nil
+	case w.watch.Withheld(&c):
+		t.Type, t.Resource = "withhold", nil
 		return t, nil
 	}
 	var err error
@@ -298,11 +312,16 @@ func (w *watcher) stream(ctx context.Context) error {
 	flush := w.events()
 	defer w.last()
 	var b bytes.Buffer
+	quiet := w.api.cfg.Heartbeat
+	if w.follower {
+		quiet = min(quiet, statePeriod)
+		w.appendState(&b, false) // overdue instances come first, so that none is shown as healthy
+	}
 	if !flush(&b) {
 		return nil
 	}
 	// A client that resumes without changes gets a comment at once, and so knows that it is up to date.
-	t := newIdleContext(ctx, w.api.cfg.Heartbeat)
+	t := newIdleContext(ctx, quiet)
 	t.end()
 	defer func() { t.end() }()
 	for {
@@ -311,15 +330,17 @@ func (w *watcher) stream(ctx context.Context) error {
 		idle := err != nil && ended && ctx.Err() == nil
 		if ended {
 			t.end()
-			t = newIdleContext(ctx, w.api.cfg.Heartbeat)
+			t = newIdleContext(ctx, quiet)
 		} else {
-			t.longer(w.api.cfg.Heartbeat)
+			t.longer(quiet)
 		}
+		whole := !resync && len(changes) < batchChanges // nothing waits after these
 		switch {
 		case resync:
 			b.WriteString("id: " + nothing + "\nevent: resync\ndata: {}\n\n")
-		case err != nil && idle:
+		case err != nil && idle && !w.follower:
 			b.WriteString(":\n")
+		case err != nil && idle:
 		case err != nil:
 			return nil //nolint:nilerr // the client or the API ends
 		}
@@ -340,11 +361,30 @@ func (w *watcher) stream(ctx context.Context) error {
 		if resync {
 			fmt.Fprintf(&b, "id: %s\nevent: synced\ndata: {\"revision\":%d}\n\n", w.watch.Token(revision), revision)
 		}
+		if w.follower && whole && time.Since(w.stated) >= statePeriod {
+			w.appendState(&b, true)
+		}
 		if !flush(&b) {
 			return nil
 		}
 		w.watch.Sent(changes)
 	}
+}
+
+// statePeriod is the pause between two states that a follower is sent.
+const statePeriod = 500 * time.Millisecond
+
+// appendState writes a plane.State for a follower.
+func (w *watcher) appendState(b *bytes.Buffer, whole bool) {
+	state := plane.State{Whole: whole, Seconds: time.Since(w.began).Seconds(), Age: w.api.plane.Age().Seconds(), Liveness: w.api.plane.Pulse()}
+	if overdue := w.watch.Overdue(); w.overdue == nil || overdue != *w.overdue {
+		state.Overdue, w.overdue = &overdue, &overdue
+	}
+	if whole {
+		w.stated = time.Now()
+	}
+	text, _ := json.Marshal(state) // it cannot fail
+	fmt.Fprintf(b, "event: state\ndata: %s\n\n", text)
 }
 
 // An idleContext ends with its stream, or after a quiet time. It is extended while there are changes: a context with
