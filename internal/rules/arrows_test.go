@@ -182,6 +182,7 @@ var arrows = []arrow{
 	{"services/control/ctl", []string{"internal/exit", "internal/textfile", "internal/terminal", "services/control/backup", "services/control/client", "services/control/imports", "services/control/resource", "internal/secretfile", "internal/nesting", "services/internal/wait"}, "the command line is part of dyno, which links nothing of the server"},
 	{"services/control/console", []string{"services/internal/serve"}, "files for a browser, which ask the API as anybody does"},
 	{"services/control/dns", []string{"services/internal/serve"}, "answers are made of names and addresses alone; accepting goes on as in every service"},
+	{"services/control/follow", []string{"internal/fields", "internal/secretfile", "services/control/client", "services/control/plane", "services/control/resource"}, "a follower reads its primary as any program does, and stores copies, without a protocol of its own"},
 	{"services/control/health", []string{"services/control/resource"}, "checks are made without knowing who wants their results"},
 	{"services/control/imports", []string{"internal/nesting", "services/control/resource"}, "files of other tools are read without I/O, and without knowing who writes what is made of them"},
 	{"services/control/resource", []string{"internal/fields"}, "what resources are, and when one is gone, is pure"},

@@ -14,6 +14,7 @@ import (
 	"dyno/internal/textfile"
 	"dyno/services/control/access"
 	"dyno/services/control/dns"
+	"dyno/services/control/follow"
 	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
@@ -50,8 +51,9 @@ type Config struct {
 	AuthorityKey   string        `yaml:"authority_key" kind:"path" doc:"its key, in PKCS #8"`
 	CertificateTTL time.Duration `yaml:"certificate_ttl" range:"1s..8760h" default:"24h" doc:"how long certificates of services are valid; they are replaced after half of that"`
 
-	Store store.Config `yaml:",inline"`
-	Plane plane.Config `yaml:",inline"`
+	Store  store.Config  `yaml:",inline"`
+	Plane  plane.Config  `yaml:",inline"`
+	Follow follow.Config `yaml:",inline"`
 
 	// A principal's own rate overrides it.
 	Rate  float64 `yaml:"rate" range:"0..1000000000" doc:"requests per second of one client; more get 429; 0 is no limit"`
@@ -124,6 +126,8 @@ func (c Config) Check(r *fields.Report) {
 	if c.TraceEndpoint != "" {
 		r.Error("trace_endpoint", trace.CheckEndpoint(c.TraceEndpoint))
 	}
+	c.Follow.Check(r)
+	r.Check(c.Follow.Primary() == "" || c.Store.Embedded() && len(c.Store.Peers) == 0, "follow", "needs a store that no other replica uses", "give --data, without --etcd and --peers")
 	r.Check(c.Burst > 0 || c.Rate == 0, "burst", "is missing: a rate needs one", "such as --burst 100")
 	c.Store.Check(r)
 	c.Plane.Check(r)

@@ -18,6 +18,7 @@
 //	traffic   compiles policies into routes; pure
 //	identity  certificates that say which service a program is
 //	message   resources as messages of Protocol Buffers
+//	follow    copies another control plane
 //	rest      HTTP; rpc: gRPC; xds: Envoy and gRPC's clients; dns
 //	console   files for a browser
 //	program   the command line, dyno-control
@@ -60,6 +61,7 @@ import (
 	"dyno/services/control/backup"
 	"dyno/services/control/catalog"
 	"dyno/services/control/dns"
+	"dyno/services/control/follow"
 	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
@@ -220,12 +222,19 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	pc := s.cfg.Plane
-	pc.Logger = s.log
+	pc.Logger, pc.Primary = s.log, s.cfg.Follow.Primary()
 	p, err := plane.Open(opening, st, pc)
 	if err != nil {
 		return unserved(err)
 	}
 	defer p.Close()
+	if pc.Primary != "" {
+		unfollow, err := follow.Start(opening, s.cfg.Follow, p, s.log)
+		if err != nil {
+			return unserved(err)
+		}
+		defer unfollow()
+	}
 	ac := s.cfg.api()
 	gate := plane.NewGate(s.files.book, s.cfg.Rate, s.cfg.Burst)
 	ac.Plane, ac.Gate, ac.Logger = p, gate, s.log

@@ -198,6 +198,8 @@ type Problem struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Errors resource.Invalid
+	// Primary is the address of the control plane that takes changes, if a follower has refused one.
+	Primary string `json:"primary"`
 }
 
 func (p *Problem) Error() string {
@@ -216,8 +218,8 @@ func lasting(err error) bool {
 		return errors.Is(err, ErrText)
 	}
 	switch p.Status {
-	case http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout:
-		return false
+	case http.StatusConflict, http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusMisdirectedRequest:
+		return false // a follower refuses with the last: another server may be the primary
 	}
 	return p.Status >= 400 && p.Status < 500
 }

@@ -116,7 +116,7 @@ func elsewhere(err error) bool {
 		return !errors.Is(err, ErrText)
 	}
 	switch p.Status {
-	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+	case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout, http.StatusMisdirectedRequest:
 		return true
 	}
 	return false

@@ -18,6 +18,18 @@ type reader struct {
 	lost  func(error) // the stream has ended
 }
 
+// Follow copies all that the client may read, until ctx ends: it reads streams, from one server after the other. begin
+// returns the id of the last event that was stored, or "". take gets the events, and lost the reason why a stream has
+// ended.
+func (c *Client) Follow(ctx context.Context, begin func() (id string), take func(kind, id string, data []byte) error, lost func(error)) {
+	c.watch(ctx, url.Values{"follower": {"true"}}, reader{
+		begin: func(string) string { return begin() },
+		heard: func() {},
+		take:  func(e event) error { return take(e.kind, e.id, e.data) },
+		lost:  lost,
+	})
+}
+
 // watch reads streams until ctx ends, from one server after the other.
 func (c *Client) watch(ctx context.Context, query url.Values, r reader) {
 	route := c.route()

@@ -267,6 +267,10 @@ func hintFor(p *client.Problem) string {
 		return "try it again in a moment"
 	case http.StatusServiceUnavailable:
 		return "try it again in a moment, or ask another replica by --server"
+	case http.StatusMisdirectedRequest:
+		if p.Primary != "" {
+			return "send changes to the primary: --server " + p.Primary
+		}
 	case http.StatusInsufficientStorage:
 		if strings.HasSuffix(p.Type, ":disk") {
 			return "make room on the disk of dyno-control's --data"

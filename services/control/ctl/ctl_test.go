@@ -333,6 +333,8 @@ func TestRefusals(t *testing.T) {
 			status, text = 403, `{"type":"urn:dyno:control:limit","title":"there may be no more","detail":"x"}`
 		case "/v1/policies/large":
 			status, text = 413, `{"title":"the document is too large","detail":"x"}`
+		case "/v1/policies/followed":
+			status, text = 421, `{"type":"urn:dyno:control:follower","title":"a follower changes nothing","detail":"x","primary":"http://primary:1"}`
 		case "/v1/policies/busy":
 			status, text = 503, `{"title":"too many requests wait","detail":"x"}`
 		case "/v1/policies/full":
@@ -349,16 +351,17 @@ func TestRefusals(t *testing.T) {
 		code       int
 		text, hint string
 	}{
-		"get policy none":          {exit.Failed, "no such resource (404): policy default/none", ""},
-		"get policy odd":           {exit.Failed, "the answer is not from a control plane", ""},
-		"get policies":             {exit.Failed, "the log says more", ""},
-		"rollback config/c --to 1": {exit.Failed, "a condition does not hold", "another client has changed it meanwhile"},
-		"get policy role":          {exit.Failed, "not permitted", "--principals"},
-		"get policy limit":         {exit.Failed, "there may be no more", "--max"},
-		"get policy large":         {exit.Failed, "too large", "--max-config"},
-		"get policy busy":          {exit.Failed, "too many requests wait", "--server"},
-		"get policy full":          {exit.Failed, "the database is full", "--quota"},
-		"get policy disk":          {exit.Failed, "the disk is full", "--data"},
+		"get policy none":                            {exit.Failed, "no such resource (404): policy default/none", ""},
+		"get policy odd":                             {exit.Failed, "the answer is not from a control plane", ""},
+		"get policies":                               {exit.Failed, "the log says more", ""},
+		"rollback config/c --to 1":                   {exit.Failed, "a condition does not hold", "another client has changed it meanwhile"},
+		"get policy role":                            {exit.Failed, "not permitted", "--principals"},
+		"get policy limit":                           {exit.Failed, "there may be no more", "--max"},
+		"get policy large":                           {exit.Failed, "too large", "--max-config"},
+		"get policy busy":                            {exit.Failed, "too many requests wait", "--server"},
+		"get policy followed":                        {exit.Failed, "a follower changes nothing (421): x", "--server http://primary:1"},
+		"get policy full":                            {exit.Failed, "the database is full", "--quota"},
+		"get policy disk":                            {exit.Failed, "the disk is full", "--data"},
 		"register a 1 --address 127.0.0.1 --port 80": {exit.Failed, "#/a: one; #/b: two", ""},
 	} {
 		_, _, err := run(t, "", append(strings.Fields(line), "--server", address, "--token-file", token)...)

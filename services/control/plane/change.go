@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -174,7 +175,7 @@ type base struct {
 // apply makes a change. It applies only to the version of the resource that it was made for; if that has changed,
 // apply repeats the change.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
-	if err := c.check(by, o); err != nil {
+	if err := cmp.Or(c.check(by, o), p.readOnly()); err != nil {
 		return Result{}, err
 	}
 	from := base{old: p.catalog.Get(c.ref)}

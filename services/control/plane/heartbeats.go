@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 
 	"dyno/services/control/access"
@@ -59,7 +60,7 @@ func (p *Plane) heartbeats(ctx context.Context, by Caller, refs []resource.Ref) 
 			why = by.may(access.Register, r.Namespace)
 			permitted[r.Namespace] = why
 		}
-		if why == nil {
+		if why = cmp.Or(why, p.readOnly()); why == nil {
 			why = r.Check()
 		}
 		if errs[i] = why; why != nil {

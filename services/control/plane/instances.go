@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,7 +45,7 @@ const (
 // Register makes an instance known. Registering a known instance again is a heartbeat, and costs no write: after an
 // outage, all instances may do it at once.
 func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
-	if err := by.may(access.Register, i.Namespace); err != nil {
+	if err := cmp.Or(by.may(access.Register, i.Namespace), p.readOnly()); err != nil {
 		return Result{}, err
 	}
 	i.Default()
@@ -175,8 +176,11 @@ func (p *Plane) silence(i *resource.Instance) (silence time.Duration, ok bool) {
 	return p.liveness.Silence(path, p.now())
 }
 
-// Pulse returns the state of the instances that this replica watches.
+// Pulse returns the state of the instances that this replica watches. A follower returns its primary's.
 func (p *Plane) Pulse() resource.Pulse {
+	if f := p.Following(); f != nil {
+		return f.Liveness
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.liveness.Pulse()
@@ -191,10 +195,22 @@ func (p *Plane) learnOfInstances(deltas []catalog.Delta) {
 			one = d.Old
 		}
 		if one.Kind == resource.Instances {
-			p.learn(one.Path, instanceOf(d.Old), instanceOf(d.New), now)
-			p.assign(one.Path, instanceOf(d.New))
+			after := p.heldInstance(d.New)
+			p.learn(one.Path, p.heldInstance(d.Old), after, now)
+			p.assign(one.Path, after)
 		}
 	}
+}
+
+// heldInstance returns an item's instance with the holder that this replica takes it for: at a follower, the primary.
+func (p *Plane) heldInstance(i *catalog.Item) *resource.Instance {
+	one := instanceOf(i)
+	if one == nil || !p.follows() {
+		return one
+	}
+	held := *one
+	held.Holder = followed
+	return &held
 }
 
 // instanceOf returns an item's instance, or nil.

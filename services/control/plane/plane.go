@@ -11,7 +11,7 @@
 //
 // To read the source: gate.go identifies callers, and problem.go classifies errors. read.go and operations.go have
 // the operations, and watch.go sends changes. change.go makes a change. instances.go finds out which instances are
-// alive.
+// alive. follower.go stores copies of another control plane.
 package plane
 
 import (
@@ -57,6 +57,7 @@ type Config struct {
 	// Checks of instances: how many at once, and the programs that they may run.
 	ChecksAtOnce  int          `yaml:"checks_at_once" range:"1..65536" default:"256" doc:"checks of instances that this replica makes at a time; more wait"`
 	CheckCommands string       `yaml:"check_commands" kind:"path" otherwise:"checks run no programs" doc:"a folder: checks of instances may run its programs"`
+	Primary       string       // the address of the control plane that a follower copies; "" is none
 	Logger        *slog.Logger // nil discards
 }
 
@@ -117,6 +118,7 @@ type Plane struct {
 	looked      time.Duration // when the presence was last examined
 	sendFailure sendFailure
 	duplicate   duplicateReplica
+	following   following // has a lock of its own
 
 	locks lockQueues
 
@@ -139,7 +141,11 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 
 // start starts the background work.
 func (p *Plane) start() {
-	for _, work := range []func(){p.freshen, p.giveSigns, p.report, p.lookForSilent, p.settle, p.forget, p.check, p.judge, p.share} {
+	works := []func(){p.freshen, p.lookForSilent, p.forget}
+	if !p.follows() { // a follower holds no instances
+		works = append(works, p.giveSigns, p.report, p.settle, p.check, p.judge, p.share)
+	}
+	for _, work := range works {
 		p.background.Go(work)
 	}
 }
@@ -159,6 +165,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 		duties: duties{checked: map[string]*resource.Instance{}}, unjudged: newPaths(),
 	}
 	p.checker = health.New(health.Config{AtOnce: cfg.ChecksAtOnce, Commands: cfg.CheckCommands, Changed: p.unjudged.add})
+	p.following.copied = make(chan struct{})
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
 	p.duplicate.own = p.sender
@@ -178,6 +185,10 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	p.looked = p.now()
 	p.presence.begin(p.looked)
 	p.mu.Unlock()
+	if err := p.openFollowing(ctx); err != nil {
+		p.Close()
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -300,16 +311,17 @@ func (p *Plane) freshen() {
 	})
 }
 
-// Age returns for how long the replica may have missed changes.
-func (p *Plane) Age() time.Duration { return p.now() - time.Duration(p.fresh.Load()) }
+// Age returns for how long the replica may have missed changes. Those of a follower's primary count too.
+func (p *Plane) Age() time.Duration { return p.now() - time.Duration(p.fresh.Load()) + p.behind() }
 
 // Sync brings the catalog up to date for the next read; with stale it does nothing. It returns how old the catalog
-// may be.
+// may be. A follower's is always as old as its copy.
 func (p *Plane) Sync(ctx context.Context, stale bool) (age time.Duration, err error) {
 	if stale {
 		return p.Age(), nil
 	}
-	return 0, p.catchUp(ctx)
+	err = p.catchUp(ctx)
+	return p.behind(), err
 }
 
 // Reconnected counts a client that has come back to a stream of changes.

@@ -60,6 +60,16 @@ func (p *presence) begin(now time.Duration) {
 	p.late = marksOf(p.liveness.Late()) // the store's state, with changes since
 }
 
+// leave notes that this replica's store was a follower's until now. What was overdue at the primary stays overdue.
+func (p *presence) leave() {
+	for holder := range p.held {
+		for part, marks := range p.silent[followed] {
+			p.setSilent(holder, part, marks)
+		}
+	}
+	delete(p.silent, followed)
+}
+
 // pause notes an outage that lasts until now: of this process, of the store, or of changes to it. Reports of others,
 // signs of life as well, may still be on their way.
 func (p *presence) pause(now time.Duration) {
@@ -118,7 +128,7 @@ func (p *presence) watch(path string, lease time.Duration, from string, now time
 	switch {
 	case ok:
 		p.liveness.Beat(path, lease, heard.at)
-	case (from != p.self || !p.began) && p.silent[from].has(m):
+	case (from != p.self || !p.began) && (p.silent[from].has(m) || p.silent[followed].has(m)):
 		p.liveness.Doubt(path, lease, now)
 	default:
 		p.liveness.Beat(path, lease, now)
@@ -169,7 +179,7 @@ func (p *presence) look(now time.Duration) []string {
 		}
 	}
 	for holder, paths := range p.held {
-		if now-p.awake < p.grace || now-max(p.replicas[holder], p.awake) < replicaTTL {
+		if holder == followed || now-p.awake < p.grace || now-max(p.replicas[holder], p.awake) < replicaTTL {
 			continue
 		}
 		p.gone[holder] = true

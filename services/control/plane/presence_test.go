@@ -403,3 +403,37 @@ func TestMarks(t *testing.T) {
 		}
 	})
 }
+
+// TestPresenceLeavesPrimary: what was overdue at the primary stays overdue after a follower was promoted, until it is heard.
+// It does not matter whether the primary's replicas had the name of this one.
+func TestPresenceLeavesPrimary(t *testing.T) {
+	const own, other, alive = "instance/n/s/own", "instance/n/s/other", "instance/n/s/alive"
+	p := newPresence("control", livenessOf())
+	for part, marks := range marksOf([]string{own, other}) {
+		p.setSilent(followed, part, marks)
+	}
+	for path, holder := range map[string]string{own: "control", other: "a", alive: "a"} {
+		p.learn(path, nil, &resource.Instance{Holder: holder, TTL: 3600, Change: resource.Change{Version: 1}}, 0)
+	}
+	p.begin(0)
+	p.leave()
+	overdue := func(want ...string) {
+		t.Helper()
+		for _, path := range []string{own, other, alive} {
+			if p.isOverdue(path) != slices.Contains(want, path) {
+				t.Errorf("%s: overdue: %t", path, p.isOverdue(path))
+			}
+		}
+	}
+	overdue(own, other)
+	now := time.Second
+	for ; !p.gone["a"]; now += time.Second { // until its instances are taken over
+		p.look(now)
+		overdue(own, other)
+	}
+	for _, path := range []string{own, other} {
+		p.hear(path, &resource.Instance{TTL: 3600}, now)
+	}
+	p.look(now + time.Second)
+	overdue()
+}

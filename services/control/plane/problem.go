@@ -29,6 +29,7 @@ const (
 	KeyReused        ProblemKind = "key"
 	Contended        ProblemKind = "contended"
 	Held             ProblemKind = "held"
+	Follower         ProblemKind = "follower"
 	TooMany          ProblemKind = "limit"
 	TooManyWatchers  ProblemKind = "watchers"
 	Busy             ProblemKind = "busy"
@@ -57,6 +58,8 @@ type Problem struct {
 	Detail string
 	After  time.Duration    // pause before a retry; 0 is unknown
 	Faults resource.Invalid // of NotValid
+	// Primary is the address for the request, of Follower.
+	Primary string
 }
 
 func (p *Problem) Error() string { return p.Detail }

@@ -102,30 +102,8 @@ func (p *Plane) reportDue() error {
 	p.mu.Lock()
 	now := p.now()
 	late, beats := p.late, p.due(now)
-	var known markSet
-	if set := p.silent[p.self]; set != nil {
-		known = *set
-	}
 	p.mu.Unlock()
-	put := func(op store.Op) error {
-		op.Expires = !op.Delete
-		_, err := p.store.Apply(p.ctx, store.Request{Then: []store.Op{op}})
-		return err
-	}
-	var errs []error
-	for part, marks := range late {
-		if marks == known[part] {
-			continue
-		}
-		err := put(store.Op{Key: overdueKey(p.self, part), Value: []byte(marks), Delete: marks == ""})
-		if err != nil {
-			errs = append(errs, err)
-			break // the others would fail, too
-		}
-		p.mu.Lock()
-		p.setSilent(p.self, part, marks) // learnOfReplicas sets it again
-		p.mu.Unlock()
-	}
+	errs := []error{p.putMarks(p.ctx, p.self, late, true)}
 	for len(beats) > 0 {
 		some := make(map[string]beat, min(len(beats), maxReported))
 		for path, b := range beats {
@@ -134,7 +112,7 @@ func (p *Plane) reportDue() error {
 			}
 			some[path] = b
 		}
-		if err := put(store.Op{Key: store.State + heardPrefix + p.self, Value: encodeBeats(some, p.now())}); err != nil {
+		if err := p.putKey(p.ctx, store.Op{Key: store.State + heardPrefix + p.self, Value: encodeBeats(some, p.now()), Expires: true}); err != nil {
 			errs = append(errs, err)
 			break
 		}
@@ -148,6 +126,28 @@ func (p *Plane) reportDue() error {
 	err := errors.Join(errs...)
 	p.sendFailure.note(err, now)
 	return err
+}
+
+// putMarks stores a replica's set of overdue instances, as far as it has changed.
+func (p *Plane) putMarks(ctx context.Context, replica string, set markSet, expires bool) error {
+	p.mu.Lock()
+	var known markSet
+	if now := p.silent[replica]; now != nil {
+		known = *now
+	}
+	p.mu.Unlock()
+	for part, marks := range set {
+		if marks == known[part] {
+			continue
+		}
+		if err := p.putKey(ctx, store.Op{Key: overdueKey(replica, part), Value: []byte(marks), Delete: marks == "", Expires: expires && marks != ""}); err != nil {
+			return err // the others would fail, too
+		}
+		p.mu.Lock()
+		p.setSilent(replica, part, marks) // learnOfReplicas sets it again
+		p.mu.Unlock()
+	}
+	return nil
 }
 
 // maxReported bounds the heartbeats of one report.

@@ -18,6 +18,8 @@ type problem struct {
 	Status int             `json:"status"`
 	Detail string          `json:"detail"`
 	Errors json.RawMessage `json:"errors,omitempty"`
+	// Primary is the address for the request, if this one is a follower.
+	Primary string `json:"primary,omitempty"`
 
 	kind  plane.ProblemKind
 	after time.Duration
@@ -56,6 +58,7 @@ var problems = map[plane.ProblemKind]struct {
 	plane.KeyReused:       {http.StatusUnprocessableEntity, "the key was used for another change"},
 	plane.Contended:       {http.StatusConflict, "others change the resource"},
 	plane.Held:            {http.StatusConflict, "another session has it"},
+	plane.Follower:        {http.StatusMisdirectedRequest, "a follower changes nothing"},
 	plane.TooMany:         {http.StatusForbidden, "there may be no more"},
 	plane.Busy:            {http.StatusServiceUnavailable, "too many requests wait"},
 	plane.NoSpace:         {http.StatusInsufficientStorage, "the database is full"},
@@ -88,7 +91,7 @@ func asProblem(err error) problem {
 		why = plane.Unexpected
 		as = problems[why.Kind]
 	}
-	p := problem{Type: typePrefix + string(why.Kind), Title: as.title, Status: as.status, Detail: why.Detail, kind: why.Kind, after: why.After}
+	p := problem{Type: typePrefix + string(why.Kind), Title: as.title, Status: as.status, Detail: why.Detail, Primary: why.Primary, kind: why.Kind, after: why.After}
 	switch why.Kind {
 	case plane.NotValid:
 		if len(why.Faults) > 1 {

@@ -306,10 +306,10 @@ func (q *request) limitations(p *resource.Policy) {
 	}
 }
 
-// age labels a stale read.
+// age labels a stale read, and all reads of a follower.
 func (q *request) age(stale bool, age time.Duration) float64 {
 	seconds := math.Round(age.Seconds()*1e3) / 1e3
-	if stale {
+	if stale || age > 0 {
 		q.set(ageField, strconv.FormatFloat(seconds, 'f', -1, 64))
 	}
 	return seconds

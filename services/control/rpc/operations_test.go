@@ -253,3 +253,19 @@ func TestLargePages(t *testing.T) {
 		t.Errorf("%d pages have %q", pages+1, names)
 	}
 }
+
+// TestFollower: a follower refuses changes and heartbeats, and answers reads.
+func TestFollower(t *testing.T) {
+	b := newBed(t, func(_ *Config, c *plane.Config) { c.Primary = "http://primary:1" })
+	_, err := b.calls.Remove(b.ctx, &controlpb.RemoveRequest{Ref: config("c")})
+	if got := reason(t, err); got != "FailedPrecondition follower" {
+		t.Errorf("a change: %s", got)
+	}
+	_, err = b.calls.Heartbeat(b.ctx, &controlpb.HeartbeatRequest{Instances: []*controlpb.Ref{instance("s", "1")}})
+	if got := reason(t, err); got != "FailedPrecondition follower" {
+		t.Errorf("a heartbeat: %s", got)
+	}
+	if got, err := b.calls.List(b.ctx, &controlpb.ListRequest{Kind: controlpb.Kind_KIND_CONFIG, Limit: 1}); err != nil || got.GetAgeSeconds() <= 0 {
+		t.Errorf("a list: %v, %v", got, err)
+	}
+}

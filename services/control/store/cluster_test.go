@@ -155,7 +155,7 @@ func TestClusterRestored(t *testing.T) {
 		t.Errorf("epochs %s and %s, %v", first.Epoch(), second.Epoch(), err)
 	}
 	second.epoch.Store(&epoch)
-	if err := second.renewEpoch(t.Context()); err != nil || second.Epoch() != first.Epoch() {
+	if err := second.RenewEpoch(t.Context()); err != nil || second.Epoch() != first.Epoch() {
 		t.Errorf("two new epochs: %s and %s, %v", first.Epoch(), second.Epoch(), err)
 	}
 	cancel()

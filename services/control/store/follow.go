@@ -145,7 +145,7 @@ func (f *follower) wentBack(ctx context.Context) (bool, error) {
 		return false, nil //nolint:nilerr // what is wrong with the store, the watch tells
 	}
 	f.store.log.Warn("the store has gone back: was etcd restored?", "revision", newest, "before", f.revision)
-	return true, f.store.renewEpoch(ctx)
+	return true, f.store.RenewEpoch(ctx)
 }
 
 // learn makes a batch of a watch's message; ok is false if it has no news.

@@ -319,9 +319,9 @@ func (s *Store) readEpoch(ctx context.Context) error {
 	return nil
 }
 
-// renewEpoch begins a new epoch, unless another store has done so since this one read it. An etcd that was restored
-// to an earlier state has the old epoch's name.
-func (s *Store) renewEpoch(ctx context.Context) error {
+// RenewEpoch begins a new epoch, unless another store has done so since this one read it. An etcd that was restored
+// to an earlier state has the old epoch's name. So has a store whose contents were brought to an earlier state.
+func (s *Store) RenewEpoch(ctx context.Context) error {
 	attempt, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	key := s.cfg.Prefix + epochKey
