@@ -31,6 +31,9 @@ func (*unchanged) Error() string { return "it is so already" }
 
 // Begin begins a session for the caller. Its ID is the server's.
 func (p *Plane) Begin(ctx context.Context, by Caller, s *resource.Session) (Result, error) {
+	if err := p.readOnly(); err != nil {
+		return Result{}, err
+	}
 	s.ID = "new"
 	c := change{ref: s.Ref(), act: resource.Created, bounds: p.bounds(resource.Sessions), next: func(*catalog.Item) (resource.Document, error) { return s, nil }}
 	if err := errors.Join(c.check(by, Options{}), s.Check()); err != nil {
@@ -73,6 +76,9 @@ func leaseOf(r resource.Ref) int64 {
 // Renew begins a session's time again, on any replica. It writes nothing. After NotFound, the session and its locks are
 // lost.
 func (p *Plane) Renew(ctx context.Context, by Caller, r resource.Ref) (err error) {
+	if err := p.readOnly(); err != nil {
+		return err
+	}
 	if err := (change{ref: r}).check(by, Options{}); err != nil {
 		return err
 	}
@@ -112,6 +118,9 @@ func mayRemove(by Caller, i *catalog.Item, o Options) error {
 // Acquire gives a session a lock that is free. It waits up to ask.Wait seconds for its release; those who wait in this
 // replica try in their order, and once more when their time is over. The error is ErrHeld if another session has it. A repeated call has the same result.
 func (p *Plane) Acquire(ctx context.Context, by Caller, r resource.Ref, ask resource.LockInput) (Result, error) {
+	if err := p.readOnly(); err != nil {
+		return Result{}, err
+	}
 	if err := errors.Join((change{ref: r}).check(by, Options{}), ask.Check()); err != nil {
 		return Result{}, err
 	}

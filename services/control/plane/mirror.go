@@ -16,8 +16,9 @@ import (
 // callers with equal permissions: after a change of these, it gets everything again.
 func (p *Plane) mirror(ctx context.Context, by Caller, since string) (*Watch, error) {
 	var topics []push.Topic
+	kinds := slices.DeleteFunc(resource.Kinds(), func(k resource.Kind) bool { return k.Traits().Leased }) // copies would have no lease
 	for _, g := range by.Grants {
-		some, err := Query{Namespace: g.Namespace}.topics()
+		some, err := Query{Namespace: g.Namespace, Kinds: kinds}.topics()
 		if err == nil && !slices.Contains(topics, some[0]) { // other names have no resources
 			topics = append(topics, some...)
 		}

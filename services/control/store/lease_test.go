@@ -86,7 +86,7 @@ func TestTokenBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.renewEpoch(t.Context()); err != nil {
+	if err := s.RenewEpoch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	second := base(s)
