@@ -196,7 +196,7 @@ func (p *Plane) get(ctx context.Context, r resource.Ref, stale bool) (*catalog.I
 	item, age, err := p.catalog.Get(r), p.Age(), error(nil)
 	if !stale {
 		item, err = p.latest(ctx, r)
-		age = 0
+		age = p.behind()
 	}
 	if err == nil && item == nil {
 		err = &NotFound{r}
