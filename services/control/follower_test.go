@@ -89,7 +89,7 @@ func (c *centre) resources(namespace string) map[string]string {
 		}
 		return page.Items
 	}
-	for _, folder := range []string{"/v1/policies", "/v1/configs"} {
+	for _, folder := range []string{"/v1/policies", "/v1/configs", "/v1/counters", "/v1/sessions"} {
 		for _, i := range list(folder) {
 			paths = append(paths, folder+"/"+i.Name)
 		}
@@ -167,6 +167,7 @@ func TestFollower(t *testing.T) {
 	p.want(201, "PUT", "/v1/configs/secret", `{"content":"password","secret":true}`)
 	p.want(200, "PUT", "/v1/configs/open/release", `{"content":"new","percent":20}`)
 	p.want(201, "PUT", "/v1/services/s/instances/1", `{"address":"10.0.0.1","port":1,"ttl_seconds":3600}`)
+	p.want(201, "POST", "/v1/counters/visits", `{"add":3}`)
 	f := newCentre(t, following(p))
 	if got, want := f.resources("default"), p.resources("default"); !maps.Equal(got, want) { // it answers only once it has a copy
 		t.Errorf("%v, want %v", got, want)
@@ -201,6 +202,7 @@ func TestFollower(t *testing.T) {
 		{"PUT", "/v1/policies/b", `{"rules":[]}`}, {"PUT", "/v1/policies/b?dry_run=true", `{"rules":[]}`}, {"DELETE", "/v1/configs/open", ""},
 		{"POST", "/v1/configs/open/rollback", `{"version":1}`}, {"POST", "/v1/configs/open/promote", ""},
 		{"PUT", "/v1/services/s/instances/1", `{"address":"10.0.0.1","port":1,"ttl_seconds":3600}`}, {"DELETE", "/v1/services/s/instances/1", ""},
+		{"POST", "/v1/counters/visits", `{"add":1}`}, {"POST", "/v1/sessions", `{"ttl_seconds":10}`}, {"POST", "/v1/sessions/a/renew", ""}, {"PUT", "/v1/locks/l", `{"session":"a"}`},
 		{"POST", "/v1/services/s/instances/1/heartbeat", ""}, {"POST", "/v1/heartbeats", `{"instances":[{"service":"s","id":"1"}]}`},
 	} {
 		got, text := f.ask(c.method, c.path, c.body)
@@ -250,6 +252,7 @@ func TestFollower(t *testing.T) {
 	p.start()
 	p.want(200, "PUT", "/v1/configs/open", `{"content":"back"}`)
 	p.want(204, "DELETE", "/v1/services/s/instances/1", "")
+	p.want(204, "DELETE", "/v1/counters/visits", "")
 	f.equals(p)
 	eventually(t, "the follower hears it", func() bool { return f.status().Following.Error == "" })
 

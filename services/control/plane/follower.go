@@ -195,7 +195,11 @@ func (p *Plane) CopyAll(ctx context.Context, copies map[resource.Ref]Copy) error
 // restored to an earlier state. Then the store gets a new epoch too, so that clients read everything again.
 func (p *Plane) CopyOnly(ctx context.Context, refs map[resource.Ref]bool, epoch string) error {
 	gone := map[resource.Ref]Copy{}
-	items, _ := p.catalog.Snapshot(catalog.Scope{Prefixes: []string{string(resource.Policies) + "/", string(resource.Configs) + "/", string(resource.Instances) + "/"}})
+	var all catalog.Scope
+	for _, k := range copied() {
+		all.Prefixes = append(all.Prefixes, string(k)+"/")
+	}
+	items, _ := p.catalog.Snapshot(all)
 	for _, i := range items {
 		if !refs[i.Ref] {
 			gone[i.Ref] = Copy{}

@@ -12,13 +12,17 @@ import (
 	"dyno/services/control/resource"
 )
 
+// copied are the kinds that followers copy. Copies of others would have no lease.
+func copied() []resource.Kind {
+	return slices.DeleteFunc(resource.Kinds(), func(k resource.Kind) bool { return k.Traits().Leased })
+}
+
 // mirror begins to watch everything that a follower may read, with secrets if it may read them. Its tokens are for
 // callers with equal permissions: after a change of these, it gets everything again.
 func (p *Plane) mirror(ctx context.Context, by Caller, since string) (*Watch, error) {
 	var topics []push.Topic
-	kinds := slices.DeleteFunc(resource.Kinds(), func(k resource.Kind) bool { return k.Traits().Leased }) // copies would have no lease
 	for _, g := range by.Grants {
-		some, err := Query{Namespace: g.Namespace, Kinds: kinds}.topics()
+		some, err := Query{Namespace: g.Namespace, Kinds: copied()}.topics()
 		if err == nil && !slices.Contains(topics, some[0]) { // other names have no resources
 			topics = append(topics, some...)
 		}
