@@ -12,7 +12,8 @@ OF_THE_STATE = {"precondition", "key", "limit"}
 
 # Rules that join two places of a request. JSON Schema has no words for them: the address and the
 # document name one resource, and names to watch are in one namespace, and given or have a prefix.
-OF_TWO_PLACES = ("and the address says", "are of names in a namespace, not in all", "name, prefix: want one of them")
+OF_TWO_PLACES = ("and the address says", "are of names in a namespace, not in all", "name, prefix: want one of them",
+                 "is for whole services", "must not be more than the interval", "another check has this name", "/interval_seconds")
 
 # Rules of names that JSON Schema has no words for either, or that only some kinds have.
 OF_NAMES = ("form NFC", "white space at an end", "must have 1 to 253 bytes", "is all names", "must have no slash")

@@ -55,6 +55,9 @@ func (r *CallReports) End() {
 
 // Calls returns who calls the services of a namespace, by the reports of data planes that are connected to this replica.
 func (p *Plane) Calls(_ context.Context, by Caller, namespace string) ([]Calls, error) {
+	if err := (resource.Ref{Kind: resource.Policies, Namespace: namespace, Name: "x"}).Check(); err != nil {
+		return nil, BadParameterf("%v", err)
+	}
 	if err := by.may(access.Read, namespace); err != nil {
 		return nil, err
 	}

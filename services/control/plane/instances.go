@@ -49,6 +49,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 		return Result{}, err
 	}
 	i.Default()
+	i.Keep(nil)
 	i.Holder = p.cfg.Replica
 	if err := i.Check(p.cfg.Limits); err != nil {
 		return Result{}, err
