@@ -186,7 +186,7 @@ var arrows = []arrow{
 	{"services/control/health", []string{"services/control/resource"}, "checks are made without knowing who wants their results"},
 	{"services/control/imports", []string{"internal/nesting", "services/control/resource"}, "files of other tools are read without I/O, and without knowing who writes what is made of them"},
 	{"services/control/resource", []string{"internal/fields"}, "what resources are, and when one is gone, is pure"},
-	{"services/control/access", nil, "who may do what is pure"},
+	{"services/control/access", []string{"services/control/resource"}, "who may do what is pure"},
 	{"services/control/store", []string{"internal/fields", "internal/secretfile", "services/internal/wait"}, "the store keeps keys, and knows nothing of what they mean"},
 	{"services/bot", []string{"internal/command", "internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/jwt", "internal/settings", "internal/strict", "services/internal", "services/bot"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/bot/intent", []string{"internal/textfile", "services/internal/wait"}, "intents are found in text alone"},

@@ -222,7 +222,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	pc := s.cfg.Plane
-	pc.Logger, pc.Primary = s.log, s.cfg.Follow.Primary()
+	pc.Logger, pc.Book, pc.Primary = s.log, s.files.book, s.cfg.Follow.Primary()
 	p, err := plane.Open(opening, st, pc)
 	if err != nil {
 		return unserved(err)

@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"dyno/internal/leak"
+	"dyno/services/control/resource"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -18,7 +20,7 @@ func hash(token string) string {
 
 // TestMay is the table of roles and permissions.
 func TestMay(t *testing.T) {
-	every := []Permission{Read, Secrets, Register, Write, Audit, Administer}
+	every := []Permission{Read, Secrets, Register, Write, Audit, Delegate, Administer}
 	for _, c := range []struct {
 		role      Role
 		namespace string // of the grant
@@ -28,16 +30,16 @@ func TestMay(t *testing.T) {
 		{Reader, "shop", "shop", "read"},
 		{Registrar, "shop", "shop", "read secrets register"},
 		{Editor, "shop", "shop", "read secrets register write"},
-		{Admin, "shop", "shop", "read secrets register write audit"},
-		{Admin, "*", "shop", "read secrets register write audit administer"},
-		{Admin, "*", "*", "read secrets register write audit administer"},
+		{Admin, "shop", "shop", "read secrets register write audit delegate"},
+		{Admin, "*", "shop", "read secrets register write audit delegate administer"},
+		{Admin, "*", "*", "read secrets register write audit delegate administer"},
 		{Editor, "*", "shop", "read secrets register write"},
 		{Admin, "shop", "other", ""},
 		{Admin, "shop", "*", ""},
 		{Admin, "shop", "", ""},
 		{"other", "*", "shop", ""},
 	} {
-		p := Principal{Grants: []Grant{{c.namespace, c.role}}}
+		p := Principal{Grants: []Grant{{Namespace: c.namespace, Role: c.role}}}
 		var may []string
 		for _, what := range every {
 			if p.May(what, c.asked) {
@@ -157,5 +159,100 @@ func TestBookFaults(t *testing.T) {
 		if _, err := ParseBook([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestCovers: nobody covers more than he has, or anything where he may not delegate.
+func TestCovers(t *testing.T) {
+	for _, c := range []struct {
+		has, grants string
+		covers      bool
+	}{
+		{"*:admin", "*:admin shop:editor", true},
+		{"shop:admin", "shop:admin shop:reader", true},
+		{"shop:admin", "", true},
+		{"shop:admin", "other:reader", false},
+		{"shop:admin", "*:reader", false},
+		{"shop:admin", "shop:reader *:reader", false},
+		{"shop:admin *:reader", "*:reader", false},
+		{"shop:admin other:editor", "other:reader", false},
+		{"shop:admin other:admin", "other:editor shop:admin", true},
+		{"*:editor", "shop:reader", false},
+		{"shop:editor", "shop:reader", false},
+		{"*:editor shop:admin", "shop:admin", true},
+	} {
+		if p := (&Principal{Grants: grants(c.has)}); p.Covers(grants(c.grants)) != c.covers {
+			t.Errorf("%s covers %q: %v", c.has, c.grants, !c.covers)
+		}
+	}
+}
+
+// grants parses NAMESPACE:ROLE, separated by blanks.
+func grants(text string) (list []Grant) {
+	for one := range strings.FieldsSeq(text) {
+		namespace, role, _ := strings.Cut(one, ":")
+		list = append(list, Grant{Namespace: namespace, Role: Role(role)})
+	}
+	return list
+}
+
+// stored is a principal of the store with tokens.
+func stored(name, roles, has string, tokens ...string) *resource.Principal {
+	p := &resource.Principal{Name: name, Roles: strings.Fields(roles), Grants: grants(has)}
+	for _, text := range tokens {
+		p.Tokens = append(p.Tokens, resource.Token{ID: text, SHA256: hash(text)})
+	}
+	return p
+}
+
+// TestStored: principals of the store have their grants and those of their roles. The file counts where both have a
+// name. Holds end when the token or the permissions change, and not before.
+func TestStored(t *testing.T) {
+	b := parse(t, "  - {name: file, token_sha256: "+hash("file")+", grants: [{namespace: n, role: reader}]}\n")
+	roles := func(has string) map[string]*resource.Role {
+		return map[string]*resource.Role{"team": {Name: "team", Grants: grants(has), Groups: []string{"staff"}}}
+	}
+	b.SetStored([]*resource.Principal{stored("a", "team gone", "x:reader", "a1", "a2"), stored("file", "", "*:admin", "stolen")}, roles("shop:editor"))
+	if p := b.ByToken("a2"); p == nil || p.Name != "a" || !p.May(Write, "shop") || !p.May(Read, "x") || p.May(Write, "x") {
+		t.Errorf("%+v", p)
+	}
+	if b.ByToken("stolen") != nil || b.ByToken("file") == nil || !b.InFile("file") || b.InFile("a") {
+		t.Error("the file does not count")
+	}
+	member := b.Member("oidc:ann", []string{"staff", "others"}, time.Time{})
+	if !member.May(Write, "shop") || member.May(Read, "x") {
+		t.Errorf("%+v", member)
+	}
+	ended := map[string]bool{}
+	hold := func(name string, p *Principal) {
+		if _, ok := b.Hold(p, func() { ended[name] = true }); !ok {
+			t.Errorf("%s is not held", name)
+		}
+	}
+	want := func(when string, names ...string) {
+		t.Helper()
+		if len(ended) != len(names) {
+			t.Errorf("%s: %v ended, want %v", when, ended, names)
+		}
+		for _, n := range names {
+			if !ended[n] {
+				t.Errorf("%s: %s goes on", when, n)
+			}
+		}
+	}
+	hold("a1", b.ByToken("a1"))
+	hold("a2", b.ByToken("a2"))
+	hold("file", b.ByToken("file"))
+	hold("member", member)
+	b.SetStored([]*resource.Principal{stored("a", "team gone", "x:reader", "a2", "a3")}, roles("shop:editor"))
+	want("a token is revoked", "a1")
+	b.Replace(parse(t, "  - {name: file, token_sha256: "+hash("file")+", grants: [{namespace: n, role: reader}]}\n"))
+	want("the file is read again", "a1")
+	b.SetStored([]*resource.Principal{stored("a", "team gone", "x:reader", "a2", "a3")}, roles("shop:reader"))
+	want("the role changes", "a1", "a2", "member")
+	b.Replace(parse(t, "  - {name: a, token_sha256: "+hash("file")+", grants: [{namespace: n, role: reader}]}\n"))
+	want("the file has another name", "a1", "a2", "member", "file")
+	if b.ByToken("a3") != nil {
+		t.Error("the file does not count after it was read again")
 	}
 }

@@ -79,10 +79,11 @@ func (s *session) applyCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make policies and configurations as files say",
-		Long: `Make policies and configurations as files say, in YAML or JSON, with several documents
-each. A document has kind (policy or config), name, perhaps namespace, and the fields that
-the API has. What get writes with -o yaml or json can be applied.
+		Short: "Make policies, configurations, roles and principals as files say",
+		Long: `Make policies, configurations, roles and principals as files say, in YAML or JSON, with
+several documents each. A document has kind (policy, config, role or principal), name, perhaps
+namespace, and the fields that the API has. What get writes with -o yaml or json can be applied.
+A role must exist before principals have it: apply it before, by itself.
 
 All documents are checked by the control plane before anything is changed. What is so already
 stays; what somebody else changes meanwhile is refused. A gray release stays as it is.`,
@@ -325,13 +326,13 @@ func (s *session) deleteCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:               "delete KIND NAME…",
-		Short:             "Remove policies or configurations, whose history stays, or counters; end sessions",
+		Short:             "Remove policies, configurations, principals or roles, whose history stays, or counters; end sessions",
 		Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
 		Args:              atLeast(1, "a kind and names"),
-		ValidArgsFunction: completeKinds(configs, policies, sessions, counters),
+		ValidArgsFunction: completeKinds(append(applied, sessions, counters)...),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		refs, err := named(args, configs, policies, sessions, counters)
+		refs, err := named(args, append(applied, sessions, counters)...)
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,8 @@ func Command() *cobra.Command {
 		Short: "Use a control plane: show, change and watch its resources",
 		Long: `Use a control plane: show, change and watch its resources.
 
-Kinds are services, instances, configs, policies, sessions, locks, counters, rollout and audit; their singular and
+Kinds are services, instances, configs, policies, sessions, locks, counters, principals,
+roles, rollout and audit; their singular and
 KIND/NAME are understood, too. Changes are made once, however often they have to be sent;
 those to what somebody else has changed meanwhile are refused.
 
@@ -90,7 +91,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	cmd.AddCommand(
 		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.deleteCommand(),
 		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.lockCommand(), s.counterCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.lockCommand(), s.counterCommand(), s.tokenCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	return cmd
 }
@@ -258,7 +259,7 @@ func hintFor(p *client.Problem) string {
 		if strings.HasSuffix(p.Type, ":limit") {
 			return "remove unneeded resources, or start dyno-control with a higher limit: --help lists those that begin with --max"
 		}
-		return "use --token-file with the token of a principal with that role, or add the role to the file of --principals"
+		return "use --token-file with the token of a principal with that role, or give the principal that role: dyno ctl apply, or the file of --principals"
 	case http.StatusRequestEntityTooLarge:
 		return "make it smaller, or start dyno-control with a larger --max-policy or --max-config"
 	case http.StatusPreconditionFailed:

@@ -140,8 +140,8 @@ func TestYAMLIsTheSame(t *testing.T) {
 // TestFaultsHavePlaces: all that can be known of files without asking.
 func TestFaultsHavePlaces(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no kind":       {"name: a\n", "f:1:1: kind: is missing: policy or config"},
-		"another kind":  {"kind: deployment\nname: a\n", `f:1:1: kind: "deployment": must be policy or config`},
+		"no kind":       {"name: a\n", "f:1:1: kind: is missing: policy, config, role or principal"},
+		"another kind":  {"kind: deployment\nname: a\n", `f:1:1: kind: "deployment": must be policy, config, role or principal`},
 		"an instance":   {"kind: instance\nname: a\n", "f:1:1: kind: instances are not applied, as they end with their lease: dyno ctl register"},
 		"a list":        {"- a\n", "f:1:1: want a mapping of fields, such as kind: policy"},
 		"no name":       {"kind: policy\nrules: []\n", "f:1:1: name: is missing"},

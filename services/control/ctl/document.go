@@ -196,8 +196,13 @@ type manifest struct {
 	body map[string]any // what is sent
 }
 
+// applied are the kinds of manifests.
+var applied = []kind{configs, policies, principals, roles}
+
+const appliedWords = "policy, config, role or principal"
+
 // made lists the fields that the control plane sets.
-var made = []string{"version", "changed_at", "changed_by"}
+var made = []string{"version", "changed_at", "changed_by", "tokens"}
 
 // manifests reads the manifests of documents. namespace is the default; all must be in fixed, unless that is "".
 func manifests(docs []*parsed, namespace, fixed string) ([]*manifest, error) {
@@ -240,11 +245,11 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 		return text
 	}
 	word := text("kind")
-	switch k, err := kindOf(word, configs, policies, services, instances); {
+	switch k, err := kindOf(word, append(applied, services, instances)...); {
 	case fields["kind"] == nil:
-		faults = append(faults, d.fault("#/kind", "is missing: policy or config"))
+		faults = append(faults, d.fault("#/kind", "is missing: "+appliedWords))
 	case err != nil:
-		faults = append(faults, d.fault("#/kind", fmt.Sprintf("%q: must be policy or config", word)))
+		faults = append(faults, d.fault("#/kind", fmt.Sprintf("%q: must be %s", word, appliedWords)))
 	case k == services || k == instances:
 		faults = append(faults, d.fault("#/kind", "instances are not applied, as they end with their lease: dyno ctl register"))
 	default:
@@ -256,6 +261,8 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 	}
 	w.Namespace = text("namespace")
 	switch {
+	case w.Kind.OfAccess() && w.Namespace == "":
+		w.Namespace = resource.Everywhere
 	case w.Namespace == "":
 		w.Namespace = namespace
 	case fixed != "" && w.Namespace != fixed:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -28,11 +29,12 @@ func (s *session) getCommand() *cobra.Command {
 		prefix  string
 		labels  []string
 	)
-	all := []kind{services, instances, configs, policies, sessions, locks, counters, rollouts, audits}
+	all := []kind{services, instances, configs, policies, sessions, locks, counters, principals, roles, rollouts, audits}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME…]",
-		Short: "Show services, instances, configs, policies, locks, counters, a rollout or the audit",
-		Long: `Show services, instances, configs, policies, sessions, locks, counters, a rollout or the audit.
+		Short: "Show services, instances, configs, policies, locks, counters, principals, roles, a rollout or the audit",
+		Long: `Show services, instances, configs, policies, sessions, locks, counters, principals, roles, a rollout
+or the audit.
 
 Instances are those of all services, of a service, or one: get instances [SERVICE [ID]].
 A rollout is one of a configuration or a policy: get rollout config/NAME.
@@ -67,11 +69,11 @@ JSON a document a line.`,
 		if len(labels) > 0 && (k != instances || watch || len(names) > 1) {
 			return exit.Misused("such as dyno ctl get instances shop --label version=2", "--label is for a list of instances")
 		}
-		if version != 0 && (k != policies && k != configs || len(names) != 1) {
-			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy or configuration")
+		if version != 0 && (!slices.Contains(applied, k) || len(names) != 1) {
+			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy, configuration, principal or role")
 		}
 		switch {
-		case watch && (k == audits || k == rollouts):
+		case watch && (k == audits || k == rollouts || resource.Kind(k).OfAccess()):
 			return exit.Misused("", "--watch is not for the %s", k)
 		case watch:
 			return g.watch(k, names)

@@ -17,15 +17,17 @@ type kind string
 
 // The kinds. Those of resources have the API's names.
 const (
-	services  kind = "service"
-	instances      = kind(resource.Instances)
-	configs        = kind(resource.Configs)
-	policies       = kind(resource.Policies)
-	sessions       = kind(resource.Sessions)
-	locks          = kind(resource.Locks)
-	counters       = kind(resource.Counters)
-	rollouts  kind = "rollout"
-	audits    kind = "audit"
+	services   kind = "service"
+	instances       = kind(resource.Instances)
+	configs         = kind(resource.Configs)
+	policies        = kind(resource.Policies)
+	sessions        = kind(resource.Sessions)
+	locks           = kind(resource.Locks)
+	counters        = kind(resource.Counters)
+	principals      = kind(resource.Principals)
+	roles           = kind(resource.Roles)
+	rollouts   kind = "rollout"
+	audits     kind = "audit"
 )
 
 // spellings are the accepted words for each kind; completion offers the first.
@@ -40,6 +42,8 @@ var spellings = []struct {
 	{sessions, []string{"sessions", "session"}},
 	{locks, []string{"locks", "lock"}},
 	{counters, []string{"counters", "counter"}},
+	{principals, []string{"principals", "principal"}},
+	{roles, []string{"roles", "role"}},
 	{rollouts, []string{"rollout", "rollouts"}},
 	{audits, []string{"audit"}},
 }
@@ -140,7 +144,7 @@ func in(namespace string) url.Values { return url.Values{"namespace": {namespace
 type entry struct {
 	kind kind
 	name string // NAME, or SERVICE/ID of an instance
-	doc  any    // a resource.Document, *serviceView, *instanceView, *holding or *resource.Audit
+	doc  any    // a resource.Document, *serviceView, *instanceView, *resource.Token, *holding or *resource.Audit
 	raw  json.RawMessage
 }
 
@@ -170,6 +174,10 @@ func entryOf(k kind, raw json.RawMessage) (entry, error) {
 		v := new(instanceView)
 		read(v)
 		e.name = v.Service + "/" + v.ID
+	case tokens:
+		v := new(resource.Token)
+		read(v)
+		e.name = v.ID
 	case audits:
 		v := new(resource.Audit)
 		read(v)

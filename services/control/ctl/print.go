@@ -198,6 +198,12 @@ func header(k kind) []string {
 		return []string{"NAME", "VALUE", "TOKEN", "HOLDER", "SESSION", "AGE", "BY"}
 	case counters:
 		return []string{"NAME", "VALUE", "AGE", "BY"}
+	case principals:
+		return []string{"NAME", "VERSION", "ROLES", "GRANTS", "TOKENS", "AGE", "BY"}
+	case roles:
+		return []string{"NAME", "VERSION", "GRANTS", "GROUPS", "AGE", "BY"}
+	case tokens:
+		return []string{"ID", "DESCRIPTION", "EXPIRES", "AGE", "BY"}
 	case rollouts:
 		return []string{"CLIENT", "STATE", "VERSION", "RUNNING", "CONNECTED", "AGE", "REASON"}
 	case audits:
@@ -237,6 +243,12 @@ func row(e entry, now time.Time) []string {
 		return []string{d.Name, or(d.Value), number(d.Token), or(d.Holder), d.Session, age(d.Since, now), or(d.By)}
 	case *resource.Counter:
 		return []string{d.Name, strconv.FormatInt(d.Value, 10), age(d.At, now), or(d.By)}
+	case *resource.Principal:
+		return []string{d.Name, number(d.Version), or(strings.Join(d.Roles, ",")), granted(d.Grants), number(int64(len(d.Tokens))), age(d.At, now), or(d.By)}
+	case *resource.Role:
+		return []string{d.Name, number(d.Version), granted(d.Grants), or(strings.Join(d.Groups, ",")), age(d.At, now), or(d.By)}
+	case *resource.Token:
+		return []string{d.ID, or(d.Description), until(d.Expires), age(d.At, now), or(d.By)}
 	case *holding:
 		connected := "no"
 		if d.Connected {
@@ -254,6 +266,15 @@ func hostPort(host string, port int) string {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(port)
+}
+
+// granted describes grants.
+func granted(grants []resource.Grant) string {
+	var parts []string
+	for _, g := range grants {
+		parts = append(parts, g.Namespace+":"+string(g.Role))
+	}
+	return or(strings.Join(parts, ","))
 }
 
 func or(text string) string {

@@ -21,14 +21,14 @@ func (s *session) historyCommand() *cobra.Command {
 		Short:             "Show the versions that are kept, oldest first",
 		Example:           "  dyno ctl history config limits\n  dyno ctl get config limits --version 3 -o yaml",
 		Args:              atLeast(1, "a kind and a name"),
-		ValidArgsFunction: completeKinds(configs, policies),
+		ValidArgsFunction: completeKinds(applied...),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
 		p, err := newPrinter(cmd, form)
 		if err != nil {
 			return err
 		}
-		r, err := namedOne(args, configs, policies)
+		r, err := namedOne(args, applied...)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,8 @@ type change struct {
 	mustBeNew bool
 	// bounds are the limits that a new resource must keep.
 	bounds  []bound
-	noAudit bool // notes nothing in the audit
+	noAudit bool   // notes nothing in the audit
+	part    string // the identifier of a part that the change is about, for the audit
 	// lease is that of the resource's session; 0 is none. while are conditions of other keys.
 	lease int64
 	while []requirement
@@ -156,7 +157,7 @@ func (c change) check(by Caller, o Options) error {
 	if c.ref.Kind.Traits().Written {
 		what = access.Write
 	}
-	if err := by.may(what, c.ref.Namespace); err != nil {
+	if err := by.mayFor(what, c.ref); err != nil {
 		return err
 	}
 	if err := o.check(); err != nil {
@@ -179,8 +180,8 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 		return Result{}, err
 	}
 	from := base{old: p.catalog.Get(c.ref)}
-	// The store cannot refuse a stale dry run or count: they have no condition.
-	stale := o.DryRun || c.ref.Kind.Traits().Leased || c.nearlyFull(from.old)
+	// The store cannot refuse a stale dry run, a stale count, or what others have: they have no condition.
+	stale := o.DryRun || c.ref.Kind.Traits().Leased || c.ref.Kind.OfAccess() || c.nearlyFull(from.old)
 	for range maxAttempts {
 		if stale {
 			var err error
@@ -211,6 +212,9 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			item := *result.Item
 			item.Revision = outcome.Revision
 			result.Item = &item
+			if c.ref.Kind.OfAccess() && p.await(ctx, outcome.Revision) == nil {
+				p.updateBook() // so that the next request to this replica finds it changed
+			}
 			return result, nil
 		}
 		p.metrics.conflicts.Inc()
@@ -221,7 +225,7 @@ func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Resu
 			return Result{}, err
 		}
 		// If a resource was removed, the replica may still count it.
-		stale = !from.current || c.nearlyFull(from.old)
+		stale = !from.current || c.ref.Kind.OfAccess() || c.nearlyFull(from.old)
 	}
 	return Result{}, ErrContended
 }
@@ -271,12 +275,17 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 	if err == nil {
 		err = c.full(old)
 	}
+	var roles []store.Condition
+	if err == nil && c.ref.Kind.OfAccess() {
+		roles, err = p.checkDelegation(by, c.ref, old, doc)
+	}
 	if err != nil {
 		return Result{}, store.Request{}, err
 	}
 	now := time.Now().UTC()
 	result := Result{Created: old == nil, Removed: doc == nil, DryRun: o.DryRun}
 	audit := resource.Audit{At: now, Who: by.Name, From: by.From, Act: c.act, Ref: c.ref}
+	audit.ID = cmp.Or(audit.ID, c.part)
 	key := store.Condition{Key: store.State + path}
 	gone := store.Condition{Key: goneKey(path), Revision: from.gone.Revision}
 	var request store.Request
@@ -291,7 +300,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 	case old != nil:
 		version, audit.Old, key.Revision = old.Version, old.Version, old.Revision
 		if history {
-			put(historyKey(path, version, places(p.cfg.Limits.History)), version, old.Body)
+			put(historyKey(path, version, places(p.Limits().History)), version, old.Body)
 		}
 	case gone.Revision != 0:
 		// Version numbers continue from those of the removed resource.
@@ -304,6 +313,7 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 	if old == nil && history {
 		request.If = append(request.If, gone)
 	}
+	request.If = append(request.If, roles...)
 	if doc == nil {
 		result.Item = old
 		request.Then = append(request.Then, store.Op{Key: key.Key, Delete: true})
@@ -337,11 +347,11 @@ func (p *Plane) prepare(by Caller, c change, o Options, from base) (Result, stor
 
 // finish fills in a document's Change, and encodes it.
 func (p *Plane) finish(doc resource.Document, change resource.Change) (body []byte, kept any, err error) {
-	limit := p.cfg.Limits.Document()
+	limit := p.Limits().Document()
 	doc.Stamp(change)
 	kept = doc
 	if _, ok := doc.(*resource.Policy); ok {
-		limit, kept = min(limit, p.cfg.Limits.PolicyBytes), nil
+		limit, kept = min(limit, p.Limits().PolicyBytes), nil
 	}
 	body, err = json.Marshal(doc)
 	if len(body) > limit {

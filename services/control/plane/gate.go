@@ -9,6 +9,7 @@ import (
 
 	"dyno/internal/rate"
 	"dyno/services/control/access"
+	"dyno/services/control/resource"
 )
 
 // A Caller is the principal of a request, and its address.
@@ -26,6 +27,17 @@ func (c Caller) may(what access.Permission, namespace string) error {
 		return nil
 	}
 	return &Problem{Kind: NotPermitted, Detail: fmt.Sprintf("%s may not %s in namespace %q", c.Name, what, namespace)}
+}
+
+// mayFor is may for a resource. Those that say who may do what need the permission to delegate, somewhere.
+func (c Caller) mayFor(what access.Permission, r resource.Ref) error {
+	if !r.Kind.OfAccess() {
+		return c.may(what, r.Namespace)
+	}
+	if c.MayAnywhere(access.Delegate) {
+		return nil
+	}
+	return c.may(access.Delegate, access.AllNamespaces)
 }
 
 // clients bounds the remembered rates of clients, and of addresses of unauthenticated ones.
@@ -98,6 +110,9 @@ func (g *Gate) identify(shown Credentials) (*access.Principal, *Problem) {
 			return nil, &Problem{Kind: BadToken, Detail: "authorization: want Bearer and a token"}
 		}
 		if p := g.Book.ByToken(strings.TrimSpace(token)); p != nil {
+			if !p.Expires.IsZero() && !time.Now().Before(p.Expires) {
+				return nil, &Problem{Kind: BadToken, Detail: "the token expired at " + p.Expires.UTC().Format(time.RFC3339)}
+			}
 			return p, nil
 		}
 		return nil, &Problem{Kind: BadToken, Detail: "unknown token"}
@@ -111,13 +126,17 @@ func (g *Gate) identify(shown Credentials) (*access.Principal, *Problem) {
 	return nil, &Problem{Kind: BadToken, Detail: "a token or a client certificate is needed"}
 }
 
-// Hold calls end with a problem when the caller's credentials are revoked or its permissions change. The error is
-// that problem if this has happened already. Release ends the hold.
+// Hold calls end with a problem when the caller's credentials are revoked or expire, or its permissions change. The
+// error is that problem if this has happened already. Release ends the hold.
 func (g *Gate) Hold(c Caller, end func(error)) (release func(), err error) {
-	over := &Problem{Kind: BadToken, Detail: "credentials were revoked, or permissions have changed"}
-	release, ok := g.Book.Hold(c.Principal, func() { end(over) })
+	over := &Problem{Kind: BadToken, Detail: "credentials were revoked or have expired, or permissions have changed"}
+	held, ok := g.Book.Hold(c.Principal, func() { end(over) })
 	if !ok {
-		return release, over
+		return held, over
 	}
-	return release, nil
+	if c.Expires.IsZero() {
+		return held, nil
+	}
+	timer := time.AfterFunc(time.Until(c.Expires), func() { end(over) })
+	return func() { timer.Stop(); held() }, nil
 }

@@ -225,7 +225,7 @@ func (p *Plane) Maintain(ctx context.Context, by Caller, r resource.Ref, reason 
 			}
 			next := *instanceOf(old)
 			next.Maintenance = reason
-			return &next, next.Check(p.cfg.Limits)
+			return &next, next.Check(p.Limits())
 		},
 	}, o)
 }

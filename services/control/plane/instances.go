@@ -51,7 +51,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	i.Default()
 	i.Keep(nil)
 	i.Holder = p.cfg.Replica
-	if err := i.Check(p.cfg.Limits); err != nil {
+	if err := i.Check(p.Limits()); err != nil {
 		return Result{}, err
 	}
 	r := i.Ref()
@@ -72,7 +72,7 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	}
 	result, err := p.apply(ctx, by, change{
 		ref: r, act: resource.Registered, asked: asked,
-		bounds: append(p.bounds(resource.Instances), bound{"instances of this service", p.cfg.Limits.PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }}),
+		bounds: append(p.bounds(resource.Instances), bound{"instances of this service", p.Limits().PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }}),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			next := *i
 			next.Keep(instanceOf(old))

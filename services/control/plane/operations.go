@@ -16,12 +16,12 @@ import (
 	"dyno/services/internal/trace"
 )
 
-// Create makes a policy, a configuration or a counter, which must not exist yet.
+// Create makes a policy, a configuration, a counter, a principal or a role, which must not exist yet.
 func (p *Plane) Create(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
 	return p.put(ctx, by, doc, o, true)
 }
 
-// Put makes or replaces a policy, a configuration or a counter. A gray release stays as it is.
+// Put makes or replaces one of these. A gray release and the tokens of a principal stay as they are.
 func (p *Plane) Put(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
 	return p.put(ctx, by, doc, o, false)
 }
@@ -34,7 +34,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	check := func(d interface{ Check(resource.Limits) error }) error {
 		_, span := trace.Start(ctx, "check")
 		defer span.End()
-		return d.Check(p.cfg.Limits)
+		return d.Check(p.Limits())
 	}
 	switch d := doc.(type) {
 	case *resource.Policy:
@@ -66,7 +66,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			next.SetData(d.Data())
 			if old != nil {
 				next.Release = old.Resource.(*resource.Config).Release
-				if err := next.Check(p.cfg.Limits); err != nil {
+				if err := next.Check(p.Limits()); err != nil {
 					return nil, err
 				}
 			}
@@ -78,6 +78,24 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 			next := *d
 			return &next, nil
 		}
+	case *resource.Principal:
+		if err := check(d); err != nil {
+			return Result{}, err
+		}
+		c.ref = d.Ref()
+		c.next = func(old *catalog.Item) (resource.Document, error) {
+			next := *d
+			if old != nil {
+				next.Tokens = old.Resource.(*resource.Principal).Tokens
+			}
+			return &next, nil
+		}
+	case *resource.Role:
+		if err := check(d); err != nil {
+			return Result{}, err
+		}
+		c.ref = d.Ref()
+		c.next = func(*catalog.Item) (resource.Document, error) { return d, nil }
 	default:
 		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
 	}
@@ -103,7 +121,7 @@ func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, data,
 			}
 			next.SetData(data)
 			next.ContentType = cmp.Or(mediaType, next.ContentType)
-			return &next, next.Check(p.cfg.Limits)
+			return &next, next.Check(p.Limits())
 		},
 	}, o)
 }
@@ -128,7 +146,7 @@ func documentOf[T any](i *catalog.Item) (*T, error) {
 
 // bounds returns the bounds on the resources of a kind.
 func (p *Plane) bounds(k resource.Kind) []bound {
-	return []bound{{k.Traits().Plural, p.cfg.Limits.Most(k), func() int { return p.catalog.Count(k) }}}
+	return []bound{{k.Traits().Plural, p.Limits().Most(k), func() int { return p.catalog.Count(k) }}}
 }
 
 // Remove removes a resource. A lock is released by its session only. With a session, its locks are removed.
@@ -154,10 +172,13 @@ func (p *Plane) Remove(ctx context.Context, by Caller, r resource.Ref, o Options
 
 // Version returns an earlier or the present version of a resource, which may have been removed.
 func (p *Plane) Version(ctx context.Context, by Caller, r resource.Ref, version int64) (*catalog.Item, error) {
-	if err := by.may(access.Read, r.Namespace); err != nil {
+	if err := by.mayFor(access.Read, r); err != nil {
 		return nil, err
 	}
 	i, err := p.version(ctx, r, version)
+	if err == nil {
+		err = p.maySee(by, i)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +200,7 @@ func (p *Plane) version(ctx context.Context, r resource.Ref, version int64) (*ca
 	}
 	path := r.Path()
 	if oldest <= version && version <= newest {
-		kv, err := p.store.Get(ctx, historyKey(path, version, places(p.cfg.Limits.History)))
+		kv, err := p.store.Get(ctx, historyKey(path, version, places(p.Limits().History)))
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +248,7 @@ func (p *Plane) kept(ctx context.Context, r resource.Ref) (current *catalog.Item
 		return nil, 0, 0, err
 	}
 	current, newest, err = p.newest(ctx, r)
-	oldest = newest - int64(p.cfg.Limits.History)
+	oldest = newest - int64(p.Limits().History)
 	if current == nil {
 		oldest++ // the newest is in the history
 	}
@@ -283,12 +304,17 @@ func (p *Plane) secret(ctx context.Context, r resource.Ref) (bool, error) {
 // History returns the kept versions of a resource, oldest first, with the present one. If the newest is secret, all
 // are.
 func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out List[*catalog.Item], err error) {
-	if err := by.may(access.Read, r.Namespace); err != nil {
+	if err := by.mayFor(access.Read, r); err != nil {
 		return out, err
 	}
 	out.Revision = p.Revision()
 	if out.Items, err = p.history(ctx, r); err != nil {
 		return out, err
+	}
+	for _, i := range out.Items {
+		if err := p.maySee(by, i); err != nil {
+			return List[*catalog.Item]{}, err
+		}
 	}
 	newest, ok := out.Items[len(out.Items)-1].Resource.(*resource.Config)
 	return out, by.mask(out.Items, ok && newest.Secret)
@@ -356,7 +382,7 @@ func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version
 // Release begins a configuration's gray release, or changes it. Clients chosen by percent stay chosen while the
 // percentage does not shrink.
 func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release resource.Release, o Options) (Result, error) {
-	if err := release.Check(p.cfg.Limits); err != nil {
+	if err := release.Check(p.Limits()); err != nil {
 		return Result{}, err
 	}
 	return edit(ctx, p, by, r, resource.Released, release, o, func(c *resource.Config) error {
@@ -366,13 +392,13 @@ func (p *Plane) Release(ctx context.Context, by Caller, r resource.Ref, release 
 			one.Since = c.Release.Since
 		}
 		c.Release = &one
-		return c.Check(p.cfg.Limits)
+		return c.Check(p.Limits())
 	})
 }
 
 // ReleasePolicy is Release for a policy.
 func (p *Plane) ReleasePolicy(ctx context.Context, by Caller, r resource.Ref, release resource.PolicyRelease, o Options) (Result, error) {
-	if err := release.Check(p.cfg.Limits); err != nil {
+	if err := release.Check(p.Limits()); err != nil {
 		return Result{}, err
 	}
 	return edit(ctx, p, by, r, resource.Released, release, o, func(c *resource.Policy) error {
@@ -381,7 +407,7 @@ func (p *Plane) ReleasePolicy(ctx context.Context, by Caller, r resource.Ref, re
 			one.Since = c.Release.Since
 		}
 		c.Release = &one
-		return c.Check(p.cfg.Limits)
+		return c.Check(p.Limits())
 	})
 }
 
@@ -459,7 +485,7 @@ func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.A
 		return 0, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", MaxClient, MaxTogether)}}
 	}
 	for i, a := range acks {
-		if a.Check() != nil || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
+		if a.Check() != nil || a.Kind.OfAccess() || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
 			return 0, nil, resource.Invalid{{Pointer: fmt.Sprintf("#/acks/%d", i), Detail: "must name a resource, a version from 1 and the state applied or refused"}}
 		}
 		if err := by.may(access.Read, a.Namespace); err != nil {

@@ -15,11 +15,13 @@
 package plane
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +60,7 @@ type Config struct {
 	ChecksAtOnce  int          `yaml:"checks_at_once" range:"1..65536" default:"256" doc:"checks of instances that this replica makes at a time; more wait"`
 	CheckCommands string       `yaml:"check_commands" kind:"path" otherwise:"checks run no programs" doc:"a folder: checks of instances may run its programs"`
 	Primary       string       // the address of the control plane that a follower copies; "" is none
+	Book          *access.Book // gets the principals and roles of the store; nil is none
 	Logger        *slog.Logger // nil discards
 }
 
@@ -100,6 +103,7 @@ type Plane struct {
 	ledger     *push.Ledger
 	metrics    metrics
 	traced     tracedChanges
+	limits     atomic.Pointer[resource.Limits]
 	dataPlanes dataPlanes
 	calls      calls
 	checker    *health.Checker
@@ -120,7 +124,8 @@ type Plane struct {
 	duplicate   duplicateReplica
 	following   following // has a lock of its own
 
-	locks lockQueues
+	updating sync.Mutex // held while the book is given the store's principals; taken before the catalog's lock
+	locks    lockQueues
 
 	reporting sync.Mutex // held during reports to other replicas; taken before mu
 	settling  chan found // instances to remove or take over
@@ -166,6 +171,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	}
 	p.checker = health.New(health.Config{AtOnce: cfg.ChecksAtOnce, Commands: cfg.CheckCommands, Changed: p.unjudged.add})
 	p.following.copied = make(chan struct{})
+	p.SetLimits(cfg.Limits)
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
 	p.duplicate.own = p.sender
@@ -211,7 +217,10 @@ func (p *Plane) Itself() Caller {
 func (p *Plane) Replica() string { return p.cfg.Replica }
 
 // Limits returns the limits in force.
-func (p *Plane) Limits() resource.Limits { return p.cfg.Limits }
+func (p *Plane) Limits() resource.Limits { return *p.limits.Load() }
+
+// SetLimits changes the limits, from the next change on.
+func (p *Plane) SetLimits(l resource.Limits) { p.limits.Store(&l) }
 
 // take applies a batch: first to the catalog, then to the liveness, then to watchers, who may read the catalog.
 func (p *Plane) take(b store.Batch) {
@@ -227,6 +236,9 @@ func (p *Plane) take(b store.Batch) {
 	p.learnOfInstances(deltas)
 	p.mu.Unlock()
 	p.detectDuplicateReplica(b.Events)
+	if slices.ContainsFunc(deltas, func(d catalog.Delta) bool { return cmp.Or(d.New, d.Old).Kind.OfAccess() }) {
+		p.updateBook()
+	}
 	changes := make([]push.Change, len(deltas))
 	for i, d := range deltas {
 		if d.New == nil {

@@ -30,6 +30,7 @@ const (
 	Contended        ProblemKind = "contended"
 	Held             ProblemKind = "held"
 	Follower         ProblemKind = "follower"
+	InUse            ProblemKind = "used"
 	TooMany          ProblemKind = "limit"
 	TooManyWatchers  ProblemKind = "watchers"
 	Busy             ProblemKind = "busy"

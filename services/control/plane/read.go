@@ -85,7 +85,7 @@ func (p *Plane) begin(ctx context.Context, by Caller, where resource.Ref, page P
 	if err := where.Check(); err != nil {
 		return 0, 0, BadParameterf("%v", err)
 	}
-	if err := by.may(access.Read, where.Namespace); err != nil {
+	if err := by.mayFor(access.Read, where); err != nil {
 		return 0, 0, err
 	}
 	age, err = p.Sync(ctx, page.Stale)
@@ -119,7 +119,9 @@ func (p *Plane) list(ctx context.Context, by Caller, where resource.Ref, page Pa
 
 // named lists the complete resources of a kind in a namespace.
 func (p *Plane) named(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (List[*catalog.Item], error) {
-	return p.list(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page, func(i *catalog.Item) bool { return page.matches(i.Name) })
+	out, err := p.list(ctx, by, resource.Ref{Kind: k, Namespace: namespace, Name: "x"}, page, func(i *catalog.Item) bool { return page.matches(i.Name) })
+	out.Items = slices.DeleteFunc(out.Items, func(i *catalog.Item) bool { return p.maySee(by, i) != nil })
+	return out, err
 }
 
 // List returns the resources of a kind in a namespace, by name, but no instances. Sessions and locks that ended a moment ago may be
@@ -134,6 +136,9 @@ func (p *Plane) List(ctx context.Context, by Caller, k resource.Kind, namespace 
 
 // Names returns names of policies or configurations as catalog.Names does.
 func (p *Plane) Names(ctx context.Context, by Caller, k resource.Kind, namespace, separator string, page Page) (out List[string], err error) {
+	if !k.Known() {
+		return out, BadParameterf("kind: %.40q: must be %s", k, resource.KindNames())
+	}
 	if len(separator) > MaxPrefix {
 		return out, BadParameterf("separator: must have %d bytes at most", MaxPrefix)
 	}
@@ -177,10 +182,13 @@ func (c Caller) shown(i *catalog.Item, listed, secret bool) (*catalog.Item, erro
 
 // Get returns a resource, and its possible age. The error is NotFound if there is none.
 func (p *Plane) Get(ctx context.Context, by Caller, r resource.Ref, stale bool) (*catalog.Item, time.Duration, error) {
-	if err := by.may(access.Read, r.Namespace); err != nil {
+	if err := by.mayFor(access.Read, r); err != nil {
 		return nil, 0, err
 	}
 	item, age, err := p.get(ctx, r, stale)
+	if err == nil {
+		err = p.maySee(by, item)
+	}
 	if err != nil {
 		return nil, age, err
 	}
@@ -262,8 +270,8 @@ func CheckClientName(field, name string) error {
 }
 
 func (p *Plane) checkClient(c resource.Client) error {
-	if n := len(c.Labels); n > p.cfg.Limits.Labels {
-		return BadParameterf("label: %d of them: %d at most", n, p.cfg.Limits.Labels)
+	if n := len(c.Labels); n > p.Limits().Labels {
+		return BadParameterf("label: %d of them: %d at most", n, p.Limits().Labels)
 	}
 	return CheckClientName("client", c.ID)
 }
@@ -492,7 +500,7 @@ func (p *Plane) Status(ctx context.Context) (Status, error) {
 	for _, k := range resource.Kinds() {
 		resources[k] = p.catalog.Count(k)
 	}
-	return Status{p.Age().Seconds(), p.Following(), p.cfg.Limits, p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
+	return Status{p.Age().Seconds(), p.Following(), p.Limits(), p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
 }
 
 // Backup writes all keys at one revision. It writes nothing to w without permission.

@@ -22,7 +22,9 @@ const (
 	Maintained Act = "maintain" // an operator keeps requests away from an instance, or no longer
 	Acquired   Act = "acquire"  // a lock, or its value changed
 	Added      Act = "add"      // to a counter
-	Expired    Act = "expire"   // an instance was silent or critical for too long
+	TokenMade  Act = "create-token"
+	Revoked    Act = "revoke-token"
+	Expired    Act = "expire" // an instance was silent or critical for too long
 )
 
 // An Audit is a note of one change. Old and New are versions; the history has their contents, as far as it goes back.

@@ -11,6 +11,10 @@ const (
 	Sessions  Kind = "session"
 	Locks     Kind = "lock"
 	Counters  Kind = "counter"
+
+	// These are in no namespace of users, and no client watches them.
+	Principals Kind = "principal"
+	Roles      Kind = "role"
 )
 
 // Traits are what distinguishes the resources of a kind.
@@ -23,7 +27,9 @@ type Traits struct {
 	// Slashes says that its names may have them.
 	Slashes bool
 	// Leased says that etcd removes it when its session ends. Backups do not have it.
-	Leased   bool
+	Leased bool
+	// Access says that it says who may do what. It is in the namespace Everywhere, where nothing else can be.
+	Access   bool
 	document func() Document
 }
 
@@ -42,19 +48,25 @@ var traits = []Traits{
 	{Kind: Sessions, Plural: "sessions", Folder: "/v1/sessions", Leased: true, document: func() Document { return new(Session) }},
 	{Kind: Locks, Plural: "locks", Folder: "/v1/locks", Leased: true, Slashes: true, document: func() Document { return new(Lock) }},
 	{Kind: Counters, Plural: "counters", Folder: "/v1/counters", Slashes: true, document: func() Document { return new(Counter) }},
+	{Kind: Principals, Plural: "principals", Folder: "/v1/principals", History: true, Written: true, Access: true, document: func() Document { return new(Principal) }},
+	{Kind: Roles, Plural: "roles", Folder: "/v1/roles", History: true, Written: true, Access: true, document: func() Document { return new(Role) }},
 }
 
-// Kinds are all kinds.
-func Kinds() []Kind {
-	kinds := make([]Kind, len(traits))
+// Kinds are the kinds of resources in namespaces.
+func Kinds() (kinds []Kind) {
 	for i := range traits {
-		kinds[i] = traits[i].Kind
+		if !traits[i].Access {
+			kinds = append(kinds, traits[i].Kind)
+		}
 	}
 	return kinds
 }
 
-// Known reports whether there is such a kind.
-func (k Kind) Known() bool { return k.Traits().Kind == k }
+// Known reports whether a kind is one of Kinds.
+func (k Kind) Known() bool { return k.Traits().Kind == k && !k.OfAccess() }
+
+// OfAccess reports whether resources of a kind say who may do what.
+func (k Kind) OfAccess() bool { return k.Traits().Access }
 
 // Traits returns the kind's traits; they are empty for an unknown one.
 func (k Kind) Traits() *Traits {
@@ -66,7 +78,7 @@ func (k Kind) Traits() *Traits {
 	return &Traits{Kind: "?"}
 }
 
-// KindNames lists the kinds for people.
+// KindNames lists Kinds for people.
 func KindNames() string {
 	var words []string
 	for _, k := range Kinds() {

@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"dyno/internal/fields"
@@ -23,6 +24,9 @@ type Limits struct {
 	Counters    int `json:"counters" yaml:"max_counters" range:"1..1073741824" default:"100000" doc:"counters in all"`
 	PerService  int `json:"per_service" yaml:"max_per_service" range:"1..1073741824" default:"20000" doc:"instances of one service"`
 	History     int `json:"history" yaml:"history" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
+	Principals  int `json:"principals" yaml:"max_principals" range:"1..100000" default:"10000" doc:"principals in the store, and roles"`
+
+	TokenTTL time.Duration `json:"-" yaml:"max_token_ttl" range:"0..87600h" default:"8760h" doc:"how long tokens that the API makes are valid at most; 0 is no bound"`
 }
 
 // DefaultLimits returns the default limits.
@@ -34,7 +38,7 @@ func DefaultLimits() Limits {
 
 // Most returns how many resources of a kind there may be.
 func (l Limits) Most(k Kind) int {
-	return map[Kind]int{Policies: l.Policies, Configs: l.Configs, Instances: l.Instances, Sessions: l.Sessions, Locks: l.Locks, Counters: l.Counters}[k]
+	return map[Kind]int{Policies: l.Policies, Configs: l.Configs, Instances: l.Instances, Sessions: l.Sessions, Locks: l.Locks, Counters: l.Counters, Principals: l.Principals, Roles: l.Principals}[k]
 }
 
 // Document bounds a document as it is kept, in JSON: base64 and escapes may make it half as large again.

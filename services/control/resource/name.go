@@ -91,11 +91,15 @@ func (r Ref) Check() error {
 func (r Ref) check(f *faults) {
 	traits := r.Kind.Traits()
 	known := traits.Kind == r.Kind
-	if known && isLabel(r.Namespace) && IsPlain(r.Name) && (r.Kind != Instances || IsPlain(r.ID)) {
+	inside := isLabel(r.Namespace)
+	if traits.Access {
+		inside = r.Namespace == Everywhere
+	}
+	if known && inside && IsPlain(r.Name) && (r.Kind != Instances || IsPlain(r.ID)) {
 		return
 	}
 	f.check(known, "/kind", "%.40q: must be %s", r.Kind, KindNames())
-	f.check(isLabel(r.Namespace), "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, with a letter or digit at both ends (RFC 1123)", r.Namespace, maxNamespace)
+	f.check(inside, "/namespace", "%.80q: must have 1 to %d of a-z, 0-9 and -, with a letter or digit at both ends (RFC 1123)", r.Namespace, maxNamespace)
 	name := "/name"
 	if r.Kind == Instances {
 		name = "/service"
@@ -103,6 +107,9 @@ func (r Ref) check(f *faults) {
 		f.check(fault == "", "/id", "%.80q: %s", r.ID, fault)
 	}
 	fault := nameFault(r.Name, traits.Slashes)
+	if traits.Access && !IsPlain(r.Name) {
+		fault = plainRule
+	}
 	f.check(fault == "", name, "%.80q: %s", r.Name, fault)
 }
 

@@ -57,6 +57,16 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
+	for _, r := range []Ref{
+		{Kind: Principals, Namespace: Everywhere, Name: "größe"},
+		{Kind: Roles, Namespace: Everywhere, Name: "a/b"},
+		{Kind: Roles, Namespace: "n", Name: "a"},
+		{Kind: Configs, Namespace: Everywhere, Name: "a"},
+	} {
+		if r.Check() == nil {
+			t.Errorf("%q is valid", r)
+		}
+	}
 	for _, name := range []string{"", ".", "..", "a/..", "a//b", "a/", "/", "a\tb"} {
 		if schema.MatchString(name) {
 			t.Errorf("%q: by the schema", name)
@@ -70,7 +80,7 @@ func FuzzPath(f *testing.F) {
 	f.Add("app/db", "x%2F/y", 3)
 	f.Add("größe%", "%25", 4)
 	f.Fuzz(func(t *testing.T, name, id string, cut int) {
-		for _, r := range []Ref{{Kind: Configs, Namespace: "n", Name: name}, {Kind: Instances, Namespace: "n", Name: name, ID: id}} {
+		for _, r := range []Ref{{Kind: Configs, Namespace: "n", Name: name}, {Kind: Roles, Namespace: Everywhere, Name: name}, {Kind: Instances, Namespace: "n", Name: name, ID: id}} {
 			if r.Check() == nil {
 				if got, err := ParsePath(r.Path()); err != nil || got != r {
 					t.Errorf("%q: %q, %v", r, got, err)

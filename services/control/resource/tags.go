@@ -17,7 +17,7 @@ import (
 //	required  it must be given
 //	range     the bounds of a number: "1..10"; "0<..10" is without the lower one
 //	oneof     the values of a text, of a number other than 0, or of a list's entries
-//	is        the form of a text, of a list's entries or of a map's names: name, host, path, identity, text or token
+//	is        the form of a text, of a list's entries or of a map's names: name, host, path, scope, identity, text or token
 //	variant   the field that says which fields marked with "of" there may be: a rule's action
 //	of        the values of that field with which this field may be given
 //
@@ -42,6 +42,7 @@ var forms = map[string]form{
 	"name":     {nameRule, "^" + namePart + "$", maxName, isName},
 	"host":     {"must be a host, without a port", `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`, maxName, isHost},
 	"path":     {"must begin with a slash and have 2048 printable bytes at most", `^/[^\x00-\x1f\x7f]*$`, 2048, func(s string) bool { return strings.HasPrefix(s, "/") && plain(s) }},
+	"scope":    {"must be a namespace or *", `^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)$`, maxNamespace, func(s string) bool { return s == Everywhere || isLabel(s) }},
 	"identity": {"must be NAMESPACE/SERVICE or NAMESPACE/*", `^[a-z0-9]([a-z0-9-]*[a-z0-9])?/(\*|[A-Za-z0-9][A-Za-z0-9._:-]*)$`, maxNamespace + 1 + maxName, isIdentity},
 	"token":    {"must be the name of a header field", "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", maxLabelName, isToken},
 	"text":     {"must have 1024 printable bytes at most", `^[^\x00-\x1f\x7f]*$`, maxLabelValue, plain},
@@ -276,6 +277,7 @@ func Schemas() map[string]any {
 		"ConfigName": nameSchema("^" + namePart + "(/" + namePart + ")*$"), "ConfigNameOrNone": orNone("ConfigName"),
 		// What clients say of sessions and locks.
 		"SessionInput": schemaOf(reflect.TypeFor[SessionInput]()), "LockInput": schemaOf(reflect.TypeFor[LockInput]()),
+		"Grant": schemaOf(reflect.TypeFor[Grant]()),
 	}
 }
 

@@ -42,6 +42,9 @@ func newBed(t *testing.T, change func(*Config, *plane.Config)) *bed {
 	if change != nil {
 		change(&c, &pc)
 	}
+	if c.Gate != nil {
+		pc.Book = c.Gate.Book
+	}
 	p, s := planetest.Open(t, pc)
 	c.Plane = p
 	api, err := New(c)

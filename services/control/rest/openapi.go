@@ -69,6 +69,7 @@ var special = map[string]parameter{
 	"watch name":          {"query", "A name to watch; may be given more than once; all if not given. A name is one in a namespace, not in all.", listSchema(ref("ConfigNameOrNone"), plane.MaxTopics)},
 	"watch namespace":     {"query", "Where the resources are; default if not given, and * is all.", map[string]any{"type": "string", "maxLength": 63, "pattern": `^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)?$`}},
 	"listInstances label": {"query", "NAME=VALUE, an entry of the instances' metadata; may be given more than once: they have all of them.", parameters["label"].schema},
+	"revokeToken id":      {"path", "The token's.", ref("PlainName")},
 	"GET If-None-Match":   {"header", "The entity tags of what the client has: with one of these there is no content.", text},
 }
 

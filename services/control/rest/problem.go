@@ -59,6 +59,7 @@ var problems = map[plane.ProblemKind]struct {
 	plane.Contended:       {http.StatusConflict, "others change the resource"},
 	plane.Held:            {http.StatusConflict, "another session has it"},
 	plane.Follower:        {http.StatusMisdirectedRequest, "a follower changes nothing"},
+	plane.InUse:           {http.StatusConflict, "the resource is in use"},
 	plane.TooMany:         {http.StatusForbidden, "there may be no more"},
 	plane.Busy:            {http.StatusServiceUnavailable, "too many requests wait"},
 	plane.NoSpace:         {http.StatusInsufficientStorage, "the database is full"},

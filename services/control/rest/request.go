@@ -112,9 +112,17 @@ func (q *request) namespace() string {
 	return resource.DefaultNamespace
 }
 
+// namespaceOf returns the namespace of a resource of a kind.
+func (q *request) namespaceOf(k resource.Kind) string {
+	if k.OfAccess() {
+		return resource.Everywhere
+	}
+	return q.namespace()
+}
+
 // ref returns the resource that the path names.
 func (q *request) ref(k resource.Kind) (resource.Ref, error) {
-	r := resource.Ref{Kind: k, Namespace: q.namespace(), Name: q.PathValue("name"), ID: q.PathValue("id")}
+	r := resource.Ref{Kind: k, Namespace: q.namespaceOf(k), Name: q.PathValue("name"), ID: q.PathValue("id")}
 	checked := r
 	checked.ID = cmp.Or(r.ID, "x") // the path may be a service's
 	if err := checked.Check(); err != nil {
@@ -237,6 +245,12 @@ func (q *request) write(status int, kind string, body []byte) error {
 	return nil
 }
 
+func (q *request) noContent() error {
+	q.headerWritten = true
+	q.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 func (q *request) json(status int, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -282,9 +296,7 @@ func (q *request) result(r plane.Result, location string) error {
 		q.set(dryRunField, "true")
 	}
 	if r.Removed {
-		q.headerWritten = true
-		q.w.WriteHeader(http.StatusNoContent)
-		return nil
+		return q.noContent()
 	}
 	status := http.StatusOK
 	if r.Created && !r.DryRun {

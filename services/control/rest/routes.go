@@ -93,6 +93,10 @@ func (a *API) table() []route {
 		{method: "PUT", path: "/v1/locks/{name}", id: "acquireLock", about: "Acquire a lock for a session, once it is free. Repeating it changes nothing.", parameters: []string{"namespace"}, body: "LockInput", answers: map[int]string{200: "Lock", 201: "Lock"}, stream: true, handle: named(resource.Locks, acquireLock)},
 		{method: "POST", path: "/v1/counters/{name}", id: "addToCounter", about: "Add to a counter, which begins with 0.", parameters: changing, body: "CounterAdd", answers: map[int]string{200: "Counter", 201: "Counter"}, handle: change(resource.Counters, addToCounter)},
 
+		{method: "GET", path: "/v1/principals/{name}/tokens", id: "listTokens", about: "A principal's tokens, by their hashes.", answers: map[int]string{200: "TokenList"}, handle: named(resource.Principals, listTokens)},
+		{method: "POST", path: "/v1/principals/{name}/tokens", id: "createToken", about: "Make a token, which is shown only here.", parameters: []string{"Idempotency-Key"}, body: "TokenInput", answers: map[int]string{201: "TokenMade"}, handle: named(resource.Principals, createToken)},
+		{method: "DELETE", path: "/v1/principals/{name}/tokens/{id}", id: "revokeToken", about: "Revoke a token.", parameters: []string{"Idempotency-Key"}, answers: map[int]string{204: noBody}, handle: named(resource.Principals, revokeToken)},
+
 		{method: "GET", path: "/v1/watch", id: "watch", about: "Changes: server-sent events if they are accepted, otherwise a long poll.", parameters: []string{"namespace", "kind", "name", "prefix", "since", "Last-Event-ID", "wait", "client", "label", "follower"}, answers: map[int]string{200: streamBody + " WatchAnswer"}, stream: true, handle: watch},
 		{method: "POST", path: "/v1/acks", id: "acknowledge", about: "Acknowledge versions that a client was sent. Acknowledgements of versions that were never published are refused and listed; if all are, the request is refused.", body: "Acks", answers: map[int]string{200: "AcksAnswer"}, handle: acknowledge},
 
@@ -111,15 +115,20 @@ func (a *API) table() []route {
 		{resource.Policies, "Policy", "Remove one. Its history stays."}, {resource.Configs, "Config", "Remove one. Its history stays."},
 		{resource.Sessions, "Session", "End a session, and release its locks."}, {resource.Locks, "Lock", "Release a lock, for the session that has it."},
 		{resource.Counters, "Counter", "Remove one. The next addition begins with 0."},
+		{resource.Principals, "Principal", "Remove one. Its history stays."}, {resource.Roles, "Role", "Remove one that no principal has. Its history stays."},
 	} {
 		folder, one := k.kind.Traits().Folder, k.kind.Traits().Folder+"/{name}"
+		changing, reading, space, listing, waits := changing, reading, []string{"namespace"}, append([]string{"separator"}, paging...), k.kind
+		if k.kind.OfAccess() {
+			changing, reading, space, listing, waits = changing[1:], reading[1:], nil, paging[1:], ""
+		}
 		removing := changing
 		if k.kind == resource.Locks {
 			removing = append([]string{"session"}, changing...)
 		}
 		routes = append(routes,
-			route{method: "GET", path: folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: append([]string{"separator"}, paging...), answers: map[int]string{200: k.name + "List"}, waits: k.kind, handle: listItems(k.kind)},
-			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: k.kind, handle: named(k.kind, getItem)},
+			route{method: "GET", path: folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: listing, answers: map[int]string{200: k.name + "List"}, waits: waits, handle: listItems(k.kind)},
+			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: waits, handle: named(k.kind, getItem)},
 			route{method: "DELETE", path: one, id: "remove" + k.name, about: k.removal, parameters: removing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
 		)
 		if k.kind.Traits().Leased {
@@ -131,8 +140,13 @@ func (a *API) table() []route {
 		}
 		routes = append(routes,
 			route{method: "POST", path: folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
-			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
-			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: []string{"namespace"}, answers: map[int]string{200: k.name}, handle: named(k.kind, version)},
+			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: space, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
+			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: space, answers: map[int]string{200: k.name}, handle: named(k.kind, version)},
+		)
+		if k.kind.OfAccess() {
+			continue
+		}
+		routes = append(routes,
 			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, rollback)},
 			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(k.kind, rollout)},
 			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: named(k.kind, watchRollout)},
@@ -225,8 +239,11 @@ func listOf[I, T any](q *request, stale bool, l plane.List[I], show func(I) T) l
 
 func listItems(k resource.Kind) func(*request) error {
 	documents := paged(func(q *request, page plane.Page) (plane.List[*catalog.Item], error) {
-		return q.api.plane.List(q.Context(), q.caller, k, q.namespace(), page)
+		return q.api.plane.List(q.Context(), q.caller, k, q.namespaceOf(k), page)
 	}, bodyOf)
+	if k.OfAccess() {
+		return documents
+	}
 	names := paged(func(q *request, page plane.Page) (plane.List[string], error) {
 		return q.api.plane.Names(q.Context(), q.caller, k, q.namespace(), q.parameter("separator"), page)
 	}, itself)
@@ -305,55 +322,55 @@ func missingField(name string) error {
 	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
 }
 
-// putItem makes or replaces a policy, a configuration or a counter.
+// putItem makes or replaces a policy, a configuration, a counter, a principal or a role.
 func putItem(k resource.Kind, create bool) func(*request) error {
 	return func(q *request) error {
 		o, err := q.options()
 		if err != nil {
 			return err
 		}
-		var doc interface{ Ref() resource.Ref }
+		read := func(into any, namespace, name *string) error {
+			if err := q.body(into); err != nil {
+				return err
+			}
+			return q.identity(namespace, name, "/name", create)
+		}
+		var doc resource.Document
 		switch k {
 		case resource.Policies:
 			p := new(resource.Policy)
-			if err := q.body(p); err != nil {
-				return err
-			}
-			if err := q.identity(&p.Namespace, &p.Name, "/name", create); err != nil {
-				return err
-			}
-			doc = p
+			doc, err = p, read(p, &p.Namespace, &p.Name)
 		case resource.Configs:
 			c := &resource.Config{Content: notGiven}
-			if err := q.body(c); err != nil {
-				return err
-			}
-			if c.Content == notGiven && len(c.Binary) == 0 {
-				return missingField("content")
+			doc, err = c, read(c, &c.Namespace, &c.Name)
+			if err == nil && c.Content == notGiven && len(c.Binary) == 0 {
+				err = missingField("content")
 			}
 			c.Content = strings.TrimPrefix(c.Content, notGiven)
-			if err := q.identity(&c.Namespace, &c.Name, "/name", create); err != nil {
-				return err
-			}
-			doc = c
 		case resource.Counters:
+			c := new(resource.Counter)
 			body := struct {
 				*resource.Counter
 				Value *int64 `json:"value"`
-			}{Counter: new(resource.Counter)}
-			if err := q.body(&body); err != nil {
-				return err
+			}{c, nil}
+			doc, err = c, read(&body, &c.Namespace, &c.Name)
+			if err == nil && body.Value == nil {
+				err = missingField("value")
 			}
-			if body.Value == nil {
-				return missingField("value")
+			if err == nil {
+				c.Value = *body.Value
 			}
-			body.Counter.Value = *body.Value
-			if err := q.identity(&body.Namespace, &body.Name, "/name", create); err != nil {
-				return err
-			}
-			doc = body.Counter
+		case resource.Principals:
+			p := new(resource.Principal)
+			doc, err = p, read(p, new(string), &p.Name)
+		case resource.Roles:
+			r := new(resource.Role)
+			doc, err = r, read(r, new(string), &r.Name)
 		default:
-			return fmt.Errorf("%s is not put", k)
+			err = fmt.Errorf("%s is not put", k)
+		}
+		if err != nil {
+			return err
 		}
 		put := q.api.plane.Put
 		if create {
@@ -430,7 +447,11 @@ func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error)
 
 // placeOf returns the address of a resource other than an instance.
 func placeOf(r resource.Ref) string {
-	return r.Kind.Traits().Folder + "/" + url.PathEscape(r.Name) + "?namespace=" + url.QueryEscape(r.Namespace)
+	place := r.Kind.Traits().Folder + "/" + url.PathEscape(r.Name)
+	if r.Kind.OfAccess() {
+		return place
+	}
+	return place + "?namespace=" + url.QueryEscape(r.Namespace)
 }
 
 func beginSession(q *request) error {
@@ -449,9 +470,7 @@ func renewSession(q *request, r resource.Ref) error {
 	if err := q.api.plane.Renew(q.Context(), q.caller, r); err != nil {
 		return err
 	}
-	q.headerWritten = true
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return q.noContent()
 }
 
 func acquireLock(q *request, r resource.Ref) error {
@@ -490,6 +509,37 @@ func addToCounter(q *request, r resource.Ref, o plane.Options) (plane.Result, er
 		return plane.Result{}, missingField("add")
 	}
 	return q.api.plane.Add(q.Context(), q.caller, r, *body.Add, o)
+}
+
+func listTokens(q *request, r resource.Ref) error {
+	i, _, err := q.api.plane.Get(q.Context(), q.caller, r, false)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, map[string]any{"items": append([]resource.Token{}, i.Resource.(*resource.Principal).Tokens...)})
+}
+
+func createToken(q *request, r resource.Ref) error {
+	var t resource.Token
+	if err := q.body(&t); err != nil {
+		return err
+	}
+	made, token, err := q.api.plane.CreateToken(q.Context(), q.caller, r.Name, t, plane.Options{Key: q.Header.Get("Idempotency-Key")})
+	if err != nil {
+		return err
+	}
+	q.set("Cache-Control", "no-store")
+	return q.json(http.StatusCreated, struct {
+		resource.Token
+		Text string `json:"token"`
+	}{made, token})
+}
+
+func revokeToken(q *request, r resource.Ref) error {
+	if err := q.api.plane.RevokeToken(q.Context(), q.caller, r.Name, q.PathValue("id"), plane.Options{Key: q.Header.Get("Idempotency-Key")}); err != nil {
+		return err
+	}
+	return q.noContent()
 }
 
 func listRollouts(k resource.Kind) func(*request) error {
@@ -562,9 +612,7 @@ func heartbeat(q *request, r resource.Ref) error {
 	if err := q.api.plane.Heartbeat(q.Context(), q.caller, r); err != nil {
 		return err
 	}
-	q.headerWritten = true
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return q.noContent()
 }
 
 // maxFaults bounds the faults that are listed for one request.
@@ -825,7 +873,5 @@ func reclaim(q *request) error {
 	if err := q.api.plane.Reclaim(q.Context(), q.caller); err != nil {
 		return err
 	}
-	q.headerWritten = true
-	q.w.WriteHeader(http.StatusNoContent)
-	return nil
+	return q.noContent()
 }

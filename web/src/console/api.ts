@@ -96,7 +96,7 @@ export interface Audit {
   who: string;
   from: string;
   act: string;
-  kind: Kind | "instance" | "session" | "lock" | "counter";
+  kind: Kind | "instance" | "session" | "lock" | "counter" | "principal" | "role";
   namespace: string;
   name: string;
   id?: string;
