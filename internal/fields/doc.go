@@ -34,6 +34,7 @@
 //	form       the name of the type that has the tags, where the file has another form
 //	require    of an embedded struct: which of its fields is required
 //	flag       the flag, and its shorthand
+//	live       "true": a service takes a change of it without a restart
 //	doc        what it is, in words that the help of a flag can use, too
 //
 // A value whose Go type is a Setter reads its text itself.

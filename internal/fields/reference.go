@@ -42,7 +42,11 @@ func (r Reference) Row(path, section string, f Field) {
 	case f.required:
 		without = "required"
 	}
-	fmt.Fprintf(r.B, "| `%s` | %s | %s | %s | %s |\n", strings.TrimPrefix(path, section), f.Spec.values(), without, f.Spec.about(), r.Flags[path])
+	about := f.Spec.about()
+	if f.Spec.Live {
+		about += "; changes without a restart"
+	}
+	fmt.Fprintf(r.B, "| `%s` | %s | %s | %s | %s |\n", strings.TrimPrefix(path, section), f.Spec.values(), without, about, r.Flags[path])
 }
 
 // values says in words what the value may be.

@@ -68,6 +68,7 @@ type Spec struct {
 	usual     bool     // among them is the group that descriptions do not name
 	Instead   string   // what there is instead with the others
 	Flag      string   // of quick loads, with its shorthand after a comma
+	Live      bool     // a service takes a change of it without a restart
 }
 
 // A Field is a named part of a mapping.
@@ -296,6 +297,7 @@ func (g *Grammar) declared(f reflect.StructField, name string, options []string)
 	s.form = form != ""
 	s.Doc, s.without, s.Instead, s.Flag = f.Tag.Get("doc"), f.Tag.Get("otherwise"), f.Tag.Get("instead"), f.Tag.Get("flag")
 	s.Only = strings.Fields(f.Tag.Get("for"))
+	s.Live = f.Tag.Get("live") == "true"
 	if d, ok := f.Tag.Lookup("default"); ok {
 		s.Defaults = strings.Split(d, "; ")
 	}

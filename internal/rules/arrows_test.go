@@ -187,6 +187,7 @@ var arrows = []arrow{
 	{"services/control/imports", []string{"internal/nesting", "services/control/resource"}, "files of other tools are read without I/O, and without knowing who writes what is made of them"},
 	{"services/control/resource", []string{"internal/fields"}, "what resources are, and when one is gone, is pure"},
 	{"services/control/access", []string{"services/control/resource"}, "who may do what is pure"},
+	{"services/control/oidc", []string{"internal/fields", "internal/jwt"}, "who somebody is, and not what he may do"},
 	{"services/control/store", []string{"internal/fields", "internal/secretfile", "services/internal/wait"}, "the store keeps keys, and knows nothing of what they mean"},
 	{"services/bot", []string{"internal/command", "internal/exit", "internal/textfile", "internal/fields", "internal/garbage", "internal/hangup", "internal/terminal", "internal/rate", "internal/secretfile", "internal/jwt", "internal/settings", "internal/strict", "services/internal", "services/bot"}, "services share their life cycle, the fields of configurations and the event loop, nothing else"},
 	{"services/bot/intent", []string{"internal/textfile", "services/internal/wait"}, "intents are found in text alone"},

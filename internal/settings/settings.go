@@ -43,6 +43,17 @@ func (s *Settings) Again(into any) *Settings {
 	return &Settings{Verbose: s.Verbose, File: s.File, into: reflect.ValueOf(into).Elem(), spec: s.spec, flags: s.flags, found: fields.NewCollector()}
 }
 
+// Fixed returns the fields in which two values of a struct differ, and which need a restart.
+func Fixed(before, after any) (names []string) {
+	a, b := reflect.ValueOf(before), reflect.ValueOf(after)
+	for _, f := range fields.Of(a.Type()).Fields {
+		if !f.Spec.Live && !reflect.DeepEqual(a.FieldByIndex(f.Spec.At).Interface(), b.FieldByIndex(f.Spec.At).Interface()) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // A flag holds the value given for one field.
 type flag struct {
 	path, name string

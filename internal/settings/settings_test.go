@@ -19,7 +19,7 @@ type server struct {
 	Listen  string        `yaml:"listen" doc:"where clients connect"`
 	Timeout time.Duration `yaml:"timeout" range:"1ms..1h" default:"5s" doc:"of a request"`
 	Size    int64         `yaml:"size" kind:"size" range:"1..1GiB" default:"4KiB" doc:"of a request"`
-	Mode    mode          `yaml:"mode" oneof:"fast safe" default:"safe" doc:"how it works"`
+	Mode    mode          `yaml:"mode" live:"true" oneof:"fast safe" default:"safe" doc:"how it works"`
 	Remote  bool          `yaml:"remote" flag:"allow-remote" doc:"listen anywhere"`
 	Page    bool          `yaml:"page" default:"true" doc:"serve a page"`
 	Delay   *bool         `yaml:"delay" otherwise:"as the kernel has it" doc:"TCP_NODELAY"`
@@ -27,7 +27,7 @@ type server struct {
 	Peers   peers         `yaml:"peers" names:"any" doc:"addresses by name"`
 	Rules   string        `yaml:"rules" kind:"path" doc:"the rules"`
 	Secret  secret        `yaml:"secret_file" doc:"the file of a secret"`
-	Limit   limits        `yaml:"limit" doc:"bounds"`
+	Limit   limits        `yaml:"limit" live:"true" doc:"bounds"`
 	Keys    []entry       `yaml:"keys" doc:"who may come"`
 	Inner   inner         `yaml:",inline"`
 	Hidden  string
@@ -180,12 +180,34 @@ etc/server.yaml:7:14: secret_file: there is no such file; the path of a secret`}
 	}
 }
 
+// Fields that change without a restart are not among those that need one.
+func TestFixed(t *testing.T) {
+	a := fields.Default[server]()
+	for name, c := range map[string]struct {
+		change func(*server)
+		want   string
+	}{
+		"nothing":   {func(*server) {}, ""},
+		"live":      {func(s *server) { s.Mode, s.Limit.Rate = "fast", 3 }, ""},
+		"no field":  {func(s *server) { s.Hidden = "x" }, ""},
+		"text":      {func(s *server) { s.Mode, s.Listen = "fast", "x" }, "listen"},
+		"of others": {func(s *server) { s.Inner.Depth = 3 }, "depth"},
+		"several":   {func(s *server) { s.Names, s.Peers, s.Secret = []string{"a"}, peers{"a": "b"}, secret{"x"} }, "names peers secret_file"},
+	} {
+		b := fields.Default[server]()
+		if c.change(&b); strings.Join(Fixed(a, b), " ") != c.want {
+			t.Errorf("%s: %v, want %q", name, Fixed(a, b), c.want)
+		}
+	}
+}
+
 func TestTable(t *testing.T) {
 	page := string(Table(server{}))
 	for _, want := range []string{
 		"| field | value |",
 		"| `timeout` | duration, 1ms to 1h | 5s | of a request | `--timeout` |",
 		"| `remote` | true or false | false | listen anywhere | `--allow-remote` |",
+		"| `mode` | fast, safe | safe | how it works; changes without a restart | `--mode` |",
 		"| `limit.rate` | number, 0 to 1000 | 10 | requests a second | `--limit-rate` |",
 		"| `keys[].id` | text | required | its name |  |",
 		"| `depth` |",

@@ -16,6 +16,7 @@ import (
 	"dyno/services/control/dns"
 	"dyno/services/control/follow"
 	"dyno/services/control/identity"
+	"dyno/services/control/oidc"
 	"dyno/services/control/plane"
 	"dyno/services/control/rest"
 	"dyno/services/control/store"
@@ -43,7 +44,8 @@ type Config struct {
 	Certificate string `yaml:"tls_cert" kind:"path" doc:"the certificate to show clients, in PEM, read again when it changes, as is the key"`
 	Key         string `yaml:"tls_key" kind:"path" doc:"its key"`
 	// Clients may show a certificate instead of a token.
-	ClientCA string `yaml:"tls_client_ca" kind:"path" doc:"authorities of clients' certificates"`
+	ClientCA string      `yaml:"tls_client_ca" live:"true" kind:"path" doc:"authorities of clients' certificates, read again when it changes"`
+	OIDC     oidc.Config `yaml:",inline"`
 
 	// Proxies of services get certificates over xDS. Without a given authority, the store has one.
 	TrustDomain    string        `yaml:"trust_domain" default:"control.internal" doc:"the domain of services' identities: spiffe://DOMAIN/ns/NAMESPACE/sa/SERVICE"`
@@ -56,8 +58,8 @@ type Config struct {
 	Follow follow.Config `yaml:",inline"`
 
 	// A principal's own rate overrides it.
-	Rate  float64 `yaml:"rate" range:"0..1000000000" doc:"requests per second of one client; more get 429; 0 is no limit"`
-	Burst int     `yaml:"burst" range:"0..1073741824" doc:"requests of one client at once"`
+	Rate  float64 `yaml:"rate" live:"true" range:"0..1000000000" doc:"requests per second of one client; more get 429; 0 is no limit"`
+	Burst int     `yaml:"burst" live:"true" range:"0..1073741824" doc:"requests of one client at once"`
 
 	MaxWatchers int           `yaml:"max_watchers" range:"1..1048576" default:"20000" doc:"streams and long polls at a time; more get 503"`
 	Heartbeat   time.Duration `yaml:"heartbeat" range:"1ms..24h" default:"15s" doc:"of streams: a comment is sent after this time without a change"`
@@ -72,6 +74,10 @@ type Config struct {
 	DrainTimeout  time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long draining may take"`
 	OpenTimeout   time.Duration `yaml:"open_timeout" range:"1ms..24h" default:"1m" doc:"how long the store may take to answer at the start: a member that was away for long first receives the database"`
 
+	// File is the configuration file, and Reread reads it again, as at the start. It returns an error if it changes a
+	// field that needs a restart. Without a File, Reread is not called.
+	File   string
+	Reread func() (Config, error)
 	Logger *slog.Logger // nil discards
 	// Tune changes the server of HTTP before it serves; nil changes nothing.
 	Tune func(*http.Server)
@@ -118,6 +124,8 @@ func (c Config) Check(r *fields.Report) {
 		}
 	}
 	c.AdminListener.Check(r, c.AllowRemote)
+	c.OIDC.Check(r)
+	r.Check(c.OIDC.Issuer == "" || c.Principals != "", "oidc_issuer", "needs principals: without them there is no access control", "give --principals")
 	r.Check((c.Certificate == "") == (c.Key == ""), "tls_cert", "a certificate and its key go together", "give both --tls-cert and --tls-key")
 	r.Check(c.ClientCA == "" || c.Certificate != "", "tls_client_ca", "needs a certificate: clients show theirs by TLS only", "give --tls-cert and --tls-key")
 	r.Check(c.ClientCA == "" || c.Principals != "", "tls_client_ca", "needs principals, which certificates identify", "give --principals")
@@ -157,25 +165,40 @@ func (c Config) book() (*access.Book, error) {
 	return book, nil
 }
 
-// tls returns the configuration of TLS, with the certificate that pair returns; nil is without TLS.
-func (c Config) tls(pair func() *tls.Certificate) (*tls.Config, error) {
+// tls returns the configuration of TLS, with the certificate that pair returns, the client CAs that cas returns, and
+// protocols to choose from; nil is without TLS.
+func (c Config) tls(pair func() *tls.Certificate, cas func() *x509.CertPool, protocols ...string) *tls.Config {
 	if c.Certificate == "" {
-		return nil, nil
+		return nil
 	}
 	t := &tls.Config{
-		MinVersion:     tls.VersionTLS12,
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair(), nil },
 	}
-	if c.ClientCA != "" {
-		pem, err := os.ReadFile(c.ClientCA)
-		if err != nil {
-			return nil, fmt.Errorf("client CA: %w", err)
+	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool := cas()
+		if pool == nil {
+			return nil, nil //nolint:nilnil // that is t
 		}
-		t.ClientCAs = x509.NewCertPool()
-		if !t.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("client CA: %s: has no certificate in PEM", c.ClientCA)
-		}
-		t.ClientAuth = tls.VerifyClientCertIfGiven
+		one := t.Clone()
+		one.ClientCAs, one.ClientAuth = pool, tls.VerifyClientCertIfGiven
+		return one, nil
 	}
-	return t, nil
+	return t
+}
+
+// clientCAs reads the client CAs; nil is none.
+func (c Config) clientCAs() (*x509.CertPool, error) {
+	if c.ClientCA == "" {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	pem, err := os.ReadFile(c.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("client CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("client CA: %s: has no certificate in PEM", c.ClientCA)
+	}
+	return pool, nil
 }

@@ -14,6 +14,7 @@
 //	push      sends changes to a replica's watchers
 //	plane     the operations on resources, without a protocol
 //	access    who may do what; pure
+//	oidc      tokens of people, by their issuer
 //	health    checks of instances: when, how, and what many results in a row say
 //	traffic   compiles policies into routes; pure
 //	identity  certificates that say which service a program is
@@ -63,6 +64,7 @@ import (
 	"dyno/services/control/dns"
 	"dyno/services/control/follow"
 	"dyno/services/control/identity"
+	"dyno/services/control/oidc"
 	"dyno/services/control/plane"
 	"dyno/services/control/resource"
 	"dyno/services/control/rest"
@@ -119,9 +121,11 @@ func New(cfg Config) (*Server, error) {
 		},
 		ErrorLog: serve.ErrorLog(s.log),
 	}
-	if s.server.TLSConfig, err = cfg.tls(s.files.pair.Load); err != nil {
-		return nil, err
+	web := []string{"h2", "http/1.1"}
+	if !cfg.HTTP2 {
+		web = web[1:]
 	}
+	s.server.TLSConfig = cfg.tls(s.files.pair.Load, s.files.cas.Load, web...)
 	return s, flood.Guard(s.server, s.log)
 }
 
@@ -237,7 +241,16 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	ac := s.cfg.api()
 	gate := plane.NewGate(s.files.book, s.cfg.Rate, s.cfg.Burst)
+	if oc := s.cfg.OIDC; oc.Issuer != "" {
+		oc.Logger = s.log
+		gate.People = oidc.New(oc)
+		defer gate.People.Close()
+	}
 	ac.Plane, ac.Gate, ac.Logger = p, gate, s.log
+	s.files.changed = func(c Config) {
+		gate.SetRate(c.Rate, c.Burst)
+		p.SetLimits(c.Plane.Limits)
+	}
 	var endTraces func()
 	if ac.Tracer, endTraces, err = s.openTraces(ctx); err != nil {
 		return unserved(err)
@@ -301,7 +314,7 @@ func (s *Server) calls(p *plane.Plane, gate *plane.Gate, discovery *xds.Server) 
 	c := rpc.Defaults()
 	c.More = discovery.Register
 	c.Plane, c.Gate, c.Logger = p, gate, s.log
-	c.TLS = s.server.TLSConfig.Clone() // nil clones to nil
+	c.TLS = s.cfg.tls(s.files.pair.Load, s.files.cas.Load, "h2")
 	c.MaxWatchers, c.WriteTimeout = s.cfg.MaxWatchers, s.cfg.WriteTimeout
 	return rpc.New(c)
 }

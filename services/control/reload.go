@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,14 +19,17 @@ import (
 // reloadPeriod is the pause between two looks for changed files.
 const reloadPeriod = 10 * time.Second
 
-// files holds the files that are read again when they change: the principals, and the certificate. So tokens and
-// certificates change without a restart. If a file cannot be read, its last contents stay in force.
+// files holds the files that are read again when they change: the configuration, the principals, the certificate and
+// the client CAs. So these change without a restart. If a file cannot be read, its last contents stay in force.
 type files struct {
 	cfg  Config
 	log  *slog.Logger
 	book *access.Book                    // nil without principals
 	pair atomic.Pointer[tls.Certificate] // nil without a certificate
+	cas  atomic.Pointer[x509.CertPool]   // nil without client CAs
 	seen map[string]stamp                // the state in which each file was read; for one goroutine
+
+	changed func(Config) // takes the fields that may change; set before the part runs
 
 	asked chan chan error // by lookNow
 	done  chan struct{}   // closed when the part ends
@@ -40,9 +44,9 @@ type stamp struct {
 // readFiles reads all of them.
 func readFiles(c Config, log *slog.Logger) (*files, error) {
 	f := &files{cfg: c, log: log, seen: map[string]stamp{}, asked: make(chan chan error), done: make(chan struct{})}
-	for _, name := range []string{c.Principals, c.Certificate, c.Key} {
+	for _, name := range []string{c.File, c.Principals, c.Certificate, c.Key, c.ClientCA} {
 		if name != "" {
-			f.changed(name) // before reading, so that a later change is noticed
+			f.differs(name) // before reading, so that a later change is noticed
 		}
 	}
 	var err error
@@ -54,12 +58,12 @@ func readFiles(c Config, log *slog.Logger) (*files, error) {
 			return nil, err
 		}
 	}
-	return f, nil
+	return f, f.readCAs()
 }
 
-// changed reports whether a file has changed since the last look. It does for a file without a state, so that reading
+// differs reports whether a file has changed since the last look. It does for a file without a state, so that reading
 // it gives the error.
-func (f *files) changed(name string) bool {
+func (f *files) differs(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil {
 		delete(f.seen, name)
@@ -80,13 +84,40 @@ func (f *files) readPair() error {
 	return nil
 }
 
+func (f *files) readCAs() error {
+	pool, err := f.cfg.clientCAs()
+	if err == nil {
+		f.cas.Store(pool)
+	}
+	return err
+}
+
+// reconfigure reads the configuration again, and takes all of its changes or none.
+func (f *files) reconfigure() error {
+	next, err := f.cfg.Reread()
+	if err != nil {
+		return err
+	}
+	if f.book != nil && f.book.Certificates() && next.ClientCA == "" {
+		return errors.New("tls_client_ca: is missing: there are principals with certificates")
+	}
+	before := f.cfg.ClientCA
+	f.cfg.ClientCA = next.ClientCA
+	if err := f.readCAs(); err != nil {
+		f.cfg.ClientCA = before
+		return err
+	}
+	f.changed(next)
+	return nil
+}
+
 // look reads changed files again. The error lists those that could not be read, which are logged too.
 func (f *files) look() error {
 	var failed []error
 	again := func(what string, read func() error, names ...string) {
 		changed := false
 		for _, name := range names {
-			changed = f.changed(name) || changed
+			changed = f.differs(name) || changed
 		}
 		if !changed {
 			return
@@ -100,6 +131,12 @@ func (f *files) look() error {
 			return
 		}
 		f.log.Info(what + " read again")
+	}
+	if f.cfg.File != "" {
+		again("configuration", f.reconfigure, f.cfg.File)
+	}
+	if f.cfg.ClientCA != "" {
+		again("client CA", f.readCAs, f.cfg.ClientCA)
 	}
 	if f.book != nil {
 		again("principals", func() error {

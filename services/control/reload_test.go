@@ -80,14 +80,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	began := time.Now()
 	renew(t, c.Principals, principal("old"), began)
 	c.Certificate, c.Key = first.file, first.privateKey
-	read := func(file string) string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	cert, key := read(second.file), read(second.privateKey)
+	cert, key := string(read(t, second.file)), string(read(t, second.privateKey))
 
 	synctest.Test(t, func(t *testing.T) {
 		var log record
@@ -231,4 +224,14 @@ func TestNewCertificateIsShown(t *testing.T) {
 	if status.Code(err) != codes.Unauthenticated {
 		t.Errorf("the watch over gRPC: %v", err)
 	}
+}
+
+// read returns a file's contents.
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

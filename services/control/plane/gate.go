@@ -1,14 +1,18 @@
 package plane
 
 import (
+	"cmp"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"dyno/internal/rate"
 	"dyno/services/control/access"
+	"dyno/services/control/oidc"
 	"dyno/services/control/resource"
 )
 
@@ -54,20 +58,34 @@ const (
 type Gate struct {
 	// Book has the principals. Without one, there is no access control: that is for loopback addresses.
 	Book *access.Book
+	// People verifies tokens of people by their issuer; nil is without one.
+	People *oidc.Verifier
 
 	anybody         *access.Principal // the caller where there is no Book
+	rate            atomic.Pointer[clientRate]
 	started         time.Time
 	limiter         *rate.Limiter
 	unauthenticated *rate.Limiter // limits refusals of unauthenticated callers, by address
 }
 
+// A clientRate is the limit on each client without its own.
+type clientRate struct {
+	perSecond float64
+	burst     int
+}
+
+// SetRate changes the limit on each client, as NewGate has it.
+func (g *Gate) SetRate(perSecond float64, burst int) { g.rate.Store(&clientRate{perSecond, burst}) }
+
 // NewGate returns a Gate with a limit on each client's requests per second, and at once; a rate of 0 is no limit. A
 // client is a principal, or an address where there is no book.
 func NewGate(book *access.Book, perSecond float64, burst int) *Gate {
-	return &Gate{
+	g := &Gate{
 		Book: book, anybody: access.Anonymous(), started: time.Now(),
-		limiter: rate.NewLimiter(perSecond, burst, clients), unauthenticated: rate.NewLimiter(unauthenticatedRate, unauthenticatedBurst, clients),
+		limiter: rate.NewLimiter(0, 0, clients), unauthenticated: rate.NewLimiter(unauthenticatedRate, unauthenticatedBurst, clients),
 	}
+	g.SetRate(perSecond, burst)
+	return g
 }
 
 // Credentials are those of one request.
@@ -96,7 +114,8 @@ func (g *Gate) Admit(shown Credentials) (Caller, error) {
 		}
 		client, c.ClientPrefix = "principal "+c.Name, c.Name+"/"
 	}
-	if ok, after := g.limiter.Allow(client, c.Rate, c.Burst, time.Since(g.started)); !ok {
+	all := g.rate.Load()
+	if ok, after := g.limiter.Allow(client, cmp.Or(c.Rate, all.perSecond), cmp.Or(c.Burst, all.burst), time.Since(g.started)); !ok {
 		return Caller{}, &Problem{Kind: RateExceeded, Detail: "too many requests of this client", After: after}
 	}
 	return c, nil
@@ -109,11 +128,15 @@ func (g *Gate) identify(shown Credentials) (*access.Principal, *Problem) {
 		if !strings.EqualFold(scheme, "Bearer") {
 			return nil, &Problem{Kind: BadToken, Detail: "authorization: want Bearer and a token"}
 		}
-		if p := g.Book.ByToken(strings.TrimSpace(token)); p != nil {
+		token = strings.TrimSpace(token)
+		if p := g.Book.ByToken(token); p != nil {
 			if !p.Expires.IsZero() && !time.Now().Before(p.Expires) {
 				return nil, &Problem{Kind: BadToken, Detail: "the token expired at " + p.Expires.UTC().Format(time.RFC3339)}
 			}
 			return p, nil
+		}
+		if g.People != nil && strings.Count(token, ".") == 2 {
+			return g.member(token)
 		}
 		return nil, &Problem{Kind: BadToken, Detail: "unknown token"}
 	}
@@ -124,6 +147,21 @@ func (g *Gate) identify(shown Credentials) (*access.Principal, *Problem) {
 		return nil, &Problem{Kind: BadCertificate, Detail: "unknown certificate"}
 	}
 	return nil, &Problem{Kind: BadToken, Detail: "a token or a client certificate is needed"}
+}
+
+// member returns the principal of a person, by the issuer's token.
+func (g *Gate) member(token string) (*access.Principal, *Problem) {
+	who, err := g.People.Verify(token)
+	name := resource.OIDCPrefix + who.Name
+	switch {
+	case errors.Is(err, oidc.ErrUnavailable):
+		return nil, &Problem{Kind: Unavailable, Detail: err.Error(), After: time.Second}
+	case err != nil:
+		return nil, &Problem{Kind: BadToken, Detail: err.Error()}
+	case who.Name == "" || !access.IsName(name):
+		return nil, &Problem{Kind: BadToken, Detail: "the token has no name of 1 to 123 bytes without spaces"}
+	}
+	return g.Book.Member(name, who.Groups, who.Expires), nil
 }
 
 // Hold calls end with a problem when the caller's credentials are revoked or expire, or its permissions change. The

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -132,6 +133,9 @@ was before holds, the log says why, and it is tried again every 10 s. An --admin
 					return err
 				}
 			}
+			if first := c; s.File != "" {
+				c.File, c.Reread = s.File, func() (control.Config, error) { return reread(s, first) }
+			}
 			server, err := control.New(c.Config)
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
@@ -160,6 +164,25 @@ func (o *Options) complete(given func(field string) bool) error {
 	}
 	o.Plane.Replica = cmp.Or(name, o.Plane.Replica)
 	return nil
+}
+
+// reread reads the configuration again, from the same file and flags. It may differ from the first one only in fields
+// that change without a restart.
+func reread(s *settings.Settings, first Options) (control.Config, error) {
+	next := Defaults()
+	again := s.Again(&next)
+	again.Read()
+	if err := next.complete(again.Given); err != nil {
+		return next.Config, err
+	}
+	if err := again.Validate(next.Check); err != nil {
+		return next.Config, err
+	}
+	next.Store.Dir = cmp.Or(next.Store.Dir, first.Store.Dir) // --scratch made the first one's
+	if fixed := settings.Fixed(first, next); len(fixed) > 0 {
+		return next.Config, fmt.Errorf("%s: %s: needs a restart to change", s.File, strings.Join(fixed, ", "))
+	}
+	return next.Config, nil
 }
 
 // restoreControl fills the store from a backup.

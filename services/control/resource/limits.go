@@ -16,17 +16,17 @@ type Limits struct {
 	Rules       int `json:"rules"` // rules of a policy
 	ConfigBytes int `json:"config_bytes" yaml:"max_config" kind:"size" range:"1..4MiB" default:"1MiB" doc:"bytes of a configuration"`
 	Labels      int `json:"labels"` // labels of a resource, and entries of metadata
-	Policies    int `json:"policies" yaml:"max_policies" range:"1..1073741824" default:"1000000" doc:"policies in all"`
-	Configs     int `json:"configs" yaml:"max_configs" range:"1..1073741824" default:"100000" doc:"configurations in all"`
-	Instances   int `json:"instances" yaml:"max_instances" range:"1..1073741824" default:"200000" doc:"instances in all"`
-	Sessions    int `json:"sessions" yaml:"max_sessions" range:"1..1073741824" default:"100000" doc:"sessions in all"`
-	Locks       int `json:"locks" yaml:"max_locks" range:"1..1073741824" default:"100000" doc:"locks in all that sessions have"`
-	Counters    int `json:"counters" yaml:"max_counters" range:"1..1073741824" default:"100000" doc:"counters in all"`
-	PerService  int `json:"per_service" yaml:"max_per_service" range:"1..1073741824" default:"20000" doc:"instances of one service"`
-	History     int `json:"history" yaml:"history" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
-	Principals  int `json:"principals" yaml:"max_principals" range:"1..100000" default:"10000" doc:"principals in the store, and roles"`
+	Policies    int `json:"policies" yaml:"max_policies" live:"true" range:"1..1073741824" default:"1000000" doc:"policies in all"`
+	Configs     int `json:"configs" yaml:"max_configs" live:"true" range:"1..1073741824" default:"100000" doc:"configurations in all"`
+	Instances   int `json:"instances" yaml:"max_instances" live:"true" range:"1..1073741824" default:"200000" doc:"instances in all"`
+	Sessions    int `json:"sessions" yaml:"max_sessions" live:"true" range:"1..1073741824" default:"100000" doc:"sessions in all"`
+	Locks       int `json:"locks" yaml:"max_locks" live:"true" range:"1..1073741824" default:"100000" doc:"locks in all that sessions have"`
+	Counters    int `json:"counters" yaml:"max_counters" live:"true" range:"1..1073741824" default:"100000" doc:"counters in all"`
+	PerService  int `json:"per_service" yaml:"max_per_service" live:"true" range:"1..1073741824" default:"20000" doc:"instances of one service"`
+	History     int `json:"history" yaml:"history" live:"true" range:"1..1000" default:"16" doc:"earlier versions that are kept"`
+	Principals  int `json:"principals" yaml:"max_principals" live:"true" range:"1..100000" default:"10000" doc:"principals in the store, and roles"`
 
-	TokenTTL time.Duration `json:"-" yaml:"max_token_ttl" range:"0..87600h" default:"8760h" doc:"how long tokens that the API makes are valid at most; 0 is no bound"`
+	TokenTTL time.Duration `json:"-" yaml:"max_token_ttl" live:"true" range:"0..87600h" default:"8760h" doc:"how long tokens that the API makes are valid at most; 0 is no bound"`
 }
 
 // DefaultLimits returns the default limits.
