@@ -98,11 +98,14 @@ It listens on loopback only, unless --allow-remote and --principals are given.
       grants: [{namespace: shop, role: editor}]
 
 Roles are reader, registrar (for services), writer (who reads no secrets), editor and admin; namespace
-"*" is all. This file and
-the certificate are read again within 10 s when they have changed. What a principal has begun, such
-as a watch, ends if the file has them no more, by another token or certificate, or with other
-grants; they come back by what holds now. All others go on. A file with a fault is not taken: what
-was before holds, the log says why, and it is tried again every 10 s. An --admin that other machines reach asks for the token of --admin-token-file.`,
+"*" is all. All others are kept in the store: dyno ctl apply and dyno ctl token create make them.
+People show tokens of --oidc-issuer.
+
+This file, the certificate, the client CAs and the file of --config are read again within 10 s when
+they have changed. Of --config, limits of numbers, rates and client CAs may change; another change needs a
+restart. What a principal has begun, such as a watch, ends if they are known no more, by another token
+or certificate, or with other grants; they come back by what holds now. All others go on. A file with
+a fault is not taken: what was before holds, the log says why, and it is tried again every 10 s. An --admin that other machines reach asks for the token of --admin-token-file.`,
 		Example: `  dyno-control --listen 127.0.0.1:7100 --data control.d
   dyno-control --listen 127.0.0.1:7100 --etcd 10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --replica a
   dyno-control --listen 127.0.0.1:7100 --data new.d --restore backup.jsonl
