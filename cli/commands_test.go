@@ -139,7 +139,7 @@ var typedCommands = []struct {
 	{"help serve nginx", 2, `unknown service "nginx"`},
 	{"serve rellay", 2, "did you mean dyno serve relay?"},
 	{"ctl gte", 2, "did you mean dyno ctl get?"},
-	{"ctl get pods", 2, "one of services, instances, configs, policies, rollout, audit"},
+	{"ctl get pods", 2, `unknown kind "pods"`},
 	{"ctl get policies --wtach", 2, "did you mean --watch? "},
 	{"run -q 100 SITE", 2, "did you mean --rate 100 (-R)?"},
 	{"compare -a x -b y SITE", 2, "did you mean --a?"},

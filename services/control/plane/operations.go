@@ -320,26 +320,32 @@ func (p *Plane) History(ctx context.Context, by Caller, r resource.Ref) (out Lis
 	return out, by.mask(out.Items, ok && newest.Secret)
 }
 
-// history returns the complete versions; there is at least one.
+// history returns the complete versions; there is at least one. If all that it read about is replaced meanwhile, it
+// reads again.
 func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, error) {
-	current, oldest, newest, err := p.kept(ctx, r)
-	if err != nil {
-		return nil, err
+	for range maxAttempts {
+		current, oldest, newest, err := p.kept(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if newest == 0 {
+			break
+		}
+		items, err := p.earlier(ctx, r.Path())
+		if err != nil {
+			return nil, err
+		}
+		items = slices.DeleteFunc(items, func(item *catalog.Item) bool {
+			return item.Version < oldest || item.Version > newest || current != nil && item.Version == newest
+		})
+		if current != nil {
+			items = append(items, current)
+		}
+		if len(items) > 0 {
+			return items, nil
+		}
 	}
-	items, err := p.earlier(ctx, r.Path())
-	if err != nil {
-		return nil, err
-	}
-	items = slices.DeleteFunc(items, func(item *catalog.Item) bool {
-		return item.Version < oldest || item.Version > newest || current != nil && item.Version == newest
-	})
-	if current != nil {
-		items = append(items, current)
-	}
-	if len(items) == 0 {
-		return nil, &NotFound{r}
-	}
-	return items, nil
+	return nil, &NotFound{r}
 }
 
 // Rollback makes an earlier version's document the resource's next version. It ends a gray release.
