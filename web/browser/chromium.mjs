@@ -47,7 +47,7 @@ export async function accessible(page, what) {
  * question. Code, names that can be chosen, and paths are no sentences. */
 export async function english(page, root) {
   return page.evaluate((id) => {
-    const sentence = /[A-Za-z][a-z]+([,:]? [a-z]{2,}){2,}/;
+    const sentence = /\b[A-Za-z][a-z]+([,:]? [a-z]{2,}\b){2,}/;
     const others = "[lang=en], [data-own], code, pre, .question, select";
     const found = [];
     document.querySelectorAll("details").forEach((d) => { d.open = true; });
