@@ -115,8 +115,9 @@ func mayRemove(by Caller, i *catalog.Item, o Options) error {
 	return nil
 }
 
-// Acquire gives a session a lock that is free. It waits up to ask.Wait seconds for its release; those who wait in this
-// replica try in their order, and once more when their time is over. The error is ErrHeld if another session has it. A repeated call has the same result.
+// Acquire gives a session a lock that is free. It waits up to ask.Wait seconds for the release of one that is not.
+// Requests that wait in this replica try in the order of their arrival, and once more at the end of their time. The
+// error is ErrHeld if another session has the lock. A repeated call has the same result.
 func (p *Plane) Acquire(ctx context.Context, by Caller, r resource.Ref, ask resource.LockInput) (Result, error) {
 	if err := p.readOnly(); err != nil {
 		return Result{}, err
@@ -229,14 +230,14 @@ func (p *Plane) Add(ctx context.Context, by Caller, r resource.Ref, n int64, o O
 // maxWaiting bounds those who wait for locks in a replica.
 const maxWaiting = 10_000
 
-var errTooManyWait = fmt.Errorf("%d requests wait for locks already", maxWaiting)
+var errTooManyWait = fmt.Errorf("%d requests wait for locks already: try later, or without wait_seconds", maxWaiting)
 
-// lockQueues have those who wait for locks, by the lock's path. Only the first of a queue tries, when it comes to be the
-// first, and when the lock is removed.
+// lockQueues has a queue of requests for each lock, by the lock's path. Only the first request of a queue tries to
+// acquire the lock: once when it becomes the first, and again each time the lock is removed.
 type lockQueues struct {
 	mu      sync.Mutex // guards what follows
 	waiting map[string][]chan struct{}
-	count   int
+	count   int // of requests in all queues
 }
 
 // enter joins a queue. The channel, of capacity 1, says when to try.
