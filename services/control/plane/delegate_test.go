@@ -140,18 +140,18 @@ func TestRoleGone(t *testing.T) {
 	if err := p.catchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, request, err := p.prepare(root, c, Options{}, base{})
+	d, err := decide(c, Options{}, p.facts(root, c))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Remove(t.Context(), root, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if outcome, err := s.Apply(t.Context(), request); err != nil || outcome.Done {
+	if outcome, err := s.Apply(t.Context(), d.request); err != nil || outcome.Done {
 		t.Fatalf("%+v, %v: the role is given, and is gone", outcome, err)
 	}
-	request.If = nil // as if it had been committed just before the removal
-	if outcome, err := s.Apply(t.Context(), request); err != nil || !outcome.Done {
+	d.request.If = nil // as if it had been committed just before the removal
+	if outcome, err := s.Apply(t.Context(), d.request); err != nil || !outcome.Done {
 		t.Fatal(outcome, err)
 	}
 	if err := role(); err == nil || ProblemOf(err).Kind != InUse {

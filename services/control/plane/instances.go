@@ -72,7 +72,6 @@ func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o
 	}
 	result, err := p.apply(ctx, by, change{
 		ref: r, act: resource.Registered, asked: asked,
-		bounds: append(p.bounds(resource.Instances), bound{"instances of this service", p.Limits().PerService, func() int { return p.catalog.CountService(r.Namespace, r.Name) }}),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			next := *i
 			next.Keep(instanceOf(old))

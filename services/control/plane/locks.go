@@ -35,12 +35,12 @@ func (p *Plane) Begin(ctx context.Context, by Caller, s *resource.Session) (Resu
 		return Result{}, err
 	}
 	s.ID = "new"
-	c := change{ref: s.Ref(), act: resource.Created, bounds: p.bounds(resource.Sessions), next: func(*catalog.Item) (resource.Document, error) { return s, nil }}
+	c := change{ref: s.Ref(), act: resource.Created, next: func(*catalog.Item) (resource.Document, error) { return s, nil }}
 	if err := errors.Join(c.check(by, Options{}), s.Check()); err != nil {
 		return Result{}, err
 	}
-	if err := c.full(nil); err != nil {
-		return Result{}, err
+	if f := p.facts(by, c); f.full() != nil {
+		return Result{}, f.full()
 	}
 	var err error
 	if c.lease, s.TTL, err = p.store.Grant(ctx, s.TTL); err != nil {
@@ -179,7 +179,7 @@ func (p *Plane) acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 		return Result{}, fmt.Errorf("%w: %s is gone: another client has removed it", store.ErrUnavailable, store.TokenBase)
 	}
 	c := change{
-		ref: r, act: resource.Acquired, bounds: p.bounds(resource.Locks), lease: leaseOf(at),
+		ref: r, act: resource.Acquired, lease: leaseOf(at),
 		while: []requirement{
 			{store.Condition{Key: kvs[0].Key, Revision: kvs[0].Revision}, &NotFound{at}},
 			{store.Condition{Key: kvs[1].Key, Revision: kvs[1].Revision}, fmt.Errorf("%w: it was restored meanwhile: ask again", store.ErrUnavailable)},
@@ -212,7 +212,7 @@ func (p *Plane) acquire(ctx context.Context, by Caller, r resource.Ref, ask reso
 // Add adds to a counter, which begins with 0.
 func (p *Plane) Add(ctx context.Context, by Caller, r resource.Ref, n int64, o Options) (Result, error) {
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.Added, asked: strconv.AppendInt(nil, n, 10), bounds: p.bounds(resource.Counters),
+		ref: r, act: resource.Added, asked: strconv.AppendInt(nil, n, 10),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			next := &resource.Counter{Namespace: r.Namespace, Name: r.Name}
 			if old != nil {

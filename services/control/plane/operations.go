@@ -99,7 +99,6 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 	default:
 		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
 	}
-	c.bounds = p.bounds(c.ref.Kind)
 	if o.Key != "" {
 		asked, err := json.Marshal(doc)
 		if err != nil {
@@ -113,7 +112,7 @@ func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNe
 // PutContent sets the content of a configuration, and its type if one is given. All else of it stays.
 func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, data, mediaType string, o Options) (Result, error) {
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.Updated, asked: []byte("content " + mediaType + "\n" + data), bounds: p.bounds(r.Kind),
+		ref: r, act: resource.Updated, asked: []byte("content " + mediaType + "\n" + data),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			next := resource.Config{Namespace: r.Namespace, Name: r.Name}
 			if old != nil {
@@ -142,11 +141,6 @@ func documentOf[T any](i *catalog.Item) (*T, error) {
 		return nil, err
 	}
 	return any(doc).(*T), nil
-}
-
-// bounds returns the bounds on the resources of a kind.
-func (p *Plane) bounds(k resource.Kind) []bound {
-	return []bound{{k.Traits().Plural, p.Limits().Most(k), func() int { return p.catalog.Count(k) }}}
 }
 
 // Remove removes a resource. A lock is released by its session only. With a session, its locks are removed.
@@ -352,7 +346,7 @@ func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version), bounds: p.bounds(r.Kind),
+		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			// Checked only here: a repeated change with a key must succeed, although the change may have removed this
 			// version.
