@@ -229,7 +229,7 @@ func (p *Plane) latest(ctx context.Context, r resource.Ref) (*catalog.Item, erro
 // A Content is a configuration's content for one client.
 type Content struct {
 	Data, Type string
-	Tag        string // of the data
+	Tag        string // of the configuration, or of the release's data
 	Released   bool   // it is that of a gray release
 	Age        time.Duration
 }
@@ -252,9 +252,10 @@ func (p *Plane) Content(ctx context.Context, by Caller, r resource.Ref, who reso
 			return Content{}, err
 		}
 	}
-	out := Content{Type: c.ContentType, Age: age}
-	out.Data, out.Released = c.For(who)
-	out.Tag = resource.Tag(i.Version, []byte(out.Data))
+	out := Content{Type: c.ContentType, Age: age, Tag: i.Tag()}
+	if out.Data, out.Released = c.For(who); out.Released {
+		out.Tag = resource.Tag(i.Version, []byte(out.Data))
+	}
 	return out, nil
 }
 

@@ -45,6 +45,9 @@ func TestBinary(t *testing.T) {
 	}
 	b.want(200, "", "PUT", "/v1/configs/c/release", `{"content_base64":"`+encoded+`","labels":{"zone":["a"]}}`)
 	content(two, "application/octet-stream", "?label=zone=a")
+	released := b.want(200, "", "GET", "/v1/configs/c/content?label=zone=a", "").header.Get("ETag")
+	b.want(200, "", "GET", "/v1/configs/c/content", "", "If-None-Match", released)
+	b.want(412, "precondition", "PUT", "/v1/configs/c/content", one, "If-Match", released)
 	content("text", "text/plain; charset=utf-8", "")
 	if e := b.want(200, "", "GET", "/v1/watch?kind=config&client=x&label=zone=a", ""); e.field(t, "changes", 0, "resource", "content_base64") != encoded {
 		t.Errorf("%s", e.body)
@@ -59,7 +62,9 @@ func TestBinary(t *testing.T) {
 	if got := b.want(200, "", "GET", "/v1/configs/c/history", ""); got.field(t, "items", 1, "content_base64") != encoded {
 		t.Errorf("%s", got.body)
 	}
-	tag := b.want(200, "", "GET", "/v1/configs/c", "").header.Get("ETag")
+	// The content and its configuration have one tag, so either is a condition of a change.
+	tag := b.want(200, "", "GET", "/v1/configs/c/content", "").header.Get("ETag")
+	b.want(304, "", "GET", "/v1/configs/c", "", "If-None-Match", tag)
 	b.want(412, "precondition", "PUT", "/v1/configs/c/content", one, "If-Match", `"1-0"`)
 	put(200, one, "If-Match", tag, "Idempotency-Key", "k")
 	if got := put(200, one, "If-Match", tag, "Idempotency-Key", "k"); got.header.Get("Idempotency-Replayed") != "true" {
