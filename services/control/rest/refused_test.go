@@ -26,11 +26,24 @@ func TestOtherText(t *testing.T) {
 		{400, "GET", "/v1/configs?search=%ff", "", nil},
 		{400, "GET", "/v1/configs?namespace=%zz", "", nil},
 		{400, "GET", "/v1/configs?namespace=a;b", "", nil},
+		{400, "GET", "/v1/configs?%ff=a", "", nil},
 	} {
 		if got := b.do(c.method, c.path, c.body, c.header...); got.status != c.status {
 			t.Errorf("%s %s %q: %d %s, want %d", c.method, c.path, c.body, got.status, got.body, c.status)
 		}
 	}
+}
+
+// TestOtherParameters: a parameter that no operation has is refused. Without it, an answer would be another.
+func TestOtherParameters(t *testing.T) {
+	b := newBed(t, nil)
+	for _, query := range []string{"passing", "stale=true&tag=v2", "prefi%78=a&t%61g=v2", "Stale=true"} {
+		b.want(400, "parameter", "GET", "/v1/services/s/instances?"+query, "")
+	}
+	b.want(200, "", "GET", "/v1/services/s/instances?stal%65=true&&", "")
+	b.want(400, "parameter", "GET", "/v1/watch?kind=instance&service=s&wait=0", "")
+	b.want(400, "parameter", "PUT", "/v1/configs/a?cas=1", `{"content":"x"}`)
+	b.want(404, "missing", "GET", "/v1/configs/a", "")
 }
 
 // TestConditionFields: a field that has no tag is no condition that somebody could have meant;

@@ -84,10 +84,17 @@ func (q *request) query() url.Values {
 	return q.asked
 }
 
-// readable returns why the query cannot be parsed. A part of it would be a different request. Names that are not
-// UTF-8 would be shown as other names.
+// readable returns why the query cannot be parsed, or which parameter no operation has. A part of a query would be a
+// different request: of all instances instead of some.
 func (q *request) readable() error {
 	text := q.URL.RawQuery
+	for one := range strings.SplitSeq(text, "&") {
+		name, _, _ := strings.Cut(one, "=")
+		name, _ = url.QueryUnescape(name)
+		if _, known := parameters[name]; name != "" && !known {
+			return plane.BadParameterf("%.40q: no operation has such a parameter", name)
+		}
+	}
 	if !strings.ContainsAny(text, "%;") && utf8.ValidString(text) {
 		return nil
 	}
@@ -97,7 +104,7 @@ func (q *request) readable() error {
 	}
 	q.asked = values
 	for name, list := range values {
-		if !utf8.ValidString(name) || slices.ContainsFunc(list, func(v string) bool { return !utf8.ValidString(v) }) {
+		if slices.ContainsFunc(list, func(v string) bool { return !utf8.ValidString(v) }) {
 			return plane.BadParameterf("%.40q: must be UTF-8", name)
 		}
 	}
