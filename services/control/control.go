@@ -271,6 +271,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		watchdog(st), s.files.part(),
 	}
 	if s.grpc != nil {
+		s.log.Info("grpc", "address", s.grpc.Addr().String())
 		authority, err := s.cfg.authority(opening, st)
 		if err != nil {
 			return unserved(err)
@@ -285,6 +286,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		}})
 	}
 	if s.names != nil {
+		s.log.Info("dns", "address", s.names.Addr().String())
 		d := dns.NewServer(&dns.Zone{
 			Domain: s.cfg.Domain, TTL: namesTTL, Find: finder(p), Below: p.HasServiceBelow,
 			Consul: s.cfg.ConsulDomain, Datacenter: s.cfg.ConsulDatacenter, Namespace: resource.DefaultNamespace,
