@@ -213,7 +213,7 @@ tcp, grpc (a service), tls or command (a program of the control plane's folder o
 is in an instance's document: see the manual.`,
 		Example: `  dyno ctl register shop 3 --address 10.0.0.3 --port 80 --check http:/healthz --deregister-after 10m
   dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
-  dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2`,
+  dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2,canary=`,
 		Args: exactly(2, "a service and an ID"),
 	}
 	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
@@ -274,7 +274,7 @@ is in an instance's document: see the manual.`,
 	f.IntVar(&i.Port, "port", 0, "and its port")
 	f.StringVar(&i.Zone, "zone", "", "its zone")
 	f.IntVar(&i.Weight, "weight", resource.DefaultWeight, "its share of the requests; 0 asks for none")
-	f.StringToStringVar(&i.Metadata, "metadata", nil, "whatever else there is to know, as NAME=VALUE")
+	f.StringToStringVar(&i.Metadata, "metadata", nil, "whatever else there is to know, as NAME=VALUE; a tag is NAME=")
 	f.StringVar(&status, "status", string(resource.Up), "up, down or draining")
 	f.Float64Var(&i.TTL, "ttl", resource.DefaultTTL, "seconds without a sign of life after which it counts as gone")
 	f.StringArrayVar(&checks, "check", nil, "how the control plane finds out whether it can take requests, instead of --ttl; may be given more than once")
