@@ -72,6 +72,8 @@ before(async () => {
   await api("PUT", "/v1/policies/canary", { rules: [{ action: "route", match: { services: ["shop"] }, route: [{ service: "shop", weight: 90 }, { service: "cart", weight: 10 }] }, { action: "timeout", timeout_seconds: 2 }] });
   const ends = await Promise.all([dataPlane(grpc, "web", [["shop", 120, 3], ["cart", 40, 0]]), dataPlane(grpc, "shop", [["cart", 12, 0], ["shop", 1, 0]]), dataPlane(grpc, hostile.slice(0, 60), [["shop", 1, 0]])]);
   endDataPlanes = () => ends.forEach((end) => end());
+  await lock("leader", await begin(hostile), `10.0.0.1:8080 ${hostile}`);
+  await api("PUT", "/v1/counters/builds", { value: 42 });
   await api("PUT", "/v1/services/cart/instances/1?namespace=other", { address: "10.0.0.9", port: 80, ttl_seconds: 3600 });
 });
 
@@ -82,6 +84,11 @@ after(async () => {
   assert.equal(await control?.ended, 0);
   rmSync(dir, { recursive: true, force: true });
 });
+
+/** Begins a session, and returns its ID. */
+const begin = async (name, namespace = "default") => (await (await api("POST", `/v1/sessions?namespace=${namespace}`, { name, ttl_seconds: 3600 })).json()).id;
+
+const lock = (name, session, value, namespace = "default") => api("PUT", `/v1/locks/${name}?namespace=${namespace}`, { session, value });
 
 async function open(hash = "", options = {}, url = control.url, state = "drawn") {
   const opened = await watched(browser, options);
@@ -593,6 +600,75 @@ test("a rollout is live, says when it is not, and goes on", patience, async () =
   }
 });
 
+test("locks, sessions and counters are shown as they change, and a session is ended", patience, async () => {
+  const web = await begin("web-1", "agreed"), job = await begin("job", "agreed");
+  await lock("leader", web, "10.0.0.1:8080", "agreed");
+  await lock("nightly", web, undefined, "agreed");
+  const opened = await open("#/locks?ns=agreed");
+  const { page } = opened;
+  const dialog = page.getByRole("dialog"), rows = page.locator("tbody tr"), prefix = page.getByRole("searchbox");
+  await exactly(rows, 2);
+  const { token } = await (await api("GET", "/v1/locks/leader?namespace=agreed")).json();
+  assert.match(await rows.first().innerText(), new RegExp(`^leader\\s+web-1\\s+10\\.0\\.0\\.1:8080\\s+${token}\\s.*20\\d\\d.*\\s${web}\\s+anonymous\\s`));
+  await page.getByText("live", { exact: true }).waitFor();
+  await lock("leaf", job, hostile, "agreed");
+  await rows.filter({ hasText: "leaf" }).getByText("<img").waitFor();
+  await prefix.fill("lea");
+  await page.getByText("nightly").waitFor({ state: "detached" });
+  await exactly(rows, 2);
+  await prefix.fill("ead");
+  await page.getByText("There is nothing here.").waitFor();
+  await prefix.fill("lead");
+  await exactly(rows, 1);
+  assert.match(page.url(), /prefix=lead$/);
+
+  // The button keeps the focus while the list changes.
+  await page.getByRole("button", { name: "Release leader" }).focus();
+  await lock("lead", job, "", "agreed");
+  await exactly(rows, 2);
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), "Release leader");
+
+  // Both locks of the session are shown, and released.
+  await page.keyboard.press("Enter");
+  await dialog.getByText("locks released: 2").waitFor();
+  assert.match(await dialog.locator(".diff").innerText(), new RegExp(`^- session ${web} {2}web-1\\n- lock leader {2}10\\.0\\.0\\.1:8080\\n- lock nightly$`));
+  const remove = dialog.getByRole("button", { name: "Remove", exact: true }), typed = dialog.getByLabel("To remove it, enter its name:");
+  await typed.fill("leader");
+  assert.equal(await remove.isDisabled(), true);
+  assert.equal((await (await api("GET", "/v1/locks?namespace=agreed")).json()).items.length, 4);
+  await typed.fill(web);
+  await remove.click();
+  await dialog.waitFor({ state: "detached" });
+  await exactly(rows, 1);
+  assert.deepEqual((await (await api("GET", "/v1/locks?namespace=agreed")).json()).items.map((l) => l.name), ["lead", "leaf"]);
+
+  // From a lock to its session; by somebody else, meanwhile.
+  await page.getByRole("link", { name: job }).click();
+  await page.locator("h1", { hasText: "Sessions" }).waitFor();
+  await exactly(rows, 1);
+  assert.match(await rows.innerText(), new RegExp(`^${job}\\s+job\\s+3600 s\\s.*20\\d\\d.*\\sanonymous\\s`));
+  await page.getByRole("button", { name: `End ${job}` }).click();
+  await dialog.getByText("locks released: 2").waitFor();
+  await api("DELETE", `/v1/sessions/${job}?namespace=agreed`);
+  await typed.fill(job);
+  await remove.click();
+  await dialog.getByText("It does not exist:").waitFor();
+  assert.equal(await remove.isDisabled(), true);
+  await page.keyboard.press("Escape");
+  await page.getByText("There is nothing here.").waitFor();
+
+  // A number of a browser has no place for the largest one.
+  await api("PUT", "/v1/counters/builds?namespace=agreed", { value: 41 });
+  await page.getByRole("radio", { name: "Counters" }).check();
+  await page.locator("h1", { hasText: "Counters" }).waitFor();
+  await rows.filter({ hasText: "41" }).waitFor();
+  await page.getByText("live", { exact: true }).waitFor();
+  await fetch(`${control.url}/v1/counters/builds?namespace=agreed`, { method: "PUT", headers: { "Content-Type": "application/json" }, body: `{"value":9223372036854775807}` });
+  await page.getByText("9,223,372,036,854,775,807").waitFor();
+  assert.match(await rows.innerText(), /^builds\s+9,223,372,036,854,775,807\s+2\s/);
+  await quiet(opened, ["404 (Not Found)"]);
+});
+
 test("the audit says who changed what", patience, async () => {
   const opened = await open("#/audit");
   const { page } = opened;
@@ -635,6 +711,7 @@ test("a token is asked for, kept in the tab, and holds the reader to their role"
   await api("PUT", "/v1/configs/password", { content: secret, secret: true }, admin);
   await api("PUT", "/v1/configs/password", { content: `${secret}-2`, secret: true }, admin);
   await api("PUT", "/v1/services/shop/instances/1", { address: "10.0.0.1", port: 80, ttl_seconds: 3600 }, admin);
+  const { id: session } = await (await api("POST", "/v1/sessions", { ttl_seconds: 3600 }, admin)).json();
   const opened = await open("#/configs", {}, guarded.url, "locked");
   const { page, context } = opened;
   const enter = async (token) => {
@@ -653,11 +730,11 @@ test("a token is asked for, kept in the tab, and holds the reader to their role"
   await page.getByRole("dialog").getByText("You may not do this:").waitFor();
   assert.equal(await page.getByRole("button", { name: "Make the change" }).isDisabled(), true);
   await page.keyboard.press("Escape");
-  for (const [hash, title, button] of [["#/config/password", "password", "Remove"], ["#/service/shop", "shop", "Remove the service"], ["#/instance/shop/1", "1", "Remove"]]) {
+  for (const [hash, title, button, name = title] of [["#/config/password", "password", "Remove"], ["#/service/shop", "shop", "Remove the service"], ["#/instance/shop/1", "1", "Remove"], ["#/locks?kind=session", "Sessions", `End ${session}`, session]]) {
     await show(page, hash, title);
     await page.getByRole("button", { name: button, exact: true }).click();
     await page.getByRole("dialog").getByText("You may not do this:").waitFor();
-    await page.getByRole("dialog").getByLabel("To remove it, enter its name:").fill(title);
+    await page.getByRole("dialog").getByLabel("To remove it, enter its name:").fill(name);
     assert.equal(await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).isDisabled(), true);
     await page.keyboard.press("Escape");
   }
@@ -698,7 +775,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
     const opened = await open("", { locale, colorScheme, viewport: { width, height: 900 } });
     for (const [hash, title] of [
       ["#/services", /Services|服务/], ["#/service/shop", "shop"], ["#/instance/shop/1", "1"], ["#/instance/checked/bad", "bad"], ["#/calls", /Calls|调用关系/], ["#/rollout/instance/shop", "shop"], ["#/configs", /Configurations|配置/], ["#/config/limits", "limits"], ["#/config/password", "password"], ["#/policies", /Policies|策略/],
-      ["#/policy/deny-all", "deny-all"], ["#/rollouts", /Rollouts|下发进度/], ["#/rollout/config/limits", "limits"], ["#/audit", /Audit|审计/], ["#/config/none", "none"], ["#/nowhere", /no such page|没有这个页面/],
+      ["#/policy/deny-all", "deny-all"], ["#/rollouts", /Rollouts|下发进度/], ["#/rollout/config/limits", "limits"], ["#/locks", /Locks|锁/], ["#/locks?kind=session", /Sessions|会话/], ["#/locks?kind=counter", /Counters|计数器/], ["#/audit", /Audit|审计/], ["#/config/none", "none"], ["#/nowhere", /no such page|没有这个页面/],
     ]) {
       await show(opened.page, hash, title);
       await accessible(opened.page, hash);
@@ -709,6 +786,7 @@ for (const [locale, colorScheme, width] of [["en-US", "light", 1300], ["zh-CN", 
     for (const [hash, title, button, ready] of [
       ["#/instance/shop/1", "1", /^(Remove|删除)$/, ".diff"], ["#/service/shop", "shop", /^(Remove the service|删除该服务)$/, ".diff"], ["#/config/limits", "limits", /^(Begin a gray release|开始灰度发布)$/, "textarea"],
       ["#/policy/canary", "canary", /^(Edit|编辑)$/, "details"], ["#/policy/canary", "canary", /^(Begin a gray release|开始灰度发布)$/, "details"], ["#/instance/checked/bad", "bad", /^(Begin maintenance|开始维护)$/, "input"],
+      ["#/locks", /Locks|锁/, /^(Release|释放) leader$/, ".diff"],
     ]) {
       await show(opened.page, hash, title);
       await opened.page.getByRole("button", { name: button }).click();

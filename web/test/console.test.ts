@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { at, limitationsOf, problemOf } from "../src/console/api";
+import { at, exact, limitationsOf, problemOf } from "../src/console/api";
 import { columns, layout } from "../src/console/calls";
 import { textOf } from "../src/console/change";
 import { diff, near, type Line } from "../src/console/diff";
@@ -8,7 +8,7 @@ import { consoleTexts, en, zh } from "../src/console/texts";
 import { frameTexts } from "../src/i18n/frame";
 import { complete } from "./complete";
 
-describe("texts of the console", () => complete(en, zh, import.meta.glob("../src/console/*.ts", { query: "?raw", import: "default", eager: true }), /^(status|health|state|kind|act|problem|new|token)\.|^diff\.(from|to)$/));
+describe("texts of the console", () => complete(en, zh, import.meta.glob("../src/console/*.ts", { query: "?raw", import: "default", eager: true }), /^(status|health|state|kind|act|problem|new|token)\.|^nav\.(sessions|counters)$|^diff\.(from|to)$/));
 describe("texts of the frame", () => complete(frameTexts.en, frameTexts.zh, import.meta.glob("../src/shell.ts", { query: "?raw", import: "default", eager: true }), /^$/));
 
 const side = (lines: Line[], sign: "-" | "+") => lines.filter((l) => l.sign === " " || l.sign === sign).map((l) => l.text).join("\n");
@@ -62,6 +62,11 @@ describe("the API", () => {
     expect(problemOf(502, "<html>").message).toBe("<html>");
     expect(consoleTexts("en").known("problem.toString", "other")).toBe("other");
   });
+  test.each([
+    [`{"items":[{"value":9223372036854775807,"version":1},{"value":-9223372036854775808}]}`, ["9223372036854775807", "-9223372036854775808"]],
+    [`{"items":[{"value": 9007199254740993},{"value":42},{"value":1234567890123456.5}]}`, ["9007199254740993", 42, 1234567890123456.5]],
+    [JSON.stringify({ items: [{ value: `"value":1234567890123456789` }, { value: `{"value":1234567890123456789}` }] }), [`"value":1234567890123456789`, `{"value":1234567890123456789}`]],
+  ])("large values keep all digits: %s", (text, want) => expect((JSON.parse(exact(text)) as { items: { value: unknown }[] }).items.map((i) => i.value)).toEqual(want));
   test("documents as text", () => {
     const doc = { namespace: "default", name: "c", version: 1, changed_at: "", changed_by: "" };
     expect(textOf("config", { ...doc, content: "a\nb" })).toBe("a\nb");

@@ -91,6 +91,33 @@ export interface Call {
   active: number;
 }
 
+interface Changed {
+  version: number;
+  changed_at: string;
+  changed_by: string;
+}
+
+/** A program's life, which locks are held by. */
+export interface Session extends Changed {
+  id: string;
+  name?: string; // for people
+  ttl_seconds: number;
+}
+
+export interface Lock extends Changed {
+  name: string;
+  session: string;
+  holder?: string; // the session's name
+  value?: string;
+  token: number;
+  since: string;
+}
+
+export interface Counter extends Changed {
+  name: string;
+  value: number | string; // digits where a number would be rounded
+}
+
 export interface Audit {
   at: string;
   who: string;
@@ -166,8 +193,12 @@ export async function ask<T>(r: Request, signal: AbortSignal): Promise<Answer<T>
   const response = await fetch(r.path, { method: r.method, headers, signal, cache: "no-store", ...(r.body === undefined ? {} : { body: JSON.stringify(r.body) }) });
   const text = await response.text();
   if (!response.ok) throw problemOf(response.status, text);
-  return { value: text === "" ? (undefined as T) : sealed(JSON.parse(text) as T), tag: response.headers.get("ETag") ?? "", limitations: limitationsOf(response.headers.get("Dyno-Limitation") ?? "") };
+  return { value: text === "" ? (undefined as T) : sealed(JSON.parse(exact(text)) as T), tag: response.headers.get("ETag") ?? "", limitations: limitationsOf(response.headers.get("Dyno-Limitation") ?? "") };
 }
+
+/** Makes a large value of a counter a text: a number has 53 bits. A quotation mark inside a text has a backslash before it, so no text
+ * is changed. */
+export const exact = (text: string): string => text.replaceAll(/"value":\s*(-?\d{16,})(?=[,}\s])/g, '"value":"$1"');
 
 /** The fields that say what data planes cannot do: KIND POINTER TEXT, which the browser has joined by commas. */
 export function limitationsOf(text: string): Note[] {

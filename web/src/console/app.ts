@@ -53,7 +53,7 @@ export function part(app: App, draw: () => Promise<Child>): Part {
     if (app.signal.aborted || current !== asked) return;
     shown = content;
     const focused = host.contains(document.activeElement) ? document.activeElement : null;
-    const same = (e: Element) => e.getAttribute("href") === focused?.getAttribute("href") && e.textContent === focused.textContent;
+    const same = (e: Element) => ["href", "aria-label"].every((name) => e.getAttribute(name) === focused?.getAttribute(name)) && e.textContent === focused?.textContent;
     const scrolled = host.querySelector(".scroll")?.scrollLeft ?? 0;
     host.replaceChildren(h("div", {}, wrong, content));
     if (focused) [...host.querySelectorAll<HTMLElement>("a[href], button")].find(same)?.focus({ preventScroll: true });
@@ -120,12 +120,12 @@ export function remember(app: App, name: string, value: string): void {
 }
 
 /** A field to search by; what is searched for stands in the address. */
-export function search(app: App, label: ConsoleKey, load: () => Promise<void>): HTMLElement {
+export function search(app: App, label: ConsoleKey, load: () => Promise<void>, field: "search" | "prefix" = "search"): HTMLElement {
   let typing = 0;
   app.left(() => clearTimeout(typing));
-  const box = h("input", { type: "search", value: app.query.get("search") ?? "", maxlength: 253, input: () => {
+  const box = h("input", { type: "search", value: app.query.get(field) ?? "", maxlength: 253, input: () => {
     clearTimeout(typing);
-    typing = window.setTimeout(() => { remember(app, "search", box.value.trim()); void load(); }, 200);
+    typing = window.setTimeout(() => { remember(app, field, box.value.trim()); void load(); }, 200);
   } });
   return h("label", { class: "select wide" }, h("span", {}, app.t(label)), box);
 }
@@ -177,4 +177,4 @@ export function paged(app: App, label: string, columns: Column[], rows: Child[][
 }
 
 /** What stands in the address for a list to be asked for. */
-export const wanted = (app: App) => ({ namespace: app.namespace, search: app.query.get("search") ?? "", after: app.query.get("after") ?? "" });
+export const wanted = (app: App) => ({ namespace: app.namespace, search: app.query.get("search") ?? "", prefix: app.query.get("prefix") ?? "", after: app.query.get("after") ?? "" });

@@ -7,6 +7,7 @@ import { setToken } from "./api";
 import { problem, type App } from "./app";
 import { audit } from "./audit";
 import { calls } from "./calls";
+import { locks } from "./locks";
 import { resource, resources } from "./resources";
 import { instancesRollout, kindOf, rollout, rollouts } from "./rollouts";
 import { instance, service, services } from "./services";
@@ -39,6 +40,8 @@ function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query
       return first === "instance" ? instancesRollout(app, second) : rollout(app, kindOf(first), second);
     case "calls":
       return calls(app);
+    case "locks":
+      return locks(app);
     case "audit":
       return audit(app);
   }
@@ -47,7 +50,7 @@ function pageOf(visit: Visit<ConsoleTexts>, name: string, below: string[], query
 
 const frame = shell<ConsoleTexts>({
   name: "dyno control",
-  pages: [["services", (t) => t("nav.services")], ["configs", (t) => t("nav.configs")], ["policies", (t) => t("nav.policies")], ["calls", (t) => t("nav.calls")], ["rollouts", (t) => t("nav.rollouts")], ["audit", (t) => t("nav.audit")]],
+  pages: [["services", (t) => t("nav.services")], ["configs", (t) => t("nav.configs")], ["policies", (t) => t("nav.policies")], ["calls", (t) => t("nav.calls")], ["rollouts", (t) => t("nav.rollouts")], ["locks", (t) => t("nav.locks")], ["audit", (t) => t("nav.audit")]],
   texts: consoleTexts,
   page: pageOf,
   problem,
