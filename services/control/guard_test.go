@@ -21,7 +21,7 @@ import (
 
 	"dyno/services/control/client/guard"
 	"dyno/services/control/identity"
-	"dyno/services/control/push"
+	"dyno/services/control/resource"
 )
 
 // TestGuard: a Go service lets in whom policies permit, by the identity of his certificate, over HTTP and gRPC.
@@ -45,7 +45,7 @@ func TestGuard(t *testing.T) {
 			t.Fatalf("%d %s", code, text)
 		}
 		for applied := 0; applied == 0; {
-			var out push.Rollout
+			var out resource.Rollout
 			_, text := do(t, &plain, "GET", base+"/v1/policies/p/rollout", "")
 			if err := json.Unmarshal([]byte(text), &out); err != nil || ctx.Err() != nil {
 				t.Fatalf("not applied: %s, %v", text, err)

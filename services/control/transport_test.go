@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"dyno/services/control/client/transport"
-	"dyno/services/control/push"
+	"dyno/services/control/resource"
 )
 
 // A shop is an instance over HTTP, that counts.
@@ -97,7 +97,7 @@ func TestTransport(t *testing.T) {
 			t.Fatalf("%d %s", status, text)
 		}
 		for applied := 0; applied == 0; {
-			var out push.Rollout
+			var out resource.Rollout
 			_, text := do(t, &web, "GET", base+"/v1/policies/p/rollout", "")
 			if err := json.Unmarshal([]byte(text), &out); err != nil {
 				t.Fatal(err)

@@ -11,28 +11,22 @@ import (
 	"dyno/services/internal/wait"
 )
 
-// An ack is what became of one version.
-type ack struct {
-	resource.Ref
-	Version int64  `json:"version"`
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitempty"`
-}
-
 // Applied says that the program runs a version, Refused that it does not and why: it
 // goes on with what it had. The control plane's rollout shows both. They return at once;
 // a newer answer for a resource replaces an older one that is not sent yet. A server that
 // has forgotten them is told again. Without a Name the program is in no rollout, and they
 // do nothing.
-func (w *Watch) Applied(i Item) { w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "applied"}) }
+func (w *Watch) Applied(i Item) {
+	w.acknowledge(resource.Ack{Ref: i.Ref, Version: i.Version, State: resource.Applied})
+}
 
 // Refused says that the program does not run a version, and why.
 func (w *Watch) Refused(i Item, reason string) {
 	// A reason is for people to read: what a failed program has quoted must not keep it from them.
-	w.acknowledge(ack{Ref: i.Ref, Version: i.Version, State: "refused", Reason: strings.ToValidUTF8(reason, "\uFFFD")})
+	w.acknowledge(resource.Ack{Ref: i.Ref, Version: i.Version, State: resource.Refused, Reason: strings.ToValidUTF8(reason, "\uFFFD")})
 }
 
-func (w *Watch) acknowledge(a ack) {
+func (w *Watch) acknowledge(a resource.Ack) {
 	if w.client.cfg.Name == "" {
 		return
 	}
@@ -49,7 +43,7 @@ func (w *Watch) acknowledge(a ack) {
 }
 
 // send has an ack sent.
-func (w *Watch) send(a ack) {
+func (w *Watch) send(a resource.Ack) {
 	w.acks[a.Ref] = a
 	select {
 	case w.asked <- struct{}{}:

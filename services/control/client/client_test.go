@@ -423,7 +423,7 @@ func TestWatch(t *testing.T) {
 			if strings.HasPrefix(what, "POST") {
 				var body struct {
 					Client string
-					Acks   []ack
+					Acks   []resource.Ack
 				}
 				if err := json.Unmarshal([]byte(bodies[i]), &body); err != nil || body.Client != "me" {
 					t.Errorf("%s: %v", bodies[i], err)

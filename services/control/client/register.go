@@ -142,7 +142,7 @@ func (r *Registration) Close(ctx context.Context) error {
 
 // path returns the instance's path in the API.
 func (r *Registration) path() (path string, query url.Values) {
-	return "/v1/services/" + url.PathEscape(r.instance.Service) + "/instances/" + url.PathEscape(r.instance.ID), url.Values{"namespace": {r.instance.Namespace}}
+	return r.instance.Ref().Address(), url.Values{"namespace": {r.instance.Namespace}}
 }
 
 // keep registers the instance, and then sends heartbeats.

@@ -74,7 +74,7 @@ func (s *Session) remove(ctx context.Context, path string, query url.Values) err
 	return err
 }
 
-func (s *Session) path() string { return resource.Sessions.Traits().Folder + "/" + s.id }
+func (s *Session) path() string { return resource.Ref{Kind: resource.Sessions, Name: s.id}.Address() }
 
 func (s *Session) query() url.Values { return url.Values{"namespace": {s.client.cfg.Namespace}} }
 
@@ -160,4 +160,4 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return l.session.remove(ctx, l.path(), query)
 }
 
-func (l *Lock) path() string { return resource.Locks.Traits().Folder + "/" + url.PathEscape(l.name) }
+func (l *Lock) path() string { return resource.Ref{Kind: resource.Locks, Name: l.name}.Address() }

@@ -80,12 +80,12 @@ type Watch struct {
 	generation uint64
 	current    bool
 	at         time.Time
-	moved      chan struct{}        // closed when generation grows
-	dirty      bool                 // items differ from the cache
-	server     string               // the watched server, whose ledger knows the program
-	acks       map[resource.Ref]ack // not sent yet
-	answered   map[resource.Ref]ack // the last one for each resource
-	asked      chan struct{}        // capacity 1: there are acks
+	moved      chan struct{}                 // closed when generation grows
+	dirty      bool                          // items differ from the cache
+	server     string                        // the watched server, whose ledger knows the program
+	acks       map[resource.Ref]resource.Ack // not sent yet
+	answered   map[resource.Ref]resource.Ack // the last one for each resource
+	asked      chan struct{}                 // capacity 1: there are acks
 }
 
 // Watch begins to watch. The contents of the cache are available at once.
@@ -104,7 +104,7 @@ func (c *Client) Watch(q Query) (*Watch, error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	w := &Watch{
 		client: c, query: q, stop: cancel, ended: make(chan struct{}), items: map[string]Item{},
-		moved: make(chan struct{}), acks: map[resource.Ref]ack{}, answered: map[resource.Ref]ack{}, asked: make(chan struct{}, 1),
+		moved: make(chan struct{}), acks: map[resource.Ref]resource.Ack{}, answered: map[resource.Ref]resource.Ack{}, asked: make(chan struct{}, 1),
 	}
 	if c.cfg.Cache != "" {
 		w.file = cacheFile(c.cfg.Cache, c.cfg, q)

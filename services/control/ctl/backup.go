@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -17,7 +16,7 @@ import (
 )
 
 func (s *session) backupCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return s.asking(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write everything as of one revision to a file",
 		Long: `Write everything as of one revision to a file, - for standard output. It has secrets, and can
@@ -26,15 +25,14 @@ be read by its owner only. It is checked to be whole; a file is not there before
 An empty store has it by: dyno serve control --restore FILE`,
 		Example: "  dyno ctl backup backup.jsonl",
 		Args:    exactly(1, "a file"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) (err error) {
-		answer, err := c.Do(cmd.Context(), client.Request{Method: http.MethodGet, Path: "/v1/backup", Stream: true})
+	}, func(c *call, args []string) (err error) {
+		answer, err := c.Do(c.ctx(), client.Request{Method: http.MethodGet, Path: "/v1/backup", Stream: true})
 		if err != nil {
 			return err
 		}
 		defer answer.Body.Close() //nolint:errcheck // it was only read
 		if args[0] == "-" {
-			_, err := whole(answer.Body, terminal.Data(cmd.OutOrStdout()))
+			_, err := whole(answer.Body, terminal.Data(c.out))
 			return err
 		}
 		f, err := os.CreateTemp(filepath.Dir(args[0]), filepath.Base(args[0])+".*") // for its owner only
@@ -52,10 +50,8 @@ An empty store has it by: dyno serve control --restore FILE`,
 		if err != nil {
 			return errors.Join(err, os.Remove(f.Name()))
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d keys\n", args[0], keys)
-		return err
+		return c.say("%s: %d keys", args[0], keys)
 	})
-	return cmd
 }
 
 // whole copies a backup, checks it and returns how many keys it has.

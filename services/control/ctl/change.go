@@ -1,31 +1,25 @@
 package ctl
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"dyno/internal/exit"
-	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
 
-// dryRunFlag adds --dry-run.
-func dryRunFlag(cmd *cobra.Command, dry *bool) {
-	cmd.Flags().BoolVar(dry, "dry-run", false, "check everything, and change nothing")
-}
-
 // change makes a change, on condition that the resource still has the entity tag; "" is that there is none yet, and
 // anything is without a condition.
-func change(ctx context.Context, c *client.Client, r client.Request, tag string, dry bool) (*client.Answer, []byte, error) {
+func (c *call) change(r client.Request, tag string, dry bool) (*client.Answer, []byte, error) {
 	r.Header = http.Header{}
 	switch tag {
 	case "":
@@ -38,46 +32,138 @@ func change(ctx context.Context, c *client.Client, r client.Request, tag string,
 		r.Query = maps.Clone(r.Query)
 		r.Query.Set("dry_run", "true")
 	}
-	return ask(ctx, c, r)
+	return ask(c.ctx(), c.Client, r)
 }
 
 // anything is the tag of a change without a condition.
 const anything = "*"
 
-// report prints a line about the change.
-func report(cmd *cobra.Command, r resource.Ref, what string, version int64, dry bool) error {
-	line := terminal.Line(string(r.Kind) + "/" + r.Name)
+// act makes a change of one resource, at a place below its own, and prints a line about it.
+func (c *call) act(r resource.Ref, method, place string, body any, done string) error {
+	_, answer, err := c.change(client.Request{Method: method, Path: r.Address() + place, Query: in(c.space()), Body: body}, anything, c.dry)
+	if err != nil {
+		return err
+	}
+	return c.report(r, done, versionOf(answer))
+}
+
+// remove removes what is at an address of the API.
+func (c *call) remove(r resource.Ref, address string) error {
+	if _, _, err := c.change(client.Request{Method: http.MethodDelete, Path: address, Query: in(c.space())}, anything, c.dry); err != nil {
+		return err
+	}
+	return c.report(r, "removed", 0)
+}
+
+// report prints a line about a change.
+func (c *call) report(r resource.Ref, what string, version int64) error {
+	line := string(r.Kind) + "/" + r.Name
 	if r.ID != "" {
-		line += "/" + terminal.Line(r.ID)
+		line += "/" + r.ID
 	}
 	line += " " + what
 	if version > 0 {
 		line += fmt.Sprintf(", version %d", version)
 	}
-	if dry {
+	if c.dry {
 		line += " (dry run)"
 	}
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
-	return err
+	return c.say("%s", line)
 }
 
-// versionOf reads a document's version.
+// versionOf reads a document's version; 0 is none.
 func versionOf(raw []byte) int64 {
-	var d struct {
-		Version int64 `json:"version"`
-	}
-	if json.Unmarshal(raw, &d) != nil {
-		return 0
-	}
+	var d resource.Change
+	_ = json.Unmarshal(raw, &d) // what is no document has none
 	return d.Version
 }
 
-func (s *session) applyCommand() *cobra.Command {
+// changeCommands returns the commands that make one change of what their arguments name.
+func (s *session) changeCommands() []*cobra.Command {
 	var (
-		files []string
-		dry   bool
+		to     int64
+		reason string
+		end    bool
 	)
-	cmd := &cobra.Command{
+	instance := func(args []string) resource.Ref {
+		return resource.Ref{Kind: resource.Instances, Name: args[0], ID: args[1]}
+	}
+	rollback := s.changing(&cobra.Command{
+		Use:               "rollback KIND NAME --to VERSION",
+		Short:             "Make an earlier version the next one",
+		Example:           "  dyno ctl rollback config/limits --to 3",
+		Args:              atLeast(1, "a kind and a name"),
+		ValidArgsFunction: completeKinds(released...),
+	}, func(c *call, args []string) error {
+		r, err := namedOne(args, released...)
+		if err != nil {
+			return err
+		}
+		if to < 1 {
+			return exit.Misused("dyno ctl history lists the versions", "--to: must be given, from 1")
+		}
+		return c.act(r, http.MethodPost, "/rollback", map[string]int64{"version": to}, fmt.Sprintf("rolled back to version %d", to))
+	})
+	rollback.Flags().Int64Var(&to, "to", 0, "the `VERSION` to go back to")
+	maintenance := s.asking(&cobra.Command{
+		Use:   "maintenance SERVICE ID --reason WHY",
+		Short: "Keep requests away from an instance, or end that",
+		Example: `  dyno ctl maintenance shop 1 --reason "a new disk"
+  dyno ctl maintenance shop 1 --end`,
+		Args: exactly(2, "a service and an ID"),
+	}, func(c *call, args []string) error {
+		switch {
+		case end == (reason != ""):
+			return exit.Misused("dyno ctl maintenance SERVICE ID --reason WHY, or --end", "want either a reason or --end")
+		case end:
+			return c.act(instance(args), http.MethodDelete, "/maintenance", nil, "no longer in maintenance")
+		}
+		return c.act(instance(args), http.MethodPut, "/maintenance", map[string]string{"reason": reason}, "in maintenance")
+	})
+	maintenance.Flags().StringVar(&reason, "reason", "", "why, for those who look")
+	maintenance.Flags().BoolVar(&end, "end", false, "end the maintenance")
+	ending := func(use, short, method, place, done string) *cobra.Command {
+		return s.changing(&cobra.Command{Use: use + " NAME", Short: short, Args: exactly(1, "a configuration's name, or policy/NAME")}, func(c *call, args []string) error {
+			r, err := releasable(args[0])
+			if err != nil {
+				return err
+			}
+			return c.act(r, method, place, nil, done)
+		})
+	}
+	removable := append(slices.Clone(applied), resource.Sessions, resource.Counters)
+	return []*cobra.Command{
+		rollback, maintenance,
+		ending("promote", "End a gray release: all clients have it", http.MethodPost, "/promote", "promoted"),
+		ending("withdraw", "End a gray release, for all clients", http.MethodDelete, "/release", "withdrawn"),
+		s.changing(&cobra.Command{Use: "deregister SERVICE ID", Short: "Take an instance off", Args: exactly(2, "a service and an ID")}, func(c *call, args []string) error {
+			return c.remove(instance(args), instance(args).Address())
+		}),
+		s.changing(&cobra.Command{
+			Use:               "delete KIND NAME…",
+			Short:             "Remove policies, configurations, principals or roles, whose history stays, or counters; end sessions",
+			Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
+			Args:              atLeast(1, "a kind and names"),
+			ValidArgsFunction: completeKinds(removable...),
+		}, func(c *call, args []string) error {
+			refs, err := named(args, removable...)
+			if err != nil {
+				return err
+			}
+			var failed []error
+			for _, r := range refs {
+				if err := c.remove(r, r.Address()); err != nil {
+					failed = append(failed, fmt.Errorf("%s/%s: %w", r.Kind, r.Name, err))
+				}
+			}
+			return errors.Join(failed...)
+		}),
+	}
+}
+
+func (s *session) applyCommand() *cobra.Command {
+	var files []string
+	cmd := s.changing(&cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Make policies, configurations, roles and principals as files say",
 		Long: `Make policies, configurations, roles and principals as files say, in YAML or JSON, with
@@ -98,12 +184,11 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 			}
 			return nil
 		},
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
+	}, func(c *call, _ []string) error {
 		var docs []*parsed
 		var faults []error
 		for _, name := range files {
-			text, err := readFile(name, cmd.InOrStdin(), maxFile)
+			text, err := readFile(name, c.cmd.InOrStdin(), maxFile)
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
 			}
@@ -124,11 +209,9 @@ stays; what somebody else changes meanwhile is refused. A gray release stays as 
 		if err != nil {
 			return exit.With(exit.Usage, err, "")
 		}
-		return apply(cmd, c, list, dry)
+		return c.apply(list)
 	})
-	f := cmd.Flags()
-	f.StringArrayVarP(&files, "filename", "f", nil, "`FILE` to apply, - is standard input; may be repeated")
-	dryRunFlag(cmd, &dry)
+	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "`FILE` to apply, - is standard input; may be repeated")
 	return cmd
 }
 
@@ -143,12 +226,11 @@ type step struct {
 }
 
 // apply checks all manifests, and then makes their changes.
-func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) error {
-	ctx := cmd.Context()
+func (c *call) apply(list []*manifest) error {
 	var steps []step
 	var faults []error
 	for _, w := range list {
-		st, err := plan(ctx, c, w)
+		st, err := c.plan(w)
 		var p *client.Problem
 		switch {
 		case err == nil:
@@ -164,41 +246,38 @@ func apply(cmd *cobra.Command, c *client.Client, list []*manifest, dry bool) err
 	if len(faults) > 0 {
 		return exit.With(exit.Usage, errors.Join(faults...), "nothing was changed")
 	}
-	return carryOut(cmd, c, steps, dry)
+	return c.carryOut(steps)
 }
 
 // carryOut makes changes. An unchanged instance gets a heartbeat.
-func carryOut(cmd *cobra.Command, c *client.Client, steps []step, dry bool) error {
-	ctx := cmd.Context()
+func (c *call) carryOut(steps []step) error {
 	var failed []error
 	for _, st := range steps {
 		var body []byte
 		var err error
 		switch {
-		case dry || st.what == unchanged && st.Kind != resource.Instances:
+		case c.dry || st.what == unchanged && st.Kind != resource.Instances:
 		case st.what == unchanged:
-			_, _, err = ask(ctx, c, client.Request{Method: http.MethodPost, Path: st.path() + "/heartbeat", Query: in(st.Namespace)})
+			_, _, err = ask(c.ctx(), c.Client, client.Request{Method: http.MethodPost, Path: st.Address() + "/heartbeat", Query: in(st.Namespace)})
 		default:
-			_, body, err = change(ctx, c, st.request(), st.tag, false)
+			_, body, err = c.change(st.request(), st.tag, false)
 			st.version = versionOf(body)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %s: %w", st.where("#"), st.Ref, err))
-			if ctx.Err() != nil {
+			if c.ctx().Err() != nil {
 				break
 			}
 			continue
 		}
-		if dry && st.what == created {
+		if c.dry && st.what == created {
 			st.version = 0 // there is none yet
 		}
-		if err := report(cmd, st.Ref, st.what, st.version, dry); err != nil {
+		if err := c.report(st.Ref, st.what, st.version); err != nil {
 			return err
 		}
 		for _, text := range st.limitations {
-			if _, err := fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line("note: "+string(st.Kind)+"/"+st.Name+": "+text)); err != nil {
-				return err
-			}
+			c.note("note: %s/%s: %s", st.Kind, st.Name, text)
 		}
 	}
 	return errors.Join(failed...)
@@ -212,28 +291,21 @@ const (
 )
 
 func (w *manifest) request() client.Request {
-	return client.Request{Method: http.MethodPut, Path: w.path(), Query: in(w.Namespace), Body: w.sent()}
-}
-
-func (w *manifest) path() string {
-	if w.Kind == resource.Instances {
-		return instancePath(w.Name, w.ID)
-	}
-	return path(kind(w.Kind), w.Name)
+	return client.Request{Method: http.MethodPut, Path: w.Address(), Query: in(w.Namespace), Body: w.sent()}
 }
 
 // plan finds out the step of a manifest, by a dry run.
-func plan(ctx context.Context, c *client.Client, w *manifest) (step, error) {
+func (c *call) plan(w *manifest) (step, error) {
 	st := step{manifest: w, what: created}
 	var old []byte
-	answer, body, err := ask(ctx, c, client.Request{Method: http.MethodGet, Path: w.path(), Query: in(w.Namespace)})
+	answer, body, err := ask(c.ctx(), c.Client, client.Request{Method: http.MethodGet, Path: w.Address(), Query: in(w.Namespace)})
 	switch {
 	case err == nil:
 		st.what, st.tag, st.version, old = changed, answer.Header.Get("ETag"), versionOf(body), body
 	case !missing(err):
 		return st, err
 	}
-	checked, next, err := change(ctx, c, w.request(), st.tag, true)
+	checked, next, err := c.change(w.request(), st.tag, true)
 	if err != nil {
 		return st, err
 	}
@@ -259,11 +331,11 @@ func alike(a, b []byte) bool {
 
 func (s *session) putCommand() *cobra.Command {
 	var (
-		dry, secret bool
-		mediaType   string
-		labels      map[string]string
+		secret    bool
+		mediaType string
+		labels    map[string]string
 	)
-	cmd := &cobra.Command{
+	cmd := s.changing(&cobra.Command{
 		Use:   "put config NAME FILE",
 		Short: "Make a configuration's content that of a file",
 		Long: `Make a configuration's content that of a file, - for standard input. What else there is
@@ -275,22 +347,20 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 			if len(args) > 1 {
 				return nil, cobra.ShellCompDirectiveDefault
 			}
-			return completeKinds(configs)(cmd, args, begun)
+			return completeKinds(resource.Configs)(cmd, args, begun)
 		},
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		if _, err := kindOf(args[0], configs); err != nil {
+	}, func(c *call, args []string) error {
+		if _, err := kindOf(args[0], resource.Configs); err != nil {
 			return err
 		}
 		r := resource.Ref{Kind: resource.Configs, Namespace: s.space(), Name: args[1]}
-		text, err := readFile(args[2], cmd.InOrStdin(), maxFile)
+		text, err := readFile(args[2], c.cmd.InOrStdin(), maxFile)
 		if err != nil {
 			return exit.With(exit.Usage, err, "")
 		}
-		ctx := cmd.Context()
 		one := resource.Config{}
 		what, tag := created, ""
-		switch e, current, err := s.fetch(ctx, c, configs, path(configs, r.Name)); {
+		switch e, current, err := c.fetch(c.ctx(), resource.Configs, r.Address()); {
 		case err == nil:
 			one, what, tag = *e.doc.(*resource.Config), changed, current
 		case !missing(err):
@@ -298,60 +368,25 @@ about it, such as that it is secret, stays as it is unless a flag says otherwise
 		}
 		one.Namespace, one.Name, one.Release = r.Namespace, r.Name, nil // a put leaves the release as it is
 		one.SetData(string(text))
-		flags := cmd.Flags()
-		if flags.Changed("type") {
+		given := c.cmd.Flags().Changed
+		if given("type") {
 			one.ContentType = mediaType
 		}
-		if flags.Changed("secret") {
+		if given("secret") {
 			one.Secret = secret
 		}
-		if flags.Changed("label") {
+		if given("label") {
 			one.Labels = labels
 		}
-		_, answer, err := change(ctx, c, client.Request{Method: http.MethodPut, Path: path(configs, r.Name), Query: in(r.Namespace), Body: one}, tag, dry)
+		_, answer, err := c.change(client.Request{Method: http.MethodPut, Path: r.Address(), Query: in(r.Namespace), Body: one}, tag, s.dry)
 		if err != nil {
 			return err
 		}
-		return report(cmd, r, what, versionOf(answer), dry)
+		return c.report(r, what, versionOf(answer))
 	})
 	f := cmd.Flags()
 	f.StringVar(&mediaType, "type", "", "the content's media type")
 	f.BoolVar(&secret, "secret", false, "show the content only to readers of secrets; --secret=false ends that")
 	f.StringToStringVar(&labels, "label", nil, "labels, as NAME=VALUE")
-	dryRunFlag(cmd, &dry)
 	return cmd
-}
-
-func (s *session) deleteCommand() *cobra.Command {
-	var dry bool
-	cmd := &cobra.Command{
-		Use:               "delete KIND NAME…",
-		Short:             "Remove policies, configurations, principals or roles, whose history stays, or counters; end sessions",
-		Example:           "  dyno ctl delete policies a b\n  dyno ctl delete config/limits",
-		Args:              atLeast(1, "a kind and names"),
-		ValidArgsFunction: completeKinds(append(applied, sessions, counters)...),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		refs, err := named(args, append(applied, sessions, counters)...)
-		if err != nil {
-			return err
-		}
-		var failed []error
-		for _, r := range refs {
-			if err := s.remove(cmd, c, r, path(kind(r.Kind), r.Name), dry); err != nil {
-				failed = append(failed, fmt.Errorf("%s/%s: %w", r.Kind, r.Name, err))
-			}
-		}
-		return errors.Join(failed...)
-	})
-	dryRunFlag(cmd, &dry)
-	return cmd
-}
-
-func (s *session) remove(cmd *cobra.Command, c *client.Client, r resource.Ref, place string, dry bool) error {
-	_, _, err := change(cmd.Context(), c, client.Request{Method: http.MethodDelete, Path: place, Query: in(s.space())}, anything, dry)
-	if err != nil {
-		return err
-	}
-	return report(cmd, r, "removed", 0, dry)
 }

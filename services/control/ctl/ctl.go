@@ -10,6 +10,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -17,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -28,6 +30,7 @@ import (
 
 	"dyno/internal/exit"
 	"dyno/internal/secretfile"
+	"dyno/internal/terminal"
 	"dyno/internal/textfile"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
@@ -43,13 +46,16 @@ const (
 // defaultServer is where the examples of dyno serve control listen.
 const defaultServer = "http://127.0.0.1:7100"
 
-// A session has what the commands share: the flags that choose servers, namespace and credentials.
+// A session has what the commands share: the flags that choose servers, namespace and credentials, and those that
+// several commands have.
 type session struct {
 	servers       []string
 	tokenFile     string
 	ca, cert, key string
 	namespace     string
 	timeout       time.Duration
+	output        string // one of forms
+	dry           bool
 }
 
 // Command returns the command with those below it. They read and write the streams that
@@ -89,23 +95,61 @@ Completion of commands, kinds and names: dyno completion --help`,
 	f.StringVarP(&s.namespace, "namespace", "n", "", "where resources are (default "+namespaceVariable+", else default)")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long an answer may take")
 	cmd.AddCommand(
-		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.deleteCommand(),
-		s.historyCommand(), s.rollbackCommand(), s.releaseCommand(), s.promoteCommand(), s.withdrawCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.deregisterCommand(), s.maintenanceCommand(), s.lockCommand(), s.counterCommand(), s.tokenCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.historyCommand(), s.releaseCommand(), s.rolloutCommand(),
+		s.registerCommand(), s.lockCommand(), s.counterCommand(), s.tokenCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
+	cmd.AddCommand(s.changeCommands()...)
 	return cmd
 }
 
-// asked wraps a command's function: it gives it a client, and turns its error into one with a hint.
-func (s *session) asked(run func(cmd *cobra.Command, args []string, c *client.Client) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+// A call is a command under way.
+type call struct {
+	*session
+	*printer
+	*client.Client
+	cmd *cobra.Command
+}
+
+func (c *call) ctx() context.Context { return c.cmd.Context() }
+
+// note prints a remark to standard error.
+func (c *call) note(format string, args ...any) {
+	fmt.Fprintln(c.cmd.ErrOrStderr(), terminal.Line(fmt.Sprintf(format, args...)))
+}
+
+// say prints a line to standard output.
+func (c *call) say(format string, args ...any) error {
+	_, err := fmt.Fprintln(c.out, terminal.Line(fmt.Sprintf(format, args...)))
+	return err
+}
+
+// asking completes a command: run gets a client, and its error a hint.
+func (s *session) asking(cmd *cobra.Command, run func(c *call, args []string) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(forms, s.output) {
+			return exit.Misused("one of "+strings.Join(forms, ", "), "--output: unknown form %q", s.output)
+		}
 		c, err := s.connect(nil)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		return explain(run(cmd, args, c))
+		return explain(run(&call{s, &printer{cmd.OutOrStdout(), s.output, time.Now}, c, cmd}, args))
 	}
+	return cmd
+}
+
+// showing completes a command that shows entries: it has -o.
+func (s *session) showing(cmd *cobra.Command, run func(c *call, args []string) error) *cobra.Command {
+	cmd.Flags().StringVarP(&s.output, "output", "o", asTable, strings.Join(forms, ", "))
+	must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)))
+	return s.asking(cmd, run)
+}
+
+// changing completes a command that can check a change without making it: it has --dry-run.
+func (s *session) changing(cmd *cobra.Command, run func(c *call, args []string) error) *cobra.Command {
+	cmd.Flags().BoolVar(&s.dry, "dry-run", false, "check everything, and change nothing")
+	return s.asking(cmd, run)
 }
 
 // connect makes a client, which has not connected yet. change may change its configuration.
@@ -156,12 +200,7 @@ func (s *session) addresses() []string {
 
 // space returns the namespace.
 func (s *session) space() string {
-	for _, one := range []string{s.namespace, os.Getenv(namespaceVariable)} {
-		if one != "" {
-			return one
-		}
-	}
-	return resource.DefaultNamespace
+	return cmp.Or(s.namespace, os.Getenv(namespaceVariable), resource.DefaultNamespace)
 }
 
 // token reads the token; without a file there is none.
@@ -304,8 +343,13 @@ func get(ctx context.Context, c *client.Client, path string, query url.Values, i
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s: the answer is not from a control plane: %w", answer.Server, err)
+	return answered(answer, json.Unmarshal(body, into))
+}
+
+// answered returns why a server's answer cannot be read; nil if it was.
+func answered(a *client.Answer, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: the answer is not from a control plane: %w", a.Server, err)
 	}
 	return nil
 }
@@ -317,19 +361,14 @@ func missing(err error) bool {
 }
 
 // exactly requires n arguments; what describes them.
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return exit.Misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
-		}
-		return nil
-	}
-}
+func exactly(n int, what string) cobra.PositionalArgs { return between(n, n, what) }
 
 // atLeast requires n arguments or more.
-func atLeast(n int, what string) cobra.PositionalArgs {
+func atLeast(n int, what string) cobra.PositionalArgs { return between(n, math.MaxInt, what) }
+
+func between(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
+		if len(args) < least || len(args) > most {
 			return exit.Misused("as in: "+cmd.UseLine(), "%s: want %s, got %d arguments", cmd.CommandPath(), what, len(args))
 		}
 		return nil

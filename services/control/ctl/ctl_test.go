@@ -55,7 +55,7 @@ func code(err error) int {
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // read makes entries of JSON documents.
-func read(t *testing.T, k kind, docs ...string) []entry {
+func read(t *testing.T, k resource.Kind, docs ...string) []entry {
 	t.Helper()
 	var list []entry
 	for _, d := range docs {
@@ -73,37 +73,37 @@ func read(t *testing.T, k kind, docs ...string) []entry {
 func TestTables(t *testing.T) {
 	at := `"changed_at":"2026-03-04T11:58:30Z","changed_by":"ann"`
 	for name, c := range map[string]struct {
-		kind    kind
+		kind    resource.Kind
 		entries []entry
 		want    string
 	}{
-		"instances": {instances, read(t, instances,
+		"instances": {resource.Instances, read(t, resource.Instances,
 			`{"service":"shop","id":"1","address":"10.0.0.1","port":80,"weight":100,"status":"up","holder":"a",`+at+`}`,
 			`{"service":"shop","id":"2","address":"::1","port":8080,"weight":0,"status":"draining","zone":"z1","overdue":true}`), `
 SERVICE  ID  ADDRESS      STATUS             WEIGHT  ZONE  HOLDER  AGE
 shop     1   10.0.0.1:80  up                 100     -     a       90s
 shop     2   [::1]:8080   draining, overdue  0       z1    -       -
 `},
-		"configs": {configs, read(t, configs,
+		"configs": {resource.Configs, read(t, resource.Configs,
 			`{"name":"limits","content":"äb","content_type":"text/plain","version":3,`+at+`}`,
 			`{"name":"key","content":"hunter2","secret":true,"version":1,"release":{"content":"hunter3","percent":12.5,"labels":{"zone":["b","a"],"tier":["x"]}},`+at+`}`), `
 NAME    VERSION  BYTES   TYPE        RELEASE                AGE  BY
 limits  3        3       text/plain  -                      90s  ann
 key     1        secret  -           12.5% tier=x zone=b|a  90s  ann
 `},
-		"policies": {policies, read(t, policies, `{"name":"a","rules":[{"action":"deny"}],"version":1,"changed_at":"2026-03-01T11:58:30Z","changed_by":"\u001b[31mred\u202e"}`), `
+		"policies": {resource.Policies, read(t, resource.Policies, `{"name":"a","rules":[{"action":"deny"}],"version":1,"changed_at":"2026-03-01T11:58:30Z","changed_by":"\u001b[31mred\u202e"}`), `
 NAME  VERSION  RULES  AGE  BY
 a     1        1      3d   <U+001B>[31mred<U+202E>
 `},
 		"rollout": {rollouts, []entry{
-			{kind: rollouts, doc: &holding{Client: "web-1", Connected: true, State: "refused", Version: 3, Running: 2, Reason: "no number", At: noon.Add(-5 * time.Hour)}},
-			{kind: rollouts, doc: &holding{Client: "web-20", State: "sent", Version: 3, At: noon.Add(-3 * time.Minute)}},
+			{kind: rollouts, doc: &resource.Holding{Client: "web-1", Connected: true, State: "refused", Version: 3, Running: 2, Reason: "no number", At: noon.Add(-5 * time.Hour)}},
+			{kind: rollouts, doc: &resource.Holding{Client: "web-20", State: "sent", Version: 3, At: noon.Add(-3 * time.Minute)}},
 		}, `
 CLIENT  STATE    VERSION  RUNNING  CONNECTED  AGE  REASON
 web-1   refused  3        2        yes        5h   no number
 web-20  sent     3        -        no         3m   -
 `},
-		"nothing": {policies, nil, "\nNAME  VERSION  RULES  AGE  BY\n"},
+		"nothing": {resource.Policies, nil, "\nNAME  VERSION  RULES  AGE  BY\n"},
 	} {
 		var out bytes.Buffer
 		p := &printer{&out, asTable, func() time.Time { return noon }}
@@ -206,7 +206,7 @@ func FuzzParse(f *testing.F) {
 func TestChanges(t *testing.T) {
 	of := func(docs ...string) map[string]entry {
 		m := map[string]entry{}
-		for _, e := range read(t, policies, docs...) {
+		for _, e := range read(t, resource.Policies, docs...) {
 			m[e.name] = e
 		}
 		return m
@@ -214,7 +214,7 @@ func TestChanges(t *testing.T) {
 	first := of(`{"name":"b","version":1}`, `{"name":"a","version":1}`, `{"name":"c","version":1}`)
 	then := of(`{"name":"b","version":2}`, `{"name":"d","version":1}`, `{"name":"c","version":1}`)
 	var out bytes.Buffer
-	tl := &tail{printer: &printer{&out, asTable, func() time.Time { return noon }}, kind: policies}
+	tl := &tail{printer: &printer{&out, asTable, func() time.Time { return noon }}, kind: resource.Policies}
 	for _, list := range [][]happening{nil, changes(nil, first, false), changes(first, then, true)} {
 		if err := tl.show(list); err != nil {
 			t.Fatal(err)
@@ -236,12 +236,12 @@ put     d     1        0      -    -
 // TestRolloutsAddUp: each replica knows its own clients.
 func TestRolloutsAddUp(t *testing.T) {
 	all := &rollout{}
-	all.add(rollout{Ref: resource.Ref{Kind: resource.Configs, Name: "c"}, Version: 3, Clients: 2, Applied: 1, Pending: 1, Versions: map[string]int{"3": 1, "2": 1}})
-	all.add(rollout{Ref: resource.Ref{Kind: resource.Configs, Name: "c"}, Version: 3, Clients: 3, Applied: 2, Refused: 1, Versions: map[string]int{"3": 2}, Holdings: []holding{{Client: "x"}}})
+	all.add(resource.Rollout{Ref: resource.Ref{Kind: resource.Configs, Name: "c"}, Version: 3, Clients: 2, Applied: 1, Pending: 1, Versions: map[int64]int{3: 1, 2: 1}})
+	all.add(resource.Rollout{Ref: resource.Ref{Kind: resource.Configs, Name: "c"}, Version: 3, Clients: 3, Applied: 2, Refused: 1, Versions: map[int64]int{3: 2}, Holdings: []resource.Holding{{Client: "x"}}})
 	if got, want := all.String(), "config/c version 3: 3 of 5 clients run it, 1 refused it, 1 have not said"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if all.done(0) || all.Versions["3"] != 3 || len(all.Holdings) != 1 {
+	if all.done(0) || all.Versions[3] != 3 || len(all.Holdings) != 1 {
 		t.Errorf("%+v", all)
 	}
 }

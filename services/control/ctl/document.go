@@ -197,7 +197,7 @@ type manifest struct {
 }
 
 // applied are the kinds of manifests.
-var applied = []kind{configs, policies, principals, roles}
+var applied = []resource.Kind{resource.Configs, resource.Policies, resource.Principals, resource.Roles}
 
 const appliedWords = "policy, config, role or principal"
 
@@ -245,15 +245,15 @@ func manifestOf(d *parsed, namespace, fixed string) (*manifest, error) {
 		return text
 	}
 	word := text("kind")
-	switch k, err := kindOf(word, append(applied, services, instances)...); {
+	switch k, err := kindOf(word, append(applied, services, resource.Instances)...); {
 	case fields["kind"] == nil:
 		faults = append(faults, d.fault("#/kind", "is missing: "+appliedWords))
 	case err != nil:
 		faults = append(faults, d.fault("#/kind", fmt.Sprintf("%q: must be %s", word, appliedWords)))
-	case k == services || k == instances:
+	case k == services || k == resource.Instances:
 		faults = append(faults, d.fault("#/kind", "instances are not applied, as they end with their lease: dyno ctl register"))
 	default:
-		w.Kind = resource.Kind(k)
+		w.Kind = k
 	}
 	delete(w.body, "kind")
 	if w.Name = text("name"); fields["name"] == nil {

@@ -3,7 +3,10 @@ package ctl
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -14,7 +17,7 @@ import (
 	"dyno/services/control/resource"
 )
 
-// page is the number of entries per request, and maxEntries the default limit of entries shown.
+// pageLimit is the number of entries per request, and maxEntries the default limit of entries shown.
 const (
 	pageLimit  = 1000
 	maxEntries = 10_000
@@ -22,15 +25,19 @@ const (
 
 func (s *session) getCommand() *cobra.Command {
 	var (
-		form    string
 		watch   bool
 		limit   int
 		version int64
 		prefix  string
 		labels  []string
 	)
-	all := []kind{services, instances, configs, policies, sessions, locks, counters, principals, roles, rollouts, audits}
-	cmd := &cobra.Command{
+	var all []resource.Kind
+	for _, l := range looks {
+		if len(l.words) > 0 {
+			all = append(all, l.kind)
+		}
+	}
+	cmd := s.showing(&cobra.Command{
 		Use:   "get KIND [NAME…]",
 		Short: "Show services, instances, configs, policies, locks, counters, principals, roles, a rollout or the audit",
 		Long: `Show services, instances, configs, policies, sessions, locks, counters, principals, roles, a rollout
@@ -49,16 +56,10 @@ JSON a document a line.`,
   dyno ctl get instances shop --watch`,
 		Args:              atLeast(1, "a kind"),
 		ValidArgsFunction: completeKinds(all...),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		p, err := newPrinter(cmd, form)
-		if err != nil {
-			return err
-		}
+	}, func(c *call, args []string) error {
 		if limit < 1 {
 			return exit.Misused("such as --limit 100", "--limit: %d: must be 1 or more", limit)
 		}
-		g := &getter{session: s, client: c, printer: p, limit: limit, cmd: cmd, prefix: prefix, labels: labels}
 		k, names, err := wanted(args, all)
 		if err != nil {
 			return err
@@ -66,29 +67,37 @@ JSON a document a line.`,
 		if prefix != "" && (k == audits || k == rollouts || len(names) > 0) {
 			return exit.Misused("such as dyno ctl get configs --prefix app/", "--prefix is for a list of services, instances, configs or policies")
 		}
-		if len(labels) > 0 && (k != instances || watch || len(names) > 1) {
+		if len(labels) > 0 && (k != resource.Instances || watch || len(names) > 1) {
 			return exit.Misused("such as dyno ctl get instances shop --label version=2", "--label is for a list of instances")
 		}
 		if version != 0 && (!slices.Contains(applied, k) || len(names) != 1) {
 			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy, configuration, principal or role")
 		}
+		query := in(s.space())
+		if prefix != "" {
+			query.Set("prefix", prefix)
+		}
+		if len(labels) > 0 {
+			query["label"] = labels
+		}
 		switch {
-		case watch && (k == audits || k == rollouts || resource.Kind(k).OfAccess()):
+		case watch && (k == audits || k == rollouts || k.OfAccess()):
 			return exit.Misused("", "--watch is not for the %s", k)
 		case watch:
-			return g.watch(k, names)
+			return c.watch(k, names, prefix)
 		case k == rollouts:
-			return g.rollout(names)
+			return c.rollout(names, limit)
 		case k == audits:
-			return g.audit(names)
-		case k == instances:
-			return g.instances(names)
+			return c.audit(names, limit)
+		case k == resource.Instances:
+			return c.instances(names, query, limit)
+		case k == services:
+			return c.services(names, query, limit)
 		case len(names) == 0:
-			return g.all(k)
+			return c.all(k, c.each(k, resource.Ref{Kind: k}.Address(), query), limit)
 		}
-		return g.some(k, names, version)
+		return c.some(k, names, version)
 	})
-	formFlag(cmd, &form)
 	f := cmd.Flags()
 	f.BoolVarP(&watch, "watch", "w", false, "show changes, too, until interrupted")
 	f.IntVar(&limit, "limit", maxEntries, "how many entries are shown at most")
@@ -99,7 +108,7 @@ JSON a document a line.`,
 }
 
 // wanted reads KIND NAME… and KIND/NAME….
-func wanted(args []string, all []kind) (kind, []string, error) {
+func wanted(args []string, all []resource.Kind) (resource.Kind, []string, error) {
 	if k, err := kindOf(args[0], all...); err == nil {
 		return k, args[1:], nil
 	}
@@ -114,227 +123,163 @@ func wanted(args []string, all []kind) (kind, []string, error) {
 		}
 		names = append(names, r.Name)
 	}
-	return kind(refs[0].Kind), names, nil
+	return refs[0].Kind, names, nil
 }
 
-// A getter carries out get.
-type getter struct {
-	*session
-	*printer
-	client *client.Client
-	cmd    *cobra.Command
-	limit  int
-	prefix string   // of names; "" is all
-	labels []string // of instances, as NAME=VALUE
-}
-
-func (g *getter) ctx() context.Context { return g.cmd.Context() }
-
-// note prints a remark to standard error.
-func (g *getter) note(format string, args ...any) {
-	fmt.Fprintf(g.cmd.ErrOrStderr(), format+"\n", args...)
-}
-
-// pages reads a list to its end, or to the limit.
-func (g *getter) pages(k kind, place string) ([]entry, error) {
-	var entries []entry
-	query := in(g.space())
-	if g.prefix != "" && (k == services || place == path(k, "")) {
-		query.Set("prefix", g.prefix)
-	}
-	if k == instances {
-		query["label"] = g.labels
-	}
-	for {
-		query.Set("limit", strconv.Itoa(min(pageLimit, g.limit-len(entries))))
-		var page struct {
-			Items []json.RawMessage `json:"items"`
-			Next  string            `json:"next"`
-		}
-		if err := get(g.ctx(), g.client, place, query, &page); err != nil {
-			return nil, err
-		}
-		for _, raw := range page.Items {
-			e, err := entryOf(k, raw)
-			if err != nil {
-				return nil, fmt.Errorf("%s: the answer is not from a control plane: %w", place, err)
+// each reads a list, page by page, without secrets.
+func (c *call) each(k resource.Kind, place string, query url.Values) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		query := maps.Clone(query)
+		query.Set("limit", strconv.Itoa(pageLimit))
+		for {
+			var page struct {
+				Items []json.RawMessage `json:"items"`
+				Next  string            `json:"next"`
 			}
-			entries = append(entries, e.masked())
+			if err := get(c.ctx(), c.Client, place, query, &page); err != nil {
+				yield(entry{}, err)
+				return
+			}
+			for _, raw := range page.Items {
+				e, err := entryOf(k, raw)
+				if !yield(e.masked(), err) || err != nil {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("after", page.Next)
 		}
-		if page.Next == "" {
-			return entries, nil
-		}
-		if len(entries) >= g.limit {
-			g.note("there are more than %d: --limit shows more", g.limit)
-			return entries, nil
-		}
-		query.Set("after", page.Next)
 	}
 }
 
-func (g *getter) all(k kind) error {
-	entries, err := g.entries(k)
-	if err != nil {
-		return err
-	}
-	return g.list(k, entries)
-}
-
-// entries returns all entries of a kind.
-func (g *getter) entries(k kind) ([]entry, error) {
-	if k == services {
-		return g.pages(k, "/v1/services")
-	}
-	return g.pages(k, path(k, ""))
-}
-
-// some shows the entries with given names.
-func (g *getter) some(k kind, names []string, version int64) error {
+// all shows entries, up to the limit.
+func (c *call) all(k resource.Kind, list iter.Seq2[entry, error], limit int) error {
 	var entries []entry
-	if k == services {
-		list, err := g.entries(k)
+	for e, err := range list {
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			e := entry{kind: services, name: name, doc: &serviceView{Name: name}}
-			for _, one := range list {
-				if one.name == name {
-					e = one
-				}
-			}
-			if e.raw == nil {
-				return &client.Problem{Status: 404, Title: "no such resource", Detail: "service " + g.space() + "/" + name + " has no instances"}
-			}
-			entries = append(entries, e)
+		if len(entries) == limit {
+			c.note("there are more than %d: --limit shows more", limit)
+			break
 		}
-		return g.shown(k, entries)
+		entries = append(entries, e)
 	}
-	for _, name := range names {
-		place := path(k, name)
-		if version != 0 {
-			place = path(k, name, "history", strconv.FormatInt(version, 10))
+	return c.list(k, entries)
+}
+
+// services shows all services, or those with given names.
+func (c *call) services(names []string, query url.Values, limit int) error {
+	list := c.each(services, "/v1/services", query)
+	if len(names) == 0 {
+		return c.all(services, list, limit)
+	}
+	known := map[string]entry{}
+	for e, err := range list {
+		if err != nil {
+			return err
 		}
-		e, _, err := g.fetch(g.ctx(), g.client, k, place)
+		known[e.name] = e
+	}
+	var entries []entry
+	for _, name := range names {
+		if known[name].raw == nil {
+			return &client.Problem{Status: http.StatusNotFound, Title: "no such resource", Detail: "service " + c.space() + "/" + name + " has no instances"}
+		}
+		entries = append(entries, known[name])
+	}
+	return c.shown(services, entries)
+}
+
+// some shows the entries with given names.
+func (c *call) some(k resource.Kind, names []string, version int64) error {
+	var entries []entry
+	for _, name := range names {
+		place := resource.Ref{Kind: k, Name: name}.Address()
+		if version != 0 {
+			place += "/history/" + strconv.FormatInt(version, 10)
+		}
+		e, _, err := c.fetch(c.ctx(), k, place)
 		if err != nil {
 			return err
 		}
 		entries = append(entries, e)
 	}
-	return g.shown(k, entries)
+	return c.shown(k, entries)
 }
 
 // shown shows one entry in full, and several without secrets.
-func (g *getter) shown(k kind, entries []entry) error {
+func (c *call) shown(k resource.Kind, entries []entry) error {
 	if len(entries) == 1 {
-		return g.one(entries[0])
+		return c.one(entries[0])
 	}
 	for i := range entries {
 		entries[i] = entries[i].masked()
 	}
-	return g.list(k, entries)
+	return c.list(k, entries)
 }
 
 // fetch reads one resource, with its entity tag.
-func (s *session) fetch(ctx context.Context, c *client.Client, k kind, place string) (e entry, tag string, err error) {
-	answer, body, err := ask(ctx, c, client.Request{Method: "GET", Path: place, Query: in(s.space())})
+func (c *call) fetch(ctx context.Context, k resource.Kind, place string) (e entry, tag string, err error) {
+	answer, body, err := ask(ctx, c.Client, client.Request{Method: http.MethodGet, Path: place, Query: in(c.space())})
 	if err != nil {
 		return e, "", err
 	}
-	if e, err = entryOf(k, body); err != nil {
-		return e, "", fmt.Errorf("%s: the answer is not from a control plane: %w", answer.Server, err)
-	}
-	return e, answer.Header.Get("ETag"), nil
+	e, err = entryOf(k, body)
+	return e, answer.Header.Get("ETag"), answered(answer, err)
 }
 
 // instances shows instances: those of all services, of one, or a single one.
-func (g *getter) instances(names []string) error {
-	if len(names) > 2 {
-		return exit.Misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
+func (c *call) instances(names []string, query url.Values, limit int) error {
+	of := func(service string) iter.Seq2[entry, error] {
+		query := maps.Clone(query)
+		query.Del("prefix")
+		return c.each(resource.Instances, resource.Ref{Kind: resource.Instances, Name: service}.Address(), query)
 	}
-	if len(names) == 2 {
-		e, _, err := g.fetch(g.ctx(), g.client, instances, instancePath(names[0], names[1]))
+	switch len(names) {
+	case 0:
+		return c.all(resource.Instances, func(yield func(entry, error) bool) {
+			for service, err := range c.each(services, "/v1/services", query) {
+				if err != nil {
+					yield(service, err)
+					return
+				}
+				for e, err := range of(service.name) {
+					if !yield(e, err) {
+						return
+					}
+				}
+			}
+		}, limit)
+	case 1:
+		return c.all(resource.Instances, of(names[0]), limit)
+	case 2:
+		e, _, err := c.fetch(c.ctx(), resource.Instances, resource.Ref{Kind: resource.Instances, Name: names[0], ID: names[1]}.Address())
 		if err != nil {
 			return err
 		}
-		return g.one(e)
+		return c.one(e)
 	}
-	var entries []entry
-	var err error
-	if len(names) == 1 {
-		entries, err = g.pages(instances, instancePath(names[0], ""))
-	} else {
-		entries, err = g.everyInstance()
-	}
-	if err != nil {
-		return err
-	}
-	return g.list(instances, entries)
-}
-
-// everyInstance reads the instances of all services, up to the limit.
-func (g *getter) everyInstance() ([]entry, error) {
-	list, err := g.pages(services, "/v1/services")
-	if err != nil {
-		return nil, err
-	}
-	var entries []entry
-	for _, service := range list {
-		some, err := g.pages(instances, instancePath(service.name, ""))
-		if err != nil {
-			return nil, err
-		}
-		if entries = append(entries, some...); len(entries) > g.limit {
-			g.note("there are more than %d: --limit shows more", g.limit)
-			return entries[:g.limit], nil
-		}
-	}
-	return entries, nil
+	return exit.Misused("dyno ctl get instances [SERVICE [ID]]", "want a service and an ID at most, got %d arguments", len(names))
 }
 
 // audit shows the newest changes.
-func (g *getter) audit(names []string) error {
-	namespace := ""
-	if g.namespace != "" {
-		namespace = g.namespace
-	}
-	query := in(g.space())
-	query.Set("limit", strconv.Itoa(pageLimit))
+func (c *call) audit(names []string, limit int) error {
 	var entries []entry
-	for {
-		var page struct {
-			Items []json.RawMessage `json:"items"`
-			Next  string            `json:"next"`
-		}
-		if err := get(g.ctx(), g.client, "/v1/audit", query, &page); err != nil {
+	for e, err := range c.each(audits, "/v1/audit", in(c.space())) {
+		if err != nil {
 			return err
 		}
-		for _, raw := range page.Items {
-			e, err := entryOf(audits, raw)
-			if err != nil {
-				return fmt.Errorf("audit: the answer is not from a control plane: %w", err)
-			}
-			a := e.doc.(*resource.Audit)
-			if (namespace == "" || a.Namespace == namespace) && (len(names) == 0 || contains(names, a.Ref)) {
-				entries = append(entries, e)
-			}
+		a := e.doc.(*resource.Audit)
+		if c.namespace != "" && a.Namespace != c.namespace || len(names) > 0 && !slices.Contains(names, a.Name) && !slices.Contains(names, string(a.Kind)+"/"+a.Name) {
+			continue
 		}
-		if n := len(entries) - g.limit; n > 0 {
-			entries = append(entries[:0:0], entries[n:]...) // the newest
-		}
-		if page.Next == "" {
-			return g.list(audits, entries)
-		}
-		query.Set("after", page.Next)
-	}
-}
-
-// contains reports whether a resource is among the names: by its name, or as KIND/NAME.
-func contains(names []string, r resource.Ref) bool {
-	for _, n := range names {
-		if n == r.Name || n == string(r.Kind)+"/"+r.Name {
-			return true
+		entries = append(entries, e)
+		if n := len(entries) - limit; n > limit {
+			entries = append(entries[:0:0], entries[n:]...)
 		}
 	}
-	return false
+	return c.list(audits, entries[max(0, len(entries)-limit):])
 }

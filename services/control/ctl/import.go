@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/exit"
-	"dyno/internal/terminal"
 	"dyno/internal/textfile"
 	"dyno/services/control/client"
 	"dyno/services/control/imports"
@@ -19,10 +18,9 @@ import (
 )
 
 func (s *session) importCommand() *cobra.Command {
-	var dry bool
 	var checks []string
 	in := &imports.Import{}
-	cmd := &cobra.Command{
+	cmd := s.changing(&cobra.Command{
 		Use:   "import consul|nacos FILE…",
 		Short: "Make resources of what Consul or Nacos exported",
 		Long: `Make resources of what Consul or Nacos exported: configurations, policies and instances. What
@@ -37,8 +35,7 @@ or v3.`,
 		Example: `  consul kv export > kv.json && dyno ctl import consul kv.json --dry-run
   dyno ctl import nacos nacos_config_export.zip -n shop`,
 		Args: atLeast(2, "consul or nacos, and files"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+	}, func(c *call, args []string) error {
 		in.Namespace = s.space()
 		for _, text := range checks {
 			one, err := checkOf(text, 10*time.Second)
@@ -68,18 +65,17 @@ or v3.`,
 			}
 		}
 		in.End()
-		return carryOver(cmd, c, in.Entries, dry)
+		return c.carryOver(in.Entries)
 	})
 	cmd.Flags().Float64Var(&in.TTL, "ttl", resource.MaxTTL, "seconds after which an instance without a sign of life counts as gone")
 	cmd.Flags().StringArrayVar(&checks, "check", nil, "how the control plane finds out whether instances can take requests, as with register, instead of --ttl")
-	dryRunFlag(cmd, &dry)
 	return cmd
 }
 
 const leftOut = "left out"
 
 // carryOver makes the resources of imported entries, and lists what was left out.
-func carryOver(cmd *cobra.Command, c *client.Client, entries []imports.Entry, dry bool) error {
+func (c *call) carryOver(entries []imports.Entry) error {
 	var steps []step
 	known, counts := map[resource.Ref]string{}, map[string]int{}
 	for _, e := range entries {
@@ -88,7 +84,7 @@ func carryOver(cmd *cobra.Command, c *client.Client, entries []imports.Entry, dr
 		}
 		if e.Why == "" {
 			known[e.Ref()] = e.Where
-			st, err := plan(cmd.Context(), c, manifestOfEntry(e))
+			st, err := c.plan(manifestOfEntry(e))
 			var p *client.Problem
 			switch {
 			case err == nil:
@@ -102,16 +98,13 @@ func carryOver(cmd *cobra.Command, c *client.Client, entries []imports.Entry, dr
 		}
 		if e.Why != "" {
 			counts[leftOut]++
-			if _, err := fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line(leftOut+": "+e.Where+": "+e.Why)); err != nil {
-				return err
-			}
+			c.note("%s: %s: %s", leftOut, e.Where, e.Why)
 		}
 	}
-	if err := carryOut(cmd, c, steps, dry); err != nil {
+	if err := c.carryOut(steps); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d created, %d changed, %d unchanged, %d left out\n", counts[created], counts[changed], counts[unchanged], counts[leftOut])
-	return err
+	return c.say("%d created, %d changed, %d unchanged, %d left out", counts[created], counts[changed], counts[unchanged], counts[leftOut])
 }
 
 // manifestOfEntry makes the wanted state of an imported entry.

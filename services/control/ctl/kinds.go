@@ -1,10 +1,14 @@
 package ctl
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,100 +16,169 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A kind is a kind of thing that arguments can name.
-type kind string
-
-// The kinds. Those of resources have the API's names.
+// Kinds of what is shown, next to those of resources. Tokens cannot be named by arguments.
 const (
-	services   kind = "service"
-	instances       = kind(resource.Instances)
-	configs         = kind(resource.Configs)
-	policies        = kind(resource.Policies)
-	sessions        = kind(resource.Sessions)
-	locks           = kind(resource.Locks)
-	counters        = kind(resource.Counters)
-	principals      = kind(resource.Principals)
-	roles           = kind(resource.Roles)
-	rollouts   kind = "rollout"
-	audits     kind = "audit"
+	services resource.Kind = "service"
+	tokens   resource.Kind = "token"
+	rollouts resource.Kind = "rollout"
+	audits   resource.Kind = "audit"
 )
 
-// spellings are the accepted words for each kind; completion offers the first.
-var spellings = []struct {
-	kind  kind
-	words []string
-}{
-	{services, []string{"services", "service", "svc"}},
-	{instances, []string{"instances", "instance", "inst"}},
-	{configs, []string{"configs", "config", "cfg"}},
-	{policies, []string{"policies", "policy", "pol"}},
-	{sessions, []string{"sessions", "session"}},
-	{locks, []string{"locks", "lock"}},
-	{counters, []string{"counters", "counter"}},
-	{principals, []string{"principals", "principal"}},
-	{roles, []string{"roles", "role"}},
-	{rollouts, []string{"rollout", "rollouts"}},
-	{audits, []string{"audit"}},
+// A look says how a kind is named and shown.
+type look struct {
+	kind    resource.Kind
+	words   []string // accepted for it; completion offers the first
+	columns []string
+	make    func() any      // a document to read into
+	cells   func(any) []any // of a document, as cell takes them
+}
+
+func lookOf[T any](k resource.Kind, words, columns string, cells func(*T) []any) look {
+	return look{k, strings.Fields(words), strings.Fields(columns), func() any { return new(T) }, func(doc any) []any { return cells(doc.(*T)) }}
+}
+
+var looks = []look{
+	lookOf(services, "services service svc", "NAME INSTANCES", func(d *resource.Service) []any { return []any{d.Name, d.Instances} }),
+	lookOf(resource.Instances, "instances instance inst", "SERVICE ID ADDRESS STATUS WEIGHT ZONE HOLDER AGE", func(d *resource.InstanceView) []any {
+		status := string(d.Status)
+		if d.Overdue {
+			status += ", overdue"
+		}
+		if d.Checked() {
+			status += ", " + string(d.Health)
+		}
+		if d.Maintenance != "" {
+			status += ", in maintenance"
+		}
+		return []any{d.Service, d.ID, hostPort(d.Address, d.Port), status, d.Weight, d.Zone, d.Holder, d.At}
+	}),
+	lookOf(resource.Configs, "configs config cfg", "NAME VERSION BYTES TYPE RELEASE AGE BY", func(d *resource.Config) []any {
+		size := strconv.Itoa(len(d.Data()))
+		if d.Secret {
+			size = "secret"
+		}
+		chosen := ""
+		if d.Release != nil {
+			chosen = release(&d.Release.Choice)
+		}
+		return []any{d.Name, d.Version, size, d.ContentType, chosen, d.At, d.By}
+	}),
+	lookOf(resource.Policies, "policies policy pol", "NAME VERSION RULES AGE BY", func(d *resource.Policy) []any {
+		return []any{d.Name, d.Version, len(d.Rules), d.At, d.By}
+	}),
+	lookOf(resource.Sessions, "sessions session", "ID NAME TTL AGE BY", func(d *resource.Session) []any {
+		return []any{d.ID, d.Name, strconv.Itoa(d.TTL) + "s", d.At, d.By}
+	}),
+	lookOf(resource.Locks, "locks lock", "NAME VALUE TOKEN HOLDER SESSION AGE BY", func(d *resource.Lock) []any {
+		return []any{d.Name, d.Value, d.Token, d.Holder, d.Session, d.Since, d.By}
+	}),
+	lookOf(resource.Counters, "counters counter", "NAME VALUE AGE BY", func(d *resource.Counter) []any {
+		return []any{d.Name, strconv.FormatInt(d.Value, 10), d.At, d.By}
+	}),
+	lookOf(resource.Principals, "principals principal", "NAME VERSION ROLES GRANTS TOKENS AGE BY", func(d *resource.Principal) []any {
+		return []any{d.Name, d.Version, d.Roles, d.Grants, int64(len(d.Tokens)), d.At, d.By}
+	}),
+	lookOf(resource.Roles, "roles role", "NAME VERSION GRANTS GROUPS AGE BY", func(d *resource.Role) []any {
+		return []any{d.Name, d.Version, d.Grants, d.Groups, d.At, d.By}
+	}),
+	lookOf(tokens, "", "ID DESCRIPTION EXPIRES AGE BY", func(d *resource.Token) []any {
+		return []any{d.ID, d.Description, until(d.Expires), d.At, d.By}
+	}),
+	lookOf(rollouts, "rollout rollouts", "CLIENT STATE VERSION RUNNING CONNECTED AGE REASON", func(d *resource.Holding) []any {
+		return []any{d.Client, d.State, d.Version, d.Running, d.Connected, d.At, d.Reason}
+	}),
+	lookOf(audits, "audit", "TIME WHO FROM ACT WHAT OLD NEW", func(d *resource.Audit) []any {
+		return []any{until(d.At), d.Who, d.From, d.Act, d.String(), d.Old, d.New}
+	}),
+}
+
+// cell returns a value as a table has it. An empty one, and 0 of 64 bits, is none.
+func cell(value any, now time.Time) string {
+	text := ""
+	switch v := value.(type) {
+	case int64:
+		if v != 0 {
+			text = strconv.FormatInt(v, 10)
+		}
+	case bool:
+		text = "no"
+		if v {
+			text = "yes"
+		}
+	case time.Time:
+		text = age(v, now)
+	case []string:
+		text = strings.Join(v, ",")
+	case []resource.Grant:
+		for i, g := range v {
+			text += ","[:min(i, 1)] + g.Namespace + ":" + string(g.Role)
+		}
+	default:
+		text = fmt.Sprint(v)
+	}
+	return cmp.Or(text, "-")
+}
+
+// lookAt returns the look of a kind.
+func lookAt(k resource.Kind) *look {
+	return &looks[slices.IndexFunc(looks, func(l look) bool { return l.kind == k })]
 }
 
 // kindOf parses a kind, which must be one of the wanted ones.
-func kindOf(word string, wanted ...kind) (kind, error) {
-	for _, s := range spellings {
-		if slices.Contains(s.words, word) && slices.Contains(wanted, s.kind) {
-			return s.kind, nil
+func kindOf(word string, wanted ...resource.Kind) (resource.Kind, error) {
+	for _, l := range looks {
+		if slices.Contains(l.words, word) && slices.Contains(wanted, l.kind) {
+			return l.kind, nil
 		}
 	}
 	return "", exit.Misused("one of "+strings.Join(words(wanted), ", "), "unknown kind %q", word)
 }
 
 // words returns the words that completion offers for kinds.
-func words(wanted []kind) []string {
+func words(wanted []resource.Kind) []string {
 	var list []string
-	for _, s := range spellings {
-		if slices.Contains(wanted, s.kind) {
-			list = append(list, s.words[0])
+	for _, l := range looks {
+		if slices.Contains(wanted, l.kind) {
+			list = append(list, l.words[0])
 		}
 	}
 	return list
 }
 
 // named parses arguments: KIND NAME… or KIND/NAME….
-func named(args []string, wanted ...kind) ([]resource.Ref, error) {
+func named(args []string, wanted ...resource.Kind) ([]resource.Ref, error) {
+	first, _, each := strings.Cut(args[0], "/")
+	if _, err := kindOf(first, wanted...); err != nil {
+		return nil, err
+	}
+	if !each {
+		args = args[1:]
+	}
 	var refs []resource.Ref
-	if first, _, one := strings.Cut(args[0], "/"); !one {
-		k, err := kindOf(first, wanted...)
-		if err != nil {
+	for _, arg := range args {
+		word, name, ok := first, arg, true
+		if each {
+			word, name, ok = strings.Cut(arg, "/")
+		}
+		k, err := kindOf(word, wanted...)
+		switch {
+		case !ok:
+			return nil, exit.Misused("such as policy/a", "%q: want KIND/NAME as before it", arg)
+		case err != nil:
 			return nil, err
+		case name == "":
+			return nil, exit.Misused("such as "+word+"/a", "%s: a name is missing", word)
 		}
-		for _, name := range args[1:] {
-			refs = append(refs, resource.Ref{Kind: resource.Kind(k), Name: name})
-		}
-	} else {
-		for _, arg := range args {
-			word, name, ok := strings.Cut(arg, "/")
-			if !ok {
-				return nil, exit.Misused("such as policy/a", "%q: want KIND/NAME as before it", arg)
-			}
-			k, err := kindOf(word, wanted...)
-			if err != nil {
-				return nil, err
-			}
-			refs = append(refs, resource.Ref{Kind: resource.Kind(k), Name: name})
-		}
+		refs = append(refs, resource.Ref{Kind: k, Name: name})
 	}
 	if len(refs) == 0 {
-		return nil, exit.Misused("such as "+args[0]+"/a", "%s: a name is missing", args[0])
-	}
-	for _, r := range refs {
-		if r.Name == "" {
-			return nil, exit.Misused("such as "+string(r.Kind)+"/a", "%s: a name is missing", r.Kind)
-		}
+		return nil, exit.Misused("such as "+first+"/a", "%s: a name is missing", first)
 	}
 	return refs, nil
 }
 
 // namedOne is named for commands that take one resource.
-func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
+func namedOne(args []string, wanted ...resource.Kind) (resource.Ref, error) {
 	refs, err := named(args, wanted...)
 	if err != nil {
 		return resource.Ref{}, err
@@ -116,80 +189,40 @@ func namedOne(args []string, wanted ...kind) (resource.Ref, error) {
 	return refs[0], nil
 }
 
-// path returns the API's path of a resource other than an instance; with "", of their list.
-func path(k kind, name string, more ...string) string {
-	folder := resource.Kind(k).Traits().Folder
-	if name != "" {
-		folder += "/" + url.PathEscape(name)
-	}
-	for _, part := range more {
-		folder += "/" + part
-	}
-	return folder
-}
-
-// instancePath returns the API's path of a service's instances, or of one of them.
-func instancePath(service, id string) string {
-	p := "/v1/services/" + url.PathEscape(service) + "/instances"
-	if id != "" {
-		p += "/" + url.PathEscape(id)
-	}
-	return p
-}
-
 // in returns a query for a namespace.
 func in(namespace string) url.Values { return url.Values{"namespace": {namespace}} }
 
 // An entry is a resource, service or change to be shown.
 type entry struct {
-	kind kind
+	kind resource.Kind
 	name string // NAME, or SERVICE/ID of an instance
-	doc  any    // a resource.Document, *serviceView, *instanceView, *resource.Token, *holding or *resource.Audit
+	doc  any    // as the kind's look has it
 	raw  json.RawMessage
 }
 
-// A serviceView is a service as lists have it.
-type serviceView struct {
-	Name      string `json:"name"`
-	Instances int    `json:"instances"`
-}
-
-// An instanceView is an instance with what the replica knows of its health.
-type instanceView struct {
-	resource.Instance
-	Overdue bool `json:"overdue"`
-}
-
 // entryOf parses a document of the API.
-func entryOf(k kind, raw json.RawMessage) (entry, error) {
-	e := entry{kind: k, raw: raw}
-	var err error
-	read := func(into any) { e.doc, err = into, json.Unmarshal(raw, into) }
-	switch k {
-	case services:
-		v := new(serviceView)
-		read(v)
-		e.name = v.Name
-	case instances:
-		v := new(instanceView)
-		read(v)
-		e.name = v.Service + "/" + v.ID
-	case tokens:
-		v := new(resource.Token)
-		read(v)
-		e.name = v.ID
-	case audits:
-		v := new(resource.Audit)
-		read(v)
-		e.name = v.Path()
-	case rollouts:
+func entryOf(k resource.Kind, raw json.RawMessage) (entry, error) {
+	l := lookAt(k)
+	e := entry{kind: k, raw: raw, doc: l.make()}
+	err := json.Unmarshal(raw, e.doc)
+	switch d := e.doc.(type) {
+	case *resource.InstanceView:
+		e.name = d.Service + "/" + d.ID
+	case *resource.Audit:
+		e.name = d.Path()
 	default:
-		var doc resource.Document
-		if doc, err = resource.Parse(resource.Kind(k), raw); err == nil {
-			e.doc, e.name = doc, doc.Ref().Name
-		}
+		e.name = l.cells(d)[0].(string)
 	}
 	return e, err
+}
+
+// row returns the entry's cells in a table.
+func (e entry) row(now time.Time) []string {
+	var texts []string
+	for _, value := range lookAt(e.kind).cells(e.doc) {
+		texts = append(texts, cell(value, now))
+	}
+	return texts
 }
 
 // masked returns the entry without secrets: for lists and watches.
@@ -221,7 +254,7 @@ func (e entry) document() (json.RawMessage, error) {
 	if e.kind == audits || e.kind == rollouts {
 		return raw, nil // these documents name their resources
 	}
-	head, err := json.Marshal(map[string]kind{"kind": e.kind})
+	head, err := json.Marshal(map[string]resource.Kind{"kind": e.kind})
 	if err != nil || len(raw) <= 2 {
 		return head, err
 	}
@@ -229,7 +262,7 @@ func (e entry) document() (json.RawMessage, error) {
 }
 
 // completeKinds offers kinds.
-func completeKinds(wanted ...kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeKinds(wanted ...resource.Kind) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

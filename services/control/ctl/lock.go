@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,7 +30,7 @@ func (s *session) lockCommand() *cobra.Command {
 		name, value string
 		ttl, wait   time.Duration
 	)
-	cmd := &cobra.Command{
+	cmd := s.asking(&cobra.Command{
 		Use:   "lock NAME -- COMMAND…",
 		Short: "Run a command while holding a lock",
 		Long: `Run a command while holding a lock. The command has the lock's fencing token in ` + tokenOfLock + `.
@@ -37,9 +38,8 @@ If the lock is lost, the command gets SIGTERM, and ` + killDelay.String() + ` la
 		Example: `  dyno ctl lock backup -- ./backup.sh
   dyno ctl lock leader --value 10.0.0.1:8080 -- ./serve`,
 		Args: atLeast(2, "a name and a command"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		ctx := cmd.Context()
+	}, func(c *call, args []string) error {
+		ctx := c.ctx()
 		session, err := c.Begin(ctx, name, ttl)
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ If the lock is lost, the command gets SIGTERM, and ` + killDelay.String() + ` la
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 			defer cancel()
 			if err := session.Close(ending); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "the lock is released after %v: %v\n", ttl, err)
+				c.note("the lock is released after %v: %v", ttl, err)
 			}
 		}()
 		waiting, cancel := ctx, func() {}
@@ -60,7 +60,7 @@ If the lock is lost, the command gets SIGTERM, and ` + killDelay.String() + ` la
 		if err != nil {
 			return err
 		}
-		return runHolding(cmd, lock, args[1:])
+		return runHolding(c.cmd, lock, args[1:])
 	})
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "the session's name, for people")
@@ -97,32 +97,31 @@ func runHolding(cmd *cobra.Command, lock *client.Lock, args []string) error {
 
 func (s *session) counterCommand() *cobra.Command {
 	var add, set int64
-	cmd := &cobra.Command{
+	cmd := s.asking(&cobra.Command{
 		Use:     "counter NAME",
 		Short:   "Add to a counter, or set it, and show its value",
 		Example: "  dyno ctl counter builds --add 1",
 		Args:    exactly(1, "a name"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		if cmd.Flags().Changed("add") && cmd.Flags().Changed("set") {
+	}, func(c *call, args []string) error {
+		given := c.cmd.Flags().Changed
+		r := client.Request{Method: http.MethodGet, Path: resource.Ref{Kind: resource.Counters, Name: args[0]}.Address(), Query: in(s.space())}
+		switch {
+		case given("add") && given("set"):
 			return exit.Misused("one of them", "--add and --set are two changes")
-		}
-		r := client.Request{Method: http.MethodPost, Path: path(counters, args[0]), Query: in(s.space()), Body: map[string]int64{"add": add}}
-		if cmd.Flags().Changed("set") {
+		case given("add"):
+			r.Method, r.Body = http.MethodPost, map[string]int64{"add": add}
+		case given("set"):
 			r.Method, r.Body = http.MethodPut, map[string]int64{"value": set}
-		} else if !cmd.Flags().Changed("add") {
-			r.Method, r.Body = http.MethodGet, nil
 		}
-		_, body, err := ask(cmd.Context(), c, r)
+		answer, body, err := ask(c.ctx(), c.Client, r)
 		if err != nil {
 			return err
 		}
-		e, err := entryOf(counters, body)
-		if err != nil {
+		var one resource.Counter
+		if err := answered(answer, json.Unmarshal(body, &one)); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), e.doc.(*resource.Counter).Value)
-		return err
+		return c.say("%d", one.Value)
 	})
 	cmd.Flags().Int64Var(&add, "add", 0, "what to add; it may be negative")
 	cmd.Flags().Int64Var(&set, "set", 0, "the new value")

@@ -13,9 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
-	"github.com/spf13/cobra"
 
-	"dyno/internal/exit"
 	"dyno/internal/terminal"
 	"dyno/services/control/resource"
 )
@@ -37,12 +35,6 @@ type printer struct {
 	now  func() time.Time
 }
 
-// formFlag adds -o.
-func formFlag(cmd *cobra.Command, form *string) {
-	cmd.Flags().StringVarP(form, "output", "o", asTable, strings.Join(forms, ", "))
-	must(cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)))
-}
-
 // must panics on errors that only a mistake in this package can cause.
 func must(err error) {
 	if err != nil {
@@ -50,24 +42,17 @@ func must(err error) {
 	}
 }
 
-func newPrinter(cmd *cobra.Command, form string) (*printer, error) {
-	if !slices.Contains(forms, form) {
-		return nil, exit.Misused("one of "+strings.Join(forms, ", "), "--output: unknown form %q", form)
-	}
-	return &printer{cmd.OutOrStdout(), form, time.Now}, nil
-}
-
 // list shows entries of one kind.
-func (p *printer) list(k kind, entries []entry) error {
+func (p *printer) list(k resource.Kind, entries []entry) error {
 	switch p.form {
 	case asName:
 		return p.names(entries)
 	case asTable:
 		rows := make([][]string, len(entries))
 		for i, e := range entries {
-			rows[i] = row(e, p.now())
+			rows[i] = e.row(p.now())
 		}
-		_, err := io.WriteString(p.out, layOut(header(k), rows, nil))
+		_, err := io.WriteString(p.out, layOut(lookAt(k).columns, rows, nil))
 		return err
 	}
 	items := make([]json.RawMessage, len(entries))
@@ -181,122 +166,11 @@ func layOut(header []string, rows [][]string, widths []int) string {
 	return b.String()
 }
 
-// header returns a kind's columns.
-func header(k kind) []string {
-	switch k {
-	case services:
-		return []string{"NAME", "INSTANCES"}
-	case instances:
-		return []string{"SERVICE", "ID", "ADDRESS", "STATUS", "WEIGHT", "ZONE", "HOLDER", "AGE"}
-	case configs:
-		return []string{"NAME", "VERSION", "BYTES", "TYPE", "RELEASE", "AGE", "BY"}
-	case policies:
-		return []string{"NAME", "VERSION", "RULES", "AGE", "BY"}
-	case sessions:
-		return []string{"ID", "NAME", "TTL", "AGE", "BY"}
-	case locks:
-		return []string{"NAME", "VALUE", "TOKEN", "HOLDER", "SESSION", "AGE", "BY"}
-	case counters:
-		return []string{"NAME", "VALUE", "AGE", "BY"}
-	case principals:
-		return []string{"NAME", "VERSION", "ROLES", "GRANTS", "TOKENS", "AGE", "BY"}
-	case roles:
-		return []string{"NAME", "VERSION", "GRANTS", "GROUPS", "AGE", "BY"}
-	case tokens:
-		return []string{"ID", "DESCRIPTION", "EXPIRES", "AGE", "BY"}
-	case rollouts:
-		return []string{"CLIENT", "STATE", "VERSION", "RUNNING", "CONNECTED", "AGE", "REASON"}
-	case audits:
-		return []string{"TIME", "WHO", "FROM", "ACT", "WHAT", "OLD", "NEW"}
-	}
-	return nil
-}
-
-// row returns an entry's cells in a table.
-func row(e entry, now time.Time) []string {
-	switch d := e.doc.(type) {
-	case *serviceView:
-		return []string{d.Name, strconv.Itoa(d.Instances)}
-	case *instanceView:
-		status := string(d.Status)
-		if d.Overdue {
-			status += ", overdue"
-		}
-		if d.Checked() {
-			status += ", " + string(d.Health)
-		}
-		if d.Maintenance != "" {
-			status += ", in maintenance"
-		}
-		return []string{d.Service, d.ID, hostPort(d.Address, d.Port), status, strconv.Itoa(d.Weight), or(d.Zone), or(d.Holder), age(d.At, now)}
-	case *resource.Config:
-		size := strconv.Itoa(len(d.Data()))
-		if d.Secret {
-			size = "secret"
-		}
-		return []string{d.Name, number(d.Version), size, or(d.ContentType), released(d.Release), age(d.At, now), or(d.By)}
-	case *resource.Policy:
-		return []string{d.Name, number(d.Version), strconv.Itoa(len(d.Rules)), age(d.At, now), or(d.By)}
-	case *resource.Session:
-		return []string{d.ID, or(d.Name), strconv.Itoa(d.TTL) + "s", age(d.At, now), or(d.By)}
-	case *resource.Lock:
-		return []string{d.Name, or(d.Value), number(d.Token), or(d.Holder), d.Session, age(d.Since, now), or(d.By)}
-	case *resource.Counter:
-		return []string{d.Name, strconv.FormatInt(d.Value, 10), age(d.At, now), or(d.By)}
-	case *resource.Principal:
-		return []string{d.Name, number(d.Version), or(strings.Join(d.Roles, ",")), granted(d.Grants), number(int64(len(d.Tokens))), age(d.At, now), or(d.By)}
-	case *resource.Role:
-		return []string{d.Name, number(d.Version), granted(d.Grants), or(strings.Join(d.Groups, ",")), age(d.At, now), or(d.By)}
-	case *resource.Token:
-		return []string{d.ID, or(d.Description), until(d.Expires), age(d.At, now), or(d.By)}
-	case *holding:
-		connected := "no"
-		if d.Connected {
-			connected = "yes"
-		}
-		return []string{d.Client, d.State, number(d.Version), number(d.Running), connected, age(d.At, now), or(d.Reason)}
-	case *resource.Audit:
-		return []string{d.At.UTC().Format(time.RFC3339), or(d.Who), or(d.From), string(d.Act), d.String(), number(d.Old), number(d.New)}
-	}
-	return nil
-}
-
 func hostPort(host string, port int) string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	return host + ":" + strconv.Itoa(port)
-}
-
-// granted describes grants.
-func granted(grants []resource.Grant) string {
-	var parts []string
-	for _, g := range grants {
-		parts = append(parts, g.Namespace+":"+string(g.Role))
-	}
-	return or(strings.Join(parts, ","))
-}
-
-func or(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func number(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(n, 10)
-}
-
-// released describes the clients of a configuration's gray release; nil is none.
-func released(r *resource.Release) string {
-	if r == nil {
-		return "-"
-	}
-	return release(&r.Choice)
 }
 
 // release describes which clients a gray release chooses.
@@ -313,10 +187,10 @@ func release(r *resource.Choice) string {
 	return strings.Join(append(parts, names...), " ")
 }
 
-// age returns the time since at, in its largest unit.
+// age returns the time since at, in its largest unit; "" is without at.
 func age(at, now time.Time) string {
 	if at.IsZero() {
-		return "-"
+		return ""
 	}
 	d := max(0, now.Sub(at))
 	switch {

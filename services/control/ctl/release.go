@@ -10,82 +10,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/exit"
-	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
 
 func (s *session) historyCommand() *cobra.Command {
-	var form string
-	cmd := &cobra.Command{
+	return s.showing(&cobra.Command{
 		Use:               "history KIND NAME",
 		Short:             "Show the versions that are kept, oldest first",
 		Example:           "  dyno ctl history config limits\n  dyno ctl get config limits --version 3 -o yaml",
 		Args:              atLeast(1, "a kind and a name"),
 		ValidArgsFunction: completeKinds(applied...),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		p, err := newPrinter(cmd, form)
-		if err != nil {
-			return err
-		}
+	}, func(c *call, args []string) error {
 		r, err := namedOne(args, applied...)
 		if err != nil {
 			return err
 		}
-		g := &getter{session: s, client: c, printer: p, limit: maxEntries, cmd: cmd}
-		entries, err := g.pages(kind(r.Kind), path(kind(r.Kind), r.Name, "history"))
-		if err != nil {
-			return err
-		}
-		return p.list(kind(r.Kind), entries)
+		return c.all(r.Kind, c.each(r.Kind, r.Address()+"/history", in(c.space())), maxEntries)
 	})
-	formFlag(cmd, &form)
-	return cmd
-}
-
-// about makes a change of one resource, and prints a line about it.
-func (s *session) about(cmd *cobra.Command, c *client.Client, r resource.Ref, method, verb string, body any, what string, dry bool) error {
-	_, answer, err := change(cmd.Context(), c, client.Request{Method: method, Path: path(kind(r.Kind), r.Name, verb), Query: in(s.space()), Body: body}, anything, dry)
-	if err != nil {
-		return err
-	}
-	return report(cmd, r, what, versionOf(answer), dry)
-}
-
-func (s *session) rollbackCommand() *cobra.Command {
-	var (
-		dry bool
-		to  int64
-	)
-	cmd := &cobra.Command{
-		Use:               "rollback KIND NAME --to VERSION",
-		Short:             "Make an earlier version the next one",
-		Example:           "  dyno ctl rollback config/limits --to 3",
-		Args:              atLeast(1, "a kind and a name"),
-		ValidArgsFunction: completeKinds(configs, policies),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		r, err := namedOne(args, configs, policies)
-		if err != nil {
-			return err
-		}
-		if to < 1 {
-			return exit.Misused("dyno ctl history lists the versions", "--to: must be given, from 1")
-		}
-		return s.about(cmd, c, r, http.MethodPost, "rollback", map[string]int64{"version": to}, fmt.Sprintf("rolled back to version %d", to), dry)
-	})
-	cmd.Flags().Int64Var(&to, "to", 0, "the `VERSION` to go back to")
-	dryRunFlag(cmd, &dry)
-	return cmd
 }
 
 func (s *session) releaseCommand() *cobra.Command {
 	var (
-		dry     bool
 		percent float64
 		labels  []string
 	)
-	cmd := &cobra.Command{
+	cmd := s.changing(&cobra.Command{
 		Use:   "release NAME FILE",
 		Short: "Begin a gray release of a configuration or a policy, or change it",
 		Long: `Begin a gray release of a configuration (NAME) or a policy (policy/NAME), or change it: some
@@ -96,9 +45,8 @@ every label (--label zone=a,b --label tier=test), or both.
 dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 		Example: "  dyno ctl release limits new-limits.json --percent 5\n  dyno ctl release policy/canary canary-2.yaml --label zone=a",
 		Args:    exactly(2, "a name and a file"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		text, err := readFile(args[1], cmd.InOrStdin(), maxFile)
+	}, func(c *call, args []string) error {
+		text, err := readFile(args[1], c.cmd.InOrStdin(), maxFile)
 		if err != nil {
 			return exit.With(exit.Usage, err, "")
 		}
@@ -133,20 +81,22 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 				delete(document.(map[string]any), "labels")
 			}
 		}
-		return s.about(cmd, c, r, http.MethodPut, "release", document, "released to "+release(&body), dry)
+		return c.act(r, http.MethodPut, "/release", document, "released to "+release(&body))
 	})
 	f := cmd.Flags()
 	f.Float64Var(&percent, "percent", 0, "this share of all clients, from 0 to 100")
 	f.StringArrayVar(&labels, "label", nil, "clients with this label, as `NAME=VALUE,VALUE`; may be repeated")
-	dryRunFlag(cmd, &dry)
 	return cmd
 }
+
+// released are the kinds that have gray releases.
+var released = []resource.Kind{resource.Configs, resource.Policies}
 
 // releasable parses the name of a configuration, or KIND/NAME.
 func releasable(arg string) (resource.Ref, error) {
 	word, _, slash := strings.Cut(arg, "/")
-	if _, err := kindOf(word, configs, policies); slash && err == nil {
-		return namedOne([]string{arg}, configs, policies)
+	if _, err := kindOf(word, released...); slash && err == nil {
+		return namedOne([]string{arg}, released...)
 	}
 	return resource.Ref{Kind: resource.Configs, Name: arg}, nil
 }
@@ -168,32 +118,6 @@ func rulesOf(name string, text []byte) (any, error) {
 	return rules, nil
 }
 
-func (s *session) promoteCommand() *cobra.Command {
-	return s.endCommand("promote", "End a gray release: all clients have it", http.MethodPost, "promote", "promoted")
-}
-
-func (s *session) withdrawCommand() *cobra.Command {
-	return s.endCommand("withdraw", "End a gray release, for all clients", http.MethodDelete, "release", "withdrawn")
-}
-
-func (s *session) endCommand(use, short, method, verb, what string) *cobra.Command {
-	var dry bool
-	cmd := &cobra.Command{
-		Use:   use + " NAME",
-		Short: short,
-		Args:  exactly(1, "a configuration's name, or policy/NAME"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		r, err := releasable(args[0])
-		if err != nil {
-			return err
-		}
-		return s.about(cmd, c, r, method, verb, nil, what, dry)
-	})
-	dryRunFlag(cmd, &dry)
-	return cmd
-}
-
 func (s *session) registerCommand() *cobra.Command {
 	var (
 		i            resource.Instance
@@ -202,7 +126,7 @@ func (s *session) registerCommand() *cobra.Command {
 		checks       []string
 		every, after time.Duration
 	)
-	cmd := &cobra.Command{
+	cmd := s.asking(&cobra.Command{
 		Use:   "register SERVICE ID --address HOST --port PORT",
 		Short: "Register an instance of a service",
 		Long: `Register an instance of a service, or change it. It ends after --ttl without a sign of life.
@@ -215,8 +139,7 @@ is in an instance's document: see the manual.`,
   dyno ctl register shop 1 --address 10.0.0.1 --port 80 --keep
   dyno ctl register shop 2 --address 10.0.0.2 --port 80 --ttl 3600 --metadata version=2,canary=`,
 		Args: exactly(2, "a service and an ID"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+	}, func(c *call, args []string) error {
 		i.Namespace, i.Service, i.ID, i.Status = s.space(), args[0], args[1], resource.Status(status)
 		i.DeregisterAfter = after.Seconds()
 		for _, text := range checks {
@@ -226,7 +149,7 @@ is in an instance's document: see the manual.`,
 			}
 			i.Checks = append(i.Checks, c)
 		}
-		if i.Checked() && !cmd.Flags().Changed("ttl") {
+		if i.Checked() && !c.cmd.Flags().Changed("ttl") {
 			i.TTL = 0
 		}
 		if err := i.Check(resource.DefaultLimits()); err != nil {
@@ -234,40 +157,25 @@ is in an instance's document: see the manual.`,
 		}
 		r := i.Ref()
 		if !keep {
-			body := map[string]any{"address": i.Address, "port": i.Port, "weight": i.Weight, "status": i.Status, "ttl_seconds": i.TTL, "checks": i.Checks, "deregister_after_seconds": i.DeregisterAfter}
-			if !i.Checked() {
-				delete(body, "checks")
-			}
-			if i.Zone != "" {
-				body["zone"] = i.Zone
-			}
-			if len(i.Metadata) > 0 {
-				body["metadata"] = i.Metadata
-			}
-			_, answer, err := change(cmd.Context(), c, client.Request{Method: http.MethodPut, Path: instancePath(i.Service, i.ID), Query: in(i.Namespace), Body: body}, anything, false)
-			if err != nil {
-				return err
-			}
-			return report(cmd, r, "registered", versionOf(answer), false)
+			return c.act(r, http.MethodPut, "", i, "registered")
 		}
-		// A first request reports a mistyped address or a missing permission at once.
-		if err := get(cmd.Context(), c, "/v1/services", in(i.Namespace), &struct{}{}); err != nil {
+		if err := c.probe(resource.Instances); err != nil {
 			return err
 		}
 		kept, err := c.Register(i)
 		if err != nil {
 			return err
 		}
-		if err := kept.Ready(cmd.Context()); cmd.Context().Err() != nil {
-			return s.takeOff(cmd, kept, r)
+		if err := kept.Ready(c.ctx()); c.ctx().Err() != nil {
+			return c.takeOff(kept, r)
 		} else if err != nil {
 			return err // it is not registered
 		}
-		if err := report(cmd, r, "registered, until this is interrupted", 0, false); err != nil {
+		if err := c.report(r, "registered, until this is interrupted", 0); err != nil {
 			return err
 		}
-		<-cmd.Context().Done()
-		return s.takeOff(cmd, kept, r)
+		<-c.ctx().Done()
+		return c.takeOff(kept, r)
 	})
 	f := cmd.Flags()
 	f.StringVar(&i.Address, "address", "", "where it is: an IP address or a host name")
@@ -298,72 +206,19 @@ func checkOf(text string, every time.Duration) (resource.Check, error) {
 	return c, nil
 }
 
-func (s *session) maintenanceCommand() *cobra.Command {
-	var reason string
-	var end bool
-	cmd := &cobra.Command{
-		Use:   "maintenance SERVICE ID --reason WHY",
-		Short: "Keep requests away from an instance, or end that",
-		Example: `  dyno ctl maintenance shop 1 --reason "a new disk"
-  dyno ctl maintenance shop 1 --end`,
-		Args: exactly(2, "a service and an ID"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		if end == (reason != "") {
-			return exit.Misused("dyno ctl maintenance SERVICE ID --reason WHY, or --end", "want either a reason or --end")
-		}
-		q := client.Request{Method: http.MethodPut, Path: instancePath(args[0], args[1]) + "/maintenance", Query: in(s.space()), Body: map[string]any{"reason": reason}}
-		done := "in maintenance"
-		if end {
-			q.Method, q.Body, done = http.MethodDelete, nil, "no longer in maintenance"
-		}
-		_, answer, err := change(cmd.Context(), c, q, anything, false)
-		if err != nil {
-			return err
-		}
-		return report(cmd, resource.Ref{Kind: resource.Instances, Namespace: s.space(), Name: args[0], ID: args[1]}, done, versionOf(answer), false)
-	})
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look")
-	cmd.Flags().BoolVar(&end, "end", false, "end the maintenance")
-	return cmd
-}
-
-func (s *session) deregisterCommand() *cobra.Command {
-	var dry bool
-	cmd := &cobra.Command{
-		Use:   "deregister SERVICE ID",
-		Short: "Take an instance off",
-		Args:  exactly(2, "a service and an ID"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		r := resource.Ref{Kind: resource.Instances, Name: args[0], ID: args[1]}
-		return s.remove(cmd, c, r, instancePath(args[0], args[1]), dry)
-	})
-	dryRunFlag(cmd, &dry)
-	return cmd
-}
-
 func (s *session) statusCommand() *cobra.Command {
-	var form string
-	cmd := &cobra.Command{
+	return s.showing(&cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the control plane",
 		Args:  exactly(0, "no arguments"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
-		p, err := newPrinter(cmd, form)
-		if err != nil {
-			return err
-		}
-		if form == asTable || form == asName {
-			p.form = asYAML // there is no table of it
+	}, func(c *call, _ []string) error {
+		if c.form != asJSON {
+			c.form = asYAML // there is no table of it
 		}
 		var raw json.RawMessage
-		if err := get(cmd.Context(), c, "/v1/status", nil, &raw); err != nil {
+		if err := get(c.ctx(), c.Client, "/v1/status", nil, &raw); err != nil {
 			return err
 		}
-		return p.text(raw)
+		return c.text(raw)
 	})
-	formFlag(cmd, &form)
-	return cmd
 }

@@ -1,6 +1,7 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,35 +21,13 @@ import (
 	"dyno/services/internal/wait"
 )
 
-// A holding is the version that one client has of a resource, in the API's form.
-type holding struct {
-	Client    string    `json:"client"`
-	Connected bool      `json:"connected"`
-	State     string    `json:"state"`
-	Version   int64     `json:"version"`
-	Running   int64     `json:"running_version"`
-	Reason    string    `json:"reason,omitempty"`
-	At        time.Time `json:"at"`
-}
-
 // A rollout counts which clients run which version.
-type rollout struct {
-	resource.Ref
-	Version    int64          `json:"version"`
-	Clients    int            `json:"clients"`
-	Applied    int            `json:"applied"`
-	Refused    int            `json:"refused"`
-	Pending    int            `json:"pending"`
-	Versions   map[string]int `json:"versions"`
-	Holdings   []holding      `json:"holdings"`
-	Unrecorded uint64         `json:"unrecorded"`
-}
+type rollout struct{ resource.Rollout }
 
 // add merges the rollout of another replica's clients.
-func (r *rollout) add(o rollout) {
+func (r *rollout) add(o resource.Rollout) {
 	if r.Versions == nil {
-		*r = o
-		return
+		r.Ref, r.Versions = o.Ref, map[int64]int{}
 	}
 	r.Version = max(r.Version, o.Version)
 	r.Clients += o.Clients
@@ -80,7 +59,7 @@ func (r *rollout) done(atLeast int) bool {
 }
 
 // rolloutOf asks every server: each knows its own clients only.
-func (s *session) rolloutOf(ctx context.Context, k kind, name string, limit int) (*rollout, error) {
+func (s *session) rolloutOf(ctx context.Context, of resource.Ref, limit int) (*rollout, error) {
 	all := &rollout{}
 	for _, server := range s.addresses() {
 		c, err := s.connect(func(cfg *client.Config) { cfg.Servers = []string{server} })
@@ -89,66 +68,47 @@ func (s *session) rolloutOf(ctx context.Context, k kind, name string, limit int)
 		}
 		query := in(s.space())
 		query.Set("limit", strconv.Itoa(min(limit, pageLimit)))
-		var one rollout
-		err = get(ctx, c, path(k, name, "rollout"), query, &one)
+		var one resource.Rollout
+		err = get(ctx, c, of.Address()+"/rollout", query, &one)
 		c.Close()
 		if err != nil {
 			return nil, err
-		}
-		if one.Versions == nil {
-			one.Versions = map[string]int{}
 		}
 		all.add(one)
 	}
 	return all, nil
 }
 
-// oneRollout reads the argument of get rollout.
-func oneRollout(names []string) (kind, string, error) {
-	if len(names) == 0 || !strings.Contains(names[0], "/") || len(names) > 1 {
-		return "", "", exit.Misused("such as dyno ctl get rollout config/limits", "want one configuration or policy, as KIND/NAME")
-	}
-	r, err := namedOne(names, configs, policies)
-	return kind(r.Kind), r.Name, err
-}
-
 // rollout shows which clients run which version.
-func (g *getter) rollout(names []string) error {
-	k, name, err := oneRollout(names)
+func (c *call) rollout(names []string, limit int) error {
+	if len(names) != 1 || !strings.Contains(names[0], "/") {
+		return exit.Misused("such as dyno ctl get rollout config/limits", "want one configuration or policy, as KIND/NAME")
+	}
+	of, err := namedOne(names, released...)
 	if err != nil {
 		return err
 	}
-	r, err := g.rolloutOf(g.ctx(), k, name, g.limit)
+	r, err := c.rolloutOf(c.ctx(), of, limit)
 	if err != nil {
 		return err
 	}
-	return g.showRollout(r)
-}
-
-func (p *printer) showRollout(r *rollout) error {
-	if p.form == asJSON || p.form == asYAML {
+	if c.form == asJSON || c.form == asYAML {
 		raw, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
-		return p.text(raw)
+		return c.text(raw)
 	}
-	entries := make([]entry, len(r.Holdings))
+	var entries []entry
 	for i := range r.Holdings {
-		entries[i] = entry{kind: rollouts, name: r.Holdings[i].Client, doc: &r.Holdings[i]}
+		entries = append(entries, entry{kind: rollouts, name: r.Holdings[i].Client, doc: &r.Holdings[i]})
 	}
-	if p.form == asName {
-		for _, e := range entries {
-			if _, err := fmt.Fprintln(p.out, terminal.Line(e.name)); err != nil {
-				return err
-			}
+	if c.form == asTable {
+		if err := c.say("%s", r); err != nil || len(entries) == 0 {
+			return err
 		}
-		return nil
 	}
-	if _, err := fmt.Fprintln(p.out, r); err != nil || len(entries) == 0 {
-		return err
-	}
-	return p.list(rollouts, entries)
+	return c.list(rollouts, entries)
 }
 
 // lookAgain is the pause between two looks at a rollout.
@@ -164,7 +124,7 @@ func (s *session) rolloutCommand() *cobra.Command {
 		within  time.Duration
 		clients int
 	)
-	status := &cobra.Command{
+	status := s.asking(&cobra.Command{
 		Use:   "status KIND/NAME",
 		Short: "Show which clients run the newest version, or wait until all do",
 		Long: `Show which clients run the newest version. Each replica knows its own clients: every
@@ -174,15 +134,14 @@ With --wait it ends when nobody is left who has not said that it runs the newest
 fails as soon as one has refused it.`,
 		Example:           "  dyno ctl rollout status config/limits --wait --at-least 12",
 		Args:              atLeast(1, "a configuration or policy"),
-		ValidArgsFunction: completeKinds(configs, policies),
-	}
-	status.RunE = func(cmd *cobra.Command, args []string) error {
-		r, err := namedOne(args, configs, policies)
+		ValidArgsFunction: completeKinds(released...),
+	}, func(c *call, args []string) error {
+		r, err := namedOne(args, released...)
 		if err != nil {
 			return err
 		}
-		return explain(s.rolloutStatus(cmd, r, block, within, clients))
-	}
+		return c.rolloutStatus(r, block, within, clients)
+	})
 	f := status.Flags()
 	f.BoolVar(&block, "wait", false, "wait until all run it")
 	f.DurationVar(&within, "within", 5*time.Minute, "for how long at most")
@@ -191,13 +150,13 @@ fails as soon as one has refused it.`,
 	return cmd
 }
 
-func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, block bool, within time.Duration, clients int) error {
-	ctx := cmd.Context()
+func (c *call) rolloutStatus(r resource.Ref, block bool, within time.Duration, clients int) error {
+	ctx := c.ctx()
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	last := ""
 	for {
-		now, err := s.rolloutOf(bounded, kind(r.Kind), r.Name, 10)
+		now, err := c.rolloutOf(bounded, r, 10)
 		if err != nil && ctx.Err() == nil && bounded.Err() != nil && last != "" {
 			err = exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
 		}
@@ -206,14 +165,14 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, block bool, 
 		}
 		if text := now.String(); text != last {
 			last = text
-			if _, err := fmt.Fprintln(cmd.OutOrStdout(), text); err != nil {
+			if err := c.say("%s", text); err != nil {
 				return err
 			}
 		}
 		var refused []error
 		for _, h := range now.Holdings {
-			if h.State == "refused" && h.Version == now.Version {
-				refused = append(refused, fmt.Errorf("%s: %s", terminal.Line(h.Client), or(terminal.Line(h.Reason))))
+			if h.State == resource.Refused && h.Version == now.Version {
+				refused = append(refused, fmt.Errorf("%s: %s", terminal.Line(h.Client), cmp.Or(terminal.Line(h.Reason), "-")))
 			}
 		}
 		switch {
@@ -232,24 +191,23 @@ func (s *session) rolloutStatus(cmd *cobra.Command, r resource.Ref, block bool, 
 }
 
 // takeOff removes an instance whose command was interrupted.
-func (s *session) takeOff(cmd *cobra.Command, kept *client.Registration, r resource.Ref) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), s.timeout)
+func (c *call) takeOff(kept *client.Registration, r resource.Ref) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx()), c.timeout)
 	defer cancel()
 	if err := kept.Close(ctx); err != nil {
 		return fmt.Errorf("it could not be taken off, and goes when its lease is over: %w", err)
 	}
-	return report(cmd, r, "taken off", 0, false)
+	return c.report(r, "taken off", 0)
 }
 
 func (s *session) reclaimCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return s.asking(&cobra.Command{
 		Use:   "reclaim",
 		Short: "Compact and defragment the database, and end its alarm",
 		Long:  "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.",
 		Args:  exactly(0, "no arguments"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, _ []string, c *client.Client) error {
-		answer, err := c.Do(cmd.Context(), client.Request{Method: http.MethodPost, Path: "/v1/reclaim", Stream: true})
+	}, func(c *call, _ []string) error {
+		answer, err := c.Do(c.ctx(), client.Request{Method: http.MethodPost, Path: "/v1/reclaim", Stream: true})
 		if err != nil {
 			return err
 		}
@@ -257,8 +215,6 @@ func (s *session) reclaimCommand() *cobra.Command {
 		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), "reclaimed")
-		return err
+		return c.say("reclaimed")
 	})
-	return cmd
 }

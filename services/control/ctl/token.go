@@ -2,8 +2,8 @@ package ctl
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -11,31 +11,44 @@ import (
 	"github.com/spf13/cobra"
 
 	"dyno/internal/exit"
-	"dyno/internal/terminal"
 	"dyno/services/control/client"
 	"dyno/services/control/resource"
 )
 
-// tokens are what the commands below show. They are no resources: a principal has them.
-const tokens kind = "token"
-
 func (s *session) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make, list and revoke tokens of principals"}
-	cmd.AddCommand(s.tokenCreateCommand(), s.tokenListCommand(), s.tokenRevokeCommand())
+	cmd.AddCommand(
+		s.tokenCreateCommand(),
+		s.showing(&cobra.Command{Use: "list PRINCIPAL", Short: "Show a principal's tokens, by their hashes", Args: exactly(1, "a principal")}, func(c *call, args []string) error {
+			return c.all(tokens, c.each(tokens, tokensOf(args[0]), url.Values{}), maxEntries)
+		}),
+		s.asking(&cobra.Command{Use: "revoke PRINCIPAL ID…", Short: "Revoke tokens", Args: atLeast(2, "a principal and IDs")}, func(c *call, args []string) error {
+			for _, id := range args[1:] {
+				if err := c.remove(resource.Ref{Kind: tokens, Name: args[0], ID: id}, tokensOf(args[0])+"/"+url.PathEscape(id)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	)
 	return cmd
+}
+
+// tokensOf returns the API's path of a principal's tokens.
+func tokensOf(principal string) string {
+	return resource.Ref{Kind: resource.Principals, Name: principal}.Address() + "/tokens"
 }
 
 func (s *session) tokenCreateCommand() *cobra.Command {
 	var description, lasts string
-	cmd := &cobra.Command{
+	cmd := s.asking(&cobra.Command{
 		Use:   "create PRINCIPAL",
 		Short: "Make a token, and print it: it is shown only here",
 		Long: `Make a token of a principal, and print it: it is shown only here. Its ID, which revokes it, is
 printed to standard error.`,
 		Example: `  dyno ctl token create deployer --expires 30d --description "pipeline" > token`,
 		Args:    exactly(1, "a principal"),
-	}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
+	}, func(c *call, args []string) error {
 		body := map[string]any{"description": description}
 		if lasts != "" {
 			after, err := lifetime(lasts)
@@ -44,7 +57,7 @@ printed to standard error.`,
 			}
 			body["expires_at"] = time.Now().Add(after).UTC().Truncate(time.Second)
 		}
-		answer, text, err := ask(cmd.Context(), c, client.Request{Method: http.MethodPost, Path: path(principals, args[0], "tokens"), Body: body})
+		answer, text, err := ask(c.ctx(), c.Client, client.Request{Method: http.MethodPost, Path: tokensOf(args[0]), Body: body})
 		if err != nil {
 			return err
 		}
@@ -52,14 +65,11 @@ printed to standard error.`,
 			resource.Token
 			Text string `json:"token"`
 		}
-		if err := json.Unmarshal(text, &made); err != nil {
-			return fmt.Errorf("%s: the answer is not from a control plane: %w", answer.Server, err)
-		}
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), terminal.Line(made.Text)); err != nil {
+		if err := answered(answer, json.Unmarshal(text, &made)); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.ErrOrStderr(), terminal.Line("token "+made.ID+", until "+until(made.Expires)))
-		return err
+		c.note("token %s, until %s", made.ID, until(made.Expires))
+		return c.say("%s", made.Text)
 	})
 	f := cmd.Flags()
 	f.StringVar(&lasts, "expires", "", "for how long it is valid, such as 12h or 30d (default what max_token_ttl permits)")
@@ -87,37 +97,4 @@ func lifetime(text string) (time.Duration, error) {
 		return 0, exit.Misused("such as --expires 12h or --expires 30d", "--expires: %q is no duration", text)
 	}
 	return d, nil
-}
-
-func (s *session) tokenListCommand() *cobra.Command {
-	var form string
-	cmd := &cobra.Command{Use: "list PRINCIPAL", Short: "Show a principal's tokens, by their hashes", Args: exactly(1, "a principal")}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		p, err := newPrinter(cmd, form)
-		if err != nil {
-			return err
-		}
-		g := &getter{session: s, client: c, printer: p, limit: maxEntries, cmd: cmd}
-		entries, err := g.pages(tokens, path(principals, args[0], "tokens"))
-		if err != nil {
-			return err
-		}
-		return p.list(tokens, entries)
-	})
-	formFlag(cmd, &form)
-	return cmd
-}
-
-func (s *session) tokenRevokeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "revoke PRINCIPAL ID…", Short: "Revoke tokens", Args: atLeast(2, "a principal and IDs")}
-	cmd.RunE = s.asked(func(cmd *cobra.Command, args []string, c *client.Client) error {
-		for _, id := range args[1:] {
-			r := resource.Ref{Kind: resource.Kind(tokens), Name: args[0], ID: id}
-			if err := s.remove(cmd, c, r, path(principals, args[0], "tokens", id), false); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return cmd
 }

@@ -25,37 +25,30 @@ type happening struct {
 }
 
 // watch shows the present entries, and then changes, until the context ends.
-func (g *getter) watch(k kind, names []string) error {
+func (c *call) watch(k resource.Kind, names []string, prefix string) error {
 	id := ""
-	query := client.Query{Kinds: []resource.Kind{resource.Kind(k)}, Names: names, Prefix: g.prefix}
+	query := client.Query{Kinds: []resource.Kind{k}, Names: names, Prefix: prefix}
 	switch {
 	case k == services:
 		query.Kinds = []resource.Kind{resource.Instances}
-	case k == instances && len(names) > 1:
+	case k == resource.Instances && len(names) > 1:
 		query.Names, id = names[:1], names[1]
 	}
-	// A watch retries without end. A first request reports a mistyped address or a missing permission at once.
-	first := path(k, "")
-	if first == "" {
-		first = "/v1/services"
-	}
-	probe := in(g.space())
-	probe.Set("limit", "1")
-	if err := get(g.ctx(), g.client, first, probe, &struct{}{}); err != nil {
+	if err := c.probe(query.Kinds[0]); err != nil {
 		return err
 	}
-	w, err := g.client.Watch(query)
+	w, err := c.Watch(query)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	t := &tail{printer: g.printer, kind: k}
+	t := &tail{printer: c.printer, kind: k}
 	known := map[string]entry{}
 	var at client.Snapshot
 	connected, begun := true, false
 	for {
-		if at, err = w.Next(g.ctx(), at.Generation); err != nil {
-			if g.ctx().Err() != nil {
+		if at, err = w.Next(c.ctx(), at.Generation); err != nil {
+			if c.ctx().Err() != nil {
 				return nil // it was interrupted, as watches are
 			}
 			return err
@@ -63,9 +56,9 @@ func (g *getter) watch(k kind, names []string) error {
 		if begun && at.Current != connected {
 			connected = at.Current
 			if connected {
-				g.note("connected again")
+				c.note("connected again")
 			} else {
-				g.note("not connected: changes are not shown until a server answers")
+				c.note("not connected: changes are not shown until a server answers")
 			}
 		}
 		if !at.Current {
@@ -82,8 +75,15 @@ func (g *getter) watch(k kind, names []string) error {
 	}
 }
 
+// probe reports a mistyped address or a missing permission at once, to commands that would otherwise try without end.
+func (c *call) probe(k resource.Kind) error {
+	query := in(c.space())
+	query.Set("limit", "1")
+	return get(c.ctx(), c.Client, resource.Ref{Kind: k}.Address(), query, &struct{}{})
+}
+
 // snapshot returns a watch's entries by name.
-func snapshot(k kind, id string, items []client.Item) (map[string]entry, error) {
+func snapshot(k resource.Kind, id string, items []client.Item) (map[string]entry, error) {
 	now := map[string]entry{}
 	counts := map[string]int{}
 	for _, i := range items {
@@ -94,14 +94,14 @@ func snapshot(k kind, id string, items []client.Item) (map[string]entry, error) 
 		if id != "" && i.ID != id {
 			continue
 		}
-		e, err := entryOf(kind(i.Kind), i.Body)
+		e, err := entryOf(i.Kind, i.Body)
 		if err != nil {
 			return nil, err
 		}
 		now[e.name] = e.masked()
 	}
 	for name, n := range counts {
-		v := &serviceView{name, n}
+		v := &resource.Service{Name: name, Instances: n}
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return nil, err
@@ -135,7 +135,7 @@ func changes(before, now map[string]entry, begun bool) []happening {
 // A tail prints changes in aligned columns, whose widths never shrink.
 type tail struct {
 	*printer
-	kind   kind
+	kind   resource.Kind
 	widths []int
 }
 
@@ -147,13 +147,13 @@ func (t *tail) show(list []happening) error {
 	case asTable:
 		var head []string
 		if t.widths == nil {
-			head = append([]string{"EVENT"}, header(t.kind)...)
+			head = append([]string{"EVENT"}, lookAt(t.kind).columns...)
 			t.widths = make([]int, len(head))
 			t.widths[0] = len(removed)
 		}
 		rows := make([][]string, len(list))
 		for i, h := range list {
-			rows[i] = append([]string{h.event}, row(h.entry, t.now())...)
+			rows[i] = append([]string{h.event}, h.row(t.now())...)
 		}
 		_, err := io.WriteString(t.out, layOut(head, rows, t.widths))
 		return err

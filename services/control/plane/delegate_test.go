@@ -13,7 +13,6 @@ import (
 	"dyno/services/control/access"
 	"dyno/services/control/audit"
 	"dyno/services/control/catalog"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
 
@@ -328,7 +327,7 @@ func TestAccessIsNotWatched(t *testing.T) {
 	if err != nil || len(names) != 1 {
 		t.Errorf("%v, %v", names, err)
 	}
-	if _, _, err := p.Ack(t.Context(), root, "c", []push.Ack{{Ref: accessRef(resource.Principals, "p"), Version: 9, State: push.Applied}}); err == nil || ProblemOf(err).Kind != NotValid {
+	if _, _, err := p.Ack(t.Context(), root, "c", []resource.Ack{{Ref: accessRef(resource.Principals, "p"), Version: 9, State: resource.Applied}}); err == nil || ProblemOf(err).Kind != NotValid {
 		t.Errorf("an acknowledgement: %v", err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/catalog"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
 	"dyno/services/internal/trace"
@@ -480,12 +479,12 @@ func (e *Unpublished) Error() string {
 
 // Ack notes a client's acknowledgements. It returns how many of them were new, and the error of each, in their order.
 // An acknowledgement with an error is not noted.
-func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.Ack) (news int, never []*Unpublished, err error) {
+func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []resource.Ack) (news int, never []*Unpublished, err error) {
 	if client == "" || CheckClientName("client", client) != nil || len(acks) > MaxTogether {
 		return 0, nil, resource.Invalid{{Pointer: "#", Detail: fmt.Sprintf("client must have 1 to %d characters, and there may be %d acks at most", MaxClient, MaxTogether)}}
 	}
 	for i, a := range acks {
-		if a.Check() != nil || a.Kind.OfAccess() || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != push.Applied && a.State != push.Refused {
+		if a.Check() != nil || a.Kind.OfAccess() || a.ID != "" && a.Kind != resource.Instances || a.Version < 1 || a.State != resource.Applied && a.State != resource.Refused {
 			return 0, nil, resource.Invalid{{Pointer: fmt.Sprintf("#/acks/%d", i), Detail: "must name a resource, a version from 1 and the state applied or refused"}}
 		}
 		if err := by.may(access.Read, a.Namespace); err != nil {
@@ -505,7 +504,7 @@ func (p *Plane) Ack(ctx context.Context, by Caller, client string, acks []push.A
 // ack notes the acknowledgements of a client by its name in the ledger. It returns how many were new, and the error
 // of each: nil, an *Unpublished, or why the version cannot be checked. One with an error is not noted. Its version
 // would count as the client's newest, and a rollout of the real ones would never end.
-func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news int, errs []error) {
+func (p *Plane) ack(ctx context.Context, client string, acks []resource.Ack) (news int, errs []error) {
 	now := timeNow()
 	errs = make([]error, len(acks))
 	var caughtUp bool
@@ -530,7 +529,7 @@ func (p *Plane) ack(ctx context.Context, client string, acks []push.Ack) (news i
 		news++
 		p.metrics.acks.WithLabelValues(string(a.Kind), string(a.State)).Inc()
 		item := p.catalog.Get(a.Ref)
-		if a.State == push.Applied && item != nil && item.Version == a.Version {
+		if a.State == resource.Applied && item != nil && item.Version == a.Version {
 			if at, ok := changedAt(item); ok {
 				p.metrics.applied.WithLabelValues(string(a.Kind)).Observe(max(0, now.Sub(at).Seconds()))
 			}

@@ -208,7 +208,7 @@ func TestAckOfNothing(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	p.ledger.Enter("one")
 	for _, r := range []resource.Ref{{Kind: resource.Configs, Namespace: "default", Name: "c"}, {Kind: resource.Instances, Namespace: "default", Name: "s"}} {
-		if news, errs := p.ack(t.Context(), "one", []push.Ack{{Ref: r, Version: 1, State: push.Applied}}); news != 0 || errs[0] != nil || p.ledger.Holdings() != 0 {
+		if news, errs := p.ack(t.Context(), "one", []resource.Ack{{Ref: r, Version: 1, State: resource.Applied}}); news != 0 || errs[0] != nil || p.ledger.Holdings() != 0 {
 			t.Errorf("%v: %d are news, %d are held", r, news, p.ledger.Holdings())
 		}
 	}
@@ -229,7 +229,7 @@ func TestAckOfUnpublished(t *testing.T) {
 	}
 	ack := func(ctx context.Context, version int64) error {
 		t.Helper()
-		_, errs := p.ack(ctx, "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+		_, errs := p.ack(ctx, "one", []resource.Ack{{Ref: r, Version: version, State: resource.Applied}})
 		return errs[0]
 	}
 	put()

@@ -289,20 +289,14 @@ func (p *Plane) Namespaces(ctx context.Context, by Caller, limit int, stale bool
 	return names, more, age, nil
 }
 
-// A Service is a service with instances.
-type Service struct {
-	Name      string `json:"name"`
-	Instances int    `json:"instances"` // how many
-}
-
 // Services returns the services of a namespace, by name.
-func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page Page) (out List[Service], err error) {
+func (p *Plane) Services(ctx context.Context, by Caller, namespace string, page Page) (out List[resource.Service], err error) {
 	if out.Revision, out.Age, err = p.begin(ctx, by, resource.Ref{Kind: resource.Instances, Namespace: namespace, Name: "x", ID: "x"}, page); err != nil {
 		return out, err
 	}
 	names, counts, more := p.catalog.Services(namespace, page.Prefix, page.After, page.Limit, func(name string) bool { return page.matches(name) })
 	for i, n := range names {
-		out.Items = append(out.Items, Service{n, counts[i]})
+		out.Items = append(out.Items, resource.Service{Name: n, Instances: counts[i]})
 	}
 	if more {
 		out.Next = names[len(names)-1]
@@ -416,12 +410,12 @@ func (p *Plane) Revision() int64 {
 }
 
 // Rollouts counts which versions of a namespace's policies or configurations clients run, without naming the clients.
-func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (out List[push.Rollout], err error) {
+func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namespace string, page Page) (out List[resource.Rollout], err error) {
 	found, err := p.named(ctx, by, k, namespace, page)
 	if err != nil {
 		return out, err
 	}
-	out = List[push.Rollout]{Next: found.Next, Revision: found.Revision, Age: found.Age}
+	out = List[resource.Rollout]{Next: found.Next, Revision: found.Revision, Age: found.Age}
 	for _, i := range found.Items {
 		out.Items = append(out.Items, p.ledger.Rollout(i.Ref, i.Version, 0))
 	}
@@ -431,19 +425,19 @@ func (p *Plane) Rollouts(ctx context.Context, by Caller, k resource.Kind, namesp
 // Rollout returns which clients run which version of a resource, or of a service's instances over xDS. Versions of a
 // service are revisions of the store. The newest is that of the newest instances that this replica sent to any
 // client.
-func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (push.Rollout, error) {
+func (p *Plane) Rollout(ctx context.Context, by Caller, r resource.Ref, limit int) (resource.Rollout, error) {
 	if err := by.may(access.Read, r.Namespace); err != nil {
-		return push.Rollout{}, err
+		return resource.Rollout{}, err
 	}
 	if err := checkLimit(limit); err != nil {
-		return push.Rollout{}, err
+		return resource.Rollout{}, err
 	}
 	if err := p.catchUp(ctx); err != nil {
-		return push.Rollout{}, err
+		return resource.Rollout{}, err
 	}
 	newest, there := p.published(r)
 	if !there {
-		return push.Rollout{}, &NotFound{r}
+		return resource.Rollout{}, &NotFound{r}
 	}
 	if r.Kind == resource.Instances {
 		newest = p.ledger.Newest(r)

@@ -6,7 +6,6 @@ import (
 
 	"dyno/services/control/access"
 	"dyno/services/control/audit"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
 
@@ -37,7 +36,7 @@ func TestPermissions(t *testing.T) {
 		"rollout":  {access.Reader, func(by Caller) error { _, err := p.Rollout(t.Context(), by, one, 1); return err }},
 		"rollouts": {access.Reader, func(by Caller) error { _, err := p.Rollouts(t.Context(), by, one.Kind, "default", page); return err }},
 		"ack": {access.Reader, func(by Caller) error {
-			_, _, err := p.Ack(t.Context(), by, "c", []push.Ack{{Ref: one, Version: 1, State: push.Applied}})
+			_, _, err := p.Ack(t.Context(), by, "c", []resource.Ack{{Ref: one, Version: 1, State: resource.Applied}})
 			return err
 		}},
 		"watch": {access.Reader, func(by Caller) error {

@@ -120,7 +120,7 @@ func TestRolloutGoneBack(t *testing.T) {
 		p.ledger.Enter("one")
 		run := func(version int64) error {
 			p.ledger.Sent("one", &push.Change{Ref: r, Version: version}, time.Time{})
-			_, errs := p.ack(t.Context(), "one", []push.Ack{{Ref: r, Version: version, State: push.Applied}})
+			_, errs := p.ack(t.Context(), "one", []resource.Ack{{Ref: r, Version: version, State: resource.Applied}})
 			return errs[0]
 		}
 		p.take(store.Batch{Events: []store.Event{sealed(9, 90)}, Revision: 100, Listed: true, Epoch: "old"})

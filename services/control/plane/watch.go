@@ -327,7 +327,7 @@ func (r *Reader) Sent(changes []push.Change) {
 
 // Ack notes acknowledgements. They concern published versions, unless the store was restored since: then the client
 // gets everything again.
-func (r *Reader) Ack(ctx context.Context, acks []push.Ack) {
+func (r *Reader) Ack(ctx context.Context, acks []resource.Ack) {
 	if r != nil {
 		_, _ = r.plane.ack(ctx, r.name, acks)
 	}

@@ -11,53 +11,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// A State is the state of a version at one client.
-type State string
-
-// The states.
-const (
-	Sent    State = "sent"    // not acknowledged
-	Applied State = "applied" // ACK
-	Refused State = "refused" // NACK: the client keeps its previous version
-)
-
-// An Ack is a client's acknowledgement.
-type Ack struct {
-	resource.Ref
-	Version int64  `json:"version"`
-	State   State  `json:"state"`            // applied or refused
-	Reason  string `json:"reason,omitempty"` // of a refusal
-}
-
 // MaxReason bounds a reason, in bytes; longer ones are cut.
 const MaxReason = 512
-
-// A Holding is the state of one resource at one client.
-type Holding struct {
-	Client    string    `json:"client"`
-	Connected bool      `json:"connected"`
-	State     State     `json:"state"`
-	Version   int64     `json:"version"`         // the version of State
-	Running   int64     `json:"running_version"` // the newest applied version; 0 is unknown
-	Reason    string    `json:"reason,omitempty"`
-	At        time.Time `json:"at"`
-}
-
-// A Rollout counts which clients run which version of a resource. Clients of other replicas are in theirs.
-type Rollout struct {
-	resource.Ref
-	Version int64 `json:"version"` // the newest
-	Clients int   `json:"clients"` // clients that were sent any version
-	Applied int   `json:"applied"` // of these, clients that run the newest
-	Refused int   `json:"refused"` // clients that have refused the newest
-	Pending int   `json:"pending"` // clients that have not acknowledged the newest
-	// Versions counts the clients that run each version; version 0 is unknown.
-	Versions map[int64]int `json:"versions"`
-	// Holdings lists some clients: first those that have refused, then those that are pending.
-	Holdings []Holding `json:"holdings"`
-	// Unrecorded counts the holdings of all resources that did not fit.
-	Unrecorded uint64 `json:"unrecorded"`
-}
 
 // A Ledger records which versions clients have. It has at most as many clients as holdings. Its methods may be called
 // from any goroutine.
@@ -68,7 +23,7 @@ type Ledger struct {
 	changes atomic.Uint64
 
 	mu         sync.Mutex // guards what follows
-	book       map[resource.Ref]map[string]*Holding
+	book       map[resource.Ref]map[string]*resource.Holding
 	clients    map[string]*client
 	holdings   int
 	unrecorded uint64
@@ -84,7 +39,7 @@ type client struct {
 // NewLedger returns a ledger with room for a number of holdings. It forgets a client that
 // has been away for longer than keep.
 func NewLedger(holdings int, keep time.Duration) *Ledger {
-	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*Holding{}, clients: map[string]*client{}}
+	return &Ledger{max: holdings, keep: keep, book: map[resource.Ref]map[string]*resource.Holding{}, clients: map[string]*client{}}
 }
 
 // Enter notes a connection of a client, which may have several. It returns false if the ledger is full: then it
@@ -126,16 +81,16 @@ func (l *Ledger) Sent(name string, c *Change, now time.Time) {
 		return
 	}
 	h := l.holding(c.Ref, name)
-	if h == nil || h.Version == c.Version && h.State != Sent {
+	if h == nil || h.Version == c.Version && h.State != resource.Sent {
 		return // its acknowledgement was faster, or it was sent again
 	}
-	h.State, h.Version, h.Reason, h.At = Sent, c.Version, "", now
+	h.State, h.Version, h.Reason, h.At = resource.Sent, c.Version, "", now
 	l.changes.Add(1)
 }
 
 // Ack notes a client's acknowledgement. news reports whether the client is connected, and has not sent the same
 // before.
-func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
+func (l *Ledger) Ack(name string, a *resource.Ack, now time.Time) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.clients[name] == nil {
@@ -146,7 +101,7 @@ func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 		return false
 	}
 	l.changes.Add(1)
-	if a.State == Applied {
+	if a.State == resource.Applied {
 		h.Running = max(h.Running, a.Version)
 	}
 	if a.Version < h.Version {
@@ -157,7 +112,7 @@ func (l *Ledger) Ack(name string, a *Ack, now time.Time) (news bool) {
 }
 
 // holding finds or makes a holding; nil if the ledger is full.
-func (l *Ledger) holding(r resource.Ref, name string) *Holding {
+func (l *Ledger) holding(r resource.Ref, name string) *resource.Holding {
 	if h := l.book[r][name]; h != nil {
 		return h
 	}
@@ -167,9 +122,9 @@ func (l *Ledger) holding(r resource.Ref, name string) *Holding {
 		return nil
 	}
 	if l.book[r] == nil {
-		l.book[r] = map[string]*Holding{}
+		l.book[r] = map[string]*resource.Holding{}
 	}
-	h := &Holding{Client: name}
+	h := &resource.Holding{Client: name}
 	l.book[r][name] = h
 	c.refs[r] = struct{}{}
 	l.holdings++
@@ -218,15 +173,15 @@ func (l *Ledger) Forget() {
 }
 
 // Rollout returns a resource's rollout, given its newest version, with up to limit holdings.
-func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
+func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) resource.Rollout {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := Rollout{Ref: r, Version: version, Versions: map[int64]int{}, Holdings: []Holding{}, Unrecorded: l.unrecorded}
+	out := resource.Rollout{Ref: r, Version: version, Versions: map[int64]int{}, Holdings: []resource.Holding{}, Unrecorded: l.unrecorded}
 	for name, h := range l.book[r] {
 		out.Clients++
 		out.Versions[h.Running]++
 		switch {
-		case h.Version == version && h.State == Refused:
+		case h.Version == version && h.State == resource.Refused:
 			out.Refused++
 		case h.Running == version:
 			out.Applied++
@@ -240,16 +195,16 @@ func (l *Ledger) Rollout(r resource.Ref, version int64, limit int) Rollout {
 		one.Connected = l.clients[name].connections > 0
 		out.Holdings = append(out.Holdings, one)
 	}
-	rank := func(h Holding) int {
+	rank := func(h resource.Holding) int {
 		switch {
-		case h.Version == version && h.State == Refused:
+		case h.Version == version && h.State == resource.Refused:
 			return 0
 		case h.Running != version:
 			return 1
 		}
 		return 2
 	}
-	slices.SortFunc(out.Holdings, func(a, b Holding) int {
+	slices.SortFunc(out.Holdings, func(a, b resource.Holding) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Client, b.Client))
 	})
 	out.Holdings = out.Holdings[:min(limit, len(out.Holdings))]

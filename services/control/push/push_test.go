@@ -545,7 +545,7 @@ func TestNextWaits(t *testing.T) {
 func TestLongReason(t *testing.T) {
 	l, a := NewLedger(1, time.Minute), policy("a")
 	l.Enter("one")
-	l.Ack("one", &Ack{Ref: a, Version: 1, State: Refused, Reason: strings.Repeat("配", MaxReason)}, time.Unix(1000, 0))
+	l.Ack("one", &resource.Ack{Ref: a, Version: 1, State: resource.Refused, Reason: strings.Repeat("配", MaxReason)}, time.Unix(1000, 0))
 	if got := l.Rollout(a, 1, 1).Holdings[0].Reason; got == "" || len(got) > MaxReason || !utf8.ValidString(got) {
 		t.Errorf("%q", got)
 	}
@@ -558,18 +558,18 @@ func TestLedger(t *testing.T) {
 	sent := func(client string, version int64) {
 		l.Sent(client, &Change{Ref: a, Version: version}, now)
 	}
-	ack := func(client string, version int64, state State) bool {
-		return l.Ack(client, &Ack{Ref: a, Version: version, State: state, Reason: "because"}, now)
+	ack := func(client string, version int64, state resource.AckState) bool {
+		return l.Ack(client, &resource.Ack{Ref: a, Version: version, State: state, Reason: "because"}, now)
 	}
 	for _, client := range []string{"1", "2", "3", "4"} {
 		l.Enter(client)
 		sent(client, 1)
-		if client != "4" && !ack(client, 1, Applied) {
+		if client != "4" && !ack(client, 1, resource.Applied) {
 			t.Errorf("%s: an ACK is no news", client)
 		}
 		sent(client, 2)
 	}
-	if !ack("1", 2, Applied) || ack("1", 2, Applied) || !ack("2", 2, Refused) || ack("nobody", 2, Applied) || ack("3", 1, Applied) {
+	if !ack("1", 2, resource.Applied) || ack("1", 2, resource.Applied) || !ack("2", 2, resource.Refused) || ack("nobody", 2, resource.Applied) || ack("3", 1, resource.Applied) {
 		t.Error("news is not told from what is none")
 	}
 	l.Leave("3", now)

@@ -21,7 +21,7 @@ const (
 type Traits struct {
 	Kind   Kind
 	Plural string // for people
-	Folder string // in the API's addresses; "" for instances, which are in their services' folders
+	Folder string // in the API's addresses; of instances, that of services
 	// History says that earlier versions are kept. Written says that people write it; programs register all others.
 	History, Written bool
 	// Slashes says that its names may have them.
@@ -44,7 +44,7 @@ type Document interface {
 var traits = []Traits{
 	{Kind: Policies, Plural: "policies", Folder: "/v1/policies", History: true, Written: true, document: func() Document { return new(Policy) }},
 	{Kind: Configs, Plural: "configurations", Folder: "/v1/configs", History: true, Written: true, Slashes: true, document: func() Document { return new(Config) }},
-	{Kind: Instances, Plural: "instances", document: func() Document { return new(Instance) }},
+	{Kind: Instances, Plural: "instances", Folder: "/v1/services", document: func() Document { return new(Instance) }},
 	{Kind: Sessions, Plural: "sessions", Folder: "/v1/sessions", Leased: true, document: func() Document { return new(Session) }},
 	{Kind: Locks, Plural: "locks", Folder: "/v1/locks", Leased: true, Slashes: true, document: func() Document { return new(Lock) }},
 	{Kind: Counters, Plural: "counters", Folder: "/v1/counters", Slashes: true, document: func() Document { return new(Counter) }},

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -36,6 +37,22 @@ func (r Ref) Path() string {
 		text += "/" + EscapeName(r.ID)
 	}
 	return text
+}
+
+// Address returns the reference's path in the API. Without a name it is that of all, and without an ID that of a service's
+// instances.
+func (r Ref) Address() string {
+	address := r.Kind.Traits().Folder
+	if r.Name != "" {
+		address += "/" + url.PathEscape(r.Name)
+	}
+	if r.Name != "" && r.Kind == Instances {
+		address += "/instances"
+	}
+	if r.ID != "" {
+		address += "/" + url.PathEscape(r.ID)
+	}
+	return address
 }
 
 // Folder returns the prefix of the paths of a kind in a namespace. The paths of names with a prefix begin with Folder

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dyno/services/control/plane"
-	"dyno/services/control/push"
+	"dyno/services/control/resource"
 )
 
 func TestSearch(t *testing.T) {
@@ -129,7 +129,7 @@ func TestWatchRollout(t *testing.T) {
 	const path = "/v1/policies/a/rollout/watch"
 	s := b.follow(path)
 	id := ""
-	until := func(s *stream, ok func(push.Rollout) bool) (r push.Rollout) {
+	until := func(s *stream, ok func(resource.Rollout) bool) (r resource.Rollout) {
 		t.Helper()
 		for {
 			e := s.next()
@@ -139,7 +139,7 @@ func TestWatchRollout(t *testing.T) {
 			if e.kind != "rollout" {
 				t.Fatalf("%+v", e)
 			}
-			r, id = push.Rollout{}, e.id
+			r, id = resource.Rollout{}, e.id
 			if err := json.Unmarshal([]byte(e.data), &r); err != nil {
 				t.Fatal(err)
 			}
@@ -149,11 +149,11 @@ func TestWatchRollout(t *testing.T) {
 			}
 		}
 	}
-	until(s, func(r push.Rollout) bool { return r.Clients == 0 && r.Version == 1 })
+	until(s, func(r resource.Rollout) bool { return r.Clients == 0 && r.Version == 1 })
 	b.stream("kind=policy&client=1").want("resync", "put a 1", "synced")
-	until(s, func(r push.Rollout) bool { return r.Pending == 1 })
+	until(s, func(r resource.Rollout) bool { return r.Pending == 1 })
 	b.want(200, "", "POST", "/v1/acks", `{"client":"1","acks":[{"kind":"policy","name":"a","version":1,"state":"refused","reason":"<b>no"}]}`)
-	if r := until(s, func(r push.Rollout) bool { return r.Refused == 1 }); r.Holdings[0].Reason != "<b>no" || !r.Holdings[0].Connected {
+	if r := until(s, func(r resource.Rollout) bool { return r.Refused == 1 }); r.Holdings[0].Reason != "<b>no" || !r.Holdings[0].Connected {
 		t.Errorf("%+v", r)
 	}
 	// Who comes back with the newest is told nothing, until that changes.
@@ -163,7 +163,7 @@ func TestWatchRollout(t *testing.T) {
 	}
 	b.want(200, "", "PUT", "/v1/policies/a", `{"rules":[]}`)
 	for _, s := range []*stream{s, back} {
-		until(s, func(r push.Rollout) bool { return r.Version == 2 && r.Pending == 1 })
+		until(s, func(r resource.Rollout) bool { return r.Version == 2 && r.Pending == 1 })
 	}
 	b.want(204, "", "DELETE", "/v1/policies/a", "")
 	for _, s := range []*stream{s, back} {

@@ -409,8 +409,8 @@ func TestServiceRollout(t *testing.T) {
 	first := second - 1
 	one.Sent([]push.Change{{Ref: ref, Version: first}})
 	two.Sent([]push.Change{{Ref: ref, Version: second}})
-	one.Ack(t.Context(), []push.Ack{{Ref: ref, Version: first, State: push.Applied}})
-	two.Ack(t.Context(), []push.Ack{{Ref: ref, Version: second, State: push.Refused, Reason: "eds: no"}})
+	one.Ack(t.Context(), []resource.Ack{{Ref: ref, Version: first, State: resource.Applied}})
+	two.Ack(t.Context(), []resource.Ack{{Ref: ref, Version: second, State: resource.Refused, Reason: "eds: no"}})
 	out := b.want(200, "", "GET", "/v1/services/s/rollout", "")
 	if out.field(t, "version") != float64(second) || out.field(t, "pending") != 1.0 || out.field(t, "refused") != 1.0 || out.field(t, "holdings", 0, "reason") != "eds: no" {
 		t.Errorf("%s", out.body)

@@ -16,7 +16,6 @@ import (
 	"dyno/services/control/audit"
 	"dyno/services/control/catalog"
 	"dyno/services/control/plane"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
 
@@ -275,15 +274,8 @@ func listNamespaces(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"items": names, "more": more})
 }
 
-func listServices(q *request, page plane.Page) (plane.List[plane.Service], error) {
+func listServices(q *request, page plane.Page) (plane.List[resource.Service], error) {
 	return q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
-}
-
-// An instanceView is an instance with its health by this replica.
-type instanceView struct {
-	*resource.Instance
-	Overdue bool     `json:"overdue"`
-	Heard   *float64 `json:"heard_seconds,omitempty"` // how long ago
 }
 
 func listInstances(q *request) error {
@@ -300,8 +292,8 @@ func listInstances(q *request) error {
 	if err != nil {
 		return err
 	}
-	view := func(i plane.Instance) instanceView {
-		one := instanceView{Instance: i.Resource.(*resource.Instance), Overdue: i.Overdue}
+	view := func(i plane.Instance) resource.InstanceView {
+		one := resource.InstanceView{Instance: *i.Resource.(*resource.Instance), Overdue: i.Overdue}
 		if i.Silence != nil {
 			seconds := i.Silence.Seconds()
 			one.Heard = &seconds
@@ -309,7 +301,7 @@ func listInstances(q *request) error {
 		return one
 	}
 	return q.json(http.StatusOK, struct {
-		list[instanceView]
+		list[resource.InstanceView]
 		Protected bool `json:"protected"`
 	}{listOf(q, page.Stale, l, view), q.api.plane.Pulse().Protected})
 }
@@ -445,13 +437,12 @@ func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error)
 	return q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 }
 
-// placeOf returns the address of a resource other than an instance.
+// placeOf returns the address of a resource.
 func placeOf(r resource.Ref) string {
-	place := r.Kind.Traits().Folder + "/" + url.PathEscape(r.Name)
 	if r.Kind.OfAccess() {
-		return place
+		return r.Address()
 	}
-	return place + "?namespace=" + url.QueryEscape(r.Namespace)
+	return r.Address() + "?namespace=" + url.QueryEscape(r.Namespace)
 }
 
 func beginSession(q *request) error {
@@ -543,7 +534,7 @@ func revokeToken(q *request, r resource.Ref) error {
 }
 
 func listRollouts(k resource.Kind) func(*request) error {
-	return paged(func(q *request, page plane.Page) (plane.List[push.Rollout], error) {
+	return paged(func(q *request, page plane.Page) (plane.List[resource.Rollout], error) {
 		return q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
 	}, itself)
 }
@@ -588,7 +579,7 @@ func register(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.result(result, q.URL.EscapedPath()+"?namespace="+url.QueryEscape(i.Namespace))
+	return q.result(result, placeOf(result.Ref))
 }
 
 func maintain(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
@@ -770,8 +761,8 @@ func endRelease(promote bool) func(*request, resource.Ref, plane.Options) (plane
 
 func acknowledge(q *request) error {
 	var body struct {
-		Client string     `json:"client"`
-		Acks   []push.Ack `json:"acks"`
+		Client string         `json:"client"`
+		Acks   []resource.Ack `json:"acks"`
 	}
 	if err := q.body(&body); err != nil {
 		return err

@@ -204,14 +204,14 @@ func (w *watcher) hear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := push.Ack{Ref: r, Version: m.GetVersion(), State: push.Applied}
+		a := resource.Ack{Ref: r, Version: m.GetVersion(), State: resource.Applied}
 		if m.GetRefused() {
-			a.State, a.Reason = push.Refused, m.GetReason()
+			a.State, a.Reason = resource.Refused, m.GetReason()
 		}
 		if a.Version < 1 {
 			return plane.BadParameterf("ack.version: must be a number from 1")
 		}
-		_, never, err := w.api.plane.Ack(ctx, w.caller, w.client, []push.Ack{a})
+		_, never, err := w.api.plane.Ack(ctx, w.caller, w.client, []resource.Ack{a})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,6 @@ import (
 	"dyno/services/control/access"
 	"dyno/services/control/plane"
 	"dyno/services/control/plane/planetest"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 	"dyno/services/internal/serve"
 )
@@ -345,7 +344,7 @@ func TestRefusedCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range out.Holdings {
-		if want := map[string]push.State{"good": push.Applied, "bad": push.Refused}[h.Client]; h.State != want || h.Version != out.Version {
+		if want := map[string]resource.AckState{"good": resource.Applied, "bad": resource.Refused}[h.Client]; h.State != want || h.Version != out.Version {
 			t.Errorf("version %d: %+v", out.Version, h)
 		}
 	}
@@ -366,7 +365,7 @@ func TestRefusals(t *testing.T) {
 	if first.GetControlPlane().GetIdentifier() != "control" || !strings.Contains(first.GetSystemVersionInfo(), "-") {
 		t.Errorf("%v", first)
 	}
-	rollout := func() push.Rollout {
+	rollout := func() resource.Rollout {
 		t.Helper()
 		out, err := b.plane.Rollout(b.ctx, planetest.Anybody, resource.Ref{Kind: resource.Instances, Namespace: "default", Name: "refused"}, 10)
 		if err != nil {

@@ -27,7 +27,6 @@ import (
 	"dyno/services/control/identity"
 	"dyno/services/control/plane"
 	"dyno/services/control/plane/planetest"
-	"dyno/services/control/push"
 	"dyno/services/control/resource"
 )
 
@@ -83,7 +82,7 @@ func (w *web) set(failures int, block chan struct{}) {
 }
 
 // policy puts a policy, and waits until a client has answered to it.
-func (b *bed) policy(name, rules, client string) push.Rollout {
+func (b *bed) policy(name, rules, client string) resource.Rollout {
 	b.t.Helper()
 	p := &resource.Policy{Namespace: "default", Name: name}
 	if err := json.Unmarshal([]byte(rules), &p.Rules); err != nil {
@@ -96,15 +95,15 @@ func (b *bed) policy(name, rules, client string) push.Rollout {
 }
 
 // answered waits until a client has answered to the newest version of a policy.
-func (b *bed) answered(r resource.Ref, client string) push.Rollout {
+func (b *bed) answered(r resource.Ref, client string) resource.Rollout {
 	b.t.Helper()
 	for {
 		out, err := b.plane.Rollout(b.ctx, planetest.Anybody, r, 100)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if i := slices.IndexFunc(out.Holdings, func(h push.Holding) bool { return h.Client == client }); i >= 0 {
-			if h := out.Holdings[i]; h.Version == out.Version && h.State != push.Sent {
+		if i := slices.IndexFunc(out.Holdings, func(h resource.Holding) bool { return h.Client == client }); i >= 0 {
+			if h := out.Holdings[i]; h.Version == out.Version && h.State != resource.Sent {
 				return out
 			}
 		}
@@ -186,7 +185,7 @@ func TestEnvoyObeysPolicies(t *testing.T) {
 	}
 	// set puts a policy, and returns when Envoy uses it: a moment after its answer. A rule for /probe shows that.
 	probes := 210
-	set := func(rules string) push.Rollout {
+	set := func(rules string) resource.Rollout {
 		t.Helper()
 		probes++
 		probe := fmt.Sprintf(`[{"action":"fault","match":{"services":["shop"],"path":"/probe"},"fault":{"status":%d}},`, probes)

@@ -341,7 +341,7 @@ func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.
 }
 
 // take handles a request, and returns the acknowledgements for the ledger.
-func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpcstatus.Status) ([]push.Ack, error) {
+func (c *client) take(who plane.Caller, node *core.Node, q *request, detail *rpcstatus.Status) ([]resource.Ack, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
@@ -406,11 +406,11 @@ func (c *client) enter(who plane.Caller, node *core.Node) error {
 // acks counts an answer, and returns the acknowledgements for the ledger. The ledger has services by the revisions of
 // their instances, and policies. A refusal of another resource than instances counts as one of the policies that the
 // client has not applied yet; without such policies, as one of the service.
-func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
-	state := push.Applied
+func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []resource.Ack) {
+	state := resource.Applied
 	reason := ""
 	if a.refused {
-		state = push.Refused
+		state = resource.Refused
 		reason = a.kind.String() + ": " + cut(detail.GetMessage())
 		c.server.log.Warn("xds: a client has refused a response", "client", c.reader.Name(), "type", a.kind.String(), "resources", len(a.names), "error", cut(detail.GetMessage()))
 	}
@@ -422,7 +422,7 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 	for _, one := range a.names {
 		for _, from := range one.from {
 			if c.answered(from, a.kind, a.refused) {
-				acks = append(acks, push.Ack{Ref: from.Ref, Version: from.version, State: state, Reason: reason})
+				acks = append(acks, resource.Ack{Ref: from.Ref, Version: from.version, State: state, Reason: reason})
 				blamed = true
 			}
 		}
@@ -439,7 +439,7 @@ func (c *client) acks(a *answer, detail *rpcstatus.Status) (acks []push.Ack) {
 		if a.kind != assignments { // a refusal of another resource counts for the newest instances
 			revision = max(c.server.plane.NewestSent(one.ref()), 1)
 		}
-		acks = append(acks, push.Ack{Ref: one.ref(), Version: revision, State: state, Reason: reason})
+		acks = append(acks, resource.Ack{Ref: one.ref(), Version: revision, State: state, Reason: reason})
 	}
 	return acks
 }
@@ -485,7 +485,7 @@ func (c *client) sendDue(ctx context.Context, send func(*response) error) error 
 			if err != nil {
 				return err
 			}
-			c.server.count.WithLabelValues(r.kind.String(), string(push.Sent)).Inc()
+			c.server.count.WithLabelValues(r.kind.String(), string(resource.Sent)).Inc()
 			continue
 		}
 		timer.Stop()
