@@ -13,7 +13,6 @@ import (
 	"dyno/experiments/subjects/measurement"
 	"dyno/experiments/subjects/serialization/formats"
 	"dyno/experiments/subjects/serialization/formats/controlfb"
-	"dyno/services/control/message"
 	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 )
@@ -29,7 +28,7 @@ type codec struct {
 
 var codecs = map[string]codec{
 	"gob": {formats.Gob, func(text []byte) (any, error) { return formats.Gob.Decode(text) }, func(m any) int {
-		return len(m.(*message.Document).Ref.Name)
+		return len(m.(*formats.Document).Ref.Name)
 	}},
 	"protobuf": {formats.Protobuf, func(text []byte) (any, error) {
 		m := new(controlpb.Resource)
@@ -42,9 +41,9 @@ var codecs = map[string]codec{
 }
 
 // document returns a policy that takes about this number of bytes in Protocol Buffers.
-func document(bytes int) (*message.Document, error) {
+func document(bytes int) (*formats.Document, error) {
 	ref := resource.Ref{Kind: resource.Policies, Namespace: "shop", Name: "checkout-limits"}
-	d := &message.Document{Ref: ref, Policy: &resource.Policy{Namespace: ref.Namespace, Name: ref.Name}}
+	d := &formats.Document{Ref: ref, Policy: &resource.Policy{Namespace: ref.Namespace, Name: ref.Name}}
 	for i := 0; ; i++ {
 		text, err := formats.Protobuf.Append(nil, d)
 		if err != nil || len(text) >= bytes {

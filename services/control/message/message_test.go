@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dyno/services/control/resource"
+	"dyno/services/control/rpc/controlpb"
 )
 
 // fill sets each field that JSON has to another value than zero.
@@ -42,7 +43,7 @@ func TestPolicies(t *testing.T) {
 	full := &resource.Policy{Labels: map[string]string{"team": "x"}, Rules: make([]resource.Rule, 2)}
 	fill(reflect.ValueOf(&full.Rules[0]).Elem())
 	for _, p := range []*resource.Policy{full, {Rules: []resource.Rule{}}} {
-		got, err := Policy(OfPolicy(p))
+		got, err := Document(resource.Ref{}, OfPolicy(p))
 		if err != nil || !reflect.DeepEqual(got, p) {
 			t.Errorf("%v: got %+v, want %+v", err, got, p)
 		}
@@ -52,28 +53,22 @@ func TestPolicies(t *testing.T) {
 // TestOthers: and so have configurations and instances.
 func TestOthers(t *testing.T) {
 	c := &resource.Config{Labels: map[string]string{"a": "b"}, Content: "größe", ContentType: "text/plain", Secret: true}
-	d, err := New(resource.Ref{Kind: resource.Configs, Namespace: "n", Name: "c"}, 3, 4, c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := Of(d)
-	if got := Config(m.GetConfig()); !reflect.DeepEqual(got, c) || m.GetRef().GetName() != "c" || m.GetVersion() != 3 || m.GetRevision() != 4 {
+	m := Of(resource.Ref{Kind: resource.Configs, Namespace: "n", Name: "c"}, 3, 4, "", c)
+	if got, err := Document(resource.Ref{}, m.GetConfig()); err != nil || !reflect.DeepEqual(got, c) || m.GetRef().GetName() != "c" || m.GetVersion() != 3 || m.GetRevision() != 4 {
 		t.Errorf("%+v of %v", got, m)
 	}
 	i := &resource.Instance{Address: "10.0.0.1", Port: 65535, Zone: "z", Weight: 7, Metadata: map[string]string{"a": "b"}, Status: resource.Up, TTL: 2.5, DeregisterAfter: 60, Checks: make([]resource.Check, 2)}
 	fill(reflect.ValueOf(&i.Checks[0]).Elem())
-	if d, err = New(resource.Ref{Kind: resource.Instances, Namespace: "n", Name: "s", ID: "1"}, 1, 1, i, nil); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Instance(Of(d).GetInstance()); err != nil || !reflect.DeepEqual(got, i) {
+	r := resource.Ref{Kind: resource.Instances, Namespace: "n", Name: "s", ID: "1"}
+	if got, err := Document(resource.Ref{}, Of(r, 1, 1, "", i).GetInstance()); err != nil || !reflect.DeepEqual(got, i) {
 		t.Errorf("%v: %+v", err, got)
 	}
-	if got, err := Instance(nil); err != nil || got.Weight != resource.DefaultWeight {
-		t.Errorf("%v: without a weight: %d", err, got.Weight)
+	if got, err := Document(r, (*controlpb.Instance)(nil)); err != nil || got.Ref() != r || got.(*resource.Instance).Weight != resource.DefaultWeight {
+		t.Errorf("%v: without a weight: %+v", err, got)
 	}
 	i.Maintenance, i.Health = "a disk", resource.Warning
 	i.Results = []resource.CheckResult{{Name: "a", Health: resource.Critical, Output: "x", Since: time.Unix(1, 2).UTC()}}
-	m = Of(d)
+	m = Of(r, 1, 1, "", i)
 	if got := m.GetInstance(); got.GetMaintenance() != "a disk" || got.GetHealth() != "warning" || len(got.GetResults()) != 1 || got.GetResults()[0].GetSince() != "1970-01-01T00:00:01.000000002Z" {
 		t.Errorf("%v", got)
 	}

@@ -33,7 +33,7 @@ func grantsOf(text string) (list []access.Grant) {
 func TestDelegation(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	root := having("*:admin")
-	put := func(by Caller, doc any) error {
+	put := func(by Caller, doc resource.Document) error {
 		_, err := p.Put(t.Context(), by, doc, Options{})
 		return err
 	}
@@ -47,7 +47,7 @@ func TestDelegation(t *testing.T) {
 			return err
 		}
 	}
-	puts := func(doc any) func(Caller) error { return func(by Caller) error { return put(by, doc) } }
+	puts := func(doc resource.Document) func(Caller) error { return func(by Caller) error { return put(by, doc) } }
 	token := func(name string) func(Caller) error {
 		return func(by Caller) error {
 			_, _, err := p.CreateToken(t.Context(), by, name, resource.Token{}, Options{})
@@ -104,7 +104,7 @@ func TestDelegation(t *testing.T) {
 		{"a role in use", "*:admin", remove(resource.Roles, "ops"), InUse},
 		{"to remove who has less", shop, remove(resource.Principals, "clerk"), ""},
 	} {
-		for _, doc := range []any{role("ops", "*:editor"), role("unused", "*:reader"), principal("deployer", "", "shop:editor other:reader"), principal("operator", "ops", ""), principal("clerk", "", "shop:reader")} {
+		for _, doc := range []resource.Document{role("ops", "*:editor"), role("unused", "*:reader"), principal("deployer", "", "shop:editor other:reader"), principal("operator", "ops", ""), principal("clerk", "", "shop:reader")} {
 			if err := put(root, doc); err != nil {
 				t.Fatal(err)
 			}
@@ -293,7 +293,7 @@ func TestExpiry(t *testing.T) {
 func TestAccessIsNotWatched(t *testing.T) {
 	p := opened(t, newStore(t), nil)
 	root := having("*:admin")
-	for _, doc := range []any{&resource.Role{Name: "r", Grants: grantsOf("shop:reader")}, &resource.Principal{Name: "p", Roles: []string{"r"}}, policy("a")} {
+	for _, doc := range []resource.Document{&resource.Role{Name: "r", Grants: grantsOf("shop:reader")}, &resource.Principal{Name: "p", Roles: []string{"r"}}, policy("a")} {
 		if _, err := p.Put(t.Context(), root, doc, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestAccessIsNotWatched(t *testing.T) {
 		if err != nil || len(changes) != 1 || changes[0].Ref != policy("a").Ref() {
 			t.Errorf("round %d: %+v, %v", round, changes, err)
 		}
-		for _, doc := range []any{&resource.Principal{Name: "q", Roles: []string{"r"}}, policy("a")} {
+		for _, doc := range []resource.Document{&resource.Principal{Name: "q", Roles: []string{"r"}}, policy("a")} {
 			if _, err := p.Put(t.Context(), root, doc, Options{}); err != nil {
 				t.Fatal(err)
 			}

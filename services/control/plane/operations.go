@@ -16,109 +16,90 @@ import (
 )
 
 // Create makes a policy, a configuration, a counter, a principal or a role, which must not exist yet.
-func (p *Plane) Create(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
-	return p.put(ctx, by, doc, o, true)
+func (p *Plane) Create(ctx context.Context, by Caller, doc resource.Document, o Options) (Result, error) {
+	return p.put(ctx, by, doc, o, change{act: resource.Created, mustBeNew: true})
 }
 
-// Put makes or replaces one of these. A gray release and the tokens of a principal stay as they are.
-func (p *Plane) Put(ctx context.Context, by Caller, doc any, o Options) (Result, error) {
-	return p.put(ctx, by, doc, o, false)
-}
-
-func (p *Plane) put(ctx context.Context, by Caller, doc any, o Options, mustBeNew bool) (Result, error) {
-	c := change{act: resource.Updated, mustBeNew: mustBeNew}
-	if mustBeNew {
-		c.act = resource.Created
+// Put makes or replaces one of these, or registers an instance. A gray release and the tokens of a principal stay as
+// they are.
+func (p *Plane) Put(ctx context.Context, by Caller, doc resource.Document, o Options) (Result, error) {
+	if i, ok := doc.(*resource.Instance); ok {
+		return p.Register(ctx, by, i, o)
 	}
-	check := func(d interface{ Check(resource.Limits) error }) error {
+	return p.put(ctx, by, doc, o, change{act: resource.Updated})
+}
+
+func (p *Plane) put(ctx context.Context, by Caller, doc resource.Document, o Options, c change) (Result, error) {
+	if d, ok := doc.(interface{ Check(resource.Limits) error }); ok {
 		_, span := trace.Start(ctx, "check")
-		defer span.End()
-		return d.Check(p.Limits())
-	}
-	switch d := doc.(type) {
-	case *resource.Policy:
-		if err := check(d); err != nil {
+		err := d.Check(p.Limits())
+		span.End()
+		if err != nil {
 			return Result{}, err
 		}
-		if d.Release != nil {
-			return Result{}, releaseApart
+	}
+	if o.Key != "" {
+		var err error
+		if c.asked, err = json.Marshal(doc); err != nil {
+			return Result{}, err
 		}
-		c.ref = d.Ref()
-		c.next = func(old *catalog.Item) (resource.Document, error) {
+	}
+	c.ref = doc.Ref()
+	c.next = func(old *catalog.Item) (resource.Document, error) {
+		switch d := doc.(type) {
+		case *resource.Policy:
+			if d.Release != nil {
+				return nil, releaseApart
+			}
 			next := *d
 			before, err := documentOf[resource.Policy](old)
 			if before != nil {
 				next.Release = before.Release
 			}
 			return &next, err
-		}
-	case *resource.Config:
-		if d.Release != nil {
-			return Result{}, releaseApart
-		}
-		if err := check(d); err != nil {
-			return Result{}, err
-		}
-		c.ref = d.Ref()
-		c.next = func(old *catalog.Item) (resource.Document, error) {
+		case *resource.Config:
+			if d.Release != nil {
+				return nil, releaseApart
+			}
 			next := *d
 			next.SetData(d.Data())
-			if old != nil {
-				next.Release = old.Resource.(*resource.Config).Release
-				if err := next.Check(p.Limits()); err != nil {
-					return nil, err
-				}
+			if old == nil {
+				return &next, nil
 			}
-			return &next, nil
-		}
-	case *resource.Counter:
-		c.ref = d.Ref()
-		c.next = func(*catalog.Item) (resource.Document, error) {
-			next := *d
-			return &next, nil
-		}
-	case *resource.Principal:
-		if err := check(d); err != nil {
-			return Result{}, err
-		}
-		c.ref = d.Ref()
-		c.next = func(old *catalog.Item) (resource.Document, error) {
+			next.Release = old.Resource.(*resource.Config).Release
+			return &next, next.Check(p.Limits())
+		case *resource.Principal:
 			next := *d
 			if old != nil {
 				next.Tokens = old.Resource.(*resource.Principal).Tokens
 			}
 			return &next, nil
+		case *resource.Counter:
+			next := *d
+			return &next, nil
+		case *resource.Role:
+			next := *d
+			return &next, nil
 		}
-	case *resource.Role:
-		if err := check(d); err != nil {
-			return Result{}, err
-		}
-		c.ref = d.Ref()
-		c.next = func(*catalog.Item) (resource.Document, error) { return d, nil }
-	default:
-		return Result{}, fmt.Errorf("%T is none of a caller's resources", doc)
-	}
-	if o.Key != "" {
-		asked, err := json.Marshal(doc)
-		if err != nil {
-			return Result{}, err
-		}
-		c.asked = asked
+		return nil, fmt.Errorf("%T is none of a caller's resources", doc)
 	}
 	return p.apply(ctx, by, c, o)
 }
 
-// PutContent sets the content of a configuration, and its type if one is given. All else of it stays.
-func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, data, mediaType string, o Options) (Result, error) {
+// A NewContent is what becomes the content of a configuration, and its type if one is given.
+type NewContent struct{ Data, Type string }
+
+// PutContent sets the content of a configuration. All else of it stays.
+func (p *Plane) PutContent(ctx context.Context, by Caller, r resource.Ref, c NewContent, o Options) (Result, error) {
 	return p.apply(ctx, by, change{
-		ref: r, act: resource.Updated, asked: []byte("content " + mediaType + "\n" + data),
+		ref: r, act: resource.Updated, asked: []byte("content " + c.Type + "\n" + c.Data),
 		next: func(old *catalog.Item) (resource.Document, error) {
 			next := resource.Config{Namespace: r.Namespace, Name: r.Name}
 			if old != nil {
 				next = *old.Resource.(*resource.Config)
 			}
-			next.SetData(data)
-			next.ContentType = cmp.Or(mediaType, next.ContentType)
+			next.SetData(c.Data)
+			next.ContentType = cmp.Or(c.Type, next.ContentType)
 			return &next, next.Check(p.Limits())
 		},
 	}, o)
@@ -343,6 +324,9 @@ func (p *Plane) history(ctx context.Context, r resource.Ref) ([]*catalog.Item, e
 
 // Rollback makes an earlier version's document the resource's next version. It ends a gray release.
 func (p *Plane) Rollback(ctx context.Context, by Caller, r resource.Ref, version int64, o Options) (Result, error) {
+	if version < 1 {
+		return Result{}, resource.Invalid{{Pointer: "#/version", Detail: "must be a number from 1"}}
+	}
 	var earlier *catalog.Item
 	return p.apply(ctx, by, change{
 		ref: r, act: resource.RolledBack, asked: fmt.Appendf(nil, "%d", version),

@@ -325,8 +325,8 @@ func (f InstanceFilter) accepts(i *resource.Instance) bool {
 // An Instance is an instance of a service, with its health by this replica.
 type Instance struct {
 	*catalog.Item
-	Overdue bool           // it is silent for longer than its TTL, and about to be removed
-	Silence *time.Duration // nil if another replica watches it
+	Overdue bool     // it is silent for longer than its TTL, and about to be removed
+	Heard   *float64 // seconds ago; nil if another replica watches it
 }
 
 // Instances returns the instances of a service, by identifier. The search covers addresses and zones, too.
@@ -364,7 +364,8 @@ func (p *Plane) Instances(ctx context.Context, by Caller, namespace, service str
 	for n, i := range found.Items {
 		one := Instance{Item: i, Overdue: overdue[n]}
 		if silence, ok := p.silence(i.Resource.(*resource.Instance)); ok {
-			one.Silence = &silence
+			seconds := silence.Seconds()
+			one.Heard = &seconds
 		}
 		out.Items = append(out.Items, one)
 	}

@@ -78,6 +78,7 @@ func (c *Config) Check(l Limits) error {
 // Check returns Invalid with every fault of a release by itself.
 func (r *Release) Check(l Limits) error {
 	var f faults
+	f.check(r.Since == 0, "/since", "is not the client's to say")
 	r.check(&f, "", l)
 	return f.err()
 }
@@ -90,6 +91,7 @@ func (r *Release) check(f *faults, at string, l Limits) {
 // Check returns Invalid with every fault of a release by itself.
 func (r *PolicyRelease) Check(l Limits) error {
 	var f faults
+	f.check(r.Since == 0, "/since", "is not the client's to say")
 	r.check(&f, "", l)
 	return f.err()
 }
@@ -118,6 +120,7 @@ func checkContent(f *faults, at, text string, binary []byte, limit int) {
 	f.check(n <= limit, at, "has %d bytes: must have %d at most", n, limit)
 	f.check(utf8.ValidString(text), at, "must be UTF-8")
 	f.check(text == "" || len(binary) == 0, at+"_base64", "is given next to content: want one of them")
+	f.check(text != "" || binary == nil || n > 0, at, "must be given")
 }
 
 // Data returns the content, of any bytes.

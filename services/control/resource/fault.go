@@ -69,8 +69,8 @@ func escape(text string) string { return pointerEscapes.Replace(text) }
 
 // Decode parses one JSON document. It refuses nulls, duplicate members, and members without a field of exactly that
 // name: no other reader may find something else in the document. It refuses text that is not UTF-8, which could only
-// be stored changed. Its error is Invalid.
-func Decode(text []byte, into any) error {
+// be stored changed. It must have one of some members, if any are named. Its error is Invalid.
+func Decode(text []byte, into any, needs ...string) error {
 	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) && semantic.JSONKind == jsontext.KindNumber {
@@ -83,7 +83,28 @@ func Decode(text []byte, into any) error {
 	if pointer, ok := findNull(text); ok {
 		return Invalid{{pointer, "is null: leave it out, or give it a value"}}
 	}
+	if len(needs) > 0 && !hasMember(text, needs) {
+		return Invalid{{"#/" + needs[0], "must be given"}}
+	}
 	return nil
+}
+
+// hasMember reports whether a valid JSON object has one of some members.
+func hasMember(text []byte, names []string) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	if _, err := d.ReadToken(); err != nil {
+		return false
+	}
+	for d.PeekKind() == jsontext.KindString {
+		name, err := d.ReadToken()
+		if err == nil && contains(names, name.String()) {
+			return true
+		}
+		if err != nil || d.SkipValue() != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // faultOf returns why a text could not be decoded, in JSON's terms.

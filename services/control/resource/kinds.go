@@ -21,6 +21,7 @@ const (
 type Traits struct {
 	Kind   Kind
 	Plural string // for people
+	Area   string // a label of requests' metrics: discovery and changes of policies have different problems
 	Folder string // in the API's addresses; of instances, that of services
 	// History says that earlier versions are kept. Written says that people write it; programs register all others.
 	History, Written bool
@@ -29,7 +30,9 @@ type Traits struct {
 	// Leased says that etcd removes it when its session ends. Backups do not have it.
 	Leased bool
 	// Access says that it says who may do what. It is in the namespace Everywhere, where nothing else can be.
-	Access   bool
+	Access bool
+	// Needs are members of a client's document, which must have one of them.
+	Needs    []string
 	document func() Document
 }
 
@@ -42,14 +45,14 @@ type Document interface {
 
 // traits are those of all kinds.
 var traits = []Traits{
-	{Kind: Policies, Plural: "policies", Folder: "/v1/policies", History: true, Written: true, document: func() Document { return new(Policy) }},
-	{Kind: Configs, Plural: "configurations", Folder: "/v1/configs", History: true, Written: true, Slashes: true, document: func() Document { return new(Config) }},
-	{Kind: Instances, Plural: "instances", Folder: "/v1/services", document: func() Document { return new(Instance) }},
-	{Kind: Sessions, Plural: "sessions", Folder: "/v1/sessions", Leased: true, document: func() Document { return new(Session) }},
-	{Kind: Locks, Plural: "locks", Folder: "/v1/locks", Leased: true, Slashes: true, document: func() Document { return new(Lock) }},
-	{Kind: Counters, Plural: "counters", Folder: "/v1/counters", Slashes: true, document: func() Document { return new(Counter) }},
-	{Kind: Principals, Plural: "principals", Folder: "/v1/principals", History: true, Written: true, Access: true, document: func() Document { return new(Principal) }},
-	{Kind: Roles, Plural: "roles", Folder: "/v1/roles", History: true, Written: true, Access: true, document: func() Document { return new(Role) }},
+	{Kind: Policies, Plural: "policies", Area: "policy", Folder: "/v1/policies", History: true, Written: true, document: func() Document { return new(Policy) }},
+	{Kind: Configs, Plural: "configurations", Area: "configuration", Needs: []string{"content", "content_base64"}, Folder: "/v1/configs", History: true, Written: true, Slashes: true, document: func() Document { return new(Config) }},
+	{Kind: Instances, Plural: "instances", Area: "discovery", Folder: "/v1/services", document: func() Document { return &Instance{Weight: DefaultWeight} }},
+	{Kind: Sessions, Plural: "sessions", Area: "coordination", Folder: "/v1/sessions", Leased: true, document: func() Document { return new(Session) }},
+	{Kind: Locks, Plural: "locks", Area: "coordination", Folder: "/v1/locks", Leased: true, Slashes: true, document: func() Document { return new(Lock) }},
+	{Kind: Counters, Plural: "counters", Area: "coordination", Needs: []string{"value"}, Folder: "/v1/counters", Slashes: true, document: func() Document { return new(Counter) }},
+	{Kind: Principals, Plural: "principals", Area: "administration", Folder: "/v1/principals", History: true, Written: true, Access: true, document: func() Document { return new(Principal) }},
+	{Kind: Roles, Plural: "roles", Area: "administration", Folder: "/v1/roles", History: true, Written: true, Access: true, document: func() Document { return new(Role) }},
 }
 
 // Kinds are the kinds of resources in namespaces.
@@ -60,6 +63,33 @@ func Kinds() (kinds []Kind) {
 		}
 	}
 	return kinds
+}
+
+// New returns a document of the kind with the defaults of fields that a client need not give; nil for an unknown kind.
+func (k Kind) New() Document {
+	if t := k.Traits(); t.document != nil {
+		return t.document()
+	}
+	return nil
+}
+
+// NamesOf returns the fields of a document with its names; nil if it has no such field.
+func NamesOf(doc Document) (namespace, name, id *string) {
+	switch d := doc.(type) {
+	case *Policy:
+		return &d.Namespace, &d.Name, nil
+	case *Config:
+		return &d.Namespace, &d.Name, nil
+	case *Counter:
+		return &d.Namespace, &d.Name, nil
+	case *Instance:
+		return &d.Namespace, &d.Service, &d.ID
+	case *Principal:
+		return nil, &d.Name, nil
+	case *Role:
+		return nil, &d.Name, nil
+	}
+	return nil, nil, nil
 }
 
 // Known reports whether a kind is one of Kinds.

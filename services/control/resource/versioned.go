@@ -50,11 +50,10 @@ func Tag(version int64, body []byte) string {
 
 // Parse parses a stored document.
 func Parse(kind Kind, body []byte) (Document, error) {
-	t := kind.Traits()
-	if t.document == nil {
+	into := kind.New()
+	if into == nil {
 		return nil, fmt.Errorf("%q is no kind of resource", kind)
 	}
-	into := t.document()
 	if err := json.Unmarshal(body, into); err != nil {
 		return nil, err
 	}

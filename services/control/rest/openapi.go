@@ -14,7 +14,8 @@ import (
 	"dyno/services/control/resource"
 )
 
-// schemas describes the documents, in JSON Schema 2020-12, by name. Package resource has those of rules.
+// schemas describes the documents, in JSON Schema 2020-12, by name. Texts that begin with $ stand for limits. Package
+// resource has those of rules.
 //
 //go:embed schemas.json
 var schemas []byte
@@ -73,56 +74,10 @@ var special = map[string]parameter{
 	"GET If-None-Match":   {"header", "The entity tags of what the client has: with one of these there is no content.", text},
 }
 
-// setLimits writes the limits in force into the schemas.
-func setLimits(components map[string]any, l resource.Limits) error {
-	for _, one := range []struct {
-		path  string
-		limit int
-	}{
-		{"Labels/maxProperties", l.Labels}, {"Release/properties/labels/maxProperties", l.Labels}, {"PolicyRelease/properties/labels/maxProperties", l.Labels},
-		{"PolicyRelease/properties/rules/maxItems", l.Rules}, {"PolicyInput/properties/rules/maxItems", l.Rules}, {"PolicyNew/properties/rules/maxItems", l.Rules},
-		{"ConfigInput/properties/content/maxLength", l.ConfigBytes}, {"ConfigNew/properties/content/maxLength", l.ConfigBytes}, {"Release/properties/content/maxLength", l.ConfigBytes},
-		{"ConfigInput/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4}, {"ConfigNew/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4}, {"Release/properties/content_base64/maxLength", (l.ConfigBytes + 2) / 3 * 4},
-	} {
-		at := components
-		parts := strings.Split(one.path, "/")
-		for _, part := range parts[:len(parts)-1] {
-			inner, ok := at[part].(map[string]any)
-			if !ok {
-				return fmt.Errorf("schemas: no %s", one.path)
-			}
-			at = inner
-		}
-		at[parts[len(parts)-1]] = one.limit
-	}
-	return nil
-}
-
 func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
 
 // describeOperation describes an operation, with references to the schemas.
-func (a *API) describeOperation(r route, components map[string]any) (map[string]any, error) {
-	list, err := describeParameters(r)
-	if err != nil {
-		return nil, err
-	}
-	answers, err := a.describeAnswers(r, components)
-	if err != nil {
-		return nil, err
-	}
-	operation := map[string]any{"operationId": r.id, "summary": r.about, "parameters": list, "responses": answers}
-	if r.body != "" {
-		content, err := a.describeContent(r.body, components)
-		if err != nil {
-			return nil, err
-		}
-		operation["requestBody"] = map[string]any{"required": true, "content": content}
-	}
-	return operation, nil
-}
-
-// describeParameters describes the parameters of an operation and of its path.
-func describeParameters(r route) ([]any, error) {
+func describeOperation(r route) map[string]any {
 	list := []any{}
 	names := slices.Clone(r.parameters)
 	for part := range strings.SplitSeq(r.path, "/") {
@@ -131,14 +86,11 @@ func describeParameters(r route) ([]any, error) {
 		}
 	}
 	for _, name := range names {
-		p, ok := parameters[name]
+		p := parameters[name]
 		for _, key := range []string{r.id + " " + name, r.method + " " + name} {
 			if other, is := special[key]; is {
-				p, ok = other, true
+				p = other
 			}
-		}
-		if !ok {
-			return nil, fmt.Errorf("no parameter %q", name)
 		}
 		one := map[string]any{"name": name, "in": p.in, "description": p.about, "schema": p.schema}
 		if p.in == "path" {
@@ -146,11 +98,6 @@ func describeParameters(r route) ([]any, error) {
 		}
 		list = append(list, one)
 	}
-	return list, nil
-}
-
-// describeAnswers describes an operation's responses, by status.
-func (a *API) describeAnswers(r route, components map[string]any) (map[string]any, error) {
 	answers := map[string]any{
 		"default": map[string]any{
 			"description": "A problem (RFC 9457). Its type is " + typePrefix + " and one of: " + strings.Join(kinds(), ", ") + ".",
@@ -163,20 +110,20 @@ func (a *API) describeAnswers(r route, components map[string]any) (map[string]an
 	}
 	for status, body := range r.answers {
 		answer := map[string]any{"description": http.StatusText(status)}
-		content, err := a.describeContent(body, components)
-		if err != nil {
-			return nil, err
-		}
-		if len(content) > 0 {
-			answer["content"] = content
+		if body != noBody {
+			answer["content"] = describeContent(body)
 		}
 		answers[strconv.Itoa(status)] = answer
 	}
-	return answers, nil
+	operation := map[string]any{"operationId": r.id, "summary": r.about, "parameters": list, "responses": answers}
+	if r.body != noBody {
+		operation["requestBody"] = map[string]any{"required": true, "content": describeContent(r.body)}
+	}
+	return operation
 }
 
 // describeContent describes a body, which may have several media types, each with the name of a schema.
-func (a *API) describeContent(body string, components map[string]any) (map[string]any, error) {
+func describeContent(body string) map[string]any {
 	content := map[string]any{}
 	for kind := range strings.FieldsSeq(body) {
 		switch {
@@ -184,41 +131,30 @@ func (a *API) describeContent(body string, components map[string]any) (map[strin
 			content[kind] = map[string]any{}
 		case strings.Contains(kind, "/"):
 			content[kind] = map[string]any{"schema": text}
-		case kind == "object":
-			content["application/json"] = map[string]any{"schema": map[string]any{"type": "object"}}
-		case components[kind] == nil:
-			return nil, fmt.Errorf("no schema %q", kind)
 		default:
-			content["application/json"] = map[string]any{"schema": ref(kind)}
+			content[jsonBody] = map[string]any{"schema": ref(kind)}
 		}
 	}
-	return content, nil
+	return content
 }
 
 // describe makes the OpenAPI 3.1 document from the table of operations.
 func (a *API) describe() ([]byte, error) {
 	var components map[string]any
-	if err := json.Unmarshal(schemas, &components); err != nil {
+	l := a.plane.Limits()
+	limits := strings.NewReplacer(
+		`"$labels"`, strconv.Itoa(l.Labels), `"$rules"`, strconv.Itoa(l.Rules), `"$content"`, strconv.Itoa(l.ConfigBytes), `"$content_base64"`, strconv.Itoa((l.ConfigBytes+2)/3*4),
+	)
+	if err := json.Unmarshal([]byte(limits.Replace(string(schemas))), &components); err != nil {
 		return nil, fmt.Errorf("schemas: %w", err)
 	}
 	maps.Copy(components, resource.Schemas())
-	if err := setLimits(components, a.plane.Limits()); err != nil {
-		return nil, err
-	}
 	paths := map[string]map[string]any{}
 	for _, r := range a.routes {
-		operation, err := a.describeOperation(r, components)
-		if err != nil {
-			return nil, fmt.Errorf("operation %s: %w", r.id, err)
-		}
 		if paths[r.path] == nil {
 			paths[r.path] = map[string]any{}
 		}
-		method := strings.ToLower(r.method)
-		if paths[r.path][method] != nil {
-			return nil, fmt.Errorf("operation %s: there is another at %s %s", r.id, r.method, r.path)
-		}
-		paths[r.path][method] = operation
+		paths[r.path][strings.ToLower(r.method)] = describeOperation(r)
 	}
 	security := []any{map[string]any{"token": []any{}}, map[string]any{"certificate": []any{}}}
 	if a.cfg.Gate.Book == nil {
@@ -232,7 +168,7 @@ func (a *API) describe() ([]byte, error) {
 		},
 		"paths": paths,
 		"components": map[string]any{
-			"schemas":         maps.Clone(components),
+			"schemas":         components,
 			"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}, "certificate": map[string]any{"type": "mutualTLS"}},
 		},
 		"security": security,

@@ -133,3 +133,40 @@ func TestSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestDescriptionIsWhole: what is referred to is there, and each parameter has a place.
+func TestDescriptionIsWhole(t *testing.T) {
+	b := newBed(t, nil)
+	var document map[string]any
+	if err := json.Unmarshal(b.api.document, &document); err != nil {
+		t.Fatal(err)
+	}
+	schemas := document["components"].(map[string]any)["schemas"].(map[string]any)
+	operations := 0
+	var check func(at string, v any)
+	check = func(at string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, one := range v {
+				check(at, one)
+			}
+		case map[string]any:
+			if v["operationId"] != nil {
+				operations++
+			}
+			if name, ok := v["$ref"].(string); ok && schemas[strings.TrimPrefix(name, "#/components/schemas/")] == nil {
+				t.Errorf("%s: no %s", at, name)
+			}
+			if place, ok := v["in"]; ok && v["name"] != nil && place == "" {
+				t.Errorf("%s: no parameter %v", at, v["name"])
+			}
+			for name, one := range v {
+				check(at+"/"+name, one)
+			}
+		}
+	}
+	check("", document)
+	if operations != len(b.api.routes) {
+		t.Errorf("%d operations of %d are described", operations, len(b.api.routes))
+	}
+}

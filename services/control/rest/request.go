@@ -180,7 +180,7 @@ func (q *request) options() (o plane.Options, err error) {
 	if o.IfNoneMatch, err = q.condition("If-None-Match"); err != nil {
 		return o, err
 	}
-	o.Key, o.Session = q.Header.Get("Idempotency-Key"), q.parameter("session")
+	o.Key = q.Header.Get("Idempotency-Key")
 	o.DryRun, err = q.flag("dry_run")
 	return o, err
 }
@@ -202,8 +202,8 @@ func (q *request) condition(name string) (string, error) {
 // jsonBody is the media type of documents.
 const jsonBody = "application/json"
 
-// body decodes a JSON document into a struct.
-func (q *request) body(into any) error {
+// body decodes a JSON document into a struct. It must have one of some members, if any are named.
+func (q *request) body(into any, needs ...string) error {
 	if field := q.Header.Get("Content-Type"); field != "" && field != jsonBody {
 		kind, _, err := mime.ParseMediaType(field)
 		if err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {
@@ -214,7 +214,7 @@ func (q *request) body(into any) error {
 	if err != nil {
 		return err
 	}
-	return resource.Decode(text, into)
+	return resource.Decode(text, into, needs...)
 }
 
 func (q *request) bytes() ([]byte, error) {
@@ -252,10 +252,22 @@ func (q *request) write(status int, kind string, body []byte) error {
 	return nil
 }
 
-func (q *request) noContent() error {
+// noContent answers an operation that has only an error to tell.
+func (q *request) noContent(err error) error {
+	if err != nil {
+		return err
+	}
 	q.headerWritten = true
 	q.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// answer sends the result of an operation.
+func (q *request) answer(value any, err error) error {
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, value)
 }
 
 func (q *request) json(status int, value any) error {
@@ -279,36 +291,44 @@ const (
 	heartbeatField = "Dyno-Heartbeat-Seconds" // a stream sends a comment after this time without a change
 )
 
-// item sends a resource, unless the client has it already.
+// item sends a resource.
 func (q *request) item(status int, i *catalog.Item) error {
-	q.set("Etag", i.Tag())
-	q.set("Cache-Control", "no-cache")
 	if i.Revision > 0 {
 		q.set(revisionField, strconv.FormatInt(i.Revision, 10))
 	}
-	if q.Method == http.MethodGet && plane.MatchesTag(q.Header.Get("If-None-Match"), i.Tag(), true) {
+	return q.tagged(status, i.Tag(), jsonBody, i.Body)
+}
+
+// tagged sends a response with an entity tag, unless the client has it already.
+func (q *request) tagged(status int, tag, kind string, body []byte) error {
+	q.set("Etag", tag)
+	q.set("Cache-Control", "no-cache")
+	if q.Method == http.MethodGet && plane.MatchesTag(q.Header.Get("If-None-Match"), tag, true) {
 		q.headerWritten = true
 		q.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return q.write(status, jsonBody, i.Body)
+	return q.write(status, kind, body)
 }
 
 // result sends the result of a change.
-func (q *request) result(r plane.Result, location string) error {
+func (q *request) result(r plane.Result, err error) error {
+	if err != nil {
+		return err
+	}
 	if r.Repeated {
 		q.set(repeatedField, "true")
 	}
 	if r.DryRun {
 		q.set(dryRunField, "true")
 	}
-	if r.Removed {
-		return q.noContent()
+	if r.Removed && !r.DryRun {
+		return q.noContent(nil)
 	}
 	status := http.StatusOK
 	if r.Created && !r.DryRun {
 		status = http.StatusCreated
-		q.set("Location", location)
+		q.set("Location", placeOf(r.Ref))
 	}
 	return q.item(status, r.Item)
 }
@@ -318,8 +338,8 @@ const maxLimitations = 32
 
 // limitations says what connected data planes cannot do of a policy: a field for each, with the kind of data plane, the
 // place in the policy and a text.
-func (q *request) limitations(p *resource.Policy) {
-	list := q.api.plane.Limitations(p)
+func (q *request) limitations(rules []resource.Rule) {
+	list := q.api.plane.Limitations(&resource.Policy{Rules: rules})
 	for _, l := range list[:min(len(list), maxLimitations)] {
 		q.w.Header().Add(limitationField, l.DataPlane+" "+l.Pointer+" "+l.Detail)
 	}

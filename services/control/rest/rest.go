@@ -198,6 +198,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 			}
 			if !q.headerWritten {
+				w.Header().Del(ageField) // of what was to be answered
 				writeProblem(w, p)
 			}
 		}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -34,15 +35,17 @@ type route struct {
 	good         prometheus.Observer // of successful requests; New fills it in
 }
 
-// contextOf returns the area that a path belongs to, a label of requests' metrics: discovery of services and changes
-// of policies have different problems.
+// contextOf returns the area that a path belongs to, a label of requests' metrics.
 func contextOf(path string) string {
-	for _, c := range []struct{ folder, context string }{
-		{"/v1/services", "discovery"}, {"/v1/heartbeats", "discovery"}, {"/v1/configs", "configuration"}, {"/v1/policies", "policy"},
-		{"/v1/watch", "push"}, {"/v1/acks", "push"}, {"/v1/sessions", "coordination"}, {"/v1/locks", "coordination"}, {"/v1/counters", "coordination"},
-	} {
-		if strings.HasPrefix(path, c.folder) {
-			return c.context
+	switch path {
+	case "/v1/watch", "/v1/acks":
+		return "push"
+	case "/v1/heartbeats":
+		return resource.Instances.Traits().Area
+	}
+	for _, k := range resource.Kinds() {
+		if strings.HasPrefix(path, k.Traits().Folder) {
+			return k.Traits().Area
 		}
 	}
 	return "administration"
@@ -65,34 +68,32 @@ var (
 
 // table returns all operations.
 func (a *API) table() []route {
+	remove := func(p *plane.Plane, ctx context.Context, by plane.Caller, r resource.Ref, session string, o plane.Options) (plane.Result, error) {
+		o.Session = session
+		return p.Remove(ctx, by, r, o)
+	}
 	routes := []route{
-		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: listNamespaces},
-		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: paged(listServices, itself)},
-		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health", "label"}, paging...), answers: map[int]string{200: "InstanceList"}, waits: resource.Instances, handle: listInstances},
-		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, waits: resource.Instances, handle: named(resource.Instances, getItem)},
-		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering a known instance is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: register},
-		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, removeItem)},
-		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(resource.Instances, rollout)},
-		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Instances, heartbeat)},
-		{method: "PUT", path: "/v1/services/{name}/instances/{id}/maintenance", id: "beginMaintenance", about: "Keep requests away from an instance, until that is ended. It is still checked.", parameters: changing, body: "Maintenance", answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, maintain)},
-		{method: "DELETE", path: "/v1/services/{name}/instances/{id}/maintenance", id: "endMaintenance", about: "End an instance's maintenance.", parameters: changing, answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, endMaintenance)},
+		{method: "GET", path: "/v1/namespaces", id: "listNamespaces", about: "The namespaces with resources that the caller may read.", parameters: []string{"stale", "limit"}, answers: map[int]string{200: "NamespaceList"}, handle: read(listNamespaces)},
+		{method: "GET", path: "/v1/services", id: "listServices", about: "The services of a namespace.", parameters: paging, answers: map[int]string{200: "ServiceList"}, handle: read(listServices)},
+		{method: "GET", path: "/v1/services/{name}/instances", id: "listInstances", about: "A service's instances.", parameters: append([]string{"zone", "status", "health", "label"}, paging...), answers: map[int]string{200: "InstanceList"}, waits: resource.Instances, handle: read(listInstances)},
+		{method: "GET", path: "/v1/services/{name}/instances/{id}", id: "getInstance", about: "One instance.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: "Instance", 304: noBody}, waits: resource.Instances, handle: readOne(resource.Instances, getItem)},
+		{method: "PUT", path: "/v1/services/{name}/instances/{id}", id: "registerInstance", about: "Register an instance, or change it. Registering a known instance is a heartbeat.", parameters: changing, body: "InstanceInput", answers: map[int]string{200: "Instance", 201: "Instance"}, handle: put(resource.Instances, (*plane.Plane).Put)},
+		{method: "DELETE", path: "/v1/services/{name}/instances/{id}", id: "removeInstance", about: "Take an instance off.", parameters: changing, answers: map[int]string{200: "Instance", 204: noBody}, handle: change(resource.Instances, session, remove)},
+		{method: "GET", path: "/v1/services/{name}/rollout", id: "rolloutService", about: "Which clients of this replica that use xDS have which instances, and who has refused them, and why. Versions are revisions of the store.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: readOne(resource.Instances, rollout)},
+		{method: "POST", path: "/v1/services/{name}/instances/{id}/heartbeat", id: "heartbeat", about: "Say that an instance is alive. 404 asks to register again.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: act(resource.Instances, (*plane.Plane).Heartbeat)},
+		{method: "PUT", path: "/v1/services/{name}/instances/{id}/maintenance", id: "beginMaintenance", about: "Keep requests away from an instance, until that is ended. It is still checked.", parameters: changing, body: "Maintenance", answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, field[string]("reason"), (*plane.Plane).Maintain)},
+		{method: "DELETE", path: "/v1/services/{name}/instances/{id}/maintenance", id: "endMaintenance", about: "End an instance's maintenance.", parameters: changing, answers: map[int]string{200: "Instance"}, handle: change(resource.Instances, always(""), (*plane.Plane).Maintain)},
 		{method: "POST", path: "/v1/heartbeats", id: "heartbeats", about: "Send heartbeats of many instances. Refusals are listed by instance; if all are refused, the request is refused like the first.", body: "Heartbeats", answers: map[int]string{200: "HeartbeatsAnswer"}, handle: heartbeats},
 
-		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, waits: resource.Configs, handle: named(resource.Configs, configContent)},
-		{method: "PUT", path: "/v1/configs/{name}/content", id: "putContent", about: "Make the body the content, as it is, and its type the content's. All else of the configuration stays.", parameters: changing, body: anyBody, answers: map[int]string{200: "Config", 201: "Config"}, handle: change(resource.Configs, putContent)},
-		{method: "PUT", path: "/v1/configs/{name}/release", id: "release", about: "Begin a gray release, or change it.", parameters: changing, body: "Release", answers: map[int]string{200: "Config"}, handle: change(resource.Configs, release)},
-		{method: "DELETE", path: "/v1/configs/{name}/release", id: "withdraw", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(false))},
-		{method: "POST", path: "/v1/configs/{name}/promote", id: "promote", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Config"}, handle: change(resource.Configs, endRelease(true))},
-		{method: "PUT", path: "/v1/policies/{name}/release", id: "releasePolicy", about: "Begin a gray release, or change it.", parameters: changing, body: "PolicyRelease", answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, releasePolicy)},
-		{method: "DELETE", path: "/v1/policies/{name}/release", id: "withdrawPolicy", about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(false))},
-		{method: "POST", path: "/v1/policies/{name}/promote", id: "promotePolicy", about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: "Policy"}, handle: change(resource.Policies, endRelease(true))},
+		{method: "GET", path: "/v1/configs/{name}/content", id: "configContent", about: "The content for a client, by the gray release.", parameters: []string{"namespace", "stale", "client", "label", "If-None-Match"}, answers: map[int]string{200: anyBody, 304: noBody}, waits: resource.Configs, handle: readOne(resource.Configs, configContent)},
+		{method: "PUT", path: "/v1/configs/{name}/content", id: "putContent", about: "Make the body the content, as it is, and its type the content's. All else of the configuration stays.", parameters: changing, body: anyBody, answers: map[int]string{200: "Config", 201: "Config"}, handle: change(resource.Configs, (*request).content, (*plane.Plane).PutContent)},
 
 		{method: "POST", path: "/v1/sessions", id: "beginSession", about: "Begin a session. It ends ttl_seconds after its last renewal.", parameters: []string{"namespace"}, body: "SessionInput", answers: map[int]string{201: "Session"}, handle: beginSession},
-		{method: "POST", path: "/v1/sessions/{name}/renew", id: "renewSession", about: "Begin the session's time again. 404 says that it has ended, and its locks with it.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: named(resource.Sessions, renewSession)},
+		{method: "POST", path: "/v1/sessions/{name}/renew", id: "renewSession", about: "Begin the session's time again. 404 says that it has ended, and its locks with it.", parameters: []string{"namespace"}, answers: map[int]string{204: noBody}, handle: act(resource.Sessions, (*plane.Plane).Renew)},
 		{method: "PUT", path: "/v1/locks/{name}", id: "acquireLock", about: "Acquire a lock for a session, once it is free. Repeating it changes nothing.", parameters: []string{"namespace"}, body: "LockInput", answers: map[int]string{200: "Lock", 201: "Lock"}, stream: true, handle: named(resource.Locks, acquireLock)},
-		{method: "POST", path: "/v1/counters/{name}", id: "addToCounter", about: "Add to a counter, which begins with 0.", parameters: changing, body: "CounterAdd", answers: map[int]string{200: "Counter", 201: "Counter"}, handle: change(resource.Counters, addToCounter)},
+		{method: "POST", path: "/v1/counters/{name}", id: "addToCounter", about: "Add to a counter, which begins with 0.", parameters: changing, body: "CounterAdd", answers: map[int]string{200: "Counter", 201: "Counter"}, handle: change(resource.Counters, field[int64]("add"), (*plane.Plane).Add)},
 
-		{method: "GET", path: "/v1/principals/{name}/tokens", id: "listTokens", about: "A principal's tokens, by their hashes.", answers: map[int]string{200: "TokenList"}, handle: named(resource.Principals, listTokens)},
+		{method: "GET", path: "/v1/principals/{name}/tokens", id: "listTokens", about: "A principal's tokens, by their hashes.", answers: map[int]string{200: "TokenList"}, handle: readOne(resource.Principals, listTokens)},
 		{method: "POST", path: "/v1/principals/{name}/tokens", id: "createToken", about: "Make a token, which is shown only here.", parameters: []string{"Idempotency-Key"}, body: "TokenInput", answers: map[int]string{201: "TokenMade"}, handle: named(resource.Principals, createToken)},
 		{method: "DELETE", path: "/v1/principals/{name}/tokens/{id}", id: "revokeToken", about: "Revoke a token.", parameters: []string{"Idempotency-Key"}, answers: map[int]string{204: noBody}, handle: named(resource.Principals, revokeToken)},
 
@@ -101,11 +102,11 @@ func (a *API) table() []route {
 
 		{method: "GET", path: "/v1/calls", id: "listCalls", about: "Who calls the services of a namespace, as data planes report that are connected to this replica by xDS (LRS).", parameters: []string{"namespace"}, answers: map[int]string{200: "CallList"}, handle: listCalls},
 
-		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: readAudit},
-		{method: "GET", path: "/v1/status", id: "status", about: "The state of the control plane.", answers: map[int]string{200: "Status"}, handle: status},
+		{method: "GET", path: "/v1/audit", id: "audit", about: "Who changed what, oldest first.", parameters: []string{"limit", "after", "from"}, answers: map[int]string{200: "AuditList"}, handle: read(readAudit)},
+		{method: "GET", path: "/v1/status", id: "status", about: "The state of the control plane.", answers: map[int]string{200: "Status"}, handle: func(q *request) error { return q.answer(a.plane.Status(q.Context())) }},
 		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: writeBackup},
 		{method: "POST", path: "/v1/reclaim", id: "reclaim", about: "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.", answers: map[int]string{204: noBody}, handle: reclaim},
-		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "object"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},
+		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "Description"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},
 	}
 	for _, k := range []struct {
 		kind          resource.Kind
@@ -116,7 +117,8 @@ func (a *API) table() []route {
 		{resource.Counters, "Counter", "Remove one. The next addition begins with 0."},
 		{resource.Principals, "Principal", "Remove one. Its history stays."}, {resource.Roles, "Role", "Remove one that no principal has. Its history stays."},
 	} {
-		folder, one := k.kind.Traits().Folder, k.kind.Traits().Folder+"/{name}"
+		traits := k.kind.Traits()
+		folder, one := traits.Folder, traits.Folder+"/{name}"
 		changing, reading, space, listing, waits := changing, reading, []string{"namespace"}, append([]string{"separator"}, paging...), k.kind
 		if k.kind.OfAccess() {
 			changing, reading, space, listing, waits = changing[1:], reading[1:], nil, paging[1:], ""
@@ -127,29 +129,36 @@ func (a *API) table() []route {
 		}
 		routes = append(routes,
 			route{method: "GET", path: folder, id: "list" + k.name, about: "All of a namespace, by name.", parameters: listing, answers: map[int]string{200: k.name + "List"}, waits: waits, handle: listItems(k.kind)},
-			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: waits, handle: named(k.kind, getItem)},
-			route{method: "DELETE", path: one, id: "remove" + k.name, about: k.removal, parameters: removing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, removeItem)},
+			route{method: "GET", path: one, id: "get" + k.name, about: "One, as it is.", parameters: append([]string{"If-None-Match"}, reading...), answers: map[int]string{200: k.name, 304: noBody}, waits: waits, handle: readOne(k.kind, getItem)},
+			route{method: "DELETE", path: one, id: "remove" + k.name, about: k.removal, parameters: removing, answers: map[int]string{200: k.name, 204: noBody}, handle: change(k.kind, session, remove)},
 		)
-		if k.kind.Traits().Leased {
+		if traits.Leased {
 			continue
 		}
-		routes = append(routes, route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, false)})
-		if !k.kind.Traits().History {
+		routes = append(routes, route{method: "PUT", path: one, id: "put" + k.name, about: "Make one, or replace it.", parameters: changing, body: k.name + "Input", answers: map[int]string{200: k.name, 201: k.name}, handle: put(k.kind, (*plane.Plane).Put)})
+		if !traits.History {
 			continue
 		}
 		routes = append(routes,
-			route{method: "POST", path: folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: putItem(k.kind, true)},
-			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: space, answers: map[int]string{200: k.name + "List"}, handle: named(k.kind, history)},
+			route{method: "POST", path: folder, id: "create" + k.name, about: "Make one that must not exist.", parameters: changing, body: k.name + "New", answers: map[int]string{200: k.name, 201: k.name}, handle: put(k.kind, (*plane.Plane).Create)},
+			route{method: "GET", path: one + "/history", id: "history" + k.name, about: "Its versions that are kept, oldest first.", parameters: space, answers: map[int]string{200: k.name + "List"}, handle: readOne(k.kind, history)},
 			route{method: "GET", path: one + "/history/{version}", id: "version" + k.name, about: "One of its versions.", parameters: space, answers: map[int]string{200: k.name}, handle: named(k.kind, version)},
 		)
 		if k.kind.OfAccess() {
 			continue
 		}
+		suffix, schema, begin := "", "Release", change(k.kind, body[resource.Release]("content", "content_base64"), (*plane.Plane).Release)
+		if k.kind == resource.Policies {
+			suffix, schema, begin = k.name, "PolicyRelease", change(k.kind, body[resource.PolicyRelease](), (*plane.Plane).ReleasePolicy)
+		}
 		routes = append(routes,
-			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, rollback)},
-			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: named(k.kind, rollout)},
+			route{method: "PUT", path: one + "/release", id: "release" + suffix, about: "Begin a gray release, or change it.", parameters: changing, body: schema, answers: map[int]string{200: k.name}, handle: begin},
+			route{method: "DELETE", path: one + "/release", id: "withdraw" + suffix, about: "End a gray release, for all clients.", parameters: changing, answers: map[int]string{200: k.name}, handle: change(k.kind, always(false), (*plane.Plane).EndRelease)},
+			route{method: "POST", path: one + "/promote", id: "promote" + suffix, about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: k.name}, handle: change(k.kind, always(true), (*plane.Plane).EndRelease)},
+			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, field[int64]("version"), (*plane.Plane).Rollback)},
+			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: readOne(k.kind, rollout)},
 			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: named(k.kind, watchRollout)},
-			route{method: "GET", path: strings.Replace(folder, "/v1/", "/v1/rollouts/", 1), id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: listRollouts(k.kind)},
+			route{method: "GET", path: strings.Replace(folder, "/v1/", "/v1/rollouts/", 1), id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: paged(k.kind, (*plane.Plane).Rollouts, itself)},
 		)
 	}
 	for i := range routes {
@@ -172,50 +181,139 @@ func named(k resource.Kind, do func(*request, resource.Ref) error) func(*request
 	}
 }
 
-// change makes the handler of an operation that changes the resource that the path names.
-func change(k resource.Kind, do func(*request, resource.Ref, plane.Options) (plane.Result, error)) func(*request) error {
+// change makes the handler of an operation that changes the resource that the path names, with an argument that read
+// finds in the request.
+func change[T any](k resource.Kind, read func(*request) (T, error), do func(*plane.Plane, context.Context, plane.Caller, resource.Ref, T, plane.Options) (plane.Result, error)) func(*request) error {
 	return named(k, func(q *request, r resource.Ref) error {
 		o, err := q.options()
 		if err != nil {
 			return err
 		}
-		result, err := do(q, r, o)
+		argument, err := read(q)
 		if err != nil {
 			return err
 		}
-		return q.result(result, placeOf(r))
+		result, err := do(q.api.plane, q.Context(), q.caller, r, argument, o)
+		if p, ok := any(argument).(resource.PolicyRelease); ok && err == nil {
+			q.limitations(p.Rules)
+		}
+		return q.result(result, err)
 	})
 }
 
-// paged makes the handler of an operation that reads a list, and shows each item by show.
-func paged[I, T any](read func(*request, plane.Page) (plane.List[I], error), show func(I) T) func(*request) error {
+// always is the argument of operations that need none of the request.
+func always[T any](value T) func(*request) (T, error) {
+	return func(*request) (T, error) { return value, nil }
+}
+
+// body reads a document, which must have one of some members.
+func body[T any](needs ...string) func(*request) (T, error) {
+	return func(q *request) (into T, err error) {
+		err = q.body(&into, needs...)
+		return into, err
+	}
+}
+
+// field reads a document with one member, which must be given, and not as an empty text.
+func field[T any](name string) func(*request) (T, error) {
+	return func(q *request) (T, error) {
+		members, err := body[map[string]T](name)(q)
+		value := members[name]
+		switch {
+		case err != nil:
+		case len(members) > 1:
+			err = resource.Invalid{{Pointer: "#", Detail: "may have " + name + " only"}}
+		case any(value) == "":
+			err = resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
+		}
+		return value, err
+	}
+}
+
+// session reads the session that releases a lock.
+func session(q *request) (string, error) { return q.parameter("session"), nil }
+
+// put makes the handler of an operation that makes or replaces a resource. The names in the address and in the document
+// must not contradict each other.
+func put(k resource.Kind, do func(*plane.Plane, context.Context, plane.Caller, resource.Document, plane.Options) (plane.Result, error)) func(*request) error {
+	return func(q *request) error {
+		o, err := q.options()
+		if err != nil {
+			return err
+		}
+		doc := k.New()
+		if err := q.body(doc, k.Traits().Needs...); err != nil {
+			return err
+		}
+		namespace, name, id := resource.NamesOf(doc)
+		pointer := "#/name"
+		if k == resource.Instances {
+			pointer = "#/service"
+		}
+		for _, one := range []struct {
+			at             *string
+			pointer, asked string
+		}{{namespace, "#/namespace", q.parameter("namespace")}, {name, pointer, q.PathValue("name")}, {id, "#/id", q.PathValue("id")}} {
+			switch {
+			case one.at == nil || one.asked == "":
+			case *one.at != "" && *one.at != one.asked:
+				return resource.Invalid{{Pointer: one.pointer, Detail: fmt.Sprintf("is %.80q, and the address says %.80q", *one.at, one.asked)}}
+			default:
+				*one.at = one.asked
+			}
+		}
+		if namespace != nil && *namespace == "" {
+			*namespace = resource.DefaultNamespace
+		}
+		result, err := do(q.api.plane, q.Context(), q.caller, doc, o)
+		if p, ok := doc.(*resource.Policy); ok && err == nil {
+			q.limitations(p.Rules)
+		}
+		return q.result(result, err)
+	}
+}
+
+// act makes the handler of an operation on the resource that the path names, with nothing to answer.
+func act(k resource.Kind, do func(*plane.Plane, context.Context, plane.Caller, resource.Ref) error) func(*request) error {
+	return named(k, func(q *request, r resource.Ref) error { return q.noContent(do(q.api.plane, q.Context(), q.caller, r)) })
+}
+
+// read makes the handler of an operation with the parameters of reads.
+func read(do func(*request, plane.Page) error) func(*request) error {
 	return func(q *request) error {
 		page, err := q.page()
 		if err != nil {
 			return err
 		}
-		l, err := read(q, page)
-		if err != nil {
-			return err
-		}
-		return q.json(http.StatusOK, listOf(q, page.Stale, l, show))
+		return do(q, page)
 	}
+}
+
+// readOne makes the handler of an operation that reads the resource that the path names.
+func readOne(k resource.Kind, do func(*request, resource.Ref, plane.Page) error) func(*request) error {
+	return named(k, func(q *request, r resource.Ref) error {
+		return read(func(q *request, page plane.Page) error { return do(q, r, page) })(q)
+	})
+}
+
+// paged makes the handler of an operation that reads a list of a kind, and shows each item by show.
+func paged[I, T any](k resource.Kind, list func(*plane.Plane, context.Context, plane.Caller, resource.Kind, string, plane.Page) (plane.List[I], error), show func(I) T) func(*request) error {
+	return read(func(q *request, page plane.Page) error {
+		l, err := list(q.api.plane, q.Context(), q.caller, k, q.namespaceOf(k), page)
+		return q.answer(listOf(q, page.Stale, l, show), err)
+	})
 }
 
 func bodyOf(i *catalog.Item) json.RawMessage { return i.Body }
 
 func itself[T any](one T) T { return one }
 
-func getItem(q *request, r resource.Ref) error {
-	stale, err := q.flag("stale")
+func getItem(q *request, r resource.Ref, page plane.Page) error {
+	i, age, err := q.api.plane.Get(q.Context(), q.caller, r, page.Stale)
 	if err != nil {
 		return err
 	}
-	i, age, err := q.api.plane.Get(q.Context(), q.caller, r, stale)
-	if err != nil {
-		return err
-	}
-	q.age(stale, age)
+	q.age(page.Stale, age)
 	return q.item(http.StatusOK, i)
 }
 
@@ -237,15 +335,14 @@ func listOf[I, T any](q *request, stale bool, l plane.List[I], show func(I) T) l
 }
 
 func listItems(k resource.Kind) func(*request) error {
-	documents := paged(func(q *request, page plane.Page) (plane.List[*catalog.Item], error) {
-		return q.api.plane.List(q.Context(), q.caller, k, q.namespaceOf(k), page)
-	}, bodyOf)
+	documents := paged(k, (*plane.Plane).List, bodyOf)
 	if k.OfAccess() {
 		return documents
 	}
-	names := paged(func(q *request, page plane.Page) (plane.List[string], error) {
-		return q.api.plane.Names(q.Context(), q.caller, k, q.namespace(), q.parameter("separator"), page)
-	}, itself)
+	names := read(func(q *request, page plane.Page) error {
+		l, err := q.api.plane.Names(q.Context(), q.caller, k, q.namespace(), q.parameter("separator"), page)
+		return q.answer(listOf(q, page.Stale, l, itself), err)
+	})
 	return func(q *request) error {
 		if _, given := q.given("separator"); given {
 			return names(q)
@@ -254,35 +351,18 @@ func listItems(k resource.Kind) func(*request) error {
 	}
 }
 
-func listNamespaces(q *request) error {
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	stale, err := q.flag("stale")
-	if err != nil {
-		return err
-	}
-	names, more, age, err := q.api.plane.Namespaces(q.Context(), q.caller, limit, stale)
-	if err != nil {
-		return err
-	}
-	q.age(stale, age)
-	if names == nil {
-		names = []string{}
-	}
-	return q.json(http.StatusOK, map[string]any{"items": names, "more": more})
+func listNamespaces(q *request, page plane.Page) error {
+	names, more, age, err := q.api.plane.Namespaces(q.Context(), q.caller, page.Limit, page.Stale)
+	q.age(page.Stale, age)
+	return q.answer(map[string]any{"items": append([]string{}, names...), "more": more}, err)
 }
 
-func listServices(q *request, page plane.Page) (plane.List[resource.Service], error) {
-	return q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
+func listServices(q *request, page plane.Page) error {
+	l, err := q.api.plane.Services(q.Context(), q.caller, q.namespace(), page)
+	return q.answer(listOf(q, page.Stale, l, itself), err)
 }
 
-func listInstances(q *request) error {
-	page, err := q.page()
-	if err != nil {
-		return err
-	}
+func listInstances(q *request, page plane.Page) error {
 	labeled, err := q.client()
 	if err != nil {
 		return err
@@ -293,12 +373,7 @@ func listInstances(q *request) error {
 		return err
 	}
 	view := func(i plane.Instance) resource.InstanceView {
-		one := resource.InstanceView{Instance: *i.Resource.(*resource.Instance), Overdue: i.Overdue}
-		if i.Silence != nil {
-			seconds := i.Silence.Seconds()
-			one.Heard = &seconds
-		}
-		return one
+		return resource.InstanceView{Instance: *i.Resource.(*resource.Instance), Overdue: i.Overdue, Heard: i.Heard}
 	}
 	return q.json(http.StatusOK, struct {
 		list[resource.InstanceView]
@@ -306,110 +381,9 @@ func listInstances(q *request) error {
 	}{listOf(q, page.Stale, l, view), q.api.plane.Pulse().Protected})
 }
 
-// notGiven marks a text that the document does not have: it is not UTF-8, so no JSON text equals it. A document
-// without a content must not empty the present one.
-const notGiven = "\xff"
-
-func missingField(name string) error {
-	return resource.Invalid{{Pointer: "#/" + name, Detail: "must be given"}}
-}
-
-// putItem makes or replaces a policy, a configuration, a counter, a principal or a role.
-func putItem(k resource.Kind, create bool) func(*request) error {
-	return func(q *request) error {
-		o, err := q.options()
-		if err != nil {
-			return err
-		}
-		read := func(into any, namespace, name *string) error {
-			if err := q.body(into); err != nil {
-				return err
-			}
-			return q.identity(namespace, name, "/name", create)
-		}
-		var doc resource.Document
-		switch k {
-		case resource.Policies:
-			p := new(resource.Policy)
-			doc, err = p, read(p, &p.Namespace, &p.Name)
-		case resource.Configs:
-			c := &resource.Config{Content: notGiven}
-			doc, err = c, read(c, &c.Namespace, &c.Name)
-			if err == nil && c.Content == notGiven && len(c.Binary) == 0 {
-				err = missingField("content")
-			}
-			c.Content = strings.TrimPrefix(c.Content, notGiven)
-		case resource.Counters:
-			c := new(resource.Counter)
-			body := struct {
-				*resource.Counter
-				Value *int64 `json:"value"`
-			}{c, nil}
-			doc, err = c, read(&body, &c.Namespace, &c.Name)
-			if err == nil && body.Value == nil {
-				err = missingField("value")
-			}
-			if err == nil {
-				c.Value = *body.Value
-			}
-		case resource.Principals:
-			p := new(resource.Principal)
-			doc, err = p, read(p, new(string), &p.Name)
-		case resource.Roles:
-			r := new(resource.Role)
-			doc, err = r, read(r, new(string), &r.Name)
-		default:
-			err = fmt.Errorf("%s is not put", k)
-		}
-		if err != nil {
-			return err
-		}
-		put := q.api.plane.Put
-		if create {
-			put = q.api.plane.Create
-		}
-		result, err := put(q.Context(), q.caller, doc, o)
-		if err != nil {
-			return err
-		}
-		if p, ok := doc.(*resource.Policy); ok {
-			q.limitations(p)
-		}
-		return q.result(result, placeOf(doc.Ref()))
-	}
-}
-
-// identity joins the names in the address and in the document, which must not contradict each other.
-func (q *request) identity(namespace, name *string, pointer string, create bool) error {
-	if asked := q.parameter("namespace"); asked != "" && *namespace != "" && *namespace != asked {
-		return resource.Invalid{{Pointer: "#/namespace", Detail: fmt.Sprintf("is %.80q, and the address says %.80q", *namespace, asked)}}
-	}
-	if *namespace == "" {
-		*namespace = q.namespace()
-	}
-	if create {
-		return nil
-	}
-	asked := q.PathValue("name")
-	if *name != "" && *name != asked {
-		return resource.Invalid{{Pointer: "#" + pointer, Detail: fmt.Sprintf("is %.80q, and the address says %.80q", *name, asked)}}
-	}
-	*name = asked
-	return nil
-}
-
-func removeItem(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	result, err := q.api.plane.Remove(q.Context(), q.caller, r, o)
-	result.Removed = result.Removed && !result.DryRun // a dry run removes nothing: the response shows the resource
-	return result, err
-}
-
-func history(q *request, r resource.Ref) error {
+func history(q *request, r resource.Ref, _ plane.Page) error {
 	l, err := q.api.plane.History(q.Context(), q.caller, r)
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, listOf(q, false, l, bodyOf))
+	return q.answer(listOf(q, false, l, bodyOf), err)
 }
 
 func version(q *request, r resource.Ref) error {
@@ -422,19 +396,6 @@ func version(q *request, r resource.Ref) error {
 		return err
 	}
 	return q.item(http.StatusOK, i)
-}
-
-func rollback(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	var body struct {
-		Version int64 `json:"version"`
-	}
-	if err := q.body(&body); err != nil {
-		return plane.Result{}, err
-	}
-	if body.Version < 1 {
-		return plane.Result{}, resource.Invalid{{Pointer: "#/version", Detail: "must be a number from 1"}}
-	}
-	return q.api.plane.Rollback(q.Context(), q.caller, r, body.Version, o)
 }
 
 // placeOf returns the address of a resource.
@@ -450,18 +411,7 @@ func beginSession(q *request) error {
 	if err := q.body(&s.SessionInput); err != nil {
 		return err
 	}
-	result, err := q.api.plane.Begin(q.Context(), q.caller, s)
-	if err != nil {
-		return err
-	}
-	return q.result(result, placeOf(result.Ref))
-}
-
-func renewSession(q *request, r resource.Ref) error {
-	if err := q.api.plane.Renew(q.Context(), q.caller, r); err != nil {
-		return err
-	}
-	return q.noContent()
+	return q.result(q.api.plane.Begin(q.Context(), q.caller, s))
 }
 
 func acquireLock(q *request, r resource.Ref) error {
@@ -480,29 +430,13 @@ func acquireLock(q *request, r resource.Ref) error {
 	defer end()
 	result, err := q.api.plane.Acquire(ctx, q.caller, r, ask)
 	q.last()
-	switch {
-	case q.Context().Err() != nil:
+	if q.Context().Err() != nil {
 		return nil // the client has gone: it needs no answer
-	case err != nil:
-		return err
 	}
-	return q.result(result, placeOf(r))
+	return q.result(result, err)
 }
 
-func addToCounter(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	var body struct {
-		Add *int64 `json:"add"`
-	}
-	if err := q.body(&body); err != nil {
-		return plane.Result{}, err
-	}
-	if body.Add == nil {
-		return plane.Result{}, missingField("add")
-	}
-	return q.api.plane.Add(q.Context(), q.caller, r, *body.Add, o)
-}
-
-func listTokens(q *request, r resource.Ref) error {
+func listTokens(q *request, r resource.Ref, _ plane.Page) error {
 	i, _, err := q.api.plane.Get(q.Context(), q.caller, r, false)
 	if err != nil {
 		return err
@@ -527,83 +461,16 @@ func createToken(q *request, r resource.Ref) error {
 }
 
 func revokeToken(q *request, r resource.Ref) error {
-	if err := q.api.plane.RevokeToken(q.Context(), q.caller, r.Name, q.PathValue("id"), plane.Options{Key: q.Header.Get("Idempotency-Key")}); err != nil {
-		return err
-	}
-	return q.noContent()
-}
-
-func listRollouts(k resource.Kind) func(*request) error {
-	return paged(func(q *request, page plane.Page) (plane.List[resource.Rollout], error) {
-		return q.api.plane.Rollouts(q.Context(), q.caller, k, q.namespace(), page)
-	}, itself)
+	return q.noContent(q.api.plane.RevokeToken(q.Context(), q.caller, r.Name, q.PathValue("id"), plane.Options{Key: q.Header.Get("Idempotency-Key")}))
 }
 
 func listCalls(q *request) error {
 	list, err := q.api.plane.Calls(q.Context(), q.caller, q.namespace())
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, map[string]any{"items": list})
+	return q.answer(map[string]any{"items": list}, err)
 }
 
-func rollout(q *request, r resource.Ref) error {
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
-	out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, out)
-}
-
-func register(q *request) error {
-	o, err := q.options()
-	if err != nil {
-		return err
-	}
-	i := &resource.Instance{Weight: resource.DefaultWeight}
-	if err := q.body(i); err != nil {
-		return err
-	}
-	if err := q.identity(&i.Namespace, &i.Service, "/service", false); err != nil {
-		return err
-	}
-	if id := q.PathValue("id"); i.ID != "" && i.ID != id {
-		return resource.Invalid{{Pointer: "#/id", Detail: fmt.Sprintf("is %.80q, and the address says %.80q", i.ID, id)}}
-	}
-	i.ID = q.PathValue("id")
-	result, err := q.api.plane.Register(q.Context(), q.caller, i, o)
-	if err != nil {
-		return err
-	}
-	return q.result(result, placeOf(result.Ref))
-}
-
-func maintain(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	var asked struct {
-		Reason string `json:"reason"`
-	}
-	if err := q.body(&asked); err != nil {
-		return plane.Result{}, err
-	}
-	if asked.Reason == "" {
-		return plane.Result{}, missingField("reason")
-	}
-	return q.api.plane.Maintain(q.Context(), q.caller, r, asked.Reason, o)
-}
-
-func endMaintenance(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	return q.api.plane.Maintain(q.Context(), q.caller, r, "", o)
-}
-
-func heartbeat(q *request, r resource.Ref) error {
-	if err := q.api.plane.Heartbeat(q.Context(), q.caller, r); err != nil {
-		return err
-	}
-	return q.noContent()
+func rollout(q *request, r resource.Ref, page plane.Page) error {
+	return q.answer(q.api.plane.Rollout(q.Context(), q.caller, r, page.Limit))
 }
 
 // maxFaults bounds the faults that are listed for one request.
@@ -618,11 +485,8 @@ func heartbeats(q *request) error {
 	var body struct {
 		Instances []member `json:"instances"`
 	}
-	if err := q.body(&body); err != nil {
+	if err := q.body(&body, "instances"); err != nil {
 		return err
-	}
-	if body.Instances == nil {
-		return missingField("instances")
 	}
 	if len(body.Instances) > plane.MaxTogether {
 		return resource.Invalid{{Pointer: "#/instances", Detail: fmt.Sprintf("has %d entries: must have %d at most", len(body.Instances), plane.MaxTogether)}}
@@ -678,32 +542,21 @@ func (q *request) client() (resource.Client, error) {
 // releasedField says whether the content is that of a gray release.
 const releasedField = "Dyno-Released"
 
-func configContent(q *request, r resource.Ref) error {
-	stale, err := q.flag("stale")
-	if err != nil {
-		return err
-	}
+func configContent(q *request, r resource.Ref, page plane.Page) error {
 	who, err := q.client()
 	if err != nil {
 		return err
 	}
-	c, err := q.api.plane.Content(q.Context(), q.caller, r, who, stale)
+	c, err := q.api.plane.Content(q.Context(), q.caller, r, who, page.Stale)
 	if err != nil {
 		return err
 	}
-	q.age(stale, c.Age)
+	q.age(page.Stale, c.Age)
 	h := q.w.Header()
-	h.Set("ETag", c.Tag)
-	h.Set("Cache-Control", "no-cache")
 	h.Set(releasedField, strconv.FormatBool(c.Released))
 	// It is served unchanged; a browser must not take it for a page of this server.
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox")
-	if plane.MatchesTag(q.Header.Get("If-None-Match"), c.Tag, true) {
-		q.headerWritten = true
-		q.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
 	kind := c.Type
 	switch {
 	case kind != "":
@@ -712,51 +565,13 @@ func configContent(q *request, r resource.Ref) error {
 	default:
 		kind = "application/octet-stream"
 	}
-	return q.write(http.StatusOK, kind, []byte(c.Data))
+	return q.tagged(http.StatusOK, c.Tag, kind, []byte(c.Data))
 }
 
-func putContent(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
+// content reads the content of a configuration.
+func (q *request) content() (plane.NewContent, error) {
 	data, err := q.bytes()
-	if err != nil {
-		return plane.Result{}, err
-	}
-	return q.api.plane.PutContent(q.Context(), q.caller, r, string(data), q.Header.Get("Content-Type"), o)
-}
-
-func release(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	body := resource.Release{Content: notGiven}
-	if err := q.body(&body); err != nil {
-		return plane.Result{}, err
-	}
-	if body.Content == notGiven && len(body.Binary) == 0 {
-		return plane.Result{}, missingField("content")
-	}
-	body.Content = strings.TrimPrefix(body.Content, notGiven)
-	if body.Since != 0 {
-		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
-	}
-	return q.api.plane.Release(q.Context(), q.caller, r, body, o)
-}
-
-func releasePolicy(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-	var body resource.PolicyRelease
-	if err := q.body(&body); err != nil {
-		return plane.Result{}, err
-	}
-	if body.Since != 0 {
-		return plane.Result{}, resource.Invalid{{Pointer: "#/since", Detail: "is not the client's to say"}}
-	}
-	result, err := q.api.plane.ReleasePolicy(q.Context(), q.caller, r, body, o)
-	if err == nil {
-		q.limitations(&resource.Policy{Rules: body.Rules})
-	}
-	return result, err
-}
-
-func endRelease(promote bool) func(*request, resource.Ref, plane.Options) (plane.Result, error) {
-	return func(q *request, r resource.Ref, o plane.Options) (plane.Result, error) {
-		return q.api.plane.EndRelease(q.Context(), q.caller, r, promote, o)
-	}
+	return plane.NewContent{Data: string(data), Type: q.Header.Get("Content-Type")}, err
 }
 
 func acknowledge(q *request) error {
@@ -764,11 +579,8 @@ func acknowledge(q *request) error {
 		Client string         `json:"client"`
 		Acks   []resource.Ack `json:"acks"`
 	}
-	if err := q.body(&body); err != nil {
+	if err := q.body(&body, "acks"); err != nil {
 		return err
-	}
-	if body.Acks == nil {
-		return missingField("acks")
 	}
 	for i := range body.Acks {
 		if a := &body.Acks[i]; a.Namespace == "" {
@@ -800,34 +612,19 @@ func acknowledge(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"news": news, "refused": list})
 }
 
-func readAudit(q *request) error {
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
+func readAudit(q *request, page plane.Page) (err error) {
 	var from time.Time
 	if text, given := q.given("from"); given {
 		if from, err = time.Parse(time.RFC3339, text); err != nil {
 			return plane.BadParameterf("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
 		}
 	}
-	page, err := q.api.plane.Audit(q.Context(), q.caller, audit.Query{After: q.parameter("after"), From: from, Limit: limit})
-	if err != nil {
-		return err
+	l, err := q.api.plane.Audit(q.Context(), q.caller, audit.Query{After: page.After, From: from, Limit: page.Limit})
+	out := map[string]any{"items": l.Items}
+	if l.Next != "" {
+		out["next"] = l.Next
 	}
-	out := map[string]any{"items": page.Items}
-	if page.Next != "" {
-		out["next"] = page.Next
-	}
-	return q.json(http.StatusOK, out)
-}
-
-func status(q *request) error {
-	st, err := q.api.plane.Status(q.Context())
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, st)
+	return q.answer(out, err)
 }
 
 func writeBackup(q *request) error {
@@ -861,8 +658,5 @@ func reclaim(q *request) error {
 	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
-	if err := q.api.plane.Reclaim(q.Context(), q.caller); err != nil {
-		return err
-	}
-	return q.noContent()
+	return q.noContent(q.api.plane.Reclaim(q.Context(), q.caller))
 }

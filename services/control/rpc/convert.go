@@ -1,6 +1,9 @@
 package rpc
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sync"
 
 	"dyno/services/control/catalog"
@@ -19,58 +22,40 @@ func readKind(k controlpb.Kind) (resource.Kind, error) {
 	return kind, nil
 }
 
-// readRef parses a reference.
-func readRef(r *controlpb.Ref) (resource.Ref, error) {
-	kind, err := readKind(r.GetKind())
-	if err != nil {
-		return resource.Ref{}, err
+// readRef parses a reference, which must be of one of some kinds, if any are given. If it is one kind, the reference needs
+// none.
+func readRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
+	r := resource.Ref{Namespace: cmp.Or(m.GetNamespace(), resource.DefaultNamespace), Name: m.GetName(), ID: m.GetId()}
+	if len(kinds) == 1 && m.GetKind() == controlpb.Kind_KIND_UNSPECIFIED {
+		r.Kind = kinds[0]
+	} else {
+		var err error
+		if r.Kind, err = readKind(m.GetKind()); err != nil {
+			return r, err
+		}
 	}
-	ref := resource.Ref{Kind: kind, Namespace: r.GetNamespace(), Name: r.GetName(), ID: r.GetId()}
-	if ref.Namespace == "" {
-		ref.Namespace = resource.DefaultNamespace
+	if len(kinds) > 0 && !slices.Contains(kinds, r.Kind) {
+		return r, plane.BadParameterf("ref.kind: %s: must be of %v", r.Kind, kinds)
 	}
-	if kind != resource.Instances && ref.ID != "" {
-		return ref, plane.BadParameterf("ref.id: is of instances only")
+	if r.Kind != resource.Instances && r.ID != "" {
+		return r, plane.BadParameterf("ref.id: is of instances only")
 	}
-	if err := ref.Check(); err != nil {
-		return ref, plane.BadParameterf("ref: %v", err)
+	if err := r.Check(); err != nil {
+		return r, plane.BadParameterf("ref: %v", err)
 	}
-	return ref, nil
-}
-
-// readPolicy makes a policy of a message.
-func readPolicy(r resource.Ref, m *controlpb.Policy) (*resource.Policy, error) {
-	p, err := message.Policy(m)
-	if err != nil {
-		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
-	}
-	p.Namespace, p.Name = r.Namespace, r.Name
-	return p, nil
-}
-
-func readConfig(r resource.Ref, m *controlpb.Config) *resource.Config {
-	c := message.Config(m)
-	c.Namespace, c.Name = r.Namespace, r.Name
-	return c
-}
-
-func readInstance(r resource.Ref, m *controlpb.Instance) (*resource.Instance, error) {
-	i, err := message.Instance(m)
-	if err != nil {
-		return nil, resource.Invalid{{Pointer: "#", Detail: err.Error()}}
-	}
-	i.Namespace, i.Service, i.ID = r.Namespace, r.Name, r.ID
-	return i, nil
+	return r, nil
 }
 
 // write makes a message of a complete resource. It is shared: copy it to hide a part.
 func write(i *catalog.Item) (*controlpb.Resource, error) {
-	d, err := message.New(i.Ref, i.Version, i.Revision, i.Resource, i.Body)
-	if err != nil {
-		return nil, err
+	doc, ok := i.Resource.(resource.Document)
+	if !ok {
+		var err error
+		if doc, err = resource.Parse(i.Kind, i.Body); err != nil {
+			return nil, fmt.Errorf("%s: %w", i.Ref, err)
+		}
 	}
-	d.Tag = i.Tag()
-	return message.Of(d), nil
+	return message.Of(i.Ref, i.Version, i.Revision, i.Tag(), doc), nil
 }
 
 // A memo caches messages, because many watchers get the same change. Once it is full, it forgets all of them.

@@ -3,7 +3,6 @@ package rpc
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -97,33 +96,48 @@ func changed(r plane.Result, err error) (*controlpb.ChangeResponse, error) {
 	return &controlpb.ChangeResponse{Resource: m, Created: r.Created && !r.DryRun, Removed: r.Removed && !r.DryRun, RepeatedKey: r.Repeated}, nil
 }
 
-// Put answers as control.proto says.
-func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.ChangeResponse, error) {
-	r, err := readRef(q.GetRef())
+// A changeRequest names a resource to change.
+type changeRequest interface {
+	GetRef() *controlpb.Ref
+	GetConditions() *controlpb.Conditions
+}
+
+// change makes a change of a resource of one of some kinds, with an argument.
+func change[T any](ctx context.Context, a *API, q changeRequest, do func(*plane.Plane, context.Context, plane.Caller, resource.Ref, T, plane.Options) (plane.Result, error), argument T, kinds ...resource.Kind) (*controlpb.ChangeResponse, error) {
+	r, err := readRef(q.GetRef(), kinds...)
 	if err != nil {
 		return nil, err
 	}
-	var doc any
-	switch d := q.GetDocument().(type) {
-	case *controlpb.PutRequest_Policy:
-		if r.Kind == resource.Policies {
-			if doc, err = readPolicy(r, d.Policy); err != nil {
-				return nil, err
-			}
-		}
-	case *controlpb.PutRequest_Config:
-		if r.Kind == resource.Configs {
-			doc = readConfig(r, d.Config)
-		}
-	case *controlpb.PutRequest_Counter:
-		if r.Kind == resource.Counters {
-			doc = &resource.Counter{Namespace: r.Namespace, Name: r.Name, Value: d.Counter.GetValue()}
-		}
+	return changed(do(a.plane, ctx, Caller(ctx), r, argument, options(q.GetConditions())))
+}
+
+// put makes or replaces a resource of one of some kinds, by a message of its document.
+func (a *API) put(ctx context.Context, q changeRequest, m proto.Message, kinds ...resource.Kind) (*controlpb.ChangeResponse, error) {
+	r, err := readRef(q.GetRef(), kinds...)
+	if err != nil {
+		return nil, err
 	}
-	if doc == nil {
+	doc, err := message.Document(r, m)
+	if err != nil {
+		return nil, err
+	}
+	if doc == nil || doc.Ref() != r {
 		return nil, plane.BadParameterf("document: must be given, of the reference's kind: a policy, a config or a counter")
 	}
 	return changed(a.plane.Put(ctx, Caller(ctx), doc, options(q.GetConditions())))
+}
+
+// Put answers as control.proto says.
+func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.ChangeResponse, error) {
+	switch d := q.GetDocument().(type) {
+	case *controlpb.PutRequest_Policy:
+		return a.put(ctx, q, d.Policy)
+	case *controlpb.PutRequest_Config:
+		return a.put(ctx, q, d.Config)
+	case *controlpb.PutRequest_Counter:
+		return a.put(ctx, q, d.Counter)
+	}
+	return a.put(ctx, q, nil)
 }
 
 // Remove answers as control.proto says.
@@ -137,22 +151,6 @@ func (a *API) Remove(ctx context.Context, q *controlpb.RemoveRequest) (*controlp
 	return changed(a.plane.Remove(ctx, Caller(ctx), r, o))
 }
 
-// refOf parses a reference of one kind, which need not be given.
-func refOf(m *controlpb.Ref, kind resource.Kind) (resource.Ref, error) {
-	if m.GetKind() == controlpb.Kind_KIND_UNSPECIFIED {
-		m = proto.CloneOf(m)
-		if m == nil {
-			m = &controlpb.Ref{}
-		}
-		m.Kind = message.Ref(resource.Ref{Kind: kind}).GetKind()
-	}
-	r, err := readRef(m)
-	if err == nil && r.Kind != kind {
-		err = plane.BadParameterf("ref: names no %s", kind)
-	}
-	return r, err
-}
-
 // BeginSession answers as control.proto says.
 func (a *API) BeginSession(ctx context.Context, q *controlpb.BeginSessionRequest) (*controlpb.ChangeResponse, error) {
 	s := &resource.Session{Namespace: cmp.Or(q.GetNamespace(), resource.DefaultNamespace)}
@@ -162,7 +160,7 @@ func (a *API) BeginSession(ctx context.Context, q *controlpb.BeginSessionRequest
 
 // RenewSession answers as control.proto says.
 func (a *API) RenewSession(ctx context.Context, q *controlpb.RenewSessionRequest) (*controlpb.RenewSessionResponse, error) {
-	r, err := refOf(q.GetRef(), resource.Sessions)
+	r, err := readRef(q.GetRef(), resource.Sessions)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +169,7 @@ func (a *API) RenewSession(ctx context.Context, q *controlpb.RenewSessionRequest
 
 // Acquire answers as control.proto says.
 func (a *API) Acquire(ctx context.Context, q *controlpb.AcquireRequest) (*controlpb.ChangeResponse, error) {
-	r, err := refOf(q.GetRef(), resource.Locks)
+	r, err := readRef(q.GetRef(), resource.Locks)
 	if err != nil {
 		return nil, err
 	}
@@ -183,33 +181,17 @@ func (a *API) Acquire(ctx context.Context, q *controlpb.AcquireRequest) (*contro
 
 // Add answers as control.proto says.
 func (a *API) Add(ctx context.Context, q *controlpb.AddRequest) (*controlpb.ChangeResponse, error) {
-	r, err := refOf(q.GetRef(), resource.Counters)
-	if err != nil {
-		return nil, err
-	}
-	return changed(a.plane.Add(ctx, Caller(ctx), r, q.GetAdd(), options(q.GetConditions())))
+	return change(ctx, a, q, (*plane.Plane).Add, q.GetAdd(), resource.Counters)
 }
 
 // Register answers as control.proto says.
 func (a *API) Register(ctx context.Context, q *controlpb.RegisterRequest) (*controlpb.ChangeResponse, error) {
-	r, err := refOf(q.GetRef(), resource.Instances)
-	if err != nil {
-		return nil, err
-	}
-	i, err := readInstance(r, q.GetInstance())
-	if err != nil {
-		return nil, err
-	}
-	return changed(a.plane.Register(ctx, Caller(ctx), i, options(q.GetConditions())))
+	return a.put(ctx, q, q.GetInstance(), resource.Instances)
 }
 
 // Maintain answers as control.proto says.
 func (a *API) Maintain(ctx context.Context, q *controlpb.MaintainRequest) (*controlpb.ChangeResponse, error) {
-	r, err := refOf(q.GetRef(), resource.Instances)
-	if err != nil {
-		return nil, err
-	}
-	return changed(a.plane.Maintain(ctx, Caller(ctx), r, q.GetReason(), options(q.GetConditions())))
+	return change(ctx, a, q, (*plane.Plane).Maintain, q.GetReason(), resource.Instances)
 }
 
 // Heartbeat answers as control.proto says.
@@ -220,7 +202,7 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	refs := make([]resource.Ref, len(q.GetInstances()))
 	for i, m := range q.GetInstances() {
 		var err error
-		if refs[i], err = refOf(m, resource.Instances); err != nil {
+		if refs[i], err = readRef(m, resource.Instances); err != nil {
 			return nil, err // it names no instance: the call is at fault
 		}
 	}
@@ -238,21 +220,8 @@ func (a *API) Heartbeat(ctx context.Context, q *controlpb.HeartbeatRequest) (*co
 	return out, nil
 }
 
-// changeRef parses a reference of one of the given kinds.
-func changeRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
-	r, err := readRef(m)
-	if err == nil && !slices.Contains(kinds, r.Kind) {
-		err = plane.BadParameterf("ref.kind: %s: must be of %v", r.Kind, kinds)
-	}
-	return r, err
-}
-
 // Release answers as control.proto says.
 func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*controlpb.ChangeResponse, error) {
-	r, err := changeRef(q.GetRef(), resource.Configs, resource.Policies)
-	if err != nil {
-		return nil, err
-	}
 	choice := resource.Choice{Percent: q.GetPercent()}
 	for name, values := range q.GetLabels() {
 		if choice.Labels == nil {
@@ -260,37 +229,26 @@ func (a *API) Release(ctx context.Context, q *controlpb.ReleaseRequest) (*contro
 		}
 		choice.Labels[name] = values.GetValues()
 	}
-	if r.Kind == resource.Policies {
-		p, err := readPolicy(r, &controlpb.Policy{Rules: q.GetRules()})
+	if q.GetRef().GetKind() == controlpb.Kind_KIND_POLICY {
+		doc, err := message.Document(resource.Ref{}, &controlpb.Policy{Rules: q.GetRules()})
 		if err != nil {
 			return nil, err
 		}
-		return changed(a.plane.ReleasePolicy(ctx, Caller(ctx), r, resource.PolicyRelease{Rules: p.Rules, Choice: choice}, options(q.GetConditions())))
+		return change(ctx, a, q, (*plane.Plane).ReleasePolicy, resource.PolicyRelease{Rules: doc.(*resource.Policy).Rules, Choice: choice})
 	}
 	release := resource.Release{Choice: choice}
 	release.SetData(string(q.GetContent()))
-	return changed(a.plane.Release(ctx, Caller(ctx), r, release, options(q.GetConditions())))
+	return change(ctx, a, q, (*plane.Plane).Release, release, resource.Configs, resource.Policies)
 }
 
 // EndRelease answers as control.proto says.
 func (a *API) EndRelease(ctx context.Context, q *controlpb.EndReleaseRequest) (*controlpb.ChangeResponse, error) {
-	r, err := changeRef(q.GetRef(), resource.Configs, resource.Policies)
-	if err != nil {
-		return nil, err
-	}
-	return changed(a.plane.EndRelease(ctx, Caller(ctx), r, q.GetPromote(), options(q.GetConditions())))
+	return change(ctx, a, q, (*plane.Plane).EndRelease, q.GetPromote(), resource.Configs, resource.Policies)
 }
 
 // Rollback answers as control.proto says.
 func (a *API) Rollback(ctx context.Context, q *controlpb.RollbackRequest) (*controlpb.ChangeResponse, error) {
-	r, err := changeRef(q.GetRef(), resource.Policies, resource.Configs)
-	if err != nil {
-		return nil, err
-	}
-	if q.GetVersion() < 1 {
-		return nil, plane.BadParameterf("version: must be a number from 1")
-	}
-	return changed(a.plane.Rollback(ctx, Caller(ctx), r, q.GetVersion(), options(q.GetConditions())))
+	return change(ctx, a, q, (*plane.Plane).Rollback, q.GetVersion(), resource.Policies, resource.Configs)
 }
 
 // Audit answers as control.proto says.
@@ -314,28 +272,18 @@ func (a *API) Audit(ctx context.Context, q *controlpb.AuditRequest) (*controlpb.
 
 // Rollout answers as control.proto says.
 func (a *API) Rollout(ctx context.Context, q *controlpb.RolloutRequest) (*controlpb.RolloutResponse, error) {
-	r, err := readRef(q.GetRef())
+	r, err := readRef(q.GetRef(), resource.Policies, resource.Configs)
 	if err != nil {
 		return nil, err
-	}
-	if !r.Kind.Traits().History {
-		return nil, plane.BadParameterf("ref.kind: must be a policy or a configuration")
 	}
 	got, err := a.plane.Rollout(ctx, Caller(ctx), r, limit(q.GetLimit()))
 	if err != nil {
 		return nil, err
 	}
-	count := func(n int) int32 { return int32(min(n, 1<<30)) } //nolint:gosec // bounded
-	out := &controlpb.RolloutResponse{
-		Version: got.Version, Clients: count(got.Clients), Applied: count(got.Applied), Refused: count(got.Refused), Pending: count(got.Pending), Versions: map[int64]int32{},
-	}
-	for version, n := range got.Versions {
-		out.Versions[version] = count(n)
-	}
-	for _, h := range got.Holdings {
-		out.Holdings = append(out.Holdings, &controlpb.Holding{
-			Client: h.Client, Connected: h.Connected, State: string(h.State), Version: h.Version, RunningVersion: h.Running, Reason: h.Reason, AtUnixNano: h.At.UnixNano(),
-		})
+	out := &controlpb.RolloutResponse{}
+	message.Translate(got, out)
+	for i, h := range got.Holdings {
+		out.Holdings[i].AtUnixNano = h.At.UnixNano()
 	}
 	return out, nil
 }

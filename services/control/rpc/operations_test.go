@@ -132,7 +132,7 @@ func TestReleases(t *testing.T) {
 	}{
 		"a release for nobody": {nobody, "InvalidArgument invalid"}, "of no policy": {ofPolicy, "NotFound missing"},
 		"of an instance": {ofInstances, "InvalidArgument parameter"}, "on a condition": {stale, "FailedPrecondition precondition"},
-		"an instance rolled back": {ofInstance, "InvalidArgument parameter"}, "to no version": {noVersion, "InvalidArgument parameter"},
+		"an instance rolled back": {ofInstance, "InvalidArgument parameter"}, "to no version": {noVersion, "InvalidArgument invalid"},
 	} {
 		if got := reason(t, c.err); got != c.want {
 			t.Errorf("%s: %s (%v), want %s", what, got, c.err, c.want)

@@ -6,6 +6,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,7 +29,9 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"dyno/services/control/access"
+	"dyno/services/control/message"
 	"dyno/services/control/plane"
+	"dyno/services/control/resource"
 	"dyno/services/control/rpc/controlpb"
 	"dyno/services/internal/flood"
 	"dyno/services/internal/serve"
@@ -238,31 +241,20 @@ func (a *API) recovering(method string, handle func() error) (err error) {
 	return handle()
 }
 
-// contextOf returns the area of a request, by the kind of its resource. The metrics over HTTP have the same areas, by
-// the path.
+// contextOf returns the area of a request, by the kind of its resource. The metrics over HTTP have the same areas.
 func contextOf(request any) string {
-	kind := controlpb.Kind_KIND_UNSPECIFIED
+	var kind resource.Kind
 	switch q := request.(type) {
-	case *controlpb.RegisterRequest, *controlpb.HeartbeatRequest: // their references need no kind
-		kind = controlpb.Kind_KIND_INSTANCE
+	case *controlpb.RegisterRequest, *controlpb.HeartbeatRequest, *controlpb.MaintainRequest: // their references need no kind
+		kind = resource.Instances
 	case *controlpb.BeginSessionRequest, *controlpb.RenewSessionRequest, *controlpb.AcquireRequest, *controlpb.AddRequest:
-		kind = controlpb.Kind_KIND_LOCK
-	case *controlpb.ListRequest:
-		kind = q.GetKind()
+		kind = resource.Locks
+	case interface{ GetKind() controlpb.Kind }:
+		kind, _ = message.Kind(q.GetKind())
 	case interface{ GetRef() *controlpb.Ref }:
-		kind = q.GetRef().GetKind()
+		kind, _ = message.Kind(q.GetRef().GetKind())
 	}
-	switch kind {
-	case controlpb.Kind_KIND_POLICY:
-		return "policy"
-	case controlpb.Kind_KIND_CONFIG:
-		return "configuration"
-	case controlpb.Kind_KIND_INSTANCE:
-		return "discovery"
-	case controlpb.Kind_KIND_SESSION, controlpb.Kind_KIND_LOCK, controlpb.Kind_KIND_COUNTER:
-		return "coordination"
-	}
-	return "administration"
+	return cmp.Or(kind.Traits().Area, "administration")
 }
 
 // A held stream ends when its caller's credentials or permissions change.

@@ -10,13 +10,21 @@ import (
 	flatbuffers "github.com/google/flatbuffers/go"
 
 	"dyno/experiments/subjects/serialization/formats/controlfb"
-	"dyno/services/control/message"
 	"dyno/services/control/resource"
 )
 
+// A Document is a policy with its metadata, in the struct that gob reads and writes.
+type Document struct {
+	Ref      resource.Ref
+	Revision int64 // of the store, when it was last changed
+	Version  int64
+	Tag      string
+	Policy   *resource.Policy
+}
+
 // A Format writes policies. Append appends one to dst; any goroutine may call it.
 type Format interface {
-	Append(dst []byte, d *message.Document) ([]byte, error)
+	Append(dst []byte, d *Document) ([]byte, error)
 }
 
 // firstRoom is what most documents fit into.
@@ -27,7 +35,7 @@ var FlatBuffers Format = tables{}
 
 type tables struct{}
 
-func (tables) Append(dst []byte, d *message.Document) ([]byte, error) {
+func (tables) Append(dst []byte, d *Document) ([]byte, error) {
 	b := flatbuffers.NewBuilder(firstRoom)
 	b.Finish(resourceTable(b, d))
 	return append(dst, b.FinishedBytes()...), nil
@@ -80,7 +88,7 @@ func pairs(b *flatbuffers.Builder, m map[string]string) flatbuffers.UOffsetT {
 // small is a number that was bounded when it was put.
 func small(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) } //nolint:gosec // so it is
 
-func resourceTable(b *flatbuffers.Builder, d *message.Document) flatbuffers.UOffsetT {
+func resourceTable(b *flatbuffers.Builder, d *Document) flatbuffers.UOffsetT {
 	document := policyTable(b, d.Policy)
 	namespace, name, id := text(b, d.Ref.Namespace), text(b, d.Ref.Name), text(b, d.Ref.ID)
 	controlfb.RefStart(b)
@@ -89,7 +97,7 @@ func resourceTable(b *flatbuffers.Builder, d *message.Document) flatbuffers.UOff
 	offset(b, controlfb.RefAddName, name)
 	offset(b, controlfb.RefAddId, id)
 	ref := controlfb.RefEnd(b)
-	change := d.Change()
+	change := d.Policy.Change
 	tag, by := text(b, d.Tag), text(b, change.By)
 	controlfb.ResourceStart(b)
 	controlfb.ResourceAddRef(b, ref)

@@ -16,9 +16,9 @@ import (
 )
 
 // policy has all that these formats write.
-func policy() *message.Document {
+func policy() *Document {
 	labels := map[string]string{"team": "x", "": "y"}
-	return &message.Document{
+	return &Document{
 		Ref: resource.Ref{Kind: resource.Policies, Namespace: "shop", Name: "orders"}, Version: 4, Revision: 17,
 		Policy: &resource.Policy{Labels: map[string]string{"team": "x"}, Rules: []resource.Rule{
 			{
@@ -39,7 +39,7 @@ func TestProtobuf(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := new(controlpb.Resource)
-	if err := proto.Unmarshal(text[1:], got); err != nil || !proto.Equal(got, message.Of(d)) {
+	if err := proto.Unmarshal(text[1:], got); err != nil || !proto.Equal(got, message.Of(d.Ref, d.Version, d.Revision, d.Tag, d.Policy)) {
 		t.Errorf("%v: %v", got, err)
 	}
 }

@@ -5,27 +5,25 @@ import (
 	"encoding/gob"
 	"errors"
 	"io"
-
-	"dyno/services/control/message"
 )
 
-// Gob is Go's own format: a resource is a message.Document. Package encoding/gob is not made for hostile
+// Gob is Go's own format: a resource is a Document. Package encoding/gob is not made for hostile
 // input.
 var Gob gobs
 
 type gobs struct{}
 
 // Append writes a document as a stream of its own, which begins with the descriptions of types.
-func (gobs) Append(dst []byte, d *message.Document) ([]byte, error) {
+func (gobs) Append(dst []byte, d *Document) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	err := gob.NewEncoder(b).Encode(d)
 	return b.Bytes(), err
 }
 
 // Decode parses the result of Append.
-func (gobs) Decode(text []byte) (*message.Document, error) {
+func (gobs) Decode(text []byte) (*Document, error) {
 	r := bytes.NewReader(text)
-	d := new(message.Document)
+	d := new(Document)
 	if err := gob.NewDecoder(r).Decode(d); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF

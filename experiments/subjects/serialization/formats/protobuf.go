@@ -13,7 +13,7 @@ var Protobuf Format = messages{}
 
 type messages struct{}
 
-func (messages) Append(dst []byte, d *message.Document) ([]byte, error) {
+func (messages) Append(dst []byte, d *Document) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, &controlpb.Resource{
 		Ref: message.Ref(d.Ref), Version: d.Version, Revision: d.Revision, Tag: d.Tag, ChangedBy: d.Policy.By,
 		Document: &controlpb.Resource_Policy{Policy: policyMessage(d.Policy)},
