@@ -40,20 +40,15 @@ const anything = "*"
 
 // act makes a change of one resource, at a place below its own, and prints a line about it.
 func (c *call) act(r resource.Ref, method, place string, body any, done string) error {
-	_, answer, err := c.change(client.Request{Method: method, Path: r.Address() + place, Query: in(c.space()), Body: body}, anything, c.dry)
+	_, answer, err := c.change(client.Request{Method: method, Path: addressOf(r) + place, Query: in(c.space()), Body: body}, anything, c.dry)
 	if err != nil {
 		return err
 	}
 	return c.report(r, done, versionOf(answer))
 }
 
-// remove removes what is at an address of the API.
-func (c *call) remove(r resource.Ref, address string) error {
-	if _, _, err := c.change(client.Request{Method: http.MethodDelete, Path: address, Query: in(c.space())}, anything, c.dry); err != nil {
-		return err
-	}
-	return c.report(r, "removed", 0)
-}
+// gone is what is said of a removal.
+const gone = "removed"
 
 // report prints a line about a change.
 func (c *call) report(r resource.Ref, what string, version int64) error {
@@ -137,7 +132,7 @@ func (s *session) changeCommands() []*cobra.Command {
 		ending("promote", "End a gray release: all clients have it", http.MethodPost, "/promote", "promoted"),
 		ending("withdraw", "End a gray release, for all clients", http.MethodDelete, "/release", "withdrawn"),
 		s.changing(&cobra.Command{Use: "deregister SERVICE ID", Short: "Take an instance off", Args: exactly(2, "a service and an ID")}, func(c *call, args []string) error {
-			return c.remove(instance(args), instance(args).Address())
+			return c.act(instance(args), http.MethodDelete, "", nil, gone)
 		}),
 		s.changing(&cobra.Command{
 			Use:               "delete KIND NAME…",
@@ -152,7 +147,7 @@ func (s *session) changeCommands() []*cobra.Command {
 			}
 			var failed []error
 			for _, r := range refs {
-				if err := c.remove(r, r.Address()); err != nil {
+				if err := c.act(r, http.MethodDelete, "", nil, gone); err != nil {
 					failed = append(failed, fmt.Errorf("%s/%s: %w", r.Kind, r.Name, err))
 				}
 			}
@@ -291,7 +286,7 @@ const (
 )
 
 func (w *manifest) request() client.Request {
-	return client.Request{Method: http.MethodPut, Path: w.Address(), Query: in(w.Namespace), Body: w.sent()}
+	return client.Request{Method: http.MethodPut, Path: w.Address(), Query: in(w.Namespace), Body: w.body}
 }
 
 // plan finds out the step of a manifest, by a dry run.

@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -289,35 +290,25 @@ func explain(err error) error {
 	return err
 }
 
+// hints say what a user can do about a refusal, by the end of its type or by its status.
+var hints = map[string]string{
+	"limit": "remove unneeded resources, or start dyno-control with a higher limit: --help lists those that begin with --max",
+	"disk":  "make room on the disk of dyno-control's --data",
+	"401":   "show a token by --token-file, or a certificate by --cert and --key",
+	"403":   "use --token-file with the token of a principal with that role, or give the principal that role: dyno ctl apply, or the file of --principals",
+	"412":   "if another client has changed it meanwhile: look at it, and repeat the command",
+	"413":   "make it smaller, or start dyno-control with a larger --max-policy or --max-config",
+	"429":   "try it again in a moment",
+	"503":   "try it again in a moment, or ask another replica by --server",
+	"507":   "start dyno-control with a larger --quota, or remove unneeded resources, and then run: dyno ctl reclaim",
+}
+
 // hintFor returns what a user can do about a refusal; "" adds nothing.
 func hintFor(p *client.Problem) string {
-	switch p.Status {
-	case http.StatusUnauthorized:
-		return "show a token by --token-file, or a certificate by --cert and --key"
-	case http.StatusForbidden:
-		if strings.HasSuffix(p.Type, ":limit") {
-			return "remove unneeded resources, or start dyno-control with a higher limit: --help lists those that begin with --max"
-		}
-		return "use --token-file with the token of a principal with that role, or give the principal that role: dyno ctl apply, or the file of --principals"
-	case http.StatusRequestEntityTooLarge:
-		return "make it smaller, or start dyno-control with a larger --max-policy or --max-config"
-	case http.StatusPreconditionFailed:
-		return "if another client has changed it meanwhile: look at it, and repeat the command"
-	case http.StatusTooManyRequests:
-		return "try it again in a moment"
-	case http.StatusServiceUnavailable:
-		return "try it again in a moment, or ask another replica by --server"
-	case http.StatusMisdirectedRequest:
-		if p.Primary != "" {
-			return "send changes to the primary: --server " + p.Primary
-		}
-	case http.StatusInsufficientStorage:
-		if strings.HasSuffix(p.Type, ":disk") {
-			return "make room on the disk of dyno-control's --data"
-		}
-		return "start dyno-control with a larger --quota, or remove unneeded resources, and then run: dyno ctl reclaim"
+	if p.Primary != "" {
+		return "send changes to the primary: --server " + p.Primary
 	}
-	return ""
+	return cmp.Or(hints[p.Type[strings.LastIndex(p.Type, ":")+1:]], hints[strconv.Itoa(p.Status)])
 }
 
 // maxAnswer bounds an answer that is kept in memory, in bytes.

@@ -127,10 +127,7 @@ func TestYAMLIsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := toYAML(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := toYAML(raw)
 		if !same(text, raw) && !json.Valid(text) {
 			t.Fatalf("%s\nbecame\n%s", raw, text)
 		}
@@ -215,7 +212,7 @@ func TestChanges(t *testing.T) {
 	then := of(`{"name":"b","version":2}`, `{"name":"d","version":1}`, `{"name":"c","version":1}`)
 	var out bytes.Buffer
 	tl := &tail{printer: &printer{&out, asTable, func() time.Time { return noon }}, kind: resource.Policies}
-	for _, list := range [][]happening{nil, changes(nil, first, false), changes(first, then, true)} {
+	for _, list := range [][]entry{nil, changes(nil, first, false), changes(first, then, true)} {
 		if err := tl.show(list); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package ctl
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -302,11 +301,4 @@ func (w *manifest) located(faults resource.Invalid) error {
 		lines = append(lines, w.fault(f.Pointer, f.Detail))
 	}
 	return errors.Join(lines...)
-}
-
-// sent returns the request's body.
-func (w *manifest) sent() json.RawMessage {
-	raw, err := json.Marshal(w.body)
-	must(err) // it holds only values that JSON can express
-	return raw
 }

@@ -198,6 +198,8 @@ type entry struct {
 	name string // NAME, or SERVICE/ID of an instance
 	doc  any    // as the kind's look has it
 	raw  json.RawMessage
+	// event is the kind of its change, in a watch.
+	event string
 }
 
 // entryOf parses a document of the API.
@@ -219,6 +221,9 @@ func entryOf(k resource.Kind, raw json.RawMessage) (entry, error) {
 // row returns the entry's cells in a table.
 func (e entry) row(now time.Time) []string {
 	var texts []string
+	if e.event != "" {
+		texts = append(texts, e.event)
+	}
 	for _, value := range lookAt(e.kind).cells(e.doc) {
 		texts = append(texts, cell(value, now))
 	}
@@ -232,33 +237,27 @@ func (e entry) masked() entry {
 		return e
 	}
 	one := c.Masked()
-	e.doc = &one
-	if raw, err := json.Marshal(one); err == nil { // it was read from JSON: it can be written
-		e.raw = raw
-	}
+	e.doc, e.raw = &one, marshal(one)
 	return e
 }
 
 // document returns the entry in JSON, in the form that apply reads: with its kind, and without a hidden content.
-func (e entry) document() (json.RawMessage, error) {
+func (e entry) document() json.RawMessage {
 	raw := e.raw
 	if c, ok := e.doc.(*resource.Config); ok && c.Secret && c.Data() == "" {
-		var err error
-		if raw, err = json.Marshal(struct {
+		raw = marshal(struct {
 			*resource.Config
 			Content string `json:"content,omitempty"` // hidden contents are left out, rather than empty
-		}{Config: c}); err != nil {
-			return nil, err
-		}
+		}{Config: c})
 	}
 	if e.kind == audits || e.kind == rollouts {
-		return raw, nil // these documents name their resources
+		return raw // these documents name their resources
 	}
-	head, err := json.Marshal(map[string]resource.Kind{"kind": e.kind})
-	if err != nil || len(raw) <= 2 {
-		return head, err
+	head := marshal(map[string]resource.Kind{"kind": e.kind})
+	if len(raw) <= 2 {
+		return head
 	}
-	return append(append(head[:len(head)-1:len(head)-1], ','), raw[1:]...), nil
+	return append(append(head[:len(head)-1:len(head)-1], ','), raw[1:]...)
 }
 
 // completeKinds offers kinds.

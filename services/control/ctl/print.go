@@ -42,31 +42,26 @@ func must(err error) {
 	}
 }
 
+// marshal writes what JSON can express.
+func marshal(value any) json.RawMessage {
+	raw, err := json.Marshal(value)
+	must(err)
+	return raw
+}
+
 // list shows entries of one kind.
 func (p *printer) list(k resource.Kind, entries []entry) error {
 	switch p.form {
 	case asName:
 		return p.names(entries)
 	case asTable:
-		rows := make([][]string, len(entries))
-		for i, e := range entries {
-			rows[i] = e.row(p.now())
-		}
-		_, err := io.WriteString(p.out, layOut(lookAt(k).columns, rows, nil))
-		return err
+		return p.table(lookAt(k).columns, entries, nil)
 	}
 	items := make([]json.RawMessage, len(entries))
 	for i, e := range entries {
-		var err error
-		if items[i], err = e.document(); err != nil {
-			return err
-		}
+		items[i] = e.document()
 	}
-	all, err := json.Marshal(map[string]any{"items": items})
-	if err != nil {
-		return err
-	}
-	return p.text(all)
+	return p.text(marshal(map[string]any{"items": items}))
 }
 
 // one shows an entry by itself.
@@ -74,11 +69,7 @@ func (p *printer) one(e entry) error {
 	if p.form == asTable || p.form == asName {
 		return p.list(e.kind, []entry{e})
 	}
-	raw, err := e.document()
-	if err != nil {
-		return err
-	}
-	return p.text(raw)
+	return p.text(e.document())
 }
 
 func (p *printer) names(entries []entry) error {
@@ -90,39 +81,44 @@ func (p *printer) names(entries []entry) error {
 	return nil
 }
 
+// table shows entries as rows, as layOut aligns them.
+func (p *printer) table(header []string, entries []entry, widths []int) error {
+	rows := make([][]string, len(entries))
+	for i, e := range entries {
+		rows[i] = e.row(p.now())
+	}
+	_, err := io.WriteString(p.out, layOut(header, rows, widths))
+	return err
+}
+
 // text writes a JSON document in the chosen form.
 func (p *printer) text(raw json.RawMessage) error {
+	text := indent(raw)
 	if p.form == asYAML {
-		text, err := toYAML(raw)
-		if err != nil {
-			return err
-		}
-		_, err = p.out.Write(text)
-		return err
+		text = toYAML(raw)
 	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err := p.out.Write(b.Bytes())
+	_, err := p.out.Write(text)
 	return err
+}
+
+func indent(raw json.RawMessage) []byte {
+	var b bytes.Buffer
+	must(json.Indent(&b, raw, "", "  ")) // it was read
+	b.WriteByte('\n')
+	return b.Bytes()
 }
 
 // toYAML writes a JSON document as YAML, its fields in the same order. A document that YAML would change stays JSON,
 // which is valid YAML.
-func toYAML(raw json.RawMessage) ([]byte, error) {
+func toYAML(raw json.RawMessage) []byte {
 	var value any
 	if yaml.UnmarshalWithOptions(raw, &value, yaml.UseOrderedMap()) == nil {
 		text, err := yaml.MarshalWithOptions(value, yaml.UseLiteralStyleIfMultiline(true), yaml.IndentSequence(true))
 		if err == nil && terminal.IsClean(text) && same(text, raw) {
-			return text, nil
+			return text
 		}
 	}
-	var b bytes.Buffer
-	err := json.Indent(&b, raw, "", "  ")
-	b.WriteByte('\n')
-	return b.Bytes(), err
+	return indent(raw)
 }
 
 // same reports whether YAML and JSON texts hold the same document.

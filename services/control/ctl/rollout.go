@@ -3,7 +3,6 @@ package ctl
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,11 +92,7 @@ func (c *call) rollout(names []string, limit int) error {
 		return err
 	}
 	if c.form == asJSON || c.form == asYAML {
-		raw, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		return c.text(raw)
+		return c.text(marshal(r))
 	}
 	var entries []entry
 	for i := range r.Holdings {

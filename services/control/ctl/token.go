@@ -20,11 +20,11 @@ func (s *session) tokenCommand() *cobra.Command {
 	cmd.AddCommand(
 		s.tokenCreateCommand(),
 		s.showing(&cobra.Command{Use: "list PRINCIPAL", Short: "Show a principal's tokens, by their hashes", Args: exactly(1, "a principal")}, func(c *call, args []string) error {
-			return c.all(tokens, c.each(tokens, tokensOf(args[0]), url.Values{}), maxEntries)
+			return c.all(tokens, c.each(tokens, addressOf(resource.Ref{Kind: tokens, Name: args[0]}), url.Values{}), maxEntries)
 		}),
 		s.asking(&cobra.Command{Use: "revoke PRINCIPAL ID…", Short: "Revoke tokens", Args: atLeast(2, "a principal and IDs")}, func(c *call, args []string) error {
 			for _, id := range args[1:] {
-				if err := c.remove(resource.Ref{Kind: tokens, Name: args[0], ID: id}, tokensOf(args[0])+"/"+url.PathEscape(id)); err != nil {
+				if err := c.act(resource.Ref{Kind: tokens, Name: args[0], ID: id}, http.MethodDelete, "", nil, gone); err != nil {
 					return err
 				}
 			}
@@ -34,9 +34,12 @@ func (s *session) tokenCommand() *cobra.Command {
 	return cmd
 }
 
-// tokensOf returns the API's path of a principal's tokens.
-func tokensOf(principal string) string {
-	return resource.Ref{Kind: resource.Principals, Name: principal}.Address() + "/tokens"
+// addressOf returns the API's path of a resource, of a token of a principal, or of all of its tokens.
+func addressOf(r resource.Ref) string {
+	if r.Kind != tokens {
+		return r.Address()
+	}
+	return strings.TrimSuffix(resource.Ref{Kind: resource.Principals, Name: r.Name}.Address()+"/tokens/"+url.PathEscape(r.ID), "/")
 }
 
 func (s *session) tokenCreateCommand() *cobra.Command {
@@ -57,7 +60,7 @@ printed to standard error.`,
 			}
 			body["expires_at"] = time.Now().Add(after).UTC().Truncate(time.Second)
 		}
-		answer, text, err := ask(c.ctx(), c.Client, client.Request{Method: http.MethodPost, Path: tokensOf(args[0]), Body: body})
+		answer, text, err := ask(c.ctx(), c.Client, client.Request{Method: http.MethodPost, Path: addressOf(resource.Ref{Kind: tokens, Name: args[0]}), Body: body})
 		if err != nil {
 			return err
 		}

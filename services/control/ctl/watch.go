@@ -3,7 +3,6 @@ package ctl
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"slices"
 	"strings"
 
@@ -17,12 +16,6 @@ const (
 	put     = "put"
 	removed = "remove"
 )
-
-// A happening is an entry with the kind of its change.
-type happening struct {
-	event string
-	entry
-}
 
 // watch shows the present entries, and then changes, until the context ends.
 func (c *call) watch(k resource.Kind, names []string, prefix string) error {
@@ -102,33 +95,33 @@ func snapshot(k resource.Kind, id string, items []client.Item) (map[string]entry
 	}
 	for name, n := range counts {
 		v := &resource.Service{Name: name, Instances: n}
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		now[name] = entry{services, name, v, raw}
+		now[name] = entry{kind: services, name: name, doc: v, raw: marshal(v)}
 	}
 	return now, nil
 }
 
-// changes returns the differences, in the order of names.
-func changes(before, now map[string]entry, begun bool) []happening {
-	var list []happening
+// changes returns the entries that differ, in the order of names.
+func changes(before, now map[string]entry, begun bool) []entry {
+	var list []entry
+	add := func(event string, e entry) {
+		e.event = event
+		list = append(list, e)
+	}
 	for name, e := range now {
 		old, ok := before[name]
 		switch {
 		case !begun:
-			list = append(list, happening{asIs, e})
+			add(asIs, e)
 		case !ok || !bytes.Equal(old.raw, e.raw):
-			list = append(list, happening{put, e})
+			add(put, e)
 		}
 	}
 	for name, e := range before {
 		if _, ok := now[name]; !ok {
-			list = append(list, happening{removed, e})
+			add(removed, e)
 		}
 	}
-	slices.SortFunc(list, func(a, b happening) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 
@@ -139,51 +132,29 @@ type tail struct {
 	widths []int
 }
 
-func (t *tail) show(list []happening) error {
+func (t *tail) show(list []entry) error {
 	if len(list) == 0 && t.widths != nil {
 		return nil
 	}
 	switch t.form {
 	case asTable:
-		var head []string
+		var header []string
 		if t.widths == nil {
-			head = append([]string{"EVENT"}, lookAt(t.kind).columns...)
-			t.widths = make([]int, len(head))
+			header = append([]string{"EVENT"}, lookAt(t.kind).columns...)
+			t.widths = make([]int, len(header))
 			t.widths[0] = len(removed)
 		}
-		rows := make([][]string, len(list))
-		for i, h := range list {
-			rows[i] = append([]string{h.event}, h.row(t.now())...)
-		}
-		_, err := io.WriteString(t.out, layOut(head, rows, t.widths))
-		return err
+		return t.table(header, list, t.widths)
 	case asName:
-		for _, h := range list {
-			if err := t.names([]entry{h.entry}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return t.names(list)
 	}
-	for _, h := range list {
-		doc, err := h.document()
-		if err != nil {
-			return err
-		}
-		line, err := json.Marshal(struct {
+	for _, e := range list {
+		line := append(marshal(struct {
 			Event    string          `json:"event"`
 			Resource json.RawMessage `json:"resource"`
-		}{h.event, doc})
-		if err != nil {
-			return err
-		}
+		}{e.event, e.document()}), '\n')
 		if t.form == asYAML {
-			if line, err = toYAML(line); err != nil {
-				return err
-			}
-			line = append([]byte("---\n"), line...)
-		} else {
-			line = append(line, '\n')
+			line = append([]byte("---\n"), toYAML(line)...)
 		}
 		if _, err := t.out.Write(line); err != nil {
 			return err
