@@ -56,7 +56,6 @@ type API struct {
 	log         *slog.Logger
 	plane       *plane.Plane
 	mux         *http.ServeMux // the operations, and a handler for all other paths
-	paths       *http.ServeMux // the operations only
 	routes      []route
 	crossOrigin *http.CrossOriginProtection
 	document    []byte
@@ -77,7 +76,7 @@ func New(cfg Config) (*API, error) {
 		cfg.Gate = plane.NewGate(nil, 0, 0)
 	}
 	a := &API{
-		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), paths: http.NewServeMux(), crossOrigin: http.NewCrossOriginProtection(),
+		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), crossOrigin: http.NewCrossOriginProtection(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "http_request_duration_seconds", Help: "Requests without watches, by context, operation and result: ok, or the kind of problem.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
@@ -90,7 +89,6 @@ func New(cfg Config) (*API, error) {
 			r.good = a.requests.WithLabelValues(r.context, r.id, "ok")
 		}
 		a.mux.HandleFunc(r.method+" "+r.path, a.answer(r))
-		a.paths.HandleFunc(r.method+" "+r.path, func(http.ResponseWriter, *http.Request) {})
 	}
 	for place, file := range console.Files() {
 		a.mux.HandleFunc("GET "+place, a.page(file))
@@ -125,7 +123,7 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The mux would redirect paths with empty or dotted parts, by an HTML page.
 	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
-		a.unknown(w, r)
+		writeProblem(w, asProblem(noSuchPath))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -142,29 +140,25 @@ func (a *API) page(file http.Handler) http.HandlerFunc {
 	}
 }
 
-// unknown answers requests without an operation. Another mux finds out whether the path or the method is unknown, and
-// says so in text.
+var noSuchPath = &plane.Problem{Kind: noPath, Detail: "there is no such path: /v1/openapi.json lists them"}
+
+// unknown answers requests without an operation: the path has none, or none with this method.
 func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
-	var probe refusedProbe
-	probe.header = http.Header{}
-	a.paths.ServeHTTP(&probe, r)
-	if probe.status == http.StatusMethodNotAllowed {
-		w.Header().Set("Allow", probe.header.Get("Allow"))
-		writeProblem(w, asProblem(&plane.Problem{Kind: noMethod, Detail: r.Method + " is not for this path: " + probe.header.Get("Allow")}))
+	var methods []string
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+		other := http.Request{Method: method, Host: r.Host, URL: r.URL}
+		if _, pattern := a.mux.Handler(&other); pattern != "/" {
+			methods = append(methods, method)
+		}
+	}
+	if len(methods) == 0 {
+		writeProblem(w, asProblem(noSuchPath))
 		return
 	}
-	writeProblem(w, asProblem(&plane.Problem{Kind: noPath, Detail: "there is no such path: /v1/openapi.json lists them"}))
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	writeProblem(w, asProblem(&plane.Problem{Kind: noMethod, Detail: r.Method + " is not for this path: " + allowed}))
 }
-
-// refusedProbe records the mux's response when it has no handler.
-type refusedProbe struct {
-	header http.Header
-	status int
-}
-
-func (p *refusedProbe) Header() http.Header         { return p.header }
-func (p *refusedProbe) Write(b []byte) (int, error) { return len(b), nil }
-func (p *refusedProbe) WriteHeader(status int)      { p.status = status }
 
 // answer wraps an operation: admission, panics, problems and metrics.
 func (a *API) answer(r route) http.HandlerFunc {

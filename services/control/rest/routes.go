@@ -292,7 +292,11 @@ func read(do func(*request, plane.Page) error) func(*request) error {
 // readOne makes the handler of an operation that reads the resource that the path names.
 func readOne(k resource.Kind, do func(*request, resource.Ref, plane.Page) error) func(*request) error {
 	return named(k, func(q *request, r resource.Ref) error {
-		return read(func(q *request, page plane.Page) error { return do(q, r, page) })(q)
+		page, err := q.page()
+		if err != nil {
+			return err
+		}
+		return do(q, r, page)
 	})
 }
 
