@@ -170,16 +170,11 @@ All documents are checked by the control plane before anything is changed. What 
 stays; what somebody else changes meanwhile is refused. A gray release stays as it is.`,
 		Example: `  dyno ctl apply -f policies.yaml --dry-run
   dyno ctl get configs -o yaml | dyno ctl apply -f -`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return exit.Misused("as in: "+cmd.UseLine(), "%s: want no arguments, got %q", cmd.CommandPath(), args[0])
-			}
-			if len(files) == 0 {
-				return exit.Misused("such as -f policies.yaml, or -f - for standard input", "--filename: must be given")
-			}
-			return nil
-		},
+		Args: exactly(0, "no arguments"),
 	}, func(c *call, _ []string) error {
+		if len(files) == 0 {
+			return exit.Misused("such as -f policies.yaml, or -f - for standard input", "--filename: must be given")
+		}
 		var docs []*parsed
 		var faults []error
 		for _, name := range files {

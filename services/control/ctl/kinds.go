@@ -63,27 +63,17 @@ var looks = []look{
 		}
 		return []any{d.Name, d.Version, size, d.ContentType, chosen, d.At, d.By}
 	}),
-	lookOf(resource.Policies, "policies policy pol", "NAME VERSION RULES AGE BY", func(d *resource.Policy) []any {
-		return []any{d.Name, d.Version, len(d.Rules), d.At, d.By}
-	}),
-	lookOf(resource.Sessions, "sessions session", "ID NAME TTL AGE BY", func(d *resource.Session) []any {
-		return []any{d.ID, d.Name, strconv.Itoa(d.TTL) + "s", d.At, d.By}
-	}),
+	lookOf(resource.Policies, "policies policy pol", "NAME VERSION RULES AGE BY", func(d *resource.Policy) []any { return []any{d.Name, d.Version, len(d.Rules), d.At, d.By} }),
+	lookOf(resource.Sessions, "sessions session", "ID NAME TTL AGE BY", func(d *resource.Session) []any { return []any{d.ID, d.Name, strconv.Itoa(d.TTL) + "s", d.At, d.By} }),
 	lookOf(resource.Locks, "locks lock", "NAME VALUE TOKEN HOLDER SESSION AGE BY", func(d *resource.Lock) []any {
 		return []any{d.Name, d.Value, d.Token, d.Holder, d.Session, d.Since, d.By}
 	}),
-	lookOf(resource.Counters, "counters counter", "NAME VALUE AGE BY", func(d *resource.Counter) []any {
-		return []any{d.Name, strconv.FormatInt(d.Value, 10), d.At, d.By}
-	}),
+	lookOf(resource.Counters, "counters counter", "NAME VALUE AGE BY", func(d *resource.Counter) []any { return []any{d.Name, strconv.FormatInt(d.Value, 10), d.At, d.By} }),
 	lookOf(resource.Principals, "principals principal", "NAME VERSION ROLES GRANTS TOKENS AGE BY", func(d *resource.Principal) []any {
 		return []any{d.Name, d.Version, d.Roles, d.Grants, int64(len(d.Tokens)), d.At, d.By}
 	}),
-	lookOf(resource.Roles, "roles role", "NAME VERSION GRANTS GROUPS AGE BY", func(d *resource.Role) []any {
-		return []any{d.Name, d.Version, d.Grants, d.Groups, d.At, d.By}
-	}),
-	lookOf(tokens, "", "ID DESCRIPTION EXPIRES AGE BY", func(d *resource.Token) []any {
-		return []any{d.ID, d.Description, until(d.Expires), d.At, d.By}
-	}),
+	lookOf(resource.Roles, "roles role", "NAME VERSION GRANTS GROUPS AGE BY", func(d *resource.Role) []any { return []any{d.Name, d.Version, d.Grants, d.Groups, d.At, d.By} }),
+	lookOf(tokens, "", "ID DESCRIPTION EXPIRES AGE BY", func(d *resource.Token) []any { return []any{d.ID, d.Description, until(d.Expires), d.At, d.By} }),
 	lookOf(rollouts, "rollout rollouts", "CLIENT STATE VERSION RUNNING CONNECTED AGE REASON", func(d *resource.Holding) []any {
 		return []any{d.Client, d.State, d.Version, d.Running, d.Connected, d.At, d.Reason}
 	}),

@@ -76,10 +76,10 @@ dyno ctl promote gives it to everybody, dyno ctl withdraw to nobody.`,
 			if err != nil {
 				return exit.With(exit.Usage, err, "")
 			}
-			document = map[string]any{"rules": rules, "percent": percent, "labels": body.Labels}
-			if body.Labels == nil {
-				delete(document.(map[string]any), "labels")
-			}
+			document = struct {
+				Rules any `json:"rules"`
+				resource.Choice
+			}{rules, body}
 		}
 		return c.act(r, http.MethodPut, "/release", document, "released to "+release(&body))
 	})

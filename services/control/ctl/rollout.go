@@ -150,10 +150,13 @@ func (c *call) rolloutStatus(r resource.Ref, block bool, within time.Duration, c
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	last := ""
+	late := func() error {
+		return exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
+	}
 	for {
 		now, err := c.rolloutOf(bounded, r, 10)
 		if err != nil && ctx.Err() == nil && bounded.Err() != nil && last != "" {
-			err = exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
+			return late()
 		}
 		if err != nil {
 			return err
@@ -180,7 +183,7 @@ func (c *call) rolloutStatus(r resource.Ref, block bool, within time.Duration, c
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			return exit.With(exit.Failed, fmt.Errorf("not all run it after %v: %s", within, last), "")
+			return late()
 		}
 	}
 }

@@ -138,29 +138,35 @@ func (q *request) ref(k resource.Kind) (resource.Ref, error) {
 	return r, nil
 }
 
+// parsed parses a parameter of the query, which must be as want says; otherwise is its value if it is not given.
+func parsed[T any](q *request, name string, otherwise T, parse func(string) (T, error), want string) (T, error) {
+	text, given := q.given(name)
+	if !given {
+		return otherwise, nil
+	}
+	value, err := parse(text)
+	if err != nil {
+		return otherwise, plane.BadParameterf("%s: %.40q: must be %s", name, text, want)
+	}
+	return value, nil
+}
+
 // flag parses a boolean of the query.
 func (q *request) flag(name string) (bool, error) {
-	switch text, given := q.given(name); {
-	case !given, text == "false":
-		return false, nil
-	case text == "true":
-		return true, nil
-	}
-	return false, plane.BadParameterf("%s: must be true or false", name)
+	return parsed(q, name, false, func(text string) (bool, error) {
+		if text != "true" && text != "false" {
+			return false, strconv.ErrSyntax
+		}
+		return text == "true", nil
+	}, "true or false")
 }
 
 // limit parses the length of a page.
 func (q *request) limit() (int, error) {
-	text, given := q.given("limit")
-	if !given {
-		return plane.DefaultLimit, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, plane.BadParameterf("limit: must be a number from 1 to %d", plane.MaxLimit)
-	}
-	return n, nil
+	return parsed(q, "limit", plane.DefaultLimit, strconv.Atoi, limitRule)
 }
+
+var limitRule = "a number from 1 to " + strconv.Itoa(plane.MaxLimit)
 
 // page parses the parameters that all lists have.
 func (q *request) page() (page plane.Page, err error) {

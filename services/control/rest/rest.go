@@ -162,7 +162,6 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 
 // answer wraps an operation: admission, panics, problems and metrics.
 func (a *API) answer(r route) http.HandlerFunc {
-	handle := a.recovering(r.handle)
 	return func(w http.ResponseWriter, hr *http.Request) {
 		start := time.Now()
 		var span trace.Span
@@ -174,7 +173,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 		}
 		err := a.admit(q)
 		if err == nil {
-			err = handle(q)
+			err = serve.Recovering(a.log, "operation", r.id, r.handle, q)
 		}
 		took := r.good
 		if err != nil {
@@ -199,25 +198,9 @@ func (a *API) answer(r route) http.HandlerFunc {
 		if !stream {
 			took.Observe(time.Since(start).Seconds())
 		}
-		if q.headerWritten && errors.Is(err, errPanicked) {
+		if q.headerWritten && errors.Is(err, serve.ErrPanicked) {
 			panic(http.ErrAbortHandler) // the part written so far is not a valid response
 		}
-	}
-}
-
-// errPanicked says that an operation has panicked.
-var errPanicked = errors.New("the operation has failed: the server's log says why")
-
-// recovering carries out an operation, and turns its panics into errors.
-func (a *API) recovering(handle func(*request) error) func(*request) error {
-	return func(q *request) (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				serve.LogPanic(a.log, p, "operation", q.route.id)
-				err = errPanicked
-			}
-		}()
-		return handle(q)
 	}
 }
 

@@ -616,12 +616,10 @@ func acknowledge(q *request) error {
 	return q.json(http.StatusOK, map[string]any{"news": news, "refused": list})
 }
 
-func readAudit(q *request, page plane.Page) (err error) {
-	var from time.Time
-	if text, given := q.given("from"); given {
-		if from, err = time.Parse(time.RFC3339, text); err != nil {
-			return plane.BadParameterf("from: %.40q: must be a time such as 2026-01-02T03:04:05Z", text)
-		}
+func readAudit(q *request, page plane.Page) error {
+	from, err := parsed(q, "from", time.Time{}, func(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }, "a time such as 2026-01-02T03:04:05Z")
+	if err != nil {
+		return err
 	}
 	l, err := q.api.plane.Audit(q.Context(), q.caller, audit.Query{After: page.After, From: from, Limit: page.Limit})
 	out := map[string]any{"items": l.Items}

@@ -129,15 +129,14 @@ func (a *API) enter() (done func(), err error) {
 
 // wait parses the duration of a long poll.
 func (q *request) wait() (time.Duration, error) {
-	text, given := q.given("wait")
-	if !given {
-		return 30 * time.Second, nil
-	}
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(seconds >= 0 && seconds <= maxWait.Seconds()) {
-		return 0, plane.BadParameterf("wait: must be a number of seconds from 0 to %v", maxWait.Seconds())
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	seconds, err := parsed(q, "wait", 30, func(text string) (float64, error) {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if !(seconds >= 0 && seconds <= maxWait.Seconds()) {
+			err = strconv.ErrRange
+		}
+		return seconds, err
+	}, fmt.Sprint("a number of seconds from 0 to ", maxWait.Seconds()))
+	return time.Duration(seconds * float64(time.Second)), err
 }
 
 // waiting makes the handler of a read that first waits, with a token as since, for a change of what it reads.

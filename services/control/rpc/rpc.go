@@ -210,35 +210,22 @@ func (a *API) enter(ctx context.Context, info *tap.Info) (context.Context, error
 // unary counts a call.
 func (a *API) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	began := time.Now()
-	err = a.recovering(info.FullMethod, func() (err error) {
+	method := path.Base(info.FullMethod)
+	err = serve.Recovering(a.log, "call", method, func(ctx context.Context) (err error) {
 		answer, err = handle(ctx, request)
 		return err
-	})
+	}, ctx)
 	category := "ok"
 	if err != nil {
 		kind := plane.ProblemOf(err).Kind
 		category = string(kind)
 		if kind.ServerFault() {
-			a.log.Warn("call failed", "operation", path.Base(info.FullMethod), "error", err)
+			a.log.Warn("call failed", "operation", method, "error", err)
 		}
 		err = refuse(err)
 	}
-	a.requests.WithLabelValues(contextOf(request), path.Base(info.FullMethod), category).Observe(time.Since(began).Seconds())
+	a.requests.WithLabelValues(contextOf(request), method, category).Observe(time.Since(began).Seconds())
 	return answer, err
-}
-
-// errPanicked is the error of a call that has panicked.
-var errPanicked = errors.New("the call has failed: the server's log says why")
-
-// recovering handles a call, and turns its panics into errors: grpc-go would let the process end.
-func (a *API) recovering(method string, handle func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			serve.LogPanic(a.log, p, "call", path.Base(method))
-			err = errPanicked
-		}
-	}()
-	return handle()
 }
 
 // contextOf returns the area of a request, by the kind of its resource. The metrics over HTTP have the same areas.
@@ -272,7 +259,7 @@ func (a *API) stream(server any, s grpc.ServerStream, info *grpc.StreamServerInf
 	release, err := a.cfg.Gate.Hold(Caller(ctx), func(over error) { cancel(over) })
 	defer release()
 	if err == nil {
-		err = a.recovering(info.FullMethod, func() error { return handle(server, &held{s, ctx}) })
+		err = serve.Recovering(a.log, "call", path.Base(info.FullMethod), func(s grpc.ServerStream) error { return handle(server, s) }, grpc.ServerStream(&held{s, ctx}))
 	}
 	if _, said := status.FromError(err); said {
 		return err // nil stays nil

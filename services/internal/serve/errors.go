@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -26,6 +27,20 @@ func (l errorLog) Write(line []byte) (int, error) {
 	}
 	l.log.Log(context.Background(), level, string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// ErrPanicked says that a request has panicked.
+var ErrPanicked = errors.New("the operation has failed: the server's log says why")
+
+// Recovering carries out a request by its handler. A panic becomes ErrPanicked, and is logged with what the request is.
+func Recovering[T any](l *slog.Logger, what, name string, handle func(T) error, request T) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			LogPanic(l, p, what, name)
+			err = ErrPanicked
+		}
+	}()
+	return handle(request)
 }
 
 // LogPanic logs a handler's panic, with its place, unless the panic only cuts the connection. Call it in the
