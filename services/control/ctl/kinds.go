@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -50,7 +51,7 @@ var looks = []look{
 		if d.Maintenance != "" {
 			status += ", in maintenance"
 		}
-		return []any{d.Service, d.ID, hostPort(d.Address, d.Port), status, d.Weight, d.Zone, d.Holder, d.At}
+		return []any{d.Service, d.ID, net.JoinHostPort(d.Address, strconv.Itoa(d.Port)), status, d.Weight, d.Zone, d.Holder, d.At}
 	}),
 	lookOf(resource.Configs, "configs config cfg", "NAME VERSION BYTES TYPE RELEASE AGE BY", func(d *resource.Config) []any {
 		size := strconv.Itoa(len(d.Data()))

@@ -162,13 +162,6 @@ func layOut(header []string, rows [][]string, widths []int) string {
 	return b.String()
 }
 
-func hostPort(host string, port int) string {
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return host + ":" + strconv.Itoa(port)
-}
-
 // release describes which clients a gray release chooses.
 func release(r *resource.Choice) string {
 	var parts []string

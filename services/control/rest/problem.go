@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"dyno/services/control/plane"
+	"dyno/services/control/resource"
 )
 
 // A problem is an error response by RFC 9457.
 type problem struct {
-	Type   string          `json:"type"`
-	Title  string          `json:"title"`
-	Status int             `json:"status"`
-	Detail string          `json:"detail"`
-	Errors json.RawMessage `json:"errors,omitempty"`
+	Type   string           `json:"type"`
+	Title  string           `json:"title"`
+	Status int              `json:"status"`
+	Detail string           `json:"detail"`
+	Errors resource.Invalid `json:"errors,omitempty"`
 	// Primary is the address for the request, if this one is a follower.
 	Primary string `json:"primary,omitempty"`
 
@@ -98,7 +99,7 @@ func asProblem(err error) problem {
 		if len(why.Faults) > 1 {
 			p.Detail = fmt.Sprintf("%d faults", len(why.Faults))
 		}
-		p.Errors, _ = json.Marshal(why.Faults) // strings only: it cannot fail
+		p.Errors = why.Faults
 	case plane.Uncertain:
 		p.Detail += "; repeat it with the same Idempotency-Key"
 	}
@@ -106,10 +107,7 @@ func asProblem(err error) problem {
 }
 
 func writeProblem(w http.ResponseWriter, p problem) {
-	body, err := json.Marshal(p)
-	if err != nil {
-		body = []byte(`{"type":"about:blank","title":"problem","status":500,"detail":"could not be written"}`)
-	}
+	body, _ := json.Marshal(p) // texts only: it cannot fail
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")

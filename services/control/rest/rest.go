@@ -32,8 +32,7 @@ import (
 // Config configures the API. Its numbers are within the bounds of the service's configuration. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Gate admits callers. Without a book, requests must have a loopback address as their host. Nil admits all
-	// callers.
+	// Gate admits callers. Without a book, requests must have a loopback address as their host.
 	Gate *plane.Gate
 	// MaxWatchers bounds streams and long polls at a time; more get 503.
 	MaxWatchers int
@@ -42,12 +41,12 @@ type Config struct {
 	Heartbeat    time.Duration
 	WriteTimeout time.Duration
 	Tracer       *trace.Tracer // of requests without watches; nil traces nothing
-	Logger       *slog.Logger  // nil discards
+	Logger       *slog.Logger
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane.
 func Defaults() Config {
-	return Config{MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
+	return Config{Gate: plane.NewGate(nil, 0, 0), Logger: slog.New(slog.DiscardHandler), MaxWatchers: 20_000, Heartbeat: 15 * time.Second, WriteTimeout: 10 * time.Second}
 }
 
 // An API answers requests. Its methods may be called from any goroutine.
@@ -69,12 +68,6 @@ type API struct {
 
 // New returns an API.
 func New(cfg Config) (*API, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Gate == nil {
-		cfg.Gate = plane.NewGate(nil, 0, 0)
-	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, mux: http.NewServeMux(), crossOrigin: http.NewCrossOriginProtection(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -40,8 +40,7 @@ import (
 // Config configures the API. Its numbers are within the bounds of the service's configuration. Start from Defaults.
 type Config struct {
 	Plane *plane.Plane
-	// Gate admits callers. Nil admits all.
-	Gate *plane.Gate
+	Gate  *plane.Gate // admits callers
 	// TLS has the server's certificate; nil is plain HTTP/2.
 	TLS *tls.Config
 	// More registers further services, whose callers are admitted by the same rules; nil is none.
@@ -52,12 +51,12 @@ type Config struct {
 	WriteTimeout time.Duration
 	// Ping is the silence after which a connection is pinged; the answer must come within PingTimeout.
 	Ping, PingTimeout time.Duration
-	Logger            *slog.Logger // nil discards
+	Logger            *slog.Logger
 }
 
 // Defaults returns the Config that every field starts from; it has no Plane.
 func Defaults() Config {
-	return Config{MaxWatchers: 20_000, WriteTimeout: 10 * time.Second, Ping: 30 * time.Second, PingTimeout: 10 * time.Second}
+	return Config{Gate: plane.NewGate(nil, 0, 0), Logger: slog.New(slog.DiscardHandler), MaxWatchers: 20_000, WriteTimeout: 10 * time.Second, Ping: 30 * time.Second, PingTimeout: 10 * time.Second}
 }
 
 // Bounds of a connection: calls at once, and pings of a client.
@@ -84,12 +83,6 @@ type API struct {
 
 // New returns an API.
 func New(cfg Config) *API {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Gate == nil {
-		cfg.Gate = plane.NewGate(nil, 0, 0)
-	}
 	a := &API{
 		cfg: cfg, log: cfg.Logger, plane: cfg.Plane, written: newMemo(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
