@@ -334,13 +334,13 @@ func get(ctx context.Context, c *client.Client, path string, query url.Values, i
 	if err != nil {
 		return err
 	}
-	return answered(answer, json.Unmarshal(body, into))
+	return answered(answer.Server, json.Unmarshal(body, into))
 }
 
-// answered returns why a server's answer cannot be read; nil if it was.
-func answered(a *client.Answer, err error) error {
+// answered returns why the answer of a server, or at a place, cannot be read; nil if it was.
+func answered(from string, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: the answer is not from a control plane: %w", a.Server, err)
+		return fmt.Errorf("%s: the answer is not from a control plane: %w", from, err)
 	}
 	return nil
 }

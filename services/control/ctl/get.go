@@ -74,6 +74,7 @@ JSON a document a line.`,
 			return exit.Misused("such as dyno ctl get policy a --version 3", "--version is for one policy, configuration, principal or role")
 		}
 		query := in(s.space())
+		query.Set("limit", strconv.Itoa(min(pageLimit, limit)))
 		if prefix != "" {
 			query.Set("prefix", prefix)
 		}
@@ -130,7 +131,6 @@ func wanted(args []string, all []resource.Kind) (resource.Kind, []string, error)
 func (c *call) each(k resource.Kind, place string, query url.Values) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		query := maps.Clone(query)
-		query.Set("limit", strconv.Itoa(pageLimit))
 		for {
 			var page struct {
 				Items []json.RawMessage `json:"items"`
@@ -142,7 +142,7 @@ func (c *call) each(k resource.Kind, place string, query url.Values) iter.Seq2[e
 			}
 			for _, raw := range page.Items {
 				e, err := entryOf(k, raw)
-				if !yield(e.masked(), err) || err != nil {
+				if !yield(e.masked(), answered(place, err)) || err != nil {
 					return
 				}
 			}
@@ -228,7 +228,7 @@ func (c *call) fetch(ctx context.Context, k resource.Kind, place string) (e entr
 		return e, "", err
 	}
 	e, err = entryOf(k, body)
-	return e, answer.Header.Get("ETag"), answered(answer, err)
+	return e, answer.Header.Get("ETag"), answered(answer.Server, err)
 }
 
 // instances shows instances: those of all services, of one, or a single one.
@@ -268,7 +268,7 @@ func (c *call) instances(names []string, query url.Values, limit int) error {
 // audit shows the newest changes.
 func (c *call) audit(names []string, limit int) error {
 	var entries []entry
-	for e, err := range c.each(audits, "/v1/audit", in(c.space())) {
+	for e, err := range c.each(audits, "/v1/audit", url.Values{"limit": {strconv.Itoa(pageLimit)}}) {
 		if err != nil {
 			return err
 		}

@@ -34,10 +34,12 @@ type look struct {
 	cells   func(any) []any // of a document, as cell takes them
 }
 
+// lookOf makes the look of a kind whose documents are a T. Words and columns have spaces between.
 func lookOf[T any](k resource.Kind, words, columns string, cells func(*T) []any) look {
 	return look{k, strings.Fields(words), strings.Fields(columns), func() any { return new(T) }, func(doc any) []any { return cells(doc.(*T)) }}
 }
 
+// looks are those of all kinds, in the order of help.
 var looks = []look{
 	lookOf(services, "services service svc", "NAME INSTANCES", func(d *resource.Service) []any { return []any{d.Name, d.Instances} }),
 	lookOf(resource.Instances, "instances instance inst", "SERVICE ID ADDRESS STATUS WEIGHT ZONE HOLDER AGE", func(d *resource.InstanceView) []any {
@@ -101,9 +103,11 @@ func cell(value any, now time.Time) string {
 	case []string:
 		text = strings.Join(v, ",")
 	case []resource.Grant:
-		for i, g := range v {
-			text += ","[:min(i, 1)] + g.Namespace + ":" + string(g.Role)
+		var parts []string
+		for _, g := range v {
+			parts = append(parts, g.Namespace+":"+string(g.Role))
 		}
+		text = strings.Join(parts, ",")
 	default:
 		text = fmt.Sprint(v)
 	}

@@ -118,7 +118,7 @@ func (s *session) counterCommand() *cobra.Command {
 			return err
 		}
 		var one resource.Counter
-		if err := answered(answer, json.Unmarshal(body, &one)); err != nil {
+		if err := answered(answer.Server, json.Unmarshal(body, &one)); err != nil {
 			return err
 		}
 		return c.say("%d", one.Value)

@@ -68,7 +68,7 @@ printed to standard error.`,
 			resource.Token
 			Text string `json:"token"`
 		}
-		if err := answered(answer, json.Unmarshal(text, &made)); err != nil {
+		if err := answered(answer.Server, json.Unmarshal(text, &made)); err != nil {
 			return err
 		}
 		c.note("token %s, until %s", made.ID, until(made.Expires))

@@ -157,7 +157,7 @@ func (a *API) table() []route {
 			route{method: "POST", path: one + "/promote", id: "promote" + suffix, about: "End a gray release: all clients have it.", parameters: changing, answers: map[int]string{200: k.name}, handle: change(k.kind, always(true), (*plane.Plane).EndRelease)},
 			route{method: "POST", path: one + "/rollback", id: "rollback" + k.name, about: "Make an earlier version the next one.", parameters: changing, body: "Rollback", answers: map[int]string{200: k.name, 201: k.name}, handle: change(k.kind, field[int64]("version"), (*plane.Plane).Rollback)},
 			route{method: "GET", path: one + "/rollout", id: "rollout" + k.name, about: "Which clients of this replica run which version, and who has refused the newest, and why.", parameters: []string{"namespace", "limit"}, answers: map[int]string{200: "Rollout"}, handle: readOne(k.kind, rollout)},
-			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: named(k.kind, watchRollout)},
+			route{method: "GET", path: one + "/rollout/watch", id: "watchRollout" + k.name, about: "The same as server-sent events: an event rollout at once and when it has changed, and removed at the end.", parameters: []string{"namespace", "limit", "Last-Event-ID"}, answers: map[int]string{200: streamBody}, stream: true, handle: readOne(k.kind, watchRollout)},
 			route{method: "GET", path: strings.Replace(folder, "/v1/", "/v1/rollouts/", 1), id: "rollouts" + k.name, about: "The rollouts of a namespace's resources, by name, without their clients.", parameters: paging, answers: map[int]string{200: "RolloutList"}, handle: paged(k.kind, (*plane.Plane).Rollouts, itself)},
 		)
 	}
@@ -424,16 +424,11 @@ func acquireLock(q *request, r resource.Ref) error {
 		return err
 	}
 	q.ContentLength = 0 // of what is left to read
-	if err := q.clearDeadlines(); err != nil {
+	var result plane.Result
+	err := q.live(func(ctx context.Context) (err error) {
+		result, err = q.api.plane.Acquire(ctx, q.caller, r, ask)
 		return err
-	}
-	ctx, end, err := q.live()
-	if err != nil {
-		return err
-	}
-	defer end()
-	result, err := q.api.plane.Acquire(ctx, q.caller, r, ask)
-	q.last()
+	})
 	if q.Context().Err() != nil {
 		return nil // the client has gone: it needs no answer
 	}

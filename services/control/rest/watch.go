@@ -72,7 +72,7 @@ func watch(q *request) error {
 	})
 }
 
-// watching carries out do with a watch, as one of a bounded number. Its context is live's.
+// watching carries out do with a watch, as one of a bounded number.
 func (q *request) watching(query plane.Query, do func(context.Context, *watcher) error) error {
 	done, err := q.api.enter()
 	if err != nil {
@@ -84,33 +84,26 @@ func (q *request) watching(query plane.Query, do func(context.Context, *watcher)
 		return err
 	}
 	defer w.watch.Close()
+	return q.live(func(ctx context.Context) error { return do(ctx, w) })
+}
+
+// live carries out do without the server's deadlines; afterwards the end of the response has one, which net/http writes
+// after the handler. The context ends with the request, with the API, and when the caller's credentials or permissions
+// change.
+func (q *request) live(do func(context.Context) error) error {
 	if err := q.clearDeadlines(); err != nil {
 		return err
 	}
-	ctx, end, err := q.live()
+	defer func() { _ = q.deadline() }() // a connection that is closed needs none
+	ctx, cancel := context.WithCancelCause(q.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(q.api.ctx, func() { cancel(push.ErrClosed) })()
+	release, err := q.api.cfg.Gate.Hold(q.caller, cancel)
+	defer release()
 	if err != nil {
 		return err
 	}
-	defer end()
-	return do(ctx, w)
-}
-
-// live returns the context of a watch. It ends with the request, with the API, and when the caller's credentials or
-// permissions change. End must be called.
-func (q *request) live() (ctx context.Context, end func(), err error) {
-	ctx, cancel := context.WithCancelCause(q.Context())
-	leave := context.AfterFunc(q.api.ctx, func() { cancel(push.ErrClosed) })
-	release, err := q.api.cfg.Gate.Hold(q.caller, cancel)
-	end = func() {
-		release()
-		leave()
-		cancel(nil)
-	}
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return ctx, end, nil
+	return do(ctx)
 }
 
 // enter counts a watcher until done is called, or refuses it if there are too many.
@@ -174,7 +167,7 @@ func (q *request) await(k resource.Kind, wait time.Duration) error {
 		case err != nil && bounded.Err() == nil:
 			return err
 		}
-		return q.deadline()
+		return nil
 	})
 }
 
@@ -293,9 +286,6 @@ func (q *request) events() (flush func(*bytes.Buffer) bool) {
 	}
 }
 
-// last bounds the write of a response's end, which net/http does after the handler.
-func (q *request) last() { _ = q.deadline() }
-
 // nothing is the token of a client without any state.
 const nothing = "0"
 
@@ -309,7 +299,6 @@ const nothing = "0"
 // event of a revision has one, so that a client that resumes gets the others again.
 func (w *watcher) stream(ctx context.Context) error {
 	flush := w.events()
-	defer w.last()
 	var b bytes.Buffer
 	quiet := w.api.cfg.Heartbeat
 	if w.follower {
@@ -469,31 +458,23 @@ const rolloutPeriod = 500 * time.Millisecond
 
 // watchRollout writes a rollout as events, each with the whole rollout. The id is made from its contents: a client
 // that resumes at an unchanged rollout gets nothing, from any replica.
-func watchRollout(q *request, r resource.Ref) error {
-	limit, err := q.limit()
-	if err != nil {
-		return err
-	}
+func watchRollout(q *request, r resource.Ref, page plane.Page) error {
 	done, err := q.api.enter()
 	if err != nil {
 		return err
 	}
 	defer done()
 	seen := q.api.plane.RolloutMark()
-	out, err := q.api.plane.Rollout(q.Context(), q.caller, r, limit)
+	out, err := q.api.plane.Rollout(q.Context(), q.caller, r, page.Limit)
 	if err != nil {
 		return err
 	}
-	ctx, end, err := q.live()
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := q.clearDeadlines(); err != nil {
-		return err
-	}
+	return q.live(func(ctx context.Context) error { return q.rolloutEvents(ctx, r, page.Limit, seen, out) })
+}
+
+// rolloutEvents writes a rollout each time that it has changed since it was seen.
+func (q *request) rolloutEvents(ctx context.Context, r resource.Ref, limit int, seen plane.RolloutMark, out resource.Rollout) error {
 	flush := q.events()
-	defer q.last()
 	ticker := time.NewTicker(rolloutPeriod)
 	defer ticker.Stop()
 	var b bytes.Buffer
