@@ -124,11 +124,13 @@ func Document(r resource.Ref, m proto.Message) (doc resource.Document, err error
 		doc = i
 	}
 	namespace, name, id := resource.NamesOf(doc)
-	if name != nil {
-		*namespace, *name = r.Namespace, r.Name
-	}
-	if id != nil {
-		*id = r.ID
+	for _, one := range []struct {
+		at   *string
+		text string
+	}{{namespace, r.Namespace}, {name, r.Name}, {id, r.ID}} {
+		if one.at != nil {
+			*one.at = one.text
+		}
 	}
 	return doc, err
 }

@@ -94,3 +94,15 @@ func TestDecodeRefusesTwoReadings(t *testing.T) {
 		}
 	}
 }
+
+func TestDecodeNeedsAMember(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"content":""}`: true, `{"labels":{"content":"x"},"content_base64":"AA=="}`: true, "{\"\\u0063ontent\":\"x\"}": true,
+		`{}`: false, `{"labels":{"content":"x"}}`: false, `{"name":"content"}`: false,
+	} {
+		err := Decode([]byte(text), &Config{}, Configs.Traits().Needs...)
+		if want != (err == nil) || err != nil && err.Error() != "#/content: must be given" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -95,3 +95,17 @@ func FuzzPath(f *testing.F) {
 		}
 	})
 }
+
+func TestAddress(t *testing.T) {
+	for want, r := range map[string]Ref{
+		"/v1/policies":                      {Kind: Policies},
+		"/v1/configs/app%2Fgr%C3%B6%C3%9Fe": {Kind: Configs, Name: "app/größe"},
+		"/v1/services":                      {Kind: Instances},
+		"/v1/services/a:b/instances":        {Kind: Instances, Name: "a:b"},
+		"/v1/services/a/instances/1":        {Kind: Instances, Name: "a", ID: "1"},
+	} {
+		if got := r.Address(); got != want {
+			t.Errorf("%v: %s, want %s", r, got, want)
+		}
+	}
+}

@@ -430,7 +430,7 @@ func acquireLock(q *request, r resource.Ref) error {
 		return err
 	})
 	if q.Context().Err() != nil {
-		return nil // the client has gone: it needs no answer
+		return nil //nolint:nilerr // the client has gone: it needs no answer
 	}
 	return q.result(result, err)
 }
