@@ -87,6 +87,7 @@ func (c *Checker) Set(path string, i *resource.Instance) {
 	defer c.mu.Unlock()
 	old := c.instances[path]
 	if old != nil && old.at.Address == i.Address && old.at.Port == i.Port && reflect.DeepEqual(old.at.Checks, i.Checks) {
+		old.at = i
 		return
 	}
 	c.remove(path)
@@ -221,6 +222,8 @@ func (c *Checker) make(ctx context.Context, t *task) {
 		return
 	}
 	changed, sure := t.track.note(health, output, time.Now())
+	// A replica that checked in place of this one may have stored another health.
+	changed = changed || sure && begin(t.target.Check, t.at.Results).result.Health != t.track.result.Health
 	t.next = began.Add(t.pause(sure))
 	heap.Push(&c.due, t)
 	c.mu.Unlock()

@@ -89,12 +89,25 @@ func (w *targets) count(address string) int {
 func run(t *testing.T, atOnce int, takes time.Duration) (*Checker, *targets, chan string) {
 	w := &targets{down: map[string]bool{}, asked: map[string]int{}, takes: takes}
 	changed := make(chan string, 10_000)
-	c := New(Config{AtOnce: atOnce, Changed: func(path string) { changed <- path }, probe: w.probe})
+	var c *Checker
+	c = New(Config{AtOnce: atOnce, Changed: func(path string) { changed <- path; store(c, path) }, probe: w.probe})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); c.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
 	return c, w, changed
+}
+
+// store stores an instance's results, and lets the Checker know.
+func store(c *Checker, path string) {
+	c.mu.Lock()
+	one := c.instances[path]
+	c.mu.Unlock()
+	if results, ok := c.Results(path); ok {
+		next := *one.at
+		next.Results = results
+		c.Set(path, &next)
+	}
 }
 
 func instance(n int, checks ...resource.Check) *resource.Instance {
@@ -193,6 +206,37 @@ func TestSet(t *testing.T) {
 		<-changed
 		if state(c, "b") != resource.Passing {
 			t.Errorf("%q after a check", state(c, "b"))
+		}
+	})
+}
+
+// TestStoredElsewhere: another replica has stored another health meanwhile, such as one that checked in place of this
+// one. The next results say which is right, and that is stored.
+func TestStoredElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w, changed := run(t, 10, 0)
+		one := instance(1, resource.Check{Type: "tcp", Interval: 5})
+		stored := func(h resource.Health) {
+			next := *one
+			next.Results = []resource.CheckResult{{Name: "tcp", Health: h}}
+			c.Set("a", &next)
+		}
+		c.Set("a", one)
+		for _, right := range []resource.Health{resource.Passing, resource.Critical} {
+			w.set("10.0.0.1", right == resource.Critical)
+			time.Sleep(time.Minute)
+			if n := len(changed); n != 1 || state(c, "a") != right {
+				t.Errorf("%d changes, to %q, want one to %q", n, state(c, "a"), right)
+			}
+			<-changed
+			stored(map[resource.Health]resource.Health{resource.Passing: resource.Critical, resource.Critical: resource.Passing}[right])
+			time.Sleep(time.Minute)
+			if n := len(changed); n != 1 || state(c, "a") != right {
+				t.Errorf("%d changes, to %q, want that %q is stored again", n, state(c, "a"), right)
+			}
+			for len(changed) > 0 {
+				<-changed
+			}
 		}
 	})
 }
