@@ -29,7 +29,7 @@ func (p *Plane) mirror(ctx context.Context, by Caller, since string) (*Watch, er
 	}
 	sum := sha256.Sum256(fmt.Append(nil, by.Grants))
 	grants := fmt.Sprintf(".%x", sum[:8])
-	w, err := p.watch(ctx, topics, parseToken(since, grants))
+	w, err := p.watch(ctx, topics, ParseToken(since, grants))
 	if err != nil {
 		return nil, err
 	}

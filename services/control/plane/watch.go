@@ -36,8 +36,8 @@ func (p *Plane) Now() Token {
 	return Token{Epoch: epoch, Revision: p.Revision()}
 }
 
-// parseToken parses a token of a caller with grants. An invalid one has no epoch, so its owner gets everything.
-func parseToken(text, grants string) Token {
+// ParseToken parses a token of a caller with grants. An invalid one has no epoch, so its owner gets everything.
+func ParseToken(text, grants string) Token {
 	text, ok := strings.CutSuffix(text, grants)
 	if !ok {
 		return Token{}
@@ -145,7 +145,7 @@ func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
 	if err := p.checkClient(q.Client); err != nil {
 		return nil, err
 	}
-	w, err := p.watch(ctx, topics, parseToken(q.Since, ""))
+	w, err := p.watch(ctx, topics, ParseToken(q.Since, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +226,9 @@ func (w *Watch) Wait(ctx context.Context, id string) error {
 		}
 	}
 }
+
+// Handled reports whether all changes up to a revision were handled: Next was called again since.
+func (w *Watch) Handled(revision int64) bool { return w.sub.Handled(revision) }
 
 // Token returns the token of a revision.
 func (w *Watch) Token(revision int64) Token { return Token{w.epoch, revision, w.grants} }

@@ -294,6 +294,7 @@ type Subscriber struct {
 	queue  list.List  // of *Change, in the order of revisions
 	queued map[resource.Ref]*list.Element
 	floor  int64 // changes up to this revision are known
+	busy   bool  // with what Next has returned last
 	resync bool
 	closed bool
 }
@@ -360,7 +361,7 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			s.mu.Unlock()
 			return nil, false, ErrClosed
 		}
-		if s.resync {
+		if s.busy = s.resync; s.resync {
 			s.mu.Unlock()
 			return nil, true, nil
 		}
@@ -381,6 +382,7 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			delete(s.queued, c.Ref)
 			changes = append(changes, *c)
 		}
+		s.busy = len(changes) > 0
 		s.mu.Unlock()
 		if len(changes) > 0 {
 			return changes, false, nil
@@ -391,6 +393,14 @@ func (s *Subscriber) Next(ctx context.Context, limit int) (changes []Change, res
 			return nil, false, context.Cause(ctx)
 		}
 	}
+}
+
+// Handled reports whether the subscriber has handled all changes up to a revision: it has called Next again since.
+func (s *Subscriber) Handled(revision int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A later change in the queue may have replaced one up to the revision.
+	return s.hub.whole.Load() >= revision && s.queue.Len() == 0 && !s.busy && !s.resync
 }
 
 // Restart starts queueing changes again. After a resync, a subscriber calls it, reads everything, and calls Begin.

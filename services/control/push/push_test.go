@@ -541,6 +541,39 @@ func TestNextWaits(t *testing.T) {
 	})
 }
 
+// TestHandled: a revision is handled when all changes up to it were taken, and the subscriber comes for more.
+func TestHandled(t *testing.T) {
+	h := NewHub(10, 10)
+	h.Publish(nil, 1)
+	s := caughtUp(t, h, everyPolicy...)
+	expect := func(what string, revision int64, want bool) {
+		t.Helper()
+		if s.Handled(revision) != want {
+			t.Errorf("%s: %d is handled: %v", what, revision, !want)
+		}
+	}
+	expect("nothing has changed", 1, true)
+	expect("not published", 2, false)
+	h.Publish([]Change{put("a", 2)}, 2)
+	h.Publish([]Change{put("a", 3)}, 3)
+	expect("in the queue, in a later form", 2, false)
+	waiting(t, s)
+	expect("taken", 3, false)
+	waiting(t, s)
+	expect("handled", 3, true)
+	for i := range int64(11) {
+		h.Publish([]Change{put(fmt.Sprint(i), 4+i)}, 4+i)
+	}
+	expect("too much", 3, false)
+	waiting(t, s)
+	expect("reads everything", 3, false)
+	s.Restart()
+	s.Begin(h.Revision())
+	expect("has read everything", 14, false)
+	waiting(t, s)
+	expect("comes for more", 14, true)
+}
+
 // TestLongReason: what is cut of a reason is whole characters.
 func TestLongReason(t *testing.T) {
 	l, a := NewLedger(1, time.Minute), policy("a")

@@ -32,6 +32,7 @@ type snapshotCache struct {
 	plane    *plane.Plane
 	log      *slog.Logger
 	complete chan struct{} // closed when the first snapshot is complete
+	watch    *plane.Watch  // set before that
 	period   time.Duration // latePeriod, but in tests
 
 	mu       sync.Mutex // guards what follows
@@ -90,10 +91,24 @@ func (w *snapshotCache) follow(ctx context.Context) error {
 		}
 		w.learn(changes, resync)
 		if !begun {
+			w.watch = watch
 			close(w.complete)
 			begun = true
 		}
 	}
+}
+
+// reach waits until the cache is complete up to a revision that another replica had, for a second at most. It returns
+// false if the replica does not know that revision. A cache that always has changes to handle must do as it is.
+func (w *snapshotCache) reach(ctx context.Context, revision int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for !w.watch.Handled(revision) {
+		if !wait.For(ctx, 5*time.Millisecond) {
+			return w.plane.Revision() >= revision
+		}
+	}
+	return true
 }
 
 // learn applies changes, or a whole snapshot, and notifies the clients that they concern.

@@ -36,8 +36,10 @@
 // # Versions
 //
 // A resource's version is a hash of its content. All replicas have the same versions, also after a restart: no client
-// gets a resource again that it has. A response's version is the store's epoch and a revision; its resources may be
-// newer.
+// gets a resource again that it has. A response's version is the store's epoch and a revision; its resources are not
+// newer. In the incremental variant, each resource's version has the response's after an "@". A client returns with
+// these. A replica that does not know the revision yet waits for a second, and then refuses the stream (UNAVAILABLE): it
+// would take back policies and instances that the client has.
 //
 // # Why it is our own
 //

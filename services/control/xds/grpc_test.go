@@ -409,6 +409,52 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestReplicaBehind: a client that comes with resources of another replica gets none that are older. A replica that
+// does not know these yet waits for a moment, and then sends the client elsewhere. Those of another store are no reason.
+func TestReplicaBehind(t *testing.T) {
+	b := newBed(t, nil)
+	b.put(&resource.Instance{Service: "shop", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
+	now := b.plane.Now()
+	later := now
+	later.Revision += 1000
+	foreign := later
+	foreign.Epoch = "another"
+	for _, c := range []struct {
+		has    plane.Token
+		behind bool
+	}{{now, false}, {later, true}, {foreign, false}} {
+		w := b.delta()
+		w.say(&discovery.DeltaDiscoveryRequest{
+			TypeUrl: types[clusters], Node: &core.Node{Id: "node"}, InitialResourceVersions: map[string]string{"shop.default": "old@" + c.has.String()},
+		})
+		m, err := w.stream.Recv()
+		if (status.Code(err) == codes.Unavailable) != c.behind || !c.behind && len(m.GetResources()) != 1 {
+			t.Errorf("incremental, with %s: %v, %v", c.has, m, err)
+		}
+		whole, err := b.connect().StreamAggregatedResources(b.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := whole.Send(&discovery.DiscoveryRequest{TypeUrl: types[clusters], Node: &core.Node{Id: "node"}, VersionInfo: c.has.String()}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := whole.Recv()
+		if (status.Code(err) == codes.Unavailable) != c.behind || !c.behind && len(all.GetResources()) != 1 {
+			t.Errorf("state of the world, with %s: %v, %v", c.has, all, err)
+		}
+	}
+	// A client that has what there is gets it once: versions are equal whatever response they came in.
+	w := b.delta()
+	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[clusters], Node: &core.Node{Id: "node"}, ResourceNamesSubscribe: []string{"shop.default"}})
+	has := w.hear().GetResources()[0]
+	b.put(&resource.Instance{Service: "other", ID: "1", Address: "192.0.2.1", Port: 1, Weight: 100, TTL: 3600})
+	w = b.delta()
+	w.say(&discovery.DeltaDiscoveryRequest{TypeUrl: types[clusters], Node: &core.Node{Id: "node"}, InitialResourceVersions: map[string]string{"shop.default": has.GetVersion()}})
+	if m := w.hear(); len(m.GetResources()) != 1 || m.GetResources()[0].GetName() != "other.default" {
+		t.Errorf("%v", m)
+	}
+}
+
 // TestPrincipals: a client knows of the namespaces that it may read, and its node's name is
 // its own in the ledger.
 func TestPrincipals(t *testing.T) {

@@ -182,7 +182,7 @@ func (s *Server) StreamAggregatedResources(stream discovery.AggregatedDiscoveryS
 			}
 			q, err := requestOf(m.GetTypeUrl(), m.GetResponseNonce(), m.GetErrorDetail())
 			if q != nil {
-				q.names = m.GetResourceNames()
+				q.names, q.after = m.GetResourceNames(), s.revisionOf(m.GetVersionInfo())
 			}
 			return m.GetNode(), q, m.GetErrorDetail(), err
 		},
@@ -206,6 +206,10 @@ func (s *Server) DeltaAggregatedResources(stream discovery.AggregatedDiscoverySe
 			q, err := requestOf(m.GetTypeUrl(), m.GetResponseNonce(), m.GetErrorDetail())
 			if q != nil {
 				q.subscribe, q.unsubscribe, q.known = m.GetResourceNamesSubscribe(), m.GetResourceNamesUnsubscribe(), m.GetInitialResourceVersions()
+				for name, version := range q.known {
+					hash, revision, _ := strings.Cut(version, "@")
+					q.known[name], q.after = hash, max(q.after, s.revisionOf(revision))
+				}
 			}
 			return m.GetNode(), q, m.GetErrorDetail(), err
 		},
@@ -214,10 +218,18 @@ func (s *Server) DeltaAggregatedResources(stream discovery.AggregatedDiscoverySe
 				SystemVersionInfo: r.revision, TypeUrl: types[r.kind], Nonce: r.nonce, RemovedResources: r.removed, ControlPlane: s.itself(),
 			}
 			for _, one := range r.resources {
-				m.Resources = append(m.Resources, &discovery.Resource{Name: one.name, Version: one.version, Resource: one.any})
+				m.Resources = append(m.Resources, &discovery.Resource{Name: one.name, Version: one.version + "@" + r.revision, Resource: one.any})
 			}
 			return stream.Send(m)
 		})
+}
+
+// revisionOf returns the revision that a client has by a response's version; 0 if that is not of this store.
+func (s *Server) revisionOf(version string) int64 {
+	if t := plane.ParseToken(version, ""); t.Epoch == s.plane.Now().Epoch {
+		return t.Revision
+	}
+	return 0
 }
 
 // itself identifies the replica to clients.
@@ -330,6 +342,9 @@ func (c *client) hear(ctx context.Context, who plane.Caller, recv func() (*core.
 		node, q, detail, err := recv()
 		if err != nil {
 			return err
+		}
+		if q != nil && q.nonce == "" && q.after > 0 && !c.server.cache.reach(ctx, q.after) {
+			return status.Errorf(codes.Unavailable, "this replica does not know revision %d yet, which the client has: ask another one", q.after)
 		}
 		acks, err := c.take(who, node, q, detail)
 		if err != nil {

@@ -86,6 +86,9 @@ type request struct {
 	// refused says that the client could not use that response, and keeps its previous state.
 	refused bool
 
+	// after is the revision that the client has from an earlier stream, perhaps of another replica; 0 is none.
+	after int64
+
 	names []string // all wanted names, in the state of the world
 
 	subscribe, unsubscribe []string // changes of the wanted names, otherwise
@@ -491,8 +494,8 @@ func (s *session) respond(sub *subscription, changes []named, now time.Time) *re
 	sub.nonce = strconv.FormatInt(s.nonces, 10)
 	sub.waiting, sub.sentAt, sub.responseDue = true, now, false
 	sub.flight = make(map[string]sent, len(changes))
-	revision, text := s.view.revision()
-	r := &response{kind: sub.kind, nonce: sub.nonce, revision: text}
+	revision, _ := s.view.revision()
+	r := &response{kind: sub.kind, nonce: sub.nonce}
 	for _, c := range changes {
 		if sub.kind == clusters && c.built != nil && (sub.sentVersions[c.name] != "" || !s.delta) {
 			s.resendInstances(c.name)
@@ -523,6 +526,7 @@ func (s *session) respond(sub *subscription, changes []named, now time.Time) *re
 			r.resources = append(r.resources, named{name, b})
 		}
 	}
+	_, r.revision = s.view.revision() // of everything above, or a later one
 	return r
 }
 
