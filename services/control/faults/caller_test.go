@@ -184,7 +184,7 @@ func (c *caller) history(ctx context.Context, key string) (versions []version, e
 // watch calls take with what it is told, until it is cut off or ctx ends. Each sight comes
 // with the whole token that came with it.
 func (c *caller) watch(ctx context.Context, token string, take func(sight, string)) error {
-	r, err := c.request(ctx, http.MethodGet, "/v1/watch?kind=config&kind=policy", "")
+	r, err := c.request(ctx, http.MethodGet, "/v1/watch?kind=config&kind=policy&prefix=k", "")
 	if err != nil {
 		return err
 	}

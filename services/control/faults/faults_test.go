@@ -103,6 +103,10 @@ func isolate(t *testing.T) bool {
 	return true
 }
 
+// takeover is more than the time after which replicas share the checks of one that is silent. Some faults of long runs
+// last longer by it.
+const takeover = 5 * time.Second
+
 // endure is the test. It returns the faults that it has reported.
 func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []string {
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -116,6 +120,19 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	defer stopLoading()
 	for n := range clients {
 		clientsEnd.Go(func() { l.client(loading, n) })
+	}
+	checks, policies := newCheckLoad(t, c, l), newPolicyLoad(c, l)
+	checks.register(t.Context(), c)
+	policies.register(t.Context())
+	for n := range size {
+		watchersEnd.Go(func() { checks.watch(watching, n) })
+	}
+	for n := range subscribers {
+		watchersEnd.Go(func() { policies.subscriber(watching, n) })
+	}
+	clientsEnd.Go(func() { checks.flip(loading) })
+	for n := range policyWriters {
+		clientsEnd.Go(func() { policies.writer(loading, n) })
 	}
 	locks := newLockLoad(l)
 	for n := range lockClients {
@@ -149,6 +166,9 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 		}
 		plan = plan[len(harms):]
 		for _, h := range harms {
+			if each > 1 && h.lasts > 0 && random.IntN(4) == 0 {
+				h.lasts += takeover
+			}
 			counts[h.kind]++
 			if err := h.begin(); err != nil {
 				t.Fatalf("%s: %v", h.what, err)
@@ -168,6 +188,11 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 		if !ok {
 			t.Fatalf("%s: not all clients go on within %v", strings.Join(what, "; "), time.Since(over))
 		}
+		if each > 1 { // a short run settles once, at its end
+			if unsettled := checks.settle(t.Context(), l.now()); len(unsettled) > 0 {
+				t.Fatalf("%s: %q", strings.Join(what, "; "), unsettled)
+			}
+		}
 		if testing.Verbose() && os.Getenv(settingFaults) == "" {
 			t.Logf("%s: all go on after %v", strings.Join(what, "; "), recoveries[len(recoveries)-1].Round(time.Millisecond))
 		}
@@ -179,17 +204,21 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	}
 	stopLoading()
 	clientsEnd.Wait()
+	calm := l.now()
 	// Replicas may still send changes for this time after clients gave up.
 	pause(t.Context(), storeTime)
 	truth := l.end(t)
 	if !l.await(t.Context(), func() bool { return l.caughtUp(truth) }) {
 		t.Error("not all watchers know everything in the end")
 	}
+	policies.end(t.Context())
+	unsettled := slices.Concat(checks.settle(t.Context(), calm), policies.settle(t.Context()))
 	stopWatching()
 	watchersEnd.Wait()
 	began := time.Now()
 	faults := judge(record{operations: l.operations, truth: truth, watches: l.watches}, time.Minute)
-	faults = slices.Concat(faults, locks.wrong, judgeLocks(locks.steps, time.Minute))
+	faults = slices.Concat(faults, locks.wrong, judgeLocks(locks.steps, time.Minute),
+		unsettled, judgeChecks(checks.looks, checks.targets[:]), policies.wrong, judgePolicies(policies.steps, policies.sights, time.Minute))
 	took := time.Since(began)
 	const most = 20
 	found := slices.Concat(l.invalid, faults)
@@ -203,6 +232,8 @@ func endure(t *testing.T, c *cluster, each int, kinds []string, seed uint64) []s
 	}
 	summary(t, l, counts, recoveries)
 	t.Logf("locks and counters: %d steps done, %d refused, %d of unknown fate, %d sessions ended", locks.fates[done], locks.fates[refused], locks.fates[unknown], locks.ended)
+	t.Log(checks.summary())
+	t.Log(policies.summary())
 	t.Logf("%d faults found, %d odd answers, judged in %v", len(faults), len(l.invalid), took.Round(time.Millisecond))
 	return found
 }

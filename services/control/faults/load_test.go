@@ -2,8 +2,11 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,6 +201,47 @@ func (l *load) watcher(ctx context.Context, n int) {
 		_ = l.callers[at%size].watch(life, token, see) // it is cut off, in one way or another
 		cancel()
 		pause(ctx, 5*pace)
+	}
+}
+
+// ask sends a request to a replica. problem is the kind of a refusal.
+func (l *load) ask(ctx context.Context, at int, method, path, body, key string) (out outcome, problem string, doc map[string]json.RawMessage) {
+	r, err := l.callers[at].request(ctx, method, path, body)
+	if err != nil {
+		panic(err) // all texts are the test's
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	r.GetBody = nil
+	code, _, text, sent := l.callers[at].ask(r)
+	_ = json.Unmarshal(text, &doc) // what is no document has no fields
+	kind := string(doc["type"])
+	switch {
+	case !sent:
+		return undone, "", nil
+	case code == 0 || code == http.StatusGatewayTimeout:
+		return unknown, "", nil
+	case code < 300:
+		return done, "", doc
+	case code == http.StatusNotFound || code == http.StatusPreconditionFailed || strings.Contains(kind, ":held"):
+		return refused, kind[strings.LastIndexByte(kind, ':')+1 : len(kind)-1], nil
+	case code == http.StatusServiceUnavailable || code == http.StatusInsufficientStorage || code == http.StatusConflict:
+		return undone, "", nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.invalid = append(l.invalid, fmt.Sprintf("%s %s: %d %s", method, path, code, text))
+	return undone, "", nil
+}
+
+// insist repeats a change until a replica makes it, or ctx ends.
+func (l *load) insist(ctx context.Context, at int, method, path, body string) {
+	for ctx.Err() == nil {
+		if out, _, _ := l.ask(ctx, at, method, path, body, ""); out == done {
+			return
+		}
+		pause(ctx, pace)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -88,13 +87,18 @@ func (h held) with(token int64) held {
 }
 
 // judgeLocks returns what is wrong with steps.
-func judgeLocks(steps []step, patience time.Duration) (faults []string) {
+func judgeLocks(steps []step, patience time.Duration) []string {
 	byKey := map[string][]porcupine.Operation{}
 	for _, s := range steps {
 		byKey[s.key] = append(byKey[s.key], porcupine.Operation{ClientId: s.client, Input: s, Call: s.call, Return: s.ret})
 	}
+	return explain(lockModel, byKey, patience)
+}
+
+// explain returns the histories that no order explains.
+func explain(model porcupine.Model, byKey map[string][]porcupine.Operation, patience time.Duration) (faults []string) {
 	for key, part := range byKey {
-		if got := porcupine.CheckOperationsTimeout(lockModel, part, patience); got != porcupine.Ok {
+		if got := porcupine.CheckOperationsTimeout(model, part, patience); got != porcupine.Ok {
 			slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 			text := fmt.Sprintf("%s: %s: no order explains what clients were told:\n", key, got)
 			for _, p := range part {
@@ -165,7 +169,7 @@ type lockLoad struct {
 	mu      sync.Mutex // guards what follows
 	steps   []step
 	token   map[string]int64  // the largest that the server of the test took, by lock
-	wrong   []string          // answers that should not be
+	wrong   []string          // tokens that should not be
 	holders map[string]string // whose each token is, with its lock
 	fates   map[outcome]int
 	ended   int
@@ -202,37 +206,6 @@ func (l *lockLoad) guard(key, session string, token int64) {
 		return // refused: the lock has been lost meanwhile
 	}
 	l.token[key] = token
-}
-
-// ask sends a request to a replica. problem is the kind of a refusal.
-func (l *lockLoad) ask(ctx context.Context, at int, method, path, body, key string) (out outcome, problem string, doc map[string]json.RawMessage) {
-	r, err := l.callers[at].request(ctx, method, path, body)
-	if err != nil {
-		panic(err) // all texts are the test's
-	}
-	if key != "" {
-		r.Header.Set("Idempotency-Key", key)
-	}
-	r.GetBody = nil
-	code, _, text, sent := l.callers[at].ask(r)
-	_ = json.Unmarshal(text, &doc) // what is no document has no fields
-	kind := string(doc["type"])
-	switch {
-	case !sent:
-		return undone, "", nil
-	case code == 0 || code == http.StatusGatewayTimeout:
-		return unknown, "", nil
-	case code < 300:
-		return done, "", doc
-	case code == http.StatusNotFound || strings.Contains(kind, ":held"):
-		return refused, kind[strings.LastIndexByte(kind, ':')+1 : len(kind)-1], nil
-	case code == http.StatusServiceUnavailable || code == http.StatusInsufficientStorage || code == http.StatusConflict:
-		return undone, "", nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wrong = append(l.wrong, fmt.Sprintf("%s %s: %d %s", method, path, code, text))
-	return undone, "", nil
 }
 
 func textOf(raw json.RawMessage) (text string) {

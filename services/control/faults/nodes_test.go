@@ -170,6 +170,11 @@ func (n *network) enter() error {
 
 // run runs commands of ip(8) in the network.
 func (n *network) run(commands ...string) error {
+	return n.within(func() error { return ip(commands...) })
+}
+
+// within calls do on a thread that is in the network.
+func (n *network) within(do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the thread ends with this function
@@ -177,7 +182,7 @@ func (n *network) run(commands ...string) error {
 			done <- err
 			return
 		}
-		done <- ip(commands...)
+		done <- do()
 	}()
 	return <-done
 }
@@ -261,6 +266,8 @@ type cluster struct {
 	apart    bool
 	isolated bool // networks may be cut, and disks be full
 	http     []string
+	grpc     []string
+	checked  string // the address of instances with checks, on each replica's own machine
 	failed   chan error
 	stop     context.CancelFunc
 	kept     sync.WaitGroup
@@ -374,11 +381,16 @@ func (c *cluster) plan(t *testing.T, dir string, networks []*network, address fu
 			peers = append(peers, letters[i]+"="+address(i, 7102))
 		}
 	}
+	c.checked = "127.0.0.1:7300"
+	if !c.isolated {
+		c.checked = address(0, 7300)
+	}
 	for i := range size {
 		c.http = append(c.http, address(i, 7100))
+		c.grpc = append(c.grpc, address(i, 7101))
 		name := "replica-" + letters[i]
 		args := []string{
-			"--listen", c.http[i], "--principals", principals, "--allow-remote", "--plain-http",
+			"--listen", c.http[i], "--grpc", c.grpc[i], "--principals", principals, "--allow-remote", "--plain-http",
 			"--store-timeout", storeTime.String(), "--history", "1000",
 			// So that a watch that was away sometimes gets a listing or a resync.
 			"--compact-period", "1s", "--keep-revisions", "50", "--recent-changes", "100",
@@ -401,6 +413,20 @@ func (c *cluster) plan(t *testing.T, dir string, networks []*network, address fu
 			c.members = append(c.members, n)
 		}
 	}
+}
+
+// listenNextToReplicas opens a port on each replica's own machine. Without networks, that is one port.
+func (c *cluster) listenNextToReplicas() (listeners []net.Listener, err error) {
+	for _, n := range c.replicas {
+		if err := n.network.within(func() error {
+			l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", c.checked)
+			listeners = append(listeners, l)
+			return err
+		}); err != nil || !c.isolated {
+			return listeners, err
+		}
+	}
+	return listeners, nil
 }
 
 // close ends all processes.
