@@ -199,6 +199,10 @@ func (s *session) take(q *request) (*answer, error) {
 		s.change(sub, q, first)
 	case first || current:
 		s.replace(sub, q.names, first)
+	case len(q.names) == 0 && !sub.plain:
+		// It wants nothing now: gRPC's client in Java does not answer the newer response.
+		s.replace(sub, nil, false)
+		sub.waiting, sub.flight = false, nil
 	default:
 		// It answers a response that was replaced since. The answer to the newer one will have the wanted names.
 		return nil, nil

@@ -234,6 +234,17 @@ func TestFullState(t *testing.T) {
 			-> eds b.default
 			-> eds 2 a.default b.default
 			<- eds 3 b.default`,
+		"a client that wants nothing does not answer the newer response": `
+			put a.default 1
+			-> eds a.default
+			<- eds 1 a.default
+			-> eds 1 a.default
+			put a.default 2
+			<- eds 2 a.default
+			-> eds 1
+			put a.default 3
+			-> eds 2 a.default
+			<- eds 3 a.default`,
 		"what is not wanted any more is not sent, and is sent again": `
 			put a.default 1
 			put b.default 1
