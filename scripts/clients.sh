@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Install what others wrote and tests run against our servers, in pinned versions, unless it is there:
-# the packages for Node.js and Python of every folder testdata/clients. Then build the control plane's clients in
-# Python, Node.js and Java. Without npm, pip or mvn it says so and succeeds: the tests that need them skip. What these
-# cannot install makes it fail.
+# the packages for Node.js and Python of every folder testdata/clients, and gRPC's client in Java. Then build the
+# control plane's clients in Python, Node.js and Java. Without npm, pip or mvn it says so and succeeds: the tests that
+# need them skip. What these cannot install makes it fail.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,7 +55,9 @@ if [ -e python/python/.installed ]; then
 fi
 if command -v mvn >/dev/null && command -v javac >/dev/null; then
 	once java/target "$messages java/pom.xml $(echo java/src/main/java/dyno/control/*.java)" mvn --quiet --batch-mode -f java/pom.xml package
+	cd ../xds/testdata/clients
+	once java/target "java/pom.xml java/src/main/java/Calls.java" mvn --quiet --batch-mode -f java/pom.xml package
 else
-	echo "clients: no mvn or javac: the test of the client in Java is skipped"
+	echo "clients: no mvn or javac: tests of the control plane with clients in Java are skipped"
 fi
 exit "$code"

@@ -348,22 +348,36 @@ type Limitation struct {
 	Detail    string `json:"detail"`
 }
 
-// The kinds of data planes.
+// The kinds of data planes. GRPC are gRPC's clients other than those below; GRPCCore is in C++, and in Python, Ruby and PHP.
 const (
-	Envoy = "envoy"
-	GRPC  = "grpc"
+	Envoy    = "envoy"
+	GRPC     = "grpc"
+	GRPCGo   = "grpc-go"
+	GRPCJava = "grpc-java"
+	GRPCCore = "grpc-core"
 )
+
+// IsGRPC reports whether a kind of data planes is gRPC's clients.
+func IsGRPC(kind string) bool { return strings.HasPrefix(kind, GRPC) }
+
+// HasCalls reports whether calls of gRPC are among the requests with some methods; none has all.
+func HasCalls(methods []string) bool { return len(methods) == 0 || slices.Contains(methods, "POST") }
+
+// MinBackoff has the shortest pauses before a retry, in seconds: after shorter ones, calls hang (grpc/grpc#41036).
+var MinBackoff = map[string]float64{GRPCCore: 0.01}
+
+// Balances reports whether a kind of data planes can balance in a way. Those that cannot take turns.
+func Balances(kind, by string) bool {
+	return !IsGRPC(kind) || by != "random" && (kind != GRPCCore || by != "least-request")
+}
 
 // Limitations returns what kinds of data planes cannot do of a policy.
 func Limitations(p *resource.Policy, kinds []string) []Limitation {
 	var list []Limitation
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !IsGRPC(kind) }) // Envoy does all
 	for i := range p.Rules {
-		r := &p.Rules[i]
 		for _, kind := range kinds {
-			if kind != GRPC {
-				continue // Envoy does all
-			}
-			for _, one := range grpcLimitations(r) {
+			for _, one := range grpcLimitations(kind, &p.Rules[i]) {
 				list = append(list, Limitation{kind, fmt.Sprintf("#/rules/%d/%s", i, one[0]), one[1]})
 			}
 		}
@@ -372,7 +386,7 @@ func Limitations(p *resource.Policy, kinds []string) []Limitation {
 }
 
 // grpcLimitations returns what clients of gRPC cannot do of a rule: places in it, and what happens instead.
-func grpcLimitations(r *resource.Rule) (list [][2]string) {
+func grpcLimitations(kind string, r *resource.Rule) (list [][2]string) {
 	add := func(is bool, place, text string) {
 		if is {
 			list = append(list, [2]string{place, text})
@@ -384,7 +398,9 @@ func grpcLimitations(r *resource.Rule) (list [][2]string) {
 	add(len(r.Mirror) > 0, "mirror", ignored)
 	add(r.Redirect != nil, "redirect", "calls of gRPC's clients fail: they know no redirects")
 	add(len(r.Match.Hosts) > 0, "match/hosts", "gRPC's clients match no hosts: they leave out the rule")
+	add(!HasCalls(r.Match.Methods), "match/methods", "calls of gRPC's clients are POST: they leave out the rule")
 	if t := r.Retry; t != nil {
+		add(t.Backoff > 0 && t.Backoff < MinBackoff[kind], "retry/backoff_seconds", "it is 10 ms at least")
 		add(t.Each > 0, "retry/attempt_seconds", ignored)
 		add(t.Budget > 0, "retry/budget_percent", ignored)
 		for i, on := range t.On {
@@ -398,7 +414,7 @@ func grpcLimitations(r *resource.Rule) (list [][2]string) {
 	}
 	add(r.Outliers != nil, "outliers/consecutive_errors", "gRPC's clients eject by the share of errors, not by consecutive ones")
 	if b := r.Balancing; b != nil {
-		add(b.By == "random", "balance/by", "gRPC's clients take turns instead")
+		add(!Balances(kind, b.By), "balance/by", "gRPC's clients take turns instead")
 	}
 	add(len(r.Match.Identities) > 0, "match/identities", "callers do not know their identity: the service's proxy enforces it, and the rules after it")
 	return list

@@ -215,12 +215,20 @@ func shown(t *rapid.T, r Route) string {
 }
 
 func TestLimitations(t *testing.T) {
-	p := policy(t, "p", `[{"action":"timeout","timeout_seconds":1},{"action":"limit","limit":{"requests_per_second":1}},{"action":"retry","retry":{"attempts":1,"on":["unavailable","5xx"]}}]`)
-	var got []string
-	for _, l := range Limitations(p, []string{Envoy, GRPC}) {
-		got = append(got, l.DataPlane+" "+l.Pointer)
-	}
-	if text := strings.Join(got, ", "); text != "grpc #/rules/1/limit, grpc #/rules/2/retry/on/1" {
-		t.Error(text)
+	p := policy(t, "p", `[{"action":"timeout","timeout_seconds":1},{"action":"limit","limit":{"requests_per_second":1}},{"action":"retry","retry":{"attempts":1,"backoff_seconds":0.005,"on":["unavailable","5xx"]}},
+		{"action":"balance","balance":{"by":"least-request"}},{"action":"deny","match":{"methods":["GET","PUT"]}},{"action":"deny","match":{"methods":["POST"]}}]`)
+	for kind, want := range map[string]string{
+		Envoy: "", GRPCJava: "grpc-java 1/limit 2/retry/on/1 4/match/methods", GRPCCore: "grpc-core 1/limit 2/retry/backoff_seconds 2/retry/on/1 3/balance/by 4/match/methods",
+	} {
+		got := ""
+		for _, l := range Limitations(p, []string{Envoy, kind}) {
+			if got == "" {
+				got = l.DataPlane
+			}
+			got += strings.Replace(l.Pointer, "#/rules/", " ", 1)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
 	}
 }

@@ -268,7 +268,7 @@ func (p *policies) clone() map[string]*resource.Policy {
 
 // key identifies the audiences that are alike for these policies.
 func (p *policies) key(a *audience) string {
-	key := fmt.Sprintf("%t %t %s", a.grpc, a.asks, a.domain)
+	key := fmt.Sprintf("%s %t %s", a.kind, a.asks, a.domain)
 	if p == nil {
 		return key
 	}

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -41,7 +42,7 @@ func parseNode(node *core.Node) (nodeInfo, error) {
 		}
 		labels[name] = text.StringValue
 	}
-	info := nodeInfo{audience: audience{strings.HasPrefix(node.GetUserAgentName(), "gRPC"), node.GetId(), labels, node.GetLocality().GetZone(), "", fields["control"].GetStringValue() != ""}, control: fields["control"].GetStringValue()}
+	info := nodeInfo{audience: audience{dataPlaneOf(node.GetUserAgentName()), node.GetId(), labels, node.GetLocality().GetZone(), "", fields["control"].GetStringValue() != ""}, control: fields["control"].GetStringValue()}
 	var err error
 	if info.outbound, err = addressOf(fields, "outbound"); err != nil {
 		return info, err
@@ -82,10 +83,11 @@ func addressOf(fields map[string]*structpb.Value, name string) (*core.SocketAddr
 	return &core.SocketAddress{Address: at.Addr().String(), PortSpecifier: &core.SocketAddress_PortValue{PortValue: uint32(at.Port())}}, nil
 }
 
-// kind is the kind of data plane.
-func (i nodeInfo) kind() string {
-	if i.audience.grpc {
-		return traffic.GRPC
+// dataPlaneOf returns the kind of data plane with a user agent, such as "gRPC C-core linux".
+func dataPlaneOf(agent string) string {
+	words := append(strings.Fields(agent), "", "")
+	if words[0] != "gRPC" {
+		return traffic.Envoy
 	}
-	return traffic.Envoy
+	return cmp.Or(map[string]string{"Go": traffic.GRPCGo, "Java": traffic.GRPCJava, "C-core": traffic.GRPCCore}[words[1]], traffic.GRPC)
 }

@@ -19,7 +19,6 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -28,6 +27,7 @@ import (
 	"dyno/services/control/plane"
 	"dyno/services/control/plane/planetest"
 	"dyno/services/control/resource"
+	"dyno/services/control/traffic"
 )
 
 // A web is an instance of a service over HTTP. It counts its requests, and answers with its name and the path.
@@ -381,76 +381,146 @@ func TestEnvoyObeysPolicies(t *testing.T) {
 	}
 }
 
-// TestGRPCObeysPolicies: grpc-go does what it can of policies, refuses nothing, and acknowledges each version.
+// TestGRPCObeysPolicies: gRPC's clients do what they can of policies, refuse nothing, and acknowledge each version. What one of
+// them cannot do is said.
 func TestGRPCObeysPolicies(t *testing.T) {
-	b := newBed(t, nil)
-	shop, next := newBackend(t, "till", "1", 100), newBackend(t, "till-next", "1", 100)
-	b.put(shop.instance)
-	b.put(next.instance)
-	c := b.dial("till")
-	b.call(c)
-	limit := &resource.Policy{Rules: []resource.Rule{{Action: resource.Limit, Limit: &resource.RateLimit{PerSecond: 1}}}}
-	if got := b.plane.Limitations(limit); len(got) != 1 || got[0].DataPlane != "grpc" || got[0].Pointer != "#/rules/0/limit" {
-		t.Errorf("limitations %+v", got)
+	for language, start := range callers {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, nil)
+			shop, next := newBackend(t, "till", "1", 100), newBackend(t, "till-next", "1", 100)
+			b.put(shop.instance)
+			b.put(next.instance)
+			call := start(b, "till")
+			b.obeys(call, shop, next)
+			name := map[string]string{"go": traffic.GRPCGo, "java": traffic.GRPCJava, "python": traffic.GRPCCore}[language]
+			want := map[string]bool{"limit": true, "match/methods": true, "balance/by": language == "python"}
+			for place, rule := range map[string]string{
+				"limit": `{"action":"limit","limit":{"requests_per_second":1}}`, "match/methods": `{"action":"allow","match":{"methods":["GET"]}}`,
+				"balance/by": `{"action":"balance","balance":{"by":"least-request"}}`,
+			} {
+				p := &resource.Policy{Rules: make([]resource.Rule, 1)}
+				if err := json.Unmarshal([]byte(rule), &p.Rules[0]); err != nil {
+					t.Fatal(err)
+				}
+				got := b.plane.Limitations(p)
+				if is := len(got) == 1 && got[0].DataPlane == name && got[0].Pointer == "#/rules/0/"+place; is != want[place] || len(got) > 1 {
+					t.Errorf("%s: %+v", rule, got)
+				}
+			}
+		})
 	}
-	check := func(ctx context.Context) codes.Code {
-		_, err := c.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-		return status.Code(err)
-	}
-	reset := func() { shop.calls.Store(0); next.calls.Store(0) }
+}
 
-	b.policy("q", `[{"action":"route","match":{"services":["till"],"path_prefix":"/grpc.health.v1.Health/"},"route":[{"service":"till","weight":50},{"service":"till-next","weight":50}]}]`, "test")
-	b.until(c, "both are found", func() bool { return next.calls.Load() > 0 })
-	reset()
-	const calls = 400
-	for range calls {
-		b.call(c)
-	}
-	if a, z := shop.calls.Load(), next.calls.Load(); a+z != calls || a < 140 || z < 140 { // six standard deviations
-		t.Errorf("%d and %d calls", a, z)
-	}
-
-	b.policy("q", `[{"action":"retry","match":{"services":["till"]},"retry":{"attempts":2,"backoff_seconds":0.001}}]`, "test")
-	b.until(c, "the split is over", func() bool { next.calls.Store(0); b.call(c); b.call(c); b.call(c); return next.calls.Load() == 0 })
-	reset()
-	shop.failures.Store(2)
-	if got := check(b.ctx); got != codes.OK || shop.calls.Load() != 3 {
-		t.Errorf("%v after %d attempts", got, shop.calls.Load())
-	}
-	shop.failures.Store(3)
-	if got := check(b.ctx); got != codes.Unavailable {
-		t.Errorf("%v after too many failures", got)
-	}
-
-	for _, one := range []struct {
-		rules string
-		want  codes.Code
-	}{
-		{`{"action":"fault","fault":{"status":503}}`, codes.Unavailable},
-		{`{"action":"timeout","timeout_seconds":0.01}`, codes.DeadlineExceeded},
-		{`{"action":"deny"}`, codes.Unavailable},
-		{`{"action":"balance","balance":{"by":"ring-hash"}}`, codes.OK},
-		{`{"action":"balance","balance":{"by":"random"}},{"action":"outliers","outliers":{"consecutive_errors":3}},{"action":"limit","limit":{"requests_per_second":0.001,"burst":1}}`, codes.OK},
-		{`{"action":"balance","balance":{"by":"least-request","local_zone":true}}`, codes.OK},
-		{`{"action":"circuit","circuit":{"requests":5}}`, codes.OK},
-		{`{"action":"failover","failover":["till-next"]}`, codes.OK},
-		{`{"action":"allow"}`, codes.OK},
-	} {
-		shop.stuck.Store(one.want == codes.DeadlineExceeded)
-		rules := strings.ReplaceAll("["+one.rules+"]", `{"action"`, `{"match":{"services":["till"]},"action"`)
-		if out := b.policy("q", rules, "test"); out.Applied != 1 || out.Refused != 0 {
-			t.Errorf("%s: %+v", one.rules, out.Holdings)
-		}
-		for check(b.ctx) != one.want { // the client uses what it has acknowledged a moment later
+// obeys checks that a client of gRPC obeys policies about till, whose only instance is shop.
+func (b *bed) obeys(within caller, shop, next *backend) {
+	t := b.t
+	call := func(calls int, header ...string) error { return within(hangGuard, calls, header...) }
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for !holds() {
 			if b.ctx.Err() != nil {
-				t.Fatalf("%s: not %v", one.rules, one.want)
+				t.Fatal(what)
 			}
 		}
 	}
-	b.policy("q", `[{"action":"failover","match":{"services":["till"]},"failover":["nowhere","till-next"]}]`, "test")
-	shop.instance.Status = resource.Down
-	b.put(shop.instance)
-	b.until(c, "till-next replaces till", func() bool { reset(); b.call(c); return next.calls.Load() > 0 })
+	set := func(rules string) {
+		t.Helper()
+		rules = strings.NewReplacer(`"match":{}`, `"match":{"services":["till"]}`, `"match":{`, `"match":{"services":["till"],`).Replace("[" + rules + "]")
+		if out := b.policy("q", rules, "test"); out.Applied != 1 || out.Refused != 0 {
+			t.Errorf("%s: %+v", rules, out.Holdings)
+		}
+	}
+	reset := func() { shop.calls.Store(0); next.calls.Store(0) }
+	until("till is found", func() bool { return call(1) == nil })
+
+	set(`{"action":"route","match":{"path_prefix":"/grpc.health.v1.Health/"},"route":[{"service":"till","weight":25},{"service":"till-next","weight":75}]}`)
+	until("both are found", func() bool { return call(1) == nil && next.calls.Load() > 0 })
+	reset()
+	const calls = 3000
+	if err := call(calls); err != nil {
+		t.Error(err)
+	}
+	share(t, shop, next, calls)
+
+	set(`{"action":"retry","match":{},"retry":{"attempts":2,"backoff_seconds":0.001}}`)
+	until("the split is over", func() bool { reset(); return call(20) == nil && next.calls.Load() == 0 })
+	reset()
+	shop.failures.Store(2)
+	if err := call(1); err != nil || shop.calls.Load() != 3 {
+		t.Errorf("%v after %d attempts", err, shop.calls.Load())
+	}
+	shop.failures.Store(3)
+	if err := call(1); status.Code(err) != codes.Unavailable || shop.calls.Load() != 6 {
+		t.Errorf("%v after %d attempts", err, shop.calls.Load())
+	}
+
+	const fault = `{"action":"fault","fault":{"status":503},"match":`
+	for _, one := range []struct {
+		rules string
+		want  codes.Code
+		stuck bool // the service does not answer
+	}{
+		{fault + `{}}`, codes.Unavailable, false},
+		{`{"action":"allow","match":{}}`, codes.OK, false},
+		{`{"action":"fault","match":{},"fault":{"status":404}}`, codes.Unimplemented, false},
+		{`{"action":"timeout","match":{},"timeout_seconds":0.01}`, codes.DeadlineExceeded, true},
+		{fault + `{}}`, codes.Unavailable, false},
+		{`{"action":"fault","match":{},"fault":{"delay_seconds":1}}`, codes.DeadlineExceeded, false},
+		{fault + `{"methods":["GET"]}}`, codes.OK, false},
+		{fault + `{"methods":["GET","POST"]}}`, codes.Unavailable, false},
+		{fault + `{"path":"/grpc.health.v1.Health/Watch"}}`, codes.OK, false},
+		{fault + `{"path":"/grpc.health.v1.Health/Check"}}`, codes.Unavailable, false},
+		{fault + `{"headers":{"x-tier":"b"}}}`, codes.OK, false},
+		{fault + `{"headers":{"x-tier":"a"}}}`, codes.Unavailable, false},
+		{`{"action":"balance","match":{},"balance":{"by":"ring-hash"}}`, codes.OK, false},
+		{`{"action":"deny","match":{}}`, codes.Unavailable, false},
+		{`{"action":"balance","match":{},"balance":{"by":"random"}},{"action":"outliers","match":{},"outliers":{"consecutive_errors":3}},{"action":"limit","match":{},"limit":{"requests_per_second":0.001,"burst":1}}`, codes.OK, false},
+		{`{"action":"redirect","match":{},"redirect":{"path":"/x"}}`, codes.Unavailable, false},
+		{`{"action":"balance","match":{},"balance":{"by":"least-request","local_zone":true}}`, codes.OK, false},
+		{fault + `{}}`, codes.Unavailable, false},
+		{`{"action":"circuit","match":{},"circuit":{"requests":5}}`, codes.OK, false},
+		{fault + `{}}`, codes.Unavailable, false},
+		{`{"action":"failover","match":{},"failover":["till-next"]}`, codes.OK, false},
+	} {
+		shop.stuck.Store(one.stuck)
+		set(one.rules)
+		// The client uses what it has acknowledged a moment later.
+		until(fmt.Sprintf("%s: not %v", one.rules, one.want), func() bool {
+			reset()
+			if strings.Contains(one.rules, "delay") {
+				return status.Code(within(50*time.Millisecond, 1)) == one.want
+			}
+			return status.Code(call(1, "x-tier=a")) == one.want
+		})
+		if one.want != codes.OK && !one.stuck && shop.calls.Load() > 0 {
+			t.Errorf("%s: the service got a call", one.rules)
+		}
+	}
+
+	set(`{"action":"balance","match":{},"balance":{"by":"ring-hash","header":"x-user"}},{"action":"route","match":{},"route":[{"service":"till","weight":1}]}`)
+	second := newBackend(t, "till", "2", 100)
+	b.put(second.instance)
+	until("both have users", func() bool {
+		reset()
+		for user := range 20 {
+			before := second.calls.Load()
+			if err := call(10, fmt.Sprint("x-user=", user)); err != nil {
+				t.Error(err)
+			}
+			if n := second.calls.Load() - before; n%10 != 0 {
+				return false // not yet
+			}
+		}
+		return shop.calls.Load() > 0 && shop.calls.Load() < 200
+	})
+
+	set(`{"action":"failover","match":{},"failover":["nowhere","till-next"]}`)
+	for _, one := range []*backend{shop, second} {
+		one.instance.Status = resource.Down
+		b.put(one.instance)
+	}
+	until("till-next replaces till", func() bool { reset(); return call(1) == nil && next.calls.Load() > 0 })
 }
 
 // TestSharedLimit: proxies that ask the control plane have one limit together.

@@ -36,13 +36,16 @@ import (
 
 // An audience is who gets resources: clients of a kind, with labels.
 type audience struct {
-	grpc   bool // clients of gRPC, which refuse what they do not know
+	kind   string // of data plane
 	id     string
 	labels map[string]string
 	zone   string
 	domain string // the trust domain of a proxy with an identity; "" is without one
 	asks   bool   // it asks the control plane about shared limits
 }
+
+// grpc reports whether these are clients of gRPC, which refuse what they do not know.
+func (a *audience) grpc() bool { return traffic.IsGRPC(a.kind) }
 
 // A hosted service has what holds for requests to it.
 type hosted struct {
@@ -133,11 +136,11 @@ func (h hosted) host(domains []string) *route.VirtualHost {
 	buckets := map[string]*traffic.Limit{}
 	for i := range h.traffic.Routes {
 		r := &h.traffic.Routes[i]
-		if h.audience.grpc && len(r.Match.Hosts) > 0 {
+		if h.audience.grpc() && (len(r.Match.Hosts) > 0 || !traffic.HasCalls(r.Match.Methods)) {
 			continue
 		}
 		v.Routes = append(v.Routes, h.route(r))
-		if r.Limit != nil && !h.audience.grpc && !h.shares(r.Limit) {
+		if r.Limit != nil && !h.audience.grpc() && !h.shares(r.Limit) {
 			buckets[r.Limit.Name] = r.Limit
 		}
 	}
@@ -149,19 +152,20 @@ func (h hosted) host(domains []string) *route.VirtualHost {
 
 // route makes one route.
 func (h hosted) route(r *traffic.Route) *route.Route {
-	one := &route.Route{Match: matchOf(&r.Match)}
+	one := &route.Route{Match: h.matchOf(&r.Match)}
 	switch {
+	case h.audience.grpc() && (r.Deny || r.Redirect != nil): // its clients fail the calls, as UNAVAILABLE
+		one.Action = &route.Route_NonForwardingAction{NonForwardingAction: &route.NonForwardingAction{}}
 	case r.Deny:
 		one.Action = &route.Route_DirectResponse{DirectResponse: &route.DirectResponseAction{
 			Status: 403, Body: &core.DataSource{Specifier: &core.DataSource_InlineString{InlineString: "a policy denies this request\n"}},
 		}}
-		return one
 	case r.Redirect != nil:
 		one.Action = &route.Route_Redirect{Redirect: redirectOf(r)}
 	default:
 		one.Action = &route.Route_Route{Route: h.destination(r)}
 	}
-	if r.Fault != nil {
+	if r.Fault != nil && !r.Deny {
 		one.TypedPerFilterConfig = map[string]*anypb.Any{faultFilter: packed(faultOf(r.Fault))}
 	}
 	return one
@@ -182,7 +186,7 @@ func (h hosted) destination(r *traffic.Route) *route.RouteAction {
 		}
 		a.ClusterSpecifier = &route.RouteAction_WeightedClusters{WeightedClusters: split}
 	}
-	if r.Timeout > 0 && h.audience.grpc {
+	if r.Timeout > 0 && h.audience.grpc() {
 		a.MaxStreamDuration = &route.RouteAction_MaxStreamDuration{MaxStreamDuration: seconds(r.Timeout)}
 	}
 	if r.Retry != nil {
@@ -191,7 +195,7 @@ func (h hosted) destination(r *traffic.Route) *route.RouteAction {
 	if b := h.traffic.Balance; b != nil && b.By == "ring-hash" {
 		a.HashPolicy = []*route.RouteAction_HashPolicy{h.hash(b)}
 	}
-	if h.audience.grpc {
+	if h.audience.grpc() {
 		return a
 	}
 	for _, m := range r.Mirror {
@@ -233,26 +237,17 @@ func (h hosted) shares(l *traffic.Limit) bool { return l.Shared && h.audience.as
 func (h hosted) sibling(name string) string { return service{h.namespace, name}.String() }
 
 // matchOf matches requests.
-func matchOf(m *traffic.Match) *route.RouteMatch {
+func (h hosted) matchOf(m *traffic.Match) *route.RouteMatch {
 	one := &route.RouteMatch{PathSpecifier: &route.RouteMatch_Prefix{Prefix: cmp.Or(m.PathPrefix, "/")}}
 	if m.Path != "" {
 		one.PathSpecifier = &route.RouteMatch_Path{Path: m.Path}
-	}
-	exact := func(name, value string) {
-		one.Headers = append(one.Headers, &route.HeaderMatcher{Name: name, HeaderMatchSpecifier: &route.HeaderMatcher_StringMatch{
-			StringMatch: &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_Exact{Exact: value}},
-		}})
 	}
 	among := func(name, pattern string) {
 		one.Headers = append(one.Headers, &route.HeaderMatcher{Name: name, HeaderMatchSpecifier: &route.HeaderMatcher_StringMatch{
 			StringMatch: &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_SafeRegex{SafeRegex: &matcher.RegexMatcher{Regex: pattern}}},
 		}})
 	}
-	switch len(m.Methods) {
-	case 0:
-	case 1:
-		exact(":method", m.Methods[0])
-	default:
+	if len(m.Methods) > 0 && !h.audience.grpc() { // its clients see no methods: all are POST
 		among(":method", strings.Join(m.Methods, "|"))
 	}
 	if len(m.Hosts) > 0 {
@@ -263,7 +258,9 @@ func matchOf(m *traffic.Match) *route.RouteMatch {
 		among(":authority", "(?i:"+strings.Join(quoted, "|")+")(:[0-9]+)?")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
-		exact(name, m.Headers[name])
+		one.Headers = append(one.Headers, &route.HeaderMatcher{Name: name, HeaderMatchSpecifier: &route.HeaderMatcher_StringMatch{
+			StringMatch: &matcher.StringMatcher{MatchPattern: &matcher.StringMatcher_Exact{Exact: m.Headers[name]}},
+		}})
 	}
 	return one
 }
@@ -306,12 +303,13 @@ func (h hosted) retries(t *resource.Retries) *route.RetryPolicy {
 	if len(on) == 0 {
 		on = defaultRetries
 	}
-	if h.audience.grpc {
+	if h.audience.grpc() {
 		on = slices.DeleteFunc(slices.Clone(on), func(one string) bool { return !slices.Contains(traffic.GRPCCodes, one) })
 	}
 	p := &route.RetryPolicy{RetryOn: strings.Join(on, ","), NumRetries: wrapperspb.UInt32(uint32(t.Attempts))} //nolint:gosec // bounded when it was put
 	if t.Backoff > 0 {
-		p.RetryBackOff = &route.RetryPolicy_RetryBackOff{BaseInterval: seconds(t.Backoff), MaxInterval: seconds(10 * t.Backoff)}
+		least := max(t.Backoff, traffic.MinBackoff[h.audience.kind])
+		p.RetryBackOff = &route.RetryPolicy_RetryBackOff{BaseInterval: seconds(least), MaxInterval: seconds(10 * least)}
 	}
 	if t.Each > 0 {
 		p.PerTryTimeout = seconds(t.Each)
@@ -323,7 +321,7 @@ func (h hosted) hash(b *resource.Balancer) *route.RouteAction_HashPolicy {
 	switch {
 	case b.Header != "":
 		return &route.RouteAction_HashPolicy{PolicySpecifier: &route.RouteAction_HashPolicy_Header_{Header: &route.RouteAction_HashPolicy_Header{HeaderName: b.Header}}}
-	case h.audience.grpc: // a client is one caller
+	case h.audience.grpc(): // a client is one caller
 		return &route.RouteAction_HashPolicy{PolicySpecifier: &route.RouteAction_HashPolicy_FilterState_{FilterState: &route.RouteAction_HashPolicy_FilterState{Key: "io.grpc.channel_id"}}}
 	}
 	return &route.RouteAction_HashPolicy{PolicySpecifier: &route.RouteAction_HashPolicy_ConnectionProperties_{
@@ -421,13 +419,13 @@ func (h hosted) cluster() *cluster.Cluster {
 			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace), append([]string{h.name}, h.traffic.Failover...)),
 		}}
 	}
-	if h.audience.grpc {
+	if h.audience.grpc() {
 		c.LrsServer = &core.ConfigSource{ConfigSourceSpecifier: &core.ConfigSource_Self{Self: &core.SelfConfigSource{TransportApiVersion: core.ApiVersion_V3}}} // Envoy's are all of one server, which its own configuration names
 	}
-	if b := h.traffic.Balance; b != nil && (!h.audience.grpc || b.By != "random") {
+	if b := h.traffic.Balance; b != nil && traffic.Balances(h.audience.kind, b.By) {
 		c.LbPolicy = balancers[b.By]
 	}
-	if o := h.traffic.Outliers; o != nil && !h.audience.grpc {
+	if o := h.traffic.Outliers; o != nil && !h.audience.grpc() {
 		c.OutlierDetection = &cluster.OutlierDetection{
 			Consecutive_5Xx: wrapperspb.UInt32(uint32(o.Errors)), //nolint:gosec // bounded when it was put
 			Interval:        seconds(cmp.Or(o.Interval, 10)), BaseEjectionTime: seconds(cmp.Or(o.Ejection, 30)),

@@ -414,7 +414,7 @@ func (c *client) enter(who plane.Caller, node *core.Node) error {
 	}
 	c.session.begin(about)
 	c.reader = c.server.plane.Enter(who, node.GetId())
-	c.left = c.server.plane.EnterDataPlane(about.kind())
+	c.left = c.server.plane.EnterDataPlane(about.audience.kind)
 	return nil
 }
 
