@@ -374,10 +374,9 @@ func Balances(kind, by string) bool {
 // Limitations returns what kinds of data planes cannot do of a policy.
 func Limitations(p *resource.Policy, kinds []string) []Limitation {
 	var list []Limitation
-	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !IsGRPC(kind) }) // Envoy does all
 	for i := range p.Rules {
 		for _, kind := range kinds {
-			for _, one := range grpcLimitations(kind, &p.Rules[i]) {
+			for _, one := range limitations(kind, &p.Rules[i]) {
 				list = append(list, Limitation{kind, fmt.Sprintf("#/rules/%d/%s", i, one[0]), one[1]})
 			}
 		}
@@ -385,10 +384,10 @@ func Limitations(p *resource.Policy, kinds []string) []Limitation {
 	return list
 }
 
-// grpcLimitations returns what clients of gRPC cannot do of a rule: places in it, and what happens instead.
-func grpcLimitations(kind string, r *resource.Rule) (list [][2]string) {
+// limitations returns what a kind of data planes cannot do of a rule: places in it, and what happens instead.
+func limitations(kind string, r *resource.Rule) (list [][2]string) {
 	add := func(is bool, place, text string) {
-		if is {
+		if is && IsGRPC(kind) { // Envoy does all
 			list = append(list, [2]string{place, text})
 		}
 	}

@@ -335,11 +335,10 @@ func limitsOf(buckets map[string]*traffic.Limit) *localratelimit.LocalRateLimit 
 	l := &localratelimit.LocalRateLimit{
 		StatPrefix: "limit", FilterEnabled: always, FilterEnforced: always,
 		// Requests without a rule pass here. The filter needs a bucket for them.
-		TokenBucket:                           &percent.TokenBucket{MaxTokens: math.MaxUint32, FillInterval: durationpb.New(time.Second)},
-		AlwaysConsumeDefaultTokenBucket:       wrapperspb.Bool(false),
-		EnableXRatelimitHeaders:               ratelimits.XRateLimitHeadersRFCVersion_OFF,
-		RateLimitedAsResourceExhausted:        true,
-		LocalRateLimitPerDownstreamConnection: false,
+		TokenBucket:                     &percent.TokenBucket{MaxTokens: math.MaxUint32, FillInterval: durationpb.New(time.Second)},
+		AlwaysConsumeDefaultTokenBucket: wrapperspb.Bool(false),
+		EnableXRatelimitHeaders:         ratelimits.XRateLimitHeadersRFCVersion_OFF,
+		RateLimitedAsResourceExhausted:  true,
 	}
 	for _, name := range slices.Sorted(maps.Keys(buckets)) {
 		l.Descriptors = append(l.Descriptors, &ratelimits.LocalRateLimitDescriptor{
