@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -42,19 +43,35 @@ func replicate(args []string) error {
 	return nil
 }
 
-func TestPython(t *testing.T) {
-	python := find(t, "python3", "python/python/dyno_control/control_pb2.py", "python/python/grpc/__init__.py")
-	cmd := exec.Command(python, "python/example.py")
-	cmd.Env = append(os.Environ(), "PYTHONPATH=python/python")
-	testClient(t, cmd)
+// languages has the programs of each client, example and leader.
+var languages = map[string]func(t *testing.T, program string) *exec.Cmd{
+	"python": func(t *testing.T, program string) *exec.Cmd {
+		cmd := exec.Command(find(t, "python3", "python/python/dyno_control/control_pb2.py", "python/python/grpc/__init__.py"), "python/"+program+".py")
+		cmd.Env = append(os.Environ(), "PYTHONPATH=python/python")
+		return cmd
+	},
+	"node": func(t *testing.T, program string) *exec.Cmd {
+		return exec.Command(find(t, "node", "node/node_modules/@grpc/grpc-js/package.json"), "node/"+program+".js")
+	},
+	"java": func(t *testing.T, program string) *exec.Cmd {
+		class := "dyno.control." + strings.ToUpper(program[:1]) + program[1:]
+		return exec.Command(find(t, "java", "java/target/lib", "java/target/classes"), "-cp", "java/target/classes:java/target/lib/*", class)
+	},
 }
 
-func TestNode(t *testing.T) {
-	testClient(t, exec.Command(find(t, "node", "node/node_modules/@grpc/grpc-js/package.json"), "node/example.js"))
+func TestClients(t *testing.T) {
+	for language, start := range languages {
+		t.Run(language, func(t *testing.T) { testClient(t, start(t, "example")) })
+	}
 }
 
-func TestJava(t *testing.T) {
-	testClient(t, exec.Command(find(t, "java", "java/target/lib", "java/target/classes"), "-cp", "java/target/classes:java/target/lib/*", "dyno.control.Example"))
+func TestLeaders(t *testing.T) {
+	for language, start := range languages {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			testLeaders(t, func() *exec.Cmd { return start(t, "leader") })
+		})
+	}
 }
 
 // find returns the path of a program. It skips the test without it, or if something is not installed.
@@ -129,15 +146,16 @@ func newStore(t *testing.T) string {
 
 // A bed is two replicas, and the example of a client, which says what it sees.
 type bed struct {
-	t        *testing.T
-	replicas []*replica
-	api      *client.Client
-	example  *roles.Child
-	seen     map[string]string // configurations by name, with their versions
-	server   string            // which the example watches
+	t         *testing.T
+	replicas  []*replica
+	addresses string
+	api       *client.Client
+	example   *roles.Child
+	seen      map[string]string // configurations by name, with their versions
+	server    string            // which the example watches
 }
 
-func newBed(t *testing.T, example *exec.Cmd) *bed {
+func newBed(t *testing.T) *bed {
 	b := &bed{t: t, seen: map[string]string{}}
 	store := newStore(t)
 	var servers, addresses []string
@@ -153,10 +171,28 @@ func newBed(t *testing.T, example *exec.Cmd) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.api.Close)
-	b.do(http.MethodPut, "/v1/configs/greeting", map[string][]byte{"content_base64": greeting}, nil)
-	example.Args = append(example.Args, strings.Join(addresses, ","), "1")
-	b.example = roles.Start(t, example)
+	b.addresses = strings.Join(addresses, ",")
 	return b
+}
+
+// run starts a program of a client.
+func (b *bed) run(cmd *exec.Cmd, name string) *roles.Child {
+	cmd.Args = append(cmd.Args, b.addresses, name)
+	return roles.Start(b.t, cmd)
+}
+
+// end ends the standard input of a program, which then says no more.
+func (b *bed) end(c *roles.Child) {
+	b.t.Helper()
+	if err := c.Stdin.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(c.Out); err != nil || len(rest) > 0 {
+		b.t.Errorf("at the end: %q, %v", rest, err)
+	}
+	if err := c.Wait(); err != nil {
+		b.t.Error(err)
+	}
 }
 
 // do asks one of the replicas, and returns whether the resource exists.
@@ -252,10 +288,42 @@ func (b *bed) heard() {
 	})
 }
 
+// acknowledged waits until a replica shows what the example has answered to a configuration: STATE VERSION RUNNING REASON…
+func (b *bed) acknowledged(r *replica, config, want string) {
+	b.t.Helper()
+	api, err := client.New(client.Config{Servers: []string{"http://" + r.http}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer api.Close()
+	roles.Until(b.t, config+" is "+want, func() bool {
+		answer, err := api.Do(b.t.Context(), client.Request{Method: http.MethodGet, Path: "/v1/configs/" + config + "/rollout"})
+		if err != nil {
+			return false // it may not know the configuration yet
+		}
+		defer answer.Body.Close()
+		var rollout struct {
+			Holdings []struct {
+				State   string
+				Version int
+				Running int `json:"running_version"`
+				Reason  string
+			}
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&rollout); err != nil || len(rollout.Holdings) != 1 {
+			return false
+		}
+		one := rollout.Holdings[0]
+		return strings.HasPrefix(fmt.Sprintln(one.State, one.Version, one.Running, one.Reason), want)
+	})
+}
+
 // testClient runs the example of a client on two replicas, which are killed one after the other. Its watch misses no
 // change, and its registration stays.
 func testClient(t *testing.T, example *exec.Cmd) {
-	b := newBed(t, example)
+	b := newBed(t)
+	b.do(http.MethodPut, "/v1/configs/greeting", map[string][]byte{"content_base64": greeting}, nil)
+	b.example = b.run(example, "1")
 	if line := b.example.Line(t); line != "registered" {
 		t.Fatalf("%q", line)
 	}
@@ -276,6 +344,8 @@ func testClient(t *testing.T, example *exec.Cmd) {
 		want[name] = "1"
 	}
 	b.follow(second.grpc, want)
+	b.acknowledged(second, "c-7", "applied 1 1 ")
+	b.acknowledged(second, "greeting", "refused 1 0 no text")
 	b.heard()
 
 	first.start(t)
@@ -293,18 +363,70 @@ func testClient(t *testing.T, example *exec.Cmd) {
 		want[name] = "2"
 	}
 	b.follow(first.grpc, want)
+	b.acknowledged(first, "c-7", "applied 2 2 ")
+	b.acknowledged(first, "greeting", "refused 1 0 no text")
 	b.heard()
 
-	if err := b.example.Stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(b.example.Out); err != nil || len(rest) > 0 {
-		t.Errorf("at the end: %q, %v", rest, err)
-	}
-	if err := b.example.Wait(); err != nil {
-		t.Error(err)
-	}
+	b.end(b.example)
 	if b.do(http.MethodGet, instance, nil, nil) {
 		t.Error("the instance is registered after the end")
 	}
+}
+
+// testLeaders runs candidates one after the other. A leader stays while each replica is killed. When it is killed, or ends, the
+// next one leads with a larger token, until it does not reach a control plane.
+func testLeaders(t *testing.T, candidate func() *exec.Cmd) {
+	const longest = 10 * time.Second // that a session of 8 s lasts without a renewal
+	b := newBed(t)
+	elections, token := 0, int64(0)
+	leads := func(name string) bool {
+		t.Helper()
+		var lock struct {
+			Value string
+			Token int64
+		}
+		return b.do(http.MethodGet, "/v1/locks/leader", nil, &lock) && lock.Value == name && lock.Token == token
+	}
+	elected := func(c *roles.Child, name string) {
+		t.Helper()
+		line, before, n := c.Line(t), token, 0
+		elections++
+		if _, err := fmt.Sscanf(line, "leads %d %d", &token, &n); err != nil || n != elections || token <= before || !leads(name) {
+			t.Fatalf("%q: %v, want election %d and a token after %d", line, err, elections, before)
+		}
+	}
+	waits := func(name string) *roles.Child {
+		t.Helper()
+		c := b.run(candidate(), name)
+		if line := c.Line(t); line != "waits" {
+			t.Fatalf("%q", line)
+		}
+		return c
+	}
+	first := b.run(candidate(), "first")
+	elected(first, "first")
+	second := waits("second")
+	for _, r := range b.replicas {
+		kill(r.process)
+		killed := time.Now()
+		roles.Until(t, "it leads for longer", func() bool {
+			if !leads("first") {
+				t.Fatal("the lock was lost")
+			}
+			return time.Since(killed) > longest
+		})
+		r.start(t)
+	}
+	kill(first.Cmd)
+	elected(second, "second")
+	third := waits("third")
+	b.end(second)
+	elected(third, "third")
+	for _, r := range b.replicas {
+		kill(r.process)
+	}
+	if line := third.Line(t); !strings.HasPrefix(line, "the session is lost") {
+		t.Fatalf("%q", line)
+	}
+	b.end(third)
 }

@@ -1,9 +1,10 @@
 // Registers an instance of the service "example", reads the configuration "greeting", and prints changes of
-// configurations until its standard input ends:
+// configurations until its standard input ends. It refuses those that are no text:
 //
 //   node example.js 127.0.0.1:7101,127.0.0.1:7111 1
 'use strict';
 
+const { isUtf8 } = require('node:buffer');
 const { Client } = require('.'); // as a dependency: require('dyno-control')
 
 async function main(servers, id) {
@@ -18,6 +19,9 @@ async function main(servers, id) {
   for await (const { changes, resources, current, server } of watch) {
     for (const { before, after } of changes) {
       console.log(after ? 'put' : 'removed', (after ?? before).ref.name, (after ?? before).version);
+      if (!after) continue;
+      if (isUtf8(after.config.content)) watch.applied(after);
+      else watch.refused(after, 'no text');
     }
     console.log(current ? 'current' : 'stale', server, resources.size);
   }

@@ -2,6 +2,7 @@
 // of a server is grpc's ServiceError, with a code and details.
 'use strict';
 
+const { randomUUID } = require('node:crypto');
 const { EventEmitter, once } = require('node:events');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
@@ -14,6 +15,7 @@ const minPause = 100; // ms after a failure; the pause doubles with each one, up
 const maxPause = 10_000;
 const beatsPerLease = 3; // two may be lost
 const defaultLease = 30; // seconds
+const lockWait = requestTimeout / 2; // so that the server answers before the request's time is over
 
 // A dead server is noticed by pings, and an answer may have a document of the largest size.
 const options = {
@@ -34,6 +36,17 @@ const lasting = new Set([
 ]);
 // Another server may answer.
 const elsewhere = new Set([status.UNAVAILABLE, status.DEADLINE_EXCEEDED]);
+
+// held reports whether another session has a lock: the refusal has an ErrorInfo, encoded like this.
+const held = (error) => error.metadata?.get('grpc-status-details-bin').some((text) => text.includes('\n\x04held\x12\x0cdyno.control'));
+
+// A LostError says that a session has ended, and its locks with it.
+class LostError extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'LostError';
+  }
+}
 
 // spread returns a random time from half of it to all, so that programs do not come back at once.
 const spread = (ms) => ms * (0.5 + Math.random() / 2);
@@ -73,7 +86,7 @@ class Client {
       Object.assign(new Control(server, credentials ?? grpc.credentials.createInsecure(), options), { server }));
   }
 
-  // close closes the connections. Close registrations and watches before.
+  // close closes the connections. Close registrations, watches and sessions before.
   close() { this.stubs.forEach((s) => s.close()); }
 
   // call calls an operation of control.proto, such as 'Put'. If a server cannot be reached, the next one is asked.
@@ -108,6 +121,32 @@ class Client {
 
   // register registers an instance, and keeps it registered until the Registration is closed. It returns at once.
   register(instance, service, id) { return new Registration(this, this.ref('instance', service, id), instance); }
+
+  // begin begins a session, which is renewed until it is closed or lost. Its name is for people. It is lost after
+  // ttlSeconds (from 2 to 3600) without an answer to a renewal, or if the control plane has ended it.
+  async begin(name, { ttlSeconds = 15 } = {}) {
+    const ttl = ttlSeconds * 1000;
+    let asked = performance.now();
+    const { ref } = (await this.call('BeginSession', { namespace: this.namespace, session: { name, ttlSeconds } })).resource;
+    if (performance.now() - asked > ttl / beatsPerLease) { // its time may be over before its first renewal
+      asked = performance.now();
+      await this.call('RenewSession', { ref });
+    }
+    return new Session(this, ref, ttl, asked);
+  }
+
+  // add adds to a counter, which begins with 0, and returns its value. It counts once, even if a server is asked again.
+  async add(counter, number) {
+    const conditions = { idempotencyKey: randomUUID() };
+    return (await this.call('Add', { ref: this.ref('counter', counter), add: number, conditions })).resource.counter.value;
+  }
+
+  // remove removes a resource, which may have been removed already.
+  async remove(ref, session = '') {
+    await this.call('Remove', { ref, session }).catch((error) => {
+      if (error.code !== status.NOT_FOUND) throw error;
+    });
+  }
 }
 
 // A Watch is an async iterable of snapshots. A program that takes them slowly misses intermediate states, and no change.
@@ -122,6 +161,8 @@ class Watch {
   #changed = new Map(); // what was before, by key
   #current = false;
   #ended = new AbortController();
+  #answers = new Map(); // the last acknowledgement of each resource, by key
+  #unsent = new Map(); // those of them that are not sent yet
 
   constructor(client, query) { this.#client = client; this.#query = query; }
 
@@ -129,6 +170,43 @@ class Watch {
   close() {
     this.#ended.abort();
     this.#stream?.cancel();
+  }
+
+  // applied says that the program runs a version. A newer answer replaces one that is not sent yet.
+  applied(resource) { this.#answer({ ref: resource.ref, version: resource.version }); }
+
+  // refused says that the program does not run a version, and why: it goes on with what it had.
+  refused(resource, reason) { this.#answer({ ref: resource.ref, version: resource.version, refused: true, reason }); }
+
+  #answer(ack) {
+    const key = keyOf(ack.ref);
+    // What is known bounds what waits. Without a name the program is in no rollout.
+    if (!this.#client.name || !this.#resources.has(key) || this.#answers.get(key)?.version > ack.version) return;
+    this.#answers.set(key, ack);
+    this.#unsent.set(key, ack);
+    this.#send();
+  }
+
+  #send() {
+    if (!this.#current) return; // a server that does not know a version yet would end the stream
+    for (const [key, ack] of this.#unsent) {
+      if (!this.#stream?.writable || this.#stream.writableNeedDrain) return;
+      this.#unsent.delete(key);
+      this.#stream.write({ ack });
+    }
+  }
+
+  // show returns a snapshot that is current. At the beginning of a stream, its server may not know the answers yet.
+  #show() {
+    if (!this.#current) {
+      this.#current = true;
+      for (const [key, ack] of this.#answers) {
+        if (this.#resources.get(key)?.version !== ack.version) this.#answers.delete(key);
+      }
+      this.#unsent = new Map(this.#answers);
+      this.#send();
+    }
+    return this.#snapshot();
   }
 
   async *[Symbol.asyncIterator]() {
@@ -160,6 +238,7 @@ class Watch {
   async *#follow(route) {
     this.#server = route.stub.server;
     const stream = this.#stream = route.stub.Watch(this.#client.metadata);
+    stream.on('drain', () => this.#send());
     stream.write({ query: this.#query });
     let filling; // during a full snapshot
     try {
@@ -183,10 +262,10 @@ class Watch {
         if (filling) continue;
         if (m.token) this.#query.token = m.token;
         if (!m.token && m.type !== 'TYPE_SYNCED') continue;
-        this.#current = true;
-        yield this.#snapshot();
+        yield this.#show();
       }
     } finally {
+      this.#stream = undefined;
       stream.cancel();
     }
   }
@@ -197,6 +276,10 @@ class Watch {
     const into = filling ?? this.#resources;
     if (m.type === 'TYPE_PUT') into.set(key, m.resource);
     else into.delete(key);
+    if (!filling && !into.has(key)) {
+      this.#answers.delete(key);
+      this.#unsent.delete(key);
+    }
   }
 
   #note(key, before) { if (!this.#changed.has(key)) this.#changed.set(key, before); }
@@ -240,9 +323,7 @@ class Registration {
   async close() {
     this.#closed.abort();
     await this.#running;
-    await this.#client.call('Remove', { ref: this.#ref }).catch((error) => {
-      if (error.code !== status.NOT_FOUND) throw error;
-    });
+    await this.#client.remove(this.#ref);
   }
 
   async #keep() {
@@ -279,4 +360,120 @@ class Registration {
   }
 }
 
-module.exports = { Client };
+// A Session has locks. It is renewed until it is closed or lost.
+//   lost  an AbortSignal: the session has ended without close, and its locks with it; its reason is a LostError
+class Session {
+  #client; #ref; #ttl; #running; #timer;
+  #lost = new AbortController();
+  #ended = new AbortController(); // lost or closed
+
+  constructor(client, ref, ttl, asked) {
+    this.#client = client;
+    this.#ref = ref;
+    this.#ttl = ttl;
+    this.lost = this.#lost.signal;
+    this.#renewed(asked);
+    this.#running = this.#keep();
+  }
+
+  // check throws a LostError if the session is lost or closed.
+  check() {
+    this.lost.throwIfAborted();
+    if (this.#ended.signal.aborted) throw new LostError('the session is closed');
+  }
+
+  // close ends the session, and releases its locks. After an error they are released after the session's time.
+  async close() {
+    this.#ended.abort();
+    clearTimeout(this.#timer);
+    await this.#running;
+    if (!this.lost.aborted) await this.#client.remove(this.#ref);
+  }
+
+  // lock waits until the session has a lock, and returns it. After timeout milliseconds it throws an error with the code
+  // ETIMEDOUT. The value is for who watches the lock: that of an elected leader is its address. After an error, the session may
+  // have the lock or get it: call it again, or close the session.
+  async lock(name, { value = '', timeout = Infinity } = {}) {
+    const end = performance.now() + timeout;
+    const left = () => Math.max(0, end - performance.now());
+    const route = new Route(this.#client.stubs);
+    const ref = this.#client.ref('lock', name);
+    for (;;) {
+      this.check();
+      let pause = 0;
+      try {
+        const wait = Math.min(lockWait, left());
+        const ask = { ref, session: this.#ref.name, value, waitSeconds: wait / 1000 };
+        const { resource } = await this.#client.callOnce(route.stub, 'Acquire', ask, wait + lockWait);
+        this.check();
+        return new Lock(this, resource, () => this.#client.remove(ref, this.#ref.name));
+      } catch (error) {
+        if (error.code === status.NOT_FOUND) this.#lose('it has ended');
+        else if (held(error)) route.good();
+        else if (!Number.isInteger(error.code) || lasting.has(error.code)) throw error;
+        else pause = route.failed(error);
+      }
+      if (left() === 0) throw Object.assign(new Error(`${name}: the lock is not free after ${timeout} ms`), { code: 'ETIMEDOUT' });
+      await sleep(Math.min(pause, left()), undefined, { signal: this.#ended.signal }).catch(() => {});
+    }
+  }
+
+  #lose(why) {
+    if (this.#ended.signal.aborted) return;
+    clearTimeout(this.#timer);
+    this.#ended.abort();
+    this.#client.log(`the session ${this.#ref.name} is lost: ${why}`);
+    this.#lost.abort(new LostError('the session is lost: ' + why));
+  }
+
+  // renewed notes an answer to a request. The end is counted from before it, so this side ends first.
+  #renewed(asked) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#lose(`no answer for ${this.#ttl} ms`), asked + this.#ttl - performance.now());
+  }
+
+  async #keep() {
+    const route = new Route(this.#client.stubs);
+    const part = this.#ttl / beatsPerLease;
+    const { signal } = this.#ended;
+    for (let pause = spread(part); ;) {
+      await sleep(pause, undefined, { signal }).catch(() => {});
+      if (signal.aborted) return;
+      const asked = performance.now();
+      try {
+        await this.#client.callOnce(route.stub, 'RenewSession', { ref: this.#ref }, part);
+        if (signal.aborted) return;
+        this.#renewed(asked);
+        route.good();
+        pause = spread(part);
+      } catch (error) {
+        if (error.code === status.NOT_FOUND) this.#lose('it has ended');
+        if (signal.aborted) return;
+        pause = Math.min(route.failed(error), part / this.#client.stubs.length); // each is asked in time
+        this.#client.log(`the session ${this.#ref.name} is not renewed, again after ${Math.round(pause)} ms: ${error.message}`);
+      }
+    }
+  }
+}
+
+// A Lock is one that a session has.
+//   token  is larger than those of all who had the lock before: resources can refuse smaller ones
+//   lost   an AbortSignal, as the session's
+class Lock {
+  #session; #remove;
+
+  constructor(session, resource, remove) {
+    this.#session = session;
+    this.#remove = remove;
+    this.token = resource.lock.token;
+    this.lost = session.lost;
+  }
+
+  // check throws a LostError if the lock is lost with its session.
+  check() { this.#session.check(); }
+
+  // unlock releases the lock. One that is lost needs no release.
+  async unlock() { if (!this.lost.aborted) await this.#remove(); }
+}
+
+module.exports = { Client, LostError };

@@ -1,5 +1,5 @@
 """Registers an instance of the service "example", reads the configuration "greeting", and prints changes of
-configurations until its standard input ends:
+configurations until its standard input ends. It refuses those that are no text:
 
     python3 example.py 127.0.0.1:7101,127.0.0.1:7111 1
 """
@@ -32,6 +32,11 @@ def main(servers, id):
         for before, after in snapshot.changes:
             if after:
                 say("put", after.ref.name, after.version)
+                try:
+                    after.config.content.decode()
+                    watch.applied(after)
+                except UnicodeDecodeError as error:
+                    watch.refused(after, f"no text: {error}")
             else:
                 say("removed", before.ref.name, before.version)
         say("current" if snapshot.current else "stale", snapshot.server, len(snapshot.resources))

@@ -5,13 +5,15 @@
     for snapshot in client.watch([KIND_CONFIG], ["limits"]):
         use(snapshot.resources)
 
-Messages are those of control.proto. Every error is a grpc.RpcError.
+Messages are those of control.proto. Every error of a server is a grpc.RpcError.
 """
 
 import logging
 import random
 import threading
+import time
 import types
+import uuid
 from typing import NamedTuple
 
 import grpc
@@ -24,6 +26,10 @@ REQUEST_TIMEOUT = 10.0  # seconds, of a call other than a watch
 MIN_PAUSE, MAX_PAUSE = 0.1, 10.0  # seconds after a failure; the pause doubles with each one
 BEATS_PER_LEASE = 3  # two may be lost
 DEFAULT_LEASE = 30.0  # seconds
+LOCK_WAIT = REQUEST_TIMEOUT / 2  # so that the server answers before the request's time is over
+
+# An ErrorInfo as it is encoded: another session has the lock.
+HELD = b"\n\x04held\x12\x0cdyno.control"
 
 # A dead server is noticed by pings, and an answer may have a document of the largest size.
 OPTIONS = [
@@ -46,6 +52,10 @@ log = logging.getLogger(__name__)
 def spread(seconds):
     """Return a random time from half of it to all, so that programs do not come back at once."""
     return seconds * random.uniform(0.5, 1)
+
+
+class LostError(Exception):
+    """The session has ended, and its locks with it."""
 
 
 class _Route:
@@ -86,7 +96,7 @@ class Client:
         self.stubs = {s: ControlStub(c) for s, c in self._channels.items()}
 
     def close(self):
-        """Close the connections. Close registrations and watches before."""
+        """Close the connections. Close registrations, watches and sessions before."""
         for channel in self._channels.values():
             channel.close()
 
@@ -119,6 +129,27 @@ class Client:
         """Register an instance, and keep it registered until the Registration is closed. It returns at once."""
         return Registration(self, self.ref(pb.KIND_INSTANCE, service, id), instance)
 
+    def begin(self, name, ttl_seconds=15, on_lost=None):
+        """Begin a session, which is renewed until it is closed or lost. Its name is for people.
+
+        It is lost after ttl_seconds (from 2 to 3600) without an answer to a renewal, or if the control plane has ended
+        it. Then on_lost is called, by another thread.
+        """
+        return Session(self, name, ttl_seconds, on_lost)
+
+    def add(self, counter, number):
+        """Add to a counter, which begins with 0, and return its value. It counts once, even if a server is asked again."""
+        ref, once = self.ref(pb.KIND_COUNTER, counter), pb.Conditions(idempotency_key=str(uuid.uuid4()))
+        return self.call("Add", pb.AddRequest(ref=ref, add=number, conditions=once)).resource.counter.value
+
+    def remove(self, ref, session=""):
+        """Remove a resource, which may have been removed already."""
+        try:
+            self.call("Remove", pb.RemoveRequest(ref=ref, session=session))
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.NOT_FOUND:
+                raise
+
 
 class Change(NamedTuple):
     before: pb.Resource  # None if it is new
@@ -141,13 +172,16 @@ def _key(ref):
 class Watch:
     """An iterator of snapshots. A program that takes them slowly misses intermediate states, and no change.
 
-    It is for one thread; close may be called from any.
+    It is for one thread; close, applied and refused may be called from any.
     """
 
     def __init__(self, client, query):
         self._client, self._query, self._resources, self._changed, self._current = client, query, {}, {}, False
         self._call, self._server, self._closed = None, "", threading.Event()
         self._snapshots = self._run()
+        self._news = threading.Condition()  # guards what follows
+        self._answers = {}  # the last Ack of each resource, by key
+        self._unsent = {}  # those of them that are not sent yet
 
     def __iter__(self):
         return self
@@ -160,6 +194,46 @@ class Watch:
         self._closed.set()
         if call := self._call:
             call.cancel()
+
+    def applied(self, resource):
+        """Say that the program runs a version. It returns at once. A newer answer replaces one that is not sent yet."""
+        self._answer(pb.Ack(ref=resource.ref, version=resource.version))
+
+    def refused(self, resource, reason):
+        """Say that the program does not run a version, and why: it goes on with what it had."""
+        self._answer(pb.Ack(ref=resource.ref, version=resource.version, refused=True, reason=reason))
+
+    def _answer(self, ack):
+        key = _key(ack.ref)
+        with self._news:
+            old = self._answers.get(key)
+            # What is known bounds what waits. Without a name the program is in no rollout.
+            if self._client.name and key in self._resources and not (old and old.version > ack.version):
+                self._answers[key] = self._unsent[key] = ack
+                self._news.notify()
+
+    def _requests(self, ended):
+        """Yield the requests of a stream until it has ended."""
+        yield pb.WatchRequest(query=self._query)
+        while True:
+            with self._news:
+                # A server that does not know a version yet would end the stream.
+                self._news.wait_for(lambda: self._current and self._unsent or ended.is_set())
+                if ended.is_set():
+                    return
+                ack = self._unsent.pop(next(iter(self._unsent)))
+            yield pb.WatchRequest(ack=ack)
+
+    def _show(self):
+        """Return a snapshot that is current. At the beginning of a stream, its server may not know the answers yet."""
+        if not self._current:
+            with self._news:
+                self._current = True
+                versions = {key: r.version for key, r in self._resources.items()}
+                self._answers = {key: a for key, a in self._answers.items() if versions.get(key) == a.version}
+                self._unsent = dict(self._answers)
+                self._news.notify()
+        return self._snapshot()
 
     def _run(self):
         route = _Route(self._client.servers)
@@ -181,8 +255,8 @@ class Watch:
     def _follow(self, route):
         """Read one stream until it ends."""
         self._server = route.server
-        requests = iter([pb.WatchRequest(query=self._query)])
-        self._call = call = self._client.stubs[route.server].Watch(requests, metadata=self._client.metadata)
+        ended = threading.Event()
+        self._call = call = self._client.stubs[route.server].Watch(self._requests(ended), metadata=self._client.metadata)
         if self._closed.is_set():
             call.cancel()
         filling = None  # during a full snapshot
@@ -202,10 +276,12 @@ class Watch:
                 if m.token:
                     self._query.token = m.token
                 if m.token or m.type == pb.WatchResponse.TYPE_SYNCED:
-                    self._current = True
-                    yield self._snapshot()
+                    yield self._show()
         finally:
             call.cancel()
+            with self._news:
+                ended.set()
+                self._news.notify()
 
     def _take(self, m, filling):
         key, into = _key(m.resource.ref), self._resources if filling is None else filling
@@ -215,6 +291,10 @@ class Watch:
             into[key] = m.resource
         else:
             into.pop(key, None)
+        if filling is None and key not in into:
+            with self._news:
+                self._answers.pop(key, None)
+                self._unsent.pop(key, None)
 
     def _replace(self, filling):
         before, self._resources = self._resources, filling
@@ -248,11 +328,7 @@ class Registration:
         """Remove the instance. After an error it expires with its lease."""
         self._closed.set()
         self._thread.join()
-        try:
-            self._client.call("Remove", pb.RemoveRequest(ref=self._ref))
-        except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.NOT_FOUND:
-                raise
+        self._client.remove(self._ref)
 
     def _keep(self):
         route, known, pause = _Route(self._client.servers), False, 0
@@ -277,3 +353,122 @@ class Registration:
                     self._error = error
                     self._settled.set()
                 log.warning("no sign of life of %s/%s, again after %.1f s: %s", self._ref.name, self._ref.id, pause, error.details())
+
+
+class Session:
+    """Has locks. It is renewed until it is closed or lost. Its methods may be called from any thread.
+
+    lost is a threading.Event: the session has ended without close, and its locks with it.
+    """
+
+    def __init__(self, client, name, ttl_seconds, on_lost):
+        self._client, self._ttl, self._on_lost, self._closed, self.lost = client, ttl_seconds, on_lost, threading.Event(), threading.Event()
+        asked = time.monotonic()
+        session = pb.Session(name=name, ttl_seconds=ttl_seconds)
+        self._ref = client.call("BeginSession", pb.BeginSessionRequest(namespace=client.namespace, session=session)).resource.ref
+        if time.monotonic() - asked > ttl_seconds / BEATS_PER_LEASE:  # its time may be over before its first renewal
+            asked = time.monotonic()
+            client.call("RenewSession", pb.RenewSessionRequest(ref=self._ref))
+        self._thread = threading.Thread(target=self._keep, args=(asked + ttl_seconds,), name="dyno session", daemon=True)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def check(self):
+        """Raise LostError if the session is lost or closed."""
+        if self.lost.is_set() or self._closed.is_set():
+            raise LostError("the session is " + ("lost" if self.lost.is_set() else "closed"))
+
+    def close(self):
+        """End the session, and release its locks. After an error they are released after the session's time."""
+        self._closed.set()
+        if threading.current_thread() is not self._thread:  # on_lost may close it
+            self._thread.join()
+        if not self.lost.is_set():
+            self._client.remove(self._ref)
+
+    def lock(self, name, value="", timeout=None):
+        """Wait until the session has a lock, and return it. It raises TimeoutError after a number of seconds.
+
+        The value is for who watches the lock: that of an elected leader is its address. After an error, the session may
+        have the lock or get it: call it again, or close the session.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        route, ref = _Route(self._client.servers), self._client.ref(pb.KIND_LOCK, name)
+        while True:
+            self.check()
+            wait = LOCK_WAIT if end is None else max(0, min(LOCK_WAIT, end - time.monotonic()))
+            ask = pb.AcquireRequest(ref=ref, session=self._ref.name, value=value, wait_seconds=wait)
+            pause = 0
+            try:
+                lock = Lock(self, self._client.call_once(route.server, "Acquire", ask, wait + LOCK_WAIT).resource)
+                self.check()
+                return lock
+            except grpc.RpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    self._lose("it has ended")
+                elif any(HELD in text for key, text in error.trailing_metadata() or () if key == "grpc-status-details-bin"):
+                    route.good()
+                elif error.code() in LASTING:
+                    raise
+                else:
+                    pause = route.failed(error)
+            if end is not None:
+                if time.monotonic() >= end:
+                    raise TimeoutError(f"{name}: the lock is not free after {timeout} s")
+                pause = min(pause, end - time.monotonic())
+            self._closed.wait(max(0, pause))
+
+    def _lose(self, why):
+        if not self._closed.is_set() and not self.lost.is_set():
+            log.warning("the session %s is lost: %s", self._ref.name, why)
+            self.lost.set()
+
+    def _keep(self, until):
+        """Renew the session. Its end is counted from before the request whose answer renewed it, so this side ends first."""
+        route, part = _Route(self._client.servers), self._ttl / BEATS_PER_LEASE
+        pause = spread(part)
+        while not self._closed.wait(max(0, min(pause, until - time.monotonic()))) and not self.lost.is_set():
+            asked = time.monotonic()
+            if asked >= until:
+                self._lose(f"no answer for {self._ttl} s")
+                break
+            try:
+                self._client.call_once(route.server, "RenewSession", pb.RenewSessionRequest(ref=self._ref), min(part, until - asked))
+                until = asked + self._ttl
+                route.good()
+                pause = spread(part)
+            except grpc.RpcError as error:
+                if error.code() == grpc.StatusCode.NOT_FOUND:
+                    self._lose("it has ended")
+                    break
+                pause = min(route.failed(error), part / len(self._client.servers))  # each is asked in time
+                log.warning("the session %s is not renewed, again after %.1f s: %s", self._ref.name, pause, error.details())
+        if self.lost.is_set() and self._on_lost:
+            self._on_lost()
+
+
+class Lock:
+    """One that a session has. token is larger than those of all who had the lock before: resources can refuse smaller ones."""
+
+    def __init__(self, session, resource):
+        self._session, self._ref, self.token = session, resource.ref, resource.lock.token
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.unlock()
+
+    def check(self):
+        """Raise LostError if the lock is lost with its session."""
+        self._session.check()
+
+    def unlock(self):
+        """Release the lock. One that is lost needs no release."""
+        if not self._session.lost.is_set():
+            self._session._client.remove(self._ref, self._session._ref.name)

@@ -69,7 +69,7 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Closes the connections. Close registrations and watches before. */
+    /** Closes the connections. Close registrations, watches and sessions before. */
     @Override
     public void close() {
         servers.forEach(s -> s.channel().shutdownNow());
@@ -109,5 +109,31 @@ public final class Client implements AutoCloseable {
     /** Registers an instance, and keeps it registered until the Registration is closed. It returns at once. */
     public Registration register(Instance instance, String service, String id) {
         return new Registration(this, ref(Kind.KIND_INSTANCE, service, id), instance);
+    }
+
+    /**
+     * Begins a session, which is renewed until it is closed or lost. Its name is for people. It is lost after a number of
+     * seconds (from 2 to 3600) without an answer to a renewal, or if the control plane has ended it.
+     */
+    public Session begin(String name, Duration ttl) {
+        return new Session(this, name, ttl);
+    }
+
+    /** Adds to a counter, which begins with 0, and returns its value. It counts once, even if a server is asked again. */
+    public long add(String counter, long number) {
+        Conditions once = Conditions.newBuilder().setIdempotencyKey(UUID.randomUUID().toString()).build();
+        AddRequest request = AddRequest.newBuilder().setRef(ref(Kind.KIND_COUNTER, counter, "")).setAdd(number).setConditions(once).build();
+        return call(stub -> stub.add(request)).getResource().getCounter().getValue();
+    }
+
+    /** Removes a resource, which may have been removed already. */
+    void remove(RemoveRequest request) {
+        try {
+            call(stub -> stub.remove(request));
+        } catch (StatusRuntimeException e) {
+            if (e.getStatus().getCode() != Status.Code.NOT_FOUND) {
+                throw e;
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ import java.util.concurrent.CompletableFuture;
 
 /**
  * Registers an instance of the service "example", reads the configuration "greeting", and prints changes of
- * configurations until its standard input ends:
+ * configurations until its standard input ends. It refuses those that are no text:
  *
  * <pre>java -cp 'target/classes:target/lib/*' dyno.control.Example 127.0.0.1:7101,127.0.0.1:7111 1</pre>
  */
@@ -36,6 +36,14 @@ public final class Example {
                 for (Watch.Change c : s.changes()) {
                     Resource r = c.after() == null ? c.before() : c.after();
                     System.out.println((c.after() == null ? "removed " : "put ") + r.getRef().getName() + " " + r.getVersion());
+                    if (c.after() == null) {
+                        continue;
+                    }
+                    if (r.getConfig().getContent().isValidUtf8()) {
+                        watch.applied(r);
+                    } else {
+                        watch.refused(r, "no text");
+                    }
                 }
                 System.out.println((s.current() ? "current " : "stale ") + s.server() + " " + s.resources().size());
             }

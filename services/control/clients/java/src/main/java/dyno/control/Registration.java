@@ -2,7 +2,6 @@ package dyno.control;
 
 import dyno.control.v1.ControlGrpc.ControlBlockingStub;
 import dyno.control.v1.ControlOuterClass.*;
-import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
@@ -12,7 +11,7 @@ import java.util.concurrent.TimeUnit;
 /** Keeps an instance registered until it is closed. Its methods may be called from any thread. */
 public final class Registration {
     private static final System.Logger LOG = System.getLogger(Registration.class.getName());
-    private static final int BEATS_PER_LEASE = 3; // two may be lost
+    static final int BEATS_PER_LEASE = 3; // two may be lost
     private static final double DEFAULT_LEASE = 30; // seconds
 
     private final Client client;
@@ -47,13 +46,7 @@ public final class Registration {
     public void close() throws InterruptedException {
         closed.countDown();
         thread.join();
-        try {
-            client.call(stub -> stub.remove(RemoveRequest.newBuilder().setRef(ref).build()));
-        } catch (StatusRuntimeException e) {
-            if (e.getStatus().getCode() != Status.Code.NOT_FOUND) {
-                throw e;
-            }
-        }
+        client.remove(RemoveRequest.newBuilder().setRef(ref).build());
     }
 
     private void keep() {

@@ -11,7 +11,7 @@ import java.util.concurrent.*;
 
 /**
  * A series of snapshots. A program that takes them slowly misses intermediate states, and no change. It is for one
- * thread; close may be called from any.
+ * thread; close, applied and refused may be called from any.
  */
 public final class Watch implements AutoCloseable {
     private static final System.Logger LOG = System.getLogger(Watch.class.getName());
@@ -30,6 +30,8 @@ public final class Watch implements AutoCloseable {
     private final Route route;
     private final CountDownLatch closed = new CountDownLatch(1);
     private final Map<Ref, Resource> changed = new LinkedHashMap<>(); // what was before
+    private final Map<Ref, Ack> answers = new HashMap<>(); // the last one of each resource; this object guards it
+    private final Map<Ref, Ack> unsent = new LinkedHashMap<>(); // those of them that are not sent yet
     private Map<Ref, Resource> resources = new HashMap<>();
     private Map<Ref, Resource> filling; // during a full snapshot; null otherwise
     private volatile Stream stream; // null between streams; this object guards it
@@ -69,6 +71,35 @@ public final class Watch implements AutoCloseable {
         return null;
     }
 
+    /** Says that the program runs a version. It returns at once. A newer answer replaces one that is not sent yet. */
+    public void applied(Resource r) {
+        answer(Ack.newBuilder().setRef(r.getRef()).setVersion(r.getVersion()).build());
+    }
+
+    /** Says that the program does not run a version, and why: it goes on with what it had. */
+    public void refused(Resource r, String reason) {
+        answer(Ack.newBuilder().setRef(r.getRef()).setVersion(r.getVersion()).setRefused(true).setReason(reason).build());
+    }
+
+    private synchronized void answer(Ack ack) {
+        Ack old = answers.get(ack.getRef());
+        // What is known bounds what waits. Without a name the program is in no rollout.
+        if (!client.config.name.isEmpty() && resources.containsKey(ack.getRef()) && (old == null || old.getVersion() <= ack.getVersion())) {
+            answers.put(ack.getRef(), ack);
+            unsent.put(ack.getRef(), ack);
+            send();
+        }
+    }
+
+    private synchronized void send() {
+        Stream s = stream;
+        // A server that does not know a version yet would end the stream.
+        while (s != null && current && closed.getCount() > 0 && s.requests.isReady() && !unsent.isEmpty()) {
+            Ref next = unsent.keySet().iterator().next();
+            s.requests.onNext(WatchRequest.newBuilder().setAck(unsent.remove(next)).build());
+        }
+    }
+
     private synchronized void open() {
         Client.Server s = route.server();
         server = s.address();
@@ -81,7 +112,7 @@ public final class Watch implements AutoCloseable {
     }
 
     /** One stream. The caller reads as fast as it likes: the server is asked for as many messages as there is room for. */
-    private static final class Stream implements ClientResponseObserver<WatchRequest, WatchResponse> {
+    private final class Stream implements ClientResponseObserver<WatchRequest, WatchResponse> {
         private static final int ROOM = 64;
         private final BlockingQueue<Object> queue = new ArrayBlockingQueue<>(ROOM + 1); // messages, and the end
         private ClientCallStreamObserver<WatchRequest> requests;
@@ -90,6 +121,7 @@ public final class Watch implements AutoCloseable {
         public void beforeStart(ClientCallStreamObserver<WatchRequest> r) {
             requests = r;
             r.disableAutoRequestWithInitial(ROOM);
+            r.setOnReadyHandler(Watch.this::send);
         }
 
         @Override
@@ -118,7 +150,7 @@ public final class Watch implements AutoCloseable {
     }
 
     /** Applies a message, and returns whether there is a state to show. */
-    private boolean take(WatchResponse m) {
+    private synchronized boolean take(WatchResponse m) {
         route.good();
         Resource r = m.getResource();
         switch (m.getType()) {
@@ -138,6 +170,10 @@ public final class Watch implements AutoCloseable {
                 } else {
                     into.remove(r.getRef());
                 }
+                if (filling == null && !into.containsKey(r.getRef())) {
+                    answers.remove(r.getRef());
+                    unsent.remove(r.getRef());
+                }
             }
             case TYPE_SYNCED -> {
                 if (filling != null) {
@@ -154,7 +190,13 @@ public final class Watch implements AutoCloseable {
         } else if (m.getType() != WatchResponse.Type.TYPE_SYNCED) {
             return false;
         }
-        current = true;
+        if (!current) { // this server may not know the answers yet
+            current = true;
+            answers.values().removeIf(a -> !resources.containsKey(a.getRef()) || resources.get(a.getRef()).getVersion() != a.getVersion());
+            unsent.clear();
+            unsent.putAll(answers);
+            send();
+        }
         return true;
     }
 
