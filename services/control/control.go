@@ -226,7 +226,7 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	pc := s.cfg.Plane
-	pc.Logger, pc.Book, pc.Primary = s.log, s.files.book, s.cfg.Follow.Primary()
+	pc.Logger, pc.Book, pc.Primary, pc.Centres = s.log, s.files.book, s.cfg.Follow.Primary(), s.cfg.Follow.CentreNames()
 	p, err := plane.Open(opening, st, pc)
 	if err != nil {
 		return unserved(err)
@@ -239,6 +239,11 @@ func (s *Server) Serve(ctx context.Context) (err error) {
 		}
 		defer unfollow()
 	}
+	leave, err := follow.StartCentres(s.cfg.Follow, p, s.log)
+	if err != nil {
+		return unserved(err)
+	}
+	defer leave()
 	ac := s.cfg.api()
 	gate := plane.NewGate(s.files.book, s.cfg.Rate, s.cfg.Burst)
 	if oc := s.cfg.OIDC; oc.Issuer != "" {

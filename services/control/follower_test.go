@@ -25,7 +25,9 @@ type centre struct {
 	cfg  Config
 	http *http.Client
 	base string
-	end  func()
+	// names is where DNS listens; "" is nowhere
+	names string
+	end   func()
 }
 
 func newCentre(t *testing.T, change func(*Config)) *centre {
@@ -43,6 +45,9 @@ func (c *centre) start() {
 	c.t.Helper()
 	s, end := serving(c.t, c.cfg)
 	c.cfg.Listen, c.base, c.end = s.Addr().String(), "http://"+s.Addr().String(), end
+	if c.cfg.DNS != "" {
+		c.names = s.DNSAddr().String()
+	}
 }
 
 // ask sends a request with a token, and returns the response with its body. Header fields are name, value, name, value.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"dyno/services/control/resource"
 	"dyno/services/internal/wait"
 )
 
@@ -18,11 +19,15 @@ type reader struct {
 	lost  func(error) // the stream has ended
 }
 
-// Follow copies all that the client may read, until ctx ends: it reads streams, from one server after the other. begin
-// returns the id of the last event that was stored, or "". take gets the events, and lost the reason why a stream has
-// ended.
-func (c *Client) Follow(ctx context.Context, begin func() (id string), take func(kind, id string, data []byte) error, lost func(error)) {
-	c.watch(ctx, url.Values{"follower": {"true"}}, reader{
+// Follow copies all of some kinds that the client may read, until ctx ends; no kinds are all. It reads streams, from one
+// server after the other. begin returns the id of the last event that was stored, or "". take gets the events, and lost
+// the reason why a stream has ended.
+func (c *Client) Follow(ctx context.Context, begin func() (id string), take func(kind, id string, data []byte) error, lost func(error), kinds ...resource.Kind) {
+	query := url.Values{"follower": {"true"}}
+	for _, k := range kinds {
+		query.Add("kind", string(k))
+	}
+	c.watch(ctx, query, reader{
 		begin: func(string) string { return begin() },
 		heard: func() {},
 		take:  func(e event) error { return take(e.kind, e.id, e.data) },

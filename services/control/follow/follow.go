@@ -1,4 +1,5 @@
-// Package follow makes a control plane a follower: it copies the resources of another one, the primary, by a watch.
+// Package follow makes a control plane a follower: it copies the resources of another one, the primary, by a watch. In the
+// same way, a control plane copies the instances of other centres.
 package follow
 
 import (
@@ -9,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"dyno/internal/fields"
@@ -24,8 +28,10 @@ import (
 // Config says whom to follow.
 type Config struct {
 	Servers []string        `yaml:"follow" otherwise:"nobody" doc:"follow the control plane at these addresses of its replicas, such as https://10.0.0.1:7100: copy it, and change nothing"`
-	Token   secretfile.Text `yaml:"follow_token_file" doc:"the file of the token to show it; what that may read is copied"`
+	Token   secretfile.Text `yaml:"follow_token_file" doc:"the file of the token to show it, or the centres; what that may read is copied"`
 	CA      string          `yaml:"follow_ca" kind:"path" otherwise:"the system's" doc:"certificates that the other's are signed by"`
+	// Centres are addresses of other control planes by name, with spaces between those of one.
+	Centres map[string]string `yaml:"centres" names:"any" most:"16" otherwise:"none" doc:"copy the instances of other control planes, for failover: those of their service shop are of shop@NAME here; as a flag: berlin=https://10.0.0.1:7100, with spaces between the addresses of several replicas"`
 }
 
 // Primary returns the address for changes; "" if nobody is followed.
@@ -38,18 +44,33 @@ func (c Config) Primary() string {
 
 // Check reports faults that the tags of fields cannot express.
 func (c Config) Check(r *fields.Report) {
-	r.Check(len(c.Servers) > 0 || c.Token == "" && c.CA == "", "follow", "is missing: a token or a CA is for the other control plane", "give --follow too")
-	for i, address := range c.Servers {
+	r.Check(len(c.Servers)+len(c.Centres) > 0 || c.Token == "" && c.CA == "", "follow", "is missing: a token or a CA is for the other control plane", "give --follow or --centres too")
+	r.Check(len(c.Servers) == 0 || len(c.Centres) == 0, "centres", "a follower copies only its primary", "either --follow or --centres")
+	check := func(field, address string) {
 		u, err := url.Parse(address)
-		r.Check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", fmt.Sprintf("follow[%d]", i), fmt.Sprintf("%q is not an address", address), "such as https://10.0.0.1:7100")
+		r.Check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", field, fmt.Sprintf("%q is not an address", address), "such as https://10.0.0.1:7100")
+	}
+	for i, address := range c.Servers {
+		check(fmt.Sprintf("follow[%d]", i), address)
+	}
+	for _, name := range c.CentreNames() {
+		label := resource.Ref{Kind: resource.Policies, Namespace: name, Name: "x"}
+		r.Check(label.Check() == nil, "centres", fmt.Sprintf("%q cannot be a name", name), "a-z, 0-9 and -")
+		addresses := strings.Fields(c.Centres[name])
+		r.Check(len(addresses) > 0, "centres."+name, "has no address", "such as https://10.0.0.1:7100")
+		for _, address := range addresses {
+			check("centres."+name, address)
+		}
 	}
 }
 
-// Start makes a plane follow until end is called. It returns once there is a complete copy, perhaps from before the
-// start: without one, clients would take an empty answer for the truth.
-func Start(ctx context.Context, c Config, p *plane.Plane, log *slog.Logger) (end func(), err error) {
+// CentreNames returns the names of the other centres, in order.
+func (c Config) CentreNames() []string { return slices.Sorted(maps.Keys(c.Centres)) }
+
+// connect returns a client of another control plane, which has not connected yet.
+func (c Config) connect(servers []string, log *slog.Logger) (*client.Client, error) {
 	settings := client.Defaults()
-	settings.Servers, settings.Token = c.Servers, string(c.Token)
+	settings.Servers, settings.Token = servers, string(c.Token)
 	if c.CA != "" {
 		pem, err := os.ReadFile(c.CA)
 		if err != nil {
@@ -61,9 +82,19 @@ func Start(ctx context.Context, c Config, p *plane.Plane, log *slog.Logger) (end
 		}
 	}
 	settings.Silence, settings.MaxPause, settings.Logger = silence, maxPause, log
-	primary, err := client.New(settings)
+	other, err := client.New(settings)
 	if err != nil {
 		return nil, fmt.Errorf("follow: %w", err)
+	}
+	return other, nil
+}
+
+// Start makes a plane follow until end is called. It returns once there is a complete copy, perhaps from before the
+// start: without one, clients would take an empty answer for the truth.
+func Start(ctx context.Context, c Config, p *plane.Plane, log *slog.Logger) (end func(), err error) {
+	primary, err := c.connect(c.Servers, log)
+	if err != nil {
+		return nil, err
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -84,6 +115,32 @@ func Start(ctx context.Context, c Config, p *plane.Plane, log *slog.Logger) (end
 	return end, nil
 }
 
+// StartCentres makes a plane copy the instances of the other centres until end is called. One replica at a time does it.
+// It does not wait for the first copy: they may be away.
+func StartCentres(c Config, p *plane.Plane, log *slog.Logger) (end func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	end = func() {
+		cancel()
+		running.Wait()
+	}
+	for _, name := range c.CentreNames() {
+		other, err := c.connect(strings.Fields(c.Centres[name]), log.With("centre", name))
+		if err != nil {
+			end()
+			return nil, err
+		}
+		running.Go(func() {
+			defer other.Close()
+			p.Lead(ctx, func(ctx context.Context) {
+				f := follower{ctx: ctx, plane: p.Centre(name), withheld: map[resource.Ref]bool{}}
+				other.Follow(ctx, f.begin, f.take, f.lost, resource.Instances)
+			})
+		})
+	}
+	return end, nil
+}
+
 // The primary sends a state twice a second. After silence, a stream counts as dead. It is renewed after maxStream, so
 // that differences of the machines' clocks do not add up.
 const (
@@ -95,10 +152,20 @@ const (
 
 var errRenew = errors.New("the stream is renewed")
 
+// copies stores what a follower reads.
+type copies interface {
+	CopyAll(context.Context, map[resource.Ref]plane.Copy) error
+	CopyOnly(ctx context.Context, refs map[resource.Ref]bool, epoch string) error
+	CopyOverdue(context.Context, plane.Overdue) error
+	NoteFollowing(context.Context, func(*plane.Following)) error
+}
+
+var _, _ copies = (*plane.Plane)(nil), (*plane.Centre)(nil)
+
 // A follower has the state of the copy. One goroutine reads a stream, and another one stores what it reads.
 type follower struct {
 	ctx    context.Context
-	plane  *plane.Plane
+	plane  copies
 	events chan event
 	failed chan error // why events cannot be stored
 

@@ -32,8 +32,9 @@ type mesh struct {
 	Redirect       target
 	RequestTimeout duration
 	Failover       map[string]struct {
-		Service string
-		Targets []target
+		Service     string
+		Datacenters []string
+		Targets     []place
 	}
 	Sources []source
 	// These say nothing about requests.
@@ -43,6 +44,8 @@ type mesh struct {
 }
 
 type target struct{ Service string }
+
+type place struct{ Service, Datacenter string }
 
 type source struct {
 	Name        string
@@ -157,8 +160,14 @@ func (i *Import) rules(service string, m *mesh) (list []resource.Rule, err error
 			return nil, fmt.Errorf("failover of the subset %s: there are no subsets", subset)
 		}
 		fails := add(all, resource.Failover)
-		for _, t := range append(f.Targets, target{f.Service}) {
-			if t.Service != "" {
+		for _, d := range f.Datacenters {
+			f.Targets = append(f.Targets, place{f.Service, d})
+		}
+		for _, t := range append(f.Targets, place{Service: f.Service}) {
+			switch {
+			case t.Datacenter != "": // a centre of this name has it
+				fails.Failover = append(fails.Failover, cmp.Or(t.Service, service)+"@"+t.Datacenter)
+			case t.Service != "" && len(f.Datacenters) == 0:
 				fails.Failover = append(fails.Failover, t.Service)
 			}
 		}

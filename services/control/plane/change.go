@@ -116,7 +116,7 @@ func (c change) check(by Caller, o Options) error {
 // apply makes a change. It applies only to the version of the resource that it was made for; if that has changed,
 // apply repeats the change.
 func (p *Plane) apply(ctx context.Context, by Caller, c change, o Options) (Result, error) {
-	if err := cmp.Or(c.check(by, o), p.readOnly()); err != nil {
+	if err := cmp.Or(c.check(by, o), p.readOnly(), p.isCopied(c.ref)); err != nil {
 		return Result{}, err
 	}
 	f := p.facts(by, c)

@@ -218,6 +218,11 @@ func (p *Plane) CopyOnly(ctx context.Context, refs map[resource.Ref]bool, epoch 
 
 // CopyOverdue stores which instances are overdue at the primary.
 func (p *Plane) CopyOverdue(ctx context.Context, parts Overdue) error {
+	return p.copyOverdue(ctx, followed, parts)
+}
+
+// copyOverdue stores which copies of a holder are overdue at their control plane.
+func (p *Plane) copyOverdue(ctx context.Context, holder string, parts Overdue) error {
 	var set markSet
 	for n, part := range parts {
 		marks, err := base64.StdEncoding.DecodeString(part)
@@ -226,5 +231,5 @@ func (p *Plane) CopyOverdue(ctx context.Context, parts Overdue) error {
 		}
 		set[n] = string(marks)
 	}
-	return p.putMarks(ctx, followed, set, false)
+	return p.putMarks(ctx, holder, set, false)
 }

@@ -36,7 +36,7 @@ type duties struct {
 
 // assign learns of an instance's present form; nil is none. p.mu is held.
 func (p *Plane) assign(path string, i *resource.Instance) {
-	if i == nil || !i.Checked() {
+	if i == nil || !i.Checked() || isOfCopies(i.Holder) { // another control plane makes the checks of copies
 		if p.checked[path] != nil {
 			delete(p.checked, path)
 			p.checker.Remove(path)

@@ -45,7 +45,7 @@ const (
 // Register makes an instance known. Registering a known instance again is a heartbeat, and costs no write: after an
 // outage, all instances may do it at once.
 func (p *Plane) Register(ctx context.Context, by Caller, i *resource.Instance, o Options) (Result, error) {
-	if err := cmp.Or(by.may(access.Register, i.Namespace), p.readOnly()); err != nil {
+	if err := cmp.Or(by.may(access.Register, i.Namespace), p.readOnly(), p.isCopied(i.Ref())); err != nil {
 		return Result{}, err
 	}
 	i.Default()

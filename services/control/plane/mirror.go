@@ -17,12 +17,16 @@ func copied() []resource.Kind {
 	return slices.DeleteFunc(resource.Kinds(), func(k resource.Kind) bool { return k.Traits().Leased })
 }
 
-// mirror begins to watch everything that a follower may read, with secrets if it may read them. Its tokens are for
-// callers with equal permissions: after a change of these, it gets everything again.
-func (p *Plane) mirror(ctx context.Context, by Caller, since string) (*Watch, error) {
+// mirror begins to watch everything of some kinds that a follower may read, with secrets if it may read them; without
+// kinds, of all that are copied. Its tokens are for callers with equal permissions: after a change of these, it gets
+// everything again.
+func (p *Plane) mirror(ctx context.Context, by Caller, kinds []resource.Kind, since string) (*Watch, error) {
+	if len(kinds) == 0 {
+		kinds = copied()
+	}
 	var topics []push.Topic
 	for _, g := range by.Grants {
-		some, err := Query{Namespace: g.Namespace, Kinds: copied()}.topics()
+		some, err := Query{Namespace: g.Namespace, Kinds: kinds}.topics()
 		if err == nil && !slices.Contains(topics, some[0]) { // other names have no resources
 			topics = append(topics, some...)
 		}

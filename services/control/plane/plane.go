@@ -60,6 +60,7 @@ type Config struct {
 	ChecksAtOnce  int          `yaml:"checks_at_once" range:"1..65536" default:"256" doc:"checks of instances that this replica makes at a time; more wait"`
 	CheckCommands string       `yaml:"check_commands" kind:"path" otherwise:"checks run no programs" doc:"a folder: checks of instances may run its programs"`
 	Primary       string       // the address of the control plane that a follower copies; "" is none
+	Centres       []string     // names of other control planes, whose instances this one copies
 	Book          *access.Book // gets the principals and roles of the store; nil is none
 	Logger        *slog.Logger // nil discards
 }
@@ -123,6 +124,7 @@ type Plane struct {
 	sendFailure sendFailure
 	duplicate   duplicateReplica
 	following   following // has a lock of its own
+	centres     []*Centre // those of Config.Centres; each has a lock of its own
 
 	updating sync.Mutex // held while the book is given the store's principals; taken before the catalog's lock
 	locks    lockQueues
@@ -148,7 +150,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 func (p *Plane) start() {
 	works := []func(){p.freshen, p.lookForSilent, p.forget}
 	if !p.follows() { // a follower holds no instances
-		works = append(works, p.giveSigns, p.report, p.settle, p.check, p.judge, p.share)
+		works = append(works, p.giveSigns, p.report, p.settle, p.check, p.judge, p.share, p.dropCopies)
 	}
 	for _, work := range works {
 		p.background.Go(work)
@@ -171,6 +173,9 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 	}
 	p.checker = health.New(health.Config{AtOnce: cfg.ChecksAtOnce, Commands: cfg.CheckCommands, Changed: p.unjudged.add})
 	p.following.copied = make(chan struct{})
+	for _, name := range cfg.Centres {
+		p.centres = append(p.centres, &Centre{plane: p, name: name})
+	}
 	p.SetLimits(cfg.Limits)
 	epoch := s.Epoch()
 	p.epoch.Store(&epoch)
@@ -382,6 +387,7 @@ var (
 	descUp          = prometheus.NewDesc("control_up", "1 while this replica knows the contents of the store; 0 when it has not for 5 s.", nil, nil)
 	descResources   = prometheus.NewDesc("control_resources", "Resources.", []string{"kind"}, nil)
 	descAge         = prometheus.NewDesc("control_age_seconds", "For how long this replica may have missed changes.", nil, nil)
+	descCentreAge   = prometheus.NewDesc("control_centre_age_seconds", "For how long the copies of another centre's instances may have missed changes, at the replica that copies them.", []string{"centre"}, nil)
 	descKnown       = prometheus.NewDesc("control_instances_watched", "Instances whose silence is watched.", nil, nil)
 	descOverdue     = prometheus.NewDesc("control_instances_overdue", "Instances that are silent for longer than they said.", nil, nil)
 	descProtected   = prometheus.NewDesc("control_protected", "1 while too many are silent to remove any.", nil, nil)
@@ -414,6 +420,9 @@ func (p *Plane) Collect(ch chan<- prometheus.Metric) {
 		up = 1
 	}
 	gauge(descUp, up)
+	for name, c := range p.Centres() {
+		gauge(descCentreAge, c.Age, name)
+	}
 	pulse := p.Pulse()
 	gauge(descKnown, float64(pulse.Known))
 	gauge(descOverdue, float64(pulse.Overdue))

@@ -105,7 +105,7 @@ func (p *presence) learn(path string, before, after *resource.Instance, now time
 		if p.held[after.Holder] == nil {
 			p.held[after.Holder] = map[string]holding{}
 		}
-		p.held[after.Holder][path] = holding{markOf(path), after.Lease()}
+		p.held[after.Holder][path] = holding{markAt(after.Holder, path), after.Lease()}
 	case before != nil && before.Holder == p.self && after.Version > before.Version:
 		if after.Judged(before) {
 			break
@@ -179,7 +179,7 @@ func (p *presence) look(now time.Duration) []string {
 		}
 	}
 	for holder, paths := range p.held {
-		if holder == followed || now-p.awake < p.grace || now-max(p.replicas[holder], p.awake) < replicaTTL {
+		if isOfCopies(holder) || now-p.awake < p.grace || now-max(p.replicas[holder], p.awake) < replicaTTL {
 			continue
 		}
 		p.gone[holder] = true

@@ -477,6 +477,7 @@ func (p *Plane) Audit(ctx context.Context, by Caller, q audit.Query) (audit.Page
 // A Status is the state of the control plane.
 type Status struct {
 	Age       float64               `json:"age_seconds"`
+	Centres   map[string]Following  `json:"centres,omitempty"`
 	Following *Following            `json:"following,omitempty"`
 	Limits    resource.Limits       `json:"limits"`
 	Liveness  resource.Pulse        `json:"liveness"`
@@ -496,7 +497,7 @@ func (p *Plane) Status(ctx context.Context) (Status, error) {
 	for _, k := range resource.Kinds() {
 		resources[k] = p.catalog.Count(k)
 	}
-	return Status{p.Age().Seconds(), p.Following(), p.Limits(), p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
+	return Status{p.Age().Seconds(), p.Centres(), p.Following(), p.Limits(), p.Pulse(), p.hub.Counts(), resources, p.Revision(), st}, nil
 }
 
 // Backup writes all keys at one revision. It writes nothing to w without permission.

@@ -111,7 +111,7 @@ type Query struct {
 	Prefix    string          // of names, instead of Names; "" is all
 	Client    resource.Client // the client, for gray releases, and by its name for the ledger
 	Since     string          // a Token; anything else means that the client knows nothing
-	Follower  bool            // everything that the caller may read, for a follower; of the other fields, only Since counts
+	Follower  bool            // everything that the caller may read, for a follower; of the other fields, only Kinds and Since count
 }
 
 // A Watch returns the changes of some topics. Next is for one goroutine.
@@ -133,7 +133,7 @@ const beginTime = time.Second
 // Watch begins to watch what the caller may read. Close must be called.
 func (p *Plane) Watch(ctx context.Context, by Caller, q Query) (*Watch, error) {
 	if q.Follower {
-		return p.mirror(ctx, by, q.Since)
+		return p.mirror(ctx, by, q.Kinds, q.Since)
 	}
 	if err := by.may(access.Read, q.Namespace); err != nil {
 		return nil, err

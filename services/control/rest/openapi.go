@@ -57,7 +57,7 @@ var parameters = map[string]parameter{
 	"label":           {"query", "NAME=VALUE, one of the reader's labels, for the gray release; may be given more than once.", listSchema(map[string]any{"type": "string", "pattern": "^[^=]+="}, resource.DefaultLimits().Labels)},
 	"kind":            {"query", "May be given more than once; all if not given.", listSchema(map[string]any{"enum": resource.Kinds()}, plane.MaxTopics)},
 	"since":           {"query", "The token that a long poll had as next, the id of an event, what a list has as watch, or what a read has as Dyno-Watch. Reads with a token wait until something of theirs has changed after it, and are answered in full.", text},
-	"follower":        {"query", "With server-sent events: everything that the caller may read, with its secrets, and which instances are overdue, for a follower of this control plane. Of the other parameters, only since counts.", map[string]any{"type": "boolean"}},
+	"follower":        {"query", "With server-sent events: everything that the caller may read, with its secrets, and which instances are overdue, for a follower of this control plane. Of the other parameters, only kind and since count.", map[string]any{"type": "boolean"}},
 	"wait":            {"query", "For how many seconds a long poll, or a read with since, may wait for a change; 30 if not given.", map[string]any{"type": "number", "minimum": 0, "maximum": maxWait.Seconds()}},
 	"If-Match":        {"header", "Only if the resource has one of these entity tags; * is any.", condition},
 	"If-None-Match":   {"header", "Only if the resource has none of these entity tags; * is that there is none.", condition},

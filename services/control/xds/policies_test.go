@@ -521,6 +521,10 @@ func (b *bed) obeys(within caller, shop, next *backend) {
 		b.put(one.instance)
 	}
 	until("till-next replaces till", func() bool { reset(); return call(1) == nil && next.calls.Load() > 0 })
+	far := newBackend(t, "till@berlin", "1", 100)
+	b.put(far.instance)
+	set(`{"action":"failover","match":{},"failover":["till@berlin","till-next"]}`)
+	until("another centre's till replaces till", func() bool { return call(1) == nil && far.calls.Load() > 0 })
 }
 
 // TestSharedLimit: proxies that ask the control plane have one limit together.

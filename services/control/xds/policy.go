@@ -414,8 +414,13 @@ func (h hosted) cluster() *cluster.Cluster {
 		Metadata:                      metadataOf(h.policies(clusters)),
 	}
 	if h.audience.domain != "" {
+		names := []string{h.name}
+		for _, other := range h.traffic.Failover {
+			name, _, _ := strings.Cut(other, "@") // another centre's has the identity that it has there
+			names = append(names, name)
+		}
 		c.TransportSocketMatches = []*cluster.Cluster_TransportSocketMatch{{
-			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace), append([]string{h.name}, h.traffic.Failover...)),
+			Name: tlsMutual, Match: mutualFields(), TransportSocket: mutual(identity.Prefix(h.audience.domain, h.namespace), names),
 		}}
 	}
 	if h.audience.grpc() {
