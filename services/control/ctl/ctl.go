@@ -97,7 +97,7 @@ Completion of commands, kinds and names: dyno completion --help`,
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long an answer may take")
 	cmd.AddCommand(
 		s.getCommand(), s.applyCommand(), s.importCommand(), s.putCommand(), s.historyCommand(), s.releaseCommand(), s.rolloutCommand(),
-		s.registerCommand(), s.lockCommand(), s.counterCommand(), s.tokenCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
+		s.registerCommand(), s.lockCommand(), s.counterCommand(), s.tokenCommand(), s.memberCommand(), s.statusCommand(), s.backupCommand(), s.reclaimCommand(),
 	)
 	cmd.AddCommand(s.changeCommands()...)
 	return cmd

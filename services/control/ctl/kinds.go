@@ -17,10 +17,11 @@ import (
 	"dyno/services/control/resource"
 )
 
-// Kinds of what is shown, next to those of resources. Tokens cannot be named by arguments.
+// Kinds of what is shown, next to those of resources. Tokens and members cannot be named by arguments.
 const (
 	services resource.Kind = "service"
 	tokens   resource.Kind = "token"
+	members  resource.Kind = "member"
 	rollouts resource.Kind = "rollout"
 	audits   resource.Kind = "audit"
 )
@@ -77,6 +78,7 @@ var looks = []look{
 	}),
 	lookOf(resource.Roles, "roles role", "NAME VERSION GRANTS GROUPS AGE BY", func(d *resource.Role) []any { return []any{d.Name, d.Version, d.Grants, d.Groups, d.At, d.By} }),
 	lookOf(tokens, "", "ID DESCRIPTION EXPIRES AGE BY", func(d *resource.Token) []any { return []any{d.ID, d.Description, until(d.Expires), d.At, d.By} }),
+	lookOf(members, "", "NAME ADDRESS ID VOTES", func(d *member) []any { return []any{d.Name, d.Address, d.ID, !d.Learner} }),
 	lookOf(rollouts, "rollout rollouts", "CLIENT STATE VERSION RUNNING CONNECTED AGE REASON", func(d *resource.Holding) []any {
 		return []any{d.Client, d.State, d.Version, d.Running, d.Connected, d.At, d.Reason}
 	}),

@@ -36,7 +36,11 @@ func (s *session) tokenCommand() *cobra.Command {
 
 // addressOf returns the API's path of a resource, of a token of a principal, or of all of its tokens.
 func addressOf(r resource.Ref) string {
-	if r.Kind != tokens {
+	switch r.Kind {
+	case tokens:
+	case members:
+		return memberPath + "/" + url.PathEscape(r.Name)
+	default:
 		return r.Address()
 	}
 	return strings.TrimSuffix(resource.Ref{Kind: resource.Principals, Name: r.Name}.Address()+"/tokens/"+url.PathEscape(r.ID), "/")

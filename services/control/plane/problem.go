@@ -31,6 +31,7 @@ const (
 	Held             ProblemKind = "held"
 	Follower         ProblemKind = "follower"
 	InUse            ProblemKind = "used"
+	Peers            ProblemKind = "peers"
 	TooMany          ProblemKind = "limit"
 	TooManyWatchers  ProblemKind = "watchers"
 	Busy             ProblemKind = "busy"
@@ -80,6 +81,7 @@ var problems = []struct {
 	after time.Duration
 }{
 	{store.ErrTooLarge, TooLarge, 0},
+	{store.ErrPeers, Peers, 0},
 	{ErrPrecondition, Precondition, 0},
 	{ErrExists, Exists, 0},
 	{ErrKeyReused, KeyReused, 0},

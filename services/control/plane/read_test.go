@@ -68,9 +68,12 @@ func TestPermissions(t *testing.T) {
 			_, err := p.EndRelease(t.Context(), by, config.Ref(), true, Options{})
 			return err
 		}},
-		"audit":   {access.Admin, func(by Caller) error { _, err := p.Audit(t.Context(), by, audit.Query{Limit: 1}); return err }},
-		"backup":  {access.Admin, func(by Caller) error { return p.Backup(t.Context(), by, io.Discard) }},
-		"reclaim": {access.Admin, func(by Caller) error { return p.Reclaim(t.Context(), by) }},
+		"audit":           {access.Admin, func(by Caller) error { _, err := p.Audit(t.Context(), by, audit.Query{Limit: 1}); return err }},
+		"backup":          {access.Admin, func(by Caller) error { return p.Backup(t.Context(), by, io.Discard) }},
+		"reclaim":         {access.Admin, func(by Caller) error { return p.Reclaim(t.Context(), by) }},
+		"members":         {access.Admin, func(by Caller) error { _, err := p.Members(t.Context(), by); return err }},
+		"add a member":    {access.Admin, func(by Caller) error { _, err := p.AddMember(t.Context(), by, "127.0.0.1:1"); return err }},
+		"remove a member": {access.Admin, func(by Caller) error { return p.RemoveMember(t.Context(), by, "a") }},
 	} {
 		less := map[access.Role]access.Role{access.Registrar: access.Reader, access.Editor: access.Registrar, access.Admin: access.Editor}
 		for role, want := range map[access.Role]bool{less[c.role]: false, c.role: true} {

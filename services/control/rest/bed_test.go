@@ -45,8 +45,10 @@ func newBed(t *testing.T, change func(*Config, *plane.Config)) *bed {
 	if c.Gate != nil {
 		pc.Book = c.Gate.Book
 	}
-	p, s := planetest.Open(t, pc)
-	c.Plane = p
+	var s *store.Store
+	if c.Plane == nil {
+		c.Plane, s = planetest.Open(t, pc)
+	}
 	api, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func newBed(t *testing.T, change func(*Config, *plane.Config)) *bed {
 		api.Close()
 		server.Close()
 	})
-	return &bed{t: t, api: api, plane: p, store: s, server: server, schema: describe(t, api.document)}
+	return &bed{t: t, api: api, plane: c.Plane, store: s, server: server, schema: describe(t, api.document)}
 }
 
 // A description is the OpenAPI document, ready to check with.

@@ -61,6 +61,7 @@ var problems = map[plane.ProblemKind]struct {
 	plane.Held:            {http.StatusConflict, "another session has it"},
 	plane.Follower:        {http.StatusMisdirectedRequest, "a follower changes nothing"},
 	plane.InUse:           {http.StatusConflict, "the resource is in use"},
+	plane.Peers:           {http.StatusConflict, "the members stay as they are"},
 	plane.TooMany:         {http.StatusForbidden, "there may be no more"},
 	plane.Busy:            {http.StatusServiceUnavailable, "too many requests wait"},
 	plane.NoSpace:         {http.StatusInsufficientStorage, "the database is full"},

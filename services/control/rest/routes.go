@@ -106,6 +106,9 @@ func (a *API) table() []route {
 		{method: "GET", path: "/v1/status", id: "status", about: "The state of the control plane.", answers: map[int]string{200: "Status"}, handle: func(q *request) error { return q.answer(a.plane.Status(q.Context())) }},
 		{method: "GET", path: "/v1/backup", id: "backup", about: "Everything as of one revision; it is whole if its last line has a SHA-256.", answers: map[int]string{200: backupBody}, stream: true, handle: writeBackup},
 		{method: "POST", path: "/v1/reclaim", id: "reclaim", about: "Compact and defragment the database, and end its alarm. Nothing is answered meanwhile, for about a second per gigabyte.", answers: map[int]string{204: noBody}, handle: reclaim},
+		{method: "GET", path: "/v1/members", id: "listMembers", about: "The replicas whose etcds form one cluster.", answers: map[int]string{200: "MemberList"}, handle: listMembers},
+		{method: "POST", path: "/v1/members", id: "addMember", about: "Permit a replica to join. It has a vote once it runs, and has received the database.", body: "MemberInput", answers: map[int]string{201: "Member"}, handle: addMember},
+		{method: "DELETE", path: "/v1/members/{name}", id: "removeMember", about: "Remove one, by its name, address or ID. Its process ends.", answers: map[int]string{204: noBody}, handle: removeMember},
 		{method: "GET", path: "/v1/openapi.json", id: "openapi", about: "This description.", answers: map[int]string{200: "Description"}, handle: func(q *request) error { return q.write(http.StatusOK, "application/json", a.document) }},
 	}
 	for _, k := range []struct {
@@ -656,4 +659,27 @@ func reclaim(q *request) error {
 		return err
 	}
 	return q.noContent(q.api.plane.Reclaim(q.Context(), q.caller))
+}
+
+func listMembers(q *request) error {
+	peers, err := q.api.plane.Members(q.Context(), q.caller)
+	return q.answer(map[string]any{"items": peers}, err)
+}
+
+func addMember(q *request) error {
+	var input struct {
+		Address string `json:"address"`
+	}
+	if err := q.body(&input); err != nil {
+		return err
+	}
+	peer, err := q.api.plane.AddMember(q.Context(), q.caller, input.Address)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusCreated, peer)
+}
+
+func removeMember(q *request) error {
+	return q.noContent(q.api.plane.RemoveMember(q.Context(), q.caller, q.PathValue("name")))
 }

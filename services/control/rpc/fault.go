@@ -23,7 +23,7 @@ var codeOf = map[plane.ProblemKind]codes.Code{
 	plane.BadToken: codes.Unauthenticated, plane.BadCertificate: codes.Unauthenticated, plane.RateExceeded: codes.ResourceExhausted, plane.NotPermitted: codes.PermissionDenied,
 	plane.NotValid: codes.InvalidArgument, plane.BadParameter: codes.InvalidArgument, plane.TooLarge: codes.InvalidArgument,
 	plane.Missing: codes.NotFound, plane.Exists: codes.AlreadyExists, plane.Precondition: codes.FailedPrecondition, plane.KeyReused: codes.InvalidArgument, plane.Contended: codes.Aborted,
-	plane.Held: codes.FailedPrecondition, plane.Follower: codes.FailedPrecondition, plane.InUse: codes.FailedPrecondition,
+	plane.Held: codes.FailedPrecondition, plane.Follower: codes.FailedPrecondition, plane.InUse: codes.FailedPrecondition, plane.Peers: codes.FailedPrecondition,
 	plane.TooMany: codes.ResourceExhausted, plane.TooManyWatchers: codes.ResourceExhausted, plane.NoSpace: codes.ResourceExhausted, plane.DiskFull: codes.ResourceExhausted,
 	plane.Uncertain: codes.Unknown, // not UNAVAILABLE, on which clients retry: a change without a key might be made twice
 	plane.Busy:      codes.Unavailable, plane.Unavailable: codes.Unavailable, plane.Closed: codes.Unavailable,

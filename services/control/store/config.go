@@ -27,6 +27,7 @@ type Config struct {
 	// machines need PeerCA, PeerCert and PeerKey, files in PEM: all members show and verify certificates.
 	Name       string            `yaml:"name" doc:"this replica's name among the peers"`
 	Peers      map[string]string `yaml:"peers" names:"any" most:"7" doc:"where the etcds of all replicas listen for each other, by name; as a flag: a=host:port,b=host:port,c=host:port"`
+	Join       bool              `yaml:"join" doc:"the other peers run already: join them, once they were told by dyno ctl member add"`
 	PeerListen string            `yaml:"peer_listen" otherwise:"its address among the peers" doc:"where this one's etcd listens for its peers, if they know it by a name: IP:port"`
 	PeerCA     string            `yaml:"peer_ca" kind:"path" doc:"certificates that the peers' are signed by"`
 	PeerCert   string            `yaml:"peer_cert" kind:"path" doc:"the certificate to show peers"`
@@ -142,7 +143,7 @@ func (c Config) checkPeers(r *fields.Report) {
 	secured := c.PeerCA != "" && c.PeerCert != "" && c.PeerKey != ""
 	r.Check(secured || c.PeerCA+c.PeerCert+c.PeerKey == "", "peer_cert", "CA, certificate and key go together, and none alone", secure)
 	if len(c.Peers) == 0 {
-		r.Check(c.Name == "" && !secured && c.PeerListen == "", "peers", "none: must be given with a name, a certificate or an address of a member", "such as --peers a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3")
+		r.Check(c.Name == "" && !secured && c.PeerListen == "" && !c.Join, "peers", "none: must be given with a name, a certificate, an address of a member or --join", "such as --peers a=127.0.0.1:1,b=127.0.0.1:2,c=127.0.0.1:3")
 		return
 	}
 	r.Check(c.Embedded(), "peers", "are for an etcd of its own, not for a cluster that is there", "leave them out")
@@ -161,10 +162,22 @@ func (c Config) checkPeers(r *fields.Report) {
 			r.Fault("peers."+name, fmt.Sprintf("%q is not an address", address), "NAME=host:port")
 			continue
 		}
-		ip := net.ParseIP(host)
-		local := host == "localhost" || ip != nil && ip.IsLoopback()
-		r.Check(local || secured, "peers."+name, fmt.Sprintf("%q can be reached from other machines", address), secure)
+		r.Check(isLocal(host) || secured, "peers."+name, fmt.Sprintf("%q can be reached from other machines", address), secure)
 	}
+}
+
+// isLocal reports whether other machines cannot reach a host.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// peerScheme is the scheme of peers' addresses.
+func (c Config) peerScheme() string {
+	if c.PeerCA != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // tls returns the TLS configuration for the endpoints; nil is without TLS.

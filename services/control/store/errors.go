@@ -27,6 +27,8 @@ var (
 	ErrUncertain = errors.New("the store does not answer: whether the change was made is not known")
 	// ErrUnavailable: the store does not answer; nothing was changed.
 	ErrUnavailable = errors.New("the store does not answer")
+	// ErrPeers: the peers are not such that this change could be made; nothing was changed.
+	ErrPeers = errors.New("peers")
 	// ErrClosed: the store is closed; nothing was changed.
 	ErrClosed = errors.New("the store is closed")
 )

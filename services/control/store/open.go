@@ -177,9 +177,8 @@ type txns interface {
 // joinPeers configures the embedded etcd as one of several members.
 func (s *Store) joinPeers(c *embed.Config) error {
 	c.Name = s.cfg.Name
-	scheme := "http"
+	scheme := s.cfg.peerScheme()
 	if s.cfg.PeerCA != "" {
-		scheme = "https"
 		if err := secretfile.Check(s.cfg.PeerKey); err != nil {
 			return fmt.Errorf("peer key: %w", err)
 		}
@@ -196,6 +195,9 @@ func (s *Store) joinPeers(c *embed.Config) error {
 		members = append(members, name+"="+scheme+"://"+s.cfg.Peers[name])
 	}
 	c.InitialCluster = strings.Join(members, ",")
+	if s.cfg.Join {
+		c.ClusterState = embed.ClusterStateFlagExisting
+	}
 	// A follower this far behind receives the whole database.
 	c.SnapshotCatchUpEntries = 10_000
 	return nil
@@ -281,6 +283,7 @@ func (s *Store) begin(ctx context.Context) error {
 	s.background.Go(s.upkeep)
 	if s.cfg.Embedded() {
 		s.watchDisk()
+		s.background.Go(s.getVote)
 	}
 	return nil
 }

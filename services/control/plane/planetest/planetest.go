@@ -17,10 +17,13 @@ import (
 var Anybody = plane.Caller{Principal: access.Anonymous()}
 
 // Open opens a plane on a store of its own. Both are closed at the end of the test, which may close the store before.
-func Open(t testing.TB, cfg plane.Config) (*plane.Plane, *store.Store) {
+func Open(t testing.TB, cfg plane.Config, change ...func(*store.Config)) (*plane.Plane, *store.Store) {
 	t.Helper()
 	sc := store.Defaults()
 	sc.Dir, sc.NoSync = t.TempDir(), true
+	for _, one := range change {
+		one(&sc)
+	}
 	s, err := store.Open(t.Context(), sc)
 	if err != nil {
 		t.Fatal(err)
