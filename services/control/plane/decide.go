@@ -121,6 +121,9 @@ func decide(c change, o Options, f facts) (decision, error) {
 		d.Item = &catalog.Item{Ref: c.ref, Path: path, Version: version, Body: body, Resource: value}
 		put(key.Key, version, body)
 	}
+	if c.ref.Kind == resource.Sessions {
+		d.request.Then = append(d.request.Then, store.Op{Key: startedKey(path), Delete: doc == nil})
+	}
 	for _, w := range c.while {
 		d.request.If = append(d.request.If, w.Condition)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"dyno/services/control/catalog"
 	"dyno/services/control/resource"
 	"dyno/services/control/store"
+	"dyno/services/internal/wait"
 )
 
 // ErrHeld says that another session has the lock.
@@ -65,6 +68,51 @@ func own(by Caller, r resource.Ref, i *catalog.Item) (*resource.Session, error) 
 		return nil, &Problem{Kind: NotPermitted, Detail: fmt.Sprintf("%s is of %s", r, s.By)}
 	}
 	return s, nil
+}
+
+// startedKey is there from a session's begin until the audit has its end. It does not end with the lease.
+func startedKey(path string) string { return startedFolder + path }
+
+const (
+	startedFolder = store.Log + "started/"
+	endsPeriod    = 500 * time.Millisecond // between two looks for sessions that have ended
+	endsPage      = 1000
+)
+
+// noteEnds notes in the audit which sessions have ended by themselves, while this replica leads. First, and after an error, it finds
+// those that ended before.
+func (p *Plane) noteEnds() {
+	p.Lead(p.ctx, func(ctx context.Context) {
+		found := false
+		wait.Every(ctx, endsPeriod, func() {
+			paths, err := slices.Collect(maps.Keys(p.ended.take())), error(nil)
+			for more, after := !found, ""; more && err == nil; {
+				var kvs []store.KV
+				kvs, more, err = p.store.List(ctx, startedFolder, after, endsPage)
+				for _, kv := range kvs {
+					after = kv.Key
+					paths = append(paths, strings.TrimPrefix(kv.Key, startedFolder))
+				}
+			}
+			found = errors.Join(err, atOnce(slices.Values(paths), p.noteEnd)) == nil
+		})
+	})
+}
+
+// noteEnd notes the end of a session, unless that was a change that the audit has, or another replica has noted it.
+func (p *Plane) noteEnd(path string, r resource.Ref) error {
+	if p.catalog.Get(r) != nil {
+		return nil
+	}
+	kvs, err := p.store.GetAll(p.ctx, startedKey(path), store.State+path)
+	if err != nil || kvs[0].Revision == 0 || kvs[1].Revision != 0 {
+		return err
+	}
+	note := resource.Audit{At: time.Now().UTC(), Who: p.cfg.Replica, From: "itself", Act: resource.Expired, Ref: r, Old: 1}
+	_, err = p.store.Apply(p.ctx, store.Request{
+		If: []store.Condition{{Key: kvs[0].Key, Revision: kvs[0].Revision}}, Then: []store.Op{{Key: kvs[0].Key, Delete: true}}, Note: note.AppendJSON(nil),
+	})
+	return err
 }
 
 // leaseOf returns a session's lease; what is no session has none that can be there.

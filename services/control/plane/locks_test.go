@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"dyno/services/control/access"
 	"dyno/services/control/audit"
@@ -335,5 +336,71 @@ func TestCounter(t *testing.T) {
 	}
 	if got, err := add(2, Options{}); err != nil || got != 2 {
 		t.Errorf("after a removal: %d, %v", got, err)
+	}
+}
+
+// TestSessionEndIsAudited: the audit has one entry for a session that ends by itself, however many replicas notice it, also if none
+// is there at the time. It has no second one for a session that is removed.
+func TestSessionEndIsAudited(t *testing.T) {
+	s := newStore(t)
+	p := still(t, s, nil)
+	other := still(t, s, func(c *Config) { c.Replica = "other" })
+	silent, removed, living, later := newSession(t, p, "a"), newSession(t, p, "b"), newSession(t, p, "c"), newSession(t, p, "d")
+	if _, err := p.Remove(t.Context(), me, removed, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	end := func(r resource.Ref) {
+		t.Helper()
+		if err := s.Revoke(t.Context(), leaseOf(r)); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range []*Plane{p, other} {
+			for _, moved := one.catalog.Revision(); one.catalog.Get(r) != nil; _, moved = one.catalog.Revision() {
+				<-moved
+			}
+		}
+	}
+	ended := func() (list []string) {
+		t.Helper()
+		page, err := p.Audit(t.Context(), me, audit.Query{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range page.Items {
+			if one.Act != resource.Created {
+				list = append(list, string(one.Act)+" "+one.Name+" by "+one.Who)
+			}
+		}
+		return list
+	}
+	end(silent)
+	var all sync.WaitGroup
+	for _, one := range []*Plane{p, other, p, other} {
+		all.Go(func() {
+			for _, r := range []resource.Ref{silent, removed, living} {
+				if err := one.noteEnd(r.Path(), r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := ended()
+	if len(got) != 2 || got[0] != "remove "+removed.Name+" by me" || !strings.HasPrefix(got[1], "expire "+silent.Name+" by ") {
+		t.Errorf("%q", got)
+	}
+	end(later)
+	opened(t, s, func(c *Config) { c.Replica = "new" })
+	ticker, guard := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer ticker.Stop()
+	for len(ended()) < 3 {
+		select {
+		case <-ticker.C: // the new replica has not looked yet
+		case <-guard:
+			t.Fatalf("%q", ended())
+		}
+	}
+	if got := ended(); got[2] != "expire "+later.Name+" by new" {
+		t.Errorf("%q", got)
 	}
 }

@@ -109,6 +109,7 @@ type Plane struct {
 	calls      calls
 	checker    *health.Checker
 	unjudged   *paths // instances whose results have changed
+	ended      *paths // sessions that have ended, while this replica leads
 
 	beginTime time.Duration // how long a new watch waits for changes that were acknowledged before it
 
@@ -150,7 +151,7 @@ func Open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 func (p *Plane) start() {
 	works := []func(){p.freshen, p.lookForSilent, p.forget}
 	if !p.follows() { // a follower holds no instances
-		works = append(works, p.giveSigns, p.report, p.settle, p.check, p.judge, p.share, p.dropCopies)
+		works = append(works, p.giveSigns, p.report, p.settle, p.check, p.judge, p.share, p.dropCopies, p.noteEnds)
 	}
 	for _, work := range works {
 		p.background.Go(work)
@@ -169,7 +170,7 @@ func open(ctx context.Context, s *store.Store, cfg Config) (*Plane, error) {
 		cfg: cfg, log: cfg.Logger, store: s, catalog: catalog.New(), started: time.Now(), sender: rand.Text(),
 		hub: push.NewHub(cfg.QueueChanges, cfg.RecentChanges), ledger: push.NewLedger(cfg.LedgerHoldings, cfg.LedgerKeep),
 		beginTime: beginTime, presence: newPresence(cfg.Replica, cfg.Liveness), metrics: newMetrics(), traced: tracedChanges{seed: maphash.MakeSeed()}, settling: make(chan found),
-		duties: duties{checked: map[string]*resource.Instance{}}, unjudged: newPaths(),
+		duties: duties{checked: map[string]*resource.Instance{}}, unjudged: newPaths(), ended: newPaths(),
 	}
 	p.checker = health.New(health.Config{AtOnce: cfg.ChecksAtOnce, Commands: cfg.CheckCommands, Changed: p.unjudged.add})
 	p.following.copied = make(chan struct{})
@@ -248,6 +249,9 @@ func (p *Plane) take(b store.Batch) {
 	for i, d := range deltas {
 		if d.New == nil {
 			p.locks.wake(d.Old.Path)
+			if d.Old.Kind == resource.Sessions && p.leads() {
+				p.ended.add(d.Old.Path)
+			}
 			changes[i] = push.Change{Ref: d.Old.Ref, Revision: d.Revision, Changed: d.Revision, Version: d.Old.Version, Removed: true}
 			continue
 		}

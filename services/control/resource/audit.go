@@ -24,7 +24,7 @@ const (
 	Added      Act = "add"      // to a counter
 	TokenMade  Act = "create-token"
 	Revoked    Act = "revoke-token"
-	Expired    Act = "expire" // an instance was silent or critical for too long
+	Expired    Act = "expire" // an instance was silent or critical for too long, or a session was not renewed
 )
 
 // An Audit is a note of one change. Old and New are versions; the history has their contents, as far as it goes back.
