@@ -59,6 +59,14 @@ func Of(r resource.Ref, version, revision int64, tag string, doc resource.Docume
 		m.Document = &controlpb.Resource_Lock{Lock: &controlpb.Lock{Session: d.Session, Holder: d.Holder, Value: d.Value, Token: d.Token, SinceUnixNano: d.Since.UnixNano()}}
 	case *resource.Counter:
 		m.Document = &controlpb.Resource_Counter{Counter: &controlpb.Counter{Value: d.Value}}
+	case *resource.Principal:
+		one := new(controlpb.Principal)
+		Translate(d, one)
+		m.Document = &controlpb.Resource_Principal{Principal: one}
+	case *resource.Role:
+		one := new(controlpb.Role)
+		Translate(d, one)
+		m.Document = &controlpb.Resource_Role{Role: one}
 	}
 	return m
 }
@@ -109,6 +117,13 @@ func Document(r resource.Ref, m proto.Message) (doc resource.Document, err error
 		doc = c
 	case *controlpb.Counter:
 		doc = &resource.Counter{Value: m.GetValue()}
+	case *controlpb.Principal:
+		p := new(resource.Principal)
+		doc, err = p, read(m, p)
+		p.Tokens = nil // they are made and revoked by themselves
+	case *controlpb.Role:
+		one := &resource.Role{Grants: []resource.Grant{}}
+		doc, err = one, read(m, one)
 	case *controlpb.Instance:
 		i := &resource.Instance{
 			Address: m.GetAddress(), Port: int(m.GetPort()), Zone: m.GetZone(), Weight: resource.DefaultWeight, Metadata: m.GetMetadata(),

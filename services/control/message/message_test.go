@@ -73,3 +73,22 @@ func TestOthers(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestAccess: and so have principals and roles, apart from a principal's tokens, which are only shown.
+func TestAccess(t *testing.T) {
+	grants := []resource.Grant{{Namespace: "*", Role: "reader"}, {Namespace: "n", Role: "admin"}}
+	r := &resource.Role{Name: "r", Grants: grants, Groups: []string{"staff"}}
+	if got, err := Document(r.Ref(), Of(r.Ref(), 1, 1, "", r).GetRole()); err != nil || !reflect.DeepEqual(got, r) {
+		t.Errorf("%v: %+v, want %+v", err, got, r)
+	}
+	p := &resource.Principal{Name: "p", Roles: []string{"r"}, Grants: grants, Rate: 2.5, Burst: 7}
+	with := *p
+	with.Tokens = []resource.Token{{ID: "a", Description: "größe", SHA256: "00", At: time.Unix(1, 0).UTC(), By: "b"}}
+	m := Of(p.Ref(), 1, 1, "", &with)
+	if got, err := Document(p.Ref(), m.GetPrincipal()); err != nil || !reflect.DeepEqual(got, p) {
+		t.Errorf("%v: %+v, want %+v", err, got, p)
+	}
+	if got := m.GetPrincipal().GetTokens(); len(got) != 1 || got[0].GetId() != "a" || got[0].GetDescription() != "größe" || got[0].GetCreatedAt() != "1970-01-01T00:00:01Z" || got[0].GetExpiresAt() != "" {
+		t.Errorf("%v", got)
+	}
+}

@@ -25,7 +25,7 @@ func readKind(k controlpb.Kind) (resource.Kind, error) {
 // readRef parses a reference, which must be of one of some kinds, if any are given. If it is one kind, the reference needs
 // none.
 func readRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
-	r := resource.Ref{Namespace: cmp.Or(m.GetNamespace(), resource.DefaultNamespace), Name: m.GetName(), ID: m.GetId()}
+	r := resource.Ref{Name: m.GetName(), ID: m.GetId()}
 	if len(kinds) == 1 && m.GetKind() == controlpb.Kind_KIND_UNSPECIFIED {
 		r.Kind = kinds[0]
 	} else {
@@ -34,6 +34,7 @@ func readRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
 			return r, err
 		}
 	}
+	r.Namespace = cmp.Or(m.GetNamespace(), defaultSpace(r.Kind))
 	if len(kinds) > 0 && !slices.Contains(kinds, r.Kind) {
 		return r, plane.BadParameterf("ref.kind: %s: must be of %v", r.Kind, kinds)
 	}
@@ -44,6 +45,14 @@ func readRef(m *controlpb.Ref, kinds ...resource.Kind) (resource.Ref, error) {
 		return r, plane.BadParameterf("ref: %v", err)
 	}
 	return r, nil
+}
+
+// defaultSpace returns the namespace of resources that name none.
+func defaultSpace(k resource.Kind) string {
+	if k.OfAccess() {
+		return resource.Everywhere
+	}
+	return resource.DefaultNamespace
 }
 
 // write makes a message of a complete resource. It is shared: copy it to hide a part.

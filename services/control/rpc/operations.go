@@ -46,7 +46,7 @@ func (a *API) List(ctx context.Context, q *controlpb.ListRequest) (*controlpb.Li
 	if err != nil {
 		return nil, err
 	}
-	namespace := cmp.Or(q.GetNamespace(), resource.DefaultNamespace)
+	namespace := cmp.Or(q.GetNamespace(), defaultSpace(kind))
 	page := plane.Page{Limit: limit(q.GetLimit()), After: q.GetAfter(), Stale: q.GetStale(), Prefix: q.GetPrefix()}
 	if kind == resource.Instances {
 		l, err := a.plane.Instances(ctx, Caller(ctx), namespace, q.GetService(), plane.InstanceFilter{Metadata: q.GetMetadata()}, page)
@@ -122,7 +122,7 @@ func (a *API) put(ctx context.Context, q changeRequest, m proto.Message, kinds .
 		return nil, err
 	}
 	if doc == nil || doc.Ref() != r {
-		return nil, plane.BadParameterf("document: must be given, of the reference's kind: a policy, a config or a counter")
+		return nil, plane.BadParameterf("document: must be given, of the reference's kind: no instance, session or lock")
 	}
 	return changed(a.plane.Put(ctx, Caller(ctx), doc, options(q.GetConditions())))
 }
@@ -136,6 +136,10 @@ func (a *API) Put(ctx context.Context, q *controlpb.PutRequest) (*controlpb.Chan
 		return a.put(ctx, q, d.Config)
 	case *controlpb.PutRequest_Counter:
 		return a.put(ctx, q, d.Counter)
+	case *controlpb.PutRequest_Principal:
+		return a.put(ctx, q, d.Principal)
+	case *controlpb.PutRequest_Role:
+		return a.put(ctx, q, d.Role)
 	}
 	return a.put(ctx, q, nil)
 }

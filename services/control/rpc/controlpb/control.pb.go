@@ -35,6 +35,8 @@ const (
 	Kind_KIND_SESSION     Kind = 4
 	Kind_KIND_LOCK        Kind = 5
 	Kind_KIND_COUNTER     Kind = 6
+	Kind_KIND_PRINCIPAL   Kind = 7
+	Kind_KIND_ROLE        Kind = 8
 )
 
 // Enum value maps for Kind.
@@ -47,6 +49,8 @@ var (
 		4: "KIND_SESSION",
 		5: "KIND_LOCK",
 		6: "KIND_COUNTER",
+		7: "KIND_PRINCIPAL",
+		8: "KIND_ROLE",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -56,6 +60,8 @@ var (
 		"KIND_SESSION":     4,
 		"KIND_LOCK":        5,
 		"KIND_COUNTER":     6,
+		"KIND_PRINCIPAL":   7,
+		"KIND_ROLE":        8,
 	}
 )
 
@@ -140,7 +146,7 @@ func (x WatchResponse_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchResponse_Type.Descriptor instead.
 func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{53, 0}
+	return file_control_proto_rawDescGZIP(), []int{57, 0}
 }
 
 // A Ref names a resource. The name of an instance is its service's. Names are UTF-8 in form
@@ -148,7 +154,7 @@ func (WatchResponse_Type) EnumDescriptor() ([]byte, []int) {
 type Ref struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=dyno.control.v1.Kind" json:"kind,omitempty"`
-	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"` // "" is "default"
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"` // "" is "default"; of a principal or a role "*"
 	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"` // of an instance only
 	unknownFields protoimpl.UnknownFields
@@ -230,6 +236,8 @@ type Resource struct {
 	//	*Resource_Session
 	//	*Resource_Lock
 	//	*Resource_Counter
+	//	*Resource_Principal
+	//	*Resource_Role
 	Document      isResource_Document `protobuf_oneof:"document"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +376,24 @@ func (x *Resource) GetCounter() *Counter {
 	return nil
 }
 
+func (x *Resource) GetPrincipal() *Principal {
+	if x != nil {
+		if x, ok := x.Document.(*Resource_Principal); ok {
+			return x.Principal
+		}
+	}
+	return nil
+}
+
+func (x *Resource) GetRole() *Role {
+	if x != nil {
+		if x, ok := x.Document.(*Resource_Role); ok {
+			return x.Role
+		}
+	}
+	return nil
+}
+
 type isResource_Document interface {
 	isResource_Document()
 }
@@ -396,6 +422,14 @@ type Resource_Counter struct {
 	Counter *Counter `protobuf:"bytes,12,opt,name=counter,proto3,oneof"`
 }
 
+type Resource_Principal struct {
+	Principal *Principal `protobuf:"bytes,13,opt,name=principal,proto3,oneof"`
+}
+
+type Resource_Role struct {
+	Role *Role `protobuf:"bytes,14,opt,name=role,proto3,oneof"`
+}
+
 func (*Resource_Policy) isResource_Document() {}
 
 func (*Resource_Config) isResource_Document() {}
@@ -407,6 +441,10 @@ func (*Resource_Session) isResource_Document() {}
 func (*Resource_Lock) isResource_Document() {}
 
 func (*Resource_Counter) isResource_Document() {}
+
+func (*Resource_Principal) isResource_Document() {}
+
+func (*Resource_Role) isResource_Document() {}
 
 // A Policy is a list of rules; the first one that matches holds.
 type Policy struct {
@@ -2026,6 +2064,273 @@ func (x *Counter) GetValue() int64 {
 	return 0
 }
 
+// A Principal is who may ask, and for what. No one gives more than they have.
+type Principal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Roles         []string               `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	Grants        []*Grant               `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
+	Rate          float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"` // requests per second
+	Burst         int32                  `protobuf:"varint,4,opt,name=burst,proto3" json:"burst,omitempty"`
+	Tokens        []*Token               `protobuf:"bytes,5,rep,name=tokens,proto3" json:"tokens,omitempty"` // not the caller's to say
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Principal) Reset() {
+	*x = Principal{}
+	mi := &file_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Principal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Principal) ProtoMessage() {}
+
+func (x *Principal) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Principal.ProtoReflect.Descriptor instead.
+func (*Principal) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Principal) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Principal) GetGrants() []*Grant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Principal) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Principal) GetBurst() int32 {
+	if x != nil {
+		return x.Burst
+	}
+	return 0
+}
+
+func (x *Principal) GetTokens() []*Token {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+// A Role is a named set of grants.
+type Role struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Grants        []*Grant               `protobuf:"bytes,1,rep,name=grants,proto3" json:"grants,omitempty"`
+	Groups        []string               `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"` // of people, at an OpenID Connect issuer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Role) Reset() {
+	*x = Role{}
+	mi := &file_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Role) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Role) ProtoMessage() {}
+
+func (x *Role) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Role.ProtoReflect.Descriptor instead.
+func (*Role) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *Role) GetGrants() []*Grant {
+	if x != nil {
+		return x.Grants
+	}
+	return nil
+}
+
+func (x *Role) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+type Grant struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"` // "*" is all
+	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`           // reader, registrar, writer, editor or admin
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grant) Reset() {
+	*x = Grant{}
+	mi := &file_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grant) ProtoMessage() {}
+
+func (x *Grant) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grant.ProtoReflect.Descriptor instead.
+func (*Grant) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Grant) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Grant) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+// A Token is what a principal shows. REST and dyno ctl make and revoke them.
+type Token struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`                        // in hexadecimal
+	CreatedAt     string                 `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // RFC 3339
+	CreatedBy     string                 `protobuf:"bytes,5,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	ExpiresAt     string                 `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"` // "" is never
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Token) Reset() {
+	*x = Token{}
+	mi := &file_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Token) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Token) ProtoMessage() {}
+
+func (x *Token) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Token.ProtoReflect.Descriptor instead.
+func (*Token) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Token) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Token) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Token) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Token) GetCreatedAt() string {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return ""
+}
+
+func (x *Token) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Token) GetExpiresAt() string {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return ""
+}
+
 type BeginSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -2036,7 +2341,7 @@ type BeginSessionRequest struct {
 
 func (x *BeginSessionRequest) Reset() {
 	*x = BeginSessionRequest{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2048,7 +2353,7 @@ func (x *BeginSessionRequest) String() string {
 func (*BeginSessionRequest) ProtoMessage() {}
 
 func (x *BeginSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2061,7 +2366,7 @@ func (x *BeginSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginSessionRequest.ProtoReflect.Descriptor instead.
 func (*BeginSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BeginSessionRequest) GetNamespace() string {
@@ -2087,7 +2392,7 @@ type RenewSessionRequest struct {
 
 func (x *RenewSessionRequest) Reset() {
 	*x = RenewSessionRequest{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2404,7 @@ func (x *RenewSessionRequest) String() string {
 func (*RenewSessionRequest) ProtoMessage() {}
 
 func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2417,7 @@ func (x *RenewSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionRequest.ProtoReflect.Descriptor instead.
 func (*RenewSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenewSessionRequest) GetRef() *Ref {
@@ -2130,7 +2435,7 @@ type RenewSessionResponse struct {
 
 func (x *RenewSessionResponse) Reset() {
 	*x = RenewSessionResponse{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2447,7 @@ func (x *RenewSessionResponse) String() string {
 func (*RenewSessionResponse) ProtoMessage() {}
 
 func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2460,7 @@ func (x *RenewSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewSessionResponse.ProtoReflect.Descriptor instead.
 func (*RenewSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 type AcquireRequest struct {
@@ -2170,7 +2475,7 @@ type AcquireRequest struct {
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +2487,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +2500,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AcquireRequest) GetRef() *Ref {
@@ -2237,7 +2542,7 @@ type AddRequest struct {
 
 func (x *AddRequest) Reset() {
 	*x = AddRequest{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2554,7 @@ func (x *AddRequest) String() string {
 func (*AddRequest) ProtoMessage() {}
 
 func (x *AddRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2567,7 @@ func (x *AddRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddRequest.ProtoReflect.Descriptor instead.
 func (*AddRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AddRequest) GetRef() *Ref {
@@ -2296,7 +2601,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2613,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2626,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetRequest) GetRef() *Ref {
@@ -2348,7 +2653,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2665,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2678,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetResponse) GetResource() *Resource {
@@ -2409,7 +2714,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +2726,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +2739,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRequest) GetKind() Kind {
@@ -2513,7 +2818,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2830,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2843,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListResponse) GetResources() []*Resource {
@@ -2589,7 +2894,7 @@ type Conditions struct {
 
 func (x *Conditions) Reset() {
 	*x = Conditions{}
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2906,7 @@ func (x *Conditions) String() string {
 func (*Conditions) ProtoMessage() {}
 
 func (x *Conditions) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[32]
+	mi := &file_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2919,7 @@ func (x *Conditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conditions.ProtoReflect.Descriptor instead.
 func (*Conditions) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{32}
+	return file_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Conditions) GetIfMatch() string {
@@ -2653,6 +2958,8 @@ type PutRequest struct {
 	//	*PutRequest_Policy
 	//	*PutRequest_Config
 	//	*PutRequest_Counter
+	//	*PutRequest_Principal
+	//	*PutRequest_Role
 	Document      isPutRequest_Document `protobuf_oneof:"document"`
 	Conditions    *Conditions           `protobuf:"bytes,4,opt,name=conditions,proto3" json:"conditions,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2661,7 +2968,7 @@ type PutRequest struct {
 
 func (x *PutRequest) Reset() {
 	*x = PutRequest{}
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2980,7 @@ func (x *PutRequest) String() string {
 func (*PutRequest) ProtoMessage() {}
 
 func (x *PutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[33]
+	mi := &file_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2993,7 @@ func (x *PutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutRequest.ProtoReflect.Descriptor instead.
 func (*PutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{33}
+	return file_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PutRequest) GetRef() *Ref {
@@ -2730,6 +3037,24 @@ func (x *PutRequest) GetCounter() *Counter {
 	return nil
 }
 
+func (x *PutRequest) GetPrincipal() *Principal {
+	if x != nil {
+		if x, ok := x.Document.(*PutRequest_Principal); ok {
+			return x.Principal
+		}
+	}
+	return nil
+}
+
+func (x *PutRequest) GetRole() *Role {
+	if x != nil {
+		if x, ok := x.Document.(*PutRequest_Role); ok {
+			return x.Role
+		}
+	}
+	return nil
+}
+
 func (x *PutRequest) GetConditions() *Conditions {
 	if x != nil {
 		return x.Conditions
@@ -2753,11 +3078,23 @@ type PutRequest_Counter struct {
 	Counter *Counter `protobuf:"bytes,5,opt,name=counter,proto3,oneof"`
 }
 
+type PutRequest_Principal struct {
+	Principal *Principal `protobuf:"bytes,6,opt,name=principal,proto3,oneof"`
+}
+
+type PutRequest_Role struct {
+	Role *Role `protobuf:"bytes,7,opt,name=role,proto3,oneof"`
+}
+
 func (*PutRequest_Policy) isPutRequest_Document() {}
 
 func (*PutRequest_Config) isPutRequest_Document() {}
 
 func (*PutRequest_Counter) isPutRequest_Document() {}
+
+func (*PutRequest_Principal) isPutRequest_Document() {}
+
+func (*PutRequest_Role) isPutRequest_Document() {}
 
 type RemoveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2770,7 +3107,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2782,7 +3119,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[34]
+	mi := &file_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2795,7 +3132,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{34}
+	return file_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RemoveRequest) GetRef() *Ref {
@@ -2830,7 +3167,7 @@ type RegisterRequest struct {
 
 func (x *RegisterRequest) Reset() {
 	*x = RegisterRequest{}
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3179,7 @@ func (x *RegisterRequest) String() string {
 func (*RegisterRequest) ProtoMessage() {}
 
 func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[35]
+	mi := &file_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3192,7 @@ func (x *RegisterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterRequest.ProtoReflect.Descriptor instead.
 func (*RegisterRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{35}
+	return file_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RegisterRequest) GetRef() *Ref {
@@ -2891,7 +3228,7 @@ type ChangeResponse struct {
 
 func (x *ChangeResponse) Reset() {
 	*x = ChangeResponse{}
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3240,7 @@ func (x *ChangeResponse) String() string {
 func (*ChangeResponse) ProtoMessage() {}
 
 func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[36]
+	mi := &file_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3253,7 @@ func (x *ChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeResponse.ProtoReflect.Descriptor instead.
 func (*ChangeResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{36}
+	return file_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ChangeResponse) GetResource() *Resource {
@@ -2956,7 +3293,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3305,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[37]
+	mi := &file_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3318,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{37}
+	return file_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HeartbeatRequest) GetInstances() []*Ref {
@@ -3001,7 +3338,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3350,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[38]
+	mi := &file_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3363,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{38}
+	return file_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HeartbeatResponse) GetUnknown() []*Ref {
@@ -3055,7 +3392,7 @@ type Unheard struct {
 
 func (x *Unheard) Reset() {
 	*x = Unheard{}
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3404,7 @@ func (x *Unheard) String() string {
 func (*Unheard) ProtoMessage() {}
 
 func (x *Unheard) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[39]
+	mi := &file_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3417,7 @@ func (x *Unheard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unheard.ProtoReflect.Descriptor instead.
 func (*Unheard) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{39}
+	return file_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Unheard) GetRef() *Ref {
@@ -3120,7 +3457,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3469,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[40]
+	mi := &file_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3482,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{40}
+	return file_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReleaseRequest) GetRef() *Ref {
@@ -3199,7 +3536,7 @@ type Values struct {
 
 func (x *Values) Reset() {
 	*x = Values{}
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3211,7 +3548,7 @@ func (x *Values) String() string {
 func (*Values) ProtoMessage() {}
 
 func (x *Values) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[41]
+	mi := &file_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3224,7 +3561,7 @@ func (x *Values) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Values.ProtoReflect.Descriptor instead.
 func (*Values) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{41}
+	return file_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Values) GetValues() []string {
@@ -3245,7 +3582,7 @@ type EndReleaseRequest struct {
 
 func (x *EndReleaseRequest) Reset() {
 	*x = EndReleaseRequest{}
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3594,7 @@ func (x *EndReleaseRequest) String() string {
 func (*EndReleaseRequest) ProtoMessage() {}
 
 func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[42]
+	mi := &file_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3607,7 @@ func (x *EndReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndReleaseRequest.ProtoReflect.Descriptor instead.
 func (*EndReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{42}
+	return file_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EndReleaseRequest) GetRef() *Ref {
@@ -3305,7 +3642,7 @@ type RollbackRequest struct {
 
 func (x *RollbackRequest) Reset() {
 	*x = RollbackRequest{}
-	mi := &file_control_proto_msgTypes[43]
+	mi := &file_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3654,7 @@ func (x *RollbackRequest) String() string {
 func (*RollbackRequest) ProtoMessage() {}
 
 func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[43]
+	mi := &file_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3667,7 @@ func (x *RollbackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{43}
+	return file_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RollbackRequest) GetRef() *Ref {
@@ -3365,7 +3702,7 @@ type AuditRequest struct {
 
 func (x *AuditRequest) Reset() {
 	*x = AuditRequest{}
-	mi := &file_control_proto_msgTypes[44]
+	mi := &file_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3377,7 +3714,7 @@ func (x *AuditRequest) String() string {
 func (*AuditRequest) ProtoMessage() {}
 
 func (x *AuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[44]
+	mi := &file_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3390,7 +3727,7 @@ func (x *AuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRequest.ProtoReflect.Descriptor instead.
 func (*AuditRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{44}
+	return file_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *AuditRequest) GetLimit() int32 {
@@ -3425,7 +3762,7 @@ type AuditResponse struct {
 
 func (x *AuditResponse) Reset() {
 	*x = AuditResponse{}
-	mi := &file_control_proto_msgTypes[45]
+	mi := &file_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3437,7 +3774,7 @@ func (x *AuditResponse) String() string {
 func (*AuditResponse) ProtoMessage() {}
 
 func (x *AuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[45]
+	mi := &file_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3450,7 +3787,7 @@ func (x *AuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditResponse.ProtoReflect.Descriptor instead.
 func (*AuditResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{45}
+	return file_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AuditResponse) GetEntries() []*AuditEntry {
@@ -3482,7 +3819,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_control_proto_msgTypes[46]
+	mi := &file_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3494,7 +3831,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[46]
+	mi := &file_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3507,7 +3844,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{46}
+	return file_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AuditEntry) GetAtUnixNano() int64 {
@@ -3569,7 +3906,7 @@ type RolloutRequest struct {
 
 func (x *RolloutRequest) Reset() {
 	*x = RolloutRequest{}
-	mi := &file_control_proto_msgTypes[47]
+	mi := &file_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3581,7 +3918,7 @@ func (x *RolloutRequest) String() string {
 func (*RolloutRequest) ProtoMessage() {}
 
 func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[47]
+	mi := &file_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3594,7 +3931,7 @@ func (x *RolloutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutRequest.ProtoReflect.Descriptor instead.
 func (*RolloutRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{47}
+	return file_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RolloutRequest) GetRef() *Ref {
@@ -3626,7 +3963,7 @@ type RolloutResponse struct {
 
 func (x *RolloutResponse) Reset() {
 	*x = RolloutResponse{}
-	mi := &file_control_proto_msgTypes[48]
+	mi := &file_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3638,7 +3975,7 @@ func (x *RolloutResponse) String() string {
 func (*RolloutResponse) ProtoMessage() {}
 
 func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[48]
+	mi := &file_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3651,7 +3988,7 @@ func (x *RolloutResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolloutResponse.ProtoReflect.Descriptor instead.
 func (*RolloutResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{48}
+	return file_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RolloutResponse) GetVersion() int64 {
@@ -3718,7 +4055,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_control_proto_msgTypes[49]
+	mi := &file_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +4067,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[49]
+	mi := &file_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +4080,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{49}
+	return file_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Holding) GetClient() string {
@@ -3808,7 +4145,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_control_proto_msgTypes[50]
+	mi := &file_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +4157,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[50]
+	mi := &file_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +4170,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{50}
+	return file_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WatchRequest) GetMessage() isWatchRequest_Message {
@@ -3894,7 +4231,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_control_proto_msgTypes[51]
+	mi := &file_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4243,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[51]
+	mi := &file_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4256,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{51}
+	return file_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Query) GetNamespace() string {
@@ -3983,7 +4320,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[52]
+	mi := &file_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4332,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[52]
+	mi := &file_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4345,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{52}
+	return file_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Ack) GetRef() *Ref {
@@ -4050,7 +4387,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_control_proto_msgTypes[53]
+	mi := &file_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4399,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[53]
+	mi := &file_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4412,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{53}
+	return file_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchResponse) GetType() WatchResponse_Type {
@@ -4108,7 +4445,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.dyno.control.v1.KindR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02id\"\x8e\x04\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\"\xf7\x04\n" +
 	"\bResource\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x03R\aversion\x12\x1a\n" +
@@ -4123,7 +4460,9 @@ const file_control_proto_rawDesc = "" +
 	"\asession\x18\n" +
 	" \x01(\v2\x18.dyno.control.v1.SessionH\x00R\asession\x12+\n" +
 	"\x04lock\x18\v \x01(\v2\x15.dyno.control.v1.LockH\x00R\x04lock\x124\n" +
-	"\acounter\x18\f \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounterB\n" +
+	"\acounter\x18\f \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounter\x12:\n" +
+	"\tprincipal\x18\r \x01(\v2\x1a.dyno.control.v1.PrincipalH\x00R\tprincipal\x12+\n" +
+	"\x04role\x18\x0e \x01(\v2\x15.dyno.control.v1.RoleH\x00R\x04roleB\n" +
 	"\n" +
 	"\bdocument\"\xad\x01\n" +
 	"\x06Policy\x12;\n" +
@@ -4282,7 +4621,29 @@ const file_control_proto_rawDesc = "" +
 	"\x05token\x18\x04 \x01(\x03R\x05token\x12&\n" +
 	"\x0fsince_unix_nano\x18\x05 \x01(\x03R\rsinceUnixNano\"\x1f\n" +
 	"\aCounter\x12\x14\n" +
-	"\x05value\x18\x01 \x01(\x03R\x05value\"g\n" +
+	"\x05value\x18\x01 \x01(\x03R\x05value\"\xab\x01\n" +
+	"\tPrincipal\x12\x14\n" +
+	"\x05roles\x18\x01 \x03(\tR\x05roles\x12.\n" +
+	"\x06grants\x18\x02 \x03(\v2\x16.dyno.control.v1.GrantR\x06grants\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05burst\x18\x04 \x01(\x05R\x05burst\x12.\n" +
+	"\x06tokens\x18\x05 \x03(\v2\x16.dyno.control.v1.TokenR\x06tokens\"N\n" +
+	"\x04Role\x12.\n" +
+	"\x06grants\x18\x01 \x03(\v2\x16.dyno.control.v1.GrantR\x06grants\x12\x16\n" +
+	"\x06groups\x18\x02 \x03(\tR\x06groups\"9\n" +
+	"\x05Grant\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"\xae\x01\n" +
+	"\x05Token\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x04 \x01(\tR\tcreatedAt\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\x05 \x01(\tR\tcreatedBy\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\tR\texpiresAt\"g\n" +
 	"\x13BeginSessionRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x122\n" +
 	"\asession\x18\x02 \x01(\v2\x18.dyno.control.v1.SessionR\asession\"=\n" +
@@ -4336,13 +4697,15 @@ const file_control_proto_rawDesc = "" +
 	"\bif_match\x18\x01 \x01(\tR\aifMatch\x12\"\n" +
 	"\rif_none_match\x18\x02 \x01(\tR\vifNoneMatch\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12'\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"\x99\x02\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"\x82\x03\n" +
 	"\n" +
 	"PutRequest\x12&\n" +
 	"\x03ref\x18\x01 \x01(\v2\x14.dyno.control.v1.RefR\x03ref\x121\n" +
 	"\x06policy\x18\x02 \x01(\v2\x17.dyno.control.v1.PolicyH\x00R\x06policy\x121\n" +
 	"\x06config\x18\x03 \x01(\v2\x17.dyno.control.v1.ConfigH\x00R\x06config\x124\n" +
-	"\acounter\x18\x05 \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounter\x12;\n" +
+	"\acounter\x18\x05 \x01(\v2\x18.dyno.control.v1.CounterH\x00R\acounter\x12:\n" +
+	"\tprincipal\x18\x06 \x01(\v2\x1a.dyno.control.v1.PrincipalH\x00R\tprincipal\x12+\n" +
+	"\x04role\x18\a \x01(\v2\x15.dyno.control.v1.RoleH\x00R\x04role\x12;\n" +
 	"\n" +
 	"conditions\x18\x04 \x01(\v2\x1b.dyno.control.v1.ConditionsR\n" +
 	"conditionsB\n" +
@@ -4471,7 +4834,7 @@ const file_control_proto_rawDesc = "" +
 	"\vTYPE_RESYNC\x10\x01\x12\x0f\n" +
 	"\vTYPE_SYNCED\x10\x02\x12\f\n" +
 	"\bTYPE_PUT\x10\x03\x12\x0f\n" +
-	"\vTYPE_REMOVE\x10\x04*\x84\x01\n" +
+	"\vTYPE_REMOVE\x10\x04*\xa7\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_POLICY\x10\x01\x12\x0f\n" +
@@ -4479,7 +4842,9 @@ const file_control_proto_rawDesc = "" +
 	"\rKIND_INSTANCE\x10\x03\x12\x10\n" +
 	"\fKIND_SESSION\x10\x04\x12\r\n" +
 	"\tKIND_LOCK\x10\x05\x12\x10\n" +
-	"\fKIND_COUNTER\x10\x062\xa9\n" +
+	"\fKIND_COUNTER\x10\x06\x12\x12\n" +
+	"\x0eKIND_PRINCIPAL\x10\a\x12\r\n" +
+	"\tKIND_ROLE\x10\b2\xa9\n" +
 	"\n" +
 	"\aControl\x12@\n" +
 	"\x03Get\x12\x1b.dyno.control.v1.GetRequest\x1a\x1c.dyno.control.v1.GetResponse\x12C\n" +
@@ -4514,7 +4879,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 67)
 var file_control_proto_goTypes = []any{
 	(Kind)(0),                    // 0: dyno.control.v1.Kind
 	(WatchResponse_Type)(0),      // 1: dyno.control.v1.WatchResponse.Type
@@ -4541,46 +4906,50 @@ var file_control_proto_goTypes = []any{
 	(*Session)(nil),              // 22: dyno.control.v1.Session
 	(*Lock)(nil),                 // 23: dyno.control.v1.Lock
 	(*Counter)(nil),              // 24: dyno.control.v1.Counter
-	(*BeginSessionRequest)(nil),  // 25: dyno.control.v1.BeginSessionRequest
-	(*RenewSessionRequest)(nil),  // 26: dyno.control.v1.RenewSessionRequest
-	(*RenewSessionResponse)(nil), // 27: dyno.control.v1.RenewSessionResponse
-	(*AcquireRequest)(nil),       // 28: dyno.control.v1.AcquireRequest
-	(*AddRequest)(nil),           // 29: dyno.control.v1.AddRequest
-	(*GetRequest)(nil),           // 30: dyno.control.v1.GetRequest
-	(*GetResponse)(nil),          // 31: dyno.control.v1.GetResponse
-	(*ListRequest)(nil),          // 32: dyno.control.v1.ListRequest
-	(*ListResponse)(nil),         // 33: dyno.control.v1.ListResponse
-	(*Conditions)(nil),           // 34: dyno.control.v1.Conditions
-	(*PutRequest)(nil),           // 35: dyno.control.v1.PutRequest
-	(*RemoveRequest)(nil),        // 36: dyno.control.v1.RemoveRequest
-	(*RegisterRequest)(nil),      // 37: dyno.control.v1.RegisterRequest
-	(*ChangeResponse)(nil),       // 38: dyno.control.v1.ChangeResponse
-	(*HeartbeatRequest)(nil),     // 39: dyno.control.v1.HeartbeatRequest
-	(*HeartbeatResponse)(nil),    // 40: dyno.control.v1.HeartbeatResponse
-	(*Unheard)(nil),              // 41: dyno.control.v1.Unheard
-	(*ReleaseRequest)(nil),       // 42: dyno.control.v1.ReleaseRequest
-	(*Values)(nil),               // 43: dyno.control.v1.Values
-	(*EndReleaseRequest)(nil),    // 44: dyno.control.v1.EndReleaseRequest
-	(*RollbackRequest)(nil),      // 45: dyno.control.v1.RollbackRequest
-	(*AuditRequest)(nil),         // 46: dyno.control.v1.AuditRequest
-	(*AuditResponse)(nil),        // 47: dyno.control.v1.AuditResponse
-	(*AuditEntry)(nil),           // 48: dyno.control.v1.AuditEntry
-	(*RolloutRequest)(nil),       // 49: dyno.control.v1.RolloutRequest
-	(*RolloutResponse)(nil),      // 50: dyno.control.v1.RolloutResponse
-	(*Holding)(nil),              // 51: dyno.control.v1.Holding
-	(*WatchRequest)(nil),         // 52: dyno.control.v1.WatchRequest
-	(*Query)(nil),                // 53: dyno.control.v1.Query
-	(*Ack)(nil),                  // 54: dyno.control.v1.Ack
-	(*WatchResponse)(nil),        // 55: dyno.control.v1.WatchResponse
-	nil,                          // 56: dyno.control.v1.Policy.LabelsEntry
-	nil,                          // 57: dyno.control.v1.Match.SourcesEntry
-	nil,                          // 58: dyno.control.v1.Match.HeadersEntry
-	nil,                          // 59: dyno.control.v1.Config.LabelsEntry
-	nil,                          // 60: dyno.control.v1.Instance.MetadataEntry
-	nil,                          // 61: dyno.control.v1.ListRequest.MetadataEntry
-	nil,                          // 62: dyno.control.v1.ReleaseRequest.LabelsEntry
-	nil,                          // 63: dyno.control.v1.RolloutResponse.VersionsEntry
-	nil,                          // 64: dyno.control.v1.Query.LabelsEntry
+	(*Principal)(nil),            // 25: dyno.control.v1.Principal
+	(*Role)(nil),                 // 26: dyno.control.v1.Role
+	(*Grant)(nil),                // 27: dyno.control.v1.Grant
+	(*Token)(nil),                // 28: dyno.control.v1.Token
+	(*BeginSessionRequest)(nil),  // 29: dyno.control.v1.BeginSessionRequest
+	(*RenewSessionRequest)(nil),  // 30: dyno.control.v1.RenewSessionRequest
+	(*RenewSessionResponse)(nil), // 31: dyno.control.v1.RenewSessionResponse
+	(*AcquireRequest)(nil),       // 32: dyno.control.v1.AcquireRequest
+	(*AddRequest)(nil),           // 33: dyno.control.v1.AddRequest
+	(*GetRequest)(nil),           // 34: dyno.control.v1.GetRequest
+	(*GetResponse)(nil),          // 35: dyno.control.v1.GetResponse
+	(*ListRequest)(nil),          // 36: dyno.control.v1.ListRequest
+	(*ListResponse)(nil),         // 37: dyno.control.v1.ListResponse
+	(*Conditions)(nil),           // 38: dyno.control.v1.Conditions
+	(*PutRequest)(nil),           // 39: dyno.control.v1.PutRequest
+	(*RemoveRequest)(nil),        // 40: dyno.control.v1.RemoveRequest
+	(*RegisterRequest)(nil),      // 41: dyno.control.v1.RegisterRequest
+	(*ChangeResponse)(nil),       // 42: dyno.control.v1.ChangeResponse
+	(*HeartbeatRequest)(nil),     // 43: dyno.control.v1.HeartbeatRequest
+	(*HeartbeatResponse)(nil),    // 44: dyno.control.v1.HeartbeatResponse
+	(*Unheard)(nil),              // 45: dyno.control.v1.Unheard
+	(*ReleaseRequest)(nil),       // 46: dyno.control.v1.ReleaseRequest
+	(*Values)(nil),               // 47: dyno.control.v1.Values
+	(*EndReleaseRequest)(nil),    // 48: dyno.control.v1.EndReleaseRequest
+	(*RollbackRequest)(nil),      // 49: dyno.control.v1.RollbackRequest
+	(*AuditRequest)(nil),         // 50: dyno.control.v1.AuditRequest
+	(*AuditResponse)(nil),        // 51: dyno.control.v1.AuditResponse
+	(*AuditEntry)(nil),           // 52: dyno.control.v1.AuditEntry
+	(*RolloutRequest)(nil),       // 53: dyno.control.v1.RolloutRequest
+	(*RolloutResponse)(nil),      // 54: dyno.control.v1.RolloutResponse
+	(*Holding)(nil),              // 55: dyno.control.v1.Holding
+	(*WatchRequest)(nil),         // 56: dyno.control.v1.WatchRequest
+	(*Query)(nil),                // 57: dyno.control.v1.Query
+	(*Ack)(nil),                  // 58: dyno.control.v1.Ack
+	(*WatchResponse)(nil),        // 59: dyno.control.v1.WatchResponse
+	nil,                          // 60: dyno.control.v1.Policy.LabelsEntry
+	nil,                          // 61: dyno.control.v1.Match.SourcesEntry
+	nil,                          // 62: dyno.control.v1.Match.HeadersEntry
+	nil,                          // 63: dyno.control.v1.Config.LabelsEntry
+	nil,                          // 64: dyno.control.v1.Instance.MetadataEntry
+	nil,                          // 65: dyno.control.v1.ListRequest.MetadataEntry
+	nil,                          // 66: dyno.control.v1.ReleaseRequest.LabelsEntry
+	nil,                          // 67: dyno.control.v1.RolloutResponse.VersionsEntry
+	nil,                          // 68: dyno.control.v1.Query.LabelsEntry
 }
 var file_control_proto_depIdxs = []int32{
 	0,  // 0: dyno.control.v1.Ref.kind:type_name -> dyno.control.v1.Kind
@@ -4591,112 +4960,119 @@ var file_control_proto_depIdxs = []int32{
 	22, // 5: dyno.control.v1.Resource.session:type_name -> dyno.control.v1.Session
 	23, // 6: dyno.control.v1.Resource.lock:type_name -> dyno.control.v1.Lock
 	24, // 7: dyno.control.v1.Resource.counter:type_name -> dyno.control.v1.Counter
-	56, // 8: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
-	5,  // 9: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
-	6,  // 10: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
-	7,  // 11: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
-	8,  // 12: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
-	12, // 13: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
-	9,  // 14: dyno.control.v1.Rule.rewrite:type_name -> dyno.control.v1.Rewriting
-	10, // 15: dyno.control.v1.Rule.mirror:type_name -> dyno.control.v1.Mirror
-	11, // 16: dyno.control.v1.Rule.redirect:type_name -> dyno.control.v1.Location
-	13, // 17: dyno.control.v1.Rule.fault:type_name -> dyno.control.v1.Injected
-	14, // 18: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
-	15, // 19: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
-	16, // 20: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
-	57, // 21: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
-	58, // 22: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
-	59, // 23: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
-	60, // 24: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
-	19, // 25: dyno.control.v1.Instance.checks:type_name -> dyno.control.v1.Check
-	20, // 26: dyno.control.v1.Instance.results:type_name -> dyno.control.v1.CheckResult
-	2,  // 27: dyno.control.v1.MaintainRequest.ref:type_name -> dyno.control.v1.Ref
-	34, // 28: dyno.control.v1.MaintainRequest.conditions:type_name -> dyno.control.v1.Conditions
-	22, // 29: dyno.control.v1.BeginSessionRequest.session:type_name -> dyno.control.v1.Session
-	2,  // 30: dyno.control.v1.RenewSessionRequest.ref:type_name -> dyno.control.v1.Ref
-	2,  // 31: dyno.control.v1.AcquireRequest.ref:type_name -> dyno.control.v1.Ref
-	2,  // 32: dyno.control.v1.AddRequest.ref:type_name -> dyno.control.v1.Ref
-	34, // 33: dyno.control.v1.AddRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 34: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
-	3,  // 35: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
-	0,  // 36: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
-	61, // 37: dyno.control.v1.ListRequest.metadata:type_name -> dyno.control.v1.ListRequest.MetadataEntry
-	3,  // 38: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
-	2,  // 39: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
-	4,  // 40: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
-	17, // 41: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
-	24, // 42: dyno.control.v1.PutRequest.counter:type_name -> dyno.control.v1.Counter
-	34, // 43: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 44: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
-	34, // 45: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 46: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
-	18, // 47: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
-	34, // 48: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
-	3,  // 49: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
-	2,  // 50: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
-	2,  // 51: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
-	41, // 52: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
-	2,  // 53: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
-	2,  // 54: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	62, // 55: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
-	34, // 56: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	5,  // 57: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
-	2,  // 58: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
-	34, // 59: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
-	2,  // 60: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
-	34, // 61: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
-	48, // 62: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
-	2,  // 63: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
-	2,  // 64: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
-	63, // 65: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
-	51, // 66: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
-	53, // 67: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
-	54, // 68: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
-	0,  // 69: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
-	64, // 70: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
-	2,  // 71: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
-	1,  // 72: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
-	3,  // 73: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
-	43, // 74: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
-	30, // 75: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
-	32, // 76: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
-	35, // 77: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
-	36, // 78: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
-	37, // 79: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
-	21, // 80: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
-	39, // 81: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
-	42, // 82: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
-	44, // 83: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
-	45, // 84: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
-	46, // 85: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
-	49, // 86: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
-	25, // 87: dyno.control.v1.Control.BeginSession:input_type -> dyno.control.v1.BeginSessionRequest
-	26, // 88: dyno.control.v1.Control.RenewSession:input_type -> dyno.control.v1.RenewSessionRequest
-	28, // 89: dyno.control.v1.Control.Acquire:input_type -> dyno.control.v1.AcquireRequest
-	29, // 90: dyno.control.v1.Control.Add:input_type -> dyno.control.v1.AddRequest
-	52, // 91: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
-	31, // 92: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
-	33, // 93: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
-	38, // 94: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
-	38, // 95: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
-	38, // 96: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
-	38, // 97: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
-	40, // 98: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
-	38, // 99: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
-	38, // 100: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
-	38, // 101: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
-	47, // 102: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
-	50, // 103: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
-	38, // 104: dyno.control.v1.Control.BeginSession:output_type -> dyno.control.v1.ChangeResponse
-	27, // 105: dyno.control.v1.Control.RenewSession:output_type -> dyno.control.v1.RenewSessionResponse
-	38, // 106: dyno.control.v1.Control.Acquire:output_type -> dyno.control.v1.ChangeResponse
-	38, // 107: dyno.control.v1.Control.Add:output_type -> dyno.control.v1.ChangeResponse
-	55, // 108: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
-	92, // [92:109] is the sub-list for method output_type
-	75, // [75:92] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	25, // 8: dyno.control.v1.Resource.principal:type_name -> dyno.control.v1.Principal
+	26, // 9: dyno.control.v1.Resource.role:type_name -> dyno.control.v1.Role
+	60, // 10: dyno.control.v1.Policy.labels:type_name -> dyno.control.v1.Policy.LabelsEntry
+	5,  // 11: dyno.control.v1.Policy.rules:type_name -> dyno.control.v1.Rule
+	6,  // 12: dyno.control.v1.Rule.match:type_name -> dyno.control.v1.Match
+	7,  // 13: dyno.control.v1.Rule.limit:type_name -> dyno.control.v1.RateLimit
+	8,  // 14: dyno.control.v1.Rule.route:type_name -> dyno.control.v1.Backend
+	12, // 15: dyno.control.v1.Rule.retry:type_name -> dyno.control.v1.Retries
+	9,  // 16: dyno.control.v1.Rule.rewrite:type_name -> dyno.control.v1.Rewriting
+	10, // 17: dyno.control.v1.Rule.mirror:type_name -> dyno.control.v1.Mirror
+	11, // 18: dyno.control.v1.Rule.redirect:type_name -> dyno.control.v1.Location
+	13, // 19: dyno.control.v1.Rule.fault:type_name -> dyno.control.v1.Injected
+	14, // 20: dyno.control.v1.Rule.circuit:type_name -> dyno.control.v1.Circuits
+	15, // 21: dyno.control.v1.Rule.outliers:type_name -> dyno.control.v1.Outliers
+	16, // 22: dyno.control.v1.Rule.balance:type_name -> dyno.control.v1.Balancer
+	61, // 23: dyno.control.v1.Match.sources:type_name -> dyno.control.v1.Match.SourcesEntry
+	62, // 24: dyno.control.v1.Match.headers:type_name -> dyno.control.v1.Match.HeadersEntry
+	63, // 25: dyno.control.v1.Config.labels:type_name -> dyno.control.v1.Config.LabelsEntry
+	64, // 26: dyno.control.v1.Instance.metadata:type_name -> dyno.control.v1.Instance.MetadataEntry
+	19, // 27: dyno.control.v1.Instance.checks:type_name -> dyno.control.v1.Check
+	20, // 28: dyno.control.v1.Instance.results:type_name -> dyno.control.v1.CheckResult
+	2,  // 29: dyno.control.v1.MaintainRequest.ref:type_name -> dyno.control.v1.Ref
+	38, // 30: dyno.control.v1.MaintainRequest.conditions:type_name -> dyno.control.v1.Conditions
+	27, // 31: dyno.control.v1.Principal.grants:type_name -> dyno.control.v1.Grant
+	28, // 32: dyno.control.v1.Principal.tokens:type_name -> dyno.control.v1.Token
+	27, // 33: dyno.control.v1.Role.grants:type_name -> dyno.control.v1.Grant
+	22, // 34: dyno.control.v1.BeginSessionRequest.session:type_name -> dyno.control.v1.Session
+	2,  // 35: dyno.control.v1.RenewSessionRequest.ref:type_name -> dyno.control.v1.Ref
+	2,  // 36: dyno.control.v1.AcquireRequest.ref:type_name -> dyno.control.v1.Ref
+	2,  // 37: dyno.control.v1.AddRequest.ref:type_name -> dyno.control.v1.Ref
+	38, // 38: dyno.control.v1.AddRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 39: dyno.control.v1.GetRequest.ref:type_name -> dyno.control.v1.Ref
+	3,  // 40: dyno.control.v1.GetResponse.resource:type_name -> dyno.control.v1.Resource
+	0,  // 41: dyno.control.v1.ListRequest.kind:type_name -> dyno.control.v1.Kind
+	65, // 42: dyno.control.v1.ListRequest.metadata:type_name -> dyno.control.v1.ListRequest.MetadataEntry
+	3,  // 43: dyno.control.v1.ListResponse.resources:type_name -> dyno.control.v1.Resource
+	2,  // 44: dyno.control.v1.PutRequest.ref:type_name -> dyno.control.v1.Ref
+	4,  // 45: dyno.control.v1.PutRequest.policy:type_name -> dyno.control.v1.Policy
+	17, // 46: dyno.control.v1.PutRequest.config:type_name -> dyno.control.v1.Config
+	24, // 47: dyno.control.v1.PutRequest.counter:type_name -> dyno.control.v1.Counter
+	25, // 48: dyno.control.v1.PutRequest.principal:type_name -> dyno.control.v1.Principal
+	26, // 49: dyno.control.v1.PutRequest.role:type_name -> dyno.control.v1.Role
+	38, // 50: dyno.control.v1.PutRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 51: dyno.control.v1.RemoveRequest.ref:type_name -> dyno.control.v1.Ref
+	38, // 52: dyno.control.v1.RemoveRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 53: dyno.control.v1.RegisterRequest.ref:type_name -> dyno.control.v1.Ref
+	18, // 54: dyno.control.v1.RegisterRequest.instance:type_name -> dyno.control.v1.Instance
+	38, // 55: dyno.control.v1.RegisterRequest.conditions:type_name -> dyno.control.v1.Conditions
+	3,  // 56: dyno.control.v1.ChangeResponse.resource:type_name -> dyno.control.v1.Resource
+	2,  // 57: dyno.control.v1.HeartbeatRequest.instances:type_name -> dyno.control.v1.Ref
+	2,  // 58: dyno.control.v1.HeartbeatResponse.unknown:type_name -> dyno.control.v1.Ref
+	45, // 59: dyno.control.v1.HeartbeatResponse.unheard:type_name -> dyno.control.v1.Unheard
+	2,  // 60: dyno.control.v1.Unheard.ref:type_name -> dyno.control.v1.Ref
+	2,  // 61: dyno.control.v1.ReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	66, // 62: dyno.control.v1.ReleaseRequest.labels:type_name -> dyno.control.v1.ReleaseRequest.LabelsEntry
+	38, // 63: dyno.control.v1.ReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	5,  // 64: dyno.control.v1.ReleaseRequest.rules:type_name -> dyno.control.v1.Rule
+	2,  // 65: dyno.control.v1.EndReleaseRequest.ref:type_name -> dyno.control.v1.Ref
+	38, // 66: dyno.control.v1.EndReleaseRequest.conditions:type_name -> dyno.control.v1.Conditions
+	2,  // 67: dyno.control.v1.RollbackRequest.ref:type_name -> dyno.control.v1.Ref
+	38, // 68: dyno.control.v1.RollbackRequest.conditions:type_name -> dyno.control.v1.Conditions
+	52, // 69: dyno.control.v1.AuditResponse.entries:type_name -> dyno.control.v1.AuditEntry
+	2,  // 70: dyno.control.v1.AuditEntry.ref:type_name -> dyno.control.v1.Ref
+	2,  // 71: dyno.control.v1.RolloutRequest.ref:type_name -> dyno.control.v1.Ref
+	67, // 72: dyno.control.v1.RolloutResponse.versions:type_name -> dyno.control.v1.RolloutResponse.VersionsEntry
+	55, // 73: dyno.control.v1.RolloutResponse.holdings:type_name -> dyno.control.v1.Holding
+	57, // 74: dyno.control.v1.WatchRequest.query:type_name -> dyno.control.v1.Query
+	58, // 75: dyno.control.v1.WatchRequest.ack:type_name -> dyno.control.v1.Ack
+	0,  // 76: dyno.control.v1.Query.kinds:type_name -> dyno.control.v1.Kind
+	68, // 77: dyno.control.v1.Query.labels:type_name -> dyno.control.v1.Query.LabelsEntry
+	2,  // 78: dyno.control.v1.Ack.ref:type_name -> dyno.control.v1.Ref
+	1,  // 79: dyno.control.v1.WatchResponse.type:type_name -> dyno.control.v1.WatchResponse.Type
+	3,  // 80: dyno.control.v1.WatchResponse.resource:type_name -> dyno.control.v1.Resource
+	47, // 81: dyno.control.v1.ReleaseRequest.LabelsEntry.value:type_name -> dyno.control.v1.Values
+	34, // 82: dyno.control.v1.Control.Get:input_type -> dyno.control.v1.GetRequest
+	36, // 83: dyno.control.v1.Control.List:input_type -> dyno.control.v1.ListRequest
+	39, // 84: dyno.control.v1.Control.Put:input_type -> dyno.control.v1.PutRequest
+	40, // 85: dyno.control.v1.Control.Remove:input_type -> dyno.control.v1.RemoveRequest
+	41, // 86: dyno.control.v1.Control.Register:input_type -> dyno.control.v1.RegisterRequest
+	21, // 87: dyno.control.v1.Control.Maintain:input_type -> dyno.control.v1.MaintainRequest
+	43, // 88: dyno.control.v1.Control.Heartbeat:input_type -> dyno.control.v1.HeartbeatRequest
+	46, // 89: dyno.control.v1.Control.Release:input_type -> dyno.control.v1.ReleaseRequest
+	48, // 90: dyno.control.v1.Control.EndRelease:input_type -> dyno.control.v1.EndReleaseRequest
+	49, // 91: dyno.control.v1.Control.Rollback:input_type -> dyno.control.v1.RollbackRequest
+	50, // 92: dyno.control.v1.Control.Audit:input_type -> dyno.control.v1.AuditRequest
+	53, // 93: dyno.control.v1.Control.Rollout:input_type -> dyno.control.v1.RolloutRequest
+	29, // 94: dyno.control.v1.Control.BeginSession:input_type -> dyno.control.v1.BeginSessionRequest
+	30, // 95: dyno.control.v1.Control.RenewSession:input_type -> dyno.control.v1.RenewSessionRequest
+	32, // 96: dyno.control.v1.Control.Acquire:input_type -> dyno.control.v1.AcquireRequest
+	33, // 97: dyno.control.v1.Control.Add:input_type -> dyno.control.v1.AddRequest
+	56, // 98: dyno.control.v1.Control.Watch:input_type -> dyno.control.v1.WatchRequest
+	35, // 99: dyno.control.v1.Control.Get:output_type -> dyno.control.v1.GetResponse
+	37, // 100: dyno.control.v1.Control.List:output_type -> dyno.control.v1.ListResponse
+	42, // 101: dyno.control.v1.Control.Put:output_type -> dyno.control.v1.ChangeResponse
+	42, // 102: dyno.control.v1.Control.Remove:output_type -> dyno.control.v1.ChangeResponse
+	42, // 103: dyno.control.v1.Control.Register:output_type -> dyno.control.v1.ChangeResponse
+	42, // 104: dyno.control.v1.Control.Maintain:output_type -> dyno.control.v1.ChangeResponse
+	44, // 105: dyno.control.v1.Control.Heartbeat:output_type -> dyno.control.v1.HeartbeatResponse
+	42, // 106: dyno.control.v1.Control.Release:output_type -> dyno.control.v1.ChangeResponse
+	42, // 107: dyno.control.v1.Control.EndRelease:output_type -> dyno.control.v1.ChangeResponse
+	42, // 108: dyno.control.v1.Control.Rollback:output_type -> dyno.control.v1.ChangeResponse
+	51, // 109: dyno.control.v1.Control.Audit:output_type -> dyno.control.v1.AuditResponse
+	54, // 110: dyno.control.v1.Control.Rollout:output_type -> dyno.control.v1.RolloutResponse
+	42, // 111: dyno.control.v1.Control.BeginSession:output_type -> dyno.control.v1.ChangeResponse
+	31, // 112: dyno.control.v1.Control.RenewSession:output_type -> dyno.control.v1.RenewSessionResponse
+	42, // 113: dyno.control.v1.Control.Acquire:output_type -> dyno.control.v1.ChangeResponse
+	42, // 114: dyno.control.v1.Control.Add:output_type -> dyno.control.v1.ChangeResponse
+	59, // 115: dyno.control.v1.Control.Watch:output_type -> dyno.control.v1.WatchResponse
+	99, // [99:116] is the sub-list for method output_type
+	82, // [82:99] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -4711,15 +5087,19 @@ func file_control_proto_init() {
 		(*Resource_Session)(nil),
 		(*Resource_Lock)(nil),
 		(*Resource_Counter)(nil),
+		(*Resource_Principal)(nil),
+		(*Resource_Role)(nil),
 	}
 	file_control_proto_msgTypes[16].OneofWrappers = []any{}
-	file_control_proto_msgTypes[30].OneofWrappers = []any{}
-	file_control_proto_msgTypes[33].OneofWrappers = []any{
+	file_control_proto_msgTypes[34].OneofWrappers = []any{}
+	file_control_proto_msgTypes[37].OneofWrappers = []any{
 		(*PutRequest_Policy)(nil),
 		(*PutRequest_Config)(nil),
 		(*PutRequest_Counter)(nil),
+		(*PutRequest_Principal)(nil),
+		(*PutRequest_Role)(nil),
 	}
-	file_control_proto_msgTypes[50].OneofWrappers = []any{
+	file_control_proto_msgTypes[54].OneofWrappers = []any{
 		(*WatchRequest_Query)(nil),
 		(*WatchRequest_Ack)(nil),
 	}
@@ -4729,7 +5109,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   63,
+			NumMessages:   67,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

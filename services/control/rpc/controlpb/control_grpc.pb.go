@@ -56,7 +56,7 @@ type ControlClient interface {
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
 	// List returns a page of the resources of a kind in a namespace, in the order of names.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
-	// Put makes a policy, a configuration or a counter, or replaces it.
+	// Put makes a resource, or replaces it: no instance, session or lock.
 	Put(ctx context.Context, in *PutRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
 	// Remove removes a resource. The history of a policy or a configuration stays.
 	Remove(ctx context.Context, in *RemoveRequest, opts ...grpc.CallOption) (*ChangeResponse, error)
@@ -290,7 +290,7 @@ type ControlServer interface {
 	Get(context.Context, *GetRequest) (*GetResponse, error)
 	// List returns a page of the resources of a kind in a namespace, in the order of names.
 	List(context.Context, *ListRequest) (*ListResponse, error)
-	// Put makes a policy, a configuration or a counter, or replaces it.
+	// Put makes a resource, or replaces it: no instance, session or lock.
 	Put(context.Context, *PutRequest) (*ChangeResponse, error)
 	// Remove removes a resource. The history of a policy or a configuration stays.
 	Remove(context.Context, *RemoveRequest) (*ChangeResponse, error)
