@@ -68,7 +68,7 @@ func (o Options) Check(r *fields.Report) {
 	if o.Scratch {
 		o.Store.Dir = "scratch"
 	}
-	r.Check(o.Restore == "" || len(o.Store.Peers) == 0, "restore", "is not for the members of a cluster", "restore into a single etcd and make the members' folders from it by etcdutl (see the manual), or restore into a cluster at --etcd")
+	r.Check(o.Restore == "" || len(o.Store.Peers) <= 1, "restore", "is for one replica, which the others join", "give it --peers with itself alone, and start the others with --join; or restore into a cluster at --etcd")
 	o.Collector.check(r)
 	o.Config.Check(r)
 }
