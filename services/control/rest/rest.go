@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -114,12 +115,18 @@ func (a *API) Collect(ch chan<- prometheus.Metric) {
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The mux would redirect paths with empty or dotted parts, by an HTML page.
-	if p := r.URL.EscapedPath(); p != path.Clean(p) && p != path.Clean(p)+"/" {
+	if !isClean(r.URL) {
 		writeProblem(w, asProblem(noSuchPath))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// isClean reports whether a path has no empty or dotted parts. The mux would redirect others, by an HTML page.
+func isClean(u *url.URL) bool {
+	p := u.EscapedPath()
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
 }
 
 // page serves a file of the console. It needs no credentials: the page has no data, and gets all of it from the API.
@@ -153,6 +160,28 @@ func (a *API) unknown(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, asProblem(&plane.Problem{Kind: noMethod, Detail: r.Method + " is not for this path: " + allowed}))
 }
 
+// fail answers a request that has failed, and returns where its time is counted.
+func (q *request) fail(err error, span trace.Span) prometheus.Observer {
+	p := asProblem(err)
+	span.Text("error.type", string(p.kind))
+	if p.Status >= http.StatusInternalServerError {
+		span.Fail(string(p.kind))
+		q.api.log.Warn("request failed", "operation", q.route.id, "status", p.Status, "error", err)
+	}
+	header := q.w.Header()
+	if p.after > 0 {
+		header.Set("Retry-After", strconv.FormatInt(int64((p.after+time.Second-1)/time.Second), 10))
+	}
+	if p.Status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	if !q.headerWritten {
+		header.Del(ageField) // of what was to be answered
+		writeProblem(q.w, p)
+	}
+	return q.api.requests.WithLabelValues(q.route.context, q.route.id, string(p.kind))
+}
+
 // answer wraps an operation: admission, panics, problems and metrics.
 func (a *API) answer(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
@@ -160,7 +189,9 @@ func (a *API) answer(r route) http.HandlerFunc {
 		var span trace.Span
 		q := &request{api: a, route: &r, Request: hr, w: w}
 		stream := r.stream || r.waits != "" && q.parameter("since") != ""
-		if !stream {
+		if stream {
+			q.query() // here, as a stack that it makes grow stays large for as long as the stream lasts
+		} else {
 			q.Request, span = a.cfg.Tracer.Begin(hr, r.id)
 			defer span.End()
 		}
@@ -170,23 +201,7 @@ func (a *API) answer(r route) http.HandlerFunc {
 		}
 		took := r.good
 		if err != nil {
-			p := asProblem(err)
-			span.Text("error.type", string(p.kind))
-			took = a.requests.WithLabelValues(r.context, r.id, string(p.kind))
-			if p.Status >= http.StatusInternalServerError {
-				span.Fail(string(p.kind))
-				a.log.Warn("request failed", "operation", r.id, "status", p.Status, "error", err)
-			}
-			if p.after > 0 {
-				w.Header().Set("Retry-After", strconv.FormatInt(int64((p.after+time.Second-1)/time.Second), 10))
-			}
-			if p.Status == http.StatusUnauthorized {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-			}
-			if !q.headerWritten {
-				w.Header().Del(ageField) // of what was to be answered
-				writeProblem(w, p)
-			}
+			took = q.fail(err, span)
 		}
 		if !stream {
 			took.Observe(time.Since(start).Seconds())

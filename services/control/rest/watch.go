@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,53 +39,70 @@ type watcher struct {
 }
 
 func watch(q *request) error {
-	who, err := q.client()
+	query, wait, err := q.watchQuery()
 	if err != nil {
 		return err
 	}
-	query := q.query()
-	since := q.Header.Get("Last-Event-ID")
-	if since == "" {
-		since = query.Get("since")
-	}
-	wait, err := q.wait()
-	if err != nil {
-		return err
-	}
-	var kinds []resource.Kind
-	for _, k := range query["kind"] {
-		kinds = append(kinds, resource.Kind(k))
-	}
-	follower, err := q.flag("follower")
-	if err != nil {
-		return err
-	}
-	events := strings.Contains(q.Header.Get("Accept"), streamBody)
-	selected := plane.Query{Namespace: q.namespace(), Kinds: kinds, Names: query["name"], Prefix: query.Get("prefix"), Client: who, Since: since, Follower: follower && events}
-	return q.watching(selected, func(ctx context.Context, w *watcher) error {
-		if !events {
+	return q.watching(query, func(ctx context.Context, w *watcher) error {
+		if wait >= 0 {
 			return w.poll(ctx, wait)
 		}
-		if since != "" {
+		if query.Since != "" {
 			q.api.plane.Reconnected()
 		}
 		return w.stream(ctx)
 	})
 }
 
+// watchQuery parses what is watched, and how long a poll may wait: a negative time asks for a stream. The frames of
+// functions that a watch is in are kept as long as it lasts, so parsing has one of its own.
+func (q *request) watchQuery() (*plane.Query, time.Duration, error) {
+	who, err := q.client()
+	if err != nil {
+		return nil, 0, err
+	}
+	wait, err := q.wait()
+	if err != nil {
+		return nil, 0, err
+	}
+	follower, err := q.flag("follower")
+	if err != nil {
+		return nil, 0, err
+	}
+	values := q.query()
+	selected := &plane.Query{
+		Namespace: q.namespace(), Names: values["name"], Prefix: values.Get("prefix"), Client: who,
+		Since: cmp.Or(q.Header.Get("Last-Event-ID"), values.Get("since")),
+	}
+	for _, k := range values["kind"] {
+		selected.Kinds = append(selected.Kinds, resource.Kind(k))
+	}
+	if strings.Contains(q.Header.Get("Accept"), streamBody) {
+		selected.Follower, wait = follower, -1
+	}
+	return selected, wait, nil
+}
+
 // watching carries out do with a watch, as one of a bounded number.
-func (q *request) watching(query plane.Query, do func(context.Context, *watcher) error) error {
+func (q *request) watching(query *plane.Query, do func(context.Context, *watcher) error) error {
 	done, err := q.api.enter()
 	if err != nil {
 		return err
 	}
 	defer done()
-	w := &watcher{request: q, began: time.Now(), follower: query.Follower}
-	if w.watch, err = q.api.plane.Watch(q.Context(), q.caller, query); err != nil {
+	w, err := q.watcher(query)
+	if err != nil {
 		return err
 	}
 	defer w.watch.Close()
 	return q.live(func(ctx context.Context) error { return do(ctx, w) })
+}
+
+// watcher begins a watch.
+func (q *request) watcher(query *plane.Query) (w *watcher, err error) {
+	w = &watcher{request: q, began: time.Now(), follower: query.Follower}
+	w.watch, err = q.api.plane.Watch(q.Context(), q.caller, *query)
+	return w, err
 }
 
 // live carries out do without the server's deadlines; afterwards the end of the response has one, which net/http writes
@@ -120,6 +138,8 @@ func (a *API) enter() (done func(), err error) {
 	}, nil
 }
 
+var waitRule = fmt.Sprint("a number of seconds from 0 to ", maxWait.Seconds())
+
 // wait parses the duration of a long poll.
 func (q *request) wait() (time.Duration, error) {
 	seconds, err := parsed(q, "wait", 30, func(text string) (float64, error) {
@@ -128,7 +148,7 @@ func (q *request) wait() (time.Duration, error) {
 			err = strconv.ErrRange
 		}
 		return seconds, err
-	}, fmt.Sprint("a number of seconds from 0 to ", maxWait.Seconds()))
+	}, waitRule)
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
@@ -151,7 +171,7 @@ func waiting(k resource.Kind, read func(*request) error) func(*request) error {
 
 // await waits until what the path and the prefix name has changed after since, or until wait is over.
 func (q *request) await(k resource.Kind, wait time.Duration) error {
-	scope := plane.Query{Namespace: q.namespace(), Kinds: []resource.Kind{k}, Since: q.parameter("since")}
+	scope := &plane.Query{Namespace: q.namespace(), Kinds: []resource.Kind{k}, Since: q.parameter("since")}
 	if name := q.PathValue("name"); name != "" {
 		scope.Names = []string{name}
 	} else {
