@@ -31,7 +31,7 @@
 #
 #   bench/control-faults.sh | tee bench/control-faults.txt
 #
-# Settings, by environment: FAULTS=10 (of each kind in a run) SEEDS="1 2 3 4 5" (runs)
+# Settings, by environment: FAULTS=10 (of each kind in a run) SEEDS="1 2 3 4 5 6 7" (runs)
 #   LAYOUTS="within apart" (members in the replicas' processes, or processes of their own; each run
 #   has the next of them) KINDS="kill stop partition disk" TEST=… (the test, compiled)
 # Networks and disks need root. Without it they are left out, which the output says.
@@ -40,7 +40,7 @@ cd "$(dirname "$0")/.."
 . bench/required.sh
 required go ip
 faults=${FAULTS:-10} kinds=${KINDS:-kill stop partition disk}
-read -ra seeds <<<"${SEEDS:-1 2 3 4 5}"
+read -ra seeds <<<"${SEEDS:-1 2 3 4 5 6 7}"
 read -ra layouts <<<"${LAYOUTS:-within apart}"
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
