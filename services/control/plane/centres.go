@@ -178,8 +178,11 @@ func (p *Plane) dropCopies() {
 		p.mu.Unlock()
 		for _, holder := range holders {
 			if strings.HasPrefix(holder, "@") && p.Centre(holder[1:]) == nil {
-				err := errors.Join(p.removeCopies(p.ctx, holder, nil), p.putMarks(p.ctx, holder, markSet{}, false))
-				p.log.Info("the instances of a centre that is not configured are removed", "centre", holder[1:], "error", err)
+				if err := errors.Join(p.removeCopies(p.ctx, holder, nil), p.putMarks(p.ctx, holder, markSet{}, false)); err != nil {
+					p.log.Warn("the instances of a centre that is not configured stay: they could not all be removed", "centre", holder[1:], "error", err, "again_in", dropPeriod.String())
+					continue
+				}
+				p.log.Info("the instances of a centre that is not configured are removed", "centre", holder[1:])
 			}
 		}
 	})
