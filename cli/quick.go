@@ -78,6 +78,22 @@ certificate; without, it changes nothing, as in ghz, where it means without TLS.
   payload: 1KiB
 `,
 	}, {
+		protocol: plan.WS, use: "ws URL", where: "a URL",
+		short: "Load a WebSocket server with messages that it answers",
+		long: `Load a WebSocket server with messages that it answers, and time each round trip. The URL
+begins with ws:// or wss://, or http:// or https://.
+
+Without --message, messages are made up, and the server must send each of them back. With
+it, any message is an answer: in the order of the messages, or, if {id} stands in the
+message, the one that repeats this text. Pings of the server are answered.`,
+		example: `  dyno ws -c 100 ws://127.0.0.1:8080/echo
+  dyno ws -c 100 -R 5000 --payload 1KiB wss://127.0.0.1:8443/echo
+  dyno ws -c 10 --in-flight 100 --message '{"id":"{id}","method":"time"}' ws://127.0.0.1:8080/rpc
+  dyno ws --scenario chat.yaml --users 500 -c 500 ws://127.0.0.1:8080/chat`,
+		sent: `  # What is sent, and must come back; or message: '{"id":"{id}"}', which is answered:
+  websocket: {payload: 1KiB}
+`,
+	}, {
 		protocol: plan.SSE, use: "sse URL", where: "a URL",
 		short: "Load a server of server-sent events with subscribers, and publish to them",
 		example: `  dyno sse -c 1000 http://127.0.0.1:8080/events

@@ -19,12 +19,12 @@ func Groups() []Group {
 		{"load", `connections streams users publishers duration requests rate arrivals stages ramp capacity slo from to warmup pilot timeout deadline
 			requests-per-connection slow slow-rate receive-buffer seed`},
 		{"request", `method header basic-auth body form targets location data data-file binary-file rows metadata metadata-file call messages
-			stream-interval answered scenario payload framing size publish topic topics
+			stream-interval answered scenario payload framing size publish topic topics message binary in-flight greetings
 			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage
 			traceparent trace-url`},
 		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve resolve-to connect-to proxy
 			authority proto protoset import-paths kind check compression stream-window connection-window max-header
-			max-message keepalive keepalive-timeout keepalive-without-calls gap-event`},
+			max-message subprotocol compress keepalive keepalive-timeout keepalive-without-calls gap-event`},
 		{"output", `threshold strict out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
 			fail-on-regression fail-on-inconclusive help help-all`},
 		{"machine", "agent identity fleet agents exclusive control-plane control-plane-token-file cpus target-cpus workers processes clock awake pid no-server pprof"},
@@ -33,7 +33,7 @@ func Groups() []Group {
 }
 
 // MostUsed are the flags that short help of a quick load explains, as far as it has them.
-const MostUsed = `connections streams duration requests rate method header data payload body publish model max-tokens
+const MostUsed = `connections streams duration requests rate method header data payload message body publish model max-tokens
 	threshold out json`
 
 // lookUp returns those of the named flags that a command has and shows.

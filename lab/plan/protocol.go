@@ -90,6 +90,9 @@ func OfURLs() (names []string) {
 // of HTTP.
 func OfURL(url string) (protocol, where string) {
 	scheme, rest, found := strings.Cut(url, "://")
+	if secure, ok := strings.CutPrefix(scheme, WS); ok && found && (secure == "" || secure == "s") {
+		return WS, url
+	}
 	if found && protocolNamed(scheme).is(asScheme) {
 		return scheme, rest
 	}
@@ -114,6 +117,9 @@ func CutUser(url string) (without, user string, found bool) {
 // A program needs neither.
 func (t *Target) Complete() {
 	p := protocolNamed(t.Protocol)
+	if rest, ok := strings.CutPrefix(t.URL, "ws"); ok && t.Protocol == WS { // ws://, wss://
+		t.URL = "http" + rest
+	}
 	if t.Address == "" && p.is(withURL) {
 		url, _, _ := CutUser(t.URL)
 		authority, ok := strings.CutPrefix(url, "http://")

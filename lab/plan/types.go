@@ -258,7 +258,7 @@ type Ready struct {
 
 // protocols are all there are, in the order in which they are offered. It is never changed.
 var protocols = []protocol{
-	httpProtocol, grpcProtocol, tcpProtocol, sseProtocol, llmProtocol, programProtocol,
+	httpProtocol, grpcProtocol, tcpProtocol, wsProtocol, sseProtocol, llmProtocol, programProtocol,
 }
 
 // A Load is what the generator does. Exactly one of Closed and Open is set; with
@@ -274,6 +274,7 @@ type Load struct {
 	GRPCLoad `for:"grpc"`
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`
+	WSLoad   `for:"ws"`
 	SSELoad  `for:"sse"`
 	LLMLoad  `for:"llm"`
 

@@ -95,6 +95,7 @@ var protocols = map[string]protocol{
 	plan.HTTP: {codecs: httpCodecs, script: httpScript},
 	plan.GRPC: {codecs: grpcCodecs, script: grpcScript, status: codeName},
 	plan.TCP:  {codecs: tcpCodecs, script: tcpScript},
+	plan.WS:   {codecs: wsCodecs, script: wsScript},
 	plan.SSE:  {codecs: sseCodecs},
 	plan.LLM:  {codecs: llmCodecs, script: llmScript},
 }

@@ -54,16 +54,15 @@ func tcpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 		by: scenario.Protocol{BodyOnly: true},
 		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
 			return scenario.StepRequest{Body: content, Encode: func(pieces ...[]byte) (scenario.Encoder, error) {
-				return &messageEncoder{framing, st.Encoding, pieces}, nil
+				return &messageEncoder{framing.Check, st.Encoding, pieces}, nil
 			}}, nil
 		},
 	}, nil
 }
 
-// A messageEncoder makes a message of TCP: it decodes the text, and checks it against the framing's
-// limits.
+// A messageEncoder makes a message: it decodes the text, and checks what comes of it.
 type messageEncoder struct {
-	framing  tcp.Framing
+	check    func([]byte) error
 	encoding string
 	pieces   [][]byte
 }
@@ -97,7 +96,7 @@ func (e *messageEncoder) Append(dst []byte, parts [][]byte) ([]byte, error) {
 			return dst[:start], fmt.Errorf("it is not hexadecimal: %w", err)
 		}
 	}
-	if err := e.framing.Check(dst[start : start+n]); err != nil {
+	if err := e.check(dst[start : start+n]); err != nil {
 		return dst[:start], err
 	}
 	return dst[:start+n], nil

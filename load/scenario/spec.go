@@ -79,7 +79,7 @@ type Step struct {
 
 	Message     string        `yaml:"message" for:"messages" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
 	MessageFile string        `yaml:"message_file" for:"messages" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
-	Encoding    string        `yaml:"encoding" for:"tcp" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
+	Encoding    string        `yaml:"encoding" for:"tcp ws" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
 	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
 

@@ -76,7 +76,7 @@ type Config struct {
 	// after whose good response everything goes to and comes from the target. Default none.
 	NewTunnels func(worker int) func() wire.Client
 
-	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes. They
+	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes of that. They
 	// exclude Subscribers then, which speak HTTP/1.1. Default none.
 	TLS *tlslayer.Config
 
@@ -307,8 +307,8 @@ func (c *Config) validateCodecs(f *faults) {
 		if err := c.TLS.Validate(time.Now()); err != nil {
 			f.add("tls: %w", err)
 		}
-		if offered := slices.Contains(c.TLS.ALPN, MuxName); offered != (c.NewMuxes != nil) {
-			f.add("tls: alpn %v: want it to offer h2 if there are muxes, and only then", c.TLS.ALPN)
+		if offered := slices.Contains(c.TLS.ALPN, MuxName); offered && c.NewMuxes == nil || !offered && c.NewMuxes != nil && c.NewClients != nil {
+			f.add("tls: alpn %v: want it to offer h2 if the server is to choose muxes, and only then", c.TLS.ALPN)
 		}
 		if c.NewMuxes != nil && c.Subscribers != nil {
 			f.add("tls: want no muxes together with subscribers: these do not speak h2, and all connections offer the same")

@@ -319,7 +319,7 @@ func (c *Client) readFields(p []byte, n, begin int) (next int, ready bool, err *
 	if err := c.head.complete(c.t, c.headOnly); err != nil {
 		return n, false, err
 	}
-	if c.head.status < 200 {
+	if c.head.status < 200 && (c.head.status != 101 || !c.t.switches) {
 		c.informational++
 		return n, true, c.skip()
 	}

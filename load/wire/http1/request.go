@@ -27,6 +27,10 @@ type Request struct {
 	Body   []byte
 	Origin string // what stands before the target: http://host for forward proxies, else nothing
 
+	// Upgrade is the protocol that the connection is to speak after status 101, which is a final response then (RFC
+	// 9110, section 7.8); "" is none. The fields Upgrade and Connection are added.
+	Upgrade string
+
 	// Varying parts are given with each exchange: the target first, then the fields that vary in the
 	// order of Header, then the body. They are not checked.
 	VariesTarget, VariesBody bool
@@ -98,8 +102,11 @@ func (r Request) Validate() error {
 		case "upgrade":
 			fault("%s: want none, as no other protocol can be switched to", at)
 		case "connection":
-			if f.Varies {
+			switch {
+			case f.Varies:
 				fault("%s: want it the same each time", at)
+			case r.Upgrade != "":
+				fault("%s: want none, as it is added", at)
 			}
 		case "content-length":
 			if lengths++; lengths > 1 {
@@ -150,6 +157,10 @@ func (r Request) prepare() prepared {
 	field("Host", r.Host)
 	if !r.Has("User-Agent") {
 		field("User-Agent", userAgent)
+	}
+	if r.Upgrade != "" {
+		field("Connection", "Upgrade")
+		field("Upgrade", r.Upgrade)
 	}
 	for _, f := range r.Header {
 		if f.Varies {

@@ -72,6 +72,7 @@ type Template struct {
 	prepared  []prepared
 	wanted    []string // names of fields to deliver
 	maxHeader int64
+	switches  bool // a request asks for another protocol, which status 101 grants
 	accept    func(status int) bool
 
 	memo memo
@@ -112,6 +113,7 @@ func NewTemplate(c Config) (*Template, error) {
 	}
 	for _, r := range c.Requests {
 		t.prepared = append(t.prepared, r.prepare())
+		t.switches = t.switches || r.Upgrade != ""
 	}
 	return t, nil
 }
