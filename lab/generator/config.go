@@ -72,6 +72,7 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
+	c.Standing = codecs.Standing
 	c.NewFollower, c.NewTunnels, c.Traces = codecs.Follower, codecs.Tunnels, codecs.Traces
 	if m := codecs.Messages; m != nil {
 		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type protocol struct {
 	validator
 
 	over     string                                            // what reports write before the version of HTTP
+	muxed    string                                            // the version of HTTP whose connections carry many requests at once; "": HTTP/2
 	statuses func(text string) ([]scenario.StatusRange, error) // reads what a step expects; nil: as HTTP has them
 }
 
@@ -73,8 +75,15 @@ func Has(protocol, path string) bool {
 // HasURL tells whether targets of a protocol are named by a URL, rather than by an address.
 func HasURL(protocol string) bool { return protocolNamed(protocol).is(withURL) }
 
-// Over writes what connections of a protocol speak over a version of HTTP, such as gRPC over HTTP/2.
-func Over(protocol, version string) string { return protocolNamed(protocol).over + version }
+// Over writes what connections of a protocol speak over a version of HTTP, such as gRPC over HTTP/2. With muxed, they
+// carry many requests at once.
+func Over(protocol string, muxed bool) string {
+	p, version := protocolNamed(protocol), "HTTP/1.1"
+	if muxed {
+		version = cmp.Or(p.muxed, "HTTP/2")
+	}
+	return p.over + version
+}
 
 // OfURLs returns the protocols that URLs can name: HTTP, and those whose name is a scheme.
 func OfURLs() (names []string) {

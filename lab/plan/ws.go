@@ -13,6 +13,7 @@ const WS = "ws"
 var wsProtocol = protocol{
 	name: WS, title: "WebSocket", validator: WSLoad{},
 	groups: []string{Loaded, withURL, exchanges, scripted, messages},
+	over:   "WebSocket over ", muxed: "HTTP/1.1",
 }
 
 // A WSLoad is what a load has for WebSocket.

@@ -27,6 +27,9 @@ type Codecs struct {
 	Muxes     func(worker int) func() wire.Mux
 	Exchanges int
 
+	// Standing tells that connections stay: all are opened before the load, and used alike.
+	Standing bool
+
 	// Tunnels returns the maker of clients that ask a proxy for tunnels; nil where none are needed.
 	Tunnels func(worker int) func() wire.Client
 

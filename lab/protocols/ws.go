@@ -45,7 +45,7 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, 
 	case w.Message != "":
 		config.Messages = []websocket.Message{{Text: text, Binary: w.Binary, ByID: bytes.Contains(text, []byte(websocket.IDMark))}}
 	}
-	c.Exchanges = w.InFlight
+	c.Exchanges, c.Standing = w.InFlight, true
 	if c.Muxes, err = perWorker(alike(config), websocket.NewTemplate, func(t *websocket.Template) wire.Mux { return t.Mux() }); err != nil {
 		return c, fmt.Errorf("load.websocket: %w", err)
 	}

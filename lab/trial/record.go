@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"dyno/internal/sums"
@@ -51,7 +52,7 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 		slow := rundir.Slow{
 			TraceID: hex.EncodeToString(x.Trace[:]), At: time.Duration(x.Written).Seconds(), Response: x.Response.Seconds(), Service: x.Service.Seconds(),
 		}
-		if x.Status != record.NoStatus {
+		if x.Status != wire.NoStatus {
 			slow.Status = protocols.StatusName(protocol, int(x.Status))
 		}
 		t.Slowest = append(t.Slowest, slow)
@@ -137,9 +138,13 @@ func loaded(protocol string, r *record.Result) *rundir.Loaded {
 		if slices.ContainsFunc(r.Handshakes.Agreed, func(a record.Agreement) bool { return a.ALPN != "" }) {
 			how = " by ALPN"
 		}
-		for spoken, n := range map[string]uint64{"HTTP/1.1": k.Opened - k.Multiplexed, "HTTP/2" + how: k.Multiplexed} {
+		for muxed, n := range map[bool]uint64{false: k.Opened - k.Multiplexed, true: k.Multiplexed} {
+			spoken := plan.Over(protocol, muxed)
+			if strings.HasSuffix(spoken, "HTTP/2") {
+				spoken += how
+			}
 			if n > 0 {
-				l.Protocols[plan.Over(protocol, spoken)] = signed(n)
+				l.Protocols[spoken] = signed(n)
 			}
 		}
 	}

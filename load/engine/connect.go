@@ -138,10 +138,10 @@ func (w *worker) connectQueued(now int64) {
 func (w *worker) spreads() bool { return len(w.conns.addresses) > 1 }
 
 // nextIdle returns the connection that takes the next pooled request, of those that are idle: the one used last, or any
-// where these have several addresses.
+// where these have several addresses or are there to be used alike.
 func (w *worker) nextIdle() int32 {
 	n := len(w.conns.idles)
-	if w.spreads() {
+	if w.spreads() || w.engine.config.Standing {
 		return w.conns.idles[w.rng.IntN(n)]
 	}
 	return w.conns.idles[n-1]

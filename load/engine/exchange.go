@@ -192,7 +192,7 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 			w.redirects.Begin(e)
 		}
 	}
-	x.Status = record.NoStatus
+	x.Status = wire.NoStatus
 	x.state = inFlight
 	w.conns.tally.Exchanges++
 	if x.Part == record.Inside {

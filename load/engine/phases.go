@@ -5,6 +5,7 @@ import (
 
 	"dyno/load/engine/record"
 	"dyno/load/engine/thread"
+	"dyno/load/wire"
 )
 
 // phases are a load's phases on the engine's clock. When the window begins and ends, the recorder
@@ -165,7 +166,7 @@ func (w *worker) abandonWaiting() {
 	for w.exchanges.waiting.Len() > 0 {
 		switch r := w.exchanges.waiting.Pop(); {
 		case r.resends > 0:
-			x := exchange{Request: record.Request{Ready: r.written, Written: r.written, Status: record.NoStatus}}
+			x := exchange{Request: record.Request{Ready: r.written, Written: r.written, Status: wire.NoStatus}}
 			x.assign(r)
 			w.fail(&x, &connection{}, now, errUnfinished) // it has no connection
 		case w.users == nil:

@@ -137,6 +137,8 @@ func (w *worker) connectedFirst() int {
 	c := &w.engine.config
 	count := len(w.conns.all)
 	switch {
+	case c.Standing && c.Population == nil:
+		return count
 	case w.arrivals.cursor != nil && w.spreads():
 		return min(len(w.conns.addresses), count) // or a slow rate would need one connection only
 	case w.arrivals.cursor != nil:

@@ -198,9 +198,18 @@ func (w *worker) keeps(c *connection) bool {
 
 // closeUsed closes a connection that is not kept.
 func (w *worker) closeUsed(i int32, c *connection) {
-	c.CloseNotify(w.sockets)
+	w.takeLeave(c)
 	w.disconnect(i, c)
 	w.reuse(i, c)
+}
+
+// takeLeave tells the peer of a connection that is about to be closed that nothing more will come.
+func (w *worker) takeLeave(c *connection) {
+	if m, ok := c.mux.(wire.Closer); ok && c.state == established && c.Lost == nil {
+		m.Close()
+		_ = w.writeMux(c) // the connection ends in any case
+	}
+	c.CloseNotify(w.sockets)
 }
 
 // resume lets the sender of a request without a response continue.

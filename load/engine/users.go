@@ -2,6 +2,7 @@ package engine
 
 import (
 	"dyno/load/engine/record"
+	"dyno/load/wire"
 )
 
 // startIteration makes a user carry out the iteration of an arrival.
@@ -69,7 +70,7 @@ func (cs *connections) idle() int32 {
 // failWaiting accounts for a request that fails without a connection.
 func (w *worker) failWaiting(r waiter, now int64, err error) {
 	x := exchange{Request: record.Request{
-		Intended: r.intended, Ready: now, Written: now, Part: r.part, Resends: r.resends, User: r.user, Status: record.NoStatus,
+		Intended: r.intended, Ready: now, Written: now, Part: r.part, Resends: r.resends, User: r.user, Status: wire.NoStatus,
 	}}
 	if r.resends == 0 {
 		w.rec.Sent(x.Part)

@@ -169,7 +169,7 @@ func (w *worker) closeAll() {
 	for i := range w.conns.all {
 		if c := &w.conns.all[i]; c.FD != none {
 			w.conns.noteLimit(c)
-			c.CloseNotify(w.sockets)
+			w.takeLeave(c)
 			w.hangUp(c)
 			if c.client != nil {
 				c.client.Reset() // it may be decoding

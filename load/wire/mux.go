@@ -68,12 +68,15 @@ type Mux interface {
 type MuxEvent struct {
 	Kind     MuxEventKind
 	Trailers bool   // MuxEnded: a trailer section ended the exchange; Fields are its fields
-	Status   int16  // of the final response; 0 while there is none
+	Status   int16  // of the final response; 0 while there is none, NoStatus where the protocol has none
 	ID       uint32 // the exchange; 0 with MuxGoAway
 	Bytes    int64  // content of the response so far, in bytes
 	Data     []byte // a piece of the content, if it was asked for, be it the last; valid until the next call of Input
 	Err      *Error // why; see the kinds
 }
+
+// NoStatus is the status of a response of a protocol that has none.
+const NoStatus = -1
 
 // A MuxEventKind says what a MuxEvent is.
 type MuxEventKind uint8
@@ -130,6 +133,14 @@ type Pinger interface {
 	// spoken to, nor after many pings that are unanswered. The answer is no event; that
 	// bytes came is enough of a sign.
 	Ping() bool
+}
+
+// A Closer is a Mux that tells its peer that a connection is no longer needed.
+type Closer interface {
+	Mux
+
+	// Close puts that into Output, after which the connection is closed.
+	Close()
 }
 
 // A StreamLimiter is a Mux whose peer may allow fewer exchanges at once than it was prepared for.

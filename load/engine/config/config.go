@@ -84,6 +84,10 @@ type Config struct {
 	// the protocol can. Default 1. A mux must have been prepared for as many.
 	Streams int
 
+	// Standing opens all connections of an open loop before the load, and spreads requests over them. Default: a
+	// connection is opened when a request finds none that is free.
+	Standing bool
+
 	// ExchangesPerConnection is how many exchanges a connection carries before it is closed
 	// and another one opened. Default no such limit.
 	ExchangesPerConnection uint64

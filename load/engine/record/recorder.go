@@ -43,9 +43,6 @@ func (w *Window) PartOf(due int64) Part {
 	return Outside
 }
 
-// NoStatus is the status of a response of a protocol that has none.
-const NoStatus = -1
-
 // statusCodes bounds the codes that are counted apart; the others count as 0.
 const statusCodes = 1000
 
@@ -57,7 +54,7 @@ type Request struct {
 	Trace    uint64 // the end of its trace id; 0 without
 	First    int64  // when the first byte came back; 0 before
 	User     int32  // with users, whose it is
-	Status   int16  // of the response; NoStatus where there is none
+	Status   int16  // of the response; wire.NoStatus where there is none
 	Part     Part
 	Resends  uint8 // how often it was sent once more
 }
@@ -209,7 +206,7 @@ func StatusOf(c wire.Client) int16 {
 	if client, ok := c.(wire.StatusCoder); ok {
 		return int16(min(uint(client.Status()), statusCodes)) //nolint:gosec // bounded
 	}
-	return NoStatus
+	return wire.NoStatus
 }
 
 // Succeed records a good response to a request of a step, NoStep without users. The first of the
@@ -312,7 +309,7 @@ func (r *Recorder) Traces(beginning [8]byte) { r.traces = beginning }
 // countStatus counts the status of a response to a request of the window.
 func (r *Recorder) countStatus(x *Request) {
 	switch n := x.Status; {
-	case n == NoStatus:
+	case n == wire.NoStatus:
 	case n < 0 || n >= statusCodes:
 		r.interval.status[0]++
 	default:

@@ -15,7 +15,7 @@ type Slow struct {
 	Written  int64         // on the engine's clock; in a Result on the time line
 	Response time.Duration // from when it was due
 	Service  time.Duration // from when it was written
-	Status   int16         // NoStatus where there is none
+	Status   int16         // wire.NoStatus where there is none
 }
 
 // Slowest are the slowest requests so far, the slowest first.

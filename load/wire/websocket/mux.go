@@ -171,6 +171,7 @@ type Mux struct {
 var (
 	_ wire.Mux    = (*Mux)(nil)
 	_ wire.Pinger = (*Mux)(nil)
+	_ wire.Closer = (*Mux)(nil)
 )
 
 // A slot is a place for an exchange.
@@ -502,7 +503,7 @@ func (m *Mux) answer(data []byte, e *wire.MuxEvent) bool {
 		return false
 	}
 	m.free(id)
-	*e = wire.MuxEvent{Kind: wire.MuxEnded, ID: id, Bytes: m.size}
+	*e = wire.MuxEvent{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: id, Bytes: m.size}
 	if m.t.config.Content {
 		e.Data = data
 	}
@@ -540,8 +541,8 @@ func (m *Mux) End() wire.MuxEvent {
 	m.closed = true
 	for id := range m.slots {
 		if m.slots[id].busy {
-			m.free(uint32(id))                                                         //nolint:gosec // bounded by maxExchanges
-			return wire.MuxEvent{Kind: wire.MuxFailed, ID: uint32(id), Err: ErrClosed} //nolint:gosec // as above
+			m.free(uint32(id))                                                                                //nolint:gosec // bounded by maxExchanges
+			return wire.MuxEvent{Kind: wire.MuxFailed, Status: wire.NoStatus, ID: uint32(id), Err: ErrClosed} //nolint:gosec // as above
 		}
 	}
 	return wire.MuxEvent{}

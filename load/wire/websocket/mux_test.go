@@ -208,7 +208,7 @@ func TestInOrder(t *testing.T) {
 		t.Error(p.m.Free())
 	}
 	events := p.feed(frame(0x81, "welcome") + frame(0x01, "on") + frame(0x89, "are you there?") + frame(0x80, "e") + frame(0x82, "two") + frame(0x81, "nobody asked"))
-	want := []wire.MuxEvent{{Kind: wire.MuxEnded, ID: 2, Bytes: 3, Data: []byte("one")}, {Kind: wire.MuxEnded, ID: 0, Bytes: 3, Data: []byte("two")}}
+	want := []wire.MuxEvent{{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 2, Bytes: 3, Data: []byte("one")}, {Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 0, Bytes: 3, Data: []byte("two")}}
 	if fmt.Sprintf("%+v", events) != fmt.Sprintf("%+v", want) || p.m.Pushed() != 1 || p.m.Free() != 3 {
 		t.Errorf("%+v, %d pushed, %d free", events, p.m.Pushed(), p.m.Free())
 	}
