@@ -23,9 +23,11 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, 
 	}
 	w := v.Load.WebSocket
 	config := websocket.Config{
-		Request:      http1.Request{Target: end.Target, Host: end.Host},
-		Subprotocols: w.Subprotocols, Compress: w.Compress, Payload: w.Payload,
-		Exchanges: w.InFlight, Greetings: w.Greetings, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
+		Dial: websocket.Dial{
+			Request:      http1.Request{Target: end.Target, Host: end.Host},
+			Subprotocols: w.Subprotocols, Compress: w.Compress, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
+		},
+		Payload: w.Payload, Exchanges: w.InFlight, Greetings: w.Greetings,
 	}
 	addHeaders(&config.Request, w.Headers)
 	switch text := []byte(w.Message); {

@@ -39,8 +39,8 @@ const (
 var fieldNames = []string{"upgrade", "connection", "sec-websocket-accept", "sec-websocket-extensions", "sec-websocket-protocol"}
 
 // request returns the request of the handshake (section 4.1). Its key varies.
-func (c Config) request() http1.Request {
-	r := c.Request
+func (d Dial) request() http1.Request {
+	r := d.Request
 	r.Method, r.Upgrade = http.MethodGet, "websocket"
 	add := func(name, value string, varies bool) {
 		r.Header = append(r.Header, http1.Field{Name: name, Value: value, Varies: varies})
@@ -48,12 +48,12 @@ func (c Config) request() http1.Request {
 	r.Header = slices.Clone(r.Header)
 	add("Sec-WebSocket-Version", protocolVersion, false)
 	add("Sec-WebSocket-Key", "", true)
-	if c.Compress {
+	if d.Compress {
 		// Without contexts that last, a connection needs no memory between two messages.
 		add("Sec-WebSocket-Extensions", extension+"; "+clientForgets+"; "+serverForgets, false)
 	}
-	if len(c.Subprotocols) > 0 {
-		add("Sec-WebSocket-Protocol", joined(c.Subprotocols), false)
+	if len(d.Subprotocols) > 0 {
+		add("Sec-WebSocket-Protocol", joined(d.Subprotocols), false)
 	}
 	return r
 }
@@ -83,7 +83,7 @@ type agreed struct {
 }
 
 // check judges a response of status 101 by its fields.
-func (c *Config) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.Error) {
+func (d *Dial) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.Error) {
 	var upgraded, switched, accepted bool
 	var subprotocol []byte
 	for _, f := range fields {
@@ -98,7 +98,7 @@ func (c *Config) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.
 				return a, ErrAccept
 			}
 		case fieldExtensions:
-			if err := a.extend(c.Compress, f.Value); err != nil {
+			if err := a.extend(d.Compress, f.Value); err != nil {
 				return a, err
 			}
 		case fieldProtocol:
@@ -115,7 +115,7 @@ func (c *Config) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.
 		return a, ErrNotSwitched
 	case !accepted:
 		return a, ErrAccept
-	case subprotocol != nil && !slices.Contains(c.Subprotocols, string(subprotocol)):
+	case subprotocol != nil && !slices.Contains(d.Subprotocols, string(subprotocol)):
 		return a, ErrSubprotocol
 	}
 	return a, nil

@@ -119,7 +119,7 @@ func TestExample(t *testing.T) {
 	if got := acceptOf([]byte("dGhlIHNhbXBsZSBub25jZQ==")); string(got[:]) != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" {
 		t.Errorf("%s", got)
 	}
-	c := Config{Request: http1.Request{Target: "/chat", Host: "server.example.com", Header: []http1.Field{{Name: "Origin", Value: "http://example.com"}}}, Subprotocols: []string{"chat", "superchat"}, Compress: true}
+	c := Config{Dial: Dial{Request: http1.Request{Target: "/chat", Host: "server.example.com", Header: []http1.Field{{Name: "Origin", Value: "http://example.com"}}}, Subprotocols: []string{"chat", "superchat"}, Compress: true}}
 	template, err := NewTemplate(c)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestHandshake(t *testing.T) {
 		{name: "not found, with a reason", status: "404 Not Found", fields: "Content-Length: 18\r\n\r\n{\"message\":\"no x\"}", text: "status: the server answered the handshake by status 404: no x"},
 		{name: "an ordinary page", status: "200 OK", fields: "Content-Length: 0\r\n", text: "status: the server answered the handshake by status 200"},
 	} {
-		template := newTemplate(t, Config{Subprotocols: []string{"a", "b"}, Compress: true})
+		template := newTemplate(t, Config{Dial: Dial{Subprotocols: []string{"a", "b"}, Compress: true}})
 		p := &peer{t, template.Mux()}
 		p.m.Reset()
 		accept := acceptOf(p.m.key[:])
@@ -284,7 +284,7 @@ func TestPayload(t *testing.T) {
 func TestCompression(t *testing.T) {
 	text := strings.Repeat("so much the same ", 50)
 	for _, fields := range []string{"permessage-deflate; server_no_context_takeover", "permessage-deflate"} {
-		p := connect(t, newTemplate(t, Config{Messages: []Message{{Text: []byte(text)}}, Compress: true, Content: true}), "Sec-WebSocket-Extensions: "+fields+"\r\n")
+		p := connect(t, newTemplate(t, Config{Dial: Dial{Compress: true}, Messages: []Message{{Text: []byte(text)}}, Content: true}), "Sec-WebSocket-Extensions: "+fields+"\r\n")
 		var d deflater
 		for range 3 {
 			got, ok := strings.CutPrefix(p.begin(0, 0), "c1:")
@@ -299,7 +299,7 @@ func TestCompression(t *testing.T) {
 		}
 	}
 	// RFC 7692, section 7.2.3.2: the second message refers to the first.
-	p := connect(t, newTemplate(t, Config{Messages: []Message{{}}, Compress: true, Content: true}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
+	p := connect(t, newTemplate(t, Config{Dial: Dial{Compress: true}, Messages: []Message{{}}, Content: true}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
 	for _, message := range []string{"\xf2\x48\xcd\xc9\xc9\x07\x00", "\xf2\x00\x11\x00\x00"} {
 		p.begin(0, 0)
 		if events := p.feed(frame(0xc1, message)); len(events) != 1 || string(events[0].Data) != "Hello" {
@@ -315,7 +315,7 @@ func TestCompression(t *testing.T) {
 		{string((&deflater{}).compress([]byte(strings.Repeat("x", 1<<20)))), 1 << 19, ErrTooLarge},
 		{string((&deflater{}).compress([]byte("\xff"))), 0, ErrUTF8},
 	} {
-		p := connect(t, newTemplate(t, Config{Compress: true, MaxMessage: tt.most}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
+		p := connect(t, newTemplate(t, Config{Dial: Dial{Compress: true, MaxMessage: tt.most}}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
 		if _, err := p.try(frame(0xc1, tt.message)); !errors.Is(err, tt.want) {
 			t.Errorf("%v: want %v", err, tt.want)
 		}
@@ -383,7 +383,7 @@ func TestWhy(t *testing.T) {
 		frame(0x83, ""):                "\x03\xea",
 		frame(0x01, "") + frame(1, ""): "\x03\xea",
 	} {
-		p := connect(t, newTemplate(t, Config{MaxMessage: 1}), "")
+		p := connect(t, newTemplate(t, Config{Dial: Dial{MaxMessage: 1}}), "")
 		if _, err := p.try(stream); err == nil {
 			t.Errorf("%q: no error", stream)
 		}

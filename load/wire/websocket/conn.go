@@ -1,0 +1,335 @@
+package websocket
+
+import (
+	"cmp"
+	cryptorand "crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"dyno/load/wire"
+	"dyno/load/wire/http1"
+)
+
+// MaxMessage is the largest message that is sent or, if nothing else is configured, received: 16 MiB.
+const MaxMessage = 16 << 20
+
+// A Dial says how connections are opened.
+type Dial struct {
+	// Request is the handshake's: its target, host and header. The RFC's own fields are added.
+	Request      http1.Request
+	Subprotocols []string // offered, in this order
+	Compress     bool     // offers compression
+	MaxMessage   int64    // bytes of a message of the server; default MaxMessage
+	MaxHeader    int64    // bytes of the handshake's response; default wire.DefaultMaxHeader
+}
+
+// shared is what the connections of a worker share.
+type shared struct {
+	dial       Dial
+	whole      bool // messages are delivered in one piece
+	handshakes *http1.Template
+	idle       []*http1.Client // of handshakes, while no connection needs them
+	random     *rand.ChaCha8   // of masks and keys
+	deflater   deflater
+	closings   map[uint16]*wire.Error
+	refusals   map[error]*wire.Error // of handshakes
+	reasons    wire.Refusals
+	spare      wire.Buffers
+	lent       []byte // the buffer of the message that was delivered last
+}
+
+func newShared(d Dial, whole bool) (*shared, error) {
+	d.MaxMessage = cmp.Or(d.MaxMessage, MaxMessage)
+	var seed [32]byte
+	_, _ = cryptorand.Read(seed[:]) // never fails
+	s := &shared{dial: d, whole: whole, random: rand.NewChaCha8(seed), closings: map[uint16]*wire.Error{}, refusals: map[error]*wire.Error{}}
+	var err error
+	s.handshakes, err = http1.NewTemplate(http1.Config{
+		Requests: []http1.Request{d.request()}, Fields: fieldNames, MaxHeader: d.MaxHeader,
+		Accept: func(int) bool { return false },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("websocket: %w", err)
+	}
+	return s, nil
+}
+
+// A conn is one connection's side of WebSocket, without what is made of its messages. Idle, it takes some 250 bytes.
+type conn struct {
+	s         *shared
+	handshake *http1.Client // while that is under way
+	key       [keySize]byte
+	in        reader
+	out       []byte // to be written
+	written   int    // how much of it was
+	message   []byte // the beginning of a message that is delivered in one piece
+	window    []byte // of the server's compression, if that goes on from message to message
+	pings     int    // unanswered
+	pongs     int    // bytes of answers to pings, since nothing was to be written
+	open      bool
+	takeover  bool
+	closed    bool
+}
+
+// reset begins another connection, with the handshake.
+func (c *conn) reset() {
+	s := c.s
+	c.in.reset(&s.spare)
+	s.spare.GiveBack(c.out)
+	s.spare.GiveBack(c.message)
+	*c = conn{s: s, handshake: c.handshake, window: c.window[:0]}
+	if n := len(s.idle); c.handshake == nil && n > 0 {
+		c.handshake, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else if c.handshake == nil {
+		c.handshake = s.handshakes.Client()
+	}
+	c.handshake.Reset()
+	var nonce [16]byte
+	_, _ = s.random.Read(nonce[:])
+	base64.StdEncoding.Encode(c.key[:], nonce[:])
+	c.out = append(s.spare.Borrow(), c.handshake.Compose(0, [][]byte{c.key[:]})...)
+}
+
+// Output returns what is to be written.
+func (c *conn) Output() []byte { return c.out[c.written:] }
+
+// Wrote tells that the first n bytes of Output were written.
+func (c *conn) Wrote(n int) {
+	if c.written += n; c.written == len(c.out) && c.out != nil {
+		c.s.spare.GiveBack(c.out)
+		c.out, c.written, c.pongs = nil, 0, 0
+	}
+}
+
+// send puts a frame into the output.
+func (c *conn) send(op opcode, payload []byte) {
+	s := c.s
+	compressed := c.in.deflates && !op.control()
+	if compressed {
+		payload = s.deflater.compress(payload)
+	}
+	if c.out == nil {
+		c.out = s.spare.Borrow()
+	}
+	key := uint32(s.random.Uint64()) //nolint:gosec // its lower half
+	c.out = appendHead(c.out, op, compressed, len(payload), key)
+	begin := len(c.out)
+	c.out = append(c.out, payload...)
+	mask(c.out[begin:], key)
+}
+
+// next consumes bytes up to a piece of a message. The rest it deals with: the handshake, pings, and the server's
+// close, which is an error. Without a piece and an error, all of p is consumed.
+func (c *conn) next(p []byte) (n int, got piece, found bool, err error) {
+	s := c.s
+	s.spare.GiveBack(s.lent)
+	s.lent = nil
+	if !c.open {
+		if n, err = c.shake(p); err != nil || !c.open {
+			return n, piece{}, false, err
+		}
+	}
+	for {
+		used, got, found, fault := c.in.next(p[n:], s.dial.MaxMessage, &s.spare)
+		n += used
+		if fault == nil && found {
+			switch got.op {
+			case opPing:
+				fault = c.answerPing(got.data)
+			case opPong:
+				c.pings = 0
+			case opClose:
+				fault = c.takeClose(got.data)
+			default:
+				if got, found, fault = c.join(got); found && fault == nil {
+					return n, got, true, nil
+				}
+				found = true
+			}
+			c.in.giveBack(&s.spare)
+		}
+		if fault != nil {
+			c.sayWhy(fault)
+			return n, piece{}, false, fault
+		}
+		if !found {
+			return n, piece{}, false, nil
+		}
+	}
+}
+
+// join puts a message together if it is to be delivered in one piece, and decompresses it.
+func (c *conn) join(got piece) (whole piece, found bool, err *wire.Error) {
+	s := c.s
+	if !s.whole && !got.deflated {
+		return got, true, nil
+	}
+	if !got.final && c.message == nil {
+		c.message = s.spare.Borrow()
+	}
+	if c.message != nil {
+		c.message = append(c.message, got.data...)
+		got.data = c.message
+	}
+	if !got.final {
+		return piece{}, false, nil
+	}
+	s.lent, c.message = c.message, nil
+	if got.deflated {
+		got.data, err = c.inflate(got.data, got.op)
+	}
+	return got, true, err
+}
+
+// inflate decompresses a message.
+func (c *conn) inflate(data []byte, op opcode) ([]byte, *wire.Error) {
+	plain, err := c.s.deflater.decompress(data, c.window, c.s.dial.MaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	if op == opText && !utf8.Valid(plain) {
+		return nil, ErrUTF8
+	}
+	if c.takeover {
+		c.window = slide(c.window, plain)
+	}
+	return plain, nil
+}
+
+// shake takes the answer to the handshake.
+func (c *conn) shake(p []byte) (n int, err error) {
+	n, done, err := c.handshake.Response(p)
+	switch {
+	case err != nil && done:
+		return n, c.s.refusal(err)
+	case err != nil || !done:
+		return n, err
+	}
+	agreed, fault := c.s.dial.check(c.handshake.Fields(), c.key[:])
+	if fault != nil {
+		return n, fault
+	}
+	c.s.idle = append(c.s.idle, c.handshake)
+	c.handshake = nil
+	c.open, c.in.deflates, c.takeover = true, agreed.deflates, agreed.takeover
+	return n, nil
+}
+
+// refusal returns the error of a handshake that was answered by another status.
+func (s *shared) refusal(reason error) *wire.Error {
+	e := s.refusals[reason]
+	if e == nil {
+		_, text, _ := strings.Cut(reason.Error(), ": ")
+		e = &wire.Error{Kind: wire.Status, Text: "the server answered the handshake by " + text}
+		s.refusals[reason] = e // http1 bounds their number
+	}
+	return e
+}
+
+// maxPending bounds what may wait to be written in answers to pings, in bytes.
+const maxPending = 64 << 10
+
+// answerPing answers a ping by its own payload (RFC 6455, section 5.5.3).
+func (c *conn) answerPing(payload []byte) *wire.Error {
+	if c.pongs > maxPending {
+		return ErrFlood
+	}
+	c.pongs += maxClientHead + len(payload)
+	c.send(opPong, payload)
+	return nil
+}
+
+// maxPings is how many pings may be unanswered.
+const maxPings = 8
+
+// Ping sends a ping.
+func (c *conn) Ping() bool {
+	if !c.open || c.closed || c.pings == maxPings {
+		return false
+	}
+	c.pings++
+	c.send(opPing, nil)
+	return true
+}
+
+// Close tells the server that the connection is no longer needed.
+func (c *conn) Close() {
+	if c.open && !c.closed {
+		c.closed = true
+		c.send(opClose, binary.BigEndian.AppendUint16(nil, closeNormal))
+	}
+}
+
+// Codes of close frames (section 7.4.1).
+const (
+	closeNormal    = 1000
+	closeProtocol  = 1002
+	closeNoCode    = 1005 // is never sent
+	closeInvalid   = 1007
+	closeTooLarge  = 1009
+	closeFirstLib  = 3000
+	closeLastApp   = 4999
+	closeLastKnown = 1014
+)
+
+var closeNames = map[uint16]string{
+	closeNormal: "normal", 1001: "going away", closeProtocol: "protocol error", 1003: "unsupported data", closeNoCode: "without a code",
+	closeInvalid: "invalid data", 1008: "policy violation", closeTooLarge: "message too big", 1010: "an extension is missing",
+	1011: "internal error", 1012: "service restart", 1013: "try again later", 1014: "bad gateway",
+}
+
+// takeClose takes the server's close frame, answers it, and returns why it closes.
+func (c *conn) takeClose(payload []byte) *wire.Error {
+	code, reason := uint16(closeNoCode), []byte(nil)
+	switch {
+	case len(payload) == 1:
+		return ErrCloseSize
+	case len(payload) > 1:
+		code, reason = binary.BigEndian.Uint16(payload), payload[2:]
+		if !(code >= closeNormal && code <= closeLastKnown && code != 1004 && code != closeNoCode && code != 1006 || code >= closeFirstLib && code <= closeLastApp) {
+			return ErrCloseCode
+		}
+		if !utf8.Valid(reason) {
+			return ErrCloseReason
+		}
+		payload = payload[:2]
+	}
+	if !c.closed {
+		c.send(opClose, payload)
+		c.closed = true
+	}
+	plain := c.s.closings[code]
+	if plain == nil {
+		name := closeNames[code]
+		if name != "" {
+			name = " (" + name + ")"
+		}
+		plain = &wire.Error{Kind: wire.Reset, Text: "the server closed the connection by code " + strconv.Itoa(int(code)) + name}
+		if code == closeNoCode {
+			plain.Text = "the server closed the connection without a code"
+		}
+		c.s.closings[code] = plain
+	}
+	return c.s.reasons.Error(plain, reason)
+}
+
+// sayWhy tells the server why the connection ends (section 7.1.7).
+func (c *conn) sayWhy(err *wire.Error) {
+	if c.closed || !c.open {
+		return
+	}
+	code := uint16(closeProtocol)
+	switch err { //nolint:errorlint // these are values
+	case ErrUTF8, ErrCloseReason, ErrDeflate:
+		code = closeInvalid
+	case ErrTooLarge:
+		code = closeTooLarge
+	}
+	c.closed = true
+	c.send(opClose, binary.BigEndian.AppendUint16(nil, code))
+}
