@@ -28,6 +28,7 @@ type Load struct {
 	fields      planflags.Flags
 	connections int
 	publishers  int
+	listen      bool
 	stages      []string
 	unix        string
 
@@ -81,6 +82,10 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	connections := fmt.Sprintf("closed loop: connections, each with one request at a time (default 50); open loop: the most there may be (default %d)", plan.DefaultConnections)
 	if have(ofStreams) {
 		connections = "subscribers"
+		if have(ofMessages) {
+			connections = "connections that send messages, each one at a time, or that subscribe (default 50)"
+			f.BoolVar(&q.listen, "subscribe-only", false, "connections send nothing: each message of the server is an event")
+		}
 		f.IntVar(&q.publishers, "publishers", 1, "closed loop: connections that publish; with --rate, the maximum")
 	}
 	http, grpc := have(ofRequests), have(ofCalls)
@@ -202,6 +207,9 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 	if l.Requests > 0 && !q.Given("duration") {
 		l.Window = 0
 	}
+	if protocol == plan.WS && !q.subscribes() {
+		l.Subscribers = nil
+	}
 	if l.Subscribers != nil {
 		return e, append(faults, q.streams(l)...)
 	}
@@ -320,6 +328,11 @@ func loop(l *plan.Load, connections int, given bool) {
 	case given:
 		l.Open.MaxConnections = connections
 	}
+}
+
+// subscribes tells whether connections listen, rather than send messages and await the answers.
+func (q *Load) subscribes() bool {
+	return q.listen || slices.ContainsFunc([]string{"subscribe", "publish", "topics"}, q.Given)
 }
 
 // streams completes a load of subscribers, with publications if a path for them is given.

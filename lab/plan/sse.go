@@ -18,7 +18,7 @@ var sseProtocol = protocol{
 
 // An SSELoad is what a load has for server-sent events.
 type SSELoad struct {
-	Subscribers *Subscribers `yaml:"subscribers" default:"{}" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
+	Subscribers *Subscribers `yaml:"subscribers" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
 	Publish     *Publish     `yaml:"publish" doc:"the request that publishes an event, repeated as closed or open says"`
 }
 
@@ -29,8 +29,9 @@ type Subscribers struct {
 	Ramp          float64           `yaml:"ramp" kind:"rate" range:"0.001..10000000" otherwise:"as fast as the target accepts them" flag:"ramp" doc:"subscribers opened per second, such as 1000/s"`
 	Topics        int               `yaml:"topics" range:"1..1000000" default:"1" flag:"topics" doc:"topics that subscribers are spread over, one each; its number, from 0, stands for {topic} in the URL"`
 	Headers       []scenario.Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of each request, in this order"`
-	Resume        bool              `yaml:"resume" default:"true" flag:"resume" doc:"who comes back names the last event it has seen, by Last-Event-ID"`
-	GapEvent      string            `yaml:"gap_event" default:"gap" flag:"gap-event" doc:"the type of an event by which the target says that events are missing"`
+	Message       string            `yaml:"message" for:"ws" kind:"word" flag:"subscribe" doc:"a message that each sends once it is connected; {topic} in it is the number of its topic"`
+	Resume        bool              `yaml:"resume" for:"sse" default:"true" flag:"resume" doc:"who comes back names the last event it has seen, by Last-Event-ID"`
+	GapEvent      string            `yaml:"gap_event" for:"sse" default:"gap" flag:"gap-event" doc:"the type of an event by which the target says that events are missing"`
 	ReceiveBuffer int               `yaml:"receive_buffer" kind:"size" range:"1..1GiB" otherwise:"the kernel's" flag:"receive-buffer" doc:"SO_RCVBUF of subscribers, such as 16KiB"`
 	Slow          *Slow             `yaml:"slow" doc:"some of them read slowly; what they miss is counted apart"`
 }
@@ -63,7 +64,11 @@ const TopicMark = "{topic}"
 // validate judges subscribers and what is published to them.
 func (SSELoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
-	l, started := &v.Load, len(v.Target.Start) > 0
+	i.eventStreams(&v.Load, len(v.Target.Start) > 0)
+}
+
+// eventStreams judges a load of subscribers.
+func (i *inspector) eventStreams(l *Load, started bool) {
 	if s := l.Subscribers; s == nil || s.Connections == 0 {
 		i.fault("load.subscribers", "is missing", "such as subscribers: {connections: 1000}")
 	} else {

@@ -275,7 +275,7 @@ type Load struct {
 	HTTP2    *HTTP2 `yaml:"http2" for:"http grpc" default:"{}" doc:"when HTTP/2 is spoken, and how"`
 	TCPLoad  `for:"tcp"`
 	WSLoad   `for:"ws"`
-	SSELoad  `for:"sse"`
+	SSELoad  `for:"sse ws"`
 	LLMLoad  `for:"llm"`
 
 	MaxHeader int `yaml:"max_header" for:"url" kind:"size" range:"1KiB..16MiB" default:"64KiB" flag:"max-header" doc:"the largest header of a response, and its largest trailers; larger ones fail the request"`

@@ -52,6 +52,13 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		i.fault(path+".message_file", "message and message_file exclude each other", "keep one of them")
 	}
 	given := w.Message != "" || w.MessageFile != ""
+	if v.Load.Subscribers != nil {
+		if given {
+			i.fault(path+".message", "message and subscribers exclude each other", "what subscribers send is load.subscribers.message")
+		}
+		i.eventStreams(&v.Load, started)
+		return
+	}
 	if preset := DefaultVariant(WS).Load.WebSocket.Payload; given && w.Payload != preset {
 		i.fault(path+".payload", fmt.Sprintf("message and payload exclude each other (it is %d without)", preset), "keep one of them")
 	}

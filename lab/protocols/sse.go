@@ -30,28 +30,37 @@ func sseCodecs(_ context.Context, v *plan.Variant, _ uint64, workers int) (c Cod
 
 // streams returns the maker of each worker's streams, which share what is asked of a topic.
 func streams(s *plan.Subscribers, end http1.Endpoint, maxHeader int64) (func(worker int) func(subscriber int) wire.Stream, error) {
-	target := strings.ReplaceAll(end.Target, "%7Btopic%7D", plan.TopicMark) // in a path, braces are escaped by now
-	// of returns what is asked of a topic, by its number.
-	of := func(topic int) sse.StreamConfig {
+	target := withTopic(end.Target)
+	return perTopic(s.Topics, func(topic int) (*sse.StreamTemplate, error) {
 		request := http1.Request{Target: sse.ExpandTopic(target, strconv.Itoa(topic)), Host: end.Host}
 		addHeaders(&request, s.Headers)
-		return sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent, MaxHeader: maxHeader}
-	}
-	if _, err := sse.NewStreamTemplate(of(0)); err != nil {
+		return sse.NewStreamTemplate(sse.StreamConfig{Request: request, Topics: []int{topic}, Forgets: !s.Resume, GapType: s.GapEvent, MaxHeader: maxHeader})
+	}, func(t *sse.StreamTemplate) wire.Stream { return t.Stream() })
+}
+
+// withTopic returns a target of a URL with {topic} in its path as it was written: braces are escaped by now.
+func withTopic(target string) string {
+	return strings.ReplaceAll(target, "%7Btopic%7D", plan.TopicMark)
+}
+
+// perTopic returns the maker of each worker's streams, which share a template for each topic. Topics differ in their
+// number only: the first one is made now, to see whether it is right.
+func perTopic[Template any](topics int, of func(topic int) (*Template, error), stream func(*Template) wire.Stream) (func(worker int) func(subscriber int) wire.Stream, error) {
+	if _, err := of(0); err != nil {
 		return nil, fmt.Errorf("load.subscribers: %w", err)
 	}
 	return func(int) func(subscriber int) wire.Stream {
-		templates := map[int]*sse.StreamTemplate{}
+		templates := map[int]*Template{}
 		return func(subscriber int) wire.Stream {
-			topic := subscriber % s.Topics
+			topic := subscriber % topics
 			if templates[topic] == nil {
-				t, err := sse.NewStreamTemplate(of(topic))
+				t, err := of(topic)
 				if err != nil {
-					panic(err) // the first one, which differs in a number, was right
+					panic(err) // the first one was right
 				}
 				templates[topic] = t
 			}
-			return templates[topic].Stream()
+			return stream(templates[topic])
 		}
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -12,11 +13,12 @@ import (
 	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/load/wire/sse"
 	"dyno/load/wire/websocket"
 )
 
 // wsCodecs makes clients that open WebSocket connections, and send a message or those of users on them.
-func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, err error) {
+func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Codecs, err error) {
 	end, err := http1.ParseURL(v.Target.URL)
 	if err != nil {
 		return c, err
@@ -30,6 +32,14 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, 
 		Payload: w.Payload, Exchanges: w.InFlight, Greetings: w.Greetings,
 	}
 	addHeaders(&config.Request, w.Headers)
+	if end.Secure {
+		if c.TLS, err = tlsConfig(v.Target.TLS, end, []string{"http/1.1"}); err != nil {
+			return c, err
+		}
+	}
+	if v.Load.Subscribers != nil {
+		return c, listeners(v, &c, config.Dial, end, workers)
+	}
 	switch text := []byte(w.Message); {
 	case v.Load.Scenario != nil:
 		if err := ready(ctx, v, &c, wsScript); err != nil {
@@ -51,10 +61,23 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, _ int) (c Codecs, 
 	if c.Muxes, err = perWorker(alike(config), websocket.NewTemplate, func(t *websocket.Template) wire.Mux { return t.Mux() }); err != nil {
 		return c, fmt.Errorf("load.websocket: %w", err)
 	}
-	if end.Secure {
-		c.TLS, err = tlsConfig(v.Target.TLS, end, []string{"http/1.1"})
+	return c, nil
+}
+
+// listeners makes the subscribers' streams and, where something is published, what publishes it by HTTP.
+func listeners(v *plan.Variant, c *Codecs, d websocket.Dial, end http1.Endpoint, workers int) (err error) {
+	s := v.Load.Subscribers
+	addHeaders(&d.Request, s.Headers)
+	target := withTopic(d.Request.Target)
+	c.Streams, err = perTopic(s.Topics, func(topic int) (*websocket.StreamTemplate, error) {
+		of, name := d, strconv.Itoa(topic)
+		of.Request.Target = sse.ExpandTopic(target, name)
+		return websocket.NewStreamTemplate(websocket.StreamConfig{Dial: of, Subscribe: websocket.ExpandTopic(s.Message, name), Topics: []int{topic}})
+	}, func(t *websocket.StreamTemplate) wire.Stream { return t.Stream() })
+	if err == nil && v.Load.Publish != nil {
+		c.Clients, err = publishers(v.Load.Publish, end, int64(v.Load.MaxHeader), s.Topics, workers)
 	}
-	return c, err
+	return err
 }
 
 // wsScript says what a scenario's users do over WebSocket: they send messages, and check the answers.

@@ -135,9 +135,15 @@ type Pinger interface {
 	Ping() bool
 }
 
-// A Closer is a Mux that tells its peer that a connection is no longer needed.
+// A Talker has bytes to write that nobody has asked for, as a Mux has.
+type Talker interface {
+	Output() []byte
+	Wrote(n int)
+}
+
+// A Closer is a Mux or a Stream that tells its peer that a connection is no longer needed.
 type Closer interface {
-	Mux
+	Talker
 
 	// Close puts that into Output, after which the connection is closed.
 	Close()

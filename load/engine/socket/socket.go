@@ -272,8 +272,8 @@ func (s *Socket) Flush(t *Thread, kind wire.Kind) error {
 // have answered before it closed.
 func (s *Socket) Break(err error) { s.Lost, s.pending, s.HungUp = err, nil, true }
 
-// WriteOutput writes what a mux has to say. It returns whether the socket takes no more for now.
-func (s *Socket) WriteOutput(t *Thread, m wire.Mux) (blocked bool, err error) {
+// WriteOutput writes what a mux or a stream has to say. It returns whether the socket takes no more for now.
+func (s *Socket) WriteOutput(t *Thread, m wire.Talker) (blocked bool, err error) {
 	for !s.Pending() { // what was sealed before goes first
 		p := m.Output()
 		if len(p) == 0 {

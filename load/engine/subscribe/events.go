@@ -21,12 +21,14 @@ func (p *Pool) takeEvents(i int32, s *subscriber, b []byte, r clock.Reading) {
 	for {
 		n, e, err := s.stream.Next(b)
 		if err != nil {
+			p.talk(s)
 			p.subscriptionFailed(i, s, now, err)
 			return
 		}
 		b = b[n:]
 		switch e.Kind {
 		case wire.Nothing:
+			p.talk(s)
 			return
 		case wire.Opened:
 			p.streamOpened(i, s, r)
@@ -35,9 +37,22 @@ func (p *Pool) takeEvents(i int32, s *subscriber, b []byte, r clock.Reading) {
 		case wire.Gap:
 			p.gap(s)
 		case wire.Exhausted:
+			p.talk(s)
 			p.subscriptionEnded(i, s, now, nil)
 			return
 		}
+	}
+}
+
+// talk writes what a stream has to say by itself. If that fails, it marks the subscriber broken; the next reading says
+// more.
+func (p *Pool) talk(s *subscriber) {
+	t, ok := s.stream.(wire.Talker)
+	if !ok || s.Lost != nil {
+		return
+	}
+	if _, err := s.WriteOutput(p.sockets, t); err != nil {
+		s.Break(err)
 	}
 }
 

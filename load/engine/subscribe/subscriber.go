@@ -242,8 +242,11 @@ func (p *Pool) Handle(ev *poll.Event) int64 {
 		}
 		p.connected(i, s)
 	}
-	if s.Generation == generation && s.Pending() && ev.Events&poll.Out != 0 {
-		p.writeSubscription(s)
+	if s.Generation == generation && ev.Events&poll.Out != 0 {
+		if s.Pending() {
+			p.writeSubscription(s)
+		}
+		p.talk(s)
 	}
 	const hangUp = poll.PeerEnded | poll.HangUp | poll.Failure
 	if s.Generation != generation || ev.Events&(poll.In|hangUp) == 0 && s.Lost == nil {
@@ -449,6 +452,10 @@ func (p *Pool) disconnect(i int32, s *subscriber, now int64, failed bool) {
 func (p *Pool) hangUp(s *subscriber) {
 	if d, ok := s.stream.(wire.Deviant); ok && s.state >= subRequested {
 		p.rec.Deviations(d.Deviations())
+	}
+	if c, ok := s.stream.(wire.Closer); ok && s.state == subStreaming {
+		c.Close()
+		p.talk(s)
 	}
 	s.CloseNotify(p.sockets)
 	s.Close(p.sockets)

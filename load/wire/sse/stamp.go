@@ -1,6 +1,9 @@
 package sse
 
-import "math"
+import (
+	"bytes"
+	"math"
+)
 
 // A Stamp is the beginning of an event's data. By it a subscriber recognises the event, whatever server
 // passed it on:
@@ -42,6 +45,15 @@ func ParseStamp(data []byte) (s Stamp, ok bool) {
 		return Stamp{}, false
 	}
 	return Stamp{Source: uint32(source), Sequence: sequence, Time: int64(at)}, true
+}
+
+// FindStamp reads the first stamp in data, wherever it stands.
+func FindStamp(data []byte) (s Stamp, ok bool) {
+	at := bytes.Index(data, []byte(stampWord))
+	if at < 0 {
+		return Stamp{}, false
+	}
+	return ParseStamp(data[at:])
 }
 
 // number reads digits followed by one space. Up to 19 digits fit.

@@ -71,6 +71,7 @@ type conn struct {
 	window    []byte // of the server's compression, if that goes on from message to message
 	pings     int    // unanswered
 	pongs     int    // bytes of answers to pings, since nothing was to be written
+	code      uint16 // of the server's close
 	open      bool
 	takeover  bool
 	closed    bool
@@ -299,6 +300,7 @@ func (c *conn) takeClose(payload []byte) *wire.Error {
 		}
 		payload = payload[:2]
 	}
+	c.code = code
 	if !c.closed {
 		c.send(opClose, payload)
 		c.closed = true

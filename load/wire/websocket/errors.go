@@ -34,6 +34,7 @@ var (
 	ErrTooLarge = &wire.Error{Kind: wire.Limit, Text: "a message longer than the limit"}
 	ErrFlood    = &wire.Error{Kind: wire.Limit, Text: "more pings than the server reads the answers to"}
 	ErrEcho     = &wire.Error{Kind: wire.Assertion, Text: "the answer differs from the message"}
+	ErrCut      = &wire.Error{Kind: wire.Reset, Text: "the server closed the connection without a close frame"}
 	ErrClosed   = &wire.Error{Kind: wire.Reset, Text: "the connection was closed before the answer"}
 )
 
