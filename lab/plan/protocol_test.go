@@ -37,6 +37,8 @@ func TestOfURL(t *testing.T) {
 		"tcp://h:7000":   {TCP, "h:7000"},
 		"grpc://h:50051": {GRPC, "h:50051"},
 		"https://h/":     {HTTP, "https://h/"},
+		"ws://h/":        {WS, "ws://h/"},
+		"wss://h/":       {WS, "wss://h/"},
 		"http://h/":      {HTTP, "http://h/"},
 		"llm://h/":       {HTTP, "llm://h/"}, // its URLs are those of HTTP
 		"tcp":            {HTTP, "tcp"},
@@ -55,13 +57,13 @@ func TestFieldsOfProtocols(t *testing.T) {
 		"load.call":      "grpc",
 		"load.http2":     "http grpc",
 		"load.payload":   "tcp",
-		"load.publish":   "sse",
+		"load.publish":   "ws sse",
 		"load.ask":       "llm",
-		"load.requests":  "http grpc tcp llm",
-		"target.url":     "http grpc sse llm",
-		"target.address": "http grpc tcp sse llm",
+		"load.requests":  "http grpc tcp ws llm",
+		"target.url":     "http grpc ws sse llm",
+		"target.address": "http grpc tcp ws sse llm",
 		"target.timeout": "program",
-		"load.open":      "http grpc tcp sse llm program", // its load does not belong to a program
+		"load.open":      "http grpc tcp ws sse llm program", // its load does not belong to a program
 	} {
 		if got := strings.Join(DeclaredAt(path).Protocols, " "); got != want {
 			t.Errorf("%s is of %s, want %s", path, got, want)

@@ -18,7 +18,7 @@ var sseProtocol = protocol{
 
 // An SSELoad is what a load has for server-sent events.
 type SSELoad struct {
-	Subscribers *Subscribers `yaml:"subscribers" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
+	Subscribers *Subscribers `yaml:"subscribers" default:"; {} of sse" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
 	Publish     *Publish     `yaml:"publish" doc:"the request that publishes an event, repeated as closed or open says"`
 }
 

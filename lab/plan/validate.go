@@ -105,11 +105,17 @@ func (i *inspector) misplaced(path string, of, s *fields.Spec) {
 	for _, p := range s.Protocols {
 		titles, names = append(titles, protocolNamed(p).title), append(names, p)
 	}
-	var own []string // of this protocol alone, next to it
+	var own []string // next to it, those of this protocol that the fewest others have
+	fewest := len(protocols)
 	for _, f := range of.Fields {
-		if slices.Equal(f.Spec.Only, []string{i.protocol}) {
-			own = append(own, fields.Join(fields.Parent(path), f.Name))
+		n := len(f.Spec.Only)
+		if !slices.Contains(f.Spec.Only, i.protocol) || n > fewest {
+			continue
 		}
+		if n < fewest {
+			own, fewest = nil, n
+		}
+		own = append(own, fields.Join(fields.Parent(path), f.Name))
 	}
 	instead := cmp.Or(s.Instead, "use "+strings.Join(own, " and "))
 	if s.Instead == "" && len(own) == 0 {

@@ -86,7 +86,7 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 	}
 	// Events are no requests.
 	_, err = written(t, "name: x\ntarget: {protocol: sse, url: 'http://127.0.0.1:1/'}\nload:\n  subscribers: {connections: 1}\n  scenario: {steps: [{name: a}]}", "")
-	if err == nil || !strings.Contains(err.Error(), "load.scenario: is only for HTTP and gRPC and TCP and LLM targets") {
+	if err == nil || !strings.Contains(err.Error(), "load.scenario: is only for HTTP and gRPC and TCP and WebSocket and LLM targets") {
 		t.Error(err)
 	}
 }

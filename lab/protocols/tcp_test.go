@@ -12,7 +12,7 @@ func TestMessageEncoderAllocatesNothing(t *testing.T) {
 		t.Skip("-short: counts allocations")
 	}
 	for _, encoding := range []string{plan.EncodingText, plan.EncodingBase64, plan.EncodingHex} {
-		e := &messageEncoder{framings[plan.FramingLength], encoding, [][]byte{[]byte("0a0b"), []byte("0c0d")}}
+		e := &messageEncoder{framings[plan.FramingLength].Check, encoding, [][]byte{[]byte("0a0b"), []byte("0c0d")}}
 		var dst []byte
 		parts := [][]byte{[]byte("abcd")}
 		if n := testing.AllocsPerRun(100, func() {
