@@ -171,6 +171,8 @@ func meant(ctx context.Context, e *plan.Experiment) error {
 		return nil
 	case detect.OverHTTP2:
 		return &anotherCommand{loader, v.Target.URL, "over HTTP/2 only"}
+	case plan.WS:
+		return &anotherCommand{loader, v.Target.URL, "over WebSocket"}
 	default:
 		return &anotherCommand{loader, v.Target.URL, "with " + answer.Media}
 	}

@@ -137,8 +137,8 @@ func (a *app) root() *cobra.Command {
 		Long: `dyno loads a server, watches it, repeats and interleaves trials, and reports
 the results and how certain they are.
 
-dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, a stream of events
-(dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
+dyno URL is a quick load of what answers there: HTTP/1.1, HTTP/2, WebSocket (dyno ws), a
+stream of events (dyno sse) or gRPC (dyno grpc). One request before the load finds that out; with a command,
 or with -n, none is sent.`,
 		Version:           buildinfo.Text(),
 		SilenceUsage:      true,
@@ -190,7 +190,7 @@ func (a *app) withCommand(args []string) []string {
 	for i, arg := range args {
 		protocol, where := plan.OfURL(arg)
 		switch {
-		case where != arg:
+		case protocol != plan.HTTP:
 			args = slices.Clone(args)
 			args[i] = where
 			return append([]string{protocol}, args...)

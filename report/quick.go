@@ -124,6 +124,9 @@ func (p *page) connections(v *rundir.Variant, trial *rundir.Trial) {
 	if k.PeerClosed > 0 {
 		t.Add("closed idle", figure.Whole(k.PeerClosed))
 	}
+	if k.Pushed > 0 {
+		t.Add("messages not awaited", figure.Whole(k.Pushed))
+	}
 	if l := v.Loaded; l != nil {
 		p.loaded(&t, l)
 	}

@@ -80,9 +80,10 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 		return slices.ContainsFunc(protocols, func(p string) bool { return plan.Has(p, field) })
 	}
 	connections := fmt.Sprintf("closed loop: connections, each with one request at a time (default 50); open loop: the most there may be (default %d)", plan.DefaultConnections)
+	listens := have(ofStreams) && !have(ofMessages)
 	if have(ofStreams) {
 		connections = "subscribers"
-		if have(ofMessages) {
+		if !listens {
 			connections = "connections that send messages, each one at a time, or that subscribe (default 50)"
 			f.BoolVar(&q.listen, "subscribe-only", false, "connections send nothing: each message of the server is an event")
 		}
@@ -103,7 +104,7 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	if http || have(ofMessages) {
 		f.StringVar(&q.scenario, "scenario", "", "a `FILE` with what users do, as load.scenario has it in an experiment")
 	}
-	if !have(ofStreams) {
+	if !listens {
 		f.StringSliceVar(&q.users, "users", nil, "closed loop: users over time, as `TIME:USERS,…`: in each stage their number goes linearly from where the last one ended, at first from none, to the stage's; or, of a scenario, a number of users (one for each request under way; open loop: the most there may be, 10000)")
 	}
 	if grpc && !http {
@@ -115,7 +116,7 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	} else {
 		f.IntVarP(&q.connections, "connections", "c", 50, connections)
 	}
-	if !have(ofStreams) {
+	if !listens {
 		f.Lookup("connections").DefValue = "0" // its usage has that of each loop
 	}
 	if len(protocols) > 1 {

@@ -89,7 +89,7 @@ var arrows = []arrow{
 	{"lab/fleet/registry", []string{"lab/fleet/agent", "lab/fleet/identity", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "it knows labels as text, and no agents"},
 	{"lab/planfile", []string{"lab/plan", "lab/protocols", "load/options", "load/wire", "load/scenario", "load/pace", "internal/fields", "internal/nearest", "internal/nesting"}, "a file is read by what its plan declares; nothing is started to read it"},
-	{"lab/protocols", []string{"internal/textfile", "lab/plan", "internal/fields", "internal/secretfile", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
+	{"lab/protocols", []string{"internal/textfile", "lab/plan", "internal/fields", "internal/secretfile", "load/wire", "load/rpc", "load/scenario", "load/feed", "load/jsonpath", "load/pace"}, "what a load is spoken with, made of a plan, however that came about"},
 	{"lab/pods", nil, "pods are found by asking an API server, whatever is done with them"},
 	{"lab/plan", []string{"internal/fields", "load/options", "load/wire", "load/scenario", "load/pace", "internal/nearest", "internal/units"}, "a plan is data and its rules, without files or flags"},
 

@@ -1,5 +1,5 @@
 // Package detect finds out what a server speaks by asking it once, on a connection of its own: TLS,
-// HTTP/2 by prior knowledge, gRPC, or a stream of events.
+// HTTP/2 by prior knowledge, gRPC, WebSocket, or a stream of events.
 package detect
 
 import (
@@ -86,8 +86,9 @@ const (
 // An Answer is what a server gave to one request, as far as it tells how to load the server. The zero
 // value says nothing.
 type Answer struct {
-	HTTP2 bool   // it speaks HTTP/2 by prior knowledge, and not HTTP/1.1
-	Media string // of its content
+	HTTP2    bool   // it speaks HTTP/2 by prior knowledge, and not HTTP/1.1
+	Upgrades bool   // it speaks WebSocket, and refuses other requests
+	Media    string // of its content
 }
 
 // OverHTTP2 is the command for a server that speaks HTTP/2 only.
@@ -100,6 +101,8 @@ func (a Answer) Command() string {
 		return "sse"
 	case a.Media == grpcMedia:
 		return "grpc"
+	case a.Upgrades:
+		return plan.WS
 	case a.HTTP2:
 		return OverHTTP2
 	}
@@ -159,13 +162,25 @@ func ask(ctx context.Context, c *config.Config) Answer {
 			}
 		}
 		if err == nil {
-			return Answer{http2 && c.TLS == nil, media}
+			upgrades := !http2 && status >= http.StatusBadRequest && status < http.StatusInternalServerError && media != grpcMedia && upgrades(transport, request)
+			return Answer{http2 && c.TLS == nil, upgrades, media}
 		}
 		if errno.Is(err, syscall.ECONNREFUSED) {
 			break
 		}
 	}
 	return Answer{}
+}
+
+// upgrades tells whether a server that has refused a request agrees to speak WebSocket instead.
+func upgrades(t *http.Transport, request *http.Request) bool {
+	asked := request.Clone(request.Context())
+	asked.Header.Set("Connection", "Upgrade")
+	asked.Header.Set("Upgrade", "websocket")
+	asked.Header.Set("Sec-WebSocket-Version", "13")
+	asked.Header.Set("Sec-WebSocket-Key", "ZHlubyBhc2tzIG9uY2UuLg==") // any 16 bytes
+	status, _, err := exchange(t, asked)
+	return err == nil && status == http.StatusSwitchingProtocols
 }
 
 // exchange sends a request, and returns the status and the media type of the response.

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/gorilla/websocket"
+
 	"dyno/internal/leak"
 	"dyno/lab/plan"
 )
@@ -60,6 +62,41 @@ func TestAskForGRPC(t *testing.T) {
 		v.Target.Complete()
 		v.Load.Closed = &plan.Closed{Connections: 1}
 		e.Complete()
+		if got := Ask(t.Context(), v).Command(); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		server.Close()
+	}
+}
+
+// A server of WebSocket refuses other requests, in ways of its own.
+func TestAskForWebSocket(t *testing.T) {
+	upgrader := websocket.Upgrader{}
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"it speaks WebSocket": {func(w http.ResponseWriter, r *http.Request) {
+			if c, err := upgrader.Upgrade(w, r, nil); err == nil {
+				_ = c.Close()
+			}
+		}, plan.WS},
+		"it has no such page": {http.NotFound, ""},
+		"it has pages, too": {func(w http.ResponseWriter, r *http.Request) {
+			if websocket.IsWebSocketUpgrade(r) {
+				t.Error("it is asked for more than a page")
+			}
+		}, ""},
+	} {
+		server := httptest.NewServer(c.handler)
+		e := plan.New(plan.HTTP, plan.HTTP)
+		v := &e.Variants[0]
+		v.Target.URL = plan.Quote(server.URL)
+		v.Target.Complete()
+		v.Load.Closed = &plan.Closed{Connections: 1}
+		if err := v.Fill(nil); err != nil {
+			t.Fatal(err)
+		}
 		if got := Ask(t.Context(), v).Command(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}

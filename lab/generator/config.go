@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		return c, codecs, err
 	}
 	c.NewClients, c.NewMuxes, c.Streams, c.TLS = codecs.Clients, codecs.Muxes, codecs.Exchanges, codecs.TLS
-	c.Standing = codecs.Standing
+	c.Standing, c.Owned = codecs.Standing, codecs.Owned
 	c.NewFollower, c.NewTunnels, c.Traces = codecs.Follower, codecs.Tunnels, codecs.Traces
 	if m := codecs.Messages; m != nil {
 		c.Messages = &messages.Config{Answered: m.Answered, Interval: m.Interval, Goal: record.Goal{First: m.FirstToken, Each: m.TokenTime}}
@@ -88,6 +89,10 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
 		if c.Population != nil {
 			c.Users.Count = c.Population.Most()
+		}
+		if c.Owned {
+			c.Connections = cmp.Or(c.Users.Count, c.Connections)
+			c.Users.Count = c.Connections
 		}
 		if n := c.Users.Count; n > 0 {
 			c.Workers = min(c.Workers, n)

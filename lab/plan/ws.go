@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dyno/internal/fields"
 	"dyno/load/scenario"
 )
 
@@ -12,9 +13,13 @@ const WS = "ws"
 
 var wsProtocol = protocol{
 	name: WS, title: "WebSocket", validator: WSLoad{},
-	groups: []string{Loaded, withURL, exchanges, scripted, messages},
+	groups: []string{Loaded, withURL, exchanges, scripted, messages, statuses},
 	over:   "WebSocket over ", muxed: "HTTP/1.1",
+	statuses: func(text string) ([]scenario.StatusRange, error) { return scenario.ParseCodes(text, lastCloseCode) },
 }
+
+// lastCloseCode is the last code of a close frame (RFC 6455, section 7.4.2).
+const lastCloseCode = 4999
 
 // A WSLoad is what a load has for WebSocket.
 type WSLoad struct {
@@ -42,12 +47,7 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	i.tls(&v.Target)
 	w, started := v.Load.WebSocket, len(v.Target.Start) > 0
 	const path = "load.websocket"
-	i.headers(path, w.Headers, started)
-	for _, h := range w.Headers {
-		if name := strings.ToLower(h.Name); name == "connection" || name == "upgrade" || strings.HasPrefix(name, "sec-websocket-") {
-			i.fault(path+".headers."+h.Name, "dyno sets it itself", "remove it")
-		}
-	}
+	i.handshake(path, w.Headers, started)
 	if w.Message != "" && w.MessageFile != "" {
 		i.fault(path+".message_file", "message and message_file exclude each other", "keep one of them")
 	}
@@ -66,9 +66,63 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		if given {
 			i.fault(path+".message", "message and scenario exclude each other", "give each step its message")
 		}
+		if w.InFlight > 1 {
+			i.fault(path+".in_flight", "a user has one message at a time", "leave it out, or have more users")
+		}
 		i.scenario(v)
+		v.Load.Scenario.EachStep(func(at string, st *scenario.Step) {
+			i.conversation(fields.Join("load.scenario", at), st, started)
+		})
 	}
 	if !started {
 		i.ownPorts(path+".message", w.Message)
+	}
+}
+
+// handshake judges the header fields of a handshake.
+func (i *inspector) handshake(path string, headers []scenario.Header, started bool) {
+	i.headers(path, headers, started)
+	for _, h := range headers {
+		if name := strings.ToLower(h.Name); name == "connection" || name == "upgrade" || strings.HasPrefix(name, "sec-websocket-") {
+			i.fault(path+".headers."+h.Name, "dyno sets it itself", "remove it")
+		}
+	}
+}
+
+// What steps await.
+const (
+	AwaitMessage = "message"
+	AwaitNothing = "nothing"
+	AwaitPong    = "pong"
+	AwaitClose   = "close"
+)
+
+// conversation judges a step of users who each have a connection.
+func (i *inspector) conversation(path string, st *scenario.Step, started bool) {
+	field, _ := st.Content()
+	sends := field != "body"
+	looks := st.Until != nil || st.Count > 0 || st.Collect || len(st.Assert)+len(st.Extract) > 0
+	exclude := func(name, other, hint string) {
+		i.fault(path+"."+name, name+" and "+other+" exclude each other", hint)
+	}
+	i.handshake(path, st.Headers, started)
+	switch {
+	case st.Path == "" && len(st.Headers) > 0:
+		i.fault(path+".headers", "only a step that opens a connection has some", "add path, or use load.websocket.headers")
+	case st.Path != "" && (sends || st.Await != "" || st.Close > 0 || looks):
+		i.fault(path+".path", "the step opens a connection, and does nothing else", "give what follows a step of its own")
+	case st.Close > 0 && (sends || st.Await != ""):
+		exclude("close", "message or await", "a step of its own closes the connection")
+	case (st.Close > 0 || st.Await != "" && st.Await != AwaitMessage) && looks:
+		i.fault(path, "there is no message that until, count, collect, assert or extract could look at", "leave them out, or await a message")
+	case st.Status != "" && st.Path == "" && st.Close == 0 && st.Await != AwaitClose:
+		i.fault(path+".status", "messages have none", "use assert; close, await: close and path have one")
+	case st.Await == AwaitNothing && !sends:
+		i.fault(path+".await", "the step neither sends nor waits for anything", "add message")
+	case st.Await == AwaitClose && sends:
+		exclude("await", "message", "send the message by a step before")
+	}
+	if st.Until != nil {
+		i.assertion(path+".until", st.Until)
 	}
 }

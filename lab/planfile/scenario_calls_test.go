@@ -43,7 +43,7 @@ func TestScenarioOfCallsFaults(t *testing.T) {
 		{"[{" + say + ", message: '{\"text\": \"{{ emial }}\"}'}]", `load.scenario.steps[0].message: at offset 13: no variable "emial"; did you mean "email"?`},
 		{"[{" + say + ", message_file: m.json}]", `load.scenario.steps[0].message_file: at offset 13: no variable "emial"`},
 		{"[{" + say + ", message: '{}', message_file: m.json}]", "load.scenario.steps[0].message_file: message and message_file exclude each other"},
-		{"[{" + say + ", path: /}]", "load.scenario.steps[0].path: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use method"},
+		{"[{" + say + ", path: /}]", "load.scenario.steps[0].path: is only for HTTP and WebSocket and LLM targets; say protocol: http or ws or llm, or of grpc use method"},
 		{"[{" + say + ", assert: [{header: a, exists: true}]}]", "load.scenario.steps[0].assert[0].header: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use metadata or trailer"},
 		{"[{" + say + ", assert: [{metadata: a, trailer: b, exists: true}]}]", "load.scenario.steps[0].assert[0].trailer: metadata and trailer exclude each other"},
 		{"[{" + say + ", extract: {x: {trailer: a, json: $.b}}}]", "load.scenario.steps[0].extract.x.trailer: json and trailer exclude each other"},
@@ -152,7 +152,7 @@ func TestScenarioOfMessages(t *testing.T) {
 		{"line", "[{name: a, message: '0a', encoding: hex}]", "load.scenario.steps[0].message: it has a line feed inside"},
 		{"line", "[{name: a, message: '0', encoding: hex}]", "load.scenario.steps[0].message: it is not hexadecimal"},
 		{"line", "[{name: a, message: '.', encoding: base64}]", "load.scenario.steps[0].message: it is no base64"},
-		{"line", "[{name: a, path: /}]", "load.scenario.steps[0].path: is only for HTTP and LLM targets; say protocol: http or llm, or of grpc use method, of tcp message"},
+		{"line", "[{name: a, path: /}]", "load.scenario.steps[0].path: is only for HTTP and WebSocket and LLM targets; say protocol: http or ws or llm, or of grpc use method, of tcp message"},
 		{"line", "[{name: a, message: '{{ x }}'}]", `load.scenario.steps[0].message: at offset 3: no variable "x"`},
 		{"line\n  payload: 10", "[{name: a}]", "load.payload: payload and scenario exclude each other"},
 	} {

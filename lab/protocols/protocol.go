@@ -30,6 +30,9 @@ type Codecs struct {
 	// Standing tells that connections stay: all are opened before the load, and used alike.
 	Standing bool
 
+	// Owned tells that each user of the scenario has a connection of its own.
+	Owned bool
+
 	// Tunnels returns the maker of clients that ask a proxy for tunnels; nil where none are needed.
 	Tunnels func(worker int) func() wire.Client
 

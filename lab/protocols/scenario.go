@@ -117,7 +117,9 @@ func compile(v *plan.Variant, to script, tables []*feed.Table) (*scenario.Scenar
 			return sent, &scenario.Fault{Path: "status", Problem: err.Error()}
 		}
 		sent, err = to.step(st, content)
-		sent.Status = accepted
+		if accepted != nil {
+			sent.Status = accepted
+		}
 		return sent, err
 	}
 	out, err := scenario.Compile(spec, to.by)

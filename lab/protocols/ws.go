@@ -2,14 +2,17 @@ package protocols
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"dyno/lab/plan"
+	"dyno/load/jsonpath"
 	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
@@ -40,15 +43,10 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 	if v.Load.Subscribers != nil {
 		return c, listeners(v, &c, config.Dial, end, workers)
 	}
+	if v.Load.Scenario != nil {
+		return c, sessions(ctx, v, &c, websocket.SessionConfig{Dial: config.Dial, Greetings: w.Greetings}, end)
+	}
 	switch text := []byte(w.Message); {
-	case v.Load.Scenario != nil:
-		if err := ready(ctx, v, &c, wsScript); err != nil {
-			return c, err
-		}
-		config.Content = true
-		for _, o := range c.Scenario.Outlines() {
-			config.Messages = append(config.Messages, websocket.Message{Text: []byte(o.Body), Varies: o.VariesBody, Binary: w.Binary})
-		}
 	case w.MessageFile != "":
 		if text, err = os.ReadFile(w.MessageFile); err != nil {
 			return c, fmt.Errorf("load.websocket.message_file: %w", err)
@@ -80,23 +78,127 @@ func listeners(v *plan.Variant, c *Codecs, d websocket.Dial, end http1.Endpoint,
 	return err
 }
 
-// wsScript says what a scenario's users do over WebSocket: they send messages, and check the answers.
-func wsScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
-	check := func(message []byte) error {
-		switch {
-		case len(message) > websocket.MaxMessage:
-			return fmt.Errorf("a message of %d bytes: want %d at most", len(message), websocket.MaxMessage)
-		case !v.Load.WebSocket.Binary && !utf8.Valid(message):
-			return fmt.Errorf("the message is not UTF-8: %q", strings.ToValidUTF8(string(message[:min(len(message), 40)]), "?"))
-		}
-		return nil
+// sessions makes what carries out the steps of users, each of whom has a connection.
+func sessions(ctx context.Context, v *plan.Variant, c *Codecs, config websocket.SessionConfig, end http1.Endpoint) (err error) {
+	if err := ready(ctx, v, c, wsScript); err != nil {
+		return err
 	}
-	return script{
-		by: scenario.Protocol{BodyOnly: true},
-		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
-			return scenario.StepRequest{Body: content, Encode: func(pieces ...[]byte) (scenario.Encoder, error) {
-				return &messageEncoder{check, st.Encoding, pieces}, nil
-			}}, nil
-		},
+	handshakes, err := requests(c.Scenario, end)
+	if err != nil {
+		return below("load.scenario", err)
+	}
+	var steps []*scenario.Step
+	v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { steps = append(steps, st) })
+	for n, o := range c.Scenario.Outlines() {
+		step, err := wsStep(v.Load.WebSocket, steps[o.Step], &o)
+		if err != nil {
+			return below("load.scenario", locate(c.Scenario.Steps()[o.Step].Path+".until", err))
+		}
+		step.Request = handshakes[n]
+		config.Steps = append(config.Steps, step)
+	}
+	c.Exchanges, c.Owned = 1, true
+	if c.Muxes, err = perWorker(alike(config), websocket.NewSessionTemplate, func(t *websocket.SessionTemplate) wire.Mux { return t.Session() }); err != nil {
+		return fmt.Errorf("load.scenario: %w", err)
+	}
+	return nil
+}
+
+// wsStep says what a step does with its user's connection.
+func wsStep(w *plan.WebSocket, st *scenario.Step, o *scenario.Outline) (step websocket.Step, err error) {
+	field, _ := st.Content()
+	step = websocket.Step{
+		Kind: websocket.Ask, Text: []byte(o.Body), Varies: o.VariesBody, Code: uint16(st.Close), //nolint:gosec // a range bounds it
+		Binary: w.Binary || st.Encoding == plan.EncodingBase64 || st.Encoding == plan.EncodingHex, Count: st.Count, Collect: st.Collect,
+	}
+	switch {
+	case st.Path != "":
+		step.Kind = websocket.Open
+	case st.Close > 0:
+		step.Kind = websocket.Close
+	case st.Await == plan.AwaitNothing:
+		step.Kind = websocket.Send
+	case st.Await == plan.AwaitPong:
+		step.Kind = websocket.Ping
+	case st.Await == plan.AwaitClose:
+		step.Kind = websocket.Closed
+	case field == "body":
+		step.Kind = websocket.Listen
+	}
+	if st.Until != nil {
+		if step.Until, err = matcher(st.Until); len(o.Header) > 0 && o.Header[0].Name == untilName {
+			step.Value, step.ValueVaries = []byte(o.Header[0].Value), o.Header[0].Varies
+		}
+	}
+	return step, err
+}
+
+// matcher returns what tells whether a message is what an assertion says. It is given the text to compare with.
+func matcher(a *scenario.Assertion) (func(message, text []byte) bool, error) {
+	find := func(message []byte) ([]byte, bool) { return message, true }
+	if a.JSON != "" {
+		path, err := jsonpath.Compile(a.JSON)
+		if err != nil {
+			return nil, err
+		}
+		var decoded []byte
+		find = func(message []byte) ([]byte, bool) {
+			value, result := path.Find(message)
+			if len(value) > 0 && value[0] == '"' {
+				decoded = jsonpath.AppendText(decoded[:0], value)
+				value = decoded
+			}
+			return value, result == jsonpath.Found
+		}
+	}
+	compare := bytes.Contains
+	switch {
+	case a.Exists:
+		compare = func(_, _ []byte) bool { return true }
+	case a.Equals != nil:
+		compare = bytes.Equal
+	case a.Matches != "":
+		pattern, err := regexp.Compile(a.Matches)
+		if err != nil {
+			return nil, err
+		}
+		compare = func(value, _ []byte) bool { return pattern.Match(value) }
+	}
+	return func(message, text []byte) bool {
+		value, found := find(message)
+		return found && compare(value, text)
 	}, nil
+}
+
+// untilName is the name under which a step has the text that the awaited message is compared with: it varies as a header
+// field does.
+const untilName = "until"
+
+// wsScript says what a scenario's users do over WebSocket: they open connections, send messages, and check what comes.
+func wsScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
+	return script{step: func(st *scenario.Step, content string) (sent scenario.StepRequest, err error) {
+		sent = scenario.StepRequest{Body: content, Path: cmp.Or(st.Path, "/"), Timeout: st.Deadline}
+		binary := v.Load.WebSocket.Binary || st.Encoding == plan.EncodingBase64 || st.Encoding == plan.EncodingHex
+		check := func(message []byte) error {
+			switch {
+			case len(message) > websocket.MaxMessage:
+				return fmt.Errorf("a message of %d bytes: want %d at most", len(message), websocket.MaxMessage)
+			case !binary && !utf8.Valid(message):
+				return fmt.Errorf("the message is not UTF-8: %q", strings.ToValidUTF8(string(message[:min(len(message), 40)]), "?"))
+			}
+			return nil
+		}
+		sent.Encode = func(pieces ...[]byte) (scenario.Encoder, error) {
+			return &messageEncoder{check, st.Encoding, pieces}, nil
+		}
+		if u := st.Until; u != nil && u.Equals != nil {
+			sent.Header = []scenario.Header{{Name: untilName, Value: *u.Equals}}
+		} else if u != nil && u.Contains != "" {
+			sent.Header = []scenario.Header{{Name: untilName, Value: u.Contains}}
+		}
+		if st.Close > 0 || st.Await == plan.AwaitClose {
+			sent.Status = []scenario.StatusRange{{First: 1000, Last: 4999}}
+		}
+		return sent, nil
+	}}, nil
 }

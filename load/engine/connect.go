@@ -310,6 +310,8 @@ func (w *worker) connectFailed(i int32, c *connection, now int64, err error) {
 		e, x := w.exchanges.takeAwaiting(c)
 		w.failUnsent(x, c, now, failure)
 		switch {
+		case w.users != nil && !w.pooled:
+			w.failUser(x.User, now)
 		case !w.pooled:
 			w.pause(e, x, now+int64(w.backoff(c.failures)))
 		case c.mux != nil:
@@ -350,13 +352,17 @@ func (w *worker) disconnect(i int32, c *connection) {
 	if c.idleAt != none {
 		w.conns.removeIdle(c)
 	}
-	w.conns.noteLimit(c)
+	w.conns.noteEnd(c)
 	w.hangUp(c)
 	w.conns.open--
 }
 
-// noteLimit notes how many exchanges the peer of a connection allowed at last.
-func (cs *connections) noteLimit(c *connection) {
+// noteEnd notes what a connection that ends knows of its peer: how many exchanges it allowed at last, and how many
+// messages it has sent that nobody awaited.
+func (cs *connections) noteEnd(c *connection) {
+	if m, ok := c.mux.(wire.Pusher); ok && c.state >= established {
+		cs.tally.Pushed += uint64(m.Pushed()) //nolint:gosec // a count
+	}
 	if m, ok := c.mux.(wire.StreamLimiter); ok && c.state >= established {
 		cs.tally.Allow(m.PeerStreams())
 	}

@@ -237,7 +237,7 @@ func (e *engine) newWorker(n int) (*worker, error) {
 		w.tracer = traces.New(c.Traces, c.Seed, c.Shard.At(uint64(n)), e.epoch)
 		w.rec.Traces(w.tracer.Beginning())
 	}
-	w.pooled = w.arrivals.cursor != nil || w.users != nil
+	w.pooled = (w.arrivals.cursor != nil || w.users != nil) && !c.Owned
 	if err := w.equip(c); err != nil {
 		sockets.Poller.Close()
 		return nil, err

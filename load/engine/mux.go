@@ -146,7 +146,7 @@ func (w *worker) consumeMux(i int32, c *connection, p []byte, r clock.Reading) {
 
 // takeMux takes in the events of a mux that bytes bring about, or that wait without any.
 func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
-	event := &w.event
+	event, generation := &w.event, c.Generation
 	for {
 		n, err := c.mux.Input(p, event)
 		if err != nil {
@@ -160,7 +160,9 @@ func (w *worker) takeMux(i int32, c *connection, p []byte, r clock.Reading) {
 			return
 		}
 		p = p[n:]
-		w.handleMuxEvent(i, c, event, r)
+		if w.handleMuxEvent(i, c, event, r); c.Generation != generation {
+			return // its user has gone on with another one
+		}
 	}
 }
 

@@ -108,6 +108,12 @@ func (w *worker) leaveScenario(n int32, at int64) (left bool) {
 	} else {
 		w.users.Stop()
 	}
+	if !w.pooled {
+		if c := &w.conns.all[n]; c.state == established && c.busy == 0 {
+			w.closeUsed(n, c)
+		}
+		return true
+	}
 	for _, i := range w.conns.idles {
 		if (w.conns.open-1)*int(w.conns.streams) < w.present {
 			break

@@ -215,10 +215,10 @@ func (w *worker) takeLeave(c *connection) {
 // resume lets the sender of a request without a response continue.
 func (w *worker) resume(e int32, x *exchange, c *connection, now int64) {
 	switch {
-	case !w.pooled:
-		w.continueExchange(e, x, c, now)
 	case w.users != nil:
 		w.failUser(x.User, now)
+	case !w.pooled:
+		w.continueExchange(e, x, c, now)
 	}
 }
 

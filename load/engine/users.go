@@ -35,7 +35,7 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 	}
 	request := waiter{intended: intended, user: n, part: w.schedule(intended)}
 	i := none
-	if err == nil {
+	if err == nil && w.pooled {
 		i = w.conns.idle()
 	}
 	switch {
@@ -43,6 +43,8 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		now := w.sockets.Clock.Now()
 		w.failWaiting(request, now, err)
 		w.failUser(n, now)
+	case !w.pooled:
+		w.sendOwn(n, request)
 	case i != none:
 		w.send(i, &w.conns.all[i], request, intended)
 	case w.exchanges.waiting.Push(request):
@@ -51,6 +53,21 @@ func (w *worker) sendNext(n int32, intended int64, arrival bool) {
 		w.dropRequest(request)
 		w.failUser(n, w.sockets.Clock.Now())
 	}
+}
+
+// sendOwn sends a user's request on the user's own connection, which has the same number.
+func (w *worker) sendOwn(n int32, r waiter) {
+	x, c := &w.exchanges.all[n], &w.conns.all[n]
+	x.assign(r)
+	w.users.PrepareResponse(n)
+	if m, ok := c.mux.(wire.Renewer); ok && m.Renews(w.users.Request(n).Outline) && c.state == established {
+		w.closeUsed(n, c)
+	}
+	if w.conns.free(c) > 0 {
+		w.dispatch(n, x, n, c, r.intended)
+		return
+	}
+	w.awaitConnection(n, x, n, c)
 }
 
 // idle returns a connection that can carry one more request, or none. One that said so may

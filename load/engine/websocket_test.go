@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 	"dyno/load/engine"
 	"dyno/load/engine/config"
+	"dyno/load/engine/users"
+	"dyno/load/options"
+	"dyno/load/scenario"
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
 	"dyno/load/wire/tlslayer"
@@ -174,5 +178,89 @@ func TestSocketsRefused(t *testing.T) {
 	})
 	if err == nil || !strings.HasSuffix(err.Error(), "status: the server answered the handshake by status 404: 404 page not found") {
 		t.Error(err)
+	}
+}
+
+// converse is a server of users: it greets, answers with news in between, and closes when it is told to.
+func converse(s *socketServer, c *websocket.Conn) error {
+	for {
+		kind, message, err := c.ReadMessage()
+		if err != nil {
+			return err
+		}
+		s.messages.Add(1)
+		switch text := string(message); text {
+		case "quiet":
+		case "bye":
+			return c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(4001, "as asked"), time.Now().Add(time.Minute))
+		default:
+			for _, answer := range []string{"news", "re: " + text} {
+				if err := c.WriteMessage(kind, []byte(answer)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// TestSocketUsers: users have a connection each, which a step opens, and which is opened again.
+func TestSocketUsers(t *testing.T) {
+	answers := func(message, _ []byte) bool { return strings.HasPrefix(string(message), "re: ") }
+	for _, tt := range []struct {
+		name   string
+		steps  []ours.Step // after the one that opens the connection
+		codes  map[int]bool
+		arrive bool
+	}{
+		{name: "kept", steps: []ours.Step{{Text: []byte("ask"), Until: answers}, {Kind: ours.Send, Text: []byte("quiet")}, {Kind: ours.Ping}}, codes: map[int]bool{101: true}},
+		{name: "closed by the user", steps: []ours.Step{{Text: []byte("ask"), Until: answers, Collect: true}, {Kind: ours.Close, Code: 1000}}, codes: map[int]bool{101: true, 1000: true}},
+		{name: "closed by the server", steps: []ours.Step{{Kind: ours.Send, Text: []byte("bye")}, {Kind: ours.Closed}}, codes: map[int]bool{101: true, 4001: true}, arrive: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serveSockets(t, false, converse)
+			_, address, _ := strings.Cut(s.URL, "://")
+			var spec scenario.Spec
+			open := ours.Step{Kind: ours.Open, Request: http1.Request{Target: "/", Host: address}}
+			codec := ours.SessionConfig{Dial: ours.Dial{Request: open.Request}, Steps: append([]ours.Step{open}, tt.steps...)}
+			for i := range codec.Steps {
+				spec.Steps = append(spec.Steps, scenario.Step{Name: fmt.Sprintf("step%d", i), Path: "/"})
+			}
+			script, err := scenario.Compile(&spec, scenario.Protocol{Request: func(st *scenario.Step) (scenario.StepRequest, error) {
+				return scenario.StepRequest{Path: st.Path, Status: []scenario.StatusRange{{First: -1, Last: 4999}}}, nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := config.Config{
+				Address: address, Connections: 4, Owned: true, Threads: options.Threads{Workers: 2}, Window: time.Minute, Requests: 60 * uint64(len(codec.Steps)), Users: &users.Config{Scenario: script},
+				NewMuxes: func(int) func() wire.Mux {
+					template, err := ours.NewSessionTemplate(codec)
+					if err != nil {
+						panic(err)
+					}
+					return func() wire.Mux { return template.Session() }
+				},
+			}
+			if tt.arrive {
+				c.Schedule = poisson(t, 1000)
+			}
+			r, err := engine.Run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.handlers.Wait()
+			// At the end, a user may have opened a connection for the next step.
+			if n := int64(r.Connections.Opened); len(r.Failures) > 0 || r.AllCounts.OK != r.AllCounts.Sent || r.AllCounts.Scheduled < c.Requests || n < s.accepted.Load() || n > s.accepted.Load()+4 {
+				t.Errorf("%+v, failures %v, %d opened; the server counts %d connections", r.AllCounts, r.Failures, r.Connections.Opened, s.accepted.Load())
+			}
+			for code := range r.Status {
+				if !tt.codes[code] {
+					t.Errorf("statuses %v", r.Status)
+				}
+			}
+			if asks := tt.steps[0].Until != nil; asks != (r.Connections.Pushed > 0) {
+				t.Errorf("%d messages that nobody awaited", r.Connections.Pushed)
+			}
+		})
 	}
 }

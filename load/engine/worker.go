@@ -51,7 +51,7 @@ type worker struct {
 	users    *users.Pool  // nil where one request is repeated
 	presence presence     // of the users of a closed loop, by number
 	present  int          // of these, how many are
-	pooled   bool         // requests go over whichever connection is free: in an open loop, and with users
+	pooled   bool         // requests go over whichever connection is free: in an open loop, and with users that own none
 
 	subscribers *subscribe.Pool
 	posted      bool // what this worker published is known to all
@@ -168,7 +168,7 @@ func (w *worker) closeAll() {
 	w.subscribers.Close()
 	for i := range w.conns.all {
 		if c := &w.conns.all[i]; c.FD != none {
-			w.conns.noteLimit(c)
+			w.conns.noteEnd(c)
 			w.takeLeave(c)
 			w.hangUp(c)
 			if c.client != nil {

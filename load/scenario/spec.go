@@ -72,23 +72,29 @@ type Step struct {
 	If       string   `yaml:"if" kind:"word" otherwise:"the step is never skipped" doc:"the step is skipped where this condition of variables does not hold, such as status == 'vip', count > 3 or defined(token); and, or, not and parentheses join conditions"`
 	Weight   int      `yaml:"weight" range:"1..1000000" otherwise:"steps follow one another in their order" doc:"each time, one of the repeated steps is drawn by weight; each of them then has a weight"`
 	Method   string   `yaml:"method" for:"http grpc llm" instead:"use message" otherwise:"of http GET, or POST with a body" doc:"of http and llm: the request method; of grpc: what is called, pkg.Service/Method"`
-	Path     string   `yaml:"path" for:"requests" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of llm: of a request that no model answers, such as a log-in"`
-	Headers  []Header `yaml:"headers" for:"requests" instead:"of grpc use metadata" names:"token" doc:"header fields in this order; templates may stand in them"`
+	Path     string   `yaml:"path" for:"requests ws" instead:"of grpc use method, of tcp message" kind:"word" otherwise:"of http those of target.url" doc:"path and query; a template; of ws: the step opens a connection there, after it has closed the user's last one; of llm: of a request that no model answers, such as a log-in"`
+	Headers  []Header `yaml:"headers" for:"requests ws" instead:"of grpc use metadata" names:"token" doc:"header fields, of ws those of the handshake, in this order; templates may stand in them"`
 	Body     string   `yaml:"body" for:"requests" instead:"use message" kind:"word" doc:"the request's content; a template"`
 	BodyFile string   `yaml:"body_file" for:"requests" instead:"use message_file" kind:"path" doc:"the file with the content, relative to this one, in place of body; a template, too, of up to 1 MiB"`
 
-	Message     string        `yaml:"message" for:"messages" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds"`
+	Message     string        `yaml:"message" for:"messages" instead:"use body" kind:"word" otherwise:"an empty message" doc:"what is sent, a template; of grpc: the message in JSON, or for a stream of the client's several, in which nothing varies; of tcp: without what the framing adds; of ws: without it nothing is sent; {id} in it is a text of its own each time, which the awaited message must repeat"`
 	MessageFile string        `yaml:"message_file" for:"messages" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
-	Encoding    string        `yaml:"encoding" for:"tcp ws" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent"`
+	Encoding    string        `yaml:"encoding" for:"tcp ws" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent, of ws as binary"`
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
-	Deadline    time.Duration `yaml:"deadline" for:"grpc" range:"1ms..1h" otherwise:"that of load.call" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too"`
+	Deadline    time.Duration `yaml:"deadline" for:"grpc ws" range:"1ms..1h" otherwise:"of grpc that of load.call, of ws load.timeout" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too; of ws: for what is awaited"`
+
+	Await   string     `yaml:"await" for:"ws" oneof:"message nothing pong close" otherwise:"message" doc:"what the step waits for: a message of the server; nothing, once its own is sent; the pong of a ping, which message is then; or that the server closes the connection: status is its code"`
+	Until   *Assertion `yaml:"until" for:"ws" otherwise:"the next one" doc:"the message that is awaited; others before it are passed over"`
+	Count   int        `yaml:"count" for:"ws" range:"1..1000000" otherwise:"one" doc:"how many such messages are awaited"`
+	Collect bool       `yaml:"collect" for:"ws" doc:"assert and extract look at a JSON array of all messages until then, which must be JSON; else at the last one"`
+	Close   int        `yaml:"close" for:"ws" range:"1000..4999" doc:"close the connection by this code, such as 1000, and wait for the server's close frame"`
 
 	Prompt    string      `yaml:"prompt" for:"llm" kind:"word" doc:"what the user asks the model; a template, whose texts are escaped as JSON needs it"`
 	Messages  []ModelTurn `yaml:"messages" for:"llm" most:"1000" doc:"the conversation so far, and what the user asks now, in place of prompt"`
 	MaxTokens int         `yaml:"max_tokens" for:"llm" range:"1..10000000" otherwise:"those of load.ask" doc:"the most tokens that the answer may have"`
 
 	Think   pace.Think   `yaml:"think" otherwise:"none" doc:"the pause after the response"`
-	Status  string       `yaml:"status" for:"statuses" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND; another is an error of kind assertion"`
+	Status  string       `yaml:"status" for:"statuses" instead:"use assert" kind:"word" otherwise:"below 400; of grpc OK; of ws any code of a close frame" doc:"the statuses that are expected, such as 200, 201, 300-304 or 5xx, of grpc such as OK, NOT_FOUND, of ws the handshake's or the code by which the server closes, such as 1000; another is an error of kind assertion"`
 	Assert  []Assertion  `yaml:"assert" most:"1000" doc:"what must be true of the response; else the request has failed, with kind assertion"`
 	Extract []Extraction `yaml:"extract" names:"variable" doc:"variables that take their values from the response"`
 	MaxBody int          `yaml:"max_body" kind:"size" range:"1..64MiB" otherwise:"1MiB" doc:"how much of the content is looked at by assert and extract, decoded, of grpc in JSON; more fails them"`

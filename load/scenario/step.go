@@ -21,7 +21,10 @@ import (
 type StatusRange struct{ First, Last int }
 
 // ParseStatus reads a list of statuses and ranges of them, such as 200, 204, 300-304, 5xx.
-func ParseStatus(s string) (ranges []StatusRange, err error) {
+func ParseStatus(s string) ([]StatusRange, error) { return ParseCodes(s, 999) }
+
+// ParseCodes is ParseStatus for a protocol that has further codes, up to most.
+func ParseCodes(s string, most int) (ranges []StatusRange, err error) {
 	for _, text := range strings.Split(s, ",") {
 		text = strings.TrimSpace(text)
 		first, last, isRange := strings.Cut(text, "-")
@@ -35,15 +38,13 @@ func ParseStatus(s string) (ranges []StatusRange, err error) {
 		var e1, e2 error
 		r.First, e1 = strconv.Atoi(strings.TrimSpace(first))
 		r.Last, e2 = strconv.Atoi(strings.TrimSpace(last))
-		if e1 != nil || e2 != nil || !r.valid() {
-			return nil, fmt.Errorf("status %q: want statuses from 100 to 999, such as 200, 204, 300-304 or 5xx", text)
+		if e1 != nil || e2 != nil || r.First < 100 || r.Last > most || r.First > r.Last {
+			return nil, fmt.Errorf("status %q: want statuses from 100 to %d, such as 200, 204, 300-304 or 5xx", text, most)
 		}
 		ranges = append(ranges, r)
 	}
 	return ranges, nil
 }
-
-func (r StatusRange) valid() bool { return r.First >= 100 && r.Last <= 999 && r.First <= r.Last }
 
 // String writes the range as ParseStatus reads it.
 func (r StatusRange) String() string {

@@ -135,6 +135,23 @@ type Pinger interface {
 	Ping() bool
 }
 
+// A Renewer is a Mux of which some requests begin a conversation that takes a new connection.
+type Renewer interface {
+	Mux
+
+	// Renews tells whether a request takes a new connection, because this one has had such a conversation. It is called
+	// before the request begins, be the connection open or not.
+	Renews(request int) bool
+}
+
+// A Pusher is a Mux whose peer sends messages of its own.
+type Pusher interface {
+	Mux
+
+	// Pushed returns how many messages of this connection no exchange awaited.
+	Pushed() int64
+}
+
 // A Talker has bytes to write that nobody has asked for, as a Mux has.
 type Talker interface {
 	Output() []byte

@@ -1191,6 +1191,7 @@ type Connections struct {
 	Unqueued       float64 `json:"unqueued_service_seconds,omitempty"`
 	PeerClosed     int64   `json:"peer_closed"`                                                         // closed by the peer while idle
 	Unsolicited    int64   `json:"unsolicited"`                                                         // closed by dyno because the peer sent bytes without a request
+	Pushed         int64   `json:"pushed_messages,omitempty"`                                           // of WebSocket: messages of the target that nobody awaited
 	ReusedRequests int64   `json:"reused_requests"`                                                     // sent on a connection that had carried one before
 	Peak           int64   `json:"peak" metric:"connections.peak" about:"the most connections at once"` // open at once
 

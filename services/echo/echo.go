@@ -1,4 +1,4 @@
-// Package echo sends back its input: over TCP byte for byte, over HTTP/1.1 body for body. It is used behind a relay,
+// Package echo sends back its input: over TCP byte for byte, over HTTP/1.1 body for body, over WebSocket message for message. It is used behind a relay,
 // or as a target that does almost nothing.
 //
 // The TCP side is one readiness loop: it must cost less than what is measured in front of
@@ -23,13 +23,13 @@ import (
 // Config says where to listen. Start from Defaults.
 type Config struct {
 	TCP         string `yaml:"tcp" otherwise:"none" doc:"address of the echo over TCP: host:port, [ipv6]:port or unix:PATH; port 0 picks one. It must be a loopback address unless allow_remote is set"`
-	HTTP        string `yaml:"http" otherwise:"none" doc:"address of the echo over HTTP/1.1, in the same forms"`
+	HTTP        string `yaml:"http" otherwise:"none" doc:"address of the echo over HTTP/1.1 and WebSocket, in the same forms"`
 	AllowRemote bool   `yaml:"allow_remote" doc:"permit addresses that other machines reach"`
 	serve.AdminListener
 
 	BufferBytes    int   `yaml:"buffer" kind:"size" range:"4KiB..16MiB" default:"64KiB" doc:"bytes held of a TCP connection whose client does not read; when they are full, its bytes are not read either"`
 	MaxConnections int   `yaml:"max_connections" range:"1..1048576" default:"16384" doc:"TCP connections served at once; further ones wait"`
-	MaxBodyBytes   int64 `yaml:"max_body" kind:"size" range:"1..1GiB" default:"16MiB" doc:"bytes of an HTTP body, echoed or requested by ?size=; beyond: 413 or 400"`
+	MaxBodyBytes   int64 `yaml:"max_body" kind:"size" range:"1..1GiB" default:"16MiB" doc:"bytes of an HTTP body, echoed or requested by ?size=, and of a WebSocket message; beyond: 413, 400 or close code 1009"`
 	// Connections that outlast DrainTimeout are reset.
 	DrainTimeout time.Duration `yaml:"drain_timeout" range:"0..24h" default:"10s" doc:"how long open connections may continue at the end"`
 
@@ -72,6 +72,7 @@ type metrics struct {
 	resets   prometheus.Counter
 	echoed   prometheus.Counter
 	requests *prometheus.CounterVec
+	messages prometheus.Counter
 }
 
 // New checks cfg and returns a service that is not listening yet. The error
@@ -98,8 +99,10 @@ func New(cfg Config) (*Server, error) {
 			Name: "echo_tcp_bytes_total", Help: "Bytes written back."}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "echo_http_requests_total", Help: "HTTP requests by answer."}, []string{"status"}),
+		messages: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "echo_websocket_messages_total", Help: "WebSocket messages sent back."}),
 	}}
-	host.Registry().MustRegister(s.open, s.accepted, s.resets, s.echoed, s.requests)
+	host.Registry().MustRegister(s.open, s.accepted, s.resets, s.echoed, s.requests, s.messages)
 	return s, nil
 }
 

@@ -9,13 +9,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gorilla/websocket"
+
 	"dyno/services/internal/serve"
 )
 
-// httpEcho is the HTTP/1.1 end point on net/http.
+// httpEcho is the HTTP/1.1 end point on net/http, and that of WebSocket on all its paths.
 type httpEcho struct {
 	server   *http.Server
 	listener net.Listener
+	sockets  *webSockets
 }
 
 // greeting is the answer to GET / without ?size=.
@@ -26,19 +29,19 @@ func newHTTP(s *Server) (*httpEcho, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", &handler{metrics: s.metrics, limit: s.cfg.MaxBodyBytes})
-	return &httpEcho{listener: l, server: &http.Server{
-		Handler:           mux,
+	h := &handler{metrics: s.metrics, limit: s.cfg.MaxBodyBytes, sockets: newWebSockets(s.messages, s.cfg.MaxBodyBytes)}
+	return &httpEcho{listener: l, sockets: h.sockets, server: &http.Server{
+		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       5 * time.Minute,
 		ErrorLog:          serve.ErrorLog(s.log),
 	}}, nil
 }
 
-// drain lets current requests finish. It does not know how many it cuts, and reports one
-// if there were any.
+// drain lets current requests finish, and closes WebSocket connections. It does not know how many requests it cuts, and
+// reports one if there were any.
 func (h *httpEcho) drain(ctx context.Context) int {
+	h.sockets.close()
 	if err := h.server.Shutdown(ctx); err != nil {
 		_ = h.server.Close()
 		return 1
@@ -49,9 +52,14 @@ func (h *httpEcho) drain(ctx context.Context) int {
 type handler struct {
 	metrics metrics
 	limit   int64 // bytes of a body
+	sockets *webSockets
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if websocket.IsWebSocketUpgrade(r) {
+		h.sockets.serve(w, r)
+		return
+	}
 	status := http.StatusInternalServerError // of one that panics
 	defer func() { h.metrics.requests.WithLabelValues(strconv.Itoa(status)).Inc() }()
 	switch r.Method {

@@ -88,6 +88,10 @@ type Config struct {
 	// connection is opened when a request finds none that is free.
 	Standing bool
 
+	// Owned gives each user of Users a connection of its own, which is opened again when it is lost: there are as many
+	// Connections as users, with one stream each. Default: requests of users go over whichever connection is free.
+	Owned bool
+
 	// ExchangesPerConnection is how many exchanges a connection carries before it is closed
 	// and another one opened. Default no such limit.
 	ExchangesPerConnection uint64
@@ -214,6 +218,8 @@ func (c Config) WithDefaults() Config {
 	if c.Users != nil {
 		u := *c.Users
 		switch {
+		case c.Owned:
+			u.Count = c.Connections
 		case u.Count != 0:
 		case c.Schedule != nil:
 			u.Count = max(1, c.Shard.Share(OpenUsers))
@@ -358,6 +364,9 @@ func (c *Config) validateParts(f *faults) {
 		}
 		if c.Subscribers != nil {
 			f.add("users: want none together with subscribers")
+		}
+		if c.Owned && (c.Streams != 1 || c.NewMuxes == nil || c.NewClients != nil) {
+			f.add("owned: want muxes alone, of one stream, as a user has one request at a time")
 		}
 		if c.Think != (pace.Think{}) {
 			f.add("think time: want none with users, whose scenario says how long they think")

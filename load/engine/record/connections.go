@@ -30,6 +30,7 @@ type Connections struct {
 	Omitted     time.Duration
 	PeerClosed  uint64 // were closed by the peer while no exchange was under way
 	Unsolicited uint64 // were closed here because of unrequested bytes
+	Pushed      uint64 // messages of peers that no exchange awaited
 	Multiplexed uint64 // of Opened: speak a protocol that carries many exchanges at once
 	Peak        int    // the most that were open at once, summed over the workers
 	// Unqueued are good responses of an open loop before all connections were in use. Their requests

@@ -43,8 +43,9 @@ func (w *Window) PartOf(due int64) Part {
 	return Outside
 }
 
-// statusCodes bounds the codes that are counted apart; the others count as 0.
-const statusCodes = 1000
+// statusCodes bounds the codes that are counted apart: those of HTTP, and those by which WebSocket closes connections. The
+// others count as 0.
+const statusCodes = 5000
 
 // A Request is the record of a request until it has ended.
 type Request struct {

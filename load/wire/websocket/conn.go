@@ -41,16 +41,22 @@ type shared struct {
 	reasons    wire.Refusals
 	spare      wire.Buffers
 	lent       []byte // the buffer of the message that was delivered last
+	parts      [][]byte
 }
 
-func newShared(d Dial, whole bool) (*shared, error) {
+// newShared prepares the handshake of d, and those of steps of users that open connections.
+func newShared(d Dial, whole bool, others ...http1.Request) (*shared, error) {
 	d.MaxMessage = cmp.Or(d.MaxMessage, MaxMessage)
 	var seed [32]byte
 	_, _ = cryptorand.Read(seed[:]) // never fails
 	s := &shared{dial: d, whole: whole, random: rand.NewChaCha8(seed), closings: map[uint16]*wire.Error{}, refusals: map[error]*wire.Error{}}
 	var err error
+	requests := []http1.Request{d.request(d.Request)}
+	for _, r := range others {
+		requests = append(requests, d.request(r))
+	}
 	s.handshakes, err = http1.NewTemplate(http1.Config{
-		Requests: []http1.Request{d.request()}, Fields: fieldNames, MaxHeader: d.MaxHeader,
+		Requests: requests, Fields: fieldNames, MaxHeader: d.MaxHeader,
 		Accept: func(int) bool { return false },
 	})
 	if err != nil {
@@ -74,16 +80,22 @@ type conn struct {
 	code      uint16 // of the server's close
 	open      bool
 	takeover  bool
-	closed    bool
+	closed    bool // a close frame was sent
+	asked     bool // the next pong is to be delivered
 }
 
-// reset begins another connection, with the handshake.
+// reset forgets everything about an earlier connection.
 func (c *conn) reset() {
 	s := c.s
 	c.in.reset(&s.spare)
 	s.spare.GiveBack(c.out)
 	s.spare.GiveBack(c.message)
 	*c = conn{s: s, handshake: c.handshake, window: c.window[:0]}
+}
+
+// dial begins the handshake with one of the prepared requests, and its varying parts.
+func (c *conn) dial(request int, parts [][]byte) {
+	s := c.s
 	if n := len(s.idle); c.handshake == nil && n > 0 {
 		c.handshake, s.idle = s.idle[n-1], s.idle[:n-1]
 	} else if c.handshake == nil {
@@ -93,7 +105,8 @@ func (c *conn) reset() {
 	var nonce [16]byte
 	_, _ = s.random.Read(nonce[:])
 	base64.StdEncoding.Encode(c.key[:], nonce[:])
-	c.out = append(s.spare.Borrow(), c.handshake.Compose(0, [][]byte{c.key[:]})...)
+	s.parts = append(append(s.parts[:0], parts...), c.key[:])
+	c.out = append(s.spare.Borrow(), c.handshake.Compose(request, s.parts)...)
 }
 
 // Output returns what is to be written.
@@ -143,7 +156,10 @@ func (c *conn) next(p []byte) (n int, got piece, found bool, err error) {
 			case opPing:
 				fault = c.answerPing(got.data)
 			case opPong:
-				c.pings = 0
+				if c.pings = 0; c.asked {
+					c.asked = false
+					return n, piece{op: opPong, final: true}, true, nil
+				}
 			case opClose:
 				fault = c.takeClose(got.data)
 			default:
@@ -204,6 +220,9 @@ func (c *conn) inflate(data []byte, op opcode) ([]byte, *wire.Error) {
 
 // shake takes the answer to the handshake.
 func (c *conn) shake(p []byte) (n int, err error) {
+	if c.key[0] == 0 {
+		return 0, ErrUnasked
+	}
 	n, done, err := c.handshake.Response(p)
 	switch {
 	case err != nil && done:
@@ -259,10 +278,13 @@ func (c *conn) Ping() bool {
 }
 
 // Close tells the server that the connection is no longer needed.
-func (c *conn) Close() {
+func (c *conn) Close() { c.close(closeNormal) }
+
+// close sends a close frame.
+func (c *conn) close(code uint16) {
 	if c.open && !c.closed {
 		c.closed = true
-		c.send(opClose, binary.BigEndian.AppendUint16(nil, closeNormal))
+		c.send(opClose, binary.BigEndian.AppendUint16(nil, code))
 	}
 }
 
@@ -322,9 +344,6 @@ func (c *conn) takeClose(payload []byte) *wire.Error {
 
 // sayWhy tells the server why the connection ends (section 7.1.7).
 func (c *conn) sayWhy(err *wire.Error) {
-	if c.closed || !c.open {
-		return
-	}
 	code := uint16(closeProtocol)
 	switch err { //nolint:errorlint // these are values
 	case ErrUTF8, ErrCloseReason, ErrDeflate:
@@ -332,6 +351,5 @@ func (c *conn) sayWhy(err *wire.Error) {
 	case ErrTooLarge:
 		code = closeTooLarge
 	}
-	c.closed = true
-	c.send(opClose, binary.BigEndian.AppendUint16(nil, code))
+	c.close(code)
 }

@@ -6,6 +6,7 @@ import "dyno/load/wire"
 // else is said.
 var (
 	// The handshake (4.1).
+	ErrUnasked     = protocol("the server sent something before the handshake")
 	ErrNotUpgraded = protocol("status 101 without the field Upgrade: websocket")
 	ErrNotSwitched = protocol("status 101 without the field Connection: Upgrade")
 	ErrAccept      = protocol("Sec-WebSocket-Accept is missing, or is not the answer to this key")

@@ -38,9 +38,8 @@ const (
 
 var fieldNames = []string{"upgrade", "connection", "sec-websocket-accept", "sec-websocket-extensions", "sec-websocket-protocol"}
 
-// request returns the request of the handshake (section 4.1). Its key varies.
-func (d Dial) request() http1.Request {
-	r := d.Request
+// request returns the request of a handshake (section 4.1). Its key varies.
+func (d Dial) request(r http1.Request) http1.Request {
 	r.Method, r.Upgrade = http.MethodGet, "websocket"
 	add := func(name, value string, varies bool) {
 		r.Header = append(r.Header, http1.Field{Name: name, Value: value, Varies: varies})

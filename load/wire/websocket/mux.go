@@ -12,9 +12,6 @@ import (
 	"dyno/load/wire"
 )
 
-// IDMark stands in a message for a text of its own that the answer repeats.
-const IDMark = "{id}"
-
 // Config is what all connections of one template have in common.
 type Config struct {
 	Dial
@@ -24,15 +21,13 @@ type Config struct {
 	Messages []Message
 	Payload  int
 
-	Exchanges int  // messages of a connection that may await their answers at once; default 1
-	Greetings int  // messages that the server sends first, and that answer nothing
-	Content   bool // messages of the server are delivered
+	Exchanges int // messages of a connection that may await their answers at once; default 1
+	Greetings int // messages that the server sends first, and that answer nothing
 }
 
 // A Message is a prepared message.
 type Message struct {
 	Text   []byte
-	Varies bool // the text is given with each exchange
 	Binary bool
 	// ByID finds the answer by the text that stands in IDMark's place. Without, messages are answered in their order.
 	ByID bool
@@ -43,11 +38,10 @@ const maxExchanges = 1 << 16
 
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	faults := []error{c.request().Validate()}
+	faults := []error{c.request(c.Request).Validate()}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	for i, m := range c.Messages {
 		switch {
-		case m.Varies:
 		case len(m.Text) > MaxMessage:
 			fault("message %d of %d bytes: want %d at most", i+1, len(m.Text), MaxMessage)
 		case !m.Binary && !utf8.Valid(m.Text):
@@ -75,9 +69,8 @@ type Template struct {
 	config   Config
 	payloads *payloads // of made up messages; else nil
 	byID     bool
-	prefix   [8]byte // of ids
-	opened   uint32  // connections so far
-	text     []byte  // a message with its id
+	prefixes prefixes
+	text     []byte // a message with its id
 }
 
 // NewTemplate returns a template, or every fault of its configuration.
@@ -91,21 +84,14 @@ func NewTemplate(c Config) (*Template, error) {
 		t.byID = c.Messages[0].ByID
 	}
 	var err error
-	if t.shared, err = newShared(c.Dial, t.byID || c.Content); err != nil {
+	if t.shared, err = newShared(c.Dial, t.byID); err != nil {
 		return nil, err
 	}
 	if len(c.Messages) == 0 {
 		t.payloads = newPayloads(c.Payload, t.random)
 	}
-	encodeHex(t.prefix[:], uint32(t.random.Uint64())) //nolint:gosec // its lower half
+	t.prefixes = newPrefixes(t.random)
 	return t, nil
-}
-
-// encodeHex writes a number as eight digits.
-func encodeHex(dst []byte, n uint32) {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], n)
-	hex.Encode(dst, b[:])
 }
 
 // Mux returns a new mux, ready for a connection.
@@ -119,12 +105,12 @@ type Mux struct {
 	t *Template
 
 	slots  []slot
-	order  []uint32 // the exchanges that await an answer, in order; with abandoned set, nobody waits for it any more
-	first  int      // where they begin
-	inUse  int      // slots
-	late   int      // answers that nobody waits for any more
-	id     [16]byte // what the ids of this connection begin with
-	pushed int64    // messages that answer nothing
+	order  []uint32         // the exchanges that await an answer, in order; with abandoned set, nobody waits for it any more
+	first  int              // where they begin
+	inUse  int              // slots
+	late   int              // answers that nobody waits for any more
+	prefix [prefixSize]byte // of ids
+	pushed int64            // messages that answer nothing
 
 	size      int64 // bytes of the message so far
 	greetings int   // that have not come yet
@@ -135,6 +121,7 @@ var (
 	_ wire.Mux    = (*Mux)(nil)
 	_ wire.Pinger = (*Mux)(nil)
 	_ wire.Closer = (*Mux)(nil)
+	_ wire.Pusher = (*Mux)(nil)
 )
 
 // A slot is a place for an exchange.
@@ -156,11 +143,10 @@ func (m *Mux) Reset() {
 	for i := range m.slots {
 		m.slots[i].busy = false
 	}
-	m.order, m.first, m.inUse, m.late = m.order[:0], 0, 0, 0
+	m.order, m.first, m.inUse, m.late, m.pushed = m.order[:0], 0, 0, 0, 0
 	m.size, m.differs, m.greetings = 0, false, m.t.config.Greetings
-	m.t.opened++
-	copy(m.id[:], m.t.prefix[:])
-	encodeHex(m.id[8:], m.t.opened)
+	m.prefix = m.t.prefixes.next()
+	m.dial(0, nil)
 }
 
 // Free returns how many messages may be sent now.
@@ -172,7 +158,7 @@ func (m *Mux) Free() int {
 }
 
 // Begin sends a message.
-func (m *Mux) Begin(id uint32, request int, parts [][]byte) error {
+func (m *Mux) Begin(id uint32, request int, _ [][]byte) error {
 	t, s := m.t, &m.slots[id]
 	s.busy = true
 	s.use++
@@ -187,37 +173,15 @@ func (m *Mux) Begin(id uint32, request int, parts [][]byte) error {
 	}
 	message := &t.config.Messages[request]
 	text, op := message.Text, opText
-	if message.Varies {
-		text = parts[0]
-	}
 	if message.Binary {
 		op = opBinary
 	}
 	if message.ByID {
-		text = m.identified(text, id, s.use)
+		t.text = appendWithID(t.text[:0], text, m.prefix, id<<16|uint32(s.use))
+		text = t.text
 	}
 	m.send(op, text)
 	return nil
-}
-
-// idSize is the length of an id: the connection's, the slot's and the use's digits.
-const idSize = 16 + 4 + 4
-
-// identified returns a text with the exchange's id in the marks' places. It is valid until the next call.
-func (m *Mux) identified(text []byte, id uint32, use uint16) []byte {
-	t := m.t
-	t.text = t.text[:0]
-	for {
-		before, after, found := bytes.Cut(text, []byte(IDMark))
-		t.text = append(t.text, before...)
-		if !found {
-			return t.text
-		}
-		t.text = append(t.text, m.id[:]...)
-		t.text = append(t.text, "00000000"...)
-		encodeHex(t.text[len(t.text)-8:], id<<16|uint32(use))
-		text = after
-	}
 }
 
 // Cancel gives an exchange up.
@@ -303,9 +267,6 @@ func (m *Mux) answer(data []byte, e *wire.MuxEvent) bool {
 	}
 	m.free(id)
 	*e = wire.MuxEvent{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: id, Bytes: m.size}
-	if m.t.config.Content {
-		e.Data = data
-	}
 	if m.differs || m.t.payloads != nil && m.size != int64(m.t.payloads.size) {
 		e.Err = ErrEcho
 	}
@@ -314,12 +275,12 @@ func (m *Mux) answer(data []byte, e *wire.MuxEvent) bool {
 
 // identify returns the exchange that waits for an id in a message.
 func (m *Mux) identify(data []byte) (id uint32, found bool) {
-	at := bytes.Index(data, m.id[:])
+	at := bytes.Index(data, m.prefix[:])
 	if at < 0 || len(data) < at+idSize {
 		return 0, false
 	}
 	var digits [4]byte
-	if _, err := hex.Decode(digits[:], data[at+16:at+idSize]); err != nil {
+	if _, err := hex.Decode(digits[:], data[at+prefixSize:at+idSize]); err != nil {
 		return 0, false
 	}
 	id = uint32(binary.BigEndian.Uint16(digits[:]))

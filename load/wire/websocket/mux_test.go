@@ -18,8 +18,11 @@ import (
 // A peer is a server's side of a connection, as bytes.
 type peer struct {
 	t *testing.T
-	m *Mux
+	m wire.Mux
 }
+
+// pushed returns how many messages answered nothing.
+func (p *peer) pushed() int64 { return p.m.(interface{ Pushed() int64 }).Pushed() }
 
 func newTemplate(t *testing.T, c Config) *Template {
 	t.Helper()
@@ -38,17 +41,23 @@ func connect(t *testing.T, template *Template, more string) *peer {
 	t.Helper()
 	p := &peer{t, template.Mux()}
 	p.m.Reset()
-	request := wiretest.Take(p.m)
-	key := keyPattern.FindSubmatch(request)
-	if key == nil {
-		t.Fatalf("%q", request)
-	}
-	answer := acceptOf(key[1])
-	p.feed("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + string(answer[:]) + "\r\n" + more + "\r\n")
+	p.accept(more)
 	if p.m.Free() != template.config.Exchanges {
 		t.Fatalf("%d messages may be sent", p.m.Free())
 	}
 	return p
+}
+
+// accept answers the handshake that the mux has sent, and returns its request and the events.
+func (p *peer) accept(more string) (request string, events []wire.MuxEvent) {
+	p.t.Helper()
+	sent := wiretest.Take(p.m)
+	key := keyPattern.FindSubmatch(sent)
+	if key == nil {
+		p.t.Fatalf("%q", sent)
+	}
+	answer := acceptOf(key[1])
+	return string(sent), p.feed("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " + string(answer[:]) + "\r\n" + more + "\r\n")
 }
 
 // feed gives the mux bytes that must not fail, and returns what it has found.
@@ -170,7 +179,7 @@ func TestHandshake(t *testing.T) {
 		template := newTemplate(t, Config{Dial: Dial{Subprotocols: []string{"a", "b"}, Compress: true}})
 		p := &peer{t, template.Mux()}
 		p.m.Reset()
-		accept := acceptOf(p.m.key[:])
+		accept := acceptOf(p.m.(*Mux).key[:])
 		status := tt.status
 		if status == "" {
 			status = "101 Switching Protocols"
@@ -197,20 +206,20 @@ func TestHandshake(t *testing.T) {
 
 // TestInOrder: answers belong to messages in their order, with others that come first or in between.
 func TestInOrder(t *testing.T) {
-	p := connect(t, newTemplate(t, Config{Messages: []Message{{Text: []byte("ask")}, {Varies: true, Binary: true}}, Exchanges: 3, Greetings: 1, Content: true}), "")
+	p := connect(t, newTemplate(t, Config{Messages: []Message{{Text: []byte("ask")}, {Text: []byte("\xff\x00"), Binary: true}}, Exchanges: 3, Greetings: 1}), "")
 	if got := p.begin(2, 0); got != "81:ask" {
 		t.Error(got)
 	}
-	if got := p.begin(0, 1, []byte("\xff\x00")); got != "82:\xff\x00" {
+	if got := p.begin(0, 1); got != "82:\xff\x00" {
 		t.Error(got)
 	}
 	if p.m.Free() != 1 {
 		t.Error(p.m.Free())
 	}
 	events := p.feed(frame(0x81, "welcome") + frame(0x01, "on") + frame(0x89, "are you there?") + frame(0x80, "e") + frame(0x82, "two") + frame(0x81, "nobody asked"))
-	want := []wire.MuxEvent{{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 2, Bytes: 3, Data: []byte("one")}, {Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 0, Bytes: 3, Data: []byte("two")}}
-	if fmt.Sprintf("%+v", events) != fmt.Sprintf("%+v", want) || p.m.Pushed() != 1 || p.m.Free() != 3 {
-		t.Errorf("%+v, %d pushed, %d free", events, p.m.Pushed(), p.m.Free())
+	want := []wire.MuxEvent{{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 2, Bytes: 3}, {Kind: wire.MuxEnded, Status: wire.NoStatus, ID: 0, Bytes: 3}}
+	if fmt.Sprintf("%+v", events) != fmt.Sprintf("%+v", want) || p.pushed() != 1 || p.m.Free() != 3 {
+		t.Errorf("%+v, %d pushed, %d free", events, p.pushed(), p.m.Free())
 	}
 	if got := p.sent(); !slices.Equal(got, []string{"8a:are you there?"}) {
 		t.Errorf("%q", got)
@@ -226,7 +235,7 @@ func TestCancel(t *testing.T) {
 	p.m.Cancel(0)
 	p.begin(0, 0)
 	events := p.feed(frame(0x81, "late") + frame(0x81, "b") + frame(0x81, "c"))
-	if len(events) != 2 || events[0].ID != 1 || events[1].ID != 0 || p.m.late != 0 {
+	if len(events) != 2 || events[0].ID != 1 || events[1].ID != 0 || p.m.(*Mux).late != 0 {
 		t.Errorf("%+v", events)
 	}
 	for range maxLate {
@@ -240,16 +249,16 @@ func TestCancel(t *testing.T) {
 
 // TestByID: answers find their message by its id, in any order, and among messages of others.
 func TestByID(t *testing.T) {
-	template := newTemplate(t, Config{Messages: []Message{{Text: []byte(`{"id":"{id}","x":1}`), ByID: true}, {Varies: true, ByID: true}}, Exchanges: 2})
+	template := newTemplate(t, Config{Messages: []Message{{Text: []byte(`{"id":"{id}","x":1}`), ByID: true}, {Text: []byte("{id} and {id}"), ByID: true}}, Exchanges: 2})
 	p, other := connect(t, template, ""), connect(t, template, "")
-	first, second, third := p.begin(0, 0)[3:], p.begin(1, 1, []byte("{id} and {id}"))[3:], other.begin(0, 0)[3:]
+	first, second, third := p.begin(0, 0)[3:], p.begin(1, 1)[3:], other.begin(0, 0)[3:]
 	id, _, _ := strings.Cut(second, " ")
 	if len(id) != idSize || second != id+" and "+id || strings.Contains(first, id) || first == third {
 		t.Fatalf("%q, %q, %q", first, second, third)
 	}
 	events := p.feed(frame(0x81, "news") + frame(0x81, third) + frame(0x81, "re: "+id) + frame(0x01, first[:10]) + frame(0x80, first[10:]) + frame(0x81, first))
-	if len(events) != 2 || events[0].ID != 1 || events[1].ID != 0 || p.m.Pushed() != 3 {
-		t.Errorf("%+v, %d pushed", events, p.m.Pushed())
+	if len(events) != 2 || events[0].ID != 1 || events[1].ID != 0 || p.pushed() != 3 {
+		t.Errorf("%+v, %d pushed", events, p.pushed())
 	}
 	again := p.begin(0, 0)[3:]
 	p.m.Cancel(0)
@@ -284,7 +293,7 @@ func TestPayload(t *testing.T) {
 func TestCompression(t *testing.T) {
 	text := strings.Repeat("so much the same ", 50)
 	for _, fields := range []string{"permessage-deflate; server_no_context_takeover", "permessage-deflate"} {
-		p := connect(t, newTemplate(t, Config{Dial: Dial{Compress: true}, Messages: []Message{{Text: []byte(text)}}, Content: true}), "Sec-WebSocket-Extensions: "+fields+"\r\n")
+		p := started(t, newSessions(t, Dial{Compress: true}, Step{Text: []byte(text)}), "Sec-WebSocket-Extensions: "+fields+"\r\n")
 		var d deflater
 		for range 3 {
 			got, ok := strings.CutPrefix(p.begin(0, 0), "c1:")
@@ -299,7 +308,7 @@ func TestCompression(t *testing.T) {
 		}
 	}
 	// RFC 7692, section 7.2.3.2: the second message refers to the first.
-	p := connect(t, newTemplate(t, Config{Dial: Dial{Compress: true}, Messages: []Message{{}}, Content: true}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
+	p := started(t, newSessions(t, Dial{Compress: true}, Step{}), "Sec-WebSocket-Extensions: permessage-deflate\r\n")
 	for _, message := range []string{"\xf2\x48\xcd\xc9\xc9\x07\x00", "\xf2\x00\x11\x00\x00"} {
 		p.begin(0, 0)
 		if events := p.feed(frame(0xc1, message)); len(events) != 1 || string(events[0].Data) != "Hello" {
@@ -365,8 +374,8 @@ func TestClose(t *testing.T) {
 		}
 	}
 	p := connect(t, newTemplate(t, Config{}), "")
-	p.m.Close()
-	p.m.Close()
+	p.m.(wire.Closer).Close()
+	p.m.(wire.Closer).Close()
 	if got := p.sent(); !slices.Equal(got, []string{"88:\x03\xe8"}) {
 		t.Errorf("%q", got)
 	}
@@ -405,12 +414,12 @@ func TestPings(t *testing.T) {
 		}
 	}
 	for n := range maxPings + 1 {
-		if p.m.Ping() != (n < maxPings) {
+		if p.m.(wire.Pinger).Ping() != (n < maxPings) {
 			t.Errorf("ping %d", n)
 		}
 	}
 	p.feed(frame(0x8a, ""))
-	if !p.m.Ping() {
+	if !p.m.(wire.Pinger).Ping() {
 		t.Error("a pong has come, and there is no other ping")
 	}
 	_, err := p.try(strings.Repeat(frame(0x89, strings.Repeat("x", 125)), 1000))

@@ -30,7 +30,7 @@ type StreamTemplate struct {
 
 // NewStreamTemplate returns a template, or every fault of its configuration.
 func NewStreamTemplate(c StreamConfig) (*StreamTemplate, error) {
-	if err := c.request().Validate(); err != nil {
+	if err := c.request(c.Request).Validate(); err != nil {
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
 	s, err := newShared(c.Dial, true)
@@ -56,6 +56,7 @@ var (
 // Reset begins another connection.
 func (s *Stream) Reset() {
 	s.reset()
+	s.dial(0, nil)
 	s.bytes = 0
 }
 
