@@ -56,6 +56,16 @@ type Config struct {
 	// Transport makes the requests; nil is net/http's own, as the environment's proxies
 	// have it.
 	Transport http.RoundTripper
+
+	// Open, if not nil, opens a Receiver at the URL, or whatever that is. It takes the place of requests.
+	Open func(url string) (Receiver, error)
+}
+
+// A Receiver is a part of this program that takes samples, in their order. One goroutine calls its methods. While it is
+// busy, samples wait in the sender's queue. A sender that must end leaves it behind if it is still busy.
+type Receiver interface {
+	Write(s Sample) error // after an error the next sample is written nevertheless
+	Close() error         // after the last sample
 }
 
 // Validate reports a fault.
@@ -67,6 +77,9 @@ func (c Config) Validate() error {
 // endpoint returns the receiver's complete URL. Its errors do not show parts that could
 // be a secret.
 func (c Config) endpoint() (*url.URL, error) {
+	if c.Open != nil {
+		return nil, nil
+	}
 	u, err := url.Parse(c.URL)
 	switch {
 	case !slices.Contains(Protocols(), c.Protocol):
@@ -96,7 +109,7 @@ func (c Config) endpoint() (*url.URL, error) {
 // Receiver returns the receiver's URL without the query.
 func (c Config) Receiver() string {
 	u, err := c.endpoint()
-	if err != nil {
+	if err != nil || u == nil {
 		return string(c.Protocol)
 	}
 	return string(c.Protocol) + " at " + u.Scheme + "://" + u.Host + u.Path
@@ -121,6 +134,7 @@ type Sender struct {
 	url    string
 	client *http.Client
 	random *rand.Rand // the sending goroutine's
+	to     Receiver   // in place of the client; or nil
 
 	ctx    context.Context // ends what is under way
 	cancel context.CancelFunc
@@ -129,6 +143,7 @@ type Sender struct {
 
 	mu      sync.Mutex // guards what follows, and putting into the queue
 	closed  bool       // the queue
+	taken   uint64     // samples, by Put
 	outcome Outcome
 }
 
@@ -145,7 +160,6 @@ func Start(c Config) (*Sender, error) {
 	}
 	s := &Sender{
 		config: c,
-		url:    u.String(),
 		client: &http.Client{
 			Transport: transport,
 			// Credentials are only for the receiver that was named.
@@ -154,6 +168,11 @@ func Start(c Config) (*Sender, error) {
 		random: rand.New(rand.NewPCG(1, 0x70757368)), //nolint:gosec // jitter is no secret
 		done:   make(chan struct{}),
 		queue:  make(chan Sample, maxQueue),
+	}
+	if u != nil {
+		s.url = u.String()
+	} else if s.to, err = c.Open(c.URL); err != nil {
+		return nil, fmt.Errorf("push: %s: %w", c.Protocol, err)
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	go s.run()
@@ -165,6 +184,7 @@ func Start(c Config) (*Sender, error) {
 func (s *Sender) Put(sample Sample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.taken++
 	if s.closed {
 		s.outcome.GivenUp++
 		return
@@ -194,18 +214,26 @@ func (s *Sender) Close(ctx context.Context) Outcome {
 	case <-s.done:
 	case <-ctx.Done():
 		s.cancel()
-		<-s.done
+		if s.to == nil { // else nothing ends what it does
+			<-s.done
+		}
 	}
 	s.cancel()
 	s.client.CloseIdleConnections()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.outcome
+	o := s.outcome
+	o.GivenUp += s.taken - o.Sent - o.Lost() // what a receiver that was left behind has not taken
+	return o
 }
 
 // run sends until the queue is closed and empty.
 func (s *Sender) run() {
 	defer close(s.done)
+	if s.to != nil {
+		s.hand()
+		return
+	}
 	for first := range s.queue {
 		batch := []Sample{first}
 		for len(batch) < maxBatch && len(s.queue) > 0 {
@@ -213,6 +241,20 @@ func (s *Sender) run() {
 		}
 		s.deliver(batch)
 	}
+}
+
+// hand hands samples to the receiver until the queue is closed and empty.
+func (s *Sender) hand() {
+	for sample := range s.queue {
+		counter, err := &s.outcome.GivenUp, error(nil)
+		if s.ctx.Err() == nil {
+			if counter, err = &s.outcome.Sent, s.to.Write(sample); err != nil {
+				counter = &s.outcome.Refused
+			}
+		}
+		s.count(counter, []Sample{sample}, err)
+	}
+	s.count(&s.outcome.Sent, nil, s.to.Close())
 }
 
 // deliver sends a batch, and repeats it if a repetition may succeed.

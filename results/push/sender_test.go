@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -336,6 +337,80 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	if err := (Config{Protocol: "statsd", URL: "http://h/"}).Validate(); err == nil || err.Error() != `protocol: "statsd": want one of ["prometheus" "otlp" "influx"]` {
+		t.Error(err)
+	}
+}
+
+// A taker takes samples as a part of this program.
+type taker struct {
+	write  func(n int) error // by number, from 1
+	taken  int
+	closed atomic.Bool
+}
+
+func (r *taker) Write(Sample) error {
+	r.taken++
+	return r.write(r.taken)
+}
+
+func (r *taker) Close() error {
+	r.closed.Store(true)
+	return nil
+}
+
+// A receiver gets all samples, whatever became of those before. One that is slow loses those that do not fit into the
+// queue; one that is still busy at the end is left behind.
+func TestReceiver(t *testing.T) {
+	wrong := errors.New("wrong")
+	for name, tt := range map[string]struct {
+		slow   map[int]time.Duration // how long the nth sample takes
+		failed int                   // the nth fails
+		puts   int
+		want   Outcome
+		closed bool
+	}{
+		"some are refused": {nil, 2, 3, Outcome{Sent: 2, Refused: 1, Err: wrong}, true},
+		"slow":             {map[int]time.Duration{1: time.Second}, 0, maxQueue + 11, Outcome{Sent: maxQueue + 1, Dropped: 10}, true},
+		"stuck":            {map[int]time.Duration{2: time.Hour}, 0, maxQueue + 11, Outcome{Sent: 1, Dropped: 9, GivenUp: maxQueue + 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &taker{write: func(n int) error {
+					time.Sleep(tt.slow[n])
+					if n == tt.failed {
+						return wrong
+					}
+					return nil
+				}}
+				s, err := Start(Config{Protocol: "own", URL: "there", Open: func(target string) (Receiver, error) {
+					if target != "there" {
+						t.Errorf("%s is opened", target)
+					}
+					return r, nil
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range tt.puts {
+					s.Put(Sample{})
+					if s.outcome.Dropped == 0 { // it is being taken, or waits
+						synctest.Wait()
+					}
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				got := s.Close(ctx)
+				if got != tt.want {
+					t.Errorf("%+v, want %+v", got, tt.want)
+				}
+				if r.closed.Load() != tt.closed {
+					t.Errorf("closed: %t", !tt.closed)
+				}
+				time.Sleep(2 * time.Hour) // it ends some time
+			})
+		})
+	}
+	if _, err := Start(Config{Protocol: "own", Open: func(string) (Receiver, error) { return nil, wrong }}); !errors.Is(err, wrong) || !strings.Contains(err.Error(), "own: ") {
 		t.Error(err)
 	}
 }
