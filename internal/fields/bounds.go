@@ -27,6 +27,7 @@ func (b *Bounds) Fields(path string, s *Spec, of reflect.Value) {
 		}
 		at, v := Join(path, f.Name), of.FieldByIndex(f.Spec.At)
 		switch {
+		case f.Spec.isAnothers(v):
 		case !f.Spec.Of(b.Protocol):
 			if !v.IsZero() {
 				b.Misplaced(at, s, f.Spec)
@@ -39,7 +40,7 @@ func (b *Bounds) Fields(path string, s *Spec, of reflect.Value) {
 }
 
 func (b *Bounds) value(path string, s *Spec, v reflect.Value) {
-	if v.Kind() == reflect.Pointer {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
 	}
 	switch {

@@ -27,6 +27,12 @@ type Decoder struct {
 // Value reads a node that is not nil. Where it makes something new, that has its
 // defaults before what the file says.
 func (d *Decoder) Value(n *Node, s *Spec, into reflect.Value) {
+	if into.Kind() == reflect.Interface {
+		if into.IsNil() || s.isAnothers(into) {
+			into.Set(d.fresh(s.structure, s).Addr())
+		}
+		into = into.Elem()
+	}
 	if into.Kind() == reflect.Pointer {
 		if into.IsNil() {
 			into.Set(d.fresh(into.Type().Elem(), s).Addr())
@@ -135,8 +141,9 @@ func Preset(into reflect.Value, s *Spec, protocol string, traits map[string]bool
 		to := into.FieldByIndex(f.Spec.At)
 		switch d := f.Spec.DefaultWith(traits); {
 		case d == "{}":
-			to.Set(reflect.New(to.Type().Elem()))
-			Preset(to.Elem(), f.Spec, protocol, traits)
+			value := reflect.New(f.Spec.structure)
+			to.Set(value)
+			Preset(value.Elem(), f.Spec, protocol, traits)
 		case d != "" && (len(f.Spec.Defaults) == 1 || traits != nil):
 			if err := f.Spec.put(to, d, ""); err != nil {
 				panic("fields: in a default, " + err.Error())

@@ -18,6 +18,7 @@
 //	             inline     the fields of the struct, or of the list's items, stand in its place
 //	             outer      it stands next to the mapping that it belongs to, one level up
 //	             again      the reference has shown what is below it, and does not do so again
+//	             added      structs of protocols stand in its place, each under the protocol's name
 //	kind       of a scalar, where the Go type does not tell: word, rate, size, share, amount, path or
 //	           protocol
 //	range      the least and the most, as a file has them, or the path of a field that has the

@@ -28,6 +28,9 @@ type Encoder struct {
 // Value returns what a file says of a value. Fields equal to like's are left out; like is the Decoder's
 // starting value. Fields that have another form in the file are left out, too.
 func (e *Encoder) Value(s *Spec, value, like reflect.Value) *Node {
+	if value.Kind() == reflect.Interface {
+		value, like = value.Elem(), like.Elem()
+	}
 	if value.Kind() == reflect.Pointer {
 		if like.IsNil() {
 			like = e.fresh(value.Type().Elem(), s).Addr()

@@ -69,6 +69,8 @@ type Spec struct {
 	Instead   string   // what there is instead with the others
 	Flag      string   // of quick loads, with its shorthand after a comma
 	Live      bool     // a service takes a change of it without a restart
+
+	structure reflect.Type // of a mapping of fields: that of its Go struct
 }
 
 // A Field is a named part of a mapping.
@@ -96,6 +98,11 @@ type Grammar struct {
 type ProtocolGroups struct {
 	Name   string
 	Groups []string
+
+	// Added is the struct of a mapping that only this protocol has, under its name, where a field has the option added.
+	// That is an interface, and holds a pointer to the struct. Nil: there is none.
+	Added reflect.Type
+	Doc   string // of that mapping
 }
 
 // Mapping returns the spec of a struct, which is a mapping of fields.
@@ -129,6 +136,7 @@ func (g *Grammar) formOf(t reflect.Type, tag reflect.StructTag, names []string, 
 	case Mapping:
 		s.Min, s.Max = 0, 0
 		if t.Kind() == reflect.Struct {
+			s.structure = t
 			g.addFields(s, t, nil, "")
 			return s
 		}
@@ -252,6 +260,16 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 				g.addFields(s, f.Type.Elem(), nil, "")
 			}
 			continue
+		case has("added"):
+			for _, p := range g.Protocols {
+				if p.Added != nil {
+					value := &Spec{Kind: Mapping, Doc: p.Doc, At: place, structure: p.Added, Only: []string{p.Name}, Defaults: []string{"{}"}}
+					g.addFields(value, p.Added, nil, "")
+					g.limit(value)
+					s.Fields = append(s.Fields, Field{p.Name, false, value})
+				}
+			}
+			continue
 		case has("key"):
 			s.key = place
 			continue
@@ -280,6 +298,11 @@ func (g *Grammar) addFields(s *Spec, t reflect.Type, at []int, embedded reflect.
 			}
 		}
 	}
+}
+
+// isAnothers tells whether an interface holds the added struct of another protocol.
+func (s *Spec) isAnothers(v reflect.Value) bool {
+	return v.Kind() == reflect.Interface && !v.IsNil() && v.Elem().Type().Elem() != s.structure
 }
 
 // declared returns the declarations in a field's tags.

@@ -32,11 +32,13 @@ var namedForms = map[string]reflect.Type{
 	"stages":  reflect.TypeFor[[]StageForm](),
 }
 
-// declared is what Declared returns.
-var declared = sync.OnceValues(func() (file *fields.Spec, parts [2]*fields.Spec) {
+// declared is what Declared returns. Register alone changes it.
+var declared = sync.OnceValues(declare)
+
+func declare() (file *fields.Spec, parts [2]*fields.Spec) {
 	g := &fields.Grammar{Patterns: patterns, Forms: namedForms, Usual: Loaded}
 	for _, p := range protocols {
-		g.Protocols = append(g.Protocols, fields.ProtocolGroups{Name: p.name, Groups: p.groups})
+		g.Protocols = append(g.Protocols, fields.ProtocolGroups{Name: p.name, Groups: p.groups, Added: p.added, Doc: "what is sent to " + p.title})
 	}
 	file = g.Mapping("An experiment for dyno: what to load, how, and what to compare.", reflect.TypeFor[Experiment]())
 	variant := g.Mapping("", reflect.TypeFor[Variant]())
@@ -49,7 +51,7 @@ var declared = sync.OnceValues(func() (file *fields.Spec, parts [2]*fields.Spec)
 		part.Fields = append(part.Fields, f)
 	}
 	return file, parts
-})
+}
 
 // Declared returns the declarations of a whole file, and of the two structs that its fields go to: the
 // plan and, once for each variant, that.

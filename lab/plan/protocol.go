@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -12,7 +13,8 @@ import (
 
 // A protocol is what a target may speak. To add one is to write a file like tcp.go: a struct with the
 // protocol's fields of a load, embedded in Load. The tags declare the fields, and the method validate
-// judges them. Then add a line to protocols (types.go). Package protocols makes its load.
+// judges them. Then add a line to protocols (types.go). Package protocols makes its load. Programs outside this module
+// add theirs by Register.
 type protocol struct {
 	name   string   // in a file
 	title  string   // of its targets, in messages
@@ -22,6 +24,7 @@ type protocol struct {
 	over     string                                            // what reports write before the version of HTTP
 	muxed    string                                            // the version of HTTP whose connections carry many requests at once; "": HTTP/2
 	statuses func(text string) ([]scenario.StatusRange, error) // reads what a step expects; nil: as HTTP has them
+	added    reflect.Type                                      // the struct of one that a program has added
 }
 
 // A validator reports faults across the fields of a variant and of the plan, which their tags cannot

@@ -169,6 +169,10 @@ func filled(of reflect.Value, replace, inScenario func(string) string) reflect.V
 	switch of.Kind() {
 	case reflect.String:
 		out.SetString(replace(of.String()))
+	case reflect.Interface:
+		if !of.IsNil() {
+			out.Set(filled(of.Elem(), replace, inScenario))
+		}
 	case reflect.Pointer:
 		if !of.IsNil() {
 			out.Set(reflect.New(of.Type().Elem()))

@@ -256,7 +256,7 @@ type Ready struct {
 	Line string `yaml:"line" doc:"a regular expression (RE2) that a line of its output must match"`
 }
 
-// protocols are all there are, in the order in which they are offered. It is never changed.
+// protocols are all there are, in the order in which they are offered. Register alone adds to it.
 var protocols = []protocol{
 	httpProtocol, grpcProtocol, tcpProtocol, wsProtocol, sseProtocol, llmProtocol, programProtocol,
 }
@@ -277,6 +277,7 @@ type Load struct {
 	WSLoad   `for:"ws"`
 	SSELoad  `for:"sse ws"`
 	LLMLoad  `for:"llm"`
+	Added    any `yaml:",added"` // of a protocol that a program has added: a pointer to its struct
 
 	MaxHeader int `yaml:"max_header" for:"url" kind:"size" range:"1KiB..16MiB" default:"64KiB" flag:"max-header" doc:"the largest header of a response, and its largest trailers; larger ones fail the request"`
 

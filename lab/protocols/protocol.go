@@ -6,6 +6,7 @@ package protocols
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -96,7 +97,7 @@ type protocol struct {
 	status func(code int) string // writes the status of a response; nil: as a number
 }
 
-// protocols has all protocols whose targets are loaded. It is never changed.
+// protocols has all protocols whose targets are loaded. Register alone adds to it.
 var protocols = map[string]protocol{
 	plan.HTTP: {codecs: httpCodecs, script: httpScript},
 	plan.GRPC: {codecs: grpcCodecs, script: grpcScript, status: codeName},
@@ -120,7 +121,7 @@ func StatusName(protocol string, status int) string {
 func CodecsOf(ctx context.Context, v *plan.Variant, seed uint64, workers int) (Codecs, error) {
 	p, ok := protocols[v.Target.Protocol]
 	if !ok {
-		return Codecs{}, errors.New("a program is run, and not loaded")
+		return Codecs{}, fmt.Errorf("target.protocol: this program has no %q: a program is run, and not loaded; a protocol that another one adds, only that can speak", v.Target.Protocol)
 	}
 	c, err := p.codecs(ctx, v, seed, workers)
 	if err != nil {

@@ -49,15 +49,19 @@ var framings = map[string]tcp.Framing{plan.FramingEcho: tcp.Same, plan.FramingLi
 
 // tcpScript says what a scenario's users do over TCP: they send messages, and check the answers.
 func tcpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
-	framing := framings[v.Load.Framing]
+	return messageScript(framings[v.Load.Framing].Check), nil
+}
+
+// messageScript says what users do who send messages that pass a check, and see the answers.
+func messageScript(check func(message []byte) error) script {
 	return script{
 		by: scenario.Protocol{BodyOnly: true},
 		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
 			return scenario.StepRequest{Body: content, Encode: func(pieces ...[]byte) (scenario.Encoder, error) {
-				return &messageEncoder{framing.Check, st.Encoding, pieces}, nil
+				return &messageEncoder{check, st.Encoding, pieces}, nil
 			}}, nil
 		},
-	}, nil
+	}
 }
 
 // A messageEncoder makes a message: it decodes the text, and checks what comes of it.

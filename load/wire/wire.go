@@ -76,6 +76,17 @@ type Collector interface {
 	Collected() (beginning []byte, size int64)
 }
 
+// A Messenger is a Client that sends the messages of a scenario's steps, and keeps the answers.
+type Messenger interface {
+	Client
+
+	// Send takes the place of Request. The bytes that it returns carry the message. The message is not kept.
+	Send(message []byte) []byte
+
+	// Answer returns the content of the complete response. It is valid until the next call of Send or Reset.
+	Answer() []byte
+}
+
 // A StatusCoder is a Client whose responses have a status code.
 type StatusCoder interface {
 	Client
