@@ -14,6 +14,7 @@ import (
 	"dyno/cli/arguments"
 	"dyno/internal/exit"
 	"dyno/lab/plan"
+	"dyno/lab/planfile"
 )
 
 func (a *app) initCommand() *cobra.Command {
@@ -43,6 +44,17 @@ https, grpc, tcp; without one it is http.`,
 	return cmd
 }
 
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of experiment files, by which editors complete them", Example: "  dyno schema > schema.json",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.stdout.Write(planfile.Schema())
+			return err
+		},
+	}
+}
+
 var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
 
 // beginning returns an experiment for a server.
@@ -65,7 +77,7 @@ func beginning(where string) (string, error) {
 	commands := quickCommands()
 	sent := commands[slices.IndexFunc(commands, func(c quickCommand) bool { return c.protocol == protocol })].sent
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
-# All fields are in docs/reference/experiment.md; an editor completes them by lab/planfile/schema.json.
+# All fields are in docs/reference/experiment.md; an editor completes them by what dyno schema prints.
 name: %[1]s
 question: How fast does it answer, and what does that cost?
 

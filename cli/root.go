@@ -179,7 +179,7 @@ or with -n, none is sent.`,
 	root.AddCommand(foreign.Commands()...)
 	root.AddCommand(a.runCommand(), a.capacityCommand(), a.compareCommand(), a.reportCommand(), a.explainCommand(), a.diffCommand(),
 		a.historyCommand(), a.uiCommand(), a.ctlCommand(), a.agents.Command(), a.submitCommand(), a.queueCommand(),
-		a.checkCommand(), a.initCommand(), a.importCommand(), a.versionCommand())
+		a.checkCommand(), a.initCommand(), a.schemaCommand(), a.importCommand(), a.versionCommand())
 	root.AddCommand(a.linuxCommands()...)
 	return root
 }
