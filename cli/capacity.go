@@ -71,7 +71,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	for _, flag := range []string{"rate", "stages", "requests"} {
 		f.Lookup(flag).Hidden = true // they are refused: the search says how much is sent
 	}
-	out.flags(f, "none is kept")
+	out.flags(f, "none is kept", a.outputs)
 	a.agents.Flags(f)
 	help.ByGroup(cmd, "slo from to connections streams duration method header body payload call data out json")
 	return cmd

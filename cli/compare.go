@@ -73,7 +73,7 @@ The URL names the protocol: http:// and https://, tcp://HOST:PORT, or grpc://HOS
 	g.flags(f, "exit code 5 if a variant is worse than the base by more than the margin")
 	f.BoolVar(&o.Short, "short", false, "with a file: its short form")
 	f.StringToStringVar(&o.Set, "set", nil, "with a file: set a variable, as `NAME=VALUE`")
-	out.flags(f, "runs/NAME-TIME")
+	out.flags(f, "runs/NAME-TIME", a.outputs)
 	a.agents.Flags(f)
 	help.ByGroup(cmd, "a b connections duration rounds rate margin threshold fail-on-regression set short out json")
 	return cmd

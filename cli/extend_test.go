@@ -1,39 +1,57 @@
 package cli
 
 import (
-	"net/http"
-	"net/http/httptest"
+	"bytes"
+	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// A program with a main of its own adds a form of output. The page about it has the whole program.
+// The program of the page about extensions, a module of its own, does what the script has it do.
 func TestExtend(t *testing.T) {
-	source, err := os.ReadFile("testdata/extend/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	page, err := os.ReadFile("../docs/development/extend.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(page), "```go\n"+string(source)+"```\n") {
-		t.Error("docs/development/extend.md has another program than testdata/extend/main.go")
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "lean")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/extend")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d files of Go", len(blocks))
+	}
+	files := map[string][]byte{
+		"main.go": blocks[0][1], "redis.go": blocks[1][1],
+		"go.mod":  []byte("module example.com/lean\n\ngo 1.26.0\n"),
+		"go.work": []byte("go 1.26.0\n\nuse (\n\t.\n\t\"" + filepath.ToSlash(root) + "\"\n)\n"), // what dyno needs is known there
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	for name, text := range files {
+		if formatted, err := format.Source(text); filepath.Ext(name) == ".go" && (err != nil || !bytes.Equal(formatted, text) || bytes.Count(text, []byte("\n")) > 100) {
+			t.Errorf("%s: want it formatted, and 100 lines at most; %v", name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	build.Dir = dir
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK="+filepath.Join(dir, "go.work"), "GONOSUMDB=*")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer server.Close()
-	out, err := exec.CommandContext(t.Context(), program, "http", "-q", "-n", "20", "-c", "2", "--format", "lean", server.URL).Output()
-	if want := regexp.MustCompile(`^default (0\.\d{6}|NaN) (true|false)\n$`); !want.Match(out) {
-		t.Errorf("%v: %q, want %s", err, out, want)
+	p := scriptParams()
+	setup := p.Setup
+	p.Dir = "testdata/extend"
+	p.Setup = func(e *testscript.Env) error {
+		e.Setenv("PATH", bin+string(filepath.ListSeparator)+e.Getenv("PATH"))
+		return setup(e)
 	}
+	testscript.Run(t, p)
 }

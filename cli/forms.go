@@ -29,12 +29,6 @@ type formOptions struct {
 	forms               []Form
 }
 
-// A Form is a form of output that a program adds to those of --format: see Main.
-type Form struct {
-	Name  string
-	Write func(io.Writer, *measure.Result) error
-}
-
 // A writer prints a run. In Markdown, it prints several.
 type writer func(w io.Writer, runs ...*rundir.Folder) error
 

@@ -15,7 +15,7 @@ import (
 // loadCommands are those with the flags of a load.
 func loadCommands() []string {
 	names := []string{"run", "compare", "capacity"}
-	for _, c := range quickCommands() {
+	for _, c := range newApp(nil, nil, nil).quickCommands() {
 		names = append(names, c.protocol)
 	}
 	return names

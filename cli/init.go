@@ -29,7 +29,7 @@ https, grpc, tcp; without one it is http.`,
   dyno init -o server.yaml tcp://127.0.0.1:7000`,
 		Args: arguments.ExactArgs(1, "a URL or an address"),
 		RunE: func(_ *cobra.Command, args []string) (err error) {
-			text, err := beginning(args[0])
+			text, err := a.beginning(args[0])
 			if err != nil {
 				return exit.With(exit.Usage, err, "as in: dyno init http://127.0.0.1:8080/")
 			}
@@ -58,7 +58,7 @@ func (a *app) schemaCommand() *cobra.Command {
 var notInHost = regexp.MustCompile(`[^0-9A-Za-z.]`)
 
 // beginning returns an experiment for a server.
-func beginning(where string) (string, error) {
+func (a *app) beginning(where string) (string, error) {
 	protocol, rest := plan.OfURL(where)
 	host, field, example := rest, "address", "127.0.0.1:{{port}}"
 	if plan.HasURL(protocol) {
@@ -74,7 +74,7 @@ func beginning(where string) (string, error) {
 		host = parsed.Host
 	}
 	name := strings.Trim(notInHost.ReplaceAllString(host, "-"), "-.")
-	commands := quickCommands()
+	commands := a.quickCommands()
 	sent := commands[slices.IndexFunc(commands, func(c quickCommand) bool { return c.protocol == protocol })].sent
 	return fmt.Sprintf(`# An experiment for dyno: dyno check FILE checks it, dyno run FILE runs it.
 # All fields are in docs/reference/experiment.md; an editor completes them by what dyno schema prints.

@@ -241,7 +241,7 @@ func (w *worker) has(folder string) bool {
 // prepare implements queue.Worker.
 func (w *worker) prepare(ctx context.Context, t *queue.Task, p queue.Plan) (run func(context.Context, *queue.Task) queue.Outcome, release func() error, err error) {
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	a.limits = w.allowed
+	a.limits, a.extended = w.allowed, w.app.extended
 	e, wrong := w.parse(p)
 	if wrong == nil && t.Agents != nil {
 		var reserved *registry.Reservation

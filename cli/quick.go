@@ -23,8 +23,9 @@ type quickCommand struct {
 	sent                          string // of dyno init: the fields that say what is sent, with comments
 }
 
-func quickCommands() []quickCommand {
-	return []quickCommand{{
+// quickCommands returns those of all protocols.
+func (a *app) quickCommands() []quickCommand {
+	return append([]quickCommand{{
 		protocol: plan.HTTP, use: "http URL", where: "a URL",
 		short: "Load an HTTP server",
 		example: `  dyno http -c 64 -z 10s http://127.0.0.1:8080/
@@ -114,7 +115,7 @@ within both of --slo-first-token and --slo-token-time.`,
   dyno llm -R 20 --slo-first-token 500ms --slo-token-time 50ms http://127.0.0.1:9000/v1
   dyno llm --model dyno-1 --prompts prompts.jsonl -H @credentials https://example.com/v1
   dyno llm --options '{"temperature":0}' --threshold 'first_token.p99 < 1s' http://127.0.0.1:9000/v1`,
-	}}
+	}}, a.commands...)
 }
 
 func (a *app) quickCommand(c quickCommand) *cobra.Command {
@@ -144,7 +145,7 @@ func (a *app) quickCommand(c quickCommand) *cobra.Command {
 		},
 	}
 	q.Flags(cmd.Flags(), a.stdin, "capacity", c.protocol)
-	out.flags(cmd.Flags(), "none is kept")
+	out.flags(cmd.Flags(), "none is kept", a.outputs)
 	a.agents.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&out.histogram, "histogram", false, "draw the latencies, too")
 	cmd.Flags().StringVar(&out.format, "format", plainText, "print the results in this form of dyno report, or as another tool: "+strings.Join(export.LoadTools(), ", "))

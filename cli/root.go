@@ -31,6 +31,7 @@ import (
 	"dyno/cli/output"
 	"dyno/host/child"
 	"dyno/internal/buildinfo"
+	"dyno/internal/exit"
 	"dyno/internal/garbage"
 	"dyno/internal/hangup"
 	"dyno/internal/terminal"
@@ -49,7 +50,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	feed           *live.Feed // the events of a run; nil: they are not sent
-	forms          []Form     // of output, in addition to dyno's own
+	extended
 
 	limits *trial.Limits // of the plans that it runs; nil: none
 }
@@ -63,9 +64,14 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 // room is by how many bytes the heap grows at least before garbage is collected. A short load needs less.
 const room = 64 << 20
 
-// Main runs dyno and returns its exit code. Forms are further ones for --format: a program that adds them has a main
-// of its own, which calls this one.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, forms ...Form) int {
+// Main runs dyno and returns its exit code. A program that adds extensions has a main of its own, which calls this one.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, extensions ...Extension) int {
+	more := extended{outputs: live.Outputs{}}
+	for _, e := range extensions {
+		if err := e.addTo(&more); err != nil {
+			return exitCode(ctx, exit.With(exit.Failed, err, "the program that adds it must be changed"), stderr)
+		}
+	}
 	if code, ran := child.Run(args, append(trial.Roles(), k6.Role(), wrk.Role())...); ran {
 		return code
 	}
@@ -82,7 +88,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	defer func() { _, _ = out.Flush(), errs.Flush() }() // the end of a text that was cut
 	stdout, stderr = out, errs
 	a := newApp(stdin, stdout, stderr)
-	a.forms = forms
+	a.extended = more
 	if live.Followed(args) {
 		args = args[1:]
 		var cancel context.CancelCauseFunc
@@ -168,7 +174,7 @@ or with -n, none is sent.`,
 			return about.Help()
 		},
 	})
-	for _, c := range quickCommands() {
+	for _, c := range a.quickCommands() {
 		cmd := a.quickCommand(c)
 		root.AddCommand(cmd)
 		if len(a.args) > 0 && a.args[0] == cmd.Name() {

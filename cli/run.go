@@ -59,7 +59,7 @@ type outputFlags struct {
 	push      live.PushFlags
 }
 
-func (o *outputFlags) flags(f *pflag.FlagSet, dir string) {
+func (o *outputFlags) flags(f *pflag.FlagSet, dir string, own live.Outputs) {
 	f.StringVarP(&o.dir, "out", "o", "", "the run folder to create (default "+dir+")")
 	f.StringVar(&o.json, "json", "", "write the results as JSON to `FILE`, or - for standard output")
 	f.BoolVar(&o.full, "full", false, "print the whole report, not only its summary")
@@ -67,7 +67,7 @@ func (o *outputFlags) flags(f *pflag.FlagSet, dir string) {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	f.BoolVar(&o.noTUI, "no-tui", false, "a row a second instead of a board on the terminal")
 	f.BoolVar(&o.noColor, "no-color", false, "no colour on the terminal, as with NO_COLOR in the environment")
-	o.push.Flags(f)
+	o.push.Flags(f, own)
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -152,7 +152,7 @@ func (a *app) runCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	out.flags(f, "runs/NAME-TIME")
+	out.flags(f, "runs/NAME-TIME", a.outputs)
 	fileFlags(f, &o)
 	file.Register(f, func(field string) bool { return field == "profile.kinds" }, nil, plan.HTTP)
 	f.StringVar(&resume, "resume", "", "continue the interrupted run in this `DIR`: whole rounds are kept, a broken one is measured again, by the agents that its command named, unless there are others now; credentials are not kept, so that an experiment with some must be at hand")

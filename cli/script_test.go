@@ -42,7 +42,9 @@ const hangGuard = 30 * time.Second
 //	port NAME…                 put free ports into environment variables
 //	answers URL TEXT PATTERN   ask until the answer matches; TEXT is the query's parameter
 //	                           q or query, or empty
-func TestScript(t *testing.T) {
+func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
+
+func scriptParams() testscript.Params {
 	var ports target.Ports
 	p := script.Params()
 	p.UpdateScripts = *update
@@ -101,7 +103,7 @@ func TestScript(t *testing.T) {
 			ts.Check(awaitAnswer(args[0], args[1], regexp.MustCompile(args[2])))
 		},
 	})
-	testscript.Run(t, p)
+	return p
 }
 
 // disturbed reports whether a run's output has a flag that a busy machine raises.

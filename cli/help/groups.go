@@ -13,7 +13,7 @@ import (
 type Group struct{ name, Flags string }
 
 // Groups returns the groups in the order of help. Every flag of a command that makes load stands in
-// one of them; a test fails for a flag that does not.
+// one of them, except those of protocols that a program adds; a test fails for a flag that does not.
 func Groups() []Group {
 	return []Group{
 		{"load", `connections streams users publishers duration requests rate arrivals stages ramp capacity slo from to warmup pilot timeout deadline
@@ -35,6 +35,17 @@ func Groups() []Group {
 // MostUsed are the flags that short help of a quick load explains, as far as it has them.
 const MostUsed = `connections streams duration requests rate method header data payload message body publish model max-tokens
 	threshold out json`
+
+// groupsOf returns the groups of a command's flags. Those that stand in no group are the first one.
+func groupsOf(cmd *cobra.Command) []Group {
+	groups, rest := Groups(), ""
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !slices.ContainsFunc(groups, func(g Group) bool { return slices.Contains(strings.Fields(g.Flags), f.Name) }) {
+			rest += " " + f.Name
+		}
+	})
+	return append([]Group{{cmd.Name(), rest}}, groups...)
+}
 
 // lookUp returns those of the named flags that a command has and shows.
 func lookUp(cmd *cobra.Command, names string) (found []*pflag.Flag) {
@@ -61,7 +72,7 @@ func ByGroup(cmd *cobra.Command, most string) {
 		}
 		fmt.Fprintf(p, "%s\n\nUsage:\n  %s\n\nExamples:\n%s\n\n", about, cmd.UseLine(), cmd.Example)
 		if all {
-			for _, g := range Groups() {
+			for _, g := range groupsOf(cmd) {
 				writeFlags(p, g.name, lookUp(cmd, g.Flags))
 			}
 			return
@@ -69,7 +80,7 @@ func ByGroup(cmd *cobra.Command, most string) {
 		first := lookUp(cmd, most)
 		writeFlags(p, "most used", first)
 		var rows [][]string
-		for _, g := range Groups() {
+		for _, g := range groupsOf(cmd) {
 			var names []string
 			for _, f := range lookUp(cmd, g.Flags) {
 				if !slices.Contains(first, f) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -24,15 +25,24 @@ import (
 // samples.
 const closePush = 5 * time.Second
 
+// Outputs are receivers of live figures that a program adds, by name. Each is opened for what the user names.
+type Outputs map[string]func(target string) (push.Receiver, error)
+
 // PushFlags say where live figures go.
 type PushFlags struct {
 	receivers []string
 	headers   []string
+	own       Outputs
 }
 
-// Flags registers them.
-func (p *PushFlags) Flags(f *pflag.FlagSet) {
-	f.StringArrayVar(&p.receivers, "push", nil, "send live figures every second to `PROTOCOL=URL`: prometheus (remote write), otlp or influx; may be repeated")
+// Flags registers them. Own outputs take figures, too.
+func (p *PushFlags) Flags(f *pflag.FlagSet, own Outputs) {
+	p.own = own
+	usage := "send live figures every second to `PROTOCOL=URL`: prometheus (remote write), otlp or influx"
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		usage += "; or to " + name + "=TARGET"
+	}
+	f.StringArrayVar(&p.receivers, "push", nil, usage+"; may be repeated")
 	f.StringArrayVar(&p.headers, "push-header", nil, "header line of those requests, its value from the environment: `'Name: $VARIABLE'`, or 'PROTOCOL=Name: $VARIABLE' with several receivers")
 }
 
@@ -42,7 +52,7 @@ func (p *PushFlags) Configs(lookup func(string) (string, bool)) (configs []push.
 	var faults []error
 	for _, r := range p.receivers {
 		protocol, url, ok := strings.Cut(r, "=")
-		c := push.Config{Protocol: push.Protocol(protocol), URL: url, Header: http.Header{}}
+		c := push.Config{Protocol: push.Protocol(protocol), URL: url, Header: http.Header{}, Open: p.own[protocol]}
 		if !ok {
 			faults = append(faults, fmt.Errorf("--push: want PROTOCOL=URL with one of %q", push.Protocols()))
 			continue
@@ -80,7 +90,7 @@ func addPushHeader(configs []push.Config, h string, lookup func(string) (string,
 		}
 		return v
 	})
-	of := func(c push.Config) bool { return !chosen || string(c.Protocol) == protocol }
+	of := func(c push.Config) bool { return c.Open == nil && (!chosen || string(c.Protocol) == protocol) }
 	switch {
 	case !used:
 		return fmt.Errorf("%s: want its value from the environment, as in '%s: $VARIABLE' in single quotes: the command line is kept in the run folder", name, name)
