@@ -87,21 +87,34 @@ func sessions(ctx context.Context, v *plan.Variant, c *Codecs, config websocket.
 	if err != nil {
 		return below("load.scenario", err)
 	}
-	var steps []*scenario.Step
-	v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { steps = append(steps, st) })
-	for n, o := range c.Scenario.Outlines() {
-		step, err := wsStep(v.Load.WebSocket, steps[o.Step], &o)
-		if err != nil {
-			return below("load.scenario", locate(c.Scenario.Steps()[o.Step].Path+".until", err))
-		}
-		step.Request = handshakes[n]
-		config.Steps = append(config.Steps, step)
+	if _, err := wsSteps(v, c.Scenario, handshakes); err != nil {
+		return err
+	}
+	carried := func(int) websocket.SessionConfig {
+		own := config
+		own.Steps, _ = wsSteps(v, c.Scenario, handshakes) // again, as what looks at messages has memory of its own
+		return own
 	}
 	c.Exchanges, c.Owned = 1, true
-	if c.Muxes, err = perWorker(alike(config), websocket.NewSessionTemplate, func(t *websocket.SessionTemplate) wire.Mux { return t.Session() }); err != nil {
+	if c.Muxes, err = perWorker(carried, websocket.NewSessionTemplate, func(t *websocket.SessionTemplate) wire.Mux { return t.Session() }); err != nil {
 		return fmt.Errorf("load.scenario: %w", err)
 	}
 	return nil
+}
+
+// wsSteps says what the users' steps do, with what only the codecs of one worker may use.
+func wsSteps(v *plan.Variant, compiled *scenario.Scenario, handshakes []http1.Request) (all []websocket.Step, err error) {
+	var steps []*scenario.Step
+	v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { steps = append(steps, st) })
+	for n, o := range compiled.Outlines() {
+		step, err := wsStep(v.Load.WebSocket, steps[o.Step], &o)
+		if err != nil {
+			return nil, below("load.scenario", locate(compiled.Steps()[o.Step].Path+".until", err))
+		}
+		step.Request = handshakes[n]
+		all = append(all, step)
+	}
+	return all, nil
 }
 
 // wsStep says what a step does with its user's connection.
