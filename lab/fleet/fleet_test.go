@@ -463,6 +463,19 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// An agent without a coordinator ends by itself, if its owner wants that.
+func TestAgentIdle(t *testing.T) {
+	c := config("a")
+	c.IdleTimeout = time.Millisecond
+	s, err := agent.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // An agent that is stopped ends its parts before.
 func TestAgentStopped(t *testing.T) {
 	var p generator.Process

@@ -139,8 +139,13 @@ func (s *Server) Serve(ctx context.Context) error {
 	for path, k := range s.kinds {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { s.carry(ctx, k, w, r) })
 	}
+	idle := newIdleTimer(s.config.IdleTimeout, func() {
+		s.config.Logger.Info("no coordinator is there", "idle_timeout", s.config.IdleTimeout.String())
+		end()
+	})
+	defer idle.Stop()
 	server := &http.Server{
-		Handler: s.sameVersion(mux), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: idle.watch(s.sameVersion(mux)), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelWarn),
 	}
 	// HTTP/2 has no upgrades.
