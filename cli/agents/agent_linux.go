@@ -80,7 +80,11 @@ labels. If no control plane answers, the agent tries again every second.`,
 			if addresses := control.Addresses(); len(addresses) > 0 {
 				return serveRegistered(cmd.Context(), server, c.Logger, &control, addresses)
 			}
-			return server.Serve(cmd.Context())
+			err = server.Serve(cmd.Context())
+			if err == nil && c.IdleTimeout > 0 {
+				err = context.Cause(cmd.Context()) // for a Job, an agent that is ended before it is idle has failed
+			}
+			return err
 		},
 	}
 	s.AddFlags(cmd.Flags())

@@ -1,6 +1,7 @@
 // Package agents connects a load to agents. Some agents carry the load (agents.go), and some run processes that the
-// plan places on their machines (place.go). Flags name the agents or choose them from a fleet (choice.go), which a
-// control plane knows (control.go). The commands agent and fleet are here too.
+// plan places on their machines (place.go). Flags name the agents, choose them from a fleet (choice.go), which a
+// control plane knows (control.go), or have Kubernetes run them (kubernetes.go). The commands agent and fleet are
+// here too.
 package agents
 
 import (
@@ -20,6 +21,7 @@ import (
 	"dyno/internal/exit"
 	"dyno/lab/fleet"
 	"dyno/lab/fleet/identity"
+	"dyno/lab/fleet/kubernetes"
 	"dyno/lab/fleet/queue"
 	"dyno/lab/fleet/registry"
 	"dyno/lab/plan"
@@ -36,7 +38,9 @@ type Access struct {
 	recalled  bool                  // they are those of the command that began a run
 	choice    Choice                // of agents of a fleet
 	Identity  string                // the folder of the certificate for them
-	chosen    []trial.Agent         // by the choice
+	cluster   kubernetes.Config     // of agents that Kubernetes runs for this command
+	job       *kubernetes.Job       // that runs them
+	chosen    []trial.Agent         // by the choice, or of the job
 	hosts     map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen
 }
 
@@ -52,13 +56,16 @@ func (a *Access) Choose(identity string, of *queue.Agents, control ControlPlane,
 }
 
 // CarryLoad tells whether agents carry the load.
-func (a *Access) CarryLoad() bool { return len(a.addresses) > 0 || a.choice.IsWanted() }
+func (a *Access) CarryLoad() bool {
+	return len(a.addresses) > 0 || a.choice.IsWanted() || a.cluster.Agents != 0
+}
 
 // Flags adds the flag that names agents.
 func (a *Access) Flags(f *pflag.FlagSet) {
 	a.IdentityFlag(f)
 	f.StringArrayVar(&a.addresses, "agent", nil, "have the agent at `HOST:PORT` carry the load, and not this machine, or the target that the plan places with it (dyno agent); may be repeated: each carries its share")
 	a.choice.Flags(f)
+	a.kubernetesFlags(f)
 }
 
 // Recall takes the agents from the command that began a run, unless there are some now.
@@ -76,7 +83,7 @@ func (a *Access) Recall(command []string) error {
 	if control := a.choice.Control; len(control.servers) > 0 || control.TokenFile != "" {
 		began.choice.Control = control
 	}
-	a.addresses, a.choice, a.Identity = began.addresses, began.choice, cmp.Or(a.Identity, began.Identity)
+	a.addresses, a.choice, a.Identity, a.cluster = began.addresses, began.choice, cmp.Or(a.Identity, began.Identity), began.cluster
 	a.recalled = true
 	return nil
 }
@@ -162,7 +169,9 @@ func (a *Access) Connect(ctx context.Context, e *plan.Experiment) (load []trial.
 		return a.chosen, a.hosts, nil // by an earlier run of this process
 	}
 	m, err := a.coordinator()
-	if err == nil && a.knowsFleet() {
+	if err == nil && a.cluster.Agents != 0 {
+		m, err = a.startCluster(ctx)
+	} else if err == nil && a.knowsFleet() {
 		err = a.refuseRevoked(ctx, m, &a.choice.Control)
 	}
 	if err != nil {
@@ -205,7 +214,7 @@ func (a *Access) Connect(ctx context.Context, e *plan.Experiment) (load []trial.
 		of.Locate = a.locate(of.Info.Name)
 		load = append(load, trial.Agent{Carrier: of, Name: of.Info.Name, Address: of.Address, Descriptors: of.Info.Descriptors, Connections: of.Info.Connections})
 	}
-	if a.choice.IsWanted() {
+	if a.choice.IsWanted() || a.job != nil {
 		a.chosen, a.hosts = load, hosts
 	}
 	return load, hosts, nil
@@ -220,6 +229,9 @@ func (a *Access) connectNamed(ctx context.Context, m *identity.Member) ([]*fleet
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, exit.Misused("as in: --agent 127.0.0.1:7300", "--agent: %q is not an address", address)
 		}
+	}
+	if a.job != nil {
+		return connectTo(ctx, m, a.job.Addresses()...)
 	}
 	connected, err := connectTo(ctx, m, a.addresses...)
 	if err != nil && a.recalled {
@@ -268,8 +280,11 @@ func (a *Access) connectHosts(ctx context.Context, m *identity.Member, placed ma
 	return hosts, nil
 }
 
-// locate returns what finds an agent of the fleet by its name; nil where addresses name agents.
+// locate returns what finds an agent of the fleet or the job by its name; nil where addresses name agents.
 func (a *Access) locate(name string) func(context.Context) (string, error) {
+	if a.job != nil {
+		return func(ctx context.Context) (string, error) { return a.job.Locate(ctx, name) }
+	}
 	if len(a.addresses) > 0 || !a.knowsFleet() {
 		return nil
 	}

@@ -27,7 +27,9 @@ func Groups() []Group {
 			max-message subprotocol compress keepalive keepalive-timeout keepalive-without-calls gap-event`},
 		{"output", `threshold strict out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
 			fail-on-regression fail-on-inconclusive help help-all`},
-		{"machine", "agent identity fleet agents exclusive control-plane control-plane-token-file cpus target-cpus workers processes clock awake pid no-server pprof"},
+		{"machine", `agent identity fleet agents exclusive control-plane control-plane-token-file
+			kubernetes kubernetes-image kubernetes-namespace kubernetes-context kubernetes-cpu kubernetes-memory kubernetes-timeout
+			cpus target-cpus workers processes clock awake pid no-server pprof`},
 		{"experiment", "a b control short set resume rounds stop margin metric pairs remeasure quiet-wait duet profile ready"},
 	}
 }

@@ -25,13 +25,18 @@ func read(t *testing.T, text []byte) kubernetes.Manifest {
 	return m
 }
 
-func readJob(t *testing.T) core.PodSpec {
+func readFile(t *testing.T, path string) kubernetes.Manifest {
 	t.Helper()
-	text, err := os.ReadFile("job.yaml")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := read(t, text)
+	return read(t, text)
+}
+
+func readJob(t *testing.T, path string) core.PodSpec {
+	t.Helper()
+	m := readFile(t, path)
 	if len(m.Jobs) != 1 || *m.Jobs[0].Spec.BackoffLimit != 0 {
 		t.Fatalf("want one Job that is not tried again: %+v", m)
 	}
@@ -117,14 +122,54 @@ func cut(flag string) (name, value string, ok bool) {
 	return m[1], m[2], true
 }
 
-func TestJob(t *testing.T) { checkPod(t, "Job", readJob(t)) }
+func TestJob(t *testing.T) {
+	for _, path := range []string{"job.yaml", "job-kubernetes.yaml"} {
+		checkPod(t, "Job", readJob(t, path))
+	}
+}
+
+// TestLoad: what dyno --kubernetes makes is what a cluster takes, keeps to the restricted Pod Security Standard, and
+// needs no service account. The role is of the account that the Job has which starts such a load.
+func TestLoad(t *testing.T) {
+	const made = "../../lab/fleet/kubernetes/testdata/"
+	m := readFile(t, made+"job.yaml")
+	if len(m.Jobs) != 1 {
+		t.Fatalf("%+v", m)
+	}
+	job := m.Jobs[0].Spec
+	pod := job.Template.Spec
+	c := pod.Containers[0]
+	if s := pod.SecurityContext; *pod.AutomountServiceAccountToken || !*s.RunAsNonRoot || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%+v", pod)
+	}
+	if s := c.SecurityContext; *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) {
+		t.Errorf("%+v", s)
+	}
+	if !reflect.DeepEqual(c.Resources.Requests, c.Resources.Limits) || len(c.Resources.Limits) != 2 {
+		t.Errorf("%+v", c.Resources)
+	}
+	if *job.Completions != 20 || *job.Parallelism != 20 || *job.ActiveDeadlineSeconds != 180 || job.TTLSecondsAfterFinished == nil ||
+		pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels["job-name"] != m.Jobs[0].Name || pod.Volumes[0].Secret.SecretName != m.Jobs[0].Name {
+		t.Errorf("%+v", job)
+	}
+	m = readFile(t, made+"role.yaml")
+	account := readJob(t, "job-kubernetes.yaml").ServiceAccountName
+	if len(m.Accounts) != 1 || len(m.Roles) != 1 || len(m.Bindings) != 1 || m.Accounts[0].Name != account || m.Bindings[0].Subjects[0].Name != account || m.Bindings[0].RoleRef.Name != m.Roles[0].Name {
+		t.Errorf("%+v", m)
+	}
+	for _, rule := range m.Roles[0].Rules {
+		if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, []string{"create"}) {
+			t.Errorf("Secrets can be read: %+v", rule)
+		}
+	}
+}
 
 // TestChart: both forms of the chart are what a cluster takes, and the Job fits them.
 func TestChart(t *testing.T) {
 	if _, err := exec.LookPath("helm"); err != nil {
 		t.Skip("helm is not installed: scripts/nightly.sh kubernetes installs it and runs this test")
 	}
-	job := readJob(t)
+	job := readJob(t, "job.yaml")
 	for _, kind := range []string{"DaemonSet", "Deployment"} {
 		text, err := exec.CommandContext(t.Context(), "helm", "template", "chart", "--set", "agents.kind="+kind+",agents.labels.zone=a,agents.networks[0]=10.0.0.0/8,observers.enabled=true,observers.namespaces[0]=shop").Output()
 		if err != nil {

@@ -85,6 +85,7 @@ var arrows = []arrow{
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields", "internal/secretfile"}, "an agent carries what it is given, and knows no plan"},
 	{"lab/fleet/clock", nil, "it compares numbers, and others exchange them"},
 	{"lab/fleet/identity", []string{"internal/filelock", "internal/nearest", "internal/rate", "internal/secretfile"}, "who belongs to a fleet is proven, whatever members do there"},
+	{"lab/fleet/kubernetes", []string{"lab/fleet"}, "agents run as a Job while a load needs them, whatever it sends"},
 	{"lab/fleet/queue", []string{"lab/fleet/registry", "lab/fleet/selector", "services/control/resource"}, "tasks are kept and taken, whatever runs them"},
 	{"lab/fleet/registry", []string{"lab/fleet/agent", "lab/fleet/identity", "services/control/client", "services/control/resource"}, "who is in a fleet is kept by the control plane, which is asked as any program asks it"},
 	{"lab/fleet/selector", []string{"internal/nearest"}, "it knows labels as text, and no agents"},

@@ -48,6 +48,7 @@ var allowed = map[string]map[string]string{
 		"deploy/control":                "what is in a container is reached by the container's address; the manifests say by whom",
 		"deploy/events":                 "a hub in a container is reached by the container's address; the network policy says by whom",
 		"deploy/fleet":                  "pods are reached by their addresses; agents and the authority know by certificates who connects",
+		"lab/fleet/kubernetes":          "pods are reached by their addresses; agents know by certificates who connects",
 		"scripts/rolling-kubernetes.sh": "pods are reached by their addresses, on this machine only",
 		"scripts/r0-kubernetes.sh":      "pods are reached by their addresses, on this machine only",
 		"services/bot/outward":          "names networks that must not be called, and some names hold it",

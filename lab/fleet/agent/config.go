@@ -33,7 +33,7 @@ type Config struct {
 	Name          string            `yaml:"name" otherwise:"the certificate's, or the machine's" doc:"the agent's name in errors and results"`
 	Labels        map[string]string `yaml:"labels" flag:"label" names:"any" most:"56" doc:"what the agent can be chosen by; as a flag: zone=1,rack=a"`
 	MaxParts      int               `yaml:"max_parts" range:"1..1024" default:"16" doc:"how many processes carry parts of loads at once; one more is refused"`
-	IdleTimeout   time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"never" doc:"end when no coordinator has asked anything for this long, and no part runs"`
+	IdleTimeout   time.Duration     `yaml:"idle_timeout" range:"0..24h" otherwise:"never" doc:"end when no coordinator has asked anything for this long, and no part runs. If a signal ends it before, the exit code is the signal's"`
 
 	Limits
 	User string `yaml:"user" otherwise:"the agent's" doc:"the user with whose rights parts send load and read files, and targets run. Only root can name one"`

@@ -75,12 +75,15 @@ func Load(file string) (*Member, error) {
 
 // Save writes the member's key and certificates to a file that only its owner may read.
 func (m *Member) Save(file string) error {
-	text, err := encode(m.pair.Load())
+	text, err := m.PEM()
 	if err != nil {
 		return err
 	}
 	return writeFile(file, text, os.Rename)
 }
+
+// PEM returns the member's key and certificates as Load reads them from a file.
+func (m *Member) PEM() ([]byte, error) { return encode(m.pair.Load()) }
 
 // Peer returns the member's name and role.
 func (m *Member) Peer() Peer { return m.peer }
