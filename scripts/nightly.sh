@@ -73,7 +73,7 @@ kubernetes() {
 		return
 	fi
 	folder=$(mktemp -d)
-	scripts/fleet-kubernetes.sh "$folder" && scripts/rolling-kubernetes.sh "$folder" &&
+	scripts/fleet-kubernetes.sh "$folder" && scripts/load-kubernetes.sh "$folder" && scripts/rolling-kubernetes.sh "$folder" &&
 		scripts/release.sh "$folder/release" && scripts/fleet-kubernetes.sh "$folder" --release "$folder/release" load uninstall && PATH=$folder/bin:$PATH go test ./deploy/fleet || code=1
 	rm -rf "$folder"
 	return $code
