@@ -249,6 +249,9 @@ type job struct {
 // no folder leaves none, unless it was cut short: then the folder holds all that was
 // measured.
 func (a *app) measure(ctx context.Context, j job) (err error) {
+	if printed, err := a.agents.PrintedRole(); printed {
+		return err
+	}
 	if j.flags != nil {
 		defer func() {
 			if wrong := (*trial.PlanError)(nil); errors.As(err, &wrong) {

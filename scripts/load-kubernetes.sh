@@ -10,7 +10,7 @@
 #   killed     SIGKILL in the middle of a load, and while the agents start
 #   lost       a pod is deleted in the middle of a load
 #   refused    a quota that is too small, an image that is not there, pods that fit no node, a flag that is no quantity
-#   rbac       a service account with the role that dyno fleet rbac prints, and one without
+#   rbac       a service account with the role that --kubernetes-rbac prints, and one without
 #   incluster  an experiment as a Job, whose pod starts the agents (deploy/fleet/job-kubernetes.yaml)
 #
 # FOLDER has the cluster; what was built there is used again. Needs root, nginx and jq.
@@ -190,7 +190,7 @@ rbac() {
 	local all
 	all=$beforehand
 	k create serviceaccount bare >/dev/null
-	dyno fleet rbac --kubernetes-namespace load | kubectl apply -f - >/dev/null
+	dyno http --kubernetes-rbac --kubernetes-namespace load http://127.0.0.1:1/ | kubectl apply -f - >/dev/null
 	beforehand=$(objects)
 	for account in bare dyno-load; do
 		(
@@ -200,7 +200,7 @@ rbac() {
 		say "== rbac: as the service account $account"
 		KUBECONFIG=$folder/account.conf load --kubernetes 2 -n 1000 "$url"
 		if [ $account = bare ]; then
-			expect 2 "hint: dyno fleet rbac"
+			expect 2 "hint: --kubernetes-rbac"
 		else
 			expect 0 "2 agents start"
 			KUBECONFIG=$folder/account.conf kubectl -n load get secrets >/dev/null 2>&1 && die "rbac: it may read Secrets"
@@ -208,7 +208,7 @@ rbac() {
 		gone 60
 	done
 	rm "$folder/account.conf"
-	dyno fleet rbac --kubernetes-namespace load | kubectl delete -f - >/dev/null
+	dyno http --kubernetes-rbac --kubernetes-namespace load http://127.0.0.1:1/ | kubectl delete -f - >/dev/null
 	k delete serviceaccount bare >/dev/null
 	beforehand=$all
 }
@@ -217,7 +217,7 @@ incluster() {
 	local job before
 	image dyno-kubectl:dev "$folder/bin/dyno" -file "$folder/bin/kubectl"
 	before=$(answered)
-	dyno fleet rbac --kubernetes-namespace load | kubectl apply -f - >/dev/null
+	dyno http --kubernetes-rbac --kubernetes-namespace load http://127.0.0.1:1/ | kubectl apply -f - >/dev/null
 	k create configmap experiment --from-file=experiment.yaml=/dev/stdin <<-Y >/dev/null
 		name: incluster
 		target: {protocol: http, url: "$url"}
@@ -230,7 +230,7 @@ incluster() {
 	k logs "$job" | sed -n "1,12s/^/    /p"
 	[ "$code $(($(answered) - before))" = "0 10000" ] || die "incluster: a figure is wrong"
 	k delete "$job" configmap/experiment >/dev/null
-	dyno fleet rbac --kubernetes-namespace load | kubectl delete -f - >/dev/null
+	dyno http --kubernetes-rbac --kubernetes-namespace load http://127.0.0.1:1/ | kubectl delete -f - >/dev/null
 	gone 60
 }
 job_ended() { code=$(exit_code "job-name=${job#*/}"); }

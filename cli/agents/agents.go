@@ -39,6 +39,7 @@ type Access struct {
 	choice    Choice                // of agents of a fleet
 	Identity  string                // the folder of the certificate for them
 	cluster   kubernetes.Config     // of agents that Kubernetes runs for this command
+	role      bool                  // --kubernetes-rbac
 	job       *kubernetes.Job       // that runs them
 	chosen    []trial.Agent         // by the choice, or of the job
 	hosts     map[string]trial.Host // agents on whose machines the plan places processes; kept with chosen

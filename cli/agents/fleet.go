@@ -55,7 +55,7 @@ there join it.`,
 	one := func(use, short string, run func(ctx context.Context, r *registry.Registry, m *identity.Member, name string) error) {
 		add(&cobra.Command{Use: use + " NAME", Short: short, Example: "  dyno fleet " + use + " a", Args: arguments.ExactArgs(1, "an agent's name")}, run)
 	}
-	cmd.AddCommand(a.authorityCommand(), a.revokeCommand(), a.revokedCommand(), a.rbacCommand())
+	cmd.AddCommand(a.authorityCommand(), a.revokeCommand(), a.revokedCommand())
 	add(&cobra.Command{Use: "list", Short: "List the agents, with what they are and what they carry", Example: "  dyno fleet list", Args: arguments.NoArgs}, a.listAgents)
 	one("cordon", "Let an agent take no new parts of loads, even after it has started again", func(ctx context.Context, r *registry.Registry, _ *identity.Member, name string) error {
 		return r.SetCordoned(ctx, name, true)

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"dyno/cli/arguments"
 	"dyno/internal/buildinfo"
 	"dyno/internal/exit"
 	"dyno/lab/fleet/identity"
@@ -27,6 +25,7 @@ func (a *Access) kubernetesFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.Context, "kubernetes-context", "", "`CONTEXT` of kubectl that names the cluster (default the current one)")
 	f.StringVar(&c.CPU, "kubernetes-cpu", "1", "CPUs that each agent gets, and at most has: a `QUANTITY` such as 500m")
 	f.StringVar(&c.Memory, "kubernetes-memory", "512Mi", "memory that each agent gets, and at most has: a `QUANTITY` such as 1Gi")
+	f.BoolVar(&a.role, "kubernetes-rbac", false, "print the role that --kubernetes needs in the namespace, with a service account that has it, and send nothing")
 	f.DurationVar(&c.Timeout, "kubernetes-timeout", 2*time.Minute, "how long to wait until all agents of --kubernetes are ready")
 }
 
@@ -62,21 +61,11 @@ func (a *Access) startCluster(ctx context.Context) (*identity.Member, error) {
 	return job.Member(), nil
 }
 
-// rbacCommand prints what a service account needs.
-func (a *Access) rbacCommand() *cobra.Command {
-	var namespace string
-	cmd := &cobra.Command{
-		Use:   "rbac",
-		Short: "Print the Kubernetes role that loads with --kubernetes need",
-		Long: `Print the role that loads with --kubernetes need in a namespace of Kubernetes, and a service account that has it.
-It may make Jobs and Secrets, list pods and events, and forward ports to pods. It may not read Secrets.`,
-		Example: "  dyno fleet rbac --kubernetes-namespace load | kubectl apply -f -",
-		Args:    arguments.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := a.stdout.Write(kubernetes.Role(namespace))
-			return err
-		},
+// PrintedRole tells whether the role is asked for that loads with --kubernetes need, in place of a load. It prints it.
+func (a *Access) PrintedRole() (bool, error) {
+	if !a.role {
+		return false, nil
 	}
-	cmd.Flags().StringVar(&namespace, "kubernetes-namespace", "default", "`NAMESPACE` of the role")
-	return cmd
+	_, err := a.stdout.Write(kubernetes.Role(cmp.Or(a.cluster.Namespace, "default")))
+	return true, err
 }

@@ -28,7 +28,7 @@ func Groups() []Group {
 		{"output", `threshold strict out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
 			fail-on-regression fail-on-inconclusive help help-all`},
 		{"machine", `agent identity fleet agents exclusive control-plane control-plane-token-file
-			kubernetes kubernetes-image kubernetes-namespace kubernetes-context kubernetes-cpu kubernetes-memory kubernetes-timeout
+			kubernetes kubernetes-image kubernetes-namespace kubernetes-context kubernetes-cpu kubernetes-memory kubernetes-timeout kubernetes-rbac
 			cpus target-cpus workers processes clock awake pid no-server pprof`},
 		{"experiment", "a b control short set resume rounds stop margin metric pairs remeasure quiet-wait duet profile ready"},
 	}

@@ -185,7 +185,7 @@ func (e *Error) Error() string { return e.Message }
 // hints are what helps when a text is in an error of kubectl. The first that matches counts.
 var hints = []struct{ text, hint string }{
 	{"exceeded quota", sizeHint},
-	{"is forbidden", "dyno fleet rbac prints the role that dyno needs in a namespace"},
+	{"is forbidden", "--kubernetes-rbac prints the role that dyno needs in a namespace"},
 	{"is invalid:", "--kubernetes-cpu and --kubernetes-memory are quantities such as 500m and 512Mi; --kubernetes-image names an image"},
 	{"quantities must match", "--kubernetes-cpu and --kubernetes-memory are quantities such as 500m and 512Mi"},
 	{`namespaces "`, "--kubernetes-namespace names a namespace that is there"},

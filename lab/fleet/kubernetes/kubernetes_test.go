@@ -212,7 +212,7 @@ func TestFailuresWithFakeKubectl(t *testing.T) {
 		name, create, get, forward string
 		want, hint                 string
 	}{
-		{"permission", `echo 'Error from server (Forbidden): jobs.batch is forbidden' >&2; exit 1`, "", "", "kubectl create: Error from server (Forbidden): jobs.batch is forbidden", "dyno fleet rbac"},
+		{"permission", `echo 'Error from server (Forbidden): jobs.batch is forbidden' >&2; exit 1`, "", "", "kubectl create: Error from server (Forbidden): jobs.batch is forbidden", "--kubernetes-rbac"},
 		{"answer", "echo no JSON", "", "", "kubectl create: invalid character", ""},
 		{"pods", created, "exit 7", "", "kubectl get: exit status 7", "does kubectl get pods answer?"},
 		{"forward", created, podsOf(0), "echo 'error: no route' >&2; exit 1", "kubectl port-forward: error: no route", "does kubectl get pods answer?"},
