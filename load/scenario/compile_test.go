@@ -134,7 +134,7 @@ func TestFaults(t *testing.T) {
 			Variables: map[string]string{"empty": ""},
 			Cookies:   true,
 			Steps: []Step{
-				{Name: "a", Method: "GE T", Path: "x", Headers: []Header{{"Cookie", "x"}, {"A", "x\ny"}}},
+				{Name: "a", Method: "GE T", Path: "x", Headers: []Header{{"Cookie", "x\ny"}, {"A", "x\ny"}}},
 				{Name: "b", Path: "/a b", Headers: []Header{{"A", " x"}, {"B", "{{ empty }}y {{ counter() }}\t"}, {"C", " {{ counter() }}"}}},
 				{Name: "c", Path: "{{ empty }}"},
 				{Name: "d", Path: "{{ counter() }}"},

@@ -28,7 +28,7 @@ type Spec struct {
 	Users     int               `yaml:"users" range:"1..1000000" otherwise:"one for each request that the connections carry at once; of an open load 10000" doc:"how many users there are; of an open load, where an arrival is an iteration of a user, the most there may be at once"`
 	Restart   bool              `yaml:"restart" doc:"users of a closed load who have ended are replaced by new ones"`
 	InTurn    bool              `yaml:"in_turn" doc:"an iteration carries out one of the repeated steps, and all users together go through them in their order; no step has a weight"`
-	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265)"`
+	Cookies   bool              `yaml:"cookies" for:"http" instead:"keep what is needed in variables, with extract" doc:"each user keeps the cookies that it is given (RFC 6265), and sends them after those in a step's own header field Cookie"`
 	Headers   []Header          `yaml:"headers" for:"requests" names:"token" doc:"header fields of each step that has none of that name; templates may stand in them"`
 	Metadata  []Header          `yaml:"metadata" for:"grpc" names:"token" doc:"metadata of each step that has none of that name, in addition to that of load.call; templates may stand in it"`
 	Variables map[string]string `yaml:"variables" names:"variable" kind:"word" doc:"variables with their first values, for {{ name }} in templates"`
@@ -124,11 +124,12 @@ type Assertion struct {
 type Extraction struct {
 	Variable string  `yaml:",key"`
 	JSON     string  `yaml:"json,short" doc:"the value at this JSON path in the content, such as $.data.token; of grpc the message in JSON, of a stream of the server's an array of all; of a model's answer $.text and $.tokens"`
-	Header   string  `yaml:"header" for:"requests" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name; without json and header, the content"`
+	Header   string  `yaml:"header" for:"requests" instead:"of grpc use metadata or trailer" like:"token" doc:"the first header field of this name, or the first of them that the pattern matches; without json and header, the content"`
 	Metadata string  `yaml:"metadata" for:"grpc" instead:"of http use header" like:"token" doc:"the first metadata of this name before the messages; without it, json and trailer, the messages in JSON"`
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
 	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
+	Decode   string  `yaml:"decode" oneof:"html url" otherwise:"the text as it stands" doc:"what is undone in the text: the character references of HTML, as in the value of a form's hidden field, or percent-encoding, as in cookies"`
 	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
 	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
 }

@@ -219,13 +219,14 @@ func (c *compiler) target(path string, st *Step, sent *StepRequest, out *step, u
 func (c *compiler) header(path string, st *Step, sent *StepRequest, out *step, uses *[]use) {
 	for _, f := range c.fieldsOf(path, st, sent) {
 		at := f.path
-		if c.spec.Cookies && strings.EqualFold(f.Name, "cookie") {
-			c.add(at, -1, "Cookie is given, and cookies are kept by themselves", "leave one of the two out")
-		}
 		found := len(c.faults.list)
 		value := c.template(at, f.Value, uses)
 		if len(c.faults.list) == found {
 			c.literalValue(at, &value)
+		}
+		if c.spec.Cookies && strings.EqualFold(f.Name, "cookie") {
+			out.cookie = value
+			continue
 		}
 		text, varies := value.Constant()
 		out.outline.Header = append(out.outline.Header, OutlineField{f.Name, text, varies})
@@ -241,6 +242,7 @@ func (c *compiler) header(path string, st *Step, sent *StepRequest, out *step, u
 			out.header = append(out.header, field{value, bad})
 		}
 	}
+	out.badCookie = failure(wire.Generator, st, "the header field Cookie begins or ends with a blank, or holds a line end or another control character")
 }
 
 // A locatedHeader is a header field, or metadata, with its path.

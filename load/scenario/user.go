@@ -3,7 +3,10 @@ package scenario
 import (
 	"bytes"
 	"errors"
+	"html"
 	"math/bits"
+	"net/url"
+	"regexp"
 	"time"
 
 	"dyno/internal/contentcoding"
@@ -321,7 +324,19 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 		}
 		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
 		begin := len(text)
-		if text = u.jar.AppendHeader(text, u.path, &s.site, u.state.Now); len(text) > begin {
+		text = st.cookie.Append(text, &u.state)
+		own := len(text)
+		if !checkValue(text[begin:], s.inValue) && err == nil {
+			err = st.badCookie
+		}
+		if own > begin {
+			text = append(text, "; "...)
+		}
+		kept := len(text)
+		if text = u.jar.AppendHeader(text, u.path, &s.site, u.state.Now); len(text) == kept {
+			text = text[:own]
+		}
+		if len(text) > begin {
 			parts = append(parts, text[begin:])
 			r.Outline++
 		}
@@ -527,8 +542,9 @@ func (f *finder) number(behind int) {
 	}
 }
 
-// find returns the part; a value of JSON as it is written.
-func (f *finder) find(r *Response) (text []byte, result jsonpath.Result) {
+// find returns the part; a value of JSON as it is written. Of several header fields of the name it is the first, or the
+// first that matches a pattern.
+func (f *finder) find(r *Response, pattern *regexp.Regexp) (text []byte, result jsonpath.Result) {
 	switch {
 	case f.path != nil:
 		return f.path.Find(r.Body)
@@ -536,7 +552,7 @@ func (f *finder) find(r *Response) (text []byte, result jsonpath.Result) {
 		return r.Body, jsonpath.Found
 	}
 	for i := range r.Header {
-		if r.Header[i].Name == f.header {
+		if r.Header[i].Name == f.header && (pattern == nil || pattern.Match(r.Header[i].Value)) {
 			return r.Header[i].Value, jsonpath.Found
 		}
 	}
@@ -554,7 +570,7 @@ func (u *User) text(f *finder, part []byte) []byte {
 
 // check holds a response against an assertion.
 func (u *User) check(a *assertion, r *Response) *wire.Error {
-	part, result := a.find(r)
+	part, result := a.find(r, nil)
 	if result == jsonpath.Malformed {
 		return a.malformed
 	}
@@ -578,7 +594,7 @@ func (u *User) check(a *assertion, r *Response) *wire.Error {
 
 // extract sets a variable.
 func (u *User) extract(e *extraction, r *Response) *wire.Error {
-	part, result := e.find(r)
+	part, result := e.find(r, e.pattern)
 	found := result == jsonpath.Found
 	var text []byte
 	if found {
@@ -588,6 +604,15 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 		at := e.pattern.FindSubmatchIndex(text)
 		if found = at != nil && at[2*e.group] >= 0; found {
 			text = text[at[2*e.group]:at[2*e.group+1]]
+		}
+	}
+	switch {
+	case !found:
+	case e.Decode == "html":
+		text = []byte(html.UnescapeString(string(text)))
+	case e.Decode == "url":
+		if plain, err := url.PathUnescape(string(text)); err == nil { // else it is not encoded
+			text = []byte(plain)
 		}
 	}
 	switch {

@@ -166,6 +166,26 @@ func TestShop(t *testing.T) {
 	check(t, script(t, ada, nil), []string{`POST /v1/items/x-2 Authorization:Bearer T1 X-Fixed:1 Cookie:sid=7 n=2`})
 }
 
+// A step's own cookies are sent before those that the user keeps, in one field.
+func TestOwnCookies(t *testing.T) {
+	u := mustCompile(t, Spec{
+		Cookies: true, Variables: map[string]string{"v": "x"},
+		Steps: []Step{
+			{Name: "own", Path: "/own", Headers: []Header{{"cookie", "theme=dark"}}, Extract: extract("v", "$.v")},
+			{Name: "varies", Path: "/varies", Headers: []Header{{"Cookie", "v={{ v }}"}}, Body: "b"},
+			get("none", "/none"),
+		},
+	}).Worker(whole, 1).User()
+	cookie := HeaderField{Name: 0, Value: []byte("sid=1")}
+	check(t, script(t, u, answer(200, `{"v":"y"}`), answer(200, "", cookie), answer(200, ""), answer(200, `{"v":"z"}`), answer(200, ""), answer(200, ""), answer(200, `{"v":"a\nb"}`)), []string{
+		"GET /own Cookie:theme=dark", "POST /varies Cookie:v=y b", "GET /none Cookie:sid=1",
+		"GET /own Cookie:theme=dark; sid=1", "POST /varies Cookie:v=z; sid=1 b", "GET /none Cookie:sid=1", "GET /own Cookie:theme=dark; sid=1",
+	})
+	if _, err := next(u, 0); err == nil || err.Kind != wire.Generator || !strings.Contains(err.Text, "Cookie") {
+		t.Errorf("a line break in a cookie: %v", err)
+	}
+}
+
 // A step that must succeed once is tried until it does, from the first one on and without
 // cookies.
 func TestOnceIsTriedAgain(t *testing.T) {
@@ -289,8 +309,13 @@ func TestExtractions(t *testing.T) {
 		{Extraction{JSON: "$.a", Keep: true}, answer(200, `{"b":1}`), "old", "", 1},
 		{Extraction{JSON: "$.a", Default: new("none")}, answer(200, ``), "none", "", 1},
 		{Extraction{Header: "Location"}, answer(302, "", HeaderField{Name: 1, Value: []byte("y")}, HeaderField{Name: 0, Value: []byte("/x")}, HeaderField{Name: 0, Value: []byte("/z")}), "/x", "", 0},
+		{Extraction{Header: "Location", Pattern: `^b=(\w+)`}, answer(200, "", HeaderField{Name: 0, Value: []byte("a=1")}, HeaderField{Name: 1, Value: []byte("b=2")}, HeaderField{Name: 0, Value: []byte("b=3")}), "3", "", 0},
+		{Extraction{Header: "Location", Pattern: `^c=(\w+)`}, answer(200, "", HeaderField{Name: 0, Value: []byte("a=1")}), "old", `nothing for "v": its header field Location is missing or does not match "^c=(\\w+)"`, 1},
 		{Extraction{Header: "location"}, answer(200, ""), "old", `nothing for "v": its header field location is missing`, 1},
 		{Extraction{Pattern: `csrf="([^"]*)"`}, answer(200, `<p csrf="a&b">`), "a&b", "", 0},
+		{Extraction{Pattern: `csrf="([^"]*)"`, Decode: "html"}, answer(200, `<p csrf="a&amp;b&#43;c">`), "a&b+c", "", 0},
+		{Extraction{Pattern: `^t=([^;]*)`, Decode: "url"}, answer(200, `t=a%3D+b; x`), "a=+b", "", 0},
+		{Extraction{Pattern: `^t=([^;]*)`, Decode: "url"}, answer(200, `t=100%; x`), "100%", "", 0},
 		{Extraction{Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
 		{Extraction{Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
 		{Extraction{Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},

@@ -132,12 +132,6 @@ func (d *Draft) Extract(step *scenario.Step, e scenario.Extraction) {
 // finish completes the experiment.
 func (d *Draft) finish() error {
 	l, t := d.Load(), d.Target()
-	d.Scenario.EachStep(func(_ string, st *scenario.Step) {
-		if d.Scenario.Cookies && HasHeader(st.Headers, "Cookie") {
-			d.Scenario.Cookies = false
-			d.Leave(0, "cookies", "those that the server sets are not kept, because "+st.Name+" has cookies of its own", "take its header field Cookie out, and add cookies: true to the scenario")
-		}
-	})
 	if t.Protocol == plan.HTTP {
 		t.URL = plan.Quote(d.Base)
 	}
