@@ -49,6 +49,9 @@ file, or has in another form. Formats:
 	}
 	cmd.Flags().StringVarP(&s.Out, "out", "o", "", "the `FILE` to create (default: standard output)")
 	cmd.Flags().BoolVar(&s.AllowFiles, "allow-files", false, "read files that the imported one names outside of its own folder")
+	cmd.Flags().BoolVar(&s.NoCorrelate, "no-correlate", false, "har, postman: send the values that were recorded, also those that responses gave")
+	cmd.Flags().BoolVar(&s.NoStatic, "no-static", false, "har, postman: leave out images, fonts, style sheets and scripts")
+	cmd.Flags().BoolVar(&s.NoThink, "no-think", false, "no pauses between requests")
 	cmd.Flags().StringVar(&s.URL, "url", "", "the `URL` of the server to load, in place of that in the file")
 	return cmd
 }

@@ -43,8 +43,8 @@ type step struct {
 	info    Info
 	outline Outline // without cookies
 	path    template.Template
-	header  []field           // that vary
-	cookie  template.Template // where cookies are kept: the step's own, which are sent before those
+	header  []field // that vary
+	cookie  field   // where cookies are kept: the step's own, which are sent before those
 	body    template.Template
 	encoder Encoder // of a body that varies; nil: it is sent as it is
 	think   pace.Think
@@ -53,9 +53,8 @@ type step struct {
 	asks      uint32              // bit i: the condition needs a row of feed i
 	feeds     uint32              // bit i: it needs a row of feed i
 
-	badPath   *wire.Error // the path that its template says cannot be sent
-	badCookie *wire.Error // the cookies cannot be sent
-	badBody   *wire.Error // the body cannot be encoded
+	badPath *wire.Error // the path that its template says cannot be sent
+	badBody *wire.Error // the body cannot be encoded
 
 	status      []StatusRange
 	statusError *wire.Error

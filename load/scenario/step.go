@@ -225,7 +225,7 @@ func (c *compiler) header(path string, st *Step, sent *StepRequest, out *step, u
 			c.literalValue(at, &value)
 		}
 		if c.spec.Cookies && strings.EqualFold(f.Name, "cookie") {
-			out.cookie = value
+			out.cookie = field{value, failure(wire.Generator, st, "its cookies begin or end with a blank, or hold a line end or another control character")}
 			continue
 		}
 		text, varies := value.Constant()
@@ -242,7 +242,6 @@ func (c *compiler) header(path string, st *Step, sent *StepRequest, out *step, u
 			out.header = append(out.header, field{value, bad})
 		}
 	}
-	out.badCookie = failure(wire.Generator, st, "the header field Cookie begins or ends with a blank, or holds a line end or another control character")
 }
 
 // A locatedHeader is a header field, or metadata, with its path.

@@ -324,11 +324,10 @@ func (u *User) render(st *step, r *Request) (err *wire.Error) {
 		}
 		u.path, _, _ = bytes.Cut(u.path, []byte("?"))
 		begin := len(text)
-		text = st.cookie.Append(text, &u.state)
-		own := len(text)
-		if !checkValue(text[begin:], s.inValue) && err == nil {
-			err = st.badCookie
+		if text = st.cookie.value.Append(text, &u.state); !checkValue(text[begin:], s.inValue) && err == nil {
+			err = st.cookie.bad
 		}
+		own := len(text)
 		if own > begin {
 			text = append(text, "; "...)
 		}

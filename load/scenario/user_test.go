@@ -181,7 +181,7 @@ func TestOwnCookies(t *testing.T) {
 		"GET /own Cookie:theme=dark", "POST /varies Cookie:v=y b", "GET /none Cookie:sid=1",
 		"GET /own Cookie:theme=dark; sid=1", "POST /varies Cookie:v=z; sid=1 b", "GET /none Cookie:sid=1", "GET /own Cookie:theme=dark; sid=1",
 	})
-	if _, err := next(u, 0); err == nil || err.Kind != wire.Generator || !strings.Contains(err.Text, "Cookie") {
+	if _, err := next(u, 0); err == nil || err.Kind != wire.Generator || !strings.Contains(err.Text, "cookies") {
 		t.Errorf("a line break in a cookie: %v", err)
 	}
 }

@@ -35,11 +35,18 @@ func (d *Draft) secret(line int, name, value string) string {
 	if len(d.Scenario.Data) > 0 { // whose columns are variables, too
 		variable = "secret_" + variable
 	}
-	unique := variable
-	for n := 2; d.isTaken(unique); n++ {
-		unique = fmt.Sprintf("%.60s_%d", variable, n)
-	}
+	unique := d.newName(variable)
 	d.addSecret(line, name, secret{unique, value})
+	return unique
+}
+
+// newName makes a name of a variable that another one may have.
+func (d *Draft) newName(name string) string {
+	unique := name
+	for n := 2; d.isTaken(unique); n++ {
+		unique = fmt.Sprintf("%.60s_%d", name, n)
+	}
+	d.Extracted[unique] = true
 	return unique
 }
 

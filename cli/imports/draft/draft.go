@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dyno/lab/plan"
+	"dyno/load/pace"
 	"dyno/load/scenario"
 )
 
@@ -132,6 +133,9 @@ func (d *Draft) Extract(step *scenario.Step, e scenario.Extraction) {
 // finish completes the experiment.
 func (d *Draft) finish() error {
 	l, t := d.Load(), d.Target()
+	if d.Source.NoThink {
+		d.Scenario.EachStep(func(_ string, st *scenario.Step) { st.Think = pace.Think{} })
+	}
 	if t.Protocol == plan.HTTP {
 		t.URL = plan.Quote(d.Base)
 	}

@@ -141,6 +141,24 @@ func (d *Draft) place(raw string) (path string, err error) {
 		}
 		return withoutFragment(d.prefix() + raw), nil
 	}
+	origin, path := splitURL(raw)
+	if Varies(origin) {
+		if d.Origin == "" && d.Base == "" {
+			return "", errors.New("the host is not known; name the server by --url")
+		}
+		return withoutFragment(d.prefix() + path), nil
+	}
+	if _, err := http1.ParseURL(origin); err != nil {
+		return "", err
+	}
+	if d.otherHost(raw) != "" {
+		return "", fmt.Errorf("the request goes to another host than %s; a run loads one server: import it by itself, or name one server for all hosts by --url", d.Origin)
+	}
+	return withoutFragment(d.prefix() + path), nil
+}
+
+// splitURL returns the scheme and the host of a URL, and its path with the query.
+func splitURL(raw string) (origin, path string) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
 		scheme, rest = "http", raw
@@ -153,30 +171,23 @@ func (d *Draft) place(raw string) (path string, err error) {
 	if path = rest[at:]; path == "" || path[0] != '/' {
 		path = "/" + path
 	}
-	if Varies(host) {
-		if d.Origin == "" && d.Base == "" {
-			return "", errors.New("the host is not known; name the server by --url")
-		}
-		return withoutFragment(d.prefix() + path), nil
+	return strings.ToLower(scheme + "://" + host[strings.LastIndexByte(host, '@')+1:]), path
+}
+
+// otherHost returns scheme and host of a URL if its requests are left out: the first request, whose server the run loads,
+// goes elsewhere. Else it is empty.
+func (d *Draft) otherHost(raw string) string {
+	origin, _ := splitURL(d.KnownHost(strings.TrimSpace(raw)))
+	if _, err := http1.ParseURL(origin); err != nil || strings.HasPrefix(raw, "/") || Varies(origin) {
+		return ""
 	}
-	host = host[strings.LastIndexByte(host, '@')+1:]
-	origin := strings.ToLower(scheme + "://" + host)
-	if _, err := http1.ParseURL(origin); err != nil {
-		return "", err
+	if d.Origin == "" {
+		d.Origin, d.Base = origin, cmp.Or(d.Base, origin)
 	}
-	switch d.Origin {
-	case "":
-		if d.Origin = origin; d.Base == "" {
-			d.Base = origin
-		}
-	case origin:
-	default:
-		if d.Source.URL != "" {
-			break
-		}
-		return "", fmt.Errorf("the request goes to another host than %s; a run loads one server: import it by itself, or name one server for all hosts by --url", d.Origin)
+	if origin == d.Origin || d.Source.URL != "" {
+		return ""
 	}
-	return withoutFragment(d.prefix() + path), nil
+	return origin
 }
 
 // KnownHost puts values in the place of the marks that stand before a URL's path.

@@ -28,11 +28,12 @@ const (
 
 // A Format is a kind of file that is read.
 type Format struct {
-	Name  string
-	About string
-	Most  int                   // bytes of a file that is read
-	Form  func() *regexp.Regexp // a pattern in the beginning of such files, and of no others
-	Read  func(d *Draft, src []byte) error
+	Name      string
+	About     string
+	Most      int                   // bytes of a file that is read
+	Recording bool                  // it has responses, or may have them
+	Form      func() *regexp.Regexp // a pattern in the beginning of such files, and of no others
+	Read      func(d *Draft, src []byte) error
 }
 
 // An OtherFormatError is about a file that has the form of another format.
@@ -80,7 +81,10 @@ type Source struct {
 	URL    string // the server to load; empty: that which the file names
 	Out    string // the experiment's file, to whose folder other files are added; empty: none is written
 	// AllowFiles lets the file name others that are not below its folder.
-	AllowFiles bool
+	AllowFiles  bool
+	NoCorrelate bool // requests of a recording send what they sent, and not what responses say
+	NoStatic    bool // static files of a recording are left out
+	NoThink     bool // there are no pauses
 	// Options are those by which the experiment will be read. Processes that carry scripts out read none.
 	Options planfile.Options `json:"-"`
 }
@@ -104,6 +108,9 @@ func Read(formats []Format, s Source) (*Result, error) {
 	i := slices.IndexFunc(formats, func(f Format) bool { return f.Name == s.Format })
 	if i < 0 {
 		return nil, fmt.Errorf("%q is no format", s.Format)
+	}
+	if !formats[i].Recording && (s.NoCorrelate || s.NoStatic) {
+		return nil, errors.New("--no-correlate and --no-static are for recordings (har, postman)")
 	}
 	src, err := readBounded(s.File, formats[i].Most)
 	if err != nil {

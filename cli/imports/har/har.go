@@ -9,15 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"dyno/cli/imports/correlate"
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
-	"dyno/load/pace"
 	"dyno/load/scenario"
 )
 
 // Format is the format of recordings.
 func Format() draft.Format {
-	return draft.Format{Name: "har", About: "a recording of a browser (HAR 1.2)", Most: draft.MaxRecord, Form: form, Read: read}
+	return draft.Format{Name: "har", About: "a recording of a browser (HAR 1.2)", Most: draft.MaxRecord, Recording: true, Form: form, Read: read}
 }
 
 var form = lazyregexp.New(`\A\s*\{\s*"log"\s*:\s*\{`)
@@ -47,7 +47,13 @@ type recorded struct {
 		} `json:"postData"`
 	} `json:"request"`
 	Response struct {
-		Status int `json:"status"`
+		Status  int           `json:"status"`
+		Headers []draft.Field `json:"headers"`
+		Content struct {
+			Kind     string `json:"mimeType"`
+			Text     string `json:"text"`
+			Encoding string `json:"encoding"`
+		} `json:"content"`
 	} `json:"response"`
 }
 
@@ -61,37 +67,65 @@ func read(d *draft.Draft, src []byte) error {
 		return errors.New("this is not a recording (HAR), or an empty one: there is nothing in log.entries")
 	}
 	d.Pass = true
-	var end time.Time // of the last request that was carried over
-	overlap, overlaps := 0, 0
+	var all []draft.Recorded
+	var entries []*recorded // of these
 	for i := range r.Log.Entries {
 		e := &r.Log.Entries[i].Value
-		line := r.Log.Entries[i].Line(d)
-		start, err := time.Parse(time.RFC3339Nano, e.Started)
-		if err == nil && !end.IsZero() {
-			if pause := start.Sub(end).Round(time.Millisecond); pause > 0 {
-				d.AddPause(pace.Think{Constant: pause})
-			} else if pause < 0 {
-				if overlaps++; overlap == 0 {
-					overlap = line
-				}
-			}
+		if request, ok := requestOf(d, e, r.Log.Entries[i].Line(d)); ok {
+			entries = append(entries, e)
+			all = append(all, draft.Recorded{Request: request, Kind: e.Response.Content.Kind, Response: responseOf(e)})
 		}
-		if step := addRecorded(d, e, line); step == nil || err != nil {
-			continue
+	}
+	const minThink = 100 * time.Millisecond // shorter pauses are the browser's own, as between the files of a page
+	var end time.Time                       // of the last request that was carried over
+	overlap, overlaps := 0, 0
+	d.AddRecorded(all, func(i int, step *scenario.Step) {
+		e := entries[i]
+		if status := e.Response.Status; status >= 400 && status <= 599 {
+			step.Status = fmt.Sprint(status) // else the same answer would be a failure
+		}
+		start, err := time.Parse(time.RFC3339Nano, e.Started)
+		if err != nil {
+			return
+		}
+		pause, steps := start.Sub(end).Round(time.Millisecond), d.Steps()
+		switch {
+		case end.IsZero():
+		case pause >= minThink:
+			steps[len(steps)-2].Think.Constant = min(pause, draft.MaxThink)
+		case pause < 0:
+			if overlaps++; overlap == 0 {
+				overlap = all[i].Line
+			}
 		}
 		if until := start.Add(time.Duration(e.Time * float64(time.Millisecond))); until.After(end) {
 			end = until
 		}
-	}
+	})
 	if overlaps > 0 {
 		d.Leave(overlap, fmt.Sprintf("%d requests", overlaps), "they began before others had ended; a user sends one after the other", "more users (load.closed.connections) send at the same time")
 	}
 	return nil
 }
 
-// addRecorded adds the step of an entry; nil if there is none.
-func addRecorded(d *draft.Draft, e *recorded, line int) *scenario.Step {
-	r := draft.Request{Line: line, Method: e.Request.Method, URL: e.Request.URL}
+// responseOf returns the response of an entry.
+func responseOf(e *recorded) correlate.Response {
+	r := correlate.Response{Body: e.Response.Content.Text}
+	for _, h := range e.Response.Headers {
+		for value := range strings.SplitSeq(h.Value, "\n") { // as some write several fields of a name
+			r.Header = append(r.Header, scenario.Header{Name: h.Name, Value: value})
+		}
+	}
+	if e.Response.Content.Encoding == "base64" {
+		body, _ := base64.StdEncoding.DecodeString(r.Body) // up to what is none
+		r.Body = string(body)
+	}
+	return r
+}
+
+// requestOf returns the request of an entry. It is not ok if its body is not known.
+func requestOf(d *draft.Draft, e *recorded, line int) (r draft.Request, ok bool) {
+	r = draft.Request{Line: line, Method: e.Request.Method, URL: e.Request.URL}
 	for _, h := range e.Request.Headers {
 		r.AddHeader(h.Name, h.Value)
 	}
@@ -101,7 +135,7 @@ func addRecorded(d *draft.Draft, e *recorded, line int) *scenario.Step {
 			body, err := base64.StdEncoding.DecodeString(b.Text)
 			if err != nil {
 				d.Leave(line, r.Method+" "+r.URL, "the body is not base64", "")
-				return nil
+				return r, false
 			}
 			r.Body = body
 		}
@@ -132,9 +166,5 @@ func addRecorded(d *draft.Draft, e *recorded, line int) *scenario.Step {
 	if size > len(r.Body) {
 		d.Leave(line, r.Method+" "+r.URL, fmt.Sprintf("the recording has %d bytes of a body that had %d", len(r.Body), size), "give the step the whole body")
 	}
-	step := d.AddRequest(r)
-	if status := e.Response.Status; step != nil && status >= 400 && status <= 599 {
-		step.Status = fmt.Sprint(status) // else the same answer would be a failure
-	}
-	return step
+	return r, true
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"dyno/cli/foreign"
+	"dyno/cli/imports/correlate"
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
 	"dyno/lab/plan"
@@ -27,7 +28,7 @@ import (
 
 // Format is the format of collections.
 func Format() draft.Format {
-	return draft.Format{Name: "postman", About: "a collection of Postman (v2.0 and v2.1)", Most: draft.MaxRecord, Form: form, Read: read}
+	return draft.Format{Name: "postman", About: "a collection of Postman (v2.0 and v2.1)", Most: draft.MaxRecord, Recording: true, Form: form, Read: read}
 }
 
 var form = lazyregexp.New(`"schema"\s*:\s*"https://schema\.(?:get)?postman\.com/`)
@@ -48,6 +49,7 @@ type folder struct {
 	Request  jsontext.Value            `json:"request"` // a URL, or an object
 	Auth     *authorization            `json:"auth"`
 	Events   []event                   `json:"event"`
+	Saved    jsontext.Value            `json:"response"` // examples of how it is answered
 	Behavior map[string]jsontext.Value `json:"protocolProfileBehavior"`
 }
 
@@ -165,6 +167,15 @@ func read(d *draft.Draft, src []byte) error {
 	d.Scenario.Cookies = true // as Postman keeps them
 	p.scripts(1, c.Info.Name, c.Events)
 	p.items(c.Items, c.Auth, c.Behavior, 0)
+	d.AddRecorded(p.requests, func(i int, step *scenario.Step) {
+		for _, e := range p.events[i] {
+			if e.Listen == "test" {
+				p.tests(step, p.requests[i].Line, e.lines())
+			} else {
+				p.scripts(p.requests[i].Line, p.requests[i].Name, []event{e})
+			}
+		}
+	})
 	d.Leave(0, "header fields", "Postman adds User-Agent, Accept, Accept-Encoding, Cache-Control and Postman-Token of its own accord, which are not sent", "headers of the scenario are sent with each step")
 	d.Leave(0, "redirects", "Postman follows them, and users of a scenario do not", "request the last address")
 	return nil
@@ -187,6 +198,9 @@ type reader struct {
 	d      *draft.Draft
 	values map[string]string // of the collection's variables
 	set    map[string]bool   // variables that scripts set
+
+	requests []draft.Recorded
+	events   [][]event // of each request
 }
 
 // findAllSet finds the variables that scripts of folders and requests set.
@@ -315,7 +329,7 @@ func (p *reader) request(f *folder, auth *authorization, behavior map[string]jso
 	}
 	out := draft.Request{Line: line, Name: f.Name, Method: strings.ToUpper(cmp.Or(r.Method, "GET"))}
 	out.URL = p.encodedURL(&out, p.text(line, p.url(line, f.Name, r.URL), literalInURL))
-	for _, h := range p.headers(&r) {
+	for _, h := range headersOf(r.Headers) {
 		out.AddHeader(p.text(line, h.Name, literalInHeader), p.text(line, h.Value, literalInHeader))
 	}
 	if r.Auth != nil {
@@ -340,33 +354,36 @@ func (p *reader) request(f *folder, auth *authorization, behavior map[string]jso
 	if !isPruned && !p.body(&out, &r) {
 		return
 	}
-	step := p.d.AddRequest(out)
-	if step == nil {
-		return
+	recorded := draft.Recorded{Request: out}
+	var examples []struct {
+		Code    int            `json:"code"`
+		Headers jsontext.Value `json:"header"`
+		Body    string         `json:"body"` // or null
 	}
-	for _, e := range f.Events {
-		if e.Listen == "test" {
-			p.tests(step, line, e.lines())
-		} else {
-			p.scripts(line, f.Name, []event{e})
+	_ = draft.ParseJSON(f.Saved, &examples, "") // without them, nothing is taken from responses
+	for _, e := range examples {
+		if e.Code < 400 {
+			recorded.Response = correlate.Response{Header: headersOf(e.Headers), Body: e.Body}
+			break
 		}
 	}
+	p.requests, p.events = append(p.requests, recorded), append(p.events, f.Events)
 }
 
-// headers returns the header fields of a request that are not disabled.
-func (p *reader) headers(r *requestSpec) (all []draft.Field) {
+// headersOf returns the header fields that are not disabled.
+func headersOf(v jsontext.Value) (all []scenario.Header) {
 	var list []keyValue
-	if draft.ParseJSON(r.Headers, &list, "") != nil {
-		for line := range strings.SplitSeq(textOf(r.Headers), "\n") {
+	if draft.ParseJSON(v, &list, "") != nil {
+		for line := range strings.SplitSeq(textOf(v), "\n") {
 			if name, value, found := strings.Cut(line, ":"); found {
-				all = append(all, draft.Field{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+				all = append(all, scenario.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
 			}
 		}
 		return all
 	}
 	for i := range list {
 		if h := &list[i]; !h.Disabled {
-			all = append(all, draft.Field{Name: h.name(), Value: h.text()})
+			all = append(all, scenario.Header{Name: h.name(), Value: h.text()})
 		}
 	}
 	return all
