@@ -31,7 +31,7 @@ const (
 // that were given stay. If it shows nothing, the rounds without it will say why. It returns why the design is as it is.
 func (a *app) design(ctx context.Context, c *quick.Comparison, e *plan.Experiment, quiet bool) (why *rundir.Message) {
 	l := &e.Variants[0].Load
-	if c.Given("rounds") || c.Given("stop") || l.Requests > 0 || len(l.Stages) > 0 {
+	if c.Given("rounds") || c.Given("stop") || l.Counted() || len(l.Stages)+len(l.Paces) > 0 {
 		return nil
 	}
 	say := func(format string, args ...any) {

@@ -33,6 +33,7 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		Warmup:     l.Warmup,
 		Window:     l.Window,
 		Requests:   l.Requests,
+		Finish:     l.Finish,
 		Timeouts:   l.Timeouts,
 		MaxBackoff: l.Reconnect.MaxBackoff,
 		Threads:    l.Threads,
@@ -47,6 +48,14 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		c.Network, c.Address = "unix", path
 	}
 	switch {
+	case l.Paces != nil:
+		if l.Open != nil {
+			c.Waiting = l.Open.Waiting
+		}
+		c.Paces, err = paces(l, seed)
+		for _, p := range c.Paces {
+			c.Connections += p.Connections
+		}
 	case l.Closed != nil:
 		c.Connections = l.Closed.Connections
 		c.Think = l.Closed.Think
@@ -69,6 +78,12 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		c.Workers = max(1, len(l.CPUs))
 	}
 	c.Workers = min(c.Workers, carried)
+	if c.Paces != nil {
+		c.Workers = 0
+		for _, p := range c.Paces {
+			c.Workers += p.Workers
+		}
+	}
 	if codecs, err = protocols.CodecsOf(ctx, v, seed, c.Workers); err != nil {
 		return c, codecs, err
 	}
@@ -86,15 +101,18 @@ func Config(ctx context.Context, v *plan.Variant, seed uint64) (c config.Config,
 		c.Subscribers = subscribers(l, codecs.Streams)
 	}
 	if s := l.Scenario; s != nil {
-		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart}
+		c.Users = &users.Config{Scenario: codecs.Scenario, Count: s.Users, Answers: codecs.Answers, Restart: s.Restart, Iterations: l.Iterations.Iterations, IterationsEach: l.IterationsEach}
 		if c.Population != nil {
 			c.Users.Count = c.Population.Most()
 		}
-		if c.Owned {
+		switch {
+		case c.Paces != nil:
+			c.Users.Count = c.Connections
+		case c.Owned:
 			c.Connections = cmp.Or(c.Users.Count, c.Connections)
 			c.Users.Count = c.Connections
 		}
-		if n := c.Users.Count; n > 0 {
+		if n := c.Users.Count; n > 0 && c.Paces == nil {
 			c.Workers = min(c.Workers, n)
 		}
 	}
@@ -182,7 +200,7 @@ func interval(l *plan.Load) time.Duration {
 	switch {
 	case l.Requests > finelyRecorded:
 		return time.Second
-	case l.Requests > 0:
+	case l.Counted():
 		return ShortestInterval
 	}
 	return max(ShortestInterval, ((l.Warmup + l.Window) / mostIntervals).Round(time.Millisecond))

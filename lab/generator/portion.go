@@ -121,6 +121,13 @@ func processesFor(c config.Config, wanted, room int) int {
 	if c.Users != nil && c.Users.Count > 0 {
 		n = min(n, c.Users.Count)
 	}
+	most := 0 // that a process can have users of any pace
+	for _, p := range c.Paces {
+		most = max(most, p.Users)
+	}
+	if most > 0 {
+		n = min(n, most)
+	}
 	if c.Requests > 0 {
 		n = int(min(uint64(n), c.Requests)) //nolint:gosec // bounded by the connections
 	}
@@ -176,6 +183,9 @@ func partOf(c config.Config, of Portion) config.Config {
 // plan's, and have its CPUs in turn; but no shard is without.
 func shardOf(c config.Config, s pace.Shard) config.Config {
 	c.Shard = s
+	if len(c.Paces) > 0 {
+		return shardOfPaces(c, s)
+	}
 	before := 0 // threads of the shards before this one
 	for i := range s.Index {
 		before += max(1, pace.Shard{Index: i, Count: s.Count}.Share(c.Workers))
@@ -190,11 +200,34 @@ func shardOf(c config.Config, s pace.Shard) config.Config {
 			u.Count = s.Share(u.Count)
 			c.Workers = min(c.Workers, u.Count)
 		}
+		u.Iterations = uint64(s.Share(int(u.Iterations))) //nolint:gosec // fits: see load.iterations
 		c.Users = &u
 	}
 	c.Workers = min(c.Workers, c.Connections)
 	if n := len(c.CPUs); n > 0 {
 		c.CPUs = slices.Concat(c.CPUs[before%n:], c.CPUs[:before%n])
 	}
+	return c
+}
+
+// shardOfPaces is a shard of a load whose flows have paces of their own: of each, unless there are too few users.
+func shardOfPaces(c config.Config, s pace.Shard) config.Config {
+	all := c.Paces
+	users := *c.Users
+	c.Paces, c.Workers, c.Connections, users.Count = nil, 0, 0, 0
+	for _, p := range all {
+		p.Users, p.Connections = s.Share(p.Users), s.Share(p.Connections)
+		isBounded := p.Iterations > 0
+		p.Iterations = uint64(s.Share(int(p.Iterations))) //nolint:gosec // fits: see load.paces
+		if p.Users == 0 || isBounded && p.Iterations == 0 {
+			continue
+		}
+		p.Workers = min(max(1, s.Share(p.Workers)), p.Users)
+		c.Paces = append(c.Paces, p)
+		c.Workers += p.Workers
+		c.Connections += p.Connections
+		users.Count += p.Users
+	}
+	c.Users = &users
 	return c
 }

@@ -32,6 +32,8 @@ func (i *inspector) searched(l *Load) {
 	case l.Closed != nil:
 		i.fault("load.closed", "a search for capacity sets the rate of an open load", "open: {}")
 	case l.Open == nil: // reported as for any load
+	case l.Paces != nil:
+		i.fault("load.paces", "a search has one rate for all", "remove them")
 	case len(l.Stages) > 0:
 		i.fault("load.stages", "a search for capacity sets the rate itself", "remove them")
 	case l.Open.Rate != 0:

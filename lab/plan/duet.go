@@ -46,7 +46,7 @@ func (i *inspector) duet(e *Experiment) {
 			i.fault("load.subscribers", "subscribers cannot be of a duet", "remove them, or design.duet: false")
 		case v.Load.Processes > 1:
 			i.fault("load.processes", "each variant of a duet has one process", "1, or design.duet: false")
-		case v.Load.Requests > 0:
+		case v.Load.Counted():
 			i.fault("load.requests", "the windows of a duet end together, by the clock", "load.window, or design.duet: false")
 		case v.Observe.Kernel == KernelWindow:
 			i.fault("observe.kernel", "hooks at system calls cost both targets of a duet, and each its own share", "none, or design.duet: false")

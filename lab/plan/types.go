@@ -288,12 +288,17 @@ type Load struct {
 	Open   *Open   `yaml:"open" doc:"requests start on a schedule, whatever becomes of earlier ones"`
 	Stages []Stage `yaml:"stages" form:"stages" doc:"the window in parts: an open loop at a rate or from one rate to another, a closed one with a number of users or from one to another"`
 
+	Paces []Pace `yaml:"paces" for:"scripted" names:"name" most:"64" doc:"the pace of each flow of the scenario, in place of closed, open and stages: the flows run side by side, each with users of its own"`
+
 	RequestsPerConnection uint64 `yaml:"requests_per_connection" for:"exchanges" range:"1..1000000000000" otherwise:"no such limit" flag:"requests-per-connection" doc:"how many requests a connection carries before another one takes its place"`
 
-	Requests uint64 `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after this number of requests; without a window, it ends only then"`
+	Requests   uint64 `yaml:"requests" for:"exchanges" instead:"use load.window" range:"1..1000000000000" flag:"requests,n" doc:"end the window after this number of requests; without a window, it ends only then"`
+	Iterations `for:"scripted"`
+	// Finish is 0 where users stop with the window.
+	Finish time.Duration `yaml:"finish" for:"scripted" range:"0s..1h" otherwise:"users stop with the window" doc:"how long users of a scenario may go on at the window's end, and when their number declines, to finish their iterations; what they send after the window is not measured"`
 	options.Timeouts
 	Warmup time.Duration `yaml:"warmup,set" range:"0..1h" or:"auto" default:"2s" flag:"warmup" doc:"load that is not measured, before the window; auto: as long as a pilot of each variant finds it must be"`
-	// Window is the stages' sum where there are any; 0 only with Requests.
+	// Window is the stages' sum where there are any; 0 only if it is Counted.
 	Window    time.Duration   `yaml:"window,set,zero" range:"100ms..24h" default:"10s; 30m for a soak" flag:"duration,z" doc:"how long to measure; a bare number is seconds"`
 	Reconnect options.Backoff `yaml:"reconnect" doc:"how a lost connection is opened again"`
 }

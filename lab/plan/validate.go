@@ -393,10 +393,22 @@ func (i *inspector) load(v *Variant, search bool) {
 	case l.Closed != nil:
 		connections += l.Closed.Connections
 		i.think("load.closed.think", l.Closed.Think)
-		i.closed(l)
+		if l.Paces == nil {
+			i.closed(l)
+		}
 	default:
 		connections += l.Open.Connections()
-		i.open(l, search)
+		if l.Paces == nil {
+			i.open(l, search)
+		}
+		if l.Iterations.Counted() {
+			i.fault("load.iterations", "are of users of a closed loop", "load.window")
+		}
+	}
+	if l.Paces != nil {
+		i.paces(l)
+	} else if l.Scenario == nil && (l.Iterations.Counted() || l.Finish > 0) {
+		i.fault("load.iterations", "iterations and finish are of users of a scenario", "load.requests, or give load.scenario")
 	}
 	if search {
 		i.searched(l)
@@ -404,7 +416,7 @@ func (i *inspector) load(v *Variant, search bool) {
 	if connections > 0 && l.Workers > connections {
 		i.fault("load.workers", fmt.Sprintf("%d workers for %d connections", l.Workers, connections), "at most one per connection")
 	}
-	if l.Window == 0 && l.Requests == 0 {
+	if l.Window == 0 && !l.Counted() {
 		i.duration("load.window", 0)
 	}
 }

@@ -207,9 +207,13 @@ func (v *view) load(n, short *fields.Node, l *plan.Load) {
 		v.read(layer, "load", l)
 	}
 	windows := []*fields.Node{n.Get("window"), set.Get("window")}
+	if n.Get("paces") != nil {
+		v.paces(n, l, slices.ContainsFunc([]*fields.Node{n, short, set}, func(n *fields.Node) bool { return n.Get("window") != nil }))
+		return
+	}
 	stages := n.Get("stages")
 	if stages == nil {
-		if l.Requests > 0 && n.Get("window") == nil && short.Get("window") == nil && set.Get("window") == nil {
+		if l.Counted() && n.Get("window") == nil && short.Get("window") == nil && set.Get("window") == nil {
 			l.Window = 0
 		}
 		return
@@ -232,6 +236,19 @@ func (v *view) load(n, short *fields.Node, l *plan.Load) {
 	}
 	if v.stages(stages, l); short.Get("window") != nil {
 		l.ScaleStages(wanted)
+	}
+}
+
+// paces makes of the paces what they say of the whole load.
+func (v *view) paces(n *fields.Node, l *plan.Load, hasWindow bool) {
+	for _, name := range []string{"closed", "open", "stages"} {
+		if other := n.Get(name); other != nil {
+			v.report(other, name+" and paces exclude each other", "keep one of them")
+		}
+	}
+	window := l.Window
+	if l.SetPaces(l.Paces); hasWindow {
+		l.Window = window
 	}
 }
 

@@ -16,7 +16,7 @@ func Text(e *plan.Experiment, file string) []byte {
 	traits := map[string]bool{"of " + v.Target.Protocol: true}
 	plain := plan.VariantWith(v.Target.Protocol, traits)
 	plain.Target.Protocol = "" // which the file must name
-	if l := &v.Load; l.Requests > 0 && l.Window == 0 {
+	if l := &v.Load; l.Counted() && l.Window == 0 {
 		l.Window = plain.Load.Window
 	}
 	encoder := &fields.Encoder{Folder: filepath.Dir(file), Protocol: v.Target.Protocol, Traits: traits}
@@ -27,11 +27,18 @@ func Text(e *plan.Experiment, file string) []byte {
 	slices.SortStableFunc(root.Keys, func(a, b fields.Key) int {
 		return slices.Index(names, a.Name) - slices.Index(names, b.Name)
 	})
+	if v.Load.Paces != nil {
+		load := root.Get("load")
+		load.Keys = slices.DeleteFunc(load.Keys, func(k fields.Key) bool { return slices.Contains(derivedOfPaces, k.Name) })
+	}
 	if v.Load.Stages != nil {
 		stage(root.Get("load"), encoder, &v.Load)
 	}
 	return root.YAML()
 }
+
+// derivedOfPaces are the fields of a load that its paces say.
+var derivedOfPaces = []string{"closed", "open", "window"}
 
 // stage adds stages to a load in the file's form, in place of the window that they sum up to.
 func stage(load *fields.Node, encoder *fields.Encoder, l *plan.Load) {

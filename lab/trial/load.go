@@ -256,7 +256,7 @@ func (r *runner) countsAfter(up *stage, purpose string, round int) bool {
 	// In a duet the hooks would also cost the other side an unknown amount.
 	return up.local() != nil && up.side == nil && up.idle == nil && up.variant.Observe.Kernel == plan.KernelAfter &&
 		purpose == "" && r.countsIn(round) &&
-		l.Requests == 0 && len(l.Stages) == 0 && (l.Open == nil || l.Open.Ramp == 0)
+		!l.Counted() && len(l.Stages)+len(l.Paces) == 0 && (l.Open == nil || l.Open.Ramp == 0)
 }
 
 // carry runs a load: on the agents, or in as many processes as its connections need, or as the plan says. Only

@@ -60,7 +60,7 @@ func (r *runner) pilotOf(variant string) (found *rundir.TrialFolder) {
 // pilotLoad turns a load into a pilot's load. It has neither ramp nor warm-up. Its window has one rate,
 // with which the window of a trial begins. For a search this is the lowest rate.
 func pilotLoad(l *plan.Load, e *plan.Experiment) {
-	l.Warmup, l.Window, l.Requests = 0, e.Design.Pilot, 0
+	l.Warmup, l.Window, l.Requests, l.Iterations = 0, e.Design.Pilot, 0, plan.Iterations{}
 	stages := l.Stages
 	l.Stages = nil
 	if l.Open == nil { // the pilot of stages has the connections of all users
@@ -81,7 +81,7 @@ func pilotLoad(l *plan.Load, e *plan.Experiment) {
 // profiledLoad makes the load of a profiled trial: the same load, for as long as the profile needs. A
 // window in stages keeps its own length.
 func profiledLoad(l *plan.Load, p *plan.Profile) {
-	if p.Window > 0 && len(l.Stages) == 0 {
-		l.Window, l.Requests = p.Window, 0
+	if p.Window > 0 && len(l.Stages)+len(l.Paces) == 0 {
+		l.Window, l.Requests, l.Iterations = p.Window, 0, plan.Iterations{}
 	}
 }

@@ -69,7 +69,7 @@ func (w *worker) sources(planned bool) (sources []wire.Source) {
 
 // post tells all workers what this one has published. It has finished.
 func (w *worker) post() {
-	if !w.posted && w.engine.config.Subscribers != nil {
+	if !w.posted && w.config.Subscribers != nil {
 		w.posted = true
 		w.engine.publications.Report(w.sources(false))
 	}

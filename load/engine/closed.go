@@ -29,7 +29,7 @@ func (w *worker) startRequest(e int32, x *exchange, intended int64) {
 func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64) {
 	switch {
 	case c.failures == 0 && x.thinks != nil:
-		w.pause(e, x, now+int64(w.engine.config.Think.Draw(x.thinks)))
+		w.pause(e, x, now+int64(w.config.Think.Draw(x.thinks)))
 	case c.state == established && c.failures <= 1:
 		w.startRequest(e, x, now)
 	default:
@@ -40,7 +40,7 @@ func (w *worker) continueExchange(e int32, x *exchange, c *connection, now int64
 // pause makes a user pause until a time, or until it leaves.
 func (w *worker) pause(e int32, x *exchange, until int64) {
 	x.state = pausing
-	w.pauses.Set(e, w.presence.limit(e, until))
+	w.pauses.Set(e, w.presence.limit(e, until, 0))
 }
 
 // endPauses wakes the users whose pause is over.
@@ -57,7 +57,7 @@ func (w *worker) endPauses(now int64) {
 	}
 	for w.users != nil && w.users.NextPause() <= now {
 		n, until := w.users.EndPause()
-		if w.presence.ended(n, until) {
+		if w.presence.ended(n, until-w.grace(n)) {
 			if until = max(until, w.phases.origin); w.leaveScenario(n, until) {
 				continue
 			}
@@ -72,6 +72,6 @@ func (w *worker) backoff(failures uint8) time.Duration {
 	if failures <= 1 {
 		return 0
 	}
-	d := min(time.Millisecond<<min(failures-2, 30), w.engine.config.MaxBackoff)
+	d := min(time.Millisecond<<min(failures-2, 30), w.config.MaxBackoff)
 	return d/2 + time.Duration(w.rng.Int64N(int64(d/2)+1))
 }

@@ -277,7 +277,7 @@ func (cs *connections) removeIdle(c *connection) {
 
 // expireConnecting ends the attempts that have taken too long.
 func (w *worker) expireConnecting(now int64) {
-	limit := now - int64(w.engine.config.ConnectTimeout)
+	limit := now - int64(w.config.ConnectTimeout)
 	for i := w.conns.connecting.Head(); i != none && w.conns.all[i].began <= limit; i = w.conns.connecting.Head() {
 		c := &w.conns.all[i]
 		var err error = syscall.ETIMEDOUT

@@ -23,7 +23,7 @@ type clockChoice struct {
 
 // chooseClock decides what the configuration leaves open, in a closed loop not yet.
 func (w *worker) chooseClock() {
-	c := &w.engine.config
+	c := w.config
 	switch {
 	case c.Clock == config.ClockArrival, c.Clock == config.ClockAuto && (c.Schedule != nil || c.Subscribers != nil):
 		w.stampArrivals()

@@ -123,8 +123,9 @@ func (e *Exhausted) Unwrap() error { return e.Err }
 // except for the atomic one and the publications.
 type engine struct {
 	config       config.Config
-	base         time.Time // zero of the engine's clock, on the monotonic clock
-	epoch        int64     // the same as Unix time in nanoseconds, as it was at the start
+	parts        []config.Config // the load's paces; without any, the load
+	base         time.Time       // zero of the engine's clock, on the monotonic clock
+	epoch        int64           // the same as Unix time in nanoseconds, as it was at the start
 	to           socket.Endpoints
 	collector    *record.Collector
 	workers      []*worker
@@ -178,17 +179,19 @@ func Run(ctx context.Context, c config.Config) (*record.Result, error) {
 	e := newEngine(c)
 	e.to = to
 	e.collector = record.NewCollector(c.Workers, c.Intervals)
-	for n := range c.Workers {
-		w, err := e.newWorker(n)
-		if err != nil {
-			for _, w := range e.workers {
-				w.sockets.Poller.Close()
+	for i := range e.parts {
+		for place := range e.parts[i].Workers {
+			w, err := e.newWorker(&e.parts[i], place)
+			if err != nil {
+				for _, w := range e.workers {
+					w.sockets.Poller.Close()
+				}
+				return nil, fmt.Errorf("engine: worker %d: %w", len(e.workers), err)
 			}
-			return nil, fmt.Errorf("engine: worker %d: %w", n, err)
-		}
-		e.workers, e.pools = append(e.workers, w), append(e.pools, w.subscribers)
-		if c.Subscribers != nil {
-			e.publications.Expect(w.sources(true))
+			e.workers, e.pools = append(e.workers, w), append(e.pools, w.subscribers)
+			if c.Subscribers != nil {
+				e.publications.Expect(w.sources(true))
+			}
 		}
 	}
 	return e.run(ctx)
@@ -197,40 +200,43 @@ func Run(ctx context.Context, c config.Config) (*record.Result, error) {
 func newEngine(c config.Config) *engine {
 	base := time.Now().Add(-time.Second)
 	return &engine{
-		config: c, base: base, epoch: base.UnixNano(), unpinged: unpinged(c.Keepalive),
+		config: c, parts: c.Parts(), base: base, epoch: base.UnixNano(), unpinged: unpinged(c.Keepalive),
 		silent:       &wire.Error{Kind: wire.Timeout, Text: c.TimedOut.Text + ", and nothing else on the connection"},
 		publications: subscribe.NewPublications(c.Workers, c.Barrier != nil),
 	}
 }
 
-func (e *engine) newWorker(n int) (*worker, error) {
-	c := &e.config
-	sockets, err := socket.NewThread(e.to.Used, c.FirstPlace(n), c.TLS, e.base)
+// newWorker returns the next worker, which has a place among those of a part of the load.
+func (e *engine) newWorker(c *config.Config, place int) (*worker, error) {
+	n := len(e.workers)
+	sockets, err := socket.NewThread(e.to.Used, e.config.FirstPlace(n), c.TLS, e.base)
 	if err != nil {
 		return nil, err
 	}
 	w := &worker{
-		engine: e, number: n, sockets: sockets,
+		engine: e, config: c, number: n, place: place, sockets: sockets,
 		rec:      record.NewRecorder(e.collector, n, c.Window),
 		rng:      rand.New(rand.NewPCG(c.Seed, c.Shard.At(uint64(n)))), //nolint:gosec // jitter, not a secret
 		phases:   phases{remaining: never},
 		arrivals: arrivals{due: never},
 	}
 	w.subscribers = subscribe.New(c.Subscribers, &subscribe.Worker{
-		Number: n, Count: c.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
+		Number: n, Count: e.config.Workers, Window: c.Window, Timeout: c.Timeout, ConnectTimeout: c.ConnectTimeout, Epoch: e.epoch,
 		Sockets: sockets, Recorder: w.rec, Random: w.rng, Publications: e.publications,
 	})
 	if c.Requests > 0 {
-		w.phases.remaining = uint64(c.Part(n).Share(int(c.Requests))) //nolint:gosec // bounded by an int
+		w.phases.remaining = uint64(c.Part(place).Share(int(c.Requests))) //nolint:gosec // bounded by an int
 	}
-	if c.Schedule != nil && n < min(c.Workers, c.Connections) {
-		s := c.ShardOf(n)
+	if c.Schedule != nil && place < min(c.Workers, c.Connections) {
+		s := c.ShardOf(place)
 		w.arrivals.cursor = c.Schedule.Split(s.Index, s.Count)
 	}
-	if c.Users != nil && n < min(c.Workers, c.Connections) {
+	if c.Users != nil && place < min(c.Workers, c.Connections) {
+		own := *c.Users
+		own.Count, own.Iterations = c.Part(place).Share(own.Count), uint64(c.Part(place).Share(int(own.Iterations))) //nolint:gosec // bounded by an int
 		w.users = users.New(&users.Share{
-			Scenario: c.Users.Scenario, Shard: c.ShardOf(n), Seed: c.Seed, Count: c.Part(n).Share(c.Users.Count), Open: c.Schedule != nil,
-			Restart: c.Users.Restart, Answers: c.Users.Answers, Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
+			Config: own, IsBounded: c.Users.Iterations > 0, Shard: e.config.ShardOf(n), Seed: c.Seed, Open: c.Schedule != nil,
+			Epoch: e.epoch, Clock: &sockets.Clock, Recorder: w.rec,
 		})
 	}
 	if c.Traces != nil {
@@ -247,7 +253,7 @@ func (e *engine) newWorker(n int) (*worker, error) {
 
 // equip gives a worker its places for connections and exchanges, if it has any.
 func (w *worker) equip(c *config.Config) error {
-	own := c.Part(w.number)
+	own := c.Part(w.place)
 	count := own.Share(c.Connections)
 	n := count * c.Streams
 	w.conns = connections{
@@ -393,7 +399,7 @@ func (t *threads) carry(w *worker) {
 	// Never unlocked: the thread ends with its placement and timer slack.
 	runtime.LockOSThread()
 	cpu := -1
-	if cpus := w.engine.config.CPUs; len(cpus) > 0 {
+	if cpus := w.config.CPUs; len(cpus) > 0 {
 		cpu = cpus[w.number%len(cpus)]
 	}
 	w.thread = thread.ID()
@@ -461,7 +467,7 @@ func (e *engine) ready(ctx context.Context, t *threads) error {
 		return fmt.Errorf("engine: placing a worker: %w", failed)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case e.config.Schedule == nil && e.config.Connections > 0 && !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.conns.tally.Opened > 0 }),
+	case slices.ContainsFunc(e.parts, config.Config.IsClosed) && e.config.Connections > 0 && !slices.ContainsFunc(e.workers, func(w *worker) bool { return w.conns.tally.Opened > 0 }),
 		e.config.Subscribers != nil && !subscribe.AnyConnected(e.pools):
 		return e.unreachable()
 	}
@@ -572,7 +578,7 @@ func (e *engine) conclude(r *record.Result, origin int64) {
 	}
 	r.Window = max(0, time.Duration(end-origin)-r.WindowStart)
 	r.Silence = record.SilenceOf(requests, origin, concluded)
-	if e.config.Schedule == nil {
+	if !slices.ContainsFunc(e.parts, func(c config.Config) bool { return !c.IsClosed() }) {
 		waiting := e.config.Connections * e.config.Streams
 		if e.config.Users != nil {
 			waiting = e.config.Users.Count

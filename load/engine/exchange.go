@@ -334,9 +334,9 @@ func (c *connection) failedAgain() { c.failures = min(c.failures, math.MaxUint8-
 
 // expire ends requests that have taken too long.
 func (w *worker) expire(now int64) {
-	limit := now - int64(w.engine.config.Timeout)
+	limit := now - int64(w.config.Timeout)
 	for e := w.exchanges.inFlight.Head(); e != none && w.exchanges.all[e].Written <= limit; e = w.exchanges.inFlight.Head() {
-		w.timeOut(e, now, w.engine.config.Deadline)
+		w.timeOut(e, now, w.config.Deadline)
 	}
 	for e := w.exchanges.timeouts.Expired(now); e != none; e = w.exchanges.timeouts.Expired(now) {
 		w.timeOut(e, now, true)
@@ -358,5 +358,5 @@ func (w *worker) timeOut(e int32, now int64, peerKnows bool) {
 		w.expireMuxExchange(e, x, x.conn, c, now, peerKnows)
 		return
 	}
-	w.failed(x.conn, c, now, w.engine.config.TimedOut)
+	w.failed(x.conn, c, now, w.config.TimedOut)
 }

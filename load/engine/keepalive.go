@@ -20,7 +20,7 @@ func unpinged(k *options.Keepalive) *wire.Error {
 
 // watch begins to see to it that a connection's peer is there.
 func (w *worker) watch(i int32, c *connection) {
-	if k := w.engine.config.Keepalive; k != nil && c.mux != nil {
+	if k := w.config.Keepalive; k != nil && c.mux != nil {
 		c.pinged = 0
 		w.conns.pings.Set(i, c.lastRead+int64(k.Time))
 	}
@@ -39,7 +39,7 @@ func (w *worker) keepAlive(now int64) {
 
 // checkAlive looks at one connection, and returns when to look again: never if it is not open.
 func (w *worker) checkAlive(i int32, c *connection, now int64) int64 {
-	k := w.engine.config.Keepalive
+	k := w.config.Keepalive
 	idle, patience := int64(k.Time), int64(k.Timeout)
 	overdue := func() bool { return c.pinged != 0 && c.lastRead <= c.pinged && now >= c.pinged+patience }
 	if c.state == established && overdue() {

@@ -59,7 +59,7 @@ func (w *worker) beginMuxExchange(e int32, x *exchange, i int32, c *connection) 
 		case w.users != nil:
 			w.failUser(x.User, now)
 		case !w.pooled:
-			w.pause(e, x, now+int64(w.engine.config.MaxBackoff))
+			w.pause(e, x, now+int64(w.config.MaxBackoff))
 		}
 		return
 	}
@@ -244,7 +244,7 @@ func (w *worker) endMuxExchange(e int32, x *exchange, i int32, c *connection, ev
 
 // judgeMux tells how an exchange ends: a redirect follows, or the request has failed with an error, or it has succeeded.
 func (w *worker) judgeMux(e int32, x *exchange, c *connection, event *wire.MuxEvent, r clock.Reading) (follows bool, err error) {
-	config := &w.engine.config
+	config := w.config
 	switch {
 	case event.Err != nil && event.Err.Kind == wire.Reset && config.Deadline && r.Arrived-x.Written >= int64(config.Timeout):
 		return false, config.TimedOut // the peer knew the timeout and noticed it first
@@ -377,7 +377,7 @@ func (w *worker) expireMuxExchange(e int32, x *exchange, i int32, c *connection,
 	}
 	c.mux.Cancel(uint32(e - i*w.conns.streams)) //nolint:gosec // not negative
 	w.conns.queueOutput(i, c)
-	w.failOne(e, x, c, now, w.engine.config.TimedOut)
+	w.failOne(e, x, c, now, w.config.TimedOut)
 	w.refillOrClose(i, c, now)
 }
 

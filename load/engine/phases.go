@@ -28,13 +28,13 @@ type mark struct {
 
 // start sets the phases. The clock of every worker has the same zero.
 func (w *worker) start(origin int64) {
-	c := &w.engine.config
+	c := w.config
 	w.phases.origin = origin
 	windowStart, windowEnd := origin+int64(c.Warmup), int64(never)
 	w.phases.drainEnd = never
 	if c.Window > 0 {
 		windowEnd = windowStart + int64(c.Window)
-		w.phases.drainEnd = windowEnd + int64(c.Drain)
+		w.phases.drainEnd = windowEnd + int64(c.Finish) + int64(c.Drain)
 	}
 	w.rec.Begin(origin, windowStart, windowEnd)
 	w.subscribers.Begin(origin, w.engine.epoch)
@@ -101,15 +101,15 @@ func (w *worker) mark(now int64) {
 // request comes is a part of the load, as in a stage of 0/s.
 func (w *worker) closeEarly(now int64) {
 	// Without a length of the window, nothing else could end it.
-	over := w.arrivals.cursor != nil && w.engine.config.Window == 0
+	over := w.arrivals.cursor != nil && w.config.Window == 0
 	if w.users != nil {
 		over = (over || w.arrivals.cursor == nil && w.presence == nil || w.users.Dry()) && !w.users.Active()
 	}
-	exhausted := w.phases.remaining == 0 || over && w.arrivals.due == never
+	exhausted := w.phases.remaining == 0 || over && w.arrivals.due == never || w.users != nil && w.users.Finished()
 	switch {
 	case w.engine.stop.Load():
 		w.rec.Window.End, w.phases.drainEnd = min(w.rec.Window.End, now), now
-	case exhausted && !w.exchanges.unanswered() && now < w.rec.Window.End && w.engine.config.Subscribers == nil:
+	case exhausted && !w.exchanges.unanswered() && now < w.rec.Window.End && w.config.Subscribers == nil:
 		w.rec.Window.End = max(w.rec.Finished(), w.rec.Window.Start)
 		w.phases.drainEnd = w.rec.Window.End
 	}
@@ -117,10 +117,11 @@ func (w *worker) closeEarly(now int64) {
 
 // ended tells whether there is nothing left to do, or no time left to do it.
 func (w *worker) ended(now int64) bool {
-	if now < w.rec.Window.End || (w.exchanges.unanswered() && now < w.phases.drainEnd) {
+	finishing := w.config.Finish > 0 && w.users != nil && w.users.Iterating()
+	if now < w.rec.Window.End || (w.exchanges.unanswered() || finishing) && now < w.phases.drainEnd {
 		return false
 	}
-	if w.engine.config.Subscribers == nil || now >= w.phases.drainEnd {
+	if w.config.Subscribers == nil || now >= w.phases.drainEnd {
 		return true
 	}
 	w.post() // its requests have ended

@@ -6,7 +6,8 @@ import (
 )
 
 // A presence is until when each user of a closed loop is present, where their number changes; it is nil
-// where it does not. A user who leaves finishes the request under way, and leaves before the next one.
+// where it does not. A user who leaves finishes the request under way, and leaves before the next one. One of a scenario
+// may finish its iteration first (Finish).
 type presence []int64
 
 // away is the presence of a user who is not present.
@@ -15,10 +16,10 @@ const away = math.MinInt64
 // ended tells whether a user's presence is over at a time.
 func (p presence) ended(n int32, at int64) bool { return p != nil && at >= p[n] }
 
-// limit returns a time, or the end of a user's presence if that is earlier.
-func (p presence) limit(n int32, at int64) int64 {
-	if p != nil {
-		at = min(at, p[n])
+// limit returns a time, or the end of a user's presence if that is earlier. The user may stay some time longer.
+func (p presence) limit(n int32, at, grace int64) int64 {
+	if p != nil && p[n] < never-grace {
+		at = min(at, p[n]+grace)
 	}
 	return at
 }
@@ -35,8 +36,8 @@ func newPresence(users int) presence {
 // userNumber returns the number of a worker's user over all workers and engines. Users who repeat one
 // request fill one connection after the other.
 func (w *worker) userNumber(n int32) int {
-	c := &w.engine.config
-	s := c.ShardOf(w.number)
+	c := w.config
+	s := c.ShardOf(w.place)
 	if w.users != nil {
 		return int(s.At(uint64(n))) //nolint:gosec // bounded by the number of users
 	}
@@ -47,7 +48,7 @@ func (w *worker) userNumber(n int32) int {
 // later return is known at once, too: never if there is none.
 func (w *worker) leave(n int32, at int64) (left bool, returns int64) {
 	p := w.presence
-	begin, end, ok := w.engine.config.Population.Presence(w.userNumber(n), time.Duration(at-w.phases.origin))
+	begin, end, ok := w.config.Population.Presence(w.userNumber(n), time.Duration(at-w.phases.origin))
 	if p[n] != away {
 		w.present--
 	}
@@ -106,7 +107,7 @@ func (w *worker) leaveScenario(n int32, at int64) (left bool) {
 	if returns < never {
 		w.users.Pause(n, returns)
 	} else {
-		w.users.Stop()
+		w.users.Stop(n)
 	}
 	if !w.pooled {
 		if c := &w.conns.all[n]; c.state == established && c.busy == 0 {
@@ -140,7 +141,7 @@ func (w *worker) connectOneMore() {
 // includes them: all in a closed loop. Where users come later, they open theirs; one is
 // opened in any case, to see whether the target can be reached.
 func (w *worker) connectedFirst() int {
-	c := &w.engine.config
+	c := w.config
 	count := len(w.conns.all)
 	switch {
 	case c.Standing && c.Population == nil:
@@ -150,7 +151,7 @@ func (w *worker) connectedFirst() int {
 	case w.arrivals.cursor != nil:
 		return 0
 	case c.Population != nil && count > 0:
-		s := c.ShardOf(w.number)
+		s := c.ShardOf(w.place)
 		return min(count, max(1, s.Share((c.Population.First()+c.Streams-1)/c.Streams)))
 	}
 	return count

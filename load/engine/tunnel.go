@@ -36,7 +36,7 @@ func (w *worker) takeTunnel(i int32, c *connection, p []byte, r clock.Reading) {
 func (w *worker) tunnelError(reason error) error {
 	e := w.conns.tunnelErrors[reason]
 	if e == nil {
-		text := "the proxy " + w.engine.config.Address
+		text := "the proxy " + w.config.Address
 		status, found := strings.CutPrefix(reason.Error(), wire.Status.String()+": status ")
 		if found {
 			text += " answered CONNECT by " + status

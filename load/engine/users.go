@@ -18,12 +18,13 @@ func (w *worker) startIteration(intended int64) {
 // sendNext makes a user send the next request, which is due at a time: the arrival's, or the end of the
 // pause after the last request. It is the time, too, that the user knows.
 func (w *worker) sendNext(n int32, intended int64, arrival bool) {
-	if intended >= w.rec.Window.End || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
-		w.users.Stop()
+	grace := w.grace(n)
+	if intended-grace >= w.rec.Window.End || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
+		w.users.Stop(n)
 		return
 	}
-	if w.presence.ended(n, intended) {
-		w.users.Pause(n, w.presence.limit(n, intended))
+	if w.presence.ended(n, intended-grace) {
+		w.pauseUser(n, intended)
 		return
 	}
 	send, err := w.users.Next(n, intended, arrival)
@@ -115,8 +116,25 @@ func (w *worker) continueUser(n int32, now int64, answered bool) {
 	case answered && pause == 0:
 		w.sendNext(n, now, false)
 	case answered:
-		w.users.Pause(n, w.presence.limit(n, now+pause))
+		w.pauseUser(n, now+pause)
 	default:
-		w.users.Pause(n, w.presence.limit(n, now+max(pause, int64(w.backoff(w.users.Failures(n))))))
+		w.pauseUser(n, now+max(pause, int64(w.backoff(w.users.Failures(n)))))
 	}
+}
+
+// grace is how much longer a user may go on: one that is in the middle of an iteration, to finish it.
+func (w *worker) grace(n int32) int64 {
+	if w.users.IsBetween(n) {
+		return 0
+	}
+	return int64(w.config.Finish)
+}
+
+// pauseUser makes a user pause until a time, or until it leaves.
+func (w *worker) pauseUser(n int32, until int64) {
+	grace := w.grace(n)
+	if grace > 0 && w.rec.Window.End < never-grace {
+		until = min(until, w.rec.Window.End+grace)
+	}
+	w.users.Pause(n, w.presence.limit(n, until, grace))
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"dyno/load/engine/config"
 	"dyno/load/engine/messages"
 	"dyno/load/engine/poll"
 	"dyno/load/engine/queue"
@@ -28,8 +29,10 @@ const none = queue.None
 // while that runs.
 type worker struct {
 	engine  *engine
-	number  int
-	thread  int // its id; set before it is ready
+	config  *config.Config // of its part of the load
+	number  int            // among all workers
+	place   int            // among those of its part
+	thread  int            // its id; set before it is ready
 	sockets *socket.Thread
 	rec     *record.Recorder
 	rng     *rand.Rand // back-off jitter
@@ -67,9 +70,9 @@ func (w *worker) connectAll() {
 	if len(w.conns.vacant) > 0 { // the first ones stand last
 		w.conns.vacant = w.conns.vacant[:len(w.conns.vacant)-first]
 	}
-	deadline := w.sockets.Clock.Now() + int64(w.engine.config.ConnectTimeout)*2
+	deadline := w.sockets.Clock.Now() + int64(w.config.ConnectTimeout)*2
 	if w.subscribers.Len() > 0 {
-		deadline += int64(w.engine.config.Subscribers.RampTime())
+		deadline += int64(w.config.Subscribers.RampTime())
 		w.subscribers.Start(w.sockets.Clock.Now())
 	}
 	for {
@@ -90,7 +93,7 @@ func (w *worker) connectAll() {
 
 // loop is the engine's inner loop.
 func (w *worker) loop() {
-	spin := int64(w.engine.config.Spin)
+	spin := int64(w.config.Spin)
 	for {
 		now := w.sockets.Clock.Now()
 		if now >= w.phases.next(&w.rec.Window) {
@@ -150,7 +153,7 @@ func (w *worker) loop() {
 // nextDue returns when the worker has something to do if nothing arrives.
 func (w *worker) nextDue() int64 {
 	next := min(w.arrivals.due, w.rec.NextInterval(), w.phases.next(&w.rec.Window), w.phases.drainEnd, w.subscribers.Next(),
-		w.pauses.Next(), w.conns.pings.Next(), w.exchanges.next(int64(w.engine.config.Timeout)))
+		w.pauses.Next(), w.conns.pings.Next(), w.exchanges.next(int64(w.config.Timeout)))
 	if w.messages != nil {
 		next = min(next, w.messages.Next())
 	}
@@ -158,7 +161,7 @@ func (w *worker) nextDue() int64 {
 		next = min(next, w.users.NextPause())
 	}
 	if i := w.conns.connecting.Head(); i != none {
-		next = min(next, w.conns.all[i].began+int64(w.engine.config.ConnectTimeout))
+		next = min(next, w.conns.all[i].began+int64(w.config.ConnectTimeout))
 	}
 	return next
 }

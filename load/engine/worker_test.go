@@ -44,7 +44,7 @@ func TestStalledWorkerOmitsNothing(t *testing.T) {
 	e := newEngine(c)
 	e.to = to
 	e.collector = record.NewCollector(1, c.Intervals)
-	w, err := e.newWorker(0)
+	w, err := e.newWorker(&e.parts[0], 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestClosedEarlyIsConserved(t *testing.T) {
 	e := newEngine(c.WithDefaults())
 	e.to.Used = []socket.Endpoint{{}}
 	e.collector = record.NewCollector(1, record.Intervals{Interval: time.Second})
-	w, err := e.newWorker(0)
+	w, err := e.newWorker(&e.parts[0], 0)
 	if err != nil {
 		t.Fatal(err)
 	}

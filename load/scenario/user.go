@@ -69,6 +69,14 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	return w
 }
 
+// Only has all users carry out one flow. It is called before there are any.
+func (w *Worker) Only(flow int) {
+	for i := range w.dry {
+		w.dry[i] = i != flow
+	}
+	w.left = w.s.users.without(w.dry)
+}
+
 // Users returns how many users there have been, those who were restarted counted each time.
 func (w *Worker) Users() uint64 { return w.users }
 

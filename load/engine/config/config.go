@@ -144,11 +144,18 @@ type Config struct {
 	Barrier  Barrier
 	Requests uint64 // end after this number of requests of the window; default no limit
 
+	// Paces are parts of the load in place of one Schedule, Population and number of Users. Their sums are those of the
+	// Connections and Workers, and of the users. Default none: all users have one pace.
+	Paces []Pace
+
 	options.Waiting // of requests of an open loop for a connection
 
 	Warmup time.Duration // load before the window that is not measured
 	Window time.Duration // the measured part; 0 only with Requests
 	Drain  time.Duration // how long to await what is under way at the window's end; default 2 s
+	// Finish is how long users may go on to finish their iterations, at the window's end and where the population
+	// declines. Requests after the window are not measured. Default 0: not at all.
+	Finish time.Duration
 	options.Timeouts
 
 	// TimedOut is the failure of a request without a complete response in time, of kind
@@ -182,6 +189,34 @@ type Config struct {
 	OnStart func(Start)
 	OnPhase func(Phase)
 }
+
+// A Pace is a part of a load: users who carry out one flow of the scenario, with workers and connections of their own.
+type Pace struct {
+	Flow                        int // of the scenario, from 0
+	Workers, Connections, Users int
+	Iterations, IterationsEach  uint64 // as those of users.Config
+	Schedule                    *pace.Schedule
+	Population                  *pace.Population
+}
+
+// Parts returns the configuration of each pace; without any, the whole. It has the defaults.
+func (c Config) Parts() []Config {
+	if len(c.Paces) == 0 {
+		return []Config{c}
+	}
+	parts := make([]Config, 0, len(c.Paces))
+	for _, p := range c.Paces {
+		part, own := c, *c.Users
+		own.Flow, own.Count, own.Iterations, own.IterationsEach = p.Flow+1, p.Users, p.Iterations, p.IterationsEach
+		part.Paces, part.Users, part.Schedule, part.Population = nil, &own, p.Schedule, p.Population
+		part.Workers, part.Connections = p.Workers, p.Connections
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// IsClosed tells whether the loop is closed.
+func (c Config) IsClosed() bool { return c.Schedule == nil }
 
 // A Start says when the warm-up begins, which is zero on the time line, and which threads carry the
 // load.
@@ -290,6 +325,13 @@ func (c Config) Validate() error {
 	c.validateParts(&f)
 	c.validateTimes(&f)
 	c.validatePopulation(&f)
+	if len(c.Paces) > 0 && c.Users == nil {
+		f.add("paces: want users, who carry out the flows")
+	} else if len(c.Paces) > 0 {
+		for _, part := range c.Parts() {
+			f.join(part.Validate())
+		}
+	}
 	return errors.Join(f...)
 }
 
@@ -393,10 +435,10 @@ func (c *Config) validateParts(f *faults) {
 }
 
 func (c *Config) validateTimes(f *faults) {
-	if c.Window == 0 && c.Requests == 0 {
-		f.add("window: want a length or a number of requests")
+	if c.Window == 0 && c.Requests == 0 && len(c.Paces) == 0 && (c.Users == nil || c.Users.Iterations+c.Users.IterationsEach == 0) {
+		f.add("window: want a length or a number of requests or iterations")
 	}
-	if min(c.Warmup, c.Window, c.Drain, c.MaxBackoff, c.Spin) < 0 {
+	if min(c.Warmup, c.Window, c.Drain, c.Finish, c.MaxBackoff, c.Spin) < 0 {
 		f.add("warm-up %v, window %v, drain %v, longest back-off %v, spin %v: want no negative duration", c.Warmup, c.Window, c.Drain, c.MaxBackoff, c.Spin)
 	}
 	if c.TimedOut.Kind != wire.Timeout {

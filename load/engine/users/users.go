@@ -12,6 +12,7 @@
 package users
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -44,6 +45,13 @@ type Config struct {
 	// Restart replaces users of a closed loop who have ended with new ones. In
 	// an open loop they always are.
 	Restart bool
+
+	// Flow is the flow of the scenario that all users carry out, from 1. Default 0: each takes one by weight.
+	Flow int
+
+	// Iterations are how many users of a closed loop begin in the window, and IterationsEach how many each of them
+	// begins. Then the load ends. Default 0: no such limit.
+	Iterations, IterationsEach uint64
 }
 
 // Validate reports every fault of the configuration at once. With defaults, it is for a number of
@@ -86,6 +94,11 @@ type Pool struct {
 	pauses   queue.Timers      // of those who pause
 	response scenario.Response
 
+	left      uint64 // iterations that users may still begin in the window
+	each      uint64 // and how many each user may
+	bounded   bool   // there is a limit to either
+	iterating int    // users in an iteration
+
 	// Counts of the window.
 	iterations uint64
 	arrivals   uint64 // of an open loop
@@ -95,10 +108,12 @@ type Pool struct {
 
 // A user is one of the scenario's users, and the response to its request.
 type user struct {
-	script   *scenario.User
-	request  scenario.Request // the last one; its memory is used again
-	failures uint8            // in a row, without a complete response
-	over     bool             // it has ended
+	script    *scenario.User
+	request   scenario.Request // the last one; its memory is used again
+	failures  uint8            // in a row, without a complete response
+	over      bool             // it has ended
+	iterating bool             // it is in an iteration
+	started   uint64           // iterations in the window
 
 	// State of the response.
 	wants    bool // its content
@@ -113,16 +128,14 @@ type user struct {
 
 // A Share is what one worker has of the users.
 type Share struct {
-	Scenario *scenario.Scenario
-	Shard    pace.Shard
-	Seed     uint64
-	Count    int    // how many there are, or may be in an open loop
-	Open     bool   // an arrival is an iteration
-	Restart  bool   // in a closed loop, new users replace those who have ended
-	Answers  []bool // says by step which responses are answers of language models; nil: none
-	Epoch    int64  // the clock's zero, in Unix time
-	Clock    *clock.Clock
-	Recorder *record.Recorder
+	Config
+	IsBounded bool // there are no more than the share of the Iterations, which may be none
+	Shard     pace.Shard
+	Seed      uint64
+	Open      bool  // an arrival is an iteration
+	Epoch     int64 // the clock's zero, in Unix time
+	Clock     *clock.Clock
+	Recorder  *record.Recorder
 }
 
 // New returns the pool of a worker's users.
@@ -130,6 +143,13 @@ func New(s *Share) *Pool {
 	p := &Pool{
 		rec: s.Recorder, clock: s.Clock, epoch: s.Epoch, open: s.Open, worker: s.Scenario.Worker(s.Shard, s.Seed), steps: s.Scenario.Steps(),
 		limit: s.Count, restart: s.Restart, trailers: len(s.Scenario.TrailerNames()) > 0, pauses: queue.NewTimers(s.Count),
+		left: math.MaxUint64, each: cmp.Or(s.IterationsEach, math.MaxUint64), bounded: s.IsBounded || s.IterationsEach > 0,
+	}
+	if s.IsBounded {
+		p.left = s.Iterations
+	}
+	if s.Flow > 0 {
+		p.worker.Only(s.Flow - 1)
 	}
 	for i := range p.steps {
 		p.rec.AddStep(p.steps[i].Name, s.Answers != nil && s.Answers[i])
@@ -167,6 +187,15 @@ func (p *Pool) Request(n int32) *scenario.Request { return &p.all[n].request }
 
 // Active tells whether a user has a request, or a pause before one.
 func (p *Pool) Active() bool { return p.active > 0 }
+
+// Finished tells whether the users have carried out as many iterations as they may.
+func (p *Pool) Finished() bool { return p.bounded && p.active == 0 }
+
+// Iterating tells whether any user is in an iteration.
+func (p *Pool) Iterating() bool { return p.iterating > 0 }
+
+// IsBetween tells whether a user is between two iterations.
+func (p *Pool) IsBetween(n int32) bool { return !p.all[n].iterating }
 
 // Dry tells whether all flows have run out of rows.
 func (p *Pool) Dry() bool { return p.worker.Dry() }
@@ -218,6 +247,10 @@ const (
 func (p *Pool) Next(n int32, intended int64, arrival bool) (send bool, failed *wire.Error) {
 	u := &p.all[n]
 	for range mostIdle {
+		if !u.iterating && !p.begin(u, intended) {
+			p.release(n)
+			return false, nil
+		}
 		ok, err := u.script.Next(p.epoch+intended, &u.request)
 		if len(u.request.Skipped) > 0 && p.rec.Window.PartOf(intended) == record.Inside {
 			for _, step := range u.request.Skipped {
@@ -236,7 +269,7 @@ func (p *Pool) Next(n int32, intended int64, arrival bool) (send bool, failed *w
 		case !u.request.Idle:
 			return true, err
 		default:
-			p.countIteration(intended)
+			p.countIteration(u, intended)
 			if p.open {
 				p.release(n)
 				return false, nil
@@ -259,13 +292,38 @@ func (p *Pool) end(u *user, now int64) {
 	}
 	u.over = true
 	p.ended++
-	if !u.script.Dry() {
-		p.countIteration(now)
+	if u.script.Dry() {
+		p.leave(u)
+	} else {
+		p.countIteration(u, now)
+	}
+}
+
+// begin makes a user begin an iteration, unless there were enough.
+func (p *Pool) begin(u *user, intended int64) bool {
+	if p.rec.Window.PartOf(intended) == record.Inside {
+		if p.left == 0 || u.started == p.each {
+			return false
+		}
+		p.left--
+		u.started++
+	}
+	u.iterating = true
+	p.iterating++
+	return true
+}
+
+// leave makes a user leave its iteration.
+func (p *Pool) leave(u *user) {
+	if u.iterating {
+		u.iterating = false
+		p.iterating--
 	}
 }
 
 // countIteration counts an iteration that has ended.
-func (p *Pool) countIteration(now int64) {
+func (p *Pool) countIteration(u *user, now int64) {
+	p.leave(u)
 	if p.rec.Window.Has(now) {
 		p.iterations++
 	}
@@ -280,10 +338,14 @@ func (p *Pool) release(n int32) {
 }
 
 // Stop notes that a user sends no more.
-func (p *Pool) Stop() { p.active-- }
+func (p *Pool) Stop(n int32) {
+	p.leave(&p.all[n])
+	p.active--
+}
 
 // Renew replaces a user who has left with a new one.
 func (p *Pool) Renew(n int32) {
+	p.leave(&p.all[n])
 	if !p.worker.Dry() {
 		p.all[n].script.Restart()
 	}
@@ -302,7 +364,7 @@ func (p *Pool) Ended(n int32, now int64, answered bool) (pause int64, goesOn boo
 		u.failures = min(u.failures, math.MaxUint8-1) + 1
 	}
 	if u.script.Between() {
-		p.countIteration(now)
+		p.countIteration(u, now)
 		if p.open {
 			p.active--
 			p.free.Push(n)
