@@ -109,25 +109,33 @@ func read(d *draft.Draft, _ []byte) error {
 	}
 	options.listUnknown(d)
 	d.Scenario.Cookies = true // as k6 keeps them
-	scenarios := joinWorkloads(d, options)
-	follows, steps := false, 0
-	for _, s := range scenarios {
-		if len(scenarios) > 1 {
-			d.AddFlow(s.name, s.weight)
+	scenarios := options.all()
+	follows := false
+	var kept []workload // whose iterations send something
+	for i := range scenarios {
+		s := &scenarios[i]
+		if len(scenarios) > 1 || s.StartTime > 0 {
+			d.AddFlow(s.name, 1)
 		}
 		a, b := &session.First[s.number], &session.Second[s.number]
 		if a.Failed != "" {
 			d.Leave(a.FailedLine, s.function(), "the iteration ended early: "+a.Failed, "what it had sent until then is carried over")
 		}
-		before := d.CountRepeated()
 		addSteps(d, a.Once, nil, true)
 		addSteps(d, a.Events, b.Events, false)
-		steps = d.CountRepeated() - before
+		if d.Flow > 0 && len(d.Steps()) == 0 {
+			d.Leave(s.line, "scenario "+s.name, "it sends nothing that can be carried over", "")
+			d.DropFlow()
+			continue
+		}
+		kept = append(kept, *s)
 		addData(d, a.Tables)
 		listUndefined(d, slices.Concat(a.Once, a.Events), a.Missing)
 		follows = follows || slices.ContainsFunc(a.Events, func(e event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
 	}
-	setLoad(d, options, scenarios, steps)
+	if len(kept) > 0 { // else finish says why there is no request
+		setLoad(d, options, kept)
+	}
 	addThresholds(d, options.Thresholds, d.LineOfKey("thresholds", 0))
 	if !options.KeepsCookies {
 		d.Leave(0, "cookies", "k6 forgets them at the end of each iteration, and users keep them", "noCookiesReset has k6 keep them, too")

@@ -1,9 +1,7 @@
 package k6
 
 import (
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -153,35 +151,6 @@ func TestThresholds(t *testing.T) {
 		got, err := threshold(d, c.metric, c.text)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)
-		}
-	}
-}
-
-// Scenarios become flows whose weights are in proportion to their rates, however high these are.
-func TestWeights(t *testing.T) {
-	const script = `import http from 'k6/http';
-const of = (rate, exec) => ({executor: 'constant-arrival-rate', rate, duration: '10s', preAllocatedVUs: 10, exec});
-export const options = {scenarios: {a: of(%d, 'a'), b: of(%d, 'b')}};
-export function a() { http.get('http://127.0.0.1:1/a') }
-export function b() { http.get('http://127.0.0.1:1/b') }`
-	for _, rates := range [][2]int{{1, 2}, {500, 1000}, {3000, 6000}, {2_000_000, 4_000_000}} {
-		r, err := readScript(t, fmt.Sprintf(script, rates[0], rates[1]))
-		if err != nil {
-			t.Errorf("%d: %v", rates, err)
-			continue
-		}
-		var weights []int
-		for line := range strings.Lines(string(r.Text)) {
-			if text, is := strings.CutPrefix(strings.TrimSpace(line), "weight: "); is {
-				n, err := strconv.Atoi(text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				weights = append(weights, n)
-			}
-		}
-		if len(weights) != 2 || 2*weights[0] != weights[1] {
-			t.Errorf("%d: weights %d\n%s", rates, weights, r.Text)
 		}
 	}
 }

@@ -42,7 +42,6 @@ type workload struct {
 	name   string
 	number int // among the scenarios
 	line   int
-	weight float64
 	text   json.RawMessage
 
 	Executor    string            `json:"executor"`
@@ -60,6 +59,24 @@ type workload struct {
 	MinVUs      float64           `json:"preAllocatedVUs"`
 	MaxVUs      float64           `json:"maxVUs"`
 	Environment map[string]string `json:"env"`
+	Tags        map[string]string `json:"tags"`
+	Graceful    *duration         `json:"gracefulStop"`
+	RampDown    *duration         `json:"gracefulRampDown"`
+}
+
+// grace is how long users may go on to finish their iterations.
+func (s *workload) grace() time.Duration {
+	const otherwise = 30 * time.Second
+	grace := time.Duration(0)
+	for _, given := range []*duration{s.Graceful, s.RampDown} {
+		switch {
+		case given != nil:
+			grace = max(grace, time.Duration(*given))
+		case given == s.Graceful || s.Executor == "ramping-vus":
+			grace = otherwise
+		}
+	}
+	return grace
 }
 
 type stage struct {
@@ -103,7 +120,8 @@ const knownOptions = ` vus duration iterations stages scenarios thresholds insec
 	batch batchPerHost noCookiesReset cloud ext `
 
 // knownSettings are a scenario's known settings.
-const knownSettings = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env `
+const knownSettings = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env
+	tags gracefulStop gracefulRampDown `
 
 // listUnknown lists settings of an object that are not carried over.
 func listUnknown(d *draft.Draft, object json.RawMessage, known, within string, line int) {
@@ -111,14 +129,7 @@ func listUnknown(d *draft.Draft, object json.RawMessage, known, within string, l
 		if slices.Contains(strings.Fields(known), name) {
 			continue
 		}
-		hint := ""
-		switch {
-		case strings.HasPrefix(name, "graceful"):
-			hint = "a run waits up to 2 s for responses that are under way at its end"
-		case name == "tags":
-			hint = "figures have no tags of their own; steps have names, which thresholds can refer to"
-		}
-		d.Leave(cmp.Or(d.LineOfKey(name, line), line), within+"."+name, "the experiment has no such setting", hint)
+		d.Leave(cmp.Or(d.LineOfKey(name, line), line), within+"."+name, "the experiment has no such setting", "")
 	}
 }
 
@@ -200,32 +211,6 @@ func (o *options) all() []workload {
 // function is the name of the function that an iteration calls.
 func (s *workload) function() string { return cmp.Or(s.Exec, "default") }
 
-// joinWorkloads returns the scenarios that become flows of one load: all if they have users or rates in the same way, and
-// else the first.
-func joinWorkloads(d *draft.Draft, o *options) []workload {
-	if len(o.scenarios) == 0 {
-		return o.all()
-	}
-	first := o.scenarios[0]
-	kept, largest := []workload{}, 0.0
-	for _, s := range o.scenarios {
-		joins := s.Executor == first.Executor && s.StartTime == first.StartTime && (s.Executor == "constant-vus" || s.Executor == "constant-arrival-rate")
-		if len(kept) > 0 && !joins {
-			d.Leave(s.line, "scenario "+s.name, "it is another kind of load than "+first.name+", or begins at another time; a run has one load", "import the script once for each: take the other scenarios out of options")
-			continue
-		}
-		s.weight = s.VUs
-		if s.Executor == "constant-arrival-rate" {
-			s.weight = s.perSecond(s.Rate) * 1000
-		}
-		kept, largest = append(kept, s), max(largest, s.weight)
-	}
-	for i := range kept {
-		kept[i].weight *= min(1, draft.MaxWeight/largest)
-	}
-	return kept
-}
-
 // perSecond returns a rate of the scenario per second.
 func (s *workload) perSecond(rate float64) float64 {
 	unit := time.Duration(s.TimeUnit)
@@ -235,67 +220,92 @@ func (s *workload) perSecond(rate float64) float64 {
 	return rate / unit.Seconds()
 }
 
-// stages returns the scenario's stages, from a number on. One without a duration is a jump.
-func (s *workload) stages(from float64, level func(float64) float64) (stages []plan.Stage) {
-	for _, stage := range s.Stages {
-		if stage.Duration > 0 {
-			stages = append(stages, plan.Stage{Duration: time.Duration(stage.Duration), From: level(from), To: level(stage.Target)})
+// pace returns the scenario as the pace of a flow.
+func (s *workload) pace(d *draft.Draft) plan.Pace {
+	users := min(int(max(1, s.VUs)), plan.MaxUsers)
+	p := plan.Pace{Flow: s.name, Start: time.Duration(s.StartTime)}
+	whole := func(users float64) int { return int(min(max(math.Round(users), 0), plan.MaxUsers)) }
+	switch s.Executor {
+	case "shared-iterations":
+		p.Users, p.Iterations.Iterations, p.Window = users, uint64(max(1, s.Iterations)), time.Duration(s.MaxDuration)
+		p.Users = int(min(uint64(p.Users), p.Iterations.Iterations)) //nolint:gosec // bounded by the users
+	case "per-vu-iterations":
+		p.Users, p.IterationsEach, p.Window = users, uint64(max(1, s.Iterations)), time.Duration(s.MaxDuration)
+	case "ramping-vus":
+		if p.Users = whole(max(1, s.VUs)); s.StartVUs != nil {
+			p.Users = whole(*s.StartVUs)
 		}
-		from = stage.Target
+		for _, stage := range s.Stages {
+			p.Stages = append(p.Stages, plan.PaceStage{Duration: time.Duration(stage.Duration), Users: whole(stage.Target)})
+		}
+		if p.MostUsers() == 0 {
+			d.Leave(cmp.Or(s.line, d.LineOfKey("stages", 0)), "stages", "there is no user in any of them: there is one, for as long", "")
+			p.Users, p.Window, p.Stages = 1, p.Length(), nil
+		}
+	case "constant-arrival-rate", "ramping-arrival-rate":
+		p.MaxUsers = min(int(max(s.MaxVUs, s.MinVUs)), plan.MaxUsers)
+		if s.Executor == "constant-arrival-rate" {
+			p.Rate, p.Window = s.perSecond(s.Rate), time.Duration(s.Duration)
+			break
+		}
+		p.Rate = s.perSecond(s.StartRate)
+		for _, stage := range s.Stages {
+			p.Stages = append(p.Stages, plan.PaceStage{Duration: time.Duration(stage.Duration), Rate: s.perSecond(stage.Target)})
+		}
+	default:
+		if p.Users, p.Window = users, time.Duration(s.Duration); s.Executor != "constant-vus" {
+			d.Leave(s.line, "executor "+s.Executor, "the number of users is that of the beginning, and nobody changes it during the run", "load.stages has other numbers over time")
+		}
+	}
+	return p
+}
+
+// stages returns the parts of a pace as those of a whole load. One without a duration is a jump.
+func stages(p *plan.Pace) (stages []plan.Stage) {
+	from := max(p.Rate, float64(p.Users))
+	for _, s := range p.Stages {
+		to := max(s.Rate, float64(s.Users))
+		if s.Duration > 0 {
+			stages = append(stages, plan.Stage{Duration: s.Duration, From: from, To: to})
+		}
+		from = to
 	}
 	return stages
 }
 
-// setLoad makes the load of the scenarios that are flows of it.
-func setLoad(d *draft.Draft, o *options, scenarios []workload, steps int) {
-	l, s := d.Load(), scenarios[0]
-	users := 0
-	rate := 0.0
-	window := time.Duration(0)
+// setLoad makes the load of the scenarios: of one its closed or open loop, and of several a pace each.
+func setLoad(d *draft.Draft, o *options, scenarios []workload) {
+	l := d.Load()
+	var paces []plan.Pace
 	for i := range scenarios {
-		users += int(max(1, scenarios[i].VUs))
-		rate += scenarios[i].perSecond(scenarios[i].Rate)
-		window = max(window, time.Duration(scenarios[i].Duration))
-	}
-	if s.StartTime > 0 {
-		d.Leave(s.line, "startTime", "the load begins at once", "")
-	}
-	closed := func(users int) { l.Closed = &plan.Closed{Connections: min(max(users, 1), 1_000_000)} }
-	switch s.Executor {
-	case "constant-vus":
-		closed(users)
-		d.SetWindow(window)
-	case "shared-iterations":
-		closed(users)
-		l.Requests, l.Window = uint64(max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
-	case "per-vu-iterations":
-		closed(users)
-		l.Requests, l.Window = uint64(float64(users)*max(1, s.Iterations)*float64(max(steps, 1))), time.Duration(s.MaxDuration)
-	case "ramping-vus":
-		from := max(1, s.VUs)
-		if s.StartVUs != nil {
-			from = *s.StartVUs
+		s := &scenarios[i]
+		paces = append(paces, s.pace(d))
+		if l.Finish = max(l.Finish, s.grace()); s.grace() != scenarios[0].grace() {
+			d.Leave(s.line, "gracefulStop", "load.finish is one time for all scenarios, the longest", "")
 		}
-		l.Closed = &plan.Closed{}
-		if l.SetStages(s.stages(from, func(users float64) float64 { return min(max(math.Round(users), 0), plan.MaxUsers) })); l.MostUsers() == 0 {
-			l.Stages = nil
-			closed(1)
-			d.Leave(cmp.Or(s.line, d.LineOfKey("stages", 0)), "stages", "there is no user in any of them: there is one, for as long", "")
-		}
-	case "constant-arrival-rate", "ramping-arrival-rate":
+	}
+	switch p := &paces[0]; {
+	case len(d.Scenario.Flows) > 0:
+		l.SetPaces(paces)
+	case p.IsOpen():
 		l.Open = plan.DefaultOpen()
-		if most := int(max(s.MaxVUs, s.MinVUs)); most > 0 {
-			l.Open.MaxConnections, d.Scenario.Users = most, most
+		if p.MaxUsers > 0 {
+			l.Open.MaxConnections, d.Scenario.Users = p.MaxUsers, p.MaxUsers
 		}
-		if s.Executor == "constant-arrival-rate" {
-			l.Open.Rate = rate
-			d.SetWindow(window)
+		if p.Stages != nil {
+			l.SetStages(stages(p))
 			break
 		}
-		l.SetStages(s.stages(s.StartRate, s.perSecond))
+		l.Open.Rate = p.Rate
+		d.SetWindow(p.Window)
+	case p.Stages != nil:
+		l.Closed = &plan.Closed{}
+		l.SetStages(stages(p))
 	default:
-		closed(users)
-		d.Leave(s.line, "executor "+s.Executor, "the experiment has no such load", "load.closed and load.open say what there is")
+		l.Closed, l.Iterations = &plan.Closed{Connections: p.Users}, p.Iterations
+		if l.Window = p.Window; !p.Counted() {
+			d.SetWindow(p.Window)
+		}
 	}
 	if o.Insecure {
 		d.TLS().Insecure = true
