@@ -81,6 +81,13 @@ func (d *Draft) AddRequest(r Request) *scenario.Step {
 	return step
 }
 
+// AddCall adds the step of a call of gRPC, with its messages in JSON.
+func (d *Draft) AddCall(line int, name, method, messages string) *scenario.Step {
+	step := d.AddStep(line, name)
+	step.Method, step.Message = method, d.inBody(messages)
+	return step
+}
+
 // requestName names a request as figures of quick loads do, which is without the query.
 func requestName(method, path string) string {
 	path, _, _ = strings.Cut(ReplaceMarks(path, "x"), "?")

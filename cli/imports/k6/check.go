@@ -1,6 +1,7 @@
 package k6
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -26,11 +27,13 @@ var (
 	checkLength  = lazyregexp.New(`^R\.body(?:\.length\s*>\s*0|\s*!==?\s*(?:''|""|null))?$`)
 	checkJSON    = lazyregexp.New(`^(?:R\.json\((?:"([\w.]+)"|'([\w.]+)')\)|(?:R\.json\(\)|JSON\.parse\(R\.body\))((?:\.\w+|\[\d+\])+))\s*(?:(===?|!==?)\s*(?:"([^"\\]*)"|'([^'\\]*)'|(-?\d+(?:\.\d+)?|true|false|null|undefined)))?$`)
 	checkHeader  = lazyregexp.New(`^R\.headers(?:\[(?:"([\w-]+)"|'([\w-]+)')\]|\.(\w+))\s*(?:===?\s*(?:"([^"\\]*)"|'([^'\\]*)')|\.includes\((?:"([^"\\]*)"|'([^'\\]*)')\))?(?:\s*!==?\s*(?:undefined|null|''))?$`)
+	checkCode    = lazyregexp.New(`^R\.status\s*===?\s*(?:\w+\.Status(\w+)|0)$`)
+	capitals     = lazyregexp.New(`([a-z])([A-Z])`)
 	checkTime    = lazyregexp.New(`^R\.timings\.`)
 	splitChecks  = lazyregexp.New(`\s*&&\s*`)
 	indexInPath  = lazyregexp.New(`\.(\d+)(\.|$)`)
 	outerParens  = lazyregexp.New(`^\((.*)\)$`)
-	optionalDots = strings.NewReplacer("?.[", "[", "?.", ".")
+	optionalDots = strings.NewReplacer("?.[", "[", "?.", ".", ".message.", ".json().", ".message[", ".json()[") // a call's message is in JSON
 )
 
 // addCheck makes expectations of a step of a function that checks a response.
@@ -70,6 +73,13 @@ func expect(step *scenario.Step, condition string) bool {
 	}
 	if m := find(checkStatus); m != nil {
 		step.Status = m[1]
+		return true
+	}
+	if m := find(checkCode); m != nil {
+		step.Status = strings.ToUpper(capitals().ReplaceAllString(cmp.Or(m[1], "OK"), "${1}_$2"))
+		return true
+	}
+	if condition == "R" { // there is a response
 		return true
 	}
 	if m := find(checkIn); m != nil {

@@ -33,6 +33,7 @@ type session struct {
 	Options       json.RawMessage // that the script exports
 	Exports       map[string]bool // functions that are not called
 	First, Second []recording     // of each scenario
+	Schemas       []schema        // of gRPC
 
 	// Parts of its draft.
 	Items   []draft.Item
@@ -84,6 +85,9 @@ func (s *session) run(d *draft.Draft) (err error) {
 	options, err := readOptions(d, s.Options)
 	if err != nil {
 		return err
+	}
+	if err := first.member("schemas", &s.Schemas); err != nil {
+		return scriptError(d.Source.File, err)
 	}
 	for _, scenario := range options.all() {
 		s.First = append(s.First, first.record(&scenario))

@@ -4,6 +4,7 @@ package k6
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,9 @@ var form = lazyregexp.New(`from\s*['"]k6(?:/[\w/]+)?['"]`)
 type event struct {
 	Kind    string  `json:"kind"`
 	Line    int     `json:"line"`
+	ID      int     `json:"id"`
 	Group   string  `json:"group"`
+	Tags    tags    `json:"tags"`
 	Seconds float64 `json:"seconds"` // of a pause
 
 	Method    string        `json:"method"`
@@ -47,6 +50,10 @@ type event struct {
 	Form      []draft.Field `json:"form"`
 	Parts     []part        `json:"parts"`
 	Redirects *float64      `json:"redirects"`
+	Call      string        `json:"call"` // of gRPC: the method
+	Messages  []string      `json:"messages"`
+	Deadline  *duration     `json:"deadline"`
+	Statuses  string        `json:"statuses"` // that are expected
 	Checks    []struct {
 		Name   string `json:"name"`
 		Line   int    `json:"line"`
@@ -56,7 +63,10 @@ type event struct {
 		Variable string `json:"variable"`
 		JSON     string `json:"json"`
 		Header   string `json:"header"`
-		Body     string `json:"body"`
+		Metadata string `json:"metadata"`
+		Trailer  string `json:"trailer"`
+		Pattern  string `json:"pattern"`
+		Group    int    `json:"group"`
 	} `json:"extract"`
 }
 
@@ -87,6 +97,7 @@ type recording struct {
 	Events     []event
 	Tables     []table
 	Missing    []missingVariable
+	Metrics    []metric
 	Failed     string // what ended it early
 	FailedLine int
 }
@@ -108,9 +119,13 @@ func read(d *draft.Draft, _ []byte) error {
 		return err
 	}
 	options.listUnknown(d)
-	d.Scenario.Cookies = true // as k6 keeps them
+	if d.Scenario.Cookies = true; isGRPC(session.First) { // k6 keeps them, too
+		d.Scenario.Cookies = false
+		useGRPC(d, session)
+	}
 	scenarios := options.all()
 	follows := false
+	steps := &stepsOf{byEvent: map[int]string{}, tags: map[string]tags{}}
 	var kept []workload // whose iterations send something
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -121,8 +136,8 @@ func read(d *draft.Draft, _ []byte) error {
 		if a.Failed != "" {
 			d.Leave(a.FailedLine, s.function(), "the iteration ended early: "+a.Failed, "what it had sent until then is carried over")
 		}
-		addSteps(d, a.Once, nil, true)
-		addSteps(d, a.Events, b.Events, false)
+		addSteps(d, steps, a.Once, nil, true)
+		addSteps(d, steps, a.Events, b.Events, false)
 		if d.Flow > 0 && len(d.Steps()) == 0 {
 			d.Leave(s.line, "scenario "+s.name, "it sends nothing that can be carried over", "")
 			d.DropFlow()
@@ -130,14 +145,17 @@ func read(d *draft.Draft, _ []byte) error {
 		}
 		kept = append(kept, *s)
 		addData(d, a.Tables)
+		addMetrics(d, steps, a.Metrics)
 		listUndefined(d, slices.Concat(a.Once, a.Events), a.Missing)
-		follows = follows || slices.ContainsFunc(a.Events, func(e event) bool { return e.Kind == "request" && (e.Redirects == nil || *e.Redirects > 0) })
+		follows = follows || slices.ContainsFunc(a.Events, func(e event) bool {
+			return e.Kind == "request" && e.Call == "" && (e.Redirects == nil || *e.Redirects > 0)
+		})
 	}
 	if len(kept) > 0 { // else finish says why there is no request
 		setLoad(d, options, kept)
 	}
-	addThresholds(d, options.Thresholds, d.LineOfKey("thresholds", 0))
-	if !options.KeepsCookies {
+	addThresholds(d, steps, options.Thresholds, d.LineOfKey("thresholds", 0))
+	if !options.KeepsCookies && d.Scenario.Cookies {
 		d.Leave(0, "cookies", "k6 forgets them at the end of each iteration, and users keep them", "noCookiesReset has k6 keep them, too")
 	}
 	if follows && options.MaxRedirects != 0 {
@@ -153,7 +171,7 @@ func read(d *draft.Draft, _ []byte) error {
 }
 
 // addSteps adds recorded requests. Like is what another iteration does.
-func addSteps(d *draft.Draft, events, like []event, once bool) {
+func addSteps(d *draft.Draft, steps *stepsOf, events, like []event, once bool) {
 	if !once && len(events) != len(like) {
 		d.Leave(0, "default", fmt.Sprintf("iterations differ in length: one has %d requests and pauses, another %d", len(events), len(like)), "the first one is carried over; steps with weights are drawn")
 		like = nil
@@ -171,26 +189,38 @@ func addSteps(d *draft.Draft, events, like []event, once bool) {
 			addPause(d, e, other)
 			continue
 		}
-		r, err := e.request(d)
-		if err != nil {
-			d.Leave(e.Line, e.Method+" "+draft.ReplaceMarks(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")
-			continue
-		}
-		step := d.AddRequest(r)
+		step := addStep(d, e)
 		if step == nil {
 			continue
 		}
-		step.Once = once
+		step.Once, step.Status = once, e.Statuses
+		steps.add(step.Name, e)
 		if varies(e, other) {
 			d.Leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")
 		}
 		for _, x := range e.Extract {
-			d.Extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header})
+			d.Extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header, Metadata: x.Metadata, Trailer: x.Trailer, Pattern: x.Pattern, Group: x.Group})
 		}
 		for _, c := range e.Checks {
 			addCheck(d, step, c.Line, c.Name, c.Source)
 		}
 	}
+}
+
+// addStep adds a recorded request. It returns nil if it cannot be sent, which is then listed.
+func addStep(d *draft.Draft, e *event) *scenario.Step {
+	if isCalls := d.Target().Protocol == plan.GRPC; isCalls != (e.Call != "") {
+		d.Leave(e.Line, cmp.Or(e.Call, e.Method+" "+e.URL), "the other requests are of another protocol, and a run has one", "import the script once for each")
+		return nil
+	} else if isCalls {
+		return addCall(d, e)
+	}
+	r, err := e.request(d)
+	if err != nil {
+		d.Leave(e.Line, e.Method+" "+draft.ReplaceMarks(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")
+		return nil
+	}
+	return d.AddRequest(r)
 }
 
 // listUndefined lists undefined values in requests, and their possible sources.
@@ -223,7 +253,7 @@ var noValue = lazyregexp.New(`\bundefined\b|\[object Object\]|\bNaN\b`)
 
 // varies tells whether two requests send something else.
 func varies(a, b *event) bool {
-	return a.URL != b.URL || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Parts, b.Parts) || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
+	return a.URL != b.URL || a.Call != b.Call || !slices.Equal(a.Messages, b.Messages) || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Parts, b.Parts) || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
 }
 
 // addPause adds a pause: a random one if it differs between iterations.

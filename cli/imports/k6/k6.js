@@ -1,7 +1,7 @@
 // The part of k6 that a script sees: it records what an iteration would send, and sends nothing. Values of responses
 // are not known; what a script does with one says where in the response it stands.
 //
-// __line, __leave, __mark, __open, __base64 and __csv are functions of Go, and __random is a number of its.
+// __line, __leave, __mark, __open, __base64, __hash and __csv are functions of Go, and __random is a number of its.
 (function () {
 	'use strict';
 
@@ -12,6 +12,10 @@
 	const unknowns = new WeakSet();
 	const bodies = new WeakMap(); // a response's content → its request
 	const names = new Map(); // a request and a place in its response → the variable
+	const timings = new WeakMap(); // a time of a response → its request, and which one it is
+	const metrics = [];
+	let ownTags = {}; // of the user
+	let statuses; // that setResponseCallback expects
 	const tables = [];
 	const missing = []; // variables of the environment
 	let drawn = false; // a number at random, since the last row, request or pause
@@ -21,7 +25,11 @@
 			throw new Error('the iteration is longer than ' + mostEvents + ' requests and pauses');
 		}
 		drawn = false; // for a pause or a request, and not for a row
-		events.push(Object.assign(event, {line: __line(), group: groups.join('-')}));
+		const tags = Object.assign({}, k6.tags, ownTags, event.tags);
+		if (groups.length > 0) {
+			tags.group = groups.map((g) => '::' + g).join('');
+		}
+		events.push(Object.assign(event, {id: events.length, line: __line(), group: groups.join('-'), tags}));
 		return event;
 	}
 
@@ -43,12 +51,24 @@
 		return names.get(key);
 	}
 
-	function extract(event, part, place, wanted) {
-		const variable = variableFor(event, part + place, wanted);
+	function extract(event, part, place, wanted, pattern, group) {
+		const variable = variableFor(event, part + place + (pattern || '') + (group || ''), wanted);
 		if (!event.extract.some((e) => e.variable === variable)) {
-			event.extract.push({variable, [part]: place});
+			event.extract.push({variable, [part]: place, pattern, group});
 		}
 		return __mark(variable);
+	}
+
+	// absent is a value that dyno does not know and cannot find: it has any member, which is such a value.
+	const absent = new Proxy(function () {}, {
+		get: (_, name) => (name === Symbol.toPrimitive ? () => '' : name === 'then' || typeof name === 'symbol' ? undefined : absent),
+		apply: () => absent, construct: () => absent,
+	});
+
+	function time(event, part) {
+		const value = {valueOf: () => (part === 'duration' || part === 'waiting' ? 1 : 0)};
+		timings.set(value, {event, part});
+		return value;
 	}
 
 	// unknown is a value that has members and items which are as little known.
@@ -102,19 +122,39 @@
 		};
 	}
 
+	function leaveHTML(what) {
+		__leave(what, 'what is chosen from a page is not known', 'extract with a pattern finds a value in the content');
+		return absent;
+	}
+
+	// bodyOf is the content of a response, in which patterns find values.
+	function bodyOf(event) {
+		const find = (pattern) => {
+			const re = pattern instanceof RegExp ? pattern : new RegExp(String(pattern));
+			const source = (re.ignoreCase ? '(?i)' : '') + (re.dotAll ? '(?s)' : '') + re.source;
+			const groups = new RegExp(re.source + '|').exec('').length;
+			return Array.from({length: groups}, (_, n) => extract(event, 'body', '', 'found', n === 0 ? '(' + source + ')' : source, n || 1));
+		};
+		const body = unknown(() => extract(event, 'body', '', 'content'), (name) => (name === 'match' ? find : undefined));
+		bodies.set(body, event);
+		return body;
+	}
+
 	function responseTo(event) {
 		const response = {
 			status: 200, status_text: '200 OK', error: '', error_code: 0, url: event.url, proto: 'HTTP/1.1',
-			timings: {duration: 1, blocked: 0, connecting: 0, tls_handshaking: 0, sending: 0, waiting: 1, receiving: 0},
-			cookies: {}, request: {method: event.method, url: event.url, headers: {}, body: event.body},
+			timings: Object.fromEntries(['duration', 'blocked', 'connecting', 'tls_handshaking', 'sending', 'waiting', 'receiving'].map((part) => [part, time(event, part)])),
+			cookies: new Proxy({}, {
+				get: (_, name) => (typeof name === 'string' ? [{name, value: unknown(() => extract(event, 'header', 'Set-Cookie', name, '(?:^|[^\\w-])' + name + '=([^;]*)', 1), () => undefined)}] : undefined),
+			}),
+			request: {method: event.method, url: event.url, headers: {}, body: event.body},
 			headers: new Proxy({}, {
 				get: (_, name) => (typeof name === 'string' ? unknown(() => extract(event, 'header', name, name), () => undefined) : undefined),
 			}),
 			json: (path) => jsonAt(event, path === undefined ? '$' : '$.' + String(path).replace(/\.(\d+)(?=\.|$)/g, '[$1]')),
-			html: unsupported('html()'), submitForm: unsupported('submitForm()'), clickLink: unsupported('clickLink()'),
+			html: () => leaveHTML('html()'), submitForm: () => (leaveHTML('submitForm()'), response), clickLink: () => (leaveHTML('clickLink()'), response),
 		};
-		response.body = unknown(() => extract(event, 'body', '', 'content'), () => undefined);
-		bodies.set(response.body, event);
+		response.body = bodyOf(event);
 		responses.set(response, event);
 		return response;
 	}
@@ -126,8 +166,10 @@
 		return __random;
 	};
 	Math.random = draw;
+	const now = Date.now;
+	Date.now = () => ({[Symbol.toPrimitive]: (hint) => (hint === 'string' ? __mark('timestamp("ms")') : now()), toJSON: () => __number('timestamp("ms")')});
 
-	const leaveTag = (name) => __leave('tag ' + String(name), 'figures have no tags of their own', 'steps have names, which thresholds can refer to');
+	const readStatuses = (all) => all.map((s) => (typeof s === 'object' && s !== null ? (s.min || 100) + '-' + (s.max || 599) : String(s))).join(', ');
 	const files = new WeakSet();
 	const isFile = (v) => v !== null && typeof v === 'object' && files.has(v);
 	const isBytes = (v) => v instanceof ArrayBuffer || ArrayBuffer.isView(v);
@@ -157,7 +199,7 @@
 	}
 
 	function request(method, url, body, params) {
-		const event = {kind: 'request', method: String(method), headers: [], checks: [], extract: []};
+		const event = {kind: 'request', method: String(method), headers: [], checks: [], extract: [], tags: {}, statuses};
 		if (url !== null && typeof url === 'object' && !unknowns.has(url)) {
 			event.name = String(url.name);
 			url = url.url;
@@ -168,6 +210,7 @@
 			event.left = true;
 			return responseTo(event);
 		}
+		Object.assign(event.tags, (params || {}).tags);
 		record(event);
 		for (const [key, value] of Object.entries(params || {})) {
 			if (value === null || value === undefined) {
@@ -183,19 +226,21 @@
 					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + inCookie(v !== null && typeof v === 'object' && !unknowns.has(v) ? v.value : v)).join('; ')});
 					break;
 				case 'tags':
-					for (const [name, text] of Object.entries(value)) {
-						if (name === 'name') {
-							event.name = String(text);
-						} else {
-							leaveTag(name);
-						}
-					}
+					event.name = 'name' in value ? String(value.name) : event.name;
+					break;
+				case 'responseCallback':
+					event.statuses = value.statuses;
 					break;
 				case 'redirects':
 					event.redirects = value;
 					break;
 				case 'responseType':
 					break; // of no consequence for what is sent
+				case 'auth':
+					if (value !== 'basic') { // which the URL has, too
+						__leave('params.auth', 'dyno does not answer a challenge (' + value + ')', 'give the step the header field Authorization');
+					}
+					break;
 				default:
 					__leave('params.' + key, 'the experiment has no such setting for a request', key === 'timeout' ? 'load.timeout is for all' : '');
 			}
@@ -228,6 +273,83 @@
 		return responseTo(event);
 	}
 
+	// A call is a request of gRPC, with its messages.
+	function call(client, method, messages, params) {
+		const event = {kind: 'request', method: 'POST', call: String(method).replace(/^\//, ''), url: client.address, messages: messages.map((m) => JSON.stringify(m || {})), headers: [], checks: [], extract: [], tags: {}};
+		for (const [key, value] of Object.entries(params || {})) {
+			switch (key) {
+				case 'metadata':
+					for (const [name, text] of Object.entries(value)) {
+						event.headers.push({name, value: isBytes(text) ? base64Of(text) : String(text)});
+					}
+					break;
+				case 'tags':
+					Object.assign(event.tags, value);
+					event.name = 'name' in value ? String(value.name) : undefined;
+					break;
+				case 'timeout':
+					event.deadline = value;
+					break;
+				case 'discardResponseMessage':
+					break; // of no consequence for what is sent
+				default:
+					__leave('params.' + key, 'the experiment has no such setting for a call', '');
+			}
+		}
+		record(event);
+		const response = {
+			status: 0, error: null, message: jsonAt(event, '$'),
+			headers: new Proxy({}, {get: (_, name) => (typeof name === 'string' ? [unknown(() => extract(event, 'metadata', name, name), () => undefined)] : undefined)}),
+			trailers: new Proxy({}, {get: (_, name) => (typeof name === 'string' ? [unknown(() => extract(event, 'trailer', name, name), () => undefined)] : undefined)}),
+		};
+		responses.set(response, event);
+		return response;
+	}
+
+	class Client {
+		load(folders, ...files) {
+			k6.schemas.push({line: __line(), folders: folders || [], files});
+		}
+		loadProtoset(file) {
+			k6.schemas.push({line: __line(), protoset: file});
+		}
+		connect(address, params) {
+			const own = params || {};
+			this.address = (own.plaintext ? 'http://' : 'https://') + address;
+			for (const key of Object.keys(own)) {
+				if (!['plaintext', 'reflect', 'timeout'].includes(key)) {
+					__leave('connect: ' + key, 'the experiment has no such setting', 'target.tls and load.call have those of a connection');
+				}
+			}
+			return true;
+		}
+		invoke(method, message, params) {
+			return call(this, method, [message], params);
+		}
+		async asyncInvoke(...all) {
+			return this.invoke(...all);
+		}
+		close() {}
+	}
+
+	// A Stream is sent when it ends: all of its messages are known then.
+	class Stream {
+		constructor(client, method, params) {
+			Object.assign(this, {client, method, params, messages: []});
+		}
+		on(event) {
+			if (event === 'data') {
+				__leave('on data', 'what a script does with each message of a stream is not known', 'assert and extract look at all messages of a stream');
+			}
+		}
+		write(message) {
+			this.messages.push(message);
+		}
+		end() {
+			call(this.client, this.method, this.messages, this.params);
+		}
+	}
+
 	const withBody = (method) => (url, body, params) => request(method, url, body, params);
 	const http = {
 		get: (url, params) => request('GET', url, null, params),
@@ -248,8 +370,8 @@
 			files.add(file);
 			return file;
 		},
-		expectedStatuses: () => __leave('expectedStatuses', 'which statuses are failures is a matter of each step', 'status of a step names the expected ones'),
-		setResponseCallback: () => {},
+		expectedStatuses: (...all) => ({statuses: readStatuses(all)}),
+		setResponseCallback: (callback) => void (statuses = callback ? callback.statuses : '100-599'),
 		cookieJar: () => new http.CookieJar(),
 		CookieJar: class {
 			constructor() {
@@ -266,7 +388,9 @@
 
 	class SharedArray {
 		constructor(name, make) {
-			const rows = make();
+			const items = make();
+			const isTexts = items.length > 0 && items.every((v) => typeof v === 'string');
+			const rows = isTexts ? items.map((value) => ({value})) : items;
 			const columns = new Set(rows.flatMap((r) => (r !== null && typeof r === 'object' ? Object.keys(r) : [''])));
 			const isTable = rows.length > 0 && columns.size > 0 && rows.every((r) => r !== null && typeof r === 'object' && !Array.isArray(r) && Object.keys(r).length === columns.size && Object.values(r).every((v) => ['string', 'number', 'boolean'].includes(typeof v)));
 			const table = {name: String(name), line: __line(), columns: [...columns], rows, isTable, used: false, drawn: false};
@@ -277,9 +401,9 @@
 				if (!__tables || !isTable || !(at in rows)) {
 					table.used = true;
 					table.drawn = table.drawn || random;
-					return rows[at];
+					return items[at];
 				}
-				return new Proxy(rows[at], {
+				const proxy = new Proxy(rows[at], {
 					get(of, column) {
 						if (typeof column !== 'string' || !Object.hasOwn(of, column)) {
 							return of[column];
@@ -289,17 +413,129 @@
 						return __column(table.name, column, typeof of[column] !== 'string');
 					},
 				});
+				return isTexts ? proxy.value : proxy;
 			};
 			return new Proxy(rows, {get: (of, at) => (typeof at === 'string' && /^\d+$/.test(at) ? row(at) : of[at])});
 		}
 	}
 
+	const mostAdds = 1000;
+
+	// A metric notes what is added to it: a time of a response, or a value next to the last request.
 	const metric = (kind) => class {
 		constructor(name) {
-			__leave(kind + ' ' + name, 'metrics of a script are not recorded', 'dyno help metrics lists those that there are');
+			this.name = name;
+			this.adds = [];
+			metrics.push({kind, name: String(name), line: __line(), adds: this.adds});
 		}
-		add() {}
+		add(value) {
+			const time = timings.get(value);
+			const last = events.findLastIndex((e) => e.kind === 'request');
+			if (this.adds.length < mostAdds) {
+				this.adds.push({event: time ? time.event.id : last, time: time ? time.part : '', value: typeof value === 'boolean' || typeof value === 'number' ? value : null, line: __line()});
+			}
+		}
 	};
+
+	const hasher = (algorithm, key) => {
+		let text = '';
+		return {
+			update: (more) => void (text += more),
+			digest: (encoding) => __hash(algorithm, key, text, encoding),
+		};
+	};
+	const algorithms = ['md5', 'sha1', 'sha256', 'sha384', 'sha512', 'sha512_224', 'sha512_256'];
+
+	// Query is URLSearchParams, as far as scripts use it.
+	class Query {
+		constructor(init) {
+			this.pairs = typeof init === 'string' ? init.replace(/^\?/, '').split('&').filter(Boolean).map((p) => p.split('=').map((v) => decodeURIComponent(v.replace(/\+/g, ' ')))) : Array.isArray(init) ? init.map((p) => [...p]) : Object.entries(init || {});
+		}
+		append(name, value) {
+			this.pairs.push([String(name), String(value)]);
+		}
+		set(name, value) {
+			this.delete(name);
+			this.append(name, value);
+		}
+		delete(name) {
+			this.pairs = this.pairs.filter((p) => p[0] !== name);
+		}
+		get(name) {
+			const found = this.pairs.find((p) => p[0] === name);
+			return found ? found[1] : null;
+		}
+		has(name) {
+			return this.pairs.some((p) => p[0] === name);
+		}
+		toString() {
+			return this.pairs.map((p) => p.map((v) => encodeURIComponent(v).replace(/%20/g, '+')).join('=')).join('&');
+		}
+	}
+
+	// Address is URL.
+	class Address {
+		constructor(url, base) {
+			const whole = /^[a-z][a-z0-9+.-]*:/i.test(url) ? String(url) : String(base).replace(/^(\w+:\/\/[^/]*).*$/, '$1') + url;
+			const m = /^([a-z][a-z0-9+.-]*:)\/\/([^/?#]*)([^?#]*)(\?[^#]*)?(#.*)?$/i.exec(whole);
+			if (m === null) {
+				throw new TypeError('Invalid URL: ' + whole);
+			}
+			Object.assign(this, {protocol: m[1], host: m[2], pathname: m[3] || '/', hash: m[5] || '', searchParams: new Query(m[4] || '')});
+			[this.hostname, this.port] = m[2].split(':');
+			this.port = this.port || '';
+		}
+		get origin() {
+			return this.protocol + '//' + this.host;
+		}
+		get search() {
+			const query = this.searchParams.toString();
+			return query && '?' + query;
+		}
+		get href() {
+			return this.origin + this.pathname + this.search + this.hash;
+		}
+		toString() {
+			return this.href;
+		}
+	}
+
+	// Session is Httpx.
+	class Session {
+		constructor(options) {
+			Object.assign(this, {baseURL: '', headers: {}, tags: {}}, options);
+			for (const method of ['get', 'head', 'options', 'post', 'put', 'patch', 'del', 'delete']) {
+				this[method] = (url, body, params) => this.request(method.replace('delete', 'del').replace('del', 'delete').toUpperCase(), url, body, params);
+			}
+		}
+		request(method, url, body, params) {
+			const own = Object.assign({}, params);
+			own.headers = Object.assign({}, this.headers, own.headers);
+			own.tags = Object.assign({}, this.tags, own.tags);
+			return request(method, /^https?:/.test(url) ? url : this.baseURL + url, body, own);
+		}
+		setBaseUrl(url) {
+			this.baseURL = url;
+		}
+		addHeader(name, value) {
+			this.headers[name] = value;
+		}
+		addHeaders(all) {
+			Object.assign(this.headers, all);
+		}
+		removeHeader(name) {
+			delete this.headers[name];
+		}
+		clearHeaders() {
+			this.headers = {};
+		}
+		addTag(name, value) {
+			this.tags[name] = value;
+		}
+		addTags(all) {
+			Object.assign(this.tags, all);
+		}
+	}
 
 	function between(low, high) {
 		return Math.floor(draw() * (high - low + 1)) + low;
@@ -317,17 +553,21 @@
 	globalThis.crypto = {randomUUID: () => __mark('uuid()')};
 	globalThis.open = __open;
 	globalThis.console = {log() {}, info() {}, warn() {}, error() {}, debug() {}};
+	globalThis.setTimeout = (f) => {
+		__leave('setTimeout', 'users do one thing after the other: it is done at once', 'think of a step is a pause');
+		f();
+	};
 	const tagged = () => new Proxy({}, {
-		set(_, name) {
-			leaveTag(name);
+		get: (_, name) => ownTags[name],
+		set(_, name, value) {
+			ownTags[name] = String(value);
 			return true;
 		},
 	});
 	const k6 = {
-		events, tables, missing, http, SharedArray,
-		environment: {}, // of the scenario
-		check(value, tests, tags) {
-			Object.keys(tags || {}).forEach(leaveTag);
+		events, tables, missing, noted: metrics, http, SharedArray,
+		environment: {}, tags: {}, // of the scenario
+		check(value, tests) {
 			const event = responses.get(value);
 			for (const [name, test] of Object.entries(tests || {})) {
 				if (event === undefined || typeof test !== 'function') {
@@ -353,8 +593,32 @@
 		randomSeed() {},
 		metrics: {Counter: metric('Counter'), Gauge: metric('Gauge'), Rate: metric('Rate'), Trend: metric('Trend')},
 		encoding: {
-			b64encode: (text) => __base64(String(text)),
-			b64decode: unsupported('b64decode'),
+			b64encode: (v, kind) => __base64(isBytes(v) ? v : String(v), kind || 'std'),
+			b64decode: (text, kind, format) => __fromBase64(String(text), kind || 'std', format === 's'),
+		},
+		crypto: Object.assign({
+			createHash: (algorithm) => hasher(algorithm),
+			createHMAC: (algorithm, key) => hasher(algorithm, key),
+			hmac: (algorithm, key, text, encoding) => __hash(algorithm, key, text, encoding),
+			hexEncode: (v) => [...new Uint8Array(v)].map((b) => b.toString(16).padStart(2, '0')).join(''),
+			randomBytes: (n) => new Uint8Array(n).fill(drawn ? 1 : Math.floor(draw() * 256)).buffer,
+		}, Object.fromEntries(algorithms.map((a) => [a, (text, encoding) => __hash(a, undefined, text, encoding)]))),
+		schemas: [],
+		grpc: Object.assign({Client, Stream}, Object.fromEntries(['OK', 'Canceled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied', 'ResourceExhausted',
+			'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss', 'Unauthenticated'].map((name, n) => ['Status' + name, n]))),
+		html: {parseHTML: () => leaveHTML('parseHTML')},
+		url: {URL: Address, URLSearchParams: Query},
+		httpx: {Httpx: Session, Get: (url, _, params) => ['GET', url, null, params]},
+		chai: {
+			describe(name, f) {
+				k6.group(name, f);
+				return true;
+			},
+			expect() {
+				__leave('expect', 'what it compares is not known', 'assert and status of a step say what is expected');
+				return absent;
+			},
+			chai: {config: {}},
 		},
 		execution: {
 			vu: {idInTest: __VU, idInInstance: __VU, iterationInInstance: __ITER, iterationInScenario: __ITER, tags: tagged(), metrics: {tags: tagged(), metadata: tagged()}},
@@ -367,8 +631,25 @@
 			randomItem: (list) => list[Math.floor(draw() * list.length)],
 			randomString: (n, characters) => __mark(characters ? 'random_string(' + n + ', ' + JSON.stringify(characters) + ')' : 'random_string(' + n + ')'),
 			uuidv4: () => __mark('uuid()'),
-			findBetween: unsupported('findBetween'),
-			normalDistributionStages: unsupported('normalDistributionStages'),
+			findBetween(content, left, right, repeat) {
+				const plain = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+				if (bodies.has(content)) {
+					const found = extract(bodies.get(content), 'body', '', 'between', '(?s)' + plain(left) + '(.*?)' + plain(right), 1);
+					return repeat ? [found] : found;
+				}
+				const all = [...String(content).matchAll(new RegExp(plain(left) + '(.*?)' + plain(right), 'gs'))].map((m) => m[1]);
+				return repeat ? all : all[0] || null;
+			},
+			// The users follow a bell curve from two standard deviations before its peak to two after it, which takes four
+			// sixths of the time; they come before that, and leave after it.
+			normalDistributionStages(most, seconds, count = 10) {
+				const stages = [];
+				for (let i = 0; i <= count; i++) {
+					const x = 4 * i / count - 2;
+					stages.push({duration: Math.ceil(i === 0 ? seconds / 6 : 4 * seconds / 6 / count) + 's', target: Math.round(most * Math.exp(-x * x / 2))});
+				}
+				return [...stages, {duration: Math.ceil(seconds / 6) + 's', target: 0}];
+			},
 			getCurrentStageIndex: () => 0, tagWithCurrentStageIndex() {}, tagWithCurrentStageProfile() {},
 		},
 		papaparse: {

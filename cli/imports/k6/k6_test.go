@@ -142,13 +142,28 @@ func TestThresholds(t *testing.T) {
 		{"http_reqs", "count>100", ""},
 		{"http_req_duration", "min<5", ""},
 		{"http_req_duration{group:::a}", "p(95)<5", ""},
+		{"http_req_duration{group:::main}", "p(95)<5", "service.p95{step=login} < 5ms"},
+		{"http_req_duration{type:api}", "p(95)<5", "service.p95{step=login} < 5ms; service.p95{step=home} < 5ms"},
+		{"http_req_duration{type:api, group:::main}", "avg<5", "service.mean{step=login} < 5ms"},
+		{"http_req_duration{method:POST}", "avg<5", "service.mean{step=page} < 5ms"},
+		{"http_req_duration{type:api}", "p(95)>5", ""},
+		{"http_reqs{type:api}", "rate>5", ""},
+		{"http_req_waiting", "p(95)<5", "first_byte.p95 < 5ms"},
+		{"wait", "p(90)<5", "service.p90{step=login} < 5ms"},
+		{"bad", "rate<0.1", "errors.ratio{step=login} < 10%; errors.ratio{step=home} < 10%"},
+		{"good", "rate>0.9", "errors.ratio{step=home} < 10%"},
 		{"http_req_duration{name:none}", "p(95)<5", ""},
 		{"iteration_duration", "p(95)<5", ""},
 		{"http_req_duration", "p(95)", ""},
 	} {
-		d := draft.New(draft.Source{File: "in.js"})
-		d.AddStep(0, "login")
-		got, err := threshold(d, c.metric, c.text)
+		steps := &stepsOf{byEvent: map[int]string{}, tags: map[string]tags{}, figures: map[string]ownFigure{
+			"wait": {kind: "Trend", time: "service", steps: []string{"login"}}, "bad": {kind: "Rate", steps: []string{"login", "home"}}, "good": {kind: "Rate", isGood: true, steps: []string{"home"}},
+		}}
+		steps.add("login", &event{Name: "login", Tags: tags{"type": "api", "group": "::main"}})
+		steps.add("home", &event{ID: 1, Tags: tags{"type": "api"}})
+		steps.add("page", &event{ID: 2, Method: "POST"})
+		all, err := thresholds(steps, c.metric, c.text)
+		got := strings.Join(all, "; ")
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)
 		}

@@ -59,7 +59,7 @@ type workload struct {
 	MinVUs      float64           `json:"preAllocatedVUs"`
 	MaxVUs      float64           `json:"maxVUs"`
 	Environment map[string]string `json:"env"`
-	Tags        map[string]string `json:"tags"`
+	Tags        tags              `json:"tags"`
 	Graceful    *duration         `json:"gracefulStop"`
 	RampDown    *duration         `json:"gracefulRampDown"`
 }
@@ -117,7 +117,7 @@ var inDays = lazyregexp.New(`^(\d{1,3})d(.*)$`)
 // knownOptions are the options that are carried over, or that only change what k6 prints or keeps.
 const knownOptions = ` vus duration iterations stages scenarios thresholds insecureSkipTLSVerify noConnectionReuse noVUConnectionReuse userAgent rps
 	maxRedirects summaryTrendStats summaryTimeUnit noUsageReport systemTags discardResponseBodies setupTimeout teardownTimeout throw
-	batch batchPerHost noCookiesReset cloud ext `
+	batch batchPerHost noCookiesReset cloud ext tags `
 
 // knownSettings are a scenario's known settings.
 const knownSettings = ` executor exec startTime vus duration maxDuration iterations stages rate timeUnit startRate startVUs preAllocatedVUs maxVUs env
@@ -184,6 +184,10 @@ func readOptions(d *draft.Draft, text json.RawMessage) (*options, error) {
 		if err := json.Unmarshal(s.text, &s); err != nil {
 			return nil, fmt.Errorf("line %d: %w", s.line, err)
 		}
+		own := s.Tags
+		s.Tags = tags{"scenario": name}
+		maps.Copy(s.Tags, o.Tags)
+		maps.Copy(s.Tags, own)
 		o.scenarios = append(o.scenarios, s)
 	}
 	return o, nil
@@ -195,6 +199,8 @@ func (o *options) all() []workload {
 		return o.scenarios
 	}
 	s := o.workload
+	s.Tags = tags{"scenario": "default"}
+	maps.Copy(s.Tags, o.Tags)
 	switch {
 	case len(s.Stages) > 0:
 		s.Executor = "ramping-vus"
@@ -323,77 +329,8 @@ func setLoad(d *draft.Draft, o *options, scenarios []workload) {
 
 var (
 	thresholdText = lazyregexp.New(`^\s*(p\((\d+(?:\.\d+)?)\)|avg|med|min|max|rate|count|value)\s*(<=?|>=?|===?|!=)\s*(\d+(?:\.\d+)?)\s*$`)
-	thresholdOf   = lazyregexp.New(`^(\w+)(?:\{\s*(\w+)\s*:\s*([^{}]*)\})?$`)
+	thresholdOf   = lazyregexp.New(`^(\w+)(?:\{([^{}]*)\})?$`)
 )
-
-// addThresholds carries over conditions on metrics.
-func addThresholds(d *draft.Draft, all map[string][]json.RawMessage, line int) {
-	for _, metric := range slices.Sorted(maps.Keys(all)) {
-		for _, raw := range all[metric] {
-			var object struct {
-				Threshold string `json:"threshold"`
-				Abort     bool   `json:"abortOnFail"`
-			}
-			if json.Unmarshal(raw, &object.Threshold) != nil && json.Unmarshal(raw, &object) != nil {
-				continue
-			}
-			at := cmp.Or(d.LineOf(object.Threshold), line)
-			text, err := threshold(d, metric, object.Threshold)
-			if err != nil {
-				d.Leave(at, metric+": "+object.Threshold, err.Error(), "dyno help metrics lists what thresholds can be about")
-				continue
-			}
-			if d.Experiment.Thresholds = append(d.Experiment.Thresholds, text); object.Abort {
-				d.Leave(at, metric+": abortOnFail", "a run goes on to its end", "")
-			}
-		}
-	}
-}
-
-// threshold returns a condition in terms of dyno's metrics. Times of k6's requests run from their sending.
-func threshold(d *draft.Draft, metric, text string) (string, error) {
-	m, of := thresholdText().FindStringSubmatch(text), thresholdOf().FindStringSubmatch(metric)
-	if m == nil || of == nil {
-		return "", errors.New("dyno does not understand the condition")
-	}
-	suffix := ""
-	switch of[2] {
-	case "":
-	case "expected_response":
-		if strings.TrimSpace(of[3]) != "true" {
-			return "", errors.New("times of failed requests are not kept")
-		}
-	case "name":
-		step := draft.Name(of[3])
-		known := false
-		d.Scenario.EachStep(func(_ string, st *scenario.Step) { known = known || st.Name == step })
-		if !known {
-			return "", fmt.Errorf("no step is named %q", of[3])
-		}
-		suffix = "{step=" + step + "}"
-	default:
-		return "", fmt.Errorf("there is no tag %s", of[2])
-	}
-	operator, bound := strings.Replace(m[3], "===", "==", 1), m[4]
-	number, _ := strconv.ParseFloat(bound, 64)
-	switch {
-	case of[1] == "http_req_duration":
-		figure := map[string]string{"avg": "mean", "med": "p50", "max": "max"}[m[1]]
-		if m[2] != "" {
-			figure = quantileName(m[2])
-		}
-		if figure != "" {
-			return fmt.Sprintf("service.%s%s %s %sms", figure, suffix, operator, bound), nil
-		}
-	case of[1] == "http_req_failed" && m[1] == "rate":
-		return fmt.Sprintf("errors.ratio%s %s %s%%", suffix, operator, percent(number)), nil
-	case of[1] == "checks" && m[1] == "rate" && strings.HasPrefix(operator, ">"):
-		return fmt.Sprintf("errors.ratio%s %s %s%%", suffix, strings.Replace(operator, ">", "<", 1), percent(1-number)), nil
-	case of[1] == "http_reqs" && m[1] == "rate":
-		return fmt.Sprintf("throughput%s %s %s/s", suffix, operator, bound), nil
-	}
-	return "", fmt.Errorf("dyno has no figure like %s of %s", m[1], of[1])
-}
 
 // quantileName returns the name of a figure at a percentile: two digits and then the decimals; "" if there is none.
 func quantileName(percentile string) string {

@@ -2,12 +2,19 @@ package k6
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/md5"  //nolint:gosec // as scripts ask for it
+	"crypto/sha1" //nolint:gosec // as scripts ask for it
+	"crypto/sha256"
+	"crypto/sha512"
 	_ "embed"
 	"encoding/base64"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"os"
 	"path"
 	"path/filepath"
@@ -35,14 +42,26 @@ const libraryName = "<dyno>"
 // builtin are the modules that scripts import, in terms of k6.js.
 var builtin = map[string]string{
 	"k6":           "const {check, group, sleep, fail, randomSeed} = __k6; export {check, group, sleep, fail, randomSeed}; export default __k6",
-	"k6/http":      "const {get, head, post, put, patch, del, options, request, asyncRequest, batch, url, file, expectedStatuses, setResponseCallback, cookieJar, CookieJar} = __k6.http; export {get, head, post, put, patch, del, options, request, asyncRequest, batch, url, file, expectedStatuses, setResponseCallback, cookieJar, CookieJar}; export default __k6.http",
+	"k6/http":      exports("http", "get", "head", "post", "put", "patch", "del", "options", "request", "asyncRequest", "batch", "url", "file", "expectedStatuses", "setResponseCallback", "cookieJar", "CookieJar"),
 	"k6/data":      "const {SharedArray} = __k6; export {SharedArray}; export default {SharedArray}",
-	"k6/metrics":   "const {Counter, Gauge, Rate, Trend} = __k6.metrics; export {Counter, Gauge, Rate, Trend}; export default __k6.metrics",
-	"k6/encoding":  "const {b64encode, b64decode} = __k6.encoding; export {b64encode, b64decode}; export default __k6.encoding",
-	"k6/execution": "const {vu, scenario, instance, test} = __k6.execution; export {vu, scenario, instance, test}; export default __k6.execution",
+	"k6/metrics":   exports("metrics", "Counter", "Gauge", "Rate", "Trend"),
+	"k6/encoding":  exports("encoding", "b64encode", "b64decode"),
+	"k6/execution": exports("execution", "vu", "scenario", "instance", "test"),
+	"k6/crypto":    exports("crypto", "createHash", "createHMAC", "hmac", "hexEncode", "randomBytes", "md5", "sha1", "sha256", "sha384", "sha512", "sha512_224", "sha512_256"),
+	"k6/net/grpc":  exports("grpc", "Client", "Stream"),
+	"k6/html":      exports("html", "parseHTML"),
 	// Libraries that most scripts which import anything from the web import.
-	"k6-utils":  "const {randomIntBetween, randomItem, randomString, uuidv4, findBetween, normalDistributionStages, getCurrentStageIndex, tagWithCurrentStageIndex, tagWithCurrentStageProfile} = __k6.utils; export {randomIntBetween, randomItem, randomString, uuidv4, findBetween, normalDistributionStages, getCurrentStageIndex, tagWithCurrentStageIndex, tagWithCurrentStageProfile}",
-	"papaparse": "export default __k6.papaparse",
+	"k6-utils":  exports("utils", "randomIntBetween", "randomItem", "randomString", "uuidv4", "findBetween", "normalDistributionStages", "getCurrentStageIndex", "tagWithCurrentStageIndex", "tagWithCurrentStageProfile"),
+	"papaparse": "export default __k6.papaparse; export const parse = __k6.papaparse.parse",
+	"url":       exports("url", "URL", "URLSearchParams"),
+	"httpx":     exports("httpx", "Httpx", "Get"),
+	"k6chaijs":  exports("chai", "describe", "expect", "chai"),
+}
+
+// exports is the source of a module that has members of a part of k6.js.
+func exports(part string, names ...string) string {
+	all := strings.Join(names, ", ")
+	return fmt.Sprintf("const {%s} = __k6.%s; export {%s}; export default __k6.%s", all, part, all, part)
 }
 
 // A run is a script that runs, once, without a network.
@@ -68,11 +87,9 @@ func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time)
 	for name, value := range map[string]any{
 		"__random": random, "__VU": user, "__ITER": user - 1, "__environment": environment, "__tables": d.Source.Out != "",
 		"__line": r.line, "__leave": r.leave, "__mark": d.Mark, "__column": r.column, "__open": r.open, "__csv": readCSV,
-		"__base64": func(text string) string {
-			if !draft.Varies(text) {
-				return base64.StdEncoding.EncodeToString([]byte(text))
-			}
-			return d.Mark("base64(" + strings.Join(d.Arguments(text), ", ") + ")")
+		"__base64": r.base64, "__fromBase64": r.fromBase64, "__hash": r.hash, "__number": func(expression string) string {
+			d.Numbers[expression] = true
+			return d.Mark(expression)
 		},
 		"__base64Bytes": func(b sobek.ArrayBuffer) string { return base64.StdEncoding.EncodeToString(b.Bytes()) },
 	} {
@@ -164,7 +181,7 @@ func (r *run) record(s *workload) (out recording) {
 		}
 		return out
 	}
-	if err := k6.Set("environment", s.Environment); err != nil {
+	if err := errors.Join(k6.Set("environment", s.Environment), k6.Set("tags", s.Tags)); err != nil {
 		return fail(err)
 	}
 	made := func() int { return int(k6.Get("events").ToObject(r.vm).Get("length").ToInteger()) }
@@ -179,12 +196,8 @@ func (r *run) record(s *workload) (out recording) {
 	}
 	_ = fail(err)
 	var all []event // taken at the end: what setup has received may be used later
-	for name, into := range map[string]any{"events": &all, "tables": &out.Tables, "missing": &out.Missing} {
-		text, err := k6.Get(name).ToObject(r.vm).MarshalJSON()
-		if err == nil {
-			err = json.Unmarshal(text, into)
-		}
-		if err != nil {
+	for name, into := range map[string]any{"events": &all, "tables": &out.Tables, "missing": &out.Missing, "noted": &out.Metrics} {
+		if err := r.member(name, into); err != nil {
 			return fail(err)
 		}
 	}
@@ -193,6 +206,15 @@ func (r *run) record(s *workload) (out recording) {
 	}
 	out.Once, out.Events = all[start:begin], all[begin:]
 	return out
+}
+
+// member reads a member of k6.js that it has noted.
+func (r *run) member(name string, into any) error {
+	text, err := r.vm.Get("__k6").ToObject(r.vm).Get(name).ToObject(r.vm).MarshalJSON()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }
 
 // options returns what the script exports as options, in JSON; nil if there are none.
@@ -256,11 +278,91 @@ func readCSV(text, delimiter string) ([][]string, error) {
 	return c.ReadAll()
 }
 
+// The forms of base64 by their names in k6.
+var base64Forms = map[string]*base64.Encoding{"std": base64.StdEncoding, "rawstd": base64.RawStdEncoding, "url": base64.URLEncoding, "rawurl": base64.RawURLEncoding}
+
+// base64 encodes a text or bytes. Of a text that varies, templates know one form.
+func (r *run) base64(v sobek.Value, kind string) (string, error) {
+	form := base64Forms[kind]
+	if form == nil {
+		return "", fmt.Errorf("b64encode: %q is no form of base64", kind)
+	}
+	text := bytesOf(v)
+	if !draft.Varies(text) {
+		return form.EncodeToString([]byte(text)), nil
+	}
+	if kind != "std" {
+		r.leave("b64encode", "templates encode by the standard alphabet", "")
+	}
+	return r.d.Mark("base64(" + strings.Join(r.d.Arguments(text), ", ") + ")"), nil
+}
+
+// fromBase64 decodes a text: to bytes, or to a text.
+func (r *run) fromBase64(text, kind string, asText bool) (sobek.Value, error) {
+	form := base64Forms[kind]
+	if form == nil {
+		return nil, fmt.Errorf("b64decode: %q is no form of base64", kind)
+	}
+	if draft.Varies(text) {
+		r.leave("b64decode", "templates do not decode what a response says", "")
+	}
+	content, err := form.DecodeString(text)
+	if err != nil && !draft.Varies(text) {
+		return nil, fmt.Errorf("b64decode: %w", err)
+	}
+	if asText {
+		return r.vm.ToValue(string(content)), nil
+	}
+	return r.vm.ToValue(r.vm.NewArrayBuffer(content)), nil
+}
+
+// bytesOf returns what a text or bytes hold.
+func bytesOf(v sobek.Value) string {
+	if b, is := v.Export().(sobek.ArrayBuffer); is {
+		return string(b.Bytes())
+	}
+	return v.String()
+}
+
+// The hashes of k6/crypto.
+var hashes = map[string]func() hash.Hash{
+	"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New, "sha512_224": sha512.New512_224, "sha512_256": sha512.New512_256,
+}
+
+// hash returns the hash of a text or bytes, with a key unless that is undefined. What varies has none.
+func (r *run) hash(algorithm string, key, content sobek.Value, encoding string) (sobek.Value, error) {
+	create := hashes[algorithm]
+	if create == nil {
+		return nil, fmt.Errorf("%q is no hash that dyno knows", algorithm)
+	}
+	text := bytesOf(content)
+	if draft.Varies(text) {
+		r.leave(algorithm, "templates have no hashes: that of its name is sent, and not that of the value", "")
+	}
+	h := create()
+	if key != nil && !sobek.IsUndefined(key) {
+		h = hmac.New(create, []byte(bytesOf(key)))
+	}
+	_, _ = h.Write([]byte(text)) // to memory
+	switch sum := h.Sum(nil); encoding {
+	case "hex":
+		return r.vm.ToValue(hex.EncodeToString(sum)), nil
+	case "binary":
+		return r.vm.ToValue(r.vm.NewArrayBuffer(sum)), nil
+	default:
+		form := map[string]*base64.Encoding{"base64": base64.StdEncoding, "base64url": base64.URLEncoding, "base64rawurl": base64.RawURLEncoding}[encoding]
+		if form == nil {
+			return nil, fmt.Errorf("%q is no encoding of a hash", encoding)
+		}
+		return r.vm.ToValue(form.EncodeToString(sum)), nil
+	}
+}
+
 // resolve finds what a script imports: a module of k6, or a file next to it. Anything else has members that do nothing.
 func (r *run) resolve(from any, name string) (sobek.ModuleRecord, error) {
 	key := name
 	switch base := path.Base(path.Dir(path.Dir(name))); {
-	case strings.Contains(name, "://") && (base == "k6-utils" || base == "papaparse"):
+	case strings.Contains(name, "://") && builtin[base] != "":
 		key = base
 	case strings.HasPrefix(name, "."):
 		module, _ := from.(sobek.ModuleRecord)
