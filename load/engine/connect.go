@@ -141,7 +141,7 @@ func (w *worker) spreads() bool { return len(w.conns.addresses) > 1 }
 // where these have several addresses or are there to be used alike.
 func (w *worker) nextIdle() int32 {
 	n := len(w.conns.idles)
-	if w.spreads() || w.engine.config.Standing {
+	if w.spreads() || w.config.Standing {
 		return w.conns.idles[w.rng.IntN(n)]
 	}
 	return w.conns.idles[n-1]

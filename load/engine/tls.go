@@ -108,7 +108,7 @@ func (w *worker) handshakeCompleted(i int32, c *connection, r clock.Reading) {
 func (w *worker) chooseCodec(i int32, c *connection, alpn string) error {
 	switch {
 	case w.conns.newClient == nil || w.conns.newMux == nil:
-		if c.mux != nil && alpn != config.MuxName && slices.Contains(w.engine.config.TLS.ALPN, config.MuxName) {
+		if c.mux != nil && alpn != config.MuxName && slices.Contains(w.config.TLS.ALPN, config.MuxName) {
 			return errNoMux
 		}
 	case alpn != config.MuxName:

@@ -25,7 +25,7 @@
 			throw new Error('the iteration is longer than ' + mostEvents + ' requests and pauses');
 		}
 		drawn = false; // for a pause or a request, and not for a row
-		const tags = Object.assign({}, k6.tags, ownTags, event.tags);
+		const tags = Object.fromEntries(Object.entries(Object.assign({}, k6.tags, ownTags, event.tags)).map(([name, v]) => [name, String(v)]));
 		if (groups.length > 0) {
 			tags.group = groups.map((g) => '::' + g).join('');
 		}
@@ -66,8 +66,9 @@
 	});
 
 	function time(event, part) {
-		const value = {valueOf: () => (part === 'duration' || part === 'waiting' ? 1 : 0)};
+		const value = new Number(part === 'duration' || part === 'waiting' ? 1 : 0); // an object, which is told from others
 		timings.set(value, {event, part});
+		unknowns.add(value);
 		return value;
 	}
 
@@ -127,6 +128,34 @@
 		return absent;
 	}
 
+	// page is what a script chooses from in the content of a response: the first element of a selector such as
+	// input[name=csrf], whose attribute or text a pattern finds.
+	function page(event) {
+		if (event === undefined) {
+			return leaveHTML('parseHTML');
+		}
+		const find = (selector) => {
+			const m = /^(\w*)(?:#([\w-]+)|\.([\w-]+)|\[([\w-]+)=["']?([^"'\]]+)["']?\])?$/.exec(selector);
+			if (m === null) {
+				return leaveHTML('find ' + selector);
+			}
+			const plain = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+			const has = m[2] ? '\\sid=["\']?' + plain(m[2]) + '\\b' : m[3] ? '\\sclass=["\'][^"\']*\\b' + plain(m[3]) + '\\b' : m[4] ? '\\s' + m[4] + '=["\']?' + plain(m[5]) + '["\'\\s>]' : '';
+			const element = '(?i)<' + (m[1] || '\\w+') + '\\b[^>]*?' + has;
+			const take = (pattern, wanted) => unknown(() => extract(event, 'body', '', wanted, element + pattern, 1), () => undefined);
+			const selection = new Proxy({
+				attr: (name) => take('(?:[^>]*?\\s)?' + name + '=["\']([^"\']*)["\']', name),
+				val: () => selection.attr('value'),
+				text: () => take('[^>]*>([^<]*)<', 'text'),
+				first: () => selection,
+				eq: (n) => (n === 0 ? selection : leaveHTML('eq(' + n + ')')),
+			}, {get: (of, name) => (Object.hasOwn(of, name) ? of[name] : typeof name === 'string' ? () => leaveHTML(name + '()') : undefined)});
+			return selection;
+		};
+		__leave('elements of pages', 'patterns find them: the attribute of a selector must stand before the one that is taken', 'a pattern of your own in extract', true);
+		return {find};
+	}
+
 	// bodyOf is the content of a response, in which patterns find values.
 	function bodyOf(event) {
 		const find = (pattern) => {
@@ -152,7 +181,7 @@
 				get: (_, name) => (typeof name === 'string' ? unknown(() => extract(event, 'header', name, name), () => undefined) : undefined),
 			}),
 			json: (path) => jsonAt(event, path === undefined ? '$' : '$.' + String(path).replace(/\.(\d+)(?=\.|$)/g, '[$1]')),
-			html: () => leaveHTML('html()'), submitForm: () => (leaveHTML('submitForm()'), response), clickLink: () => (leaveHTML('clickLink()'), response),
+			html: () => page(event), submitForm: () => (leaveHTML('submitForm()'), response), clickLink: () => (leaveHTML('clickLink()'), response),
 		};
 		response.body = bodyOf(event);
 		responses.set(response, event);
@@ -167,7 +196,12 @@
 	};
 	Math.random = draw;
 	const now = Date.now;
-	Date.now = () => ({[Symbol.toPrimitive]: (hint) => (hint === 'string' ? __mark('timestamp("ms")') : now()), toJSON: () => __number('timestamp("ms")')});
+	Date.now = () => {
+		const mark = () => __number('timestamp("ms")');
+		const value = Object.assign(new Number(now()), {[Symbol.toPrimitive]: (hint) => (hint === 'string' ? mark() : now()), toString: mark, toJSON: mark});
+		unknowns.add(value);
+		return value;
+	};
 
 	const readStatuses = (all) => all.map((s) => (typeof s === 'object' && s !== null ? (s.min || 100) + '-' + (s.max || 599) : String(s))).join(', ');
 	const files = new WeakSet();
@@ -606,7 +640,7 @@
 		schemas: [],
 		grpc: Object.assign({Client, Stream}, Object.fromEntries(['OK', 'Canceled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied', 'ResourceExhausted',
 			'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss', 'Unauthenticated'].map((name, n) => ['Status' + name, n]))),
-		html: {parseHTML: () => leaveHTML('parseHTML')},
+		html: {parseHTML: (content) => page(bodies.get(content))},
 		url: {URL: Address, URLSearchParams: Query},
 		httpx: {Httpx: Session, Get: (url, _, params) => ['GET', url, null, params]},
 		chai: {

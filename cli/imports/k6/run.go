@@ -236,9 +236,13 @@ func (r *run) line() int {
 	return 0
 }
 
-// leave notes what a script does that is not carried over.
-func (r *run) leave(what, why, hint string) {
-	if !r.silent {
+// leave notes what a script does that is not carried over, at its line or for the whole script.
+func (r *run) leave(what, why, hint string, whole bool) {
+	switch {
+	case r.silent:
+	case whole:
+		r.d.Leave(0, what, why, hint)
+	default:
 		r.d.Leave(r.line(), what, why, hint)
 	}
 }
@@ -292,7 +296,7 @@ func (r *run) base64(v sobek.Value, kind string) (string, error) {
 		return form.EncodeToString([]byte(text)), nil
 	}
 	if kind != "std" {
-		r.leave("b64encode", "templates encode by the standard alphabet", "")
+		r.leave("b64encode", "templates encode by the standard alphabet", "", false)
 	}
 	return r.d.Mark("base64(" + strings.Join(r.d.Arguments(text), ", ") + ")"), nil
 }
@@ -304,7 +308,7 @@ func (r *run) fromBase64(text, kind string, asText bool) (sobek.Value, error) {
 		return nil, fmt.Errorf("b64decode: %q is no form of base64", kind)
 	}
 	if draft.Varies(text) {
-		r.leave("b64decode", "templates do not decode what a response says", "")
+		r.leave("b64decode", "templates do not decode what a response says", "", false)
 	}
 	content, err := form.DecodeString(text)
 	if err != nil && !draft.Varies(text) {
@@ -337,7 +341,7 @@ func (r *run) hash(algorithm string, key, content sobek.Value, encoding string) 
 	}
 	text := bytesOf(content)
 	if draft.Varies(text) {
-		r.leave(algorithm, "templates have no hashes: that of its name is sent, and not that of the value", "")
+		r.leave(algorithm, "templates have no hashes: that of its name is sent, and not that of the value", "", false)
 	}
 	h := create()
 	if key != nil && !sobek.IsUndefined(key) {
@@ -393,7 +397,11 @@ func (r *run) resolve(from any, name string) (sobek.ModuleRecord, error) {
 		r.folders[parsed], m = filepath.Dir(key), parsed
 	} else {
 		if !r.silent {
-			r.d.Leave(r.d.LineOf(name), "import "+name, "dyno does not know this module: what comes of it does nothing", "")
+			hint := ""
+			if strings.HasPrefix(name, "k6/ws") || strings.HasPrefix(name, "k6/websockets") {
+				hint = "dyno ws loads a WebSocket server"
+			}
+			r.d.Leave(r.d.LineOf(name), "import "+name, "dyno does not know this module: what comes of it does nothing", hint)
 		}
 		m = &unknownModule{}
 	}
