@@ -102,7 +102,7 @@ func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c config.Conf
 
 // bound ends all parts if they take longer than they may. Stop ends that.
 func (k *coordinator) bound(ctx context.Context, c *config.Config, fail func(error)) (stop func()) {
-	rest := c.Drain + c.Timeout + 2*partGrace
+	rest := c.Finish + c.Drain + c.Timeout + 2*partGrace
 	all := rampOf(*c) + c.Warmup + c.Window + rest
 	if c.Window == 0 {
 		all = math.MaxInt64 // the length is unknown

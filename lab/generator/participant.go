@@ -123,7 +123,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	runtime.GC()
 	if c.Window > 0 { // otherwise only the number of requests ends it
 		var release func()
-		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Drain+partGrace)
+		ctx, release = context.WithTimeout(ctx, rampOf(c)+c.Warmup+c.Window+c.Finish+c.Drain+partGrace)
 		defer release()
 	}
 	result, err := engine.Run(ctx, c)

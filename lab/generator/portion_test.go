@@ -3,13 +3,16 @@ package generator
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"dyno/lab/plan"
 	"dyno/load/engine/config"
 	"dyno/load/engine/users"
 	"dyno/load/options"
 	"dyno/load/pace"
+	"dyno/load/scenario"
 )
 
 func TestShares(t *testing.T) {
@@ -134,5 +137,48 @@ func TestProcessesFor(t *testing.T) {
 	}
 	if got := inOrder([]int{3, 2}); !slices.Equal(got, []Portion{{First: 0, Count: 3}, {First: 3, Count: 2}}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Flows with paces of their own are divided among processes: each user, arrival and iteration once.
+func TestPacesOfShards(t *testing.T) {
+	v := httpVariant(func(v *plan.Variant) {
+		flow := func(name string) scenario.Flow {
+			return scenario.Flow{Name: name, Weight: 1, Steps: []scenario.Step{{Name: name, Path: "/"}}}
+		}
+		v.Load.Scenario = &scenario.Spec{Flows: []scenario.Flow{flow("a"), flow("b"), flow("c")}}
+		v.Load.SetPaces([]plan.Pace{
+			{Flow: "a", Users: 5, Iterations: plan.Iterations{Iterations: 7}},
+			{Flow: "b", Rate: 3, Window: time.Second, MaxUsers: 4},
+			{Flow: "c", Users: 1, Window: time.Second, Start: time.Second},
+		})
+	})
+	c, codecs, err := Config(t.Context(), v, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = codecs.Close() }()
+	if c.Workers != 3 || c.Connections != 10 || c.Users.Count != 10 || v.Load.Window != 2*time.Second || c.Paces[0].Population != nil || c.Paces[1].Schedule == nil || c.Paces[2].Population == nil {
+		t.Errorf("%d workers, %d connections, paces %+v", c.Workers, c.Connections, c.Paces)
+	}
+	if n := processesFor(c, 64, 1000); n != 5 {
+		t.Errorf("%d processes, want one for each user of the largest pace", n)
+	}
+	for count := 1; count <= 5; count++ {
+		var users [3]int
+		iterations := uint64(0)
+		for i := range count {
+			part := shardOf(c, pace.Shard{Index: i, Count: count})
+			if err := part.Validate(); err != nil {
+				t.Errorf("part %d of %d: %v", i, count, err)
+			}
+			for _, p := range part.Paces {
+				users[p.Flow] += p.Users
+				iterations += p.Iterations
+			}
+		}
+		if users != [3]int{5, 4, 1} || iterations != 7 {
+			t.Errorf("%d processes have %v users and %d iterations", count, users, iterations)
+		}
 	}
 }

@@ -51,6 +51,22 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 			l.Closed = &plan.Closed{Think: pace.Think{Constant: time.Second}}
 			l.SetStages([]plan.Stage{{Duration: 90 * time.Second, To: 1e6}, {Duration: time.Minute, From: 1e6, To: 1e6}, {Duration: 500 * time.Millisecond, From: 12}})
 		}),
+		"paces": http(func(l *plan.Load, _ *plan.Target) {
+			flow := func(name string) scenario.Flow {
+				return scenario.Flow{Name: name, Weight: 1, Steps: []scenario.Step{step(name, func(*scenario.Step) {})}}
+			}
+			l.Scenario, l.Finish = &scenario.Spec{Flows: []scenario.Flow{flow("a"), flow("b"), flow("c")}}, 30*time.Second
+			l.SetPaces([]plan.Pace{
+				{Flow: "a", Start: 5 * time.Second, Users: 1, Stages: []plan.PaceStage{{Duration: time.Minute, Users: 50}, {Users: 20}, {Duration: time.Second}}},
+				{Flow: "b", Rate: 0.5, Window: 90 * time.Second, MaxUsers: 7},
+				{Flow: "c", Users: 4, Iterations: plan.Iterations{Iterations: 100}},
+			})
+		}),
+		"iterations": http(func(l *plan.Load, _ *plan.Target) {
+			l.Closed, l.Window = &plan.Closed{Connections: 2}, 0
+			l.Scenario = &scenario.Spec{Steps: []scenario.Step{step("a", func(*scenario.Step) {})}}
+			l.IterationsEach = 3
+		}),
 		"a scenario": http(func(l *plan.Load, _ *plan.Target) {
 			l.Open = &plan.Open{Rate: 0.25, Arrivals: plan.ArrivalsPoisson, MaxConnections: 7, Waiting: options.Waiting{MaxWaiting: 65536}}
 			data := plan.DefaultData("users", "dir/users.csv")
