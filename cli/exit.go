@@ -13,6 +13,7 @@ import (
 	"dyno/internal/errno"
 	"dyno/internal/exit"
 	"dyno/internal/fields"
+	"dyno/lab/generator"
 	"dyno/lab/trial"
 	"dyno/load/engine"
 	"dyno/load/wire"
@@ -50,6 +51,7 @@ func classify(err error) (code int, hint string) {
 		folder      *trial.FolderError
 		plan        *trial.PlanError
 		agents      *trial.AgentsError
+		step        *generator.StepError
 	)
 	switch {
 	case errors.As(err, &f):
@@ -68,6 +70,8 @@ func classify(err error) (code int, hint string) {
 		return exit.Usage, "name another folder with --out"
 	case errors.As(err, &plan):
 		return exit.Usage, ""
+	case errors.As(err, &step):
+		return exit.Target, "nothing was loaded: correct the step, or what it needs of the target"
 	case errors.As(err, &failed): // before a refused connection, which a dead target causes
 		return exit.Target, ""
 	case errors.As(err, &fault):

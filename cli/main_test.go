@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		"silent":  silent,
 		"healthd": healthd,
 		"creator": creator,
+		"keeper":  keeper,
 	})
 }
 

@@ -186,3 +186,52 @@ func creator() {
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())
 	os.Exit(1)
 }
+
+// keeper keeps accounts: one that is created (POST) has a token, which other requests must have until it is deleted
+// (DELETE). /state says how many there were, and how many are left; /used/N waits until account N is used. With a
+// path as its second argument it is a client that prints the answer.
+func keeper() {
+	if len(os.Args) > 2 {
+		answer, err := http.Get("http://" + os.Args[1] + "/" + os.Args[2])
+		if err == nil {
+			_, err = io.Copy(os.Stdout, answer.Body)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	var mu sync.Mutex // guards what follows
+	accounts, used, made := map[string]bool{}, map[string]bool{}, 0
+	changed := sync.NewCond(&mu)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case r.URL.Path == "/state":
+			fmt.Fprintf(w, "made %d, left %d\n", made, len(accounts))
+		case strings.HasPrefix(r.URL.Path, "/used/"):
+			for !used["the-secret-"+strings.TrimPrefix(r.URL.Path, "/used/")] {
+				changed.Wait()
+			}
+		case r.Method == http.MethodPost:
+			made++
+			token = fmt.Sprintf("the-secret-%d", made)
+			accounts[token] = true
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprintf(w, `{"id": "%s"}`, token)
+		case !accounts[token]:
+			http.Error(w, "no account has "+token, http.StatusForbidden)
+		case r.Method == http.MethodDelete:
+			delete(accounts, token)
+		default:
+			used[token] = true
+			changed.Broadcast()
+		}
+	})
+	server := &http.Server{Addr: os.Args[1], Handler: handler, ReadHeaderTimeout: hangGuard}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}

@@ -80,7 +80,7 @@ var arrows = []arrow{
 	{"lab/profiling", []string{"lab/plan", "load/engine", "host/target", "observe", "results/rundir", "internal/texts"}, "it profiles a target that others load"},
 	{"lab/detect", []string{"internal/errno", "lab/plan", "lab/generator", "load/engine", "load/wire", "internal/texts"}, "it asks a server, before a load or after it, and measures nothing"},
 	{"lab/exchange", nil, "two processes exchange lines, whatever these say"},
-	{"lab/generator", []string{"lab/exchange", "lab/plan", "lab/protocols", "load", "host/child", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile"},
+	{"lab/generator", []string{"lab/exchange", "lab/plan", "lab/protocols", "load", "host/child", "results/mask", "results/rundir"}, "it carries a load, whatever is started, watched or recorded meanwhile; what it quotes of a response has no credentials"},
 	{"lab/remote", []string{"lab/exchange", "lab/generator", "lab/observation", "host/cgroup", "host/child", "host/target", "observe", "internal/texts"}, "what starts and observes on this machine does so on another one, whatever connects the two"},
 	{"lab/fleet", []string{"internal/errno", "lab/fleet", "lab/generator", "lab/remote"}, "agents carry a load's parts and its target: it knows neither plans nor run folders"},
 	{"lab/fleet/agent", []string{"lab/fleet/identity", "lab/generator", "lab/remote", "host/child", "internal/fields", "internal/secretfile"}, "an agent carries what it is given, and knows no plan"},

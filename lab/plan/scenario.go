@@ -113,7 +113,7 @@ func (e *Experiment) Steps() (names []string) {
 // Steps returns the names of the scenario's steps; none without one.
 func (v *Variant) Steps() (names []string) {
 	if v.Load.Scenario != nil {
-		v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { names = append(names, st.Name) })
+		v.Load.Scenario.EachUserStep(func(_ string, st *scenario.Step) { names = append(names, st.Name) })
 	}
 	return names
 }

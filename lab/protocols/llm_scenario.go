@@ -103,7 +103,7 @@ func playAsks(ctx context.Context, v *plan.Variant, c *Codecs, to *llm.Config, e
 		return err
 	}
 	to.Fields, to.Accept = c.Scenario.HeaderNames(), anyStatus // the steps say what is expected
-	v.Load.Scenario.EachStep(func(_ string, st *scenario.Step) { c.Answers = append(c.Answers, st.IsQuestion()) })
+	v.Load.Scenario.EachUserStep(func(_ string, st *scenario.Step) { c.Answers = append(c.Answers, st.IsQuestion()) })
 	steps := c.Scenario.Steps()
 	for _, o := range c.Scenario.Outlines() {
 		expect := llm.Expect{Plain: !c.Answers[o.Step]}

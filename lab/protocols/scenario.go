@@ -277,6 +277,14 @@ func checkScenario(v *plan.Variant, opened map[string][]*feed.Table) []error {
 		}
 		opened[key] = tables
 	}
+	spec := sample.Load.Scenario
 	_, err = compile(&sample, by, tables)
-	return flatten(err)
+	faults := flatten(err)
+	for _, part := range []scenario.Part{scenario.OfSetup, scenario.OfTeardown} {
+		if sample.Load.Scenario = spec.OfPart(part); len(sample.Load.Scenario.Steps) > 0 {
+			_, err = compile(&sample, by, nil)
+			faults = append(faults, flatten(err)...)
+		}
+	}
+	return faults
 }

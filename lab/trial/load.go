@@ -46,6 +46,11 @@ func (r *runner) load(ctx context.Context, up *stage, t *rundir.Trial, folder *r
 		}
 		defer end()
 	}
+	tearDown, err := r.setUp(ctx, d, t)
+	if err != nil {
+		return err
+	}
+	defer tearDown()
 	switch err := r.configure(ctx, d, t.Purpose); {
 	case err != nil && ctx.Err() != nil: // a server was being asked what it offers
 		return context.Cause(ctx)

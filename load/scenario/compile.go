@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -28,6 +29,7 @@ type Scenario struct {
 	misses   []Miss   // what extractions may find nothing of; all with Count 0
 	names    []string // of the header fields of responses that are looked at, in lower case
 	trailers []string // the same of trailing metadata
+	once     bool     // a user carries out the steps once, and ends with the first that fails
 	bodyOnly bool
 	calls    *Calls
 	inValue  *[256]bool // which bytes a header field's value may have
@@ -46,6 +48,7 @@ type step struct {
 	header  []field // that vary
 	cookie  field   // where cookies are kept: the step's own, which are sent before those
 	body    template.Template
+	looks   bool    // into the response's body
 	encoder Encoder // of a body that varies; nil: it is sent as it is
 	think   pace.Think
 
@@ -164,7 +167,7 @@ func (s *Scenario) Steps() []Info {
 func Compile(spec *Spec, by Protocol) (*Scenario, error) {
 	c := compiler{
 		Protocol: by, spec: spec, names: map[string]*variableInfo{}, counters: map[string]int{},
-		s: &Scenario{bodyOnly: by.BodyOnly, calls: by.Calls, cookies: spec.Cookies, coding: -1, inValue: &valueByte},
+		s: &Scenario{once: spec.Part != OfUsers, bodyOnly: by.BodyOnly, calls: by.Calls, cookies: spec.Cookies, coding: -1, inValue: &valueByte},
 	}
 	if c.Request == nil {
 		c.Request = plainRequest
@@ -220,6 +223,7 @@ type variableInfo struct {
 	index int    // in the compiler's list
 	value string // from the start
 	given bool   // there is one
+	later bool   // setup gives it its value, which is not known yet
 
 	feed, column int // the feed, or -1, and its column
 	rivals       []string
@@ -236,7 +240,7 @@ type setter struct {
 }
 
 // changes tells whether the variable's value is not that from the start, always.
-func (v *variableInfo) changes() bool { return v.feed >= 0 || len(v.setters) > 0 }
+func (v *variableInfo) changes() bool { return v.feed >= 0 || v.later || len(v.setters) > 0 }
 
 // use returns the number of the variable's value, which it is given when it is first used.
 func (v *variableInfo) use() int {
@@ -334,6 +338,15 @@ func (c *compiler) variables() {
 		v := c.variable(name)
 		v.value, v.given = c.spec.Variables[name], true
 	}
+	for _, st := range c.spec.Setup {
+		for _, e := range st.Extract {
+			v := c.names[e.Variable]
+			if v == nil {
+				v = c.variable(e.Variable)
+			}
+			v.later, v.given = true, v.given || st.If == "" && !e.Keep
+		}
+	}
 }
 
 func (c *compiler) feeds() {
@@ -377,19 +390,19 @@ func (c *compiler) columnOf(feed, number int, name string) {
 // A numbered is a Flow with its path and its place.
 type numbered struct {
 	Flow
-	path  string // of the flow: empty, or flows.NAME.
+	path  string // of its steps: steps, flows.NAME.steps, setup or teardown
 	index int
 	first int // the number of its first step
 }
 
 // at returns the path of a step.
-func (f *numbered) at(step int) string { return fmt.Sprintf("%ssteps[%d]", f.path, step) }
+func (f *numbered) at(step int) string { return fmt.Sprintf("%s[%d]", f.path, step) }
 
 // flows returns the flows; Steps make one.
 func (c *compiler) flows() (flows []numbered) {
 	switch {
 	case len(c.spec.Steps) > 0:
-		flows = []numbered{{Flow: Flow{Steps: c.spec.Steps}}}
+		flows = []numbered{{Flow: Flow{Steps: c.spec.Steps}, path: cmp.Or(string(c.spec.Part), "steps")}}
 	case len(c.spec.Flows) == 0:
 		c.add("steps", -1, "none given", "want at least one")
 	}
@@ -402,7 +415,7 @@ func (c *compiler) flows() (flows []numbered) {
 		return nil
 	}
 	for i, f := range c.spec.Flows {
-		flows = append(flows, numbered{Flow: f, path: "flows." + f.Name + ".", index: i})
+		flows = append(flows, numbered{Flow: f, path: "flows." + f.Name + ".steps", index: i})
 	}
 	names, first := map[string]bool{}, 0
 	for i := range flows {
@@ -534,6 +547,9 @@ func (c *compiler) follow(f *numbered, uses [][]use, mixed bool) {
 
 // missing says why a variable may have no value in step k.
 func (c *compiler) missing(f *numbered, k int, v *variableInfo, mixed bool) string {
+	if v.later {
+		return fmt.Sprintf("variable %q may have no value: setup need not give it one", v.name)
+	}
 	here := slices.DeleteFunc(slices.Clone(v.setters), func(s setter) bool { return s.flow != f.index })
 	if len(here) == 0 {
 		return fmt.Sprintf("variable %q is set in another flow only, by step %q", v.name, v.setters[0].name)

@@ -118,6 +118,11 @@
 // flow that needs a row of a feed that has ended is over: further users take the other ones, by their
 // weights.
 //
+// # Setup and teardown
+//
+// What is done once in a run is a scenario of its own (Spec.OfPart), which an engine carries out with one user. The
+// user's Extracted variables complete the Spec of all users (Spec.AfterSetup). Until then they are known to have values.
+//
 // # Texts that vary
 //
 // Paths, header values and bodies are templates, and a step may have a condition: package

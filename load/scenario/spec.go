@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,8 +37,52 @@ type Spec struct {
 	Secrets   string            `yaml:"secrets" kind:"path" otherwise:"none" doc:"a file of more variables, NAME: VALUE on each line, such as credentials; other users of the machine must not be able to read it (mode 0600), and the run folder does not hold the values"`
 	Env       []string          `yaml:"env" kind:"word" like:"variable" most:"1000" doc:"variables that take their values from the environment of dyno, which must have all of them; the run folder does not hold the values"`
 	Data      []Data            `yaml:"data" names:"variable" most:"16" doc:"files of rows for users; each column is a variable"`
+	Setup     []Step            `yaml:"setup,again" most:"1000" doc:"what is done once, before the load and its warm-up, as in steps below: by one process, in their order, without data; all users have the variables that it extracts, in every process and on every agent, and the run folder does not hold their values. If a step fails, there is no load. No figure counts these requests. Once for each trial, as each has a fresh target"`
 	Steps     []Step            `yaml:"steps" most:"1000" doc:"what every user does; or flows"`
 	Flows     []Flow            `yaml:"flows" names:"name" doc:"what different users do"`
+	Teardown  []Step            `yaml:"teardown,again" most:"1000" doc:"what is done once, after the load, as setup is, with its variables: also after an interruption, for up to 30 s. If a step fails, the report says so, and the result stands"`
+
+	Part Part // whose steps are carried out; see OfPart
+}
+
+// A Part is a part of a scenario.
+type Part string
+
+// The parts.
+const (
+	OfUsers    Part = ""
+	OfSetup    Part = "setup"
+	OfTeardown Part = "teardown"
+)
+
+// OfPart returns the scenario of a part other than the users': one user carries out its steps, once, and ends with the
+// first that fails.
+func (s *Spec) OfPart(part Part) *Spec {
+	of := *s
+	of.Part, of.Users, of.Restart, of.InTurn, of.Data, of.Flows, of.Teardown = part, 1, false, false, nil, nil, nil
+	if of.Steps = s.Teardown; part == OfSetup {
+		of.Steps, of.Setup = s.Setup, nil
+	}
+	of.Steps = slices.Clone(of.Steps)
+	for i := range of.Steps {
+		of.Steps[i].Once = true
+	}
+	return &of
+}
+
+// AfterSetup returns what is left to do when setup has given variables these values. One that it did not set is empty,
+// unless it had a value before.
+func (s *Spec) AfterSetup(values map[string]string) *Spec {
+	after := *s
+	after.Setup, after.Variables = nil, map[string]string{}
+	for _, st := range s.Setup {
+		for _, e := range st.Extract {
+			after.Variables[e.Variable] = ""
+		}
+	}
+	maps.Copy(after.Variables, s.Variables)
+	maps.Copy(after.Variables, values)
+	return &after
 }
 
 // Data are the rows of a file, which are dealt to users.
@@ -134,10 +180,21 @@ type Extraction struct {
 	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
 }
 
-// EachStep shows all steps, with their paths in the scenario.
+// EachStep shows all steps, with their paths in the scenario: those of users first.
 func (s *Spec) EachStep(show func(path string, st *Step)) {
+	s.EachUserStep(show)
+	for k := range s.Setup {
+		show(fmt.Sprintf("setup[%d]", k), &s.Setup[k])
+	}
+	for k := range s.Teardown {
+		show(fmt.Sprintf("teardown[%d]", k), &s.Teardown[k])
+	}
+}
+
+// EachUserStep shows the steps that users carry out, in the order of their numbers.
+func (s *Spec) EachUserStep(show func(path string, st *Step)) {
 	for k := range s.Steps {
-		show(fmt.Sprintf("steps[%d]", k), &s.Steps[k])
+		show(fmt.Sprintf("%s[%d]", cmp.Or(string(s.Part), "steps"), k), &s.Steps[k])
 	}
 	for i := range s.Flows {
 		for k := range s.Flows[i].Steps {

@@ -95,6 +95,8 @@ func (c *compiler) step(path string, st *Step, uses *[]use) (out step) {
 		c.request(path, st, &sent, &out, uses)
 	}
 	out.think = st.Think
+	out.looks = out.info.WantsBody
+	out.info.WantsBody = out.looks || c.s.once // what the server says of a failure is shown
 	if st.MaxBody == 0 {
 		out.info.MaxBody = DefaultMaxBody
 	}
@@ -259,6 +261,9 @@ func (c *compiler) fieldsOf(path string, st *Step, sent *StepRequest) (all []loc
 		field = "metadata"
 	}
 	for _, h := range slices.Concat(c.spec.Headers, c.spec.Metadata) {
+		if c.spec.Part == OfSetup && c.extracts(h.Value) {
+			continue
+		}
 		if !slices.ContainsFunc(own, func(o Header) bool { return strings.EqualFold(o.Name, h.Name) }) {
 			all = append(all, locatedHeader{h, field + "." + h.Name})
 		}
@@ -272,6 +277,12 @@ func (c *compiler) fieldsOf(path string, st *Step, sent *StepRequest) (all []loc
 		}
 	}
 	return all
+}
+
+// extracts tells whether a template uses a variable that a step sets.
+func (c *compiler) extracts(text string) bool {
+	_, used, _ := template.Compile(text, c) // its faults are reported elsewhere
+	return slices.ContainsFunc(used, func(u template.Use) bool { return len(c.list[u.Variable].setters) > 0 })
 }
 
 // literalValue checks the constant part of a header field's value before there are users.

@@ -244,6 +244,17 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 // that row then.
 func (u *User) Dry() bool { return u.over }
 
+// Extracted returns the values of all variables that steps set.
+func (u *User) Extracted() map[string]string {
+	values := map[string]string{}
+	for i := range u.w.s.steps {
+		for _, e := range u.w.s.steps[i].extractions {
+			values[e.Variable] = string(u.state.Values[e.value])
+		}
+	}
+	return values
+}
+
 // Between tells whether the user is between two iterations. Steps that are carried out once belong to
 // the first iteration. For an engine that starts one iteration per arrival, the arrival is then
 // complete.
@@ -410,6 +421,10 @@ func (u *User) leave(failed bool) {
 		return
 	}
 	u.step = nil
+	if failed && u.w.s.once {
+		u.at, u.loops = 0, true // no step is left
+		return
+	}
 	if !u.loops && failed {
 		u.at = 0
 		u.jar.Clear()
@@ -472,7 +487,7 @@ func (u *User) judge(st *step, r *Response) *wire.Error {
 	case r.Status >= 400:
 		return wire.StatusError(min(r.Status, 999))
 	}
-	if st.info.WantsBody {
+	if st.looks {
 		if r.Size > int64(len(r.Body)) {
 			return st.tooLarge
 		}

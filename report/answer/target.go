@@ -53,7 +53,7 @@ func mostFrequentFailure(j *judged.Result, variant string) string {
 }
 
 // remarks are the kinds of flags that are findings about the target although they break nothing.
-var remarks = []string{checks.FlagUnopened, checks.FlagConflicts, checks.FlagRedirects, checks.FlagDeviations}
+var remarks = []string{checks.FlagUnopened, checks.FlagConflicts, checks.FlagRedirects, checks.FlagDeviations, checks.FlagTeardown}
 
 // broke lists the findings about the target, those that break first, and the thresholds that it
 // breaks.

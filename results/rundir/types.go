@@ -844,9 +844,10 @@ type Trial struct {
 	WindowSeconds  float64          `json:"window_seconds"`                   // as measured
 	PlannedSeconds float64          `json:"planned_window_seconds,omitempty"` // of a trial that its target ended: the window that was to be
 	Complete       bool             `json:"complete"`
-	Interrupted    bool             `json:"interrupted,omitempty"` // not complete: it was ended within its window, by a signal or because a service ended; its figures are of the window until then
-	Error          string           `json:"error,omitempty"`       // why the trial failed
-	Fault          string           `json:"fault,omitempty"`       // whose doing that was: see the Fault constants
+	Interrupted    bool             `json:"interrupted,omitempty"`    // not complete: it was ended within its window, by a signal or because a service ended; its figures are of the window until then
+	Error          string           `json:"error,omitempty"`          // why the trial failed
+	Fault          string           `json:"fault,omitempty"`          // whose doing that was: see the Fault constants
+	Teardown       string           `json:"teardown_error,omitempty"` // why the scenario's teardown failed
 	Counts         Counts           `json:"counts"`
 	Conservation   Conservation     `json:"conservation"`
 	Throughput     *float64         `json:"throughput_per_second,omitempty" metric:"throughput" unit:"/s" better:"more" about:"good responses a second; with subscribers, events" en:"throughput" zh:"吞吐量" shown:"figures dimensions"`

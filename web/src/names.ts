@@ -338,6 +338,7 @@ export const checks: Record<string, { en: string; zh: string; remedy: Key | "" }
   "start_skew": { en: "start skew of agents", zh: "各 agent 开始时刻之差", remedy: "remedy.start_skew" },
   "steal": { en: "CPU stolen by the host", zh: "被宿主机占用的 CPU", remedy: "remedy.steal" },
   "subscribers": { en: "subscribers served", zh: "订阅者得到服务", remedy: "remedy.silent" },
+  "teardown": { en: "teardown done", zh: "清理步骤已完成", remedy: "" },
   "unfinished": { en: "unfinished requests", zh: "未完成的请求", remedy: "remedy.unfinished" },
   "unopened": { en: "connections open when the load began", zh: "负载开始时连接已建立", remedy: "" },
 };

@@ -41,6 +41,9 @@ func Examine(s recording.Recording) ([]rundir.Check, []rundir.Flag, *rundir.Depe
 		return x.checks, x.flags, nil
 	}
 	x.conserved()
+	if failed := x.Trial.Teardown; failed != "" {
+		x.add(rundir.Check{Kind: FlagTeardown, Outcome: rundir.CheckWarning, Detail: new(texts.New("found.teardown").With("ways", texts.Verbatim(failed)))})
+	}
 	if !x.complete() {
 		return x.checks, x.flags, nil
 	}

@@ -127,6 +127,7 @@ func TestChecks(t *testing.T) {
 		{"conflicts", open, func(s *recording.Recording) {
 			s.Trial.Counts.ByStatus = map[string]int64{"201": 1, "409": s.Trial.Counts.Sent - 1}
 		}, "conflicts", FlagConflicts, measured{warning, 9999, 0}},
+		{"teardown", open, func(s *recording.Recording) { s.Trial.Teardown = "it failed" }, "teardown", FlagTeardown, measured{warning, nan, nan}},
 		{"deviations", open, func(s *recording.Recording) { s.Trial.Deviations = map[string]int64{"bare_lf": 20, "folded_lines": 7} }, "deviations", FlagDeviations, measured{warning, 20, 0}},
 
 		// The median response is 2 ms, so the limit of the lag's p99 is 100 µs. The limit of its p99.9

@@ -37,6 +37,7 @@ const (
 	FlagConflicts          = "conflicts"          // a warning: most requests create what exists already
 	FlagRedirects          = "redirects"          // a warning: redirections count as good, and were not followed
 	FlagDeviations         = "deviations"         // a warning: responses depart from HTTP/1.1, and were read
+	FlagTeardown           = "teardown"           // a warning: it failed, after the load
 	FlagDrops              = "drops"              // open loops; it breaks
 	FlagAchievedRate       = "achieved_rate"      // open loops
 	FlagBacklog            = "backlog"            // of searches' probes
@@ -118,6 +119,8 @@ var declared = map[string]Check{
 		Means: "responses were redirections, which count as good and are not followed", English: "requests answered without a redirect", Chinese: "请求没有被重定向"},
 	FlagDeviations: {About: rundir.AboutTarget, Unit: rundir.Count,
 		Means: "responses depart from HTTP/1.1, and were read all the same", English: "responses as HTTP/1.1 wants them", Chinese: "响应符合 HTTP/1.1"},
+	FlagTeardown: {About: rundir.AboutTarget,
+		Means: "the teardown of the scenario failed, after the load: what was to be removed may still be there", English: "teardown done", Chinese: "清理步骤已完成"},
 	FlagFewConnections: {About: rundir.AboutGenerator, Biases: []string{BiasThroughput, rundir.TagResponse}, Unit: rundir.PerSecond,
 		Means: "dyno had too few connections for the rate", English: "connections for the rate", Chinese: "连接数足够维持速率"},
 	FlagDrops: {About: rundir.AboutTarget, Unit: rundir.Count, Remedy: "remedy.slow",

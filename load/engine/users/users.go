@@ -52,6 +52,10 @@ type Config struct {
 	// Iterations are how many users of a closed loop begin in the window, and IterationsEach how many each of them
 	// begins. Then the load ends. Default 0: no such limit.
 	Iterations, IterationsEach uint64
+
+	// Observe is called by a worker's thread with each response that a user has got, and with what is wrong with it.
+	// It keeps nothing of the response. Default none.
+	Observe func(u *scenario.User, r *scenario.Response, failure error)
 }
 
 // Validate reports every fault of the configuration at once. With defaults, it is for a number of
@@ -80,6 +84,7 @@ type Pool struct {
 	epoch int64 // the clock's zero, in Unix time
 	open  bool  // an arrival is an iteration
 
+	observe func(*scenario.User, *scenario.Response, error)
 	worker  *scenario.Worker
 	steps   []scenario.Info
 	all     []user // those that there have been so far
@@ -141,7 +146,7 @@ type Share struct {
 // New returns the pool of a worker's users.
 func New(s *Share) *Pool {
 	p := &Pool{
-		rec: s.Recorder, clock: s.Clock, epoch: s.Epoch, open: s.Open, worker: s.Scenario.Worker(s.Shard, s.Seed), steps: s.Scenario.Steps(),
+		rec: s.Recorder, clock: s.Clock, epoch: s.Epoch, open: s.Open, observe: s.Observe, worker: s.Scenario.Worker(s.Shard, s.Seed), steps: s.Scenario.Steps(),
 		limit: s.Count, restart: s.Restart, trailers: len(s.Scenario.TrailerNames()) > 0, pauses: queue.NewTimers(s.Count),
 		left: math.MaxUint64, each: cmp.Or(s.IterationsEach, math.MaxUint64), bounded: s.IsBounded || s.IterationsEach > 0,
 	}
@@ -494,12 +499,15 @@ func (p *Pool) Fields(n int32) []wire.MuxField { return p.all[n].fields }
 func (p *Pool) Judge(n int32, status int16, fields []wire.MuxField, now int64) error {
 	u := &p.all[n]
 	p.response = scenario.Response{Status: int(status), Header: fields, Body: u.body, Size: u.size, Decoded: p.collects}
-	failure := u.script.Response(p.epoch+now, &p.response)
-	p.giveBack(u)
-	if failure != nil {
-		return failure
+	var err error
+	if failure := u.script.Response(p.epoch+now, &p.response); failure != nil {
+		err = failure
 	}
-	return nil
+	if p.observe != nil {
+		p.observe(u.script, &p.response, err)
+	}
+	p.giveBack(u)
+	return err
 }
 
 // Result returns what became of the users.
