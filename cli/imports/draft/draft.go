@@ -41,6 +41,7 @@ type Draft struct {
 	Base       string         // the URL of the server; empty: not known yet
 	Origin     string         // scheme and host of the first request, for which Base stands
 	Flow       int            // the flow that steps go to, from 1; 0: there are none
+	Part       scenario.Part  // that steps go to
 	Pass       bool           // the file says what is sent once, and not for how long
 	names      map[string]int // of steps, with the last number that was added to each
 	lines      map[string]int // of the file, in which steps stand, by the steps' names

@@ -50,9 +50,9 @@ func (d *Draft) repair() error {
 	}
 }
 
-// stepCount returns the number of steps.
+// stepCount returns the number of steps that users carry out.
 func (d *Draft) stepCount() (n int) {
-	d.Scenario.EachStep(func(string, *scenario.Step) { n++ })
+	d.Scenario.EachUserStep(func(string, *scenario.Step) { n++ })
 	return n
 }
 
@@ -104,6 +104,7 @@ func (d *Draft) elsewhere(folder string) (*plan.Experiment, error) {
 	for i := range s.Flows {
 		s.Flows[i].Steps = slices.Clone(s.Flows[i].Steps)
 	}
+	s.Setup, s.Teardown = slices.Clone(s.Setup), slices.Clone(s.Teardown)
 	s.EachStep(func(_ string, st *scenario.Step) {
 		moved(&st.BodyFile)
 		moved(&st.MessageFile)
@@ -136,7 +137,7 @@ type repairs struct {
 }
 
 var (
-	stepPath      = lazyregexp.New(`^load\.scenario\.(?:flows\.(.+)\.)?steps\[(\d+)\](?:\.(.*))?$`)
+	stepPath      = lazyregexp.New(`^load\.scenario\.((?:flows\.(?:.+)\.)?steps\[\d+\]|(?:setup|teardown)\[\d+\])(?:\.(.*))?$`)
 	thresholdPath = lazyregexp.New(`^thresholds\[(\d+)\]`)
 	stepName      = lazyregexp.New(`^ *- name: "?([^"]*)"?$`)
 )
@@ -156,9 +157,11 @@ func (r *repairs) repair(f fields.Fault) {
 			r.Leave(0, r.Experiment.Thresholds[n], f.Problem, f.Hint)
 		}
 	case path != nil:
-		if st := r.stepAt(path[1], path[2]); st != nil {
-			r.repairStep(st, path[3], f)
-		}
+		s.EachStep(func(at string, st *scenario.Step) {
+			if at == path[1] {
+				r.repairStep(st, path[2], f)
+			}
+		})
 	case f.Field == "load.scenario":
 		r.repairNamed(f)
 	case !strings.HasPrefix(f.Field, "load.scenario."):
@@ -193,23 +196,6 @@ func (r *repairs) repairNamed(f fields.Fault) {
 			r.repairStep(st, "", f)
 		}
 	})
-}
-
-// stepAt returns the step at a place of a fault's path; nil if there is none.
-func (r *repairs) stepAt(flow, number string) *scenario.Step {
-	steps := r.Scenario.Steps
-	if flow != "" {
-		i := slices.IndexFunc(r.Scenario.Flows, func(f scenario.Flow) bool { return f.Name == flow })
-		if i < 0 {
-			return nil
-		}
-		steps = r.Scenario.Flows[i].Steps
-	}
-	n, err := strconv.Atoi(number)
-	if err != nil || n >= len(steps) {
-		return nil
-	}
-	return &steps[n]
 }
 
 // repairStep takes a part of a step out. Without a request, the whole step goes.
@@ -355,7 +341,7 @@ func (r *repairs) carryOut() bool {
 		}
 		return kept
 	}
-	s.Steps = takeOut(s.Steps)
+	s.Setup, s.Steps, s.Teardown = takeOut(s.Setup), takeOut(s.Steps), takeOut(s.Teardown)
 	for i := range s.Flows {
 		s.Flows[i].Steps = takeOut(s.Flows[i].Steps)
 	}

@@ -94,12 +94,20 @@ func requestName(method, path string) string {
 	return cmp.Or(method, "GET") + path
 }
 
-// Steps returns the flow's steps.
-func (d *Draft) Steps() []scenario.Step {
-	if d.Flow == 0 {
-		return d.Scenario.Steps
+// Steps returns the steps of the flow, or of another part.
+func (d *Draft) Steps() []scenario.Step { return *d.list() }
+
+// list is where steps go.
+func (d *Draft) list() *[]scenario.Step {
+	switch {
+	case d.Part == scenario.OfSetup:
+		return &d.Scenario.Setup
+	case d.Part == scenario.OfTeardown:
+		return &d.Scenario.Teardown
+	case d.Flow > 0:
+		return &d.Scenario.Flows[d.Flow-1].Steps
 	}
-	return d.Scenario.Flows[d.Flow-1].Steps
+	return &d.Scenario.Steps
 }
 
 // AddFlow adds a flow, to which steps go from now on.
@@ -131,10 +139,7 @@ func (d *Draft) AddStep(line int, name string) *scenario.Step {
 	}
 	d.names[name]++
 	d.lines[name] = line
-	steps := &d.Scenario.Steps
-	if d.Flow > 0 {
-		steps = &d.Scenario.Flows[d.Flow-1].Steps
-	}
+	steps := d.list()
 	*steps = append(*steps, scenario.Step{Name: name})
 	return &(*steps)[len(*steps)-1]
 }
@@ -304,7 +309,7 @@ func span(t pace.Think) (from, to time.Duration) {
 
 // CountRepeated returns how many steps are repeated.
 func (d *Draft) CountRepeated() (n int) {
-	d.Scenario.EachStep(func(_ string, st *scenario.Step) {
+	d.Scenario.EachUserStep(func(_ string, st *scenario.Step) {
 		if !st.Once {
 			n++
 		}

@@ -467,7 +467,14 @@ func (j *reader) element(e, below *element, s scope, grouped bool, depth int) {
 	case "TestPlan":
 		j.tree(below, s, grouped, depth+1)
 	case "SetupThreadGroup", "PostThreadGroup":
-		d.Leave(e.line, e.title()+" ("+e.name+")", "its requests, which come before or after the load, are not carried over", "checks of the target can request something before a load")
+		if d.Part = scenario.OfSetup; e.name == "PostThreadGroup" {
+			d.Part = scenario.OfTeardown
+		}
+		if threads := j.number(e, "ThreadGroup.num_threads", e.prop("ThreadGroup.num_threads"), 1); threads > 1 {
+			d.Leave(e.line, e.title()+" ("+e.name+")", "its requests are sent once, and not by several threads", "")
+		}
+		j.tree(below, s, false, depth+1)
+		d.Part = scenario.OfUsers
 	case "HTTPSamplerProxy", "HTTPSampler", "HTTPSampler2":
 		own := j.within(below, s)
 		for _, c := range below.children {

@@ -35,6 +35,8 @@ type session struct {
 	First, Second []recording     // of each scenario
 	Schemas       []schema        // of gRPC
 
+	Setup, Teardown []event // what is done once
+
 	// Parts of its draft.
 	Items   []draft.Item
 	Marks   []string
@@ -79,9 +81,7 @@ func (s *session) run(d *draft.Draft) (err error) {
 		return scriptError(d.Source.File, err)
 	}
 	s.Exports = map[string]bool{}
-	for _, name := range []string{"teardown", "handleSummary"} {
-		s.Exports[name] = first.exports.Get(name) != nil
-	}
+	s.Exports["handleSummary"] = first.exports.Get("handleSummary") != nil
 	options, err := readOptions(d, s.Options)
 	if err != nil {
 		return err
@@ -89,9 +89,14 @@ func (s *session) run(d *draft.Draft) (err error) {
 	if err := first.member("schemas", &s.Schemas); err != nil {
 		return scriptError(d.Source.File, err)
 	}
+	first.setUp()
+	second.setUp()
 	for _, scenario := range options.all() {
 		s.First = append(s.First, first.record(&scenario))
 		s.Second = append(s.Second, second.record(&scenario))
+	}
+	if s.Setup, s.Teardown, err = first.tearDown(); err != nil {
+		d.Leave(d.LineOfKey("teardown", 0), "teardown", "it ended early: "+thrown(d.Source.File, err), "what it had sent until then is carried over")
 	}
 	return nil
 }

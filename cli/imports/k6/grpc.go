@@ -2,6 +2,7 @@ package k6
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,16 +18,14 @@ type schema struct {
 	Protoset string   `json:"protoset"`
 }
 
-// isGRPC tells whether the first request of all iterations is a call.
-func isGRPC(all []recording) bool {
-	for i := range all {
-		for _, e := range append(all[i].Once[:len(all[i].Once):len(all[i].Once)], all[i].Events...) {
-			if e.Kind == "request" {
-				return e.Call != ""
-			}
-		}
+// isGRPC tells whether the first request of all is a call.
+func isGRPC(s *session) bool {
+	all := s.Setup
+	for i := range s.First {
+		all = slices.Concat(all, s.First[i].Events)
 	}
-	return false
+	first := slices.IndexFunc(all, func(e event) bool { return e.Kind == "request" })
+	return first >= 0 && all[first].Call != ""
 }
 
 // useGRPC makes the experiment one of calls.

@@ -93,7 +93,6 @@ type table struct {
 
 // A recording is what an iteration does.
 type recording struct {
-	Once       []event // by setup
 	Events     []event
 	Tables     []table
 	Missing    []missingVariable
@@ -119,13 +118,17 @@ func read(d *draft.Draft, _ []byte) error {
 		return err
 	}
 	options.listUnknown(d)
-	if d.Scenario.Cookies = true; isGRPC(session.First) { // k6 keeps them, too
+	if d.Scenario.Cookies = true; isGRPC(session) { // k6 keeps them, too
 		d.Scenario.Cookies = false
 		useGRPC(d, session)
 	}
 	scenarios := options.all()
 	follows := false
 	steps := &stepsOf{byEvent: map[int]string{}, tags: map[string]tags{}}
+	d.Part = scenario.OfSetup
+	addSteps(d, steps, session.Setup, session.Setup)
+	listUndefined(d, session.Setup, session.First[0].Missing)
+	d.Part = scenario.OfUsers
 	var kept []workload // whose iterations send something
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -136,8 +139,7 @@ func read(d *draft.Draft, _ []byte) error {
 		if a.Failed != "" {
 			d.Leave(a.FailedLine, s.function(), "the iteration ended early: "+a.Failed, "what it had sent until then is carried over")
 		}
-		addSteps(d, steps, a.Once, nil, true)
-		addSteps(d, steps, a.Events, b.Events, false)
+		addSteps(d, steps, a.Events, b.Events)
 		if d.Flow > 0 && len(d.Steps()) == 0 {
 			d.Leave(s.line, "scenario "+s.name, "it sends nothing that can be carried over", "")
 			d.DropFlow()
@@ -146,11 +148,14 @@ func read(d *draft.Draft, _ []byte) error {
 		kept = append(kept, *s)
 		addData(d, a.Tables)
 		addMetrics(d, steps, a.Metrics)
-		listUndefined(d, slices.Concat(a.Once, a.Events), a.Missing)
+		listUndefined(d, a.Events, a.Missing)
 		follows = follows || slices.ContainsFunc(a.Events, func(e event) bool {
 			return e.Kind == "request" && e.Call == "" && (e.Redirects == nil || *e.Redirects > 0)
 		})
 	}
+	d.Part = scenario.OfTeardown
+	addSteps(d, steps, session.Teardown, session.Teardown)
+	d.Part = scenario.OfUsers
 	if len(kept) > 0 { // else finish says why there is no request
 		setLoad(d, options, kept)
 	}
@@ -161,9 +166,6 @@ func read(d *draft.Draft, _ []byte) error {
 	if follows && options.MaxRedirects != 0 {
 		d.Leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
 	}
-	if session.Exports["teardown"] {
-		d.Leave(d.LineOfKey("teardown", 0), "teardown", "nothing is sent after the load", "")
-	}
 	if session.Exports["handleSummary"] {
 		d.Leave(d.LineOfKey("handleSummary", 0), "handleSummary", "dyno report has forms of its own", "")
 	}
@@ -171,13 +173,10 @@ func read(d *draft.Draft, _ []byte) error {
 }
 
 // addSteps adds recorded requests. Like is what another iteration does.
-func addSteps(d *draft.Draft, steps *stepsOf, events, like []event, once bool) {
-	if !once && len(events) != len(like) {
+func addSteps(d *draft.Draft, steps *stepsOf, events, like []event) {
+	if len(events) != len(like) {
 		d.Leave(0, "default", fmt.Sprintf("iterations differ in length: one has %d requests and pauses, another %d", len(events), len(like)), "the first one is carried over; steps with weights are drawn")
 		like = nil
-	}
-	if once && len(events) > 0 {
-		d.Leave(events[0].Line, "setup", "k6 sends it once, and here each user does", "")
 	}
 	for i := range events {
 		e := &events[i]
@@ -193,7 +192,7 @@ func addSteps(d *draft.Draft, steps *stepsOf, events, like []event, once bool) {
 		if step == nil {
 			continue
 		}
-		step.Once, step.Status = once, e.Statuses
+		step.Status = e.Statuses
 		steps.add(step.Name, e)
 		if varies(e, other) {
 			d.Leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")

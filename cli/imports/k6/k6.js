@@ -430,6 +430,9 @@
 			const table = {name: String(name), line: __line(), columns: [...columns], rows, isTable, used: false, drawn: false};
 			tables.push(table);
 			const row = (at) => {
+				if (__once) { // what is sent once has no rows of its own
+					return rows[at];
+				}
 				const random = drawn;
 				drawn = false;
 				if (!__tables || !isTable || !(at in rows)) {

@@ -2,10 +2,12 @@ package k6
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"dyno/cli/imports/draft"
+	"dyno/lab/planfile"
 	"dyno/load/scenario"
 )
 
@@ -167,5 +169,38 @@ func TestThresholds(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)
 		}
+	}
+}
+
+// What is done once stands apart, whatever the number of scenarios that use it. It has the rows that it has in k6.
+func TestSetup(t *testing.T) {
+	got, err := readScript(t, `import http from 'k6/http';
+import {SharedArray} from 'k6/data';
+const users = new SharedArray('users', () => [{name: 'ada'}]);
+export const options = {scenarios: {a: {executor: 'constant-vus', vus: 1, duration: '1s', exec: 'a'}, b: {executor: 'constant-vus', vus: 1, duration: '1s', exec: 'b'}}};
+export const setup = () => ({token: http.post('http://h/login', users[0].name).json('token')});
+export const a = (data) => http.get('http://h/a', {headers: {Token: data.token}});
+export const b = (data) => http.get('http://h/b/' + data.token);
+export const teardown = (data) => { http.del('http://h/' + data.token); throw 'late' };
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := planfile.Parse("experiment.yaml", got.Text, planfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := e.Variants[0].Load.Scenario
+	if len(s.Setup) != 1 || s.Setup[0].Body != "ada" || len(s.Setup[0].Extract) != 1 || s.Setup[0].Once {
+		t.Errorf("setup %+v", s.Setup)
+	}
+	if len(s.Flows) != 2 || len(s.Flows[0].Steps) != 1 || s.Flows[1].Steps[0].Path != "/b/{{ urlencode(token) }}" && s.Flows[1].Steps[0].Path != "/b/{{ token }}" {
+		t.Errorf("flows %+v", s.Flows)
+	}
+	if len(s.Teardown) != 1 || s.Teardown[0].Method != "DELETE" || len(s.Data) != 0 {
+		t.Errorf("teardown %+v, data %+v", s.Teardown, s.Data)
+	}
+	if !slices.ContainsFunc(got.Items, func(i draft.Item) bool { return i.What == "teardown" && strings.Contains(i.Why, "late") }) {
+		t.Errorf("listed %+v", got.Items)
 	}
 }

@@ -72,6 +72,10 @@ type run struct {
 	folders map[sobek.ModuleRecord]string // of the files
 	exports *sobek.Object
 	silent  bool // what is not carried over was listed before
+
+	data   sobek.Value // that setup has returned
+	failed error       // why it has not
+	begin  int         // how many events it has
 }
 
 // newRun loads a script. A number in place of random values, and of the user, distinguishes two runs.
@@ -85,7 +89,7 @@ func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time)
 		environment[name] = value
 	}
 	for name, value := range map[string]any{
-		"__random": random, "__VU": user, "__ITER": user - 1, "__environment": environment, "__tables": d.Source.Out != "",
+		"__random": random, "__VU": user, "__ITER": user - 1, "__environment": environment, "__tables": d.Source.Out != "", "__once": false,
 		"__line": r.line, "__leave": r.leave, "__mark": d.Mark, "__column": r.column, "__open": r.open, "__csv": readCSV,
 		"__base64": r.base64, "__fromBase64": r.fromBase64, "__hash": r.hash, "__number": func(expression string) string {
 			d.Numbers[expression] = true
@@ -174,7 +178,7 @@ func (r *run) call(name string, args ...sobek.Value) (result sobek.Value, err er
 // record carries out an iteration.
 func (r *run) record(s *workload) (out recording) {
 	function := s.function()
-	k6 := r.vm.Get("__k6").ToObject(r.vm)
+	k6 := r.library()
 	fail := func(err error) recording {
 		if err != nil && out.Failed == "" {
 			out.Failed, out.FailedLine = thrown(r.d.Source.File, err), lineOfError(err)
@@ -184,18 +188,15 @@ func (r *run) record(s *workload) (out recording) {
 	if err := errors.Join(k6.Set("environment", s.Environment), k6.Set("tags", s.Tags)); err != nil {
 		return fail(err)
 	}
-	made := func() int { return int(k6.Get("events").ToObject(r.vm).Get("length").ToInteger()) }
-	start := made()
-	data, err := r.call("setup")
-	begin := made()
+	begin, err := r.made(), r.failed
 	if err == nil {
-		_, err = r.call(function, data)
+		_, err = r.call(function, r.data)
 	}
 	if r.exports.Get(function) == nil {
 		err = fmt.Errorf("the script exports no function %s", function)
 	}
 	_ = fail(err)
-	var all []event // taken at the end: what setup has received may be used later
+	var all []event
 	for name, into := range map[string]any{"events": &all, "tables": &out.Tables, "missing": &out.Missing, "noted": &out.Metrics} {
 		if err := r.member(name, into); err != nil {
 			return fail(err)
@@ -204,17 +205,55 @@ func (r *run) record(s *workload) (out recording) {
 	if begin > len(all) { // the script has changed what it must not
 		return fail(errors.New("the script takes requests back"))
 	}
-	out.Once, out.Events = all[start:begin], all[begin:]
+	out.Events = all[begin:]
 	return out
+}
+
+// library is the object of k6.js.
+func (r *run) library() *sobek.Object { return r.vm.Get("__k6").ToObject(r.vm) }
+
+// made is how many events there are so far.
+func (r *run) made() int {
+	return int(r.library().Get("events").ToObject(r.vm).Get("length").ToInteger())
 }
 
 // member reads a member of k6.js that it has noted.
 func (r *run) member(name string, into any) error {
-	text, err := r.vm.Get("__k6").ToObject(r.vm).Get(name).ToObject(r.vm).MarshalJSON()
+	text, err := r.library().Get(name).ToObject(r.vm).MarshalJSON()
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, into)
+}
+
+// setUp carries out setup, before the first iteration.
+func (r *run) setUp() {
+	r.data, r.failed = r.callOnce("setup")
+	r.begin = r.made()
+}
+
+// tearDown carries out teardown, after the last iteration, and returns what it and setup do. What iterations use of
+// the responses to setup is known now.
+func (r *run) tearDown() (setup, teardown []event, err error) {
+	end := r.made()
+	_, failed := r.callOnce("teardown", r.data)
+	var all []event
+	if err := r.member("events", &all); err != nil {
+		return nil, nil, err
+	}
+	if end > len(all) || r.begin > end {
+		return nil, nil, errors.New("the script takes requests back")
+	}
+	return all[:r.begin], all[end:], failed
+}
+
+// callOnce calls a function of what is done once.
+func (r *run) callOnce(name string, args ...sobek.Value) (sobek.Value, error) {
+	if err := r.vm.Set("__once", true); err != nil {
+		return nil, err
+	}
+	result, err := r.call(name, args...)
+	return result, errors.Join(err, r.vm.Set("__once", false))
 }
 
 // options returns what the script exports as options, in JSON; nil if there are none.

@@ -995,7 +995,7 @@ def main():
                     leave(s, name, "what %s stands for is known only when the file runs" % e)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 if s.decorator_list:
-                    leave(s, "def " + s.name, "functions of events are not carried over")
+                    leave(s, "def " + s.name, "functions of events are not carried over", "load.scenario.setup and teardown are sent once, before the load and after it")
             case ast.ClassDef() if any("LoadTestShape" in source(b) for b in s.bases):
                 shape = stages_of(s, names)
                 if not shape:
