@@ -54,6 +54,8 @@ func classify(err error) (code int, hint string) {
 		step        *generator.StepError
 	)
 	switch {
+	case isAborted(err):
+		return exit.Threshold, ""
 	case errors.As(err, &f):
 		return f.Code, f.Hint
 	case errors.As(err, &faults):

@@ -409,6 +409,14 @@ func (a *app) carryOut(ctx context.Context, j job, dir string, keep bool, w tria
 	if err != nil {
 		return nil, err
 	}
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	if aborter := newAborter(j.experiment, abort); aborter != nil {
+		if err := aborter.checkCarried(len(o.Agents)); err != nil {
+			return nil, err
+		}
+		w = live.Watchers{w, aborter}
+	}
 	o.Watcher, o.Chosen = w, j.chosen
 	if j.resume {
 		ran = trial.Resume(ctx, j.experiment, o)

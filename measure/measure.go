@@ -120,7 +120,8 @@ func (r *Request) experiment() ([]byte, error) {
 }
 
 // Run carries out an experiment, which is the text of a file as dyno run takes it, and judges it. The folder is
-// created. With an error there may be a result, of what was measured before.
+// created. With an error there may be a result, of what was measured before. No threshold ends a run early, as it does
+// that of a command: cancel the context instead.
 func Run(ctx context.Context, experiment []byte, folder string) (*Result, error) {
 	return run(ctx, "experiment", experiment, folder, false)
 }

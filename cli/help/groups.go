@@ -25,7 +25,7 @@ func Groups() []Group {
 		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve resolve-to connect-to proxy
 			authority proto protoset import-paths kind check compression stream-window connection-window max-header
 			max-message subprotocol compress keepalive keepalive-timeout keepalive-without-calls gap-event`},
-		{"output", `threshold strict out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
+		{"output", `threshold abort-unless abort-after strict out json format full histogram quiet no-tui no-color push push-header slo-first-token slo-token-time
 			fail-on-regression fail-on-inconclusive help help-all`},
 		{"machine", `agent identity fleet agents exclusive control-plane control-plane-token-file
 			kubernetes kubernetes-image kubernetes-namespace kubernetes-context kubernetes-cpu kubernetes-memory kubernetes-timeout kubernetes-rbac

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,6 +43,9 @@ type Load struct {
 	scenario string   // the file that says what users do
 	data     []string // the files with their rows
 	users    []string // a number, or stages
+
+	abortUnless []string // thresholds that end the run
+	abortAfter  time.Duration
 
 	noServer bool // the server's process is not watched
 
@@ -79,6 +83,8 @@ func (q *Load) ownFlags(f *pflag.FlagSet, stdin io.Reader, protocols ...string) 
 	have := func(field string) bool {
 		return slices.ContainsFunc(protocols, func(p string) bool { return plan.Has(p, field) })
 	}
+	f.StringArrayVar(&q.abortUnless, "abort-unless", nil, "a threshold that ends the run, in order, as soon as its `CONDITION` does not hold, such as 'errors.ratio < 5%': judged each second by the window so far; may be repeated")
+	f.DurationVar(&q.abortAfter, "abort-after", 0, "how long the window lasts until --abort-unless is judged (default a second)")
 	connections := fmt.Sprintf("closed loop: connections, each with one request at a time (default 50); open loop: the most there may be (default %d)", plan.DefaultConnections)
 	listens := have(ofStreams) && !have(ofMessages)
 	if have(ofStreams) {
@@ -200,7 +206,8 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 		faults = append(faults, q.connect(&v.Target)...)
 	}
 	faults = append(faults, q.fields.Fill(e)...)
-	e.Thresholds = conditions(e.Thresholds)
+	ending, wrong := q.aborts()
+	e.Thresholds, faults = append(thresholds(e.Conditions()), ending...), append(faults, wrong...)
 	v.Observe.Server = !q.noServer
 	l := &v.Load
 	faults = append(faults, q.shape(l)...)
@@ -378,8 +385,12 @@ func (q *Load) judgedPlan(e *plan.Experiment, faults []error) (*plan.Experiment,
 		check, flag = expr.Checks.CheckProbe, q.search.flag
 	}
 	for _, t := range e.Thresholds {
-		if err := check(t, names, e.Steps()); err != nil {
-			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, t, err))
+		verify, flag := check, flag
+		if t.Abort {
+			verify, flag = expr.Checks.CheckAbort, "abort-unless"
+		}
+		if err := verify(t.Holds, names, e.Steps()); err != nil {
+			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, t.Holds, err))
 		}
 	}
 	if err := expr.Checks.CheckMetric(e.Design.Metric, e.Steps()); err != nil {

@@ -1,6 +1,7 @@
 package quick
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -49,12 +50,31 @@ func (s *searchFlags) register(f *pflag.FlagSet, flag string) {
 // slowWanted is a condition that slow answers keep.
 var slowWanted = regexp.MustCompile(`^([a-z_]+\.)?(p[0-9.]+|mean|max)(\{[^}]*\})?\s*>`)
 
-// conditions takes conditions apart that have commas between them.
-func conditions(texts []string) (all []string) {
+// thresholds takes conditions apart that have commas between them.
+func thresholds(texts []string) (all []plan.Threshold) {
 	for _, text := range texts {
-		all = append(all, expr.Split(text)...)
+		for _, holds := range expr.Split(text) {
+			all = append(all, plan.Threshold{Holds: holds})
+		}
 	}
 	return all
+}
+
+// aborts returns the thresholds that end the run.
+func (q *Load) aborts() (all []plan.Threshold, faults []error) {
+	all = thresholds(q.abortUnless)
+	for i := range all {
+		all[i].Abort, all[i].After = true, q.abortAfter
+	}
+	switch {
+	case len(all) > 0 && q.IsSearch():
+		return nil, []error{errors.New("--abort-unless: a search breaks its conditions on purpose; leave it out")}
+	case len(all) == 0 && q.Given("abort-after"):
+		faults = append(faults, errors.New("--abort-after: nothing ends the run; say what with --abort-unless"))
+	case q.abortAfter < 0:
+		faults = append(faults, errors.New("--abort-after: want a time that is not negative"))
+	}
+	return all, faults
 }
 
 // IsSearch tells whether flags ask for a search. Where conditions are all there is to search by, thresholds are conditions.
@@ -88,8 +108,8 @@ func (q *Load) seek(e *plan.Experiment) (faults []error) {
 	if !q.Given("warmup") {
 		l.Warmup = searchWarmup
 	}
-	e.Thresholds = append(conditions(s.conditions), e.Thresholds...)
-	for _, c := range e.Thresholds {
+	e.Thresholds = append(thresholds(s.conditions), e.Thresholds...)
+	for _, c := range e.Conditions() {
 		if slowWanted.MatchString(c) {
 			faults = append(faults, fmt.Errorf("--%s: %s asks for slow answers, and a higher rate makes them slower; write <", s.flag, c))
 		}
@@ -117,7 +137,7 @@ func needed(e *plan.Experiment) float64 {
 		return 0
 	}
 	most := 0
-	for _, t := range e.Thresholds {
+	for _, t := range e.Conditions() {
 		most = max(most, expr.Checks.RequestsNeeded(t, []string{v.Name}, e.Steps()))
 	}
 	return v.Load.Open.Sending(most)
@@ -133,7 +153,7 @@ func (q *Load) LastEnough(e *plan.Experiment, rate float64) (least float64, err 
 	}
 	if sent := rate * window.Seconds(); sent < enough {
 		return 0, exit.Misused("a longer --duration, or a higher --from", "--%s: %s needs about %s requests at each rate, and %s/s for %v are %s",
-			q.search.flag, strings.Join(e.Thresholds, ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), window, units.Figure(sent))
+			q.search.flag, strings.Join(e.Conditions(), ", "), units.Whole(int64(math.Ceil(enough))), units.Figure(rate), window, units.Figure(sent))
 	}
 	return enough / window.Seconds(), nil
 }

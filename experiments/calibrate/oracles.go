@@ -436,7 +436,7 @@ func (k *calibrator) search(ctx context.Context) (_ []Reading, err error) {
 		Design:     plan.Design{Rounds: rounds, Seed: 1},
 		Variants:   []plan.Variant{v},
 		Capacity:   &plan.Capacity{From: expected / 2, To: 2 * expected, Resolution: 0.01, Trials: 5, Tolerate: 0.5},
-		Thresholds: []string{"response.p99 < 30ms"},
+		Thresholds: []plan.Threshold{{Holds: "response.p99 < 30ms"}},
 	}
 	e.Complete()
 	var run rundir.Run

@@ -16,6 +16,11 @@ func (i *inspector) capacity(e *Experiment) {
 	case c.To <= c.From*(1+c.Resolution):
 		i.fault("capacity.to", fmt.Sprintf("the range is narrower than the resolution, %s", DeclaredAt("capacity.resolution").Format(c.Resolution)), "a wider one")
 	}
+	for n, t := range e.Thresholds {
+		if t.Abort {
+			i.fault(fmt.Sprintf("thresholds[%d].abort", n), "a search for capacity breaks thresholds on purpose", "leave it out")
+		}
+	}
 	if len(e.Thresholds) == 0 && i.c.Reliable("thresholds") {
 		i.fault("capacity", "there is no threshold that a rate could break", `such as thresholds: ["response.p99 < 50ms"]`)
 	}

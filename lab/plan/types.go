@@ -32,8 +32,8 @@ type Experiment struct {
 	Sysctl   map[string]string `yaml:"sysctl,nonempty" names:"sysctl" kind:"word" like:"setting" doc:"kernel settings such as net.core.somaxconn: 65535, set before the first trial and put back after the last; they hold for the whole machine and for all variants"`
 	Profile  *Profile          `yaml:"profile" doc:"what is profiled, in trials of their own: one for each variant after each round, with the same load"`
 
-	Thresholds []string `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms', or of a step of a scenario, such as 'response.p99{step=login} < 80ms'; a broken one is exit code 99"`
-	Claims     []Claim  `yaml:"claims" doc:"statements with an expression; their outcome never fails a run"`
+	Thresholds []Threshold `yaml:"thresholds" most:"100" flag:"threshold" doc:"a condition on a metric, such as 'response.p99 < 80ms', or of a step of a scenario, such as 'response.p99{step=login} < 80ms'; a broken one is exit code 99"`
+	Claims     []Claim     `yaml:"claims" doc:"statements with an expression; their outcome never fails a run"`
 
 	// LeftOut are the file's variants that the short form or the options leave out. Claims may name them.
 	LeftOut []string
@@ -41,6 +41,21 @@ type Experiment struct {
 	Short bool `yaml:"short" form:"short" doc:"what the short form does differently"`
 
 	Warnings []fields.Fault // what is allowed but hardly meant, such as a variable nothing uses
+}
+
+// A Threshold is a condition that figures must keep.
+type Threshold struct {
+	Holds string        `yaml:"holds,required,short" doc:"the condition"`
+	Abort bool          `yaml:"abort" doc:"end the whole run, in order, as soon as the condition does not hold while a load runs: each second, the figures of the window so far are judged as they are measured; these are throughput, errors.ratio, errors.total, and response and service of all requests, the times not of a load that agents carry"`
+	After time.Duration `yaml:"after" range:"1s..24h" otherwise:"a second" doc:"with abort: how long a window lasts until the condition is judged"`
+}
+
+// Conditions are the conditions of all thresholds.
+func (e *Experiment) Conditions() (all []string) {
+	for _, t := range e.Thresholds {
+		all = append(all, t.Holds)
+	}
+	return all
 }
 
 // A Design says how often and in which order variants are measured.

@@ -138,6 +138,11 @@ func (i *inspector) plan(e *Experiment) {
 	if e.Capacity != nil {
 		i.capacity(e)
 	}
+	for n, t := range e.Thresholds {
+		if t.After > 0 && !t.Abort {
+			i.fault(fmt.Sprintf("thresholds[%d].after", n), "is only for a threshold that ends the run", "abort: true, or leave it out")
+		}
+	}
 	if e.Soak {
 		i.soak(e)
 	}

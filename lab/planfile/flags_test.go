@@ -97,7 +97,7 @@ func TestFill(t *testing.T) {
 		{plan.HTTP, "remeasure", []string{"false"}, func(e *plan.Experiment) any { return e.Design.KeepDisturbed }, true},
 		{plan.HTTP, "margin", []string{"5%"}, func(e *plan.Experiment) any { return e.Design.Margin }, 0.05},
 		{plan.HTTP, "profile", []string{"cpu,heap"}, func(e *plan.Experiment) any { return *e.Profile }, plan.Profile{Kinds: []string{"cpu", "heap"}, By: plan.BySampling}},
-		{plan.HTTP, "threshold", []string{"ratio(a, b) < 1", "c"}, func(e *plan.Experiment) any { return e.Thresholds }, []string{"ratio(a, b) < 1", "c"}},
+		{plan.HTTP, "threshold", []string{"ratio(a, b) < 1", "c"}, func(e *plan.Experiment) any { return e.Conditions() }, []string{"ratio(a, b) < 1", "c"}},
 		{plan.HTTP, "ready", []string{"/healthz"}, func(e *plan.Experiment) any { return e.Variants[0].Target.Ready }, plan.Ready{Kind: plan.ReadyHTTP, URL: "/healthz"}},
 		{plan.HTTP, "ready", []string{"none"}, func(e *plan.Experiment) any { return e.Variants[0].Target.Ready }, plan.Ready{Kind: plan.ReadyNone}},
 		{plan.HTTP, "body", []string{"x: {{port}}"}, func(e *plan.Experiment) any { return e.Variants[0].Load.Request.Body }, "x: {{port}}"},

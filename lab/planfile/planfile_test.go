@@ -88,7 +88,7 @@ func TestCompare(t *testing.T) {
 			variant("pool", map[string]string{"model": "pool", "workers": "16"}),
 			control,
 		},
-		Thresholds: []string{"response.p99 < 80ms", "errors.ratio < 0.1%"},
+		Thresholds: []plan.Threshold{{Holds: "response.p99 < 80ms"}, {Holds: "errors.ratio < 0.1%"}},
 		Claims: []plan.Claim{{
 			ID: "R1.1", Says: "goroutine model 1.36x the pool's throughput at 100 connections",
 			Holds: "ratio(goroutine, pool, throughput) >= 1.36",
@@ -370,6 +370,10 @@ func (f fakeChecks) CheckThreshold(text string, _, _ []string) error {
 }
 
 func (f fakeChecks) CheckProbe(text string, variants, steps []string) error {
+	return f.CheckThreshold(text, variants, steps)
+}
+
+func (f fakeChecks) CheckAbort(text string, variants, steps []string) error {
 	return f.CheckThreshold(text, variants, steps)
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 type Expressions interface {
 	CheckThreshold(expression string, variants, steps []string) error
 	CheckProbe(expression string, variants, steps []string) error // of a threshold of a search for capacity
+	CheckAbort(expression string, variants, steps []string) error // of a threshold that ends a run
 	CheckClaim(expression string, variants, steps []string) error
 	CheckMeasured(expression string, variants, steps []string) error
 	CheckPublished(published, measured string, variants, steps []string) error
@@ -302,9 +303,13 @@ func (r *reader) expressions(e *plan.Experiment) {
 	}
 	for i, t := range e.Thresholds {
 		n := r.root.Get("thresholds").Items[i]
-		judge(n, t, threshold)
+		verify := threshold
+		if t.Abort {
+			verify = check.CheckAbort
+		}
+		judge(n, t.Holds, verify)
 		if e.Capacity != nil {
-			r.searchable(n, e, check.RequestsNeeded(t, names, steps))
+			r.searchable(n, e, check.RequestsNeeded(t.Holds, names, steps))
 		}
 	}
 	names = append(names, e.LeftOut...) // a claim about one of them is not settled

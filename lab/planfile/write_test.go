@@ -88,7 +88,7 @@ func TestTextIsReadAsThePlan(t *testing.T) {
 			}
 		}),
 	} {
-		e.Thresholds = []string{"response.p99 < 80ms"}
+		e.Thresholds = []plan.Threshold{{Holds: "response.p99 < 80ms"}, {Holds: "errors.ratio < 5%", Abort: true, After: 3 * time.Second}}
 		file := "dir/written.yaml"
 		text := Text(e, file)
 		got, err := Parse(file, text, Options{})

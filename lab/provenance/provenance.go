@@ -31,7 +31,7 @@ func Plan(e *plan.Experiment, remeasure int) rundir.Plan {
 		Set:          e.Set,
 		Soak:         e.Soak,
 		PilotSeconds: d.Pilot.Seconds(),
-		Thresholds:   e.Thresholds,
+		Thresholds:   e.Conditions(),
 	}
 	if l := e.Ladder; l != nil {
 		p.Ladder = &rundir.PlanLadder{Steps: l.Steps, WithoutStep: l.WithoutStep}

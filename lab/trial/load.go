@@ -234,7 +234,7 @@ const mostCounted = 3
 // countsIn tells whether system calls are counted in a round. Their number per request hardly varies.
 // So one round that counts is enough, unless a condition on it needs an interval.
 func (r *runner) countsIn(round int) bool {
-	asked := strings.Join(r.experiment.Thresholds, " ") + r.experiment.Design.Metric
+	asked := strings.Join(r.experiment.Conditions(), " ") + r.experiment.Design.Metric
 	for _, c := range r.experiment.Claims {
 		asked += " " + c.Holds + " " + c.Measured
 	}

@@ -152,9 +152,14 @@ func (r *repairs) repair(f fields.Fault) {
 		r.repairText(f)
 	case threshold != nil:
 		n, _ := strconv.Atoi(threshold[1])
-		if n < len(r.Experiment.Thresholds) && !r.thresholds[n] {
+		switch {
+		case n >= len(r.Experiment.Thresholds) || r.thresholds[n]:
+		case r.Experiment.Thresholds[n].Abort: // it may stand as one that does not
+			r.Experiment.Thresholds[n].Abort, r.Experiment.Thresholds[n].After, r.changed = false, 0, true
+			r.Leave(0, "abort of "+r.Experiment.Thresholds[n].Holds, f.Problem, f.Hint)
+		default:
 			r.thresholds[n] = true
-			r.Leave(0, r.Experiment.Thresholds[n], f.Problem, f.Hint)
+			r.Leave(0, r.Experiment.Thresholds[n].Holds, f.Problem, f.Hint)
 		}
 	case path != nil:
 		s.EachStep(func(at string, st *scenario.Step) {
@@ -347,7 +352,7 @@ func (r *repairs) carryOut() bool {
 	}
 	s.Flows = slices.DeleteFunc(s.Flows, func(f scenario.Flow) bool { return len(f.Steps) == 0 || slices.Contains(r.flows, f.Name) })
 	s.Data = slices.DeleteFunc(s.Data, func(d scenario.Data) bool { return slices.Contains(r.data, d.Name) })
-	var kept []string
+	var kept []plan.Threshold
 	for i, t := range r.Experiment.Thresholds {
 		if !r.thresholds[i] {
 			kept = append(kept, t)

@@ -12,6 +12,7 @@ import (
 
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
+	"dyno/lab/plan"
 )
 
 // Tags are what k6 says of a request, such as its group and its scenario.
@@ -137,8 +138,9 @@ func addThresholds(d *draft.Draft, steps *stepsOf, all map[string][]json.RawMess
 	for _, metric := range slices.Sorted(maps.Keys(all)) {
 		for _, raw := range all[metric] {
 			var object struct {
-				Threshold string `json:"threshold"`
-				Abort     bool   `json:"abortOnFail"`
+				Threshold string   `json:"threshold"`
+				Abort     bool     `json:"abortOnFail"`
+				Delay     duration `json:"delayAbortEval"`
 			}
 			if json.Unmarshal(raw, &object.Threshold) != nil && json.Unmarshal(raw, &object) != nil {
 				continue
@@ -152,8 +154,15 @@ func addThresholds(d *draft.Draft, steps *stepsOf, all map[string][]json.RawMess
 			if len(texts) > 1 {
 				d.Leave(0, "thresholds of several steps", "each step must keep them, and not only all steps together", "")
 			}
-			if d.Experiment.Thresholds = append(d.Experiment.Thresholds, texts...); object.Abort {
-				d.Leave(at, metric+": abortOnFail", "a run goes on to its end", "")
+			for _, text := range texts {
+				t := plan.Threshold{Holds: text, Abort: object.Abort && !strings.Contains(text, "{")}
+				if t.Abort && time.Duration(object.Delay) >= time.Second {
+					t.After = min(time.Duration(object.Delay), 24*time.Hour)
+				}
+				if object.Abort != t.Abort {
+					d.Leave(at, metric+": abortOnFail", "the figures of a step are known at the end only, and a run goes on until then", "")
+				}
+				d.Experiment.Thresholds = append(d.Experiment.Thresholds, t)
 			}
 		}
 	}
