@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestAborter(t *testing.T) {
 		var got *abortedError
 		a := newAborter(e, func(err error) {
 			if got == nil {
-				got = err.(*abortedError)
+				errors.As(err, &got)
 			}
 		})
 		if (a == nil) != (c.threshold.Holds == "") {

@@ -49,7 +49,7 @@ func Once(ctx context.Context, v *plan.Variant, seed uint64, part scenario.Part,
 		}
 		body := mask.Text("", string(r.Body[:min(len(r.Body), mostAnswer)]))
 		answer = fmt.Sprintf("; it answered %q", body)
-		if v.Target.Protocol != plan.TCP {
+		if r.Status >= 0 { // else the protocol has none
 			answer = fmt.Sprintf("; it answered %s: %q", protocols.StatusName(v.Target.Protocol, r.Status), body)
 		}
 	}
@@ -71,8 +71,12 @@ func describeFailure(v *plan.Variant, s *scenario.Scenario, result *record.Resul
 	info := s.Steps()[n]
 	_, why, _ := strings.Cut(slices.Collect(maps.Keys(result.Failures))[0], ": ")
 	// The path as it is written: what its variables stand for may be secret.
-	request := strings.TrimSpace(info.Method + " " + v.Load.Scenario.Steps[n].Path)
-	return fmt.Sprintf("load.scenario.%s: %s: %s", info.Path, cmp.Or(request, "its message"), why)
+	st := &v.Load.Scenario.Steps[n]
+	request := st.Method
+	if st.Path != "" {
+		request = info.Method + " " + st.Path
+	}
+	return fmt.Sprintf("load.scenario.%s: %s: %s", info.Path, cmp.Or(request, "the request"), why)
 }
 
 // withoutSecrets masks the values of variables in a text.
