@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
