@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install what others wrote and tests run against our servers, in pinned versions, unless it is there:
+# Install what others wrote and tests run against our servers and clients, in pinned versions, unless it is there:
 # the packages for Node.js and Python of every folder testdata/clients, and gRPC's client in Java. Then build the
 # control plane's clients in Python, Node.js and Java. Without npm, pip or mvn it says so and succeeds: the tests that
 # need them skip. What these cannot install makes it fail.
@@ -23,7 +23,7 @@ once() {
 	fi
 }
 
-for folder in {hub,services/bot,services/control/xds}/testdata/clients services/control/clients/{python,node}; do
+for folder in {hub,load/engine,services/bot,services/control/xds}/testdata/clients services/control/clients/{python,node}; do
 	cd "$folder"
 	if [ ! -e package-lock.json ]; then
 		: # none of Node.js

@@ -203,6 +203,22 @@ func converse(s *socketServer, c *websocket.Conn) error {
 	}
 }
 
+// socketScript is a scenario of steps without conditions.
+func socketScript(t *testing.T, steps int) *scenario.Scenario {
+	t.Helper()
+	var spec scenario.Spec
+	for i := range steps {
+		spec.Steps = append(spec.Steps, scenario.Step{Name: fmt.Sprintf("step%d", i), Path: "/"})
+	}
+	script, err := scenario.Compile(&spec, scenario.Protocol{Request: func(st *scenario.Step) (scenario.StepRequest, error) {
+		return scenario.StepRequest{Path: st.Path, Status: []scenario.StatusRange{{First: -1, Last: 4999}}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
 // TestSocketUsers: users have a connection each, which a step opens, and which is opened again.
 func TestSocketUsers(t *testing.T) {
 	answers := func(message, _ []byte) bool { return strings.HasPrefix(string(message), "re: ") }
@@ -219,20 +235,10 @@ func TestSocketUsers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serveSockets(t, false, converse)
 			_, address, _ := strings.Cut(s.URL, "://")
-			var spec scenario.Spec
 			open := ours.Step{Kind: ours.Open, Request: http1.Request{Target: "/", Host: address}}
 			codec := ours.SessionConfig{Dial: ours.Dial{Request: open.Request}, Steps: append([]ours.Step{open}, tt.steps...)}
-			for i := range codec.Steps {
-				spec.Steps = append(spec.Steps, scenario.Step{Name: fmt.Sprintf("step%d", i), Path: "/"})
-			}
-			script, err := scenario.Compile(&spec, scenario.Protocol{Request: func(st *scenario.Step) (scenario.StepRequest, error) {
-				return scenario.StepRequest{Path: st.Path, Status: []scenario.StatusRange{{First: -1, Last: 4999}}}, nil
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
 			c := config.Config{
-				Address: address, Connections: 4, Owned: true, Threads: options.Threads{Workers: 2}, Window: time.Minute, Requests: 60 * uint64(len(codec.Steps)), Users: &users.Config{Scenario: script},
+				Address: address, Connections: 4, Owned: true, Threads: options.Threads{Workers: 2}, Window: time.Minute, Requests: 60 * uint64(len(codec.Steps)), Users: &users.Config{Scenario: socketScript(t, len(codec.Steps))},
 				NewMuxes: func(int) func() wire.Mux {
 					template, err := ours.NewSessionTemplate(codec)
 					if err != nil {
