@@ -83,7 +83,7 @@ func exerciseSockets(t *testing.T, p socketPeer) {
 			{name: "open loop", payload: 10, open: true, requests: 500},
 			{name: "8 in flight", payload: 100, inFlight: 8, requests: 1000},
 			{name: "compressed", compress: true, payload: 50_000, requests: 40},
-			{name: "1 MiB", payload: 1 << 20, requests: 20},
+			{name: "1 MiB", payload: 1 << 20, requests: 10},
 		} {
 			t.Run(name+" "+tt.name, func(t *testing.T) {
 				codec := ours.Config{Dial: dial, Payload: tt.payload, Exchanges: max(tt.inFlight, 1)}

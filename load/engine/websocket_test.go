@@ -27,7 +27,6 @@ import (
 type socketServer struct {
 	*httptest.Server
 	upgrader websocket.Upgrader
-	handle   func(*websocket.Conn) error // until the connection ends
 
 	accepted, messages, closed, pongs atomic.Int64
 	handlers                          sync.WaitGroup

@@ -314,7 +314,7 @@ func (c *conn) takeClose(payload []byte) *wire.Error {
 		return ErrCloseSize
 	case len(payload) > 1:
 		code, reason = binary.BigEndian.Uint16(payload), payload[2:]
-		if !(code >= closeNormal && code <= closeLastKnown && code != 1004 && code != closeNoCode && code != 1006 || code >= closeFirstLib && code <= closeLastApp) {
+		if known := code >= closeNormal && code <= closeLastKnown && code != 1004 && code != closeNoCode && code != 1006; !known && (code < closeFirstLib || code > closeLastApp) {
 			return ErrCloseCode
 		}
 		if !utf8.Valid(reason) {
