@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"net"
 	"reflect"
 	"slices"
@@ -22,7 +21,6 @@ type protocol struct {
 	validator
 
 	over     string                                            // what reports write before the version of HTTP
-	muxed    string                                            // the version of HTTP whose connections carry many requests at once; "": HTTP/2
 	statuses func(text string) ([]scenario.StatusRange, error) // reads what a step expects; nil: as HTTP has them
 	added    reflect.Type                                      // the struct of one that a program has added
 }
@@ -78,12 +76,15 @@ func Has(protocol, path string) bool {
 // HasURL tells whether targets of a protocol are named by a URL, rather than by an address.
 func HasURL(protocol string) bool { return protocolNamed(protocol).is(withURL) }
 
-// Over writes what connections of a protocol speak over a version of HTTP, such as gRPC over HTTP/2. With muxed, they
-// carry many requests at once.
-func Over(protocol string, muxed bool) string {
-	p, version := protocolNamed(protocol), "HTTP/1.1"
+// Over writes what connections of a load speak over a version of HTTP, such as gRPC over HTTP/2. With muxed, they carry
+// many requests at once.
+func Over(v *Variant, muxed bool) string {
+	p, version := protocolNamed(v.Target.Protocol), "HTTP/1.1"
+	if v.Target.Protocol == WS {
+		muxed = v.Load.WebSocket.HTTP2 // messages are many over any version
+	}
 	if muxed {
-		version = cmp.Or(p.muxed, "HTTP/2")
+		version = "HTTP/2"
 	}
 	return p.over + version
 }

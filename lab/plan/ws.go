@@ -13,8 +13,8 @@ const WS = "ws"
 
 var wsProtocol = protocol{
 	name: WS, title: "WebSocket", validator: WSLoad{},
-	groups: []string{Loaded, withURL, exchanges, scripted, messages, statuses},
-	over:   "WebSocket over ", muxed: "HTTP/1.1",
+	groups:   []string{Loaded, withURL, exchanges, scripted, messages, statuses},
+	over:     "WebSocket over ",
 	statuses: func(text string) ([]scenario.StatusRange, error) { return scenario.ParseCodes(text, lastCloseCode) },
 }
 
@@ -29,6 +29,7 @@ type WSLoad struct {
 // A WebSocket is how connections are opened, and the message that is repeated.
 type WebSocket struct {
 	Headers      []scenario.Header `yaml:"headers" names:"token" flag:"header,H" doc:"header fields of the handshake, in this order"`
+	HTTP2        bool              `yaml:"http2" flag:"http2" doc:"open connections over HTTP/2 (RFC 8441), each a WebSocket: with ws by prior knowledge, with wss if the server agrees"`
 	Subprotocols []string          `yaml:"subprotocols" kind:"word" like:"token" most:"16" flag:"subprotocol" doc:"the subprotocols that are offered, in this order; the server may choose one"`
 	Compress     bool              `yaml:"compress" flag:"compress" doc:"offer the server to compress messages (permessage-deflate)"`
 
@@ -55,6 +56,9 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 	if v.Load.Subscribers != nil {
 		if given {
 			i.fault(path+".message", "message and subscribers exclude each other", "what subscribers send is load.subscribers.message")
+		}
+		if w.HTTP2 {
+			i.fault(path+".http2", "subscribers speak HTTP/1.1", "leave it out")
 		}
 		i.eventStreams(&v.Load, started)
 		return

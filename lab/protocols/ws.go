@@ -29,14 +29,19 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 	w := v.Load.WebSocket
 	config := websocket.Config{
 		Dial: websocket.Dial{
-			Request:      http1.Request{Target: end.Target, Host: end.Host},
-			Subprotocols: w.Subprotocols, Compress: w.Compress, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
+			Request: http1.Request{Target: end.Target, Host: end.Host},
+			HTTP2:   w.HTTP2, Scheme: "http", Subprotocols: w.Subprotocols, Compress: w.Compress, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
 		},
 		Payload: w.Payload, Exchanges: w.InFlight, Greetings: w.Greetings,
 	}
 	addHeaders(&config.Request, w.Headers)
 	if end.Secure {
-		if c.TLS, err = tlsConfig(v.Target.TLS, end, []string{"http/1.1"}); err != nil {
+		config.Scheme = "https"
+		alpn := "http/1.1"
+		if w.HTTP2 {
+			alpn = "h2"
+		}
+		if c.TLS, err = tlsConfig(v.Target.TLS, end, []string{alpn}); err != nil {
 			return c, err
 		}
 	}

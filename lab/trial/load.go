@@ -163,7 +163,7 @@ func (r *runner) save(d *drive, t *rundir.Trial, folder *rundir.TrialWriter, res
 			d.watch.AddPart(a.Observed, a.Cost.Process.Total())
 		}
 	}
-	translate(t, d.variant.Target.Protocol, result, d.workers)
+	translate(t, d.variant, result, d.workers)
 	d.watch.Record(t, result)
 	r.recordAgents(t, d.watch, accounts)
 	if fault := result.Ends.Fault; fault != "" {

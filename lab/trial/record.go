@@ -18,7 +18,8 @@ import (
 )
 
 // translate writes the engine's result into what the run folder keeps.
-func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) {
+func translate(t *rundir.Trial, v *plan.Variant, r *record.Result, workers int) {
+	protocol := v.Target.Protocol
 	t.StartedAt = r.Start
 	t.WarmupSeconds = r.WindowStart.Seconds()
 	t.WindowSeconds = r.Window.Seconds()
@@ -40,7 +41,7 @@ func translate(t *rundir.Trial, protocol string, r *record.Result, workers int) 
 	if t.Connections.Streams == 1 {
 		t.Connections.Streams = 0
 	}
-	t.Loaded = loaded(protocol, r)
+	t.Loaded = loaded(v, r)
 	if n := r.Messages; n != nil && t.Tokens == nil { // pieces of answers say less than tokens
 		t.Messages = &rundir.Messages{Count: signed(*n)}
 		if r.Window > 0 {
@@ -126,20 +127,20 @@ func counts(protocol string, r *record.Result) rundir.Counts {
 }
 
 // loaded says what of the target was really loaded.
-func loaded(protocol string, r *record.Result) *rundir.Loaded {
+func loaded(v *plan.Variant, r *record.Result) *rundir.Loaded {
 	k := &r.Connections
 	l := &rundir.Loaded{Requested: int64(k.Requested), Peak: int64(k.Peak), Allowed: int64(k.Allowed)}
 	if k.Streams > 1 {
 		l.Streams = int64(k.Streams)
 	}
-	if plan.HasURL(protocol) && k.Opened > 0 {
+	if plan.HasURL(v.Target.Protocol) && k.Opened > 0 {
 		l.Protocols = map[string]int64{}
 		how := ""
 		if slices.ContainsFunc(r.Handshakes.Agreed, func(a record.Agreement) bool { return a.ALPN != "" }) {
 			how = " by ALPN"
 		}
 		for muxed, n := range map[bool]uint64{false: k.Opened - k.Multiplexed, true: k.Multiplexed} {
-			spoken := plan.Over(protocol, muxed)
+			spoken := plan.Over(v, muxed)
 			if strings.HasSuffix(spoken, "HTTP/2") {
 				spoken += how
 			}

@@ -62,7 +62,7 @@ func near(t *testing.T, what string, got *float64, want float64) {
 
 func TestRecord(t *testing.T) {
 	var got rundir.Trial
-	translate(&got, plan.HTTP, result(), 2)
+	translate(&got, &plan.Variant{Target: plan.Target{Protocol: plan.HTTP}}, result(), 2)
 	want := rundir.Counts{
 		Scheduled: 10, Sent: 9, Dropped: 1, OK: 5, Errors: 2, Timeouts: 1, Unfinished: 1, CompletedInWindow: 4,
 		ByKind: map[string]int64{"status": 2, "timeout": 1, "unfinished": 1}, ByStatus: map[string]int64{"200": 5, "503": 2},
@@ -101,7 +101,7 @@ func TestRecordConservation(t *testing.T) {
 		var got rundir.Trial
 		r := result()
 		change(r)
-		translate(&got, plan.HTTP, r, 1)
+		translate(&got, &plan.Variant{Target: plan.Target{Protocol: plan.HTTP}}, r, 1)
 		if got.Conservation.OK || got.Conservation.Detail == "" {
 			t.Errorf("%s: %+v", name, got.Conservation)
 		}
@@ -111,7 +111,7 @@ func TestRecordConservation(t *testing.T) {
 // For a window that never began, figures are unknown rather than 0.
 func TestRecordNothing(t *testing.T) {
 	var got rundir.Trial
-	translate(&got, plan.HTTP, &record.Result{}, 1)
+	translate(&got, &plan.Variant{Target: plan.Target{Protocol: plan.HTTP}}, &record.Result{}, 1)
 	g := got.Generator
 	if got.Throughput != nil || got.Times[rundir.TagResponse].Max != nil || got.Target.ConnectionReuseRatio != nil ||
 		g.CPUSecondsPerRequest != nil || g.CPUShare != nil || g.UserShare != nil {
@@ -126,7 +126,7 @@ func TestRecordUntried(t *testing.T) {
 	r := result()
 	r.Streams = record.Streams{Requested: 3, Untried: 2}
 	var got rundir.Trial
-	if translate(&got, plan.HTTP, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
+	if translate(&got, &plan.Variant{Target: plan.Target{Protocol: plan.HTTP}}, r, 1); got.Streams == nil || got.Streams.Untried != 2 {
 		t.Errorf("%+v", got.Streams)
 	}
 }

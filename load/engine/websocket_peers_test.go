@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func (c socketCounts) since(o socketCounts) socketCounts {
 // 50 others.
 type socketPeer struct {
 	plain, secure string // its addresses
+	http2         bool   // it is spoken to over HTTP/2 (RFC 8441)
 	counts        func() socketCounts
 }
 
@@ -53,10 +55,14 @@ const subscribe50 = "subscribe"
 func exerciseSockets(t *testing.T, p socketPeer) {
 	t.Helper()
 	for name, at := range map[string]string{"ws": p.plain, "wss": p.secure} {
-		dial := ours.Dial{Request: http1.Request{Target: "/", Host: "localhost"}}
+		dial := ours.Dial{Request: http1.Request{Target: "/", Host: "localhost"}, HTTP2: p.http2, Scheme: map[string]string{"ws": "http", "wss": "https"}[name]}
+		alpn := "http/1.1"
+		if p.http2 {
+			alpn = "h2"
+		}
 		carry := func(c config.Config) config.Config {
 			if c.Address = at; name == "wss" {
-				c.TLS = &tlslayer.Config{ServerName: "localhost", Insecure: true, ALPN: []string{"http/1.1"}}
+				c.TLS = &tlslayer.Config{ServerName: "localhost", Insecure: true, ALPN: []string{alpn}}
 			}
 			return c
 		}
@@ -114,6 +120,9 @@ func exerciseSockets(t *testing.T, p socketPeer) {
 			})
 		}
 		t.Run(name+" subscribers", func(t *testing.T) {
+			if p.http2 {
+				return // they speak HTTP/1.1
+			}
 			const subscribers = 20
 			ctx, cancel := context.WithTimeout(t.Context(), hang)
 			defer cancel()
@@ -208,7 +217,7 @@ func gorillaPeer(t *testing.T, secure bool) (address string, counts func() socke
 func TestSocketPeerGorilla(t *testing.T) {
 	plain, first := gorillaPeer(t, false)
 	secure, second := gorillaPeer(t, true)
-	exerciseSockets(t, socketPeer{plain, secure, func() socketCounts {
+	exerciseSockets(t, socketPeer{plain: plain, secure: secure, counts: func() socketCounts {
 		a, b := first(), second()
 		return socketCounts{a.Connections + b.Connections, a.Messages + b.Messages, a.Pushed + b.Pushed, a.Closes + b.Closes}
 	}})
@@ -250,7 +259,7 @@ func TestSocketPeerCoder(t *testing.T) {
 	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
-	exerciseSockets(t, socketPeer{plain.Listener.Addr().String(), secure.Listener.Addr().String(), func() socketCounts {
+	exerciseSockets(t, socketPeer{plain: plain.Listener.Addr().String(), secure: secure.Listener.Addr().String(), counts: func() socketCounts {
 		return socketCounts{connections.Load(), messages.Load(), pushed.Load(), closes.Load()}
 	}})
 }
@@ -268,7 +277,7 @@ func TestSocketPeerNode(t *testing.T) {
 	certificate, key := credentials(t, t.TempDir())
 	at := ports(t, 2)
 	start(t, at, "node", "testdata/clients/ws.mjs", port(at[0]), port(at[1]), certificate, key)
-	exerciseSockets(t, socketPeer{at[0], at[1], reportedCounts(t, at[0])})
+	exerciseSockets(t, socketPeer{plain: at[0], secure: at[1], counts: reportedCounts(t, at[0])})
 }
 
 func TestSocketPeerPython(t *testing.T) {
@@ -276,7 +285,7 @@ func TestSocketPeerPython(t *testing.T) {
 	certificate, key := credentials(t, t.TempDir())
 	at := ports(t, 2)
 	start(t, at, "env", "PYTHONPATH=testdata/clients/python", "python3", "testdata/clients/websockets_server.py", port(at[0]), port(at[1]), certificate, key)
-	exerciseSockets(t, socketPeer{at[0], at[1], reportedCounts(t, at[0])})
+	exerciseSockets(t, socketPeer{plain: at[0], secure: at[1], counts: reportedCounts(t, at[0])})
 }
 
 func TestSocketPeerThroughNginx(t *testing.T) {
@@ -295,10 +304,21 @@ http {
 	}
 }`, dir, at[0], at[1], certificate, key, server)
 	start(t, at, "nginx", "-e", filepath.Join(dir, "error.log"), "-c", write(t, dir, "nginx.conf", []byte(settings)))
-	exerciseSockets(t, socketPeer{at[0], at[1], counts})
+	exerciseSockets(t, socketPeer{plain: at[0], secure: at[1], counts: counts})
 }
 
 func TestSocketPeerThroughHAProxy(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		throughHAProxy(t, http2)
+	}
+}
+
+func throughHAProxy(t *testing.T, http2 bool) {
+	t.Helper()
+	plain, alpn := "", "http/1.1"
+	if http2 {
+		plain, alpn = "proto h2", "h2"
+	}
 	dir := t.TempDir()
 	certificate, key := selfSigned(t)
 	pair := write(t, dir, "pair.pem", append(bytes.Clone(certificate.Data), key.Data...))
@@ -313,12 +333,42 @@ defaults
 	timeout connect 5s
 	timeout tunnel 60s
 frontend all
-	bind %s
-	bind %s ssl crt %s alpn http/1.1
+	http-request deny deny_status 403 if { path /no }
+	bind %s %s
+	bind %s ssl crt %s alpn %s
 	default_backend sockets
 backend sockets
 	server one %s
-`, at[0], at[1], pair, server)
+`, at[0], plain, at[1], pair, alpn, server)
 	start(t, at, "haproxy", "-f", write(t, dir, "haproxy.cfg", []byte(settings)))
-	exerciseSockets(t, socketPeer{at[0], at[1], counts})
+	exerciseSockets(t, socketPeer{plain: at[0], secure: at[1], http2: http2, counts: counts})
+	_, err := engine.Run(t.Context(), config.Config{Address: at[0], Connections: 1, Streams: 1, Standing: true, Requests: 2, Window: time.Minute, NewMuxes: func(int) func() wire.Mux {
+		template, err := ours.NewTemplate(ours.Config{Dial: ours.Dial{Request: http1.Request{Target: "/no", Host: "localhost"}, HTTP2: http2}})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Mux { return template.Mux() }
+	}})
+	if err == nil || !strings.Contains(err.Error(), "status: the server answered the handshake by status 403") {
+		t.Error(err)
+	}
+}
+
+// TestSocketsOverOrdinaryHTTP2: a server of HTTP/2 that has no other protocols says so.
+func TestSocketsOverOrdinaryHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	_, err := engine.Run(t.Context(), config.Config{Address: s.Listener.Addr().String(), Connections: 1, Streams: 1, Standing: true, Requests: 2, Window: time.Minute, NewMuxes: func(int) func() wire.Mux {
+		template, err := ours.NewTemplate(ours.Config{Dial: ours.Dial{Request: http1.Request{Target: "/", Host: "localhost"}, HTTP2: true}})
+		if err != nil {
+			panic(err)
+		}
+		return func() wire.Mux { return template.Mux() }
+	}})
+	if err == nil || !strings.Contains(err.Error(), "does not offer other protocols over HTTP/2") {
+		t.Error(err)
+	}
 }

@@ -55,14 +55,15 @@ type Client struct {
 	forgottenNext int
 	trusted       uint32 // streams up to this may have been given up, too
 
-	settled bool // the peer's SETTINGS came
-	acked   bool // the peer acknowledged ours
-	waiting bool // there may be events that need no more bytes, of exchanges from scan on
-	ended   bool // the peer closed its side
-	scan    int
-	useless int
-	pings   int // of ours that are unanswered
-	err     *wire.Error
+	settled  bool // the peer's SETTINGS came
+	connects bool // they permit extended CONNECTs
+	acked    bool // the peer acknowledged ours
+	waiting  bool // there may be events that need no more bytes, of exchanges from scan on
+	ended    bool // the peer closed its side
+	scan     int
+	useless  int
+	pings    int // of ours that are unanswered
+	err      *wire.Error
 }
 
 var _ wire.Pinger = (*Client)(nil)
@@ -138,7 +139,7 @@ func (c *Client) Reset() {
 // allow finds out how many exchanges there may be at once.
 func (c *Client) allow() {
 	c.allowed = 0
-	if (c.settled || c.t.optimistic) && !c.goneAway && c.err == nil && !c.ended {
+	if (c.settled || c.t.optimistic && !c.t.connects) && !c.goneAway && c.err == nil && !c.ended {
 		c.allowed = min(c.t.streams, c.peerStreams)
 	}
 }

@@ -74,6 +74,30 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
+// TestExtendedConnect: a request for another protocol waits for the settings that permit it (RFC 8441).
+func TestExtendedConnect(t *testing.T) {
+	config := testConfig()
+	config.Optimistic = true
+	config.Requests = []Request{{Request: http1.Request{Method: "GET", Host: "h", Target: "/", Header: []http1.Field{{Name: "user-agent", Value: "dyno"}}}, Scheme: "http", Protocol: "p", BitByBit: true}}
+	c := newClient(t, config)
+	l := listen(t, c)
+	if c.Free() != 0 {
+		t.Error("it does not wait for the settings")
+	}
+	l.hear(settings(settingEnableConnect, 1))
+	wiretest.Take(c)
+	begin(t, c, 0, 0)
+	want := "\x00\x00\x1e\x01\x04\x00\x00\x00\x01" + "\x42\x07CONNECT" + "\x40\x87\xb9\x5d\x87\x49\xc8\x7a\x3f\x01p" + "\x86" + "\x41\x01h" + "\x84" + "\x7a\x83\x93\xd5\x47"
+	if got := string(wiretest.Take(c)); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c.Reset()
+	var e wire.MuxEvent
+	if _, err := c.Input(settings(), &e); !errors.Is(err, ErrNoConnect) {
+		t.Errorf("a peer without the setting: %v", err)
+	}
+}
+
 func TestFree(t *testing.T) {
 	config := testConfig()
 	c := newClient(t, config)

@@ -2,6 +2,7 @@ package http2
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -72,7 +73,12 @@ func (p *prepared) bound(parts [][]byte) int {
 // prepare encodes a request, whose fields may enter the dictionary.
 func (d *dictionary) prepare(r Request) prepared {
 	p := prepared{request: r, body: r.Body, parts: r.Parts(), head: r.Method == headMethod}
-	p.field(d, http1.Field{Name: ":method", Value: r.Method})
+	if r.Protocol != "" {
+		p.field(d, http1.Field{Name: ":method", Value: http.MethodConnect})
+		p.field(d, http1.Field{Name: ":protocol", Value: r.Protocol})
+	} else {
+		p.field(d, http1.Field{Name: ":method", Value: r.Method})
+	}
 	p.field(d, http1.Field{Name: ":scheme", Value: r.Scheme})
 	p.field(d, http1.Field{Name: ":authority", Value: r.Host})
 	p.field(d, http1.Field{Name: ":path", Value: r.Target, Varies: r.VariesTarget})

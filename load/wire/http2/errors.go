@@ -165,6 +165,9 @@ func codeErrors(text string) (errs [errorCodes + 1]wire.Error) {
 // the same code, and one for all codes that RFC 9113 does not have.
 func ResetError(code ErrorCode) *wire.Error { return &resetErrors[min(code, errorCodes)] }
 
+// ErrNoConnect is the error of a peer that speaks no other protocol on a stream (RFC 8441).
+var ErrNoConnect = &wire.Error{Kind: wire.Connect, Text: "the server does not offer other protocols over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL)"}
+
 // ErrTooManyPings is the error of a connection that the peer ended by GOAWAY because it was
 // pinged too often: servers of gRPC say so (gRPC's proposal A8).
 var ErrTooManyPings = &wire.Error{Kind: wire.Reset, Text: goAwayErrors[EnhanceYourCalm].Text + ", " + tooManyPings}

@@ -621,7 +621,12 @@ func (c *Client) settle(f *frame, payload []byte) *wire.Error {
 				return c.fatal(ProtocolError, ErrMaxFrameSize)
 			}
 			c.peerMaxFrame = int(value)
+		case settingEnableConnect:
+			c.connects = value == 1
 		}
+	}
+	if c.t.connects && !c.connects {
+		return c.fatal(NoError, ErrNoConnect)
 	}
 	c.settled = true
 	c.allow()

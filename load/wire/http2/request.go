@@ -24,6 +24,10 @@ type Request struct {
 	// lengths of its own may have no such field.
 	NoLength bool
 
+	// Protocol makes an extended CONNECT of the request, which has the server speak this protocol on the stream (RFC
+	// 8441), whatever the Method. It waits until the server's settings permit that. "" is none.
+	Protocol string
+
 	// BitByBit leaves the request open after its header: its body is given by Send.
 	BitByBit bool
 }

@@ -31,6 +31,7 @@ const (
 	settingInitialWindowSize    = 4
 	settingMaxFrameSize         = 5
 	settingMaxHeaderListSize    = 6
+	settingEnableConnect        = 8 // RFC 8441, section 3
 )
 
 // payload returns the payload of the SETTINGS frame.

@@ -84,6 +84,7 @@ type Template struct {
 	threshold  [2]int64 // how much of a stream's and a connection's window is used up before it gets more
 	content    bool
 	optimistic bool
+	connects   bool // a request is an extended CONNECT
 	preface    []byte
 
 	// State between header sections.
@@ -133,6 +134,7 @@ func NewTemplate(c Config) (*Template, error) {
 			return nil, fmt.Errorf("http2: request %d: %w", i+1, err)
 		}
 		t.requests = append(t.requests, p)
+		t.connects = t.connects || r.Protocol != ""
 	}
 	for status := range t.accepted {
 		t.accepted[status] = status < 400

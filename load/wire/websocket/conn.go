@@ -13,6 +13,7 @@ import (
 
 	"dyno/load/wire"
 	"dyno/load/wire/http1"
+	"dyno/load/wire/http2"
 )
 
 // MaxMessage is the largest message that is sent or, if nothing else is configured, received: 16 MiB.
@@ -22,6 +23,8 @@ const MaxMessage = 16 << 20
 type Dial struct {
 	// Request is the handshake's: its target, host and header. The RFC's own fields are added.
 	Request      http1.Request
+	HTTP2        bool     // over a stream of HTTP/2 (RFC 8441), of a connection of its own
+	Scheme       string   // of HTTP/2: http (default) or https
 	Subprotocols []string // offered, in this order
 	Compress     bool     // offers compression
 	MaxMessage   int64    // bytes of a message of the server; default MaxMessage
@@ -33,6 +36,7 @@ type shared struct {
 	dial       Dial
 	whole      bool // messages are delivered in one piece
 	handshakes *http1.Template
+	over2      *http2.Template // nil over HTTP/1.1
 	idle       []*http1.Client // of handshakes, while no connection needs them
 	random     *rand.ChaCha8   // of masks and keys
 	deflater   deflater
@@ -51,6 +55,12 @@ func newShared(d Dial, whole bool, others ...http1.Request) (*shared, error) {
 	_, _ = cryptorand.Read(seed[:]) // never fails
 	s := &shared{dial: d, whole: whole, random: rand.NewChaCha8(seed), closings: map[uint16]*wire.Error{}, refusals: map[error]*wire.Error{}}
 	var err error
+	if d.HTTP2 {
+		if s.over2, err = newOver2(d, append([]http1.Request{d.Request}, others...)); err != nil {
+			return nil, fmt.Errorf("websocket: %w", err)
+		}
+		return s, nil
+	}
 	requests := []http1.Request{d.request(d.Request)}
 	for _, r := range others {
 		requests = append(requests, d.request(r))
@@ -69,6 +79,8 @@ func newShared(d Dial, whole bool, others ...http1.Request) (*shared, error) {
 type conn struct {
 	s         *shared
 	handshake *http1.Client // while that is under way
+	over2     *over2        // nil over HTTP/1.1
+	status    int           // of the handshake's response
 	key       [keySize]byte
 	in        reader
 	out       []byte // to be written
@@ -90,12 +102,25 @@ func (c *conn) reset() {
 	c.in.reset(&s.spare)
 	s.spare.GiveBack(c.out)
 	s.spare.GiveBack(c.message)
-	*c = conn{s: s, handshake: c.handshake, window: c.window[:0]}
+	*c = conn{s: s, handshake: c.handshake, over2: c.over2, window: c.window[:0]}
+	if s.over2 == nil {
+		return
+	}
+	if c.over2 == nil {
+		c.over2 = &over2{Client: s.over2.Client()}
+	}
+	c.over2.Reset()
+	*c.over2 = over2{Client: c.over2.Client, request: -1}
 }
 
 // dial begins the handshake with one of the prepared requests, and its varying parts.
 func (c *conn) dial(request int, parts [][]byte) {
 	s := c.s
+	if c.over2 != nil {
+		c.over2.request, c.over2.parts = request, parts
+		c.over2.start()
+		return
+	}
 	if n := len(s.idle); c.handshake == nil && n > 0 {
 		c.handshake, s.idle = s.idle[n-1], s.idle[:n-1]
 	} else if c.handshake == nil {
@@ -110,10 +135,25 @@ func (c *conn) dial(request int, parts [][]byte) {
 }
 
 // Output returns what is to be written.
-func (c *conn) Output() []byte { return c.out[c.written:] }
+func (c *conn) Output() []byte {
+	if c.over2 == nil {
+		return c.out[c.written:]
+	}
+	c.took(c.over2.put(c.out[c.written:]))
+	return c.over2.Output()
+}
 
 // Wrote tells that the first n bytes of Output were written.
 func (c *conn) Wrote(n int) {
+	if c.over2 != nil {
+		c.over2.Wrote(n)
+		return
+	}
+	c.took(n)
+}
+
+// took tells that the first n bytes of what is to be written are on their way.
+func (c *conn) took(n int) {
 	if c.written += n; c.written == len(c.out) && c.out != nil {
 		c.s.spare.GiveBack(c.out)
 		c.out, c.written, c.pongs = nil, 0, 0
@@ -140,14 +180,32 @@ func (c *conn) send(op opcode, payload []byte) {
 // next consumes bytes up to a piece of a message. The rest it deals with: the handshake, pings, and the server's
 // close, which is an error. Without a piece and an error, all of p is consumed.
 func (c *conn) next(p []byte) (n int, got piece, found bool, err error) {
-	s := c.s
-	s.spare.GiveBack(s.lent)
-	s.lent = nil
 	if !c.open {
 		if n, err = c.shake(p); err != nil || !c.open {
 			return n, piece{}, false, err
 		}
 	}
+	if c.over2 == nil {
+		used, got, found, err := c.take(p[n:])
+		return n + used, got, found, err
+	}
+	for {
+		used, err := c.over2.receive(p[n:])
+		if n += used; err != nil || len(c.over2.rest) == 0 {
+			return n, piece{}, false, err
+		}
+		used, got, found, err = c.take(c.over2.rest)
+		if c.over2.rest = c.over2.rest[used:]; found || err != nil {
+			return n, got, found, err
+		}
+	}
+}
+
+// take is next of bytes of WebSocket after the handshake.
+func (c *conn) take(p []byte) (n int, got piece, found bool, err error) {
+	s := c.s
+	s.spare.GiveBack(s.lent)
+	s.lent = nil
 	for {
 		used, got, found, fault := c.in.next(p[n:], s.dial.MaxMessage, &s.spare)
 		n += used
@@ -220,11 +278,14 @@ func (c *conn) inflate(data []byte, op opcode) ([]byte, *wire.Error) {
 
 // shake takes the answer to the handshake.
 func (c *conn) shake(p []byte) (n int, err error) {
+	if c.over2 != nil {
+		return c.shake2(p)
+	}
 	if c.key[0] == 0 {
 		return 0, ErrUnasked
 	}
 	n, done, err := c.handshake.Response(p)
-	switch {
+	switch c.status = c.handshake.Status(); {
 	case err != nil && done:
 		return n, c.s.refusal(err)
 	case err != nil || !done:
@@ -236,9 +297,29 @@ func (c *conn) shake(p []byte) (n int, err error) {
 	}
 	c.s.idle = append(c.s.idle, c.handshake)
 	c.handshake = nil
-	c.open, c.in.deflates, c.takeover = true, agreed.deflates, agreed.takeover
+	c.opened(agreed)
 	return n, nil
 }
+
+// shake2 is shake over HTTP/2.
+func (c *conn) shake2(p []byte) (n int, err error) {
+	n, c.status, err = c.over2.open(p)
+	switch {
+	case wire.KindOf(err) == wire.Status:
+		return n, c.s.refusal(err)
+	case err != nil || c.status == 0:
+		return n, err
+	}
+	agreed, fault := c.s.dial.check(c.over2.Fields(), nil)
+	if fault != nil {
+		return n, fault
+	}
+	c.opened(agreed)
+	return n, nil
+}
+
+// opened tells that the handshake has succeeded.
+func (c *conn) opened(a agreed) { c.open, c.in.deflates, c.takeover = true, a.deflates, a.takeover }
 
 // refusal returns the error of a handshake that was answered by another status.
 func (s *shared) refusal(reason error) *wire.Error {

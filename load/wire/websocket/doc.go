@@ -1,4 +1,4 @@
-// Package websocket is the client's side of WebSocket (RFC 6455) over HTTP/1.1 without I/O, with
+// Package websocket is the client's side of WebSocket (RFC 6455) over HTTP/1.1 or HTTP/2 (RFC 8441) without I/O, with
 // compression of messages (permessage-deflate, RFC 7692).
 //
 // A Mux sends messages and awaits the answer to each. Answers are found by their order, or by a text in
@@ -9,5 +9,6 @@
 // is an error of its own.
 //
 // To read the source: frame.go has the frames, reader.go takes the server's apart, text.go checks UTF-8,
-// deflate.go compresses, handshake.go opens a connection, mux.go joins them.
+// deflate.go compresses, handshake.go opens a connection, over2.go does so over HTTP/2, conn.go joins them.
+// mux.go repeats messages, session.go carries out the steps of a user, stream.go subscribes.
 package websocket

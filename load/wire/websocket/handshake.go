@@ -40,19 +40,24 @@ var fieldNames = []string{"upgrade", "connection", "sec-websocket-accept", "sec-
 
 // request returns the request of a handshake (section 4.1). Its key varies.
 func (d Dial) request(r http1.Request) http1.Request {
-	r.Method, r.Upgrade = http.MethodGet, "websocket"
-	add := func(name, value string, varies bool) {
-		r.Header = append(r.Header, http1.Field{Name: name, Value: value, Varies: varies})
-	}
+	r = d.extend(r)
+	r.Upgrade = "websocket"
+	r.Header = append(r.Header, http1.Field{Name: "Sec-WebSocket-Key", Varies: true})
+	return r
+}
+
+// extend returns a request with what handshakes over any version of HTTP have in common.
+func (d Dial) extend(r http1.Request) http1.Request {
+	r.Method = http.MethodGet
 	r.Header = slices.Clone(r.Header)
-	add("Sec-WebSocket-Version", protocolVersion, false)
-	add("Sec-WebSocket-Key", "", true)
+	add := func(name, value string) { r.Header = append(r.Header, http1.Field{Name: name, Value: value}) }
+	add("Sec-WebSocket-Version", protocolVersion)
 	if d.Compress {
 		// Without contexts that last, a connection needs no memory between two messages.
-		add("Sec-WebSocket-Extensions", extension+"; "+clientForgets+"; "+serverForgets, false)
+		add("Sec-WebSocket-Extensions", extension+"; "+clientForgets+"; "+serverForgets)
 	}
 	if len(d.Subprotocols) > 0 {
-		add("Sec-WebSocket-Protocol", joined(d.Subprotocols), false)
+		add("Sec-WebSocket-Protocol", joined(d.Subprotocols))
 	}
 	return r
 }
@@ -92,6 +97,9 @@ func (d *Dial) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.Er
 		case fieldConnection:
 			switched = switched || hasWord(f.Value, "upgrade")
 		case fieldAccept:
+			if d.HTTP2 {
+				continue // a proxy may have it from a server behind it
+			}
 			want := acceptOf(key)
 			if accepted = !accepted && bytes.Equal(f.Value, want[:]); !accepted {
 				return a, ErrAccept
@@ -108,6 +116,10 @@ func (d *Dial) check(fields []wire.MuxField, key []byte) (a agreed, err *wire.Er
 		}
 	}
 	switch {
+	case d.HTTP2 && (subprotocol == nil || slices.Contains(d.Subprotocols, string(subprotocol))):
+		return a, nil // it has no fields of the other kinds
+	case d.HTTP2:
+		return a, ErrSubprotocol
 	case !upgraded:
 		return a, ErrNotUpgraded
 	case !switched:

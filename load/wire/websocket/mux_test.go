@@ -136,7 +136,7 @@ func TestExample(t *testing.T) {
 	m := template.Mux()
 	m.Reset()
 	want := "GET /chat HTTP/1.1\r\nHost: server.example.com\r\nUser-Agent: dyno\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nOrigin: http://example.com\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + string(m.key[:]) + "\r\nSec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover\r\nSec-WebSocket-Protocol: chat, superchat\r\n\r\n"
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate; client_no_context_takeover; server_no_context_takeover\r\nSec-WebSocket-Protocol: chat, superchat\r\nSec-WebSocket-Key: " + string(m.key[:]) + "\r\n\r\n"
 	if got := string(wiretest.Take(m)); got != want {
 		t.Errorf("%q\n%q", got, want)
 	}

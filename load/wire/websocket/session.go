@@ -173,8 +173,11 @@ func (s *Session) Renews(request int) bool {
 
 // Free tells whether a step may begin.
 func (s *Session) Free() int {
-	if s.step != nil || s.closed || !s.open && (!s.t.opens || s.opened >= 0) {
+	switch {
+	case s.step != nil || s.closed || !s.open && (!s.t.opens || s.opened >= 0):
 		return 0
+	case !s.open && s.over2 != nil:
+		return s.over2.Free()
 	}
 	return 1
 }
@@ -278,7 +281,7 @@ func (s *Session) answered(p []byte, e *wire.MuxEvent) (n int, err error) {
 	case !s.awaits(Open):
 	case wire.KindOf(err) == wire.Status:
 		s.closed = true
-		s.end(e, int16(s.handshake.Status())) //nolint:gosec // of three digits
+		s.end(e, int16(s.status)) //nolint:gosec // of three digits
 		return n, nil
 	case err == nil && s.open:
 		s.end(e, http.StatusSwitchingProtocols)
