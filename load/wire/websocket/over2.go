@@ -24,9 +24,9 @@ const stream = 0
 // An over2 is a connection of HTTP/2 that carries one WebSocket.
 type over2 struct {
 	*http2.Client
-	request int      // to be begun, once the server lets it; -1: none
+	request int      // to be started, once the server lets it; -1: none
 	parts   [][]byte // its
-	begun   bool
+	started   bool
 	rest    []byte // received, and not looked at
 }
 
@@ -36,14 +36,14 @@ func (o *over2) start() {
 		return
 	}
 	if o.Begin(stream, o.request, o.parts) == nil {
-		o.begun = true
+		o.started = true
 	}
 	o.request = -1
 }
 
 // put sends as much of b as there is room for.
 func (o *over2) put(b []byte) (n int) {
-	if o.begun && len(b) > 0 {
+	if o.started && len(b) > 0 {
 		n, _ = o.Send(stream, b, false) // a stream that has ended takes nothing more, and Input says so
 	}
 	return n
