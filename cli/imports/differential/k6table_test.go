@@ -15,8 +15,10 @@ import (
 
 	"dyno/cli/imports"
 	"dyno/cli/imports/draft"
+	"dyno/lab/generator"
 	"dyno/lab/plan"
 	"dyno/lab/planfile"
+	"dyno/load/scenario"
 )
 
 // k6Runs is k6 with a script's own options.
@@ -107,7 +109,7 @@ func TestK6Table(t *testing.T) {
 			for range mostAttempts {
 				v := e.Variants[0]
 				v.Target.Address = s.address
-				run(t, &v)
+				runAll(t, &v)
 				ours, theirs = s.texts(s.take(), k6Runs.own, false), k6Runs.send(t, dir, r.file)
 				if ours, theirs = random.ReplaceAllString(ours, "$1…"), random.ReplaceAllString(theirs, "$1…"); alike(ours, theirs, r.within) {
 					return
@@ -117,6 +119,28 @@ func TestK6Table(t *testing.T) {
 		})
 	}
 	t.Logf("%d rows: %v", len(rows), counts)
+}
+
+// runAll carries a load out, with what is done once before and after it.
+func runAll(t *testing.T, v *plan.Variant) {
+	t.Helper()
+	once := func(part scenario.Part) (values map[string]string) {
+		if len(v.Load.Scenario.OfPart(part).Steps) > 0 {
+			var err error
+			if values, err = generator.Once(t.Context(), v, 1, part, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return values
+	}
+	if err := v.Fill(nil); err != nil {
+		t.Fatal(err)
+	}
+	if values := once(scenario.OfSetup); values != nil {
+		v.Load.Scenario = v.Load.Scenario.AfterSetup(values)
+	}
+	run(t, v)
+	once(scenario.OfTeardown)
 }
 
 // alike tells whether both have the same requests, each as often but for a difference.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -34,7 +36,8 @@ const (
 type server struct {
 	address  string
 	answer   func(method, target string) (status int, header, body string)
-	mu       sync.Mutex // guards requests
+	serving  sync.WaitGroup // connections of WebSocket
+	mu       sync.Mutex     // guards requests
 	requests []request
 }
 
@@ -136,6 +139,12 @@ func (s *server) serve(conn net.Conn, calls *handed) {
 			return
 		}
 		s.keep(r)
+		if slices.ContainsFunc(r.header, func(field string) bool { return strings.HasPrefix(field, "sec-websocket-key: ") }) {
+			s.serving.Add(1)
+			defer s.serving.Done()
+			s.repeat(conn, in, r)
+			return
+		}
 		status, header, body := 200, "", defaultAnswer
 		if s.answer != nil {
 			status, header, body = s.answer(r.method, r.target)
@@ -153,6 +162,47 @@ func (s *server) serve(conn net.Conn, calls *handed) {
 	}
 }
 
+// repeat sends the messages of a WebSocket connection back, and records them and the code by which the client closes it.
+func (s *server) repeat(conn net.Conn, in *bufio.Reader, r request) {
+	h := &http.Request{Method: r.method, Header: http.Header{}}
+	for _, field := range r.header {
+		name, value, _ := strings.Cut(field, ": ")
+		h.Header.Add(name, value)
+	}
+	upgrader := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }, EnableCompression: true}
+	c, err := upgrader.Upgrade(hijacked{conn, in}, h, nil)
+	if err != nil {
+		return
+	}
+	for {
+		kind, message, err := c.ReadMessage()
+		if closed := (*websocket.CloseError)(nil); errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure {
+			s.keep(request{method: "CLOSE", target: strconv.Itoa(closed.Code)})
+		}
+		if err != nil {
+			return
+		}
+		s.keep(request{method: "MESSAGE", target: strconv.Itoa(kind), body: message})
+		if c.WriteMessage(kind, message) != nil {
+			return
+		}
+	}
+}
+
+// hijacked is the answer to a request whose connection is taken over.
+type hijacked struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (h hijacked) Header() http.Header { return http.Header{} }
+
+func (h hijacked) WriteHeader(int) {}
+
+func (h hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.Conn, bufio.NewReadWriter(h.in, bufio.NewWriter(h.Conn)), nil
+}
+
 // defaultAnswer has what tests of scripts take from responses.
 const defaultAnswer = `{"id": 17, "name": "ann", "token": "t0k3n", "items": [{"id": 1}, {"id": 2}], "ok": true}`
 
@@ -162,8 +212,9 @@ func (s *server) keep(r request) {
 	s.requests = append(s.requests, r)
 }
 
-// take returns the requests since the last time.
+// take returns the requests since the last time, after those of the connections of WebSocket that clients have ended.
 func (s *server) take() []request {
+	s.serving.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.requests
@@ -314,6 +365,7 @@ var omitted = []omission{
 	{`expect: .*`, "it is about how the body is sent"},
 	{`accept: \*/\*`, "it means the same as no such field (RFC 9110, 12.5.1)"},
 	{`user-agent: (dyno|curl|k6|Go-http-client|grpc-go|grpc-dyno|PostmanRuntime|python-requests|Apache-HttpClient)\b.*`, "each tool names itself"},
+	{`(upgrade|sec-websocket-(key|version|extensions)): .*`, "it is about how the connection is opened"},
 	{`te: trailers`, "each client of gRPC sends it"},
 	{`grpc-timeout: .*`, "it is the rest of a time limit"},
 	{`grpc-accept-encoding: .*`, "it is about the answer"},

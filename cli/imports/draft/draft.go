@@ -137,7 +137,7 @@ func (d *Draft) finish() error {
 	if d.Source.NoThink {
 		d.Scenario.EachStep(func(_ string, st *scenario.Step) { st.Think = pace.Think{} })
 	}
-	if t.Protocol == plan.HTTP {
+	if t.Protocol == plan.HTTP || t.Protocol == plan.WS {
 		t.URL = plan.Quote(d.Base)
 	}
 	if d.stepCount() > 0 {

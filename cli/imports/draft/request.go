@@ -81,10 +81,10 @@ func (d *Draft) AddRequest(r Request) *scenario.Step {
 	return step
 }
 
-// AddCall adds the step of a call of gRPC, with its messages in JSON.
-func (d *Draft) AddCall(line int, name, method, messages string) *scenario.Step {
+// AddMessage adds a step that sends a message, or several for a stream of gRPC.
+func (d *Draft) AddMessage(line int, name, message string) *scenario.Step {
 	step := d.AddStep(line, name)
-	step.Method, step.Message = method, d.inBody(messages)
+	step.Message = d.inBody(message)
 	return step
 }
 
@@ -332,12 +332,16 @@ func (d *Draft) SetWindow(window time.Duration) {
 	d.Load().Window = window
 }
 
+// UseProtocol makes the experiment one of another protocol.
+func (d *Draft) UseProtocol(name string) {
+	d.Experiment = plan.New(d.Experiment.Name, name)
+	d.Experiment.Design.Rounds = 1
+	d.Load().Warmup = 0
+}
+
 // UseGRPC makes the experiment one of calls.
 func (d *Draft) UseGRPC() {
-	e := plan.New(d.Experiment.Name, plan.GRPC)
-	e.Design.Rounds = 1
-	d.Experiment = e
-	d.Load().Warmup = 0
+	d.UseProtocol(plan.GRPC)
 	url := d.Base
 	if url == "" {
 		url = "http://127.0.0.1:50051"

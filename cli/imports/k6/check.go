@@ -36,8 +36,8 @@ var (
 	optionalDots = strings.NewReplacer("?.[", "[", "?.", ".", ".message.", ".json().", ".message[", ".json()[") // a call's message is in JSON
 )
 
-// addCheck makes expectations of a step of a function that checks a response.
-func addCheck(d *draft.Draft, step *scenario.Step, line int, name, source string) {
+// addCheck makes expectations of a step of a function that checks a response, or the value in it that a text names.
+func addCheck(d *draft.Draft, step *scenario.Step, line int, name, source, text string) {
 	parameter, body := "", ""
 	if m := returned().FindStringSubmatch(source); m != nil {
 		parameter, body = m[1]+m[2], m[3]
@@ -49,7 +49,7 @@ func addCheck(d *draft.Draft, step *scenario.Step, line int, name, source string
 		left("dyno does not understand the function", "assert and status of a step say what is expected")
 		return
 	}
-	body = regexp.MustCompile(`\b`+parameter+`\b`).ReplaceAllString(optionalDots.Replace(strings.TrimSpace(body)), "R")
+	body = regexp.MustCompile(`\b`+parameter+`\b`).ReplaceAllString(optionalDots.Replace(strings.TrimSpace(body)), text)
 	for _, condition := range splitChecks().Split(body, -1) {
 		if m := outerParens().FindStringSubmatch(condition); m != nil {
 			condition = m[1]

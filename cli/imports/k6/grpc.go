@@ -2,7 +2,6 @@ package k6
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,16 +15,6 @@ type schema struct {
 	Folders  []string `json:"folders"` // of imports
 	Files    []string `json:"files"`
 	Protoset string   `json:"protoset"`
-}
-
-// isGRPC tells whether the first request of all is a call.
-func isGRPC(s *session) bool {
-	all := s.Setup
-	for i := range s.First {
-		all = slices.Concat(all, s.First[i].Events)
-	}
-	first := slices.IndexFunc(all, func(e event) bool { return e.Kind == "request" })
-	return first >= 0 && all[first].Call != ""
 }
 
 // useGRPC makes the experiment one of calls.
@@ -65,7 +54,8 @@ func addCall(d *draft.Draft, e *event) *scenario.Step {
 	if name == "" {
 		name = strings.Trim(e.Group+"-"+e.Call, "-")
 	}
-	step := d.AddCall(e.Line, name, e.Call, strings.Join(e.Messages, "\n"))
+	step := d.AddMessage(e.Line, name, strings.Join(e.Messages, "\n"))
+	step.Method = e.Call
 	for _, h := range e.Headers {
 		step.Metadata = append(step.Metadata, scenario.Header{Name: h.Name, Value: d.Template(h.Value)})
 	}

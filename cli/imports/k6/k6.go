@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grafana/sobek"
 
@@ -52,12 +53,18 @@ type event struct {
 	Redirects *float64      `json:"redirects"`
 	Call      string        `json:"call"` // of gRPC: the method
 	Messages  []string      `json:"messages"`
+	Socket    string        `json:"socket"` // of WebSocket: what is done on the connection
+	Protocols []string      `json:"protocols"`
+	Compress  bool          `json:"compress"`
+	Awaited   bool          `json:"awaited"` // the answer to the message
+	Code      int           `json:"code"`
 	Deadline  *duration     `json:"deadline"`
 	Statuses  string        `json:"statuses"` // that are expected
 	Checks    []struct {
 		Name   string `json:"name"`
 		Line   int    `json:"line"`
 		Source string `json:"source"`
+		Text   string `json:"text"` // of what the function gets
 	} `json:"checks"`
 	Extract []struct {
 		Variable string `json:"variable"`
@@ -118,9 +125,13 @@ func read(d *draft.Draft, _ []byte) error {
 		return err
 	}
 	options.listUnknown(d)
-	if d.Scenario.Cookies = true; isGRPC(session) { // k6 keeps them, too
-		d.Scenario.Cookies = false
+	switch session.protocol() {
+	case plan.GRPC:
 		useGRPC(d, session)
+	case plan.WS:
+		d.UseProtocol(plan.WS)
+	default:
+		d.Scenario.Cookies = true // k6 keeps them, too
 	}
 	scenarios := options.all()
 	follows := false
@@ -150,9 +161,10 @@ func read(d *draft.Draft, _ []byte) error {
 		addMetrics(d, steps, a.Metrics)
 		listUndefined(d, a.Events, a.Missing)
 		follows = follows || slices.ContainsFunc(a.Events, func(e event) bool {
-			return e.Kind == "request" && e.Call == "" && (e.Redirects == nil || *e.Redirects > 0)
+			return e.protocol() == plan.HTTP && (e.Redirects == nil || *e.Redirects > 0)
 		})
 	}
+	setTimeout(d, session)
 	d.Part = scenario.OfTeardown
 	addSteps(d, steps, session.Teardown, session.Teardown)
 	d.Part = scenario.OfUsers
@@ -163,13 +175,35 @@ func read(d *draft.Draft, _ []byte) error {
 	if !options.KeepsCookies && d.Scenario.Cookies {
 		d.Leave(0, "cookies", "k6 forgets them at the end of each iteration, and users keep them", "noCookiesReset has k6 keep them, too")
 	}
-	if follows && options.MaxRedirects != 0 {
+	if d.Target().Protocol == plan.HTTP && follows && options.MaxRedirects != 0 {
 		d.Leave(0, "redirects", "k6 follows them, and users of a scenario do not", "request the last address")
 	}
 	if session.Exports["handleSummary"] {
-		d.Leave(d.LineOfKey("handleSummary", 0), "handleSummary", "dyno report has forms of its own", "")
+		d.Leave(d.LineOfKey("handleSummary", 0), "handleSummary", "a run prints and writes forms of dyno", "--format k6 prints a load as k6 sums it up; --json FILE writes all figures")
 	}
 	return nil
+}
+
+// setTimeout gives the load the time limit that all requests have. One of some requests is listed.
+func setTimeout(d *draft.Draft, s *session) {
+	var requests []*event
+	for i := range s.First {
+		for n := range s.First[i].Events {
+			if e := &s.First[i].Events[n]; e.protocol() == plan.HTTP {
+				requests = append(requests, e)
+			}
+		}
+	}
+	other := func(e *event) bool { return e.Deadline == nil || *e.Deadline != *requests[0].Deadline }
+	if len(requests) > 0 && requests[0].Deadline != nil && !slices.ContainsFunc(requests, other) {
+		d.Load().Timeout = time.Duration(*requests[0].Deadline)
+		return
+	}
+	for _, e := range requests {
+		if e.Deadline != nil {
+			d.Leave(e.Line, "params.timeout", "it is not the same for all requests", "load.timeout is for all")
+		}
+	}
 }
 
 // addSteps adds recorded requests. Like is what another iteration does.
@@ -188,7 +222,7 @@ func addSteps(d *draft.Draft, steps *stepsOf, events, like []event) {
 			addPause(d, e, other)
 			continue
 		}
-		step := addStep(d, e)
+		step := addStep(d, steps, e)
 		if step == nil {
 			continue
 		}
@@ -198,22 +232,33 @@ func addSteps(d *draft.Draft, steps *stepsOf, events, like []event) {
 			d.Leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")
 		}
 		for _, x := range e.Extract {
+			if e.Socket == "send" && !e.Awaited {
+				continue // what was taken went nowhere
+			}
 			d.Extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header, Metadata: x.Metadata, Trailer: x.Trailer, Pattern: x.Pattern, Group: x.Group})
 		}
 		for _, c := range e.Checks {
-			addCheck(d, step, c.Line, c.Name, c.Source)
+			addCheck(d, step, c.Line, c.Name, c.Source, c.Text)
 		}
 	}
 }
 
 // addStep adds a recorded request. It returns nil if it cannot be sent, which is then listed.
-func addStep(d *draft.Draft, e *event) *scenario.Step {
-	if isCalls := d.Target().Protocol == plan.GRPC; isCalls != (e.Call != "") {
-		d.Leave(e.Line, cmp.Or(e.Call, e.Method+" "+e.URL), "the other requests are of another protocol, and a run has one", "import the script once for each")
+func addStep(d *draft.Draft, steps *stepsOf, e *event) *scenario.Step {
+	switch protocol := e.protocol(); {
+	case d.Target().Protocol != protocol:
+		d.Leave(e.Line, cmp.Or(e.Call, strings.TrimLeft(e.Method+" "+e.URL, " "), e.Socket), "the other requests are of another protocol, and a run has one", "import the script once for each")
 		return nil
-	} else if isCalls {
+	case protocol == plan.GRPC:
 		return addCall(d, e)
+	case protocol == plan.WS:
+		return addExchange(d, steps, e)
 	}
+	return addRequest(d, e)
+}
+
+// addRequest adds a request of HTTP.
+func addRequest(d *draft.Draft, e *event) *scenario.Step {
 	r, err := e.request(d)
 	if err != nil {
 		d.Leave(e.Line, e.Method+" "+draft.ReplaceMarks(e.URL, "…"), "the request is not sent: k6 cannot read the URL: "+err.Error(), "")

@@ -11,16 +11,90 @@
 	const responses = new WeakMap(); // a response → its request
 	const unknowns = new WeakSet();
 	const bodies = new WeakMap(); // a response's content → its request
+	const places = new WeakMap(); // a value in a response → where it stands
 	const names = new Map(); // a request and a place in its response → the variable
 	const timings = new WeakMap(); // a time of a response → its request, and which one it is
+	const taken = []; // values of messages, which are awaited if anything sends them
 	const metrics = [];
 	let ownTags = {}; // of the user
+	let lastStatus; // that a script has looked at
 	let statuses; // that setResponseCallback expects
 	const tables = [];
 	const missing = []; // variables of the environment
 	let drawn = false; // a number at random, since the last row, request or pause
 
+	const mostTasks = 20000; // of a script
+	const mostRepeats = 300; // of an interval
+	const mostReplies = 200; // without a pause
+	let tasks = []; // what happens later
+	let made = 0; // tasks
+	let clock = 0; // in milliseconds: it goes on while the script waits
+	let paused = 0; // up to when pauses are recorded
+	let replies = 0; // since the clock went on
+	let reactions = 0; // requests, pauses and timers
+
+	// later has something happen at a time from now. It belongs to a connection, or to the iteration.
+	function later(owner, milliseconds, run, more) {
+		if (made === mostTasks) {
+			throw new Error('the script waits more than ' + mostTasks + ' times');
+		}
+		const task = Object.assign({owner, at: clock + Math.max(0, Number(milliseconds) || 0), id: ++made, order: made, run}, more);
+		tasks.push(task);
+		return task.id;
+	}
+
+	// timers are the functions by which a script, or what it does on a connection, waits.
+	const timers = (owner) => ({
+		setTimeout(f, milliseconds, ...args) {
+			reactions++;
+			return later(owner, milliseconds, () => f(...args));
+		},
+		setInterval(f, milliseconds, ...args) {
+			reactions++;
+			return later(owner, milliseconds, () => f(...args), {every: Math.max(1, Number(milliseconds) || 0), left: mostRepeats, line: __line()});
+		},
+		clearTimeout: (id) => void (tasks = tasks.filter((t) => t.id !== id)),
+		clearInterval: (id) => void (tasks = tasks.filter((t) => t.id !== id)),
+	});
+
+	// turn does what is due next, and tells whether there was anything.
+	function turn(owner) {
+		const due = tasks.filter((t) => owner === undefined || t.owner === owner).reduce((a, b) => (a === undefined || b.at < a.at || b.at === a.at && b.order < a.order ? b : a), undefined);
+		if (due === undefined) {
+			return false;
+		}
+		tasks.splice(tasks.indexOf(due), 1);
+		if (due.at > clock) {
+			clock = due.at;
+			replies = 0;
+		}
+		if (due.isReply && ++replies > mostReplies) {
+			__leave('on message', 'each message is answered by another one, without an end: ' + mostReplies + ' are carried over', 'a scenario without the step that opens a connection repeats its steps on it', true);
+			return true;
+		}
+		if (due.every && due.left === 0) {
+			__leave('setInterval', 'it is carried over ' + mostRepeats + ' times', '', true);
+			return true;
+		}
+		if (due.every) {
+			tasks.push(Object.assign(due, {at: due.at + due.every, order: ++made, left: due.left - 1}));
+		}
+		due.run();
+		return true;
+	}
+
+	// wait records the pause since the last request.
+	function wait() {
+		const since = paused;
+		if (clock > since) {
+			paused = clock;
+			record({kind: 'pause', seconds: (clock - since) / 1000});
+		}
+	}
+
 	function record(event) {
+		wait();
+		reactions++;
 		if (events.length === mostEvents) {
 			throw new Error('the iteration is longer than ' + mostEvents + ' requests and pauses');
 		}
@@ -28,6 +102,10 @@
 		const tags = Object.fromEntries(Object.entries(Object.assign({}, k6.tags, ownTags, event.tags)).map(([name, v]) => [name, String(v)]));
 		if (groups.length > 0) {
 			tags.group = groups.map((g) => '::' + g).join('');
+		}
+		const text = taken.length > 0 ? JSON.stringify(event) : '';
+		for (const t of taken) {
+			t.event.awaited = t.event.awaited || text.includes(t.mark);
 		}
 		events.push(Object.assign(event, {id: events.length, line: __line(), group: groups.join('-'), tags}));
 		return event;
@@ -55,6 +133,9 @@
 		const variable = variableFor(event, part + place + (pattern || '') + (group || ''), wanted);
 		if (!event.extract.some((e) => e.variable === variable)) {
 			event.extract.push({variable, [part]: place, pattern, group});
+			if (event.socket) {
+				taken.push({event, mark: __mark(variable)});
+			}
 		}
 		return __mark(variable);
 	}
@@ -109,12 +190,18 @@
 		return proxy;
 	}
 
+	// at notes where in which response a value stands, as checks write it.
+	function at(event, text, value) {
+		places.set(value, {event, text});
+		return value;
+	}
+
 	function jsonAt(event, path) {
 		const last = path.replace(/\[\d+\]$/, '').match(/[0-9A-Za-z_-]+(?=[^0-9A-Za-z_-]*$)/);
-		return unknown(
+		return at(event, 'R.json()' + path.slice(1), unknown(
 			() => extract(event, 'json', path, last ? last[0] : 'content'),
 			(name) => jsonAt(event, path + (/^\d+$/.test(name) ? '[' + name + ']' : /^[A-Za-z_]\w*$/.test(name) ? '.' + name : '["' + name + '"]')),
-		);
+		));
 	}
 
 	function unsupported(what) {
@@ -129,8 +216,8 @@
 	}
 
 	// page is what a script chooses from in the content of a response: the first element of a selector such as
-	// input[name=csrf], whose attribute or text a pattern finds.
-	function page(event) {
+	// input[name=csrf], whose attribute or text a pattern finds. Attributes begin with what is given, and are what follows.
+	function page(event, start = '') {
 		if (event === undefined) {
 			return leaveHTML('parseHTML');
 		}
@@ -144,7 +231,7 @@
 			const element = '(?i)<' + (m[1] || '\\w+') + '\\b[^>]*?' + has;
 			const take = (pattern, wanted) => unknown(() => extract(event, 'body', '', wanted, element + pattern, 1), () => undefined);
 			const selection = new Proxy({
-				attr: (name) => take('(?:[^>]*?\\s)?' + name + '=["\']([^"\']*)["\']', name),
+				attr: (name) => take('(?:[^>]*?\\s)?' + name + '=["\']' + start + '([^"\']*)["\']', name),
 				val: () => selection.attr('value'),
 				text: () => take('[^>]*>([^<]*)<', 'text'),
 				first: () => selection,
@@ -166,22 +253,30 @@
 		};
 		const body = unknown(() => extract(event, 'body', '', 'content'), (name) => (name === 'match' ? find : undefined));
 		bodies.set(body, event);
-		return body;
+		return at(event, 'R.body', body);
 	}
 
 	function responseTo(event) {
 		const response = {
-			status: 200, status_text: '200 OK', error: '', error_code: 0, url: event.url, proto: 'HTTP/1.1',
+			get status() {
+				lastStatus = {event, text: 'R.status'};
+				return 200;
+			},
+			status_text: '200 OK', error: '', error_code: 0, url: event.url, proto: 'HTTP/1.1',
 			timings: Object.fromEntries(['duration', 'blocked', 'connecting', 'tls_handshaking', 'sending', 'waiting', 'receiving'].map((part) => [part, time(event, part)])),
 			cookies: new Proxy({}, {
 				get: (_, name) => (typeof name === 'string' ? [{name, value: unknown(() => extract(event, 'header', 'Set-Cookie', name, '(?:^|[^\\w-])' + name + '=([^;]*)', 1), () => undefined)}] : undefined),
 			}),
 			request: {method: event.method, url: event.url, headers: {}, body: event.body},
 			headers: new Proxy({}, {
-				get: (_, name) => (typeof name === 'string' ? unknown(() => extract(event, 'header', name, name), () => undefined) : undefined),
+				get: (_, name) => (typeof name === 'string' ? at(event, 'R.headers["' + name + '"]', unknown(() => extract(event, 'header', name, name), () => undefined)) : undefined),
 			}),
 			json: (path) => jsonAt(event, path === undefined ? '$' : '$.' + String(path).replace(/\.(\d+)(?=\.|$)/g, '[$1]')),
-			html: () => page(event), submitForm: () => (leaveHTML('submitForm()'), response), clickLink: () => (leaveHTML('clickLink()'), response),
+			html: () => page(event), submitForm: () => (leaveHTML('submitForm()'), response),
+			clickLink(choice) {
+				const href = page(event, '/').find((choice || {}).selector || 'a[href]').attr('href');
+				return href === absent ? response : request('GET', event.url.replace(/^(\w+:\/\/[^/?#]*).*$/, '$1/') + href, null, (choice || {}).params);
+			},
 		};
 		response.body = bodyOf(event);
 		responses.set(response, event);
@@ -209,6 +304,39 @@
 	const isBytes = (v) => v instanceof ArrayBuffer || ArrayBuffer.isView(v);
 	const base64Of = (v) => __base64Bytes(v instanceof ArrayBuffer ? v : v.buffer.slice(v.byteOffset, v.byteOffset + v.byteLength));
 
+	const hostOf = (url) => (/^\w+:\/\/(?:[^/?#]*@)?([^/?#]*)/.exec(url) || ['', ''])[1];
+
+	// A CookieJar has the cookies that a script sets. Those of servers are not known.
+	class CookieJar {
+		constructor() {
+			this.cookies = [];
+		}
+		set(url, name, value, options) {
+			for (const key of Object.keys(options || {})) {
+				if (!['domain', 'http_only', 'secure'].includes(key) && !(key === 'path' && options.path === '/')) {
+					__leave('cookieJar().set: ' + key, 'cookies that a script sets are sent with all requests to the host', 'give the step the header field Cookie');
+				}
+			}
+			this.cookies = this.cookies.filter((c) => c.host !== hostOf(url) || c.name !== name);
+			this.cookies.push({host: hostOf(url), name: String(name), value});
+			return true;
+		}
+		remove(what, keep) {
+			__leave('cookieJar().' + what, 'users keep the cookies of the server', 'give the step the header field Cookie');
+			this.cookies = this.cookies.filter(keep);
+		}
+		clear(url) {
+			this.remove('clear', (c) => c.host !== hostOf(url));
+		}
+		delete(url, name) {
+			this.remove('delete', (c) => c.host !== hostOf(url) || c.name !== name);
+		}
+		cookiesForURL(url) {
+			return new Proxy({}, {get: (_, name) => this.cookies.filter((c) => c.host === hostOf(url) && c.name === name).map((c) => c.value)});
+		}
+	}
+	const jar = new CookieJar(); // of the user
+
 	// inGo writes a value as k6, a program in Go, writes it into a form.
 	function inGo(v) {
 		if (v === null || v === undefined) {
@@ -232,6 +360,14 @@
 		return /[ ,]/.test(text) ? '"' + text + '"' : text;
 	}
 
+	// addCookies adds the cookies of a request, and those of a jar.
+	function addCookies(event, own, kept) {
+		const all = own.concat(kept.filter((c) => c.host === hostOf(event.url) && !own.some((o) => o.name === c.name && o.replace)));
+		if (all.length > 0) {
+			event.headers.push({name: 'Cookie', value: all.map((c) => c.name + '=' + inCookie(c.value)).join('; ')});
+		}
+	}
+
 	function request(method, url, body, params) {
 		const event = {kind: 'request', method: String(method), headers: [], checks: [], extract: [], tags: {}, statuses};
 		if (url !== null && typeof url === 'object' && !unknowns.has(url)) {
@@ -246,6 +382,8 @@
 		}
 		Object.assign(event.tags, (params || {}).tags);
 		record(event);
+		let cookies = [];
+		let kept = jar.cookies;
 		for (const [key, value] of Object.entries(params || {})) {
 			if (value === null || value === undefined) {
 				continue;
@@ -257,7 +395,13 @@
 					}
 					break;
 				case 'cookies':
-					event.headers.push({name: 'Cookie', value: Object.entries(value).map(([n, v]) => n + '=' + inCookie(v !== null && typeof v === 'object' && !unknowns.has(v) ? v.value : v)).join('; ')});
+					cookies = Object.entries(value).map(([n, v]) => (v !== null && typeof v === 'object' && !unknowns.has(v) ? Object.assign({name: n}, v) : {name: n, value: v}));
+					break;
+				case 'jar':
+					kept = value.cookies;
+					break;
+				case 'timeout':
+					event.deadline = value;
 					break;
 				case 'tags':
 					event.name = 'name' in value ? String(value.name) : event.name;
@@ -276,9 +420,10 @@
 					}
 					break;
 				default:
-					__leave('params.' + key, 'the experiment has no such setting for a request', key === 'timeout' ? 'load.timeout is for all' : '');
+					__leave('params.' + key, 'the experiment has no such setting for a request', '');
 			}
 		}
+		addCookies(event, cookies, kept);
 		const has = (name) => event.headers.some((h) => h.name.toLowerCase() === name);
 		if (body === null || body === undefined) {
 			return responseTo(event);
@@ -366,23 +511,219 @@
 		close() {}
 	}
 
+	// used returns the names by which a function knows its parameter and what it takes from that, but for what it logs.
+	function used(f) {
+		const source = String(f).replace(/console\.\w+\([^;\n]*\)/g, '');
+		const m = /^(?:async\s*)?(?:function\b\s*\w*\s*)?\(?\s*\{?\s*([\w$]+)/.exec(source);
+		const rest = m === null ? '' : source.slice(m[0].length);
+		const has = (text, names) => text.split(/[^\w$]+/).some((word) => names.includes(word));
+		if (m === null || !has(rest, [m[1]])) {
+			return {isUsed: false};
+		}
+		const names = [m[1]];
+		for (const d of rest.matchAll(/(?:const|let|var)\s+([\w$]+|\{[^}]*\})\s*=\s*([^;\n]*)/g)) {
+			if (has(d[2], names)) {
+				names.push(...d[1].match(/[\w$]+/g) || []);
+			}
+		}
+		const conditions = rest.match(/\b(?:if|switch|while)\s*\([^{;\n]*|[^;{}\n]*\?[^.;{}\n]*/g) || [];
+		return {isUsed: true, decides: conditions.some((c) => has(c, names))};
+	}
+
+	const unended = []; // streams and connections
+
 	// A Stream is sent when it ends: all of its messages are known then.
 	class Stream {
 		constructor(client, method, params) {
-			Object.assign(this, {client, method, params, messages: []});
+			Object.assign(this, {client, method, params, messages: [], listeners: {}, begin: clock});
+			unended.push(this);
 		}
-		on(event) {
-			if (event === 'data') {
+		on(event, f) {
+			(this.listeners[event] = this.listeners[event] || []).push(f);
+			if (event === 'data' && used(f).isUsed) {
 				__leave('on data', 'what a script does with each message of a stream is not known', 'assert and extract look at all messages of a stream');
 			}
 		}
+		fire(event) {
+			later(this, 0, () => (this.listeners[event] || []).forEach((f) => f(absent)));
+		}
 		write(message) {
 			this.messages.push(message);
+			this.fire('data');
+			return true;
 		}
 		end() {
-			call(this.client, this.method, this.messages, this.params);
+			if (unended.includes(this)) {
+				unended.splice(unended.indexOf(this), 1);
+				if (clock > this.begin) {
+					__leave('Stream ' + this.method, 'its messages are sent without the pauses between them', '');
+				}
+				call(this.client, this.method, this.messages, this.params);
+				this.fire('end');
+			}
+		}
+		abandon() {
+			__leave('Stream ' + this.method, 'the script does not end it: the step does', '', true);
+			unended.push(this);
+			this.end();
 		}
 	}
+
+	// A Connection is one of WebSocket, to a server that repeats what it is sent.
+	class Connection {
+		constructor(url, protocols, params) {
+			if (unended.some((s) => s instanceof Connection)) {
+				__leave('connection to ' + url, 'a user has one connection at a time: it closes the one before', 'more users have more connections');
+			}
+			const own = Object.assign({}, params);
+			const event = this.exchange('open', {url: String(url).replace(/^ws/i, 'http'), protocols: [].concat(protocols || []), tags: Object.assign({}, own.tags)});
+			for (const [name, value] of Object.entries(own.headers || {})) {
+				if (/^sec-websocket-protocol$/i.test(name)) {
+					event.protocols.push(...String(value).split(/\s*,\s*/));
+				} else {
+					event.headers.push({name, value: String(value)});
+				}
+			}
+			event.compress = own.compression === 'deflate';
+			event.name = 'name' in event.tags ? event.tags.name : undefined;
+			addCookies(event, [], (own.jar || jar).cookies);
+			Object.assign(this, {event, address: url, listeners: {}, isOpen: true});
+			unended.push(this);
+		}
+		exchange(socket, more) {
+			return record(Object.assign({kind: 'request', socket, method: '', url: '', headers: [], checks: [], extract: [], tags: {}}, more));
+		}
+		on(type, f) {
+			(this.listeners[type] = this.listeners[type] || []).push(f);
+			if (/message/i.test(type) && used(f).decides) {
+				__leave('on ' + type, 'the script decides by the content of messages, which is not known', 'until, if and extract of steps look at messages');
+			}
+		}
+		// fire has the functions for an event called. What they do after a message waits for it.
+		fire(type, isMessage, reply) {
+			later(this, 0, () => {
+				const all = this.listeners[type] || [];
+				if (!isMessage || all.length === 0) {
+					return all.forEach((f) => f(this.said(type)));
+				}
+				let last = events.findLast((e) => ['send', 'open', 'listen'].includes(e.socket));
+				if (last.socket === 'open') {
+					last = this.exchange('listen');
+				}
+				const before = reactions;
+				all.forEach((f) => f(this.said(type, bodyOf(last))));
+				last.awaited = last.awaited || reactions > before;
+				if (last.socket === 'listen' && !last.awaited) {
+					events.pop();
+				}
+			}, {isReply: isMessage});
+		}
+		said(_, content) {
+			return content;
+		}
+		send(content) {
+			const isBinary = isBytes(content);
+			if (!isBinary && String(content) === '') {
+				__leave('send', 'an empty message is not sent', '');
+				return;
+			}
+			this.exchange('send', isBinary ? {base64: base64Of(content)} : {body: String(content)});
+			this.fire(isBinary ? this.binary || 'message' : 'message', true);
+		}
+		ping() {
+			this.exchange('ping');
+			this.fire('pong');
+		}
+		shut(code) {
+			if (this.isOpen) {
+				this.isOpen = false;
+				this.exchange('close', {code});
+				unended.splice(unended.indexOf(this), 1);
+				tasks = tasks.filter((t) => t.owner !== this);
+				this.fire('close');
+			}
+		}
+		abandon() {
+			if (this.listeners.message && !this.isGreeted && events.findLast((e) => e.socket).socket === 'open') { // the server begins
+				this.isGreeted = true;
+				__leave('connection to ' + this.address, 'a message that answers none may come before the step that waits for it, and is missed then', 'load.websocket.greetings is about messages that come first');
+				unended.push(this);
+				this.fire('message', true);
+				return;
+			}
+			this.isOpen = false;
+			__leave('connection to ' + this.address, 'the script waits until the server closes it, and users go on with the next iteration', 'await: close of a step waits for the server');
+		}
+	}
+
+	// Socket is what a function of k6/ws gets.
+	class Socket extends Connection {
+		constructor(url, params) {
+			super(url, [], params);
+			Object.assign(this, timers(this), {binary: 'binaryMessage'});
+		}
+		sendBinary(content) {
+			this.send(content);
+		}
+		close(code) {
+			this.shut(code || 1001);
+		}
+	}
+
+	class WebSocket extends Connection {
+		constructor(url, protocols, params) {
+			super(url, protocols, params);
+			this.url = String(url);
+			this.readyState = 0;
+			this.bufferedAmount = 0;
+			for (const type of ['open', 'message', 'close', 'error', 'ping', 'pong']) {
+				let own = null;
+				Object.defineProperty(this, 'on' + type, {get: () => own, set(f) {
+					this.listeners[type] = (this.listeners[type] || []).filter((other) => other !== own);
+					own = f;
+					if (typeof f === 'function') {
+						this.on(type, f);
+					}
+				}});
+			}
+			later(this, 0, () => void (this.readyState = 1));
+			this.fire('open');
+		}
+		addEventListener(type, f) {
+			this.on(type, f);
+		}
+		said(type, data) {
+			return {type, data, target: this};
+		}
+		send(content) {
+			if (this.readyState !== 1) {
+				throw new Error('the WebSocket is not open');
+			}
+			super.send(content);
+		}
+		close(code) {
+			this.readyState = 3;
+			this.shut(code || 1000);
+		}
+	}
+
+	const ws = {
+		connect(url, params, f) {
+			const socket = new Socket(url, typeof params === 'function' ? {} : params);
+			(typeof params === 'function' ? params : f)(socket);
+			socket.fire('open');
+			while (socket.isOpen) {
+				if (!turn(socket)) {
+					unended.splice(unended.indexOf(socket), 1);
+					socket.abandon();
+				}
+			}
+			while (turn(socket)); // what follows its end
+			const response = {status: 101, url, headers: {}, body: '', error: ''};
+			responses.set(response, socket.event);
+			return response;
+		},
+	};
 
 	const withBody = (method) => (url, body, params) => request(method, url, body, params);
 	const http = {
@@ -406,18 +747,8 @@
 		},
 		expectedStatuses: (...all) => ({statuses: readStatuses(all)}),
 		setResponseCallback: (callback) => void (statuses = callback ? callback.statuses : '100-599'),
-		cookieJar: () => new http.CookieJar(),
-		CookieJar: class {
-			constructor() {
-				__leave('cookieJar', 'cookies are kept, but a script cannot change them', 'give the step the header field Cookie');
-			}
-			set() {}
-			clear() {}
-			delete() {}
-			cookiesForURL() {
-				return {};
-			}
-		},
+		cookieJar: () => jar,
+		CookieJar,
 	};
 
 	class SharedArray {
@@ -574,6 +905,32 @@
 		}
 	}
 
+	const fillers = ['to', 'be', 'been', 'is', 'that', 'which', 'and', 'has', 'have', 'with', 'at', 'of', 'same', 'deep'];
+
+	// expectation is what k6chaijs says of a value: a chain of words, of which some make checks of a response.
+	function expectation(value, name) {
+		const {event, text} = responses.has(value) ? {event: responses.get(value), text: 'R'} : places.get(value) || (value === 200 && lastStatus) || {};
+		const condition = (word, v) => {
+			const json = JSON.stringify(v);
+			const equal = 'R === ' + json;
+			const include = 'R.includes(' + json + ')';
+			return {equal, equals: equal, eq: equal, eql: equal, include, includes: include, contain: include, contains: include, oneOf: json + '.includes(R)', below: 'R < ' + json, status: 'R.status === ' + json}[word];
+		};
+		const chain = new Proxy(function () {}, {get(_, word) {
+			const add = (source) => {
+				if (event === undefined || source === undefined) {
+					__leave('expect ' + (name || String(word)), 'dyno does not understand it', 'assert and status of a step say what is expected');
+				} else {
+					event.awaited = true;
+					event.checks.push({name: String(name || word), line: __line(), source: 'R => ' + source, text});
+				}
+				return chain;
+			};
+			return fillers.includes(word) ? chain : word === 'exist' ? add('R !== undefined') : (v) => add(condition(word, v));
+		}});
+		return chain;
+	}
+
 	function between(low, high) {
 		return Math.floor(draw() * (high - low + 1)) + low;
 	}
@@ -590,10 +947,7 @@
 	globalThis.crypto = {randomUUID: () => __mark('uuid()')};
 	globalThis.open = __open;
 	globalThis.console = {log() {}, info() {}, warn() {}, error() {}, debug() {}};
-	globalThis.setTimeout = (f) => {
-		__leave('setTimeout', 'users do one thing after the other: it is done at once', 'think of a step is a pause');
-		f();
-	};
+	Object.assign(globalThis, timers(null));
 	const tagged = () => new Proxy({}, {
 		get: (_, name) => ownTags[name],
 		set(_, name, value) {
@@ -605,12 +959,13 @@
 		events, tables, missing, noted: metrics, http, SharedArray,
 		environment: {}, tags: {}, // of the scenario
 		check(value, tests) {
-			const event = responses.get(value);
+			const {event, text} = responses.has(value) ? {event: responses.get(value), text: 'R'} : places.get(value) || {};
 			for (const [name, test] of Object.entries(tests || {})) {
 				if (event === undefined || typeof test !== 'function') {
 					__leave('check ' + name, 'it is not about a response', '');
 				} else {
-					event.checks.push({name, line: __line(), source: test.toString()});
+					event.awaited = true;
+					event.checks.push({name, line: __line(), source: test.toString(), text});
 				}
 			}
 			return true;
@@ -623,7 +978,19 @@
 				groups.pop();
 			}
 		},
-		sleep: (seconds) => void record({kind: 'pause', seconds: Number(seconds)}),
+		sleep(seconds) {
+			record({kind: 'pause', seconds: Number(seconds)});
+			paused = clock += Math.max(0, Number(seconds) * 1000 || 0);
+		},
+		begin: () => void (jar.cookies = []),
+		turn() {
+			if (turn()) {
+				return true;
+			}
+			unended.splice(0).forEach((s) => s.abandon());
+			wait();
+			return tasks.length > 0;
+		},
 		fail(text) {
 			throw new Error(text);
 		},
@@ -640,7 +1007,7 @@
 			hexEncode: (v) => [...new Uint8Array(v)].map((b) => b.toString(16).padStart(2, '0')).join(''),
 			randomBytes: (n) => new Uint8Array(n).fill(drawn ? 1 : Math.floor(draw() * 256)).buffer,
 		}, Object.fromEntries(algorithms.map((a) => [a, (text, encoding) => __hash(a, undefined, text, encoding)]))),
-		schemas: [],
+		schemas: [], ws, websockets: {WebSocket}, timers: timers(null),
 		grpc: Object.assign({Client, Stream}, Object.fromEntries(['OK', 'Canceled', 'Unknown', 'InvalidArgument', 'DeadlineExceeded', 'NotFound', 'AlreadyExists', 'PermissionDenied', 'ResourceExhausted',
 			'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss', 'Unauthenticated'].map((name, n) => ['Status' + name, n]))),
 		html: {parseHTML: (content) => page(bodies.get(content))},
@@ -651,10 +1018,7 @@
 				k6.group(name, f);
 				return true;
 			},
-			expect() {
-				__leave('expect', 'what it compares is not known', 'assert and status of a step say what is expected');
-				return absent;
-			},
+			expect: (value, name) => expectation(value, name),
 			chai: {config: {}},
 		},
 		execution: {

@@ -3,6 +3,7 @@ package k6
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestScriptFaults(t *testing.T) {
 // A script may have any name, and a printed one leaves parts out: what is listed has the script's own lines.
 func TestScriptLines(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const script = "import http from 'k6/http';\nexport default () => {\n  http.cookieJar();\n  http.post('http://h/', JSON.stringify({name: 'a', rules: [...], more: {…}}));\n};\n"
+	const script = "import http from 'k6/http';\nexport default () => {\n  http.cookieJar().clear('http://h/');\n  http.post('http://h/', JSON.stringify({name: 'a', rules: [...], more: {…}}));\n};\n"
 	if err := os.WriteFile("k6.js", []byte(script), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestScriptLines(t *testing.T) {
 	for _, i := range got.Items {
 		lines[i.What] = i.Line
 	}
-	if lines["cookieJar"] != 3 || lines["[...]"] != 4 || lines["{…}"] != 4 {
+	if lines["cookieJar().clear"] != 3 || lines["[...]"] != 4 || lines["{…}"] != 4 {
 		t.Errorf("listed %+v", got.Items)
 	}
 }
@@ -90,7 +91,7 @@ func TestChecks(t *testing.T) {
 		"(r) => { const a = r.json(); return a.items.length === 10 }": nil,
 	} {
 		d, step := draft.New(draft.Source{File: "in.js"}), scenario.Step{Name: "s"}
-		addCheck(d, &step, 1, "name", source)
+		addCheck(d, &step, 1, "name", source, "R")
 		switch {
 		case want == nil && len(d.Items) == 0:
 			t.Errorf("%s: not listed: %+v", source, step)
@@ -168,6 +169,84 @@ func TestThresholds(t *testing.T) {
 		got := strings.Join(all, "; ")
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s %s: %q, %v; want %q", c.metric, c.text, got, err, c.want)
+		}
+	}
+}
+
+// What a script does on a connection of WebSocket becomes steps, in the order of its time.
+func TestExchanges(t *testing.T) {
+	const module = "import ws from 'k6/ws'; import {WebSocket} from 'k6/websockets'; import http from 'k6/http';\n"
+	connect := func(inner string) string {
+		return module + "export default () => { ws.connect('ws://h/p', null, (s) => {\n" + inner + "\n}); };"
+	}
+	for script, want := range map[string]string{
+		connect("s.on('open', () => { s.send('a'); s.close(); });"):                                                                            "/p; a nothing; close 1001",
+		connect("s.on('open', () => s.send('a')); s.on('message', () => s.close(1000));"):                                                      "/p; a; close 1000",
+		connect("s.on('open', () => { s.send('a'); s.send('b'); }); s.on('message', () => s.close());"):                                        "/p; a nothing; b; close 1001",
+		connect("s.setInterval(() => s.send('a'), 1000); s.setTimeout(() => s.close(), 2500);"):                                                "/p 1s; a nothing 1s; a nothing 500ms; close 1001",
+		connect("s.on('open', () => { s.ping(); s.setTimeout(() => { s.sendBinary(new Uint8Array([1]).buffer); s.close(); }, 1); });"):         "/p; pong 1ms; AQ== base64 nothing; close 1001",
+		connect("s.on('open', () => s.send('a')); s.on('message', (m) => { s.send('got ' + m); s.close(); });"):                                "/p; a; got {{ content }} nothing; close 1001",
+		connect("s.on('open', () => s.send('a')); s.on('message', (m) => console.log(`${m}`)); s.setTimeout(() => s.close(), 5);"):             "/p; a nothing 5ms; close 1001",
+		connect("s.on('message', () => s.close());"):                                                                                           "/p; listen; close 1001 | connection to ws://h/p",
+		connect("s.on('open', () => s.send('a'));"):                                                                                            "/p; a nothing | connection to ws://h/p",
+		connect("s.on('open', () => s.send('')); s.setTimeout(() => s.close(), 5);"):                                                           "/p 5ms; close 1001 | send",
+		connect("s.on('open', () => s.send('{id}')); s.setTimeout(() => s.close(), 5);"):                                                       "/p; {id} nothing 5ms; close 1001 | {id}",
+		connect("s.on('open', () => s.send('a')); s.on('message', (m) => { const v = JSON.parse(m); if (v.ok) s.close(); else s.close(); });"): "/p; a; close 1001 | on message",
+		module + "export default () => { http.get('http://h/'); const w = new WebSocket('wss://h/p'); w.onopen = () => w.close(); };":          "/p; close 1000 | GET http://h/",
+		module + "export default () => { const w = new WebSocket('ws://h/p'); w.send('early'); };":                                             "/p | default",
+		module + "export default () => { const w = new WebSocket('ws://h/p'); new WebSocket('ws://other/'); w.onopen = () => w.close(); };":    "/p | connection to ws://other/ GET http://other/",
+	} {
+		got, err := readScript(t, script)
+		if err != nil {
+			t.Errorf("%s: %v", script, err)
+			continue
+		}
+		e, err := planfile.Parse("experiment.yaml", got.Text, planfile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var steps []string
+		for _, st := range e.Variants[0].Load.Scenario.Steps {
+			does := []string{st.Path, st.Message, st.Encoding, st.Await}
+			if st.Close > 0 {
+				does = append(does, "close", strconv.Itoa(st.Close))
+			}
+			if st.Name == "listen" {
+				does = append(does, st.Name)
+			}
+			if st.Think.Constant > 0 {
+				does = append(does, st.Think.Constant.String())
+			}
+			steps = append(steps, strings.Join(slices.DeleteFunc(does, func(s string) bool { return s == "" }), " "))
+		}
+		var listed []string
+		for _, i := range got.Items {
+			if !slices.Contains(listed, i.What) {
+				listed = append(listed, i.What)
+			}
+		}
+		text := strings.Join(steps, "; ")
+		if len(listed) > 0 {
+			text += " | " + strings.Join(listed, " ")
+		}
+		if text != want {
+			t.Errorf("%s:\n%s, want\n%s", script, text, want)
+		}
+	}
+}
+
+// Scripts whose timers and answers have no end are carried over in part, which is listed.
+func TestEndlessScripts(t *testing.T) {
+	for script, want := range map[string]string{
+		"import http from 'k6/http'; export default () => { setInterval(() => http.get('http://h/'), 10); };":                                                             "setInterval",
+		"import http from 'k6/http'; export default () => { http.get('http://h/'); const f = () => setTimeout(f, 10); f(); };":                                            "default",
+		"import ws from 'k6/ws'; export default () => { ws.connect('ws://h/', null, (s) => { s.on('open', () => s.send('a')); s.on('message', () => s.send('b')); }); };": "on message",
+	} {
+		got, err := readScript(t, script)
+		if err != nil {
+			t.Errorf("%s: %v", script, err)
+		} else if !slices.ContainsFunc(got.Items, func(i draft.Item) bool { return i.What == want }) {
+			t.Errorf("%s: listed %+v, want %s", script, got.Items, want)
 		}
 	}
 }

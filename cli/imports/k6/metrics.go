@@ -25,6 +25,7 @@ type stepsOf struct {
 	byEvent map[int]string // by the number of the request
 	tags    map[string]tags
 	figures map[string]ownFigure // of metrics of the script
+	isLost  bool                 // the connection of WebSocket is not carried over
 }
 
 // An ownFigure is what dyno has in place of a metric of the script: a figure of some steps.

@@ -41,15 +41,19 @@ const libraryName = "<dyno>"
 
 // builtin are the modules that scripts import, in terms of k6.js.
 var builtin = map[string]string{
-	"k6":           "const {check, group, sleep, fail, randomSeed} = __k6; export {check, group, sleep, fail, randomSeed}; export default __k6",
-	"k6/http":      exports("http", "get", "head", "post", "put", "patch", "del", "options", "request", "asyncRequest", "batch", "url", "file", "expectedStatuses", "setResponseCallback", "cookieJar", "CookieJar"),
-	"k6/data":      "const {SharedArray} = __k6; export {SharedArray}; export default {SharedArray}",
-	"k6/metrics":   exports("metrics", "Counter", "Gauge", "Rate", "Trend"),
-	"k6/encoding":  exports("encoding", "b64encode", "b64decode"),
-	"k6/execution": exports("execution", "vu", "scenario", "instance", "test"),
-	"k6/crypto":    exports("crypto", "createHash", "createHMAC", "hmac", "hexEncode", "randomBytes", "md5", "sha1", "sha256", "sha384", "sha512", "sha512_224", "sha512_256"),
-	"k6/net/grpc":  exports("grpc", "Client", "Stream"),
-	"k6/html":      exports("html", "parseHTML"),
+	"k6":                         "const {check, group, sleep, fail, randomSeed} = __k6; export {check, group, sleep, fail, randomSeed}; export default __k6",
+	"k6/http":                    exports("http", "get", "head", "post", "put", "patch", "del", "options", "request", "asyncRequest", "batch", "url", "file", "expectedStatuses", "setResponseCallback", "cookieJar", "CookieJar"),
+	"k6/data":                    "const {SharedArray} = __k6; export {SharedArray}; export default {SharedArray}",
+	"k6/metrics":                 exports("metrics", "Counter", "Gauge", "Rate", "Trend"),
+	"k6/encoding":                exports("encoding", "b64encode", "b64decode"),
+	"k6/execution":               exports("execution", "vu", "scenario", "instance", "test"),
+	"k6/crypto":                  exports("crypto", "createHash", "createHMAC", "hmac", "hexEncode", "randomBytes", "md5", "sha1", "sha256", "sha384", "sha512", "sha512_224", "sha512_256"),
+	"k6/timers":                  exports("timers", "setTimeout", "setInterval", "clearTimeout", "clearInterval"),
+	"k6/ws":                      exports("ws", "connect"),
+	"k6/websockets":              exports("websockets", "WebSocket"),
+	"k6/experimental/websockets": exports("websockets", "WebSocket"),
+	"k6/net/grpc":                exports("grpc", "Client", "Stream"),
+	"k6/html":                    exports("html", "parseHTML"),
 	// Libraries that most scripts which import anything from the web import.
 	"k6-utils":  exports("utils", "randomIntBetween", "randomItem", "randomString", "uuidv4", "findBetween", "normalDistributionStages", "getCurrentStageIndex", "tagWithCurrentStageIndex", "tagWithCurrentStageProfile"),
 	"papaparse": "export default __k6.papaparse; export const parse = __k6.papaparse.parse",
@@ -155,7 +159,7 @@ func (r *run) fillEllipses(src []byte) []byte {
 	return filled
 }
 
-// call calls a function that the script exports. It returns undefined if there is none.
+// call calls a function that the script exports, and does what the script has put off until later. It returns undefined if there is none.
 func (r *run) call(name string, args ...sobek.Value) (result sobek.Value, err error) {
 	f, is := sobek.AssertFunction(r.exports.Get(name))
 	if !is {
@@ -163,6 +167,12 @@ func (r *run) call(name string, args ...sobek.Value) (result sobek.Value, err er
 	}
 	if result, err = f(sobek.Undefined(), args...); err != nil {
 		return result, err
+	}
+	turn, _ := sobek.AssertFunction(r.library().Get("turn")) // which k6.js has
+	for more := sobek.Value(nil); more == nil || more.ToBoolean(); {
+		if more, err = turn(sobek.Undefined()); err != nil {
+			return result, err
+		}
 	}
 	if p, is := result.Export().(*sobek.Promise); is {
 		switch result = p.Result(); p.State() {
@@ -189,6 +199,9 @@ func (r *run) record(s *workload) (out recording) {
 		return fail(err)
 	}
 	begin, err := r.made(), r.failed
+	if forget, is := sobek.AssertFunction(k6.Get("begin")); is && err == nil {
+		_, err = forget(k6)
+	}
 	if err == nil {
 		_, err = r.call(function, r.data)
 	}
@@ -436,11 +449,7 @@ func (r *run) resolve(from any, name string) (sobek.ModuleRecord, error) {
 		r.folders[parsed], m = filepath.Dir(key), parsed
 	} else {
 		if !r.silent {
-			hint := ""
-			if strings.HasPrefix(name, "k6/ws") || strings.HasPrefix(name, "k6/websockets") {
-				hint = "dyno ws loads a WebSocket server"
-			}
-			r.d.Leave(r.d.LineOf(name), "import "+name, "dyno does not know this module: what comes of it does nothing", hint)
+			r.d.Leave(r.d.LineOf(name), "import "+name, "dyno does not know this module: what comes of it does nothing", "")
 		}
 		m = &unknownModule{}
 	}
