@@ -215,8 +215,12 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 	if l.Requests > 0 && !q.Given("duration") {
 		l.Window = 0
 	}
-	if protocol == plan.WS && !q.subscribes() {
+	switch {
+	case protocol != plan.WS:
+	case !q.subscribes():
 		l.Subscribers = nil
+	case l.Subscribers == nil: // no other flag is about them
+		l.Subscribers = plan.DefaultSubscribers()
 	}
 	if l.Subscribers != nil {
 		return e, append(faults, q.streams(l)...)

@@ -130,6 +130,13 @@ func VariantWith(protocol string, traits map[string]bool) Variant {
 	return v
 }
 
+// DefaultSubscribers returns subscribers over WebSocket who lack only their number.
+func DefaultSubscribers() *Subscribers {
+	s := &Subscribers{}
+	fields.Preset(reflect.ValueOf(s).Elem(), DeclaredAt("load.subscribers"), WS, nil)
+	return s
+}
+
 // DefaultOpen returns an open load that lacks only its rate.
 func DefaultOpen() *Open {
 	o := &Open{}
