@@ -26,7 +26,7 @@ type over2 struct {
 	*http2.Client
 	request int      // to be started, once the server lets it; -1: none
 	parts   [][]byte // its
-	started   bool
+	started bool
 	rest    []byte // received, and not looked at
 }
 
