@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The program of the page about extensions, a module of its own, does what the script has it do.
+// TestExtend builds the program that extend.md shows, as a module of its own, and runs the script with it.
 func TestExtend(t *testing.T) {
 	page, err := os.ReadFile("../docs/development/extend.md")
 	if err != nil {

@@ -27,7 +27,6 @@ import (
 
 	"dyno/cli/imports"
 	"dyno/cli/imports/draft"
-	"dyno/lab/generator"
 	"dyno/lab/planfile"
 )
 
@@ -562,25 +561,7 @@ func replay(t *testing.T, entries []entry, s *shop, change func(*draft.Source)) 
 	}
 	v := once(e)[0]
 	v.Target.Address = s.Listener.Addr().String()
-	if err := v.Fill(nil); err != nil {
-		t.Fatal(err)
-	}
-	c, codecs, err := generator.Config(t.Context(), v, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = codecs.Close() }()
-	portions, err := generator.Split(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
-	defer cancel()
-	result, err := generator.Run(ctx, v, 1, c, portions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Failures, made
+	return run(t, v), made
 }
 
 // A recording of one server succeeds at another one with other secrets, and fails there without correlations.
@@ -591,13 +572,6 @@ func TestCorrelate(t *testing.T) {
 			for seed := range uint64(5) {
 				s := newShop(t, 2+seed)
 				failures, made := replay(t, entries, s, func(source *draft.Source) { source.NoStatic = true })
-				{
-					var b strings.Builder
-					b.Write(made.Text)
-					for _, i := range made.Items {
-						fmt.Fprintln(&b, i)
-					}
-				}
 				failed := s.failures()
 				if len(failed) > 0 || len(failures) > 0 || s.requests["GET /done 200"] != 1 || s.requests["GET /app.js 200"] > 0 {
 					t.Errorf("%v, %v\n%v\n%s\n%v", failed, failures, s.requests, made.Text, made.Items)

@@ -182,8 +182,8 @@ func once(e *plan.Experiment) (all []*plan.Variant) {
 	return all
 }
 
-// run carries a load out.
-func run(t *testing.T, v *plan.Variant) {
+// run carries a load out, and returns what failed.
+func run(t *testing.T, v *plan.Variant) (failures map[string]uint64) {
 	t.Helper()
 	if err := v.Fill(nil); err != nil {
 		t.Fatal(err)
@@ -199,9 +199,11 @@ func run(t *testing.T, v *plan.Variant) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), hangGuard)
 	defer cancel()
-	if _, err := generator.Run(ctx, v, 1, c, portions); err != nil {
+	result, err := generator.Run(ctx, v, 1, c, portions)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return result.Failures
 }
 
 // compareFiles compares what becomes of each file in testdata/FORMAT.
