@@ -121,6 +121,7 @@ test("services, and their instances as they change", patience, async () => {
   assert.equal(await page.locator("h1").innerText(), "Services");
   await page.getByText("live", { exact: true }).waitFor();
   await page.getByRole("link", { name: "shop" }).click();
+  await page.locator("h1", { hasText: "shop" }).waitFor(); // until then, the rows are services
   const rows = page.locator("tbody tr");
   await rows.nth(1).waitFor();
   assert.match(await rows.nth(0).innerText(), /^1\s+10\.0\.0\.1:80\s+up\s+north\s+50\s/);
