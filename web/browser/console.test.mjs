@@ -99,8 +99,11 @@ async function open(hash = "", options = {}, url = control.url, state = "drawn")
 }
 
 async function show(page, hash, title) {
-  await page.evaluate((h) => { location.hash = h; }, hash);
-  await page.locator("h1", { hasText: title }).waitFor();
+  await page.evaluate((h) => {
+    if (location.hash !== h) document.querySelector("h1")?.setAttribute("data-left", ""); // the next page may have the same title
+    location.hash = h;
+  }, hash);
+  await page.locator("h1:not([data-left])", { hasText: title }).waitFor();
   await page.waitForSelector('#ui[data-state="drawn"]');
   await page.locator('[aria-busy="true"]').waitFor({ state: "detached" });
 }

@@ -111,8 +111,11 @@ export function liveList(app: App, query: { kind: string; name?: string; since: 
   });
 }
 
-/** Changes what stands in the address of the page without leaving it. */
+/** Changes what stands in the address of the page without leaving it. While a link is being followed, the address is
+ * the next page's already. */
 export function remember(app: App, name: string, value: string): void {
+  const [path = ""] = location.hash.replace(/^#\/?/, "").split("?", 1);
+  if (path !== "" && path !== app.here) return;
   if (value) app.query.set(name, value);
   else app.query.delete(name);
   if (name !== "after") app.query.delete("after");
