@@ -79,6 +79,14 @@ func (h *Histogram) pack() []byte {
 	return bytes.Clone(b)
 }
 
+// payload returns the payload, which belongs to the histogram.
+func (h *Histogram) payload() []byte {
+	if h.counts != nil {
+		return h.pack()
+	}
+	return h.packed
+}
+
 // appendRun appends a run of n empty buckets. One alone is written as its count.
 func appendRun(b []byte, n int) []byte {
 	switch n {
@@ -120,10 +128,7 @@ func newEncoder() *encoder {
 
 // appendTo appends the text to b.
 func (e *encoder) appendTo(b []byte, h *Histogram) ([]byte, error) {
-	payload := h.packed
-	if h.counts != nil {
-		payload = h.pack()
-	}
+	payload := h.payload()
 	e.buf.Reset()
 	e.buf.Write(make([]byte, 8))
 	e.z.Reset(&e.buf)
@@ -158,19 +163,22 @@ type decoder struct {
 	raw   []byte
 	plain bytes.Buffer
 	z     io.ReadCloser
-	hist  *Histogram
 }
 
-// decode returns a histogram in compact form. Each bucket counts at its highest value.
+// decode returns a histogram in compact form.
 func (d *decoder) decode(text []byte) (*Histogram, error) {
 	payload, err := d.inflate(text)
 	if err != nil {
 		return nil, err
 	}
-	if d.hist == nil {
-		d.hist = New()
-	}
-	d.hist.Reset()
+	return parsePayload(payload)
+}
+
+// parsePayload returns the histogram of a payload, which it does not trust, in compact form. Each bucket counts at its
+// highest value.
+func parsePayload(payload []byte) (*Histogram, error) {
+	h := &Histogram{min: math.MaxInt64}
+	next := 0
 	for i := 0; len(payload) > 0; {
 		n, size := number(payload)
 		payload = payload[size:]
@@ -184,16 +192,50 @@ func (d *decoder) decode(text []byte) (*Histogram, error) {
 			continue
 		case i >= buckets:
 			return nil, fmt.Errorf("histogram: more than %d counts", buckets)
-		case n > maxCount-d.hist.count:
+		case n > maxCount-h.count:
 			return nil, fmt.Errorf("histogram: more than %d values", int64(maxCount))
 		case n > 0:
 			low, high := bounds(i)
-			d.hist.RecordN(high, n)
-			d.hist.min = min(d.hist.min, low)
+			h.packed = appendNumber(appendRun(h.packed, i-next), n)
+			next = i + 1
+			h.count, h.min, h.max = h.count+n, min(h.min, low), high
 		}
 		i++
 	}
-	return d.hist.Clone(), nil
+	if h.count == 0 {
+		h.packed = appendRun(nil, 1)
+	}
+	return h, nil
+}
+
+// MarshalText returns the histogram for messages, which nobody keeps: the exact maximum, as in a log, and the payload,
+// uncompressed, in base64.
+func (h *Histogram) MarshalText() ([]byte, error) {
+	return base64.StdEncoding.AppendEncode(append(appendDecimal(nil, h.max, 6), ','), h.payload()), nil
+}
+
+// UnmarshalText reads what MarshalText returns, which it does not trust. As in a log, the lowest value is the low end of
+// its bucket.
+func (h *Histogram) UnmarshalText(text []byte) error {
+	highest, encoded, _ := bytes.Cut(text, []byte(","))
+	high, err := parseDecimal(string(highest), 6)
+	if err != nil {
+		return fmt.Errorf("histogram: max: %w", err)
+	}
+	if len(encoded) > base64.StdEncoding.EncodedLen(maxPayload) {
+		return fmt.Errorf("histogram: more than %d bytes", maxPayload)
+	}
+	payload, err := base64.StdEncoding.AppendDecode(nil, encoded)
+	if err != nil {
+		return fmt.Errorf("histogram: base64: %w", err)
+	}
+	read, err := parsePayload(payload)
+	if err != nil {
+		return err
+	}
+	read.restoreMax(high)
+	*h = *read
+	return nil
 }
 
 // inflate returns a histogram's payload.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -381,17 +382,70 @@ func FuzzReadLog(f *testing.F) {
 			t.Errorf("error without its place: %v", err)
 		}
 		for _, i := range got {
-			var n int64
-			last := int64(-1)
-			i.Hist.Each(func(low, high, count int64) bool {
-				if low <= last || high < low || count <= 0 {
-					t.Errorf("bucket %d to %d: %d, after %d", low, high, count, last)
-				}
-				last, n = high, n+count
-				return true
-			})
-			if h := i.Hist; n != h.Count() || h.Min() < 0 || h.Min() > h.Max() || h.Quantile(0.5) > h.Max() {
-				t.Errorf("count %d of %d, min %d, p50 %d, max %d", n, h.Count(), h.Min(), h.Quantile(0.5), h.Max())
+			isSound(t, i.Hist)
+		}
+	})
+}
+
+// FuzzText: whatever stands in a message, a histogram that is read is sound, and is written as one that is the same.
+func FuzzText(f *testing.F) {
+	for _, h := range []*Histogram{New(), of(1, 50_000, Highest), of(2*Highest, 7).Clone()} {
+		text, err := h.MarshalText()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte("0.000001,BAA=")) // not as it would be written
+	f.Add([]byte("-1,AAQ"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var h, again Histogram
+		if err := h.UnmarshalText(text); err != nil {
+			if !strings.HasPrefix(err.Error(), "histogram: ") {
+				t.Errorf("error without its place: %v", err)
+			}
+			return
+		}
+		isSound(t, &h)
+		text, err := h.MarshalText()
+		if err != nil || again.UnmarshalText(text) != nil || !reflect.DeepEqual(h, again) {
+			t.Errorf("%q: %v, %+v, want %+v", text, err, again, h)
+		}
+	})
+}
+
+// isSound checks what holds for every histogram.
+func isSound(t *testing.T, h *Histogram) {
+	t.Helper()
+	var n int64
+	last := int64(-1)
+	h.Each(func(low, high, count int64) bool {
+		if low <= last || high < low || count <= 0 {
+			t.Errorf("bucket %d to %d: %d, after %d", low, high, count, last)
+		}
+		last, n = high, n+count
+		return true
+	})
+	if n != h.Count() || h.Min() < 0 || h.Min() > h.Max() || h.Quantile(0.5) > h.Max() {
+		t.Errorf("count %d of %d, min %d, p50 %d, max %d", n, h.Count(), h.Min(), h.Quantile(0.5), h.Max())
+	}
+}
+
+// TestTextRoundTrip: messages have what logs have, in either form of a histogram.
+func TestTextRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := of(latencies(2*Highest).Draw(t, "values")...)
+		for _, h := range []*Histogram{want, want.Clone()} {
+			text, err := h.MarshalText()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got Histogram
+			if err := got.UnmarshalText(text); err != nil {
+				t.Fatal(err)
+			}
+			if !sameCounts(&got, want) || got.Max() != want.Max() || index(got.Min()) != min(index(want.Min()), top) {
+				t.Fatalf("count %d, min %d, max %d; want %d, %d, %d", got.Count(), got.Min(), got.Max(), want.Count(), want.Min(), want.Max())
 			}
 		}
 	})
