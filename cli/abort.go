@@ -2,13 +2,11 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"dyno/internal/exit"
 	"dyno/internal/texts"
 	"dyno/internal/units"
 	"dyno/judge/verdict/expr"
@@ -35,18 +33,17 @@ func (e *abortedError) AsMessage() texts.Message {
 // judgeEvery is how much more of a window there is when it is judged again.
 const judgeEvery = time.Second
 
-// An aborter ends a run if a window breaks a threshold. It sees what all processes and agents of a load did, but for
-// times, which it has of this process alone.
+// An aborter ends a run if a window breaks a threshold. It sees what all processes and agents of a load did.
 type aborter struct {
 	thresholds []plan.Threshold
 	names      expr.Names
-	abort      func(error) // ends the run
+	times      record.TagSet // that the thresholds need
+	abort      func(error)   // ends the run
 
 	mu      sync.Mutex // guards what follows
 	planned trial.Planned
 	sum     record.Interval // of the window
-	times   map[string]*hist.Histogram
-	judged  time.Duration // how much of the window was there when it was judged last
+	judged  time.Duration   // how much of the window was there when it was judged last
 }
 
 var _ trial.Watcher = (*aborter)(nil)
@@ -54,63 +51,55 @@ var _ trial.Watcher = (*aborter)(nil)
 // newAborter returns the aborter of an experiment, or nil if no threshold ends it.
 func newAborter(e *plan.Experiment, abort func(error)) *aborter {
 	a := &aborter{names: expr.Names{Steps: e.Steps()}, abort: abort}
+	for i := range e.Variants {
+		a.names.Variants = append(a.names.Variants, e.Variants[i].Name)
+	}
 	for _, t := range e.Thresholds {
-		if t.Abort {
-			a.thresholds = append(a.thresholds, t)
+		holds, err := expr.Compile(t.Holds, expr.ForThreshold, a.names)
+		if !t.Abort || err != nil { // which CheckAbort has refused
+			continue
+		}
+		a.thresholds = append(a.thresholds, t)
+		for _, figure := range holds.Refs("") {
+			if tag, _, is := summaryOf(figure.Metric); is {
+				a.times[tag] = true
+			}
 		}
 	}
 	if len(a.thresholds) == 0 {
 		return nil
 	}
-	for i := range e.Variants {
-		a.names.Variants = append(a.names.Variants, e.Variants[i].Name)
-	}
 	return a
 }
 
-// checkCarried refuses thresholds on times if agents carry the load: their times are known at the end only.
-func (a *aborter) checkCarried(agents int) error {
-	for _, t := range a.thresholds {
-		time := ""
-		_, _ = expr.Breaks(t.Holds, a.names.Variants[0], a.names, func(metric string) (float64, bool) { // which CheckAbort has judged
-			if tag, _, _ := strings.Cut(metric, "."); tag == rundir.TagResponse || tag == rundir.TagService {
-				time = metric
-			}
-			return 0, false
-		})
-		if agents > 0 && time != "" {
-			return exit.With(exit.Usage, fmt.Errorf("threshold %q cannot end the run: %s of a load that agents carry is known at its end only", t.Holds, time),
-				"throughput, errors.ratio and errors.total are known while it runs")
-		}
-	}
-	return nil
+// summaryOf tells which summary of which times a metric is, if it is one.
+func summaryOf(metric string) (of record.Tag, summary string, is bool) {
+	name, summary, _ := strings.Cut(metric, ".")
+	of, is = record.TagOf(name)
+	return of, summary, is
 }
 
 // Begin implements trial.Watcher.
 func (a *aborter) Begin(next trial.Planned) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.planned, a.sum, a.judged, a.times = next, record.Interval{}, 0, map[string]*hist.Histogram{}
+	a.planned, a.sum, a.judged = next, record.Interval{}, 0
 }
 
 // Interval implements trial.Watcher.
 func (a *aborter) Interval(i record.Interval) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.planned.Purpose != "" || i.Start < a.planned.Warmup {
+	if a.planned.Purpose != "" {
+		return
+	}
+	i.KeepTimes(a.times)
+	a.sum.AddTimes(&i)
+	if i.Start < a.planned.Warmup { // a process that is ahead may have begun with the window
+		a.sum.AddCounts(&record.Interval{Measured: i.Measured})
 		return
 	}
 	a.sum.AddCounts(&i)
-	for tag, h := range i.Latency {
-		name := record.Tag(tag).String() //nolint:gosec // there are few tags
-		if h == nil || name != rundir.TagResponse && name != rundir.TagService {
-			continue
-		}
-		if a.times[name] == nil {
-			a.times[name] = hist.New()
-		}
-		a.times[name].Merge(h)
-	}
 	window := i.Start + i.Length - a.planned.Warmup
 	if window < a.judged+judgeEvery {
 		return
@@ -141,8 +130,8 @@ func (a *aborter) figures(window time.Duration) func(metric string) (float64, bo
 			}
 			return *ratio, true
 		}
-		tag, summary, _ := strings.Cut(metric, ".")
-		return summarized(a.times[tag], summary)
+		tag, summary, _ := summaryOf(metric)
+		return summarized(a.sum.Latency[tag], summary)
 	}
 }
 

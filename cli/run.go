@@ -412,10 +412,7 @@ func (a *app) carryOut(ctx context.Context, j job, dir string, keep bool, w tria
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
 	if aborter := newAborter(j.experiment, abort); aborter != nil {
-		if err := aborter.checkCarried(len(o.Agents)); err != nil {
-			return nil, err
-		}
-		w = live.Watchers{w, aborter}
+		w, o.Times = live.Watchers{w, aborter}, aborter.times
 	}
 	o.Watcher, o.Chosen = w, j.chosen
 	if j.resume {

@@ -273,16 +273,17 @@ var arrows = []arrow{
 
 // testsMay are the packages that tests may import beyond their package's arrows.
 var testsMay = []string{
-	"lab/planfile",      // plans as users write them
-	"selftest/oracle",   // servers with a known answer
-	"services/llm",      // a model server with known answers
-	"internal/leak",     // what fails them when a goroutine outlives them
-	"internal/roles",    // processes that they start
-	"internal/freeport", // where their servers may listen
-	"internal/pipes",    // how clients reach a server in a bubble
-	"internal/script",   // how users run programs
-	"cli",               // its commands, for documents of them
-	"internal/race",     // whether they are slow, and memory is not theirs alone
+	"lab/planfile",       // plans as users write them
+	"load/engine/record", // what a load has recorded, to compare with
+	"selftest/oracle",    // servers with a known answer
+	"services/llm",       // a model server with known answers
+	"internal/leak",      // what fails them when a goroutine outlives them
+	"internal/roles",     // processes that they start
+	"internal/freeport",  // where their servers may listen
+	"internal/pipes",     // how clients reach a server in a bubble
+	"internal/script",    // how users run programs
+	"cli",                // its commands, for documents of them
+	"internal/race",      // whether they are slow, and memory is not theirs alone
 
 	"internal/contentcoding/codingtest", // bodies as servers encode them
 

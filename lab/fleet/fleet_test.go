@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"dyno/lab/fleet/identity"
 	"dyno/lab/generator"
 	"dyno/lab/planfile"
+	"dyno/load/engine/record"
 )
 
 // start starts an agent in this process, and returns its address.
@@ -133,9 +135,17 @@ load:
 	if err != nil {
 		t.Fatal(err)
 	}
+	var sum record.Interval
+	c.Times[record.Response] = true
+	c.OnInterval = func(i record.Interval) { sum.AddTimes(&i) }
 	result, accounts, err := generator.Coordinate(t.Context(), v, 7, c, portions, by)
 	if err != nil {
 		return 0, 0, nil, err
+	}
+	live, lived := sum.Latency[record.Response].MarshalText()
+	all, known := result.Latency[record.Response].MarshalText()
+	if err := errors.Join(lived, known); err != nil || !bytes.Equal(live, all) {
+		t.Errorf("times of intervals %s, of the result %s, %v", live, all, err)
 	}
 	return result.AllCounts.Scheduled, result.AllCounts.OK, accounts, nil
 }

@@ -29,7 +29,7 @@ type Account struct {
 // Divide. This process sends nothing. There is no result unless all have one. The error is a *LostError
 // if it is due to a process that is lost. The accounts are in the carriers' order.
 func Coordinate(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, portions []Portion, by []Carrier) (*record.Result, []Account, error) {
-	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Observe: true}
+	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Times: c.Times, Observe: true}
 	parts, release, err := startParts(ctx, plan, portions, by)
 	if err != nil {
 		return nil, nil, err

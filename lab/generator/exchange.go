@@ -34,6 +34,7 @@ type partPlan struct {
 	Warmup   time.Duration
 	Window   time.Duration
 	Interval time.Duration
+	Times    record.TagSet // that its intervals have
 	Silence  time.Duration // how long there may be no order until dyno is lost; 0: until the orders end
 	Observe  bool          // the machine: who ordered the part does not see it
 }
@@ -42,7 +43,7 @@ type partPlan struct {
 // or to a failure. One without fields says that the part is there.
 type partReport struct {
 	Party     *config.Party    `json:"party,omitempty"`
-	Interval  *record.Interval `json:"interval,omitempty"` // without latencies
+	Interval  *record.Interval `json:"interval,omitempty"` // with the latencies that the plan asks for
 	Published *publications    `json:"published,omitempty"`
 	Result    *record.Result   `json:"result,omitempty"` // without latencies: the log follows
 	Log       int64            `json:"log,omitempty"`    // the length of the log, in bytes

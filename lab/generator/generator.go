@@ -19,6 +19,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"dyno/host/child"
 	"dyno/lab/plan"
@@ -39,7 +40,7 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, por
 	if len(portions) == 1 {
 		return engine.Run(ctx, c)
 	}
-	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval}
+	plan := partPlan{Variant: v, Seed: seed, Warmup: c.Warmup, Window: c.Window, Interval: c.Interval, Times: c.Times}
 	parts, release, err := startParts(ctx, plan, portions[1:], slices.Repeat([]Carrier{Local{}}, len(portions)-1))
 	if err != nil {
 		return nil, err
@@ -47,12 +48,14 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, por
 	defer release()
 	own := partOf(c, portions[0])
 	own.Barrier = &coordinator{parts: parts}
+	end := time.Duration(0) // of the last interval
 	if c.OnInterval != nil {
 		own.OnInterval = func(i record.Interval) {
 			for _, p := range parts {
 				p.addTo(&i)
 			}
 			c.OnInterval(i)
+			end = i.Start + i.Length
 		}
 	}
 	result, err := engine.Run(ctx, own)
@@ -71,6 +74,9 @@ func Run(ctx context.Context, v *plan.Variant, seed uint64, c config.Config, por
 			failed = errors.Join(failed, result.Merge(of))
 		}
 		err = errors.Join(err, failed)
+	}
+	if c.OnInterval != nil {
+		own.OnInterval(record.Interval{Start: end}) // what the parts did after that
 	}
 	return result, err
 }

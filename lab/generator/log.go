@@ -10,9 +10,7 @@ import (
 
 // restore puts a log's latencies back where they were recorded.
 func restore(r *record.Result, intervals []hist.Interval) {
-	tags := map[string]record.Tag{}
 	for t := range record.Tags {
-		tags[t.String()] = t
 		r.Latency[t] = hist.New()
 	}
 	ofSteps := map[string]*hist.Histogram{}
@@ -31,7 +29,7 @@ func restore(r *record.Result, intervals []hist.Interval) {
 		if h := ofSteps[i.Tag]; h != nil {
 			h.Merge(i.Hist)
 		}
-		tag, known := tags[i.Tag]
+		tag, known := record.TagOf(i.Tag)
 		if !known {
 			continue
 		}

@@ -125,20 +125,31 @@ func (p *part) next() (partReport, error) {
 		p.counted.mu.Lock()
 		sum := &p.counted.of
 		sum.AddCounts(r.Interval)
+		sum.AddTimes(r.Interval)
 		sum.Connections = r.Interval.Connections
 		p.counted.mu.Unlock()
 	}
 }
 
-// addTo adds what the part did since the last reading to an interval. An interval's latencies are only
-// dyno's own process's.
+// addTo adds what the part did since the last reading to an interval. It leaves the interval's histograms as they are:
+// they belong to who recorded them.
 func (p *part) addTo(i *record.Interval) {
 	p.counted.mu.Lock()
 	defer p.counted.mu.Unlock()
 	sum := &p.counted.of
 	i.AddCounts(sum)
 	i.Connections += sum.Connections
-	*sum = record.Interval{Connections: sum.Connections}
+	for tag, h := range sum.Latency {
+		if h == nil || h.Count() == 0 {
+			continue
+		}
+		if before := i.Latency[tag]; before != nil {
+			h.Merge(before)
+		}
+		i.Latency[tag] = h.Clone()
+		h.Reset()
+	}
+	*sum = record.Interval{Connections: sum.Connections, Latency: sum.Latency}
 }
 
 // hear waits for the next message.

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"dyno/lab/exchange"
 	"dyno/lab/plan"
 	"dyno/load/engine"
 	"dyno/load/engine/config"
 	"dyno/load/engine/record"
+	"dyno/load/hist"
 	"dyno/load/wire"
 	"dyno/selftest/oracle"
 )
@@ -90,8 +89,8 @@ func TestParts(t *testing.T) {
 // Live rows include all processes: the intervals of a part are added to dyno's own.
 func TestPartsAreSeenLive(t *testing.T) {
 	p := &part{reports: make(chan partReport, maxReports), line: exchange.New(strings.NewReader(`{"party":{}}
-{"interval":{"Measured":{"OK":1,"Timeouts":2,"ByKind":[0,0,0,0,0,2]},"Status":{"200":1},"Delivered":3,"Connections":4}}
-{"interval":{"Measured":{"OK":10},"Status":{"200":10},"Delivered":30,"Connections":5}}
+{"interval":{"Measured":{"OK":1,"Timeouts":2,"ByKind":[0,0,0,0,0,2]},"Status":{"200":1},"Delivered":3,"Connections":4,"Latency":[null,"0.000001,AQI="]}}
+{"interval":{"Measured":{"OK":10},"Status":{"200":10},"Delivered":30,"Connections":5,"Latency":["0.000001,AQI=","0.000002,AwI="]}}
 {"published":{}}
 `), nil, maxPartLine)}
 	p.listen()
@@ -104,13 +103,87 @@ func TestPartsAreSeenLive(t *testing.T) {
 	if _, err := p.hear(); !errors.Is(err, io.EOF) {
 		t.Errorf("%v after the last report", err)
 	}
+	at := func(values ...int64) *hist.Histogram {
+		h := hist.New()
+		for _, v := range values {
+			h.Record(v)
+		}
+		return h.Clone()
+	}
+	own := at(3)
 	for _, want := range []record.Interval{
-		{Measured: record.Outcomes{OK: 111, Timeouts: 2, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7},
-		{Measured: record.Outcomes{OK: 100}, Connections: 7}, // added once
+		{Measured: record.Outcomes{OK: 111, Timeouts: 2, ByKind: [wire.Kinds]uint64{wire.Timeout: 2}}, Status: map[int]uint64{200: 11}, Delivered: 33, Connections: 7, Latency: [record.Tags]*hist.Histogram{at(1), at(1, 2, 3)}},
+		{Measured: record.Outcomes{OK: 100}, Connections: 7, Latency: [record.Tags]*hist.Histogram{nil, own}}, // added once
 	} {
-		got := record.Interval{Measured: record.Outcomes{OK: 100}, Connections: 2}
-		if p.addTo(&got); !cmp.Equal(got, want, cmpopts.IgnoreFields(got, "Latency")) {
+		got := record.Interval{Measured: record.Outcomes{OK: 100}, Connections: 2, Latency: [record.Tags]*hist.Histogram{nil, own}}
+		if p.addTo(&got); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if own.Count() != 1 {
+		t.Errorf("%d times in a histogram that is another's", own.Count())
+	}
+}
+
+// Times that are asked for of all processes come with the intervals, and are those of the result: to a process that
+// carries a part itself, and to one that only coordinates.
+func TestTimesOfParts(t *testing.T) {
+	server, err := oracle.StartNull(t.Context(), oracle.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	v := plan.DefaultVariant(plan.HTTP)
+	v.Target.URL = server.URL() + "/"
+	v.Target.Complete()
+	v.Load.Closed, v.Load.Open = nil, plan.DefaultOpen()
+	v.Load.Open.Rate, v.Load.Open.MaxConnections = 500, 4
+	v.Load.Warmup, v.Load.Window = 100*time.Millisecond, 400*time.Millisecond
+	two := []Carrier{Local{}, Local{}}
+	for name, run := range map[string]func(config.Config, []Portion) (*record.Result, error){
+		"own": func(c config.Config, portions []Portion) (*record.Result, error) {
+			return Run(t.Context(), &v, 1, c, portions)
+		},
+		"coordinated": func(c config.Config, portions []Portion) (*record.Result, error) {
+			result, _, err := Coordinate(t.Context(), &v, 1, c, portions, two)
+			return result, err
+		},
+	} {
+		c, codecs, err := Config(t.Context(), &v, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum record.Interval
+		c.Times[record.Service] = true
+		c.OnInterval = func(i record.Interval) { sum.AddTimes(&i) }
+		portions, err := Divide(c, two, []int{1000, 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := run(c, portions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := func(h *hist.Histogram) string {
+			text, err := h.MarshalText()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		all := result.Latency[record.Service]
+		if got := sum.Latency[record.Service]; all.Count() == 0 || got == nil || text(got) != text(all) || got.Min() != all.Min() {
+			t.Errorf("%s: %+v in the intervals, %d times in all", name, got, all.Count())
+		}
+		if of := sum.Latency[record.Response]; of != nil && of.Count() >= result.Latency[record.Response].Count() {
+			t.Errorf("%s: %d response times of parts, which nobody asked for", name, of.Count())
+		}
+		if err := codecs.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

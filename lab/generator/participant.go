@@ -111,7 +111,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	}
 	c.Warmup, c.Window, c.Interval, c.Barrier = plan.Warmup, plan.Window, plan.Interval, m
 	c.OnInterval = func(i record.Interval) {
-		i.Latency = [record.Tags]*hist.Histogram{}
+		i.KeepTimes(plan.Times)
 		_ = m.line.Send(partReport{Interval: &i}) // if this fails, dyno is dead: the orders end, and so does this process
 	}
 	var watch Watch
@@ -136,7 +136,7 @@ func (m *participant) carry(ctx context.Context, plan *partPlan, limits *Limits)
 	bare := *result
 	bare.Intervals, bare.Latency = nil, [record.Tags]*hist.Histogram{}
 	for _, i := range result.Intervals {
-		i.Latency = [record.Tags]*hist.Histogram{}
+		i.KeepTimes(record.TagSet{})
 		bare.Intervals = append(bare.Intervals, i)
 	}
 	bare.Steps = slices.Clone(result.Steps)

@@ -51,7 +51,7 @@ func CountCalls(root int, c config.Config, t *rundir.Trial, carry func(config.Co
 	for _, missing := range k.Missing() {
 		unavailable(missing)
 	}
-	c.OnInterval, c.OnStart = nil, nil
+	c.OnInterval, c.Times, c.OnStart = nil, record.TagSet{}, nil
 	c.Warmup, c.Window = counting(c.Window, t.Throughput)
 	var (
 		at   [2]time.Time

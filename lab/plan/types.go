@@ -46,7 +46,7 @@ type Experiment struct {
 // A Threshold is a condition that figures must keep.
 type Threshold struct {
 	Holds string        `yaml:"holds,required,short" doc:"the condition"`
-	Abort bool          `yaml:"abort" doc:"end the whole run, in order, as soon as the condition does not hold while a load runs: each second, the figures of the window so far are judged as they are measured; these are throughput, errors.ratio, errors.total, and response and service of all requests, the times not of a load that agents carry"`
+	Abort bool          `yaml:"abort" doc:"end the whole run, in order, as soon as the condition does not hold while a load runs: each second, the figures of the window so far are judged as they are measured; these are throughput, errors.ratio, errors.total, and response and service of all requests, of all processes and agents"`
 	After time.Duration `yaml:"after" range:"1s..24h" otherwise:"a second" doc:"with abort: how long a window lasts until the condition is judged"`
 }
 

@@ -138,7 +138,7 @@ func (r *runner) observe(ctx context.Context, d *drive, up *stage, purpose strin
 	d.watch = r.watch(up, purpose)
 	d.watch.Open(ctx)
 	if watcher := r.options.Watcher; watcher != nil && (up.side == nil || up.side.number == 0) {
-		d.config.OnInterval = follow(watcher, d.watch)
+		d.config.OnInterval, d.config.Times = follow(watcher, d.watch), r.options.Times
 	}
 	d.config.OnStart = func(s config.Start) {
 		d.workers = len(s.Threads)

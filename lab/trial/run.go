@@ -47,14 +47,15 @@ import (
 
 // Options say where and how an experiment is run.
 type Options struct {
-	Dir       string   // the run folder to create
-	Temporary bool     // the folder is removed when the run has been read
-	Program   string   // dyno's own program, which replaces "dyno" in commands
-	Command   []string // how dyno was called, for the record
-	Version   string   // the version and build of dyno
-	Watcher   Watcher  // may be nil
-	Agents    []Agent  // that carry the loads; without any, this machine does
-	Referee   Referee  // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
+	Dir       string        // the run folder to create
+	Temporary bool          // the folder is removed when the run has been read
+	Program   string        // dyno's own program, which replaces "dyno" in commands
+	Command   []string      // how dyno was called, for the record
+	Version   string        // the version and build of dyno
+	Watcher   Watcher       // may be nil
+	Times     record.TagSet // that the watcher needs of all processes and agents of a load
+	Agents    []Agent       // that carry the loads; without any, this machine does
+	Referee   Referee       // nil only if nothing depends on what was measured: no pilots, no search, a fixed number of rounds; then no round is measured again
 
 	// Chosen says why the design is as it is, if a pilot before the run has chosen it.
 	Chosen *rundir.Message

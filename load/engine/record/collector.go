@@ -92,6 +92,10 @@ type Intervals struct {
 	// OnInterval receives each interval once it is complete, in order, from a goroutine of its own. It must not keep what it
 	// was given.
 	OnInterval func(Interval)
+
+	// Times are the latencies that OnInterval gets of every process that carries the load. Of all others it gets those of
+	// the engine in its own process.
+	Times TagSet
 }
 
 // Validate reports what is wrong with the intervals.

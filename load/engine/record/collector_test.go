@@ -11,7 +11,7 @@ import (
 func TestConnectionsOfALateWorker(t *testing.T) {
 	const second = int64(time.Second)
 	var got []int
-	c := NewCollector(2, Intervals{time.Second, func(i Interval) { got = append(got, i.Connections) }})
+	c := NewCollector(2, Intervals{Interval: time.Second, OnInterval: func(i Interval) { got = append(got, i.Connections) }})
 	take := func(worker int, start, end int64, open int) {
 		s := newBuffer(worker)
 		s.start, s.end, s.open = start, end, open

@@ -9,7 +9,7 @@ import (
 )
 
 // An Interval is what happened in one stretch of the time line. In JSON, it has only what is not zero: a
-// coordinator reads many, without latencies.
+// coordinator reads many, of which few have latencies.
 type Interval struct {
 	Start, Length time.Duration         `sum:"-"`                  // from the beginning of the warm-up
 	Measured      Outcomes              `json:",omitzero"`         // requests of the window, and those carried into it, that ended in the interval
@@ -29,6 +29,28 @@ func (i *Interval) AddCounts(o *Interval) {
 	sums.Add(i, o)
 	if o.Slowest.Response > i.Slowest.Response {
 		i.Slowest = o.Slowest
+	}
+}
+
+// AddTimes adds another interval's latencies, to histograms of this interval's own.
+func (i *Interval) AddTimes(o *Interval) {
+	for tag, h := range o.Latency {
+		switch {
+		case h == nil:
+			continue
+		case i.Latency[tag] == nil:
+			i.Latency[tag] = hist.New()
+		}
+		i.Latency[tag].Merge(h)
+	}
+}
+
+// KeepTimes drops the latencies of all other tags.
+func (i *Interval) KeepTimes(times TagSet) {
+	for tag, wanted := range times {
+		if !wanted {
+			i.Latency[tag] = nil
+		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package record
 
+import "slices"
+
 // A Tag names one of the times recorded per request.
 type Tag uint8
 
@@ -79,6 +81,15 @@ var tagNames = [Tags]string{
 	"read_delay", "service_read", "shared_stamp", "handshake",
 	"first_message", "message_gap", "message",
 	"first_token", "token_time", "given_up", "given_up_service",
+}
+
+// A TagSet is some of the tags.
+type TagSet [Tags]bool
+
+// TagOf returns the tag of a name.
+func TagOf(name string) (t Tag, known bool) {
+	i := slices.Index(tagNames[:], name)
+	return Tag(max(i, 0)), i >= 0 //nolint:gosec // there are few tags
 }
 
 // String returns the tag's name as it stands in latency.hlog.
