@@ -195,12 +195,14 @@ or with -n, none is sent.`,
 func (a *app) withCommand(args []string) []string {
 	for i, arg := range args {
 		protocol, where := plan.OfURL(arg)
+		isTarget := protocol != plan.HTTP || arguments.IsURL(arg) || arguments.IsAddress(arg)
 		switch {
+		case isTarget && i > 0 && a.takesValue(args[i-1]): // as --agent does
 		case protocol != plan.HTTP:
 			args = slices.Clone(args)
 			args[i] = where
 			return append([]string{protocol}, args...)
-		case arguments.IsURL(arg) || arguments.IsAddress(arg) || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
+		case isTarget || arg == "--targets" || strings.HasPrefix(arg, "--targets="):
 			return append([]string{"http"}, args...)
 		case i == 0 && !strings.HasPrefix(arg, "-"):
 			return args
@@ -211,6 +213,19 @@ func (a *app) withCommand(args []string) []string {
 		return args
 	}
 	return append([]string{"http"}, args...)
+}
+
+// takesValue tells whether an argument is a flag of a quick load that takes the next argument for its value.
+func (a *app) takesValue(arg string) bool {
+	http, _, err := a.root().Find([]string{plan.HTTP})
+	if err != nil {
+		return false
+	}
+	f := http.Flags().Lookup(strings.TrimPrefix(arg, "--"))
+	if len(arg) == 2 && arg[0] == '-' {
+		f = http.Flags().ShorthandLookup(arg[1:])
+	}
+	return f != nil && strings.HasPrefix(arg, "-") && f.NoOptDefVal == ""
 }
 
 // A signalled error is the cause of a context that a signal ended.

@@ -196,7 +196,7 @@ func (q *Load) unjudged(protocol, where string) (e *plan.Experiment, faults []er
 	if plan.HasURL(protocol) {
 		v.Target.URL = plan.Quote(arguments.WithScheme(where), q.ports...)
 	} else {
-		v.Target.Address = plan.Quote(where, q.ports...)
+		v.Target.Address = plan.Quote(strings.TrimPrefix(where, protocol+"://"), q.ports...)
 	}
 	if q.unix != "" {
 		v.Target.Address = plan.Quote("unix:" + q.unix)
