@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -279,8 +280,11 @@ func (a *app) measure(ctx context.Context, j job) (err error) {
 		return err
 	}
 	defer func() {
-		if !keep {
+		switch {
+		case !keep:
 			a.discard(filepath.Dir(dir))
+		case j.output.dir == "":
+			_ = errors.Join(os.Remove(dir), os.Remove(filepath.Dir(dir))) // if they are empty: nothing began
 		}
 	}()
 	shown, end := a.display(j)
@@ -334,7 +338,25 @@ func (j *job) folder() (dir string, keep bool, err error) {
 		temp, err := os.MkdirTemp("", "dyno-")
 		return filepath.Join(temp, "run"), false, err
 	}
-	return filepath.Join("runs", withTime(j.experiment.Name)), true, nil
+	if dir, err = makeNumbered(filepath.Join("runs", withTime(j.experiment.Name))); err != nil {
+		err = &trial.FolderError{Err: fmt.Errorf("run folder: %w", err)}
+	}
+	return dir, true, err
+}
+
+// makeNumbered makes a folder of this name. If there is one, which is of a run that began in the same second, a number
+// follows the name.
+func makeNumbered(name string) (dir string, err error) {
+	dir = name
+	for n := 2; ; n++ {
+		if err = os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+			return "", err
+		}
+		if err = os.Mkdir(dir, 0o755); !errors.Is(err, fs.ErrExist) {
+			return dir, err
+		}
+		dir = fmt.Sprintf("%s-%d", name, n)
+	}
 }
 
 // withTime returns a name that tells runs apart.
