@@ -60,7 +60,7 @@ var arrows = []arrow{
 	{"load/pace", []string{"internal/units"}, "schedules are pure"},
 	{"load/jsonpath", []string{"internal/nearest"}, "a search in bytes is pure"},
 	{"load/feed", []string{"load/pace", "load/jsonpath"}, "rows of data from files, for any protocol"},
-	{"load/scenario", []string{"internal/contentcoding", "internal/nearest", "load/wire", "load/pace", "load/jsonpath", "load/feed", "load/scenario/cookie", "load/scenario/template"}, "what users do, without clocks or sockets"},
+	{"load/scenario", []string{"internal/lazyregexp", "internal/contentcoding", "internal/nearest", "load/wire", "load/pace", "load/jsonpath", "load/feed", "load/scenario/cookie", "load/scenario/template"}, "what users do, without clocks or sockets"},
 	{"load/scenario/template", []string{"load/pace", "internal/nearest"}, "texts vary, wherever they are sent"},
 	{"load/scenario/cookie", nil, "cookies are kept, whatever the requests say"},
 	{"load/rpc", []string{"internal/errno", "internal/nearest", "load/rpc/diag", "load/rpc/message"}, "what is known of services called by gRPC: their messages need neither a codec nor an engine"},

@@ -133,7 +133,7 @@ func httpScript(_ context.Context, v *plan.Variant, _ bool) (script, error) {
 	return script{
 		by: scenario.Protocol{Host: host, Secure: end.Secure},
 		step: func(st *scenario.Step, content string) (scenario.StepRequest, error) {
-			return scenario.StepRequest{Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: content}, nil
+			return scenario.StepRequest{Method: st.Method, Path: cmp.Or(st.Path, end.Target), Body: content, Timeout: st.Deadline}, nil
 		},
 		check: func(s *scenario.Scenario) error {
 			_, err := requests(s, end)

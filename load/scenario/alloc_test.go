@@ -9,7 +9,7 @@ func everything(tb testing.TB) Spec {
 	spec := shop(tb, rows(tb, "users.csv", usersCSV), "shuffled")
 	spec.Data = append(spec.Data, Data{Name: "items", File: rows(tb, "items.jsonl", "{\"title\":\"a\\u00e9\"}\n{\"title\":\"b\"}\n"), Order: "random"})
 	post := &spec.Steps[2]
-	post.Body = `{"title":"{{ json_escape(title) }}","key":"{{ uuid() }} {{ uuid7() }}","n":{{ random_int(1, 100) }},"s":"{{ random_string(9) }}{{ random_choice("a", title) }}",` +
+	post.Body = `{"title":"{{ json_escape(title) }} {{ user() }} {{ iteration() }} {{ iteration("all") }}","key":"{{ uuid() }} {{ uuid7() }}","n":{{ random_int(1, 100) }},"s":"{{ random_string(9) }}{{ random_choice("a", title) }}",` +
 		`"t":"{{ timestamp("rfc3339") }} {{ timestamp("ms") }}","b":"{{ base64(email, urlencode(title)) }}"}`
 	post.Assert = append(post.Assert, Assertion{Header: "ETag", Matches: "^x"}, Assertion{JSON: "$.s", Contains: "{{ base64(id) }}"})
 	post.Extract = []Extraction{

@@ -119,6 +119,8 @@ func TestFaults(t *testing.T) {
 				{Variable: "f", JSON: "$.x", Group: 1},
 			}}),
 		}, "steps[0].extract.email steps[0].extract.a.json@1 steps[0].extract.b.pattern@0 steps[0].extract.c.group steps[0].extract.d.pattern steps[0].extract.e.pattern steps[0].extract.f.group"},
+		{"as JSON", Spec{Steps: step(Step{Extract: []Extraction{{Variable: "a", As: "json"}, {Variable: "b", Header: "X", As: "json"}, {Variable: "c", JSON: "$.c", As: "json"}}})}, "steps[0].extract.a.as steps[0].extract.b.as"},
+		{"iterations", Spec{Steps: step(Step{Body: `{{ iteration("any") }}{{ iteration(1) }}{{ user(1) }}`})}, "steps[0].body@13 steps[0].body@35 steps[0].body@43"},
 		{"assertions", Spec{
 			Steps: step(Step{
 				Assert: []Assertion{

@@ -98,7 +98,7 @@
 // When the load has ended, add up Worker.Misses of all workers by their place: how often an
 // extraction found nothing, also where that is no failure.
 //
-// A User takes 176 bytes, and
+// A User takes 200 bytes, and
 //
 //	24 bytes and its text, of up to 16 KiB (MaxValue), for each variable that changes and is used
 //	72 bytes and its text, of up to 4 KiB, for each cookie, of which it keeps up to 50

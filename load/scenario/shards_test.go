@@ -1,7 +1,7 @@
 package scenario
 
 import (
-	"strconv"
+	"fmt"
 	"testing"
 
 	"dyno/load/feed"
@@ -49,26 +49,32 @@ func compileFor(tb testing.TB, spec Spec, by Protocol) (*Scenario, error) {
 
 // No two users get one number, whatever the number of shards and users. Shards that are equally far
 // have left no gap.
-func TestCountersAreUniqueAcrossShards(t *testing.T) {
-	s := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: "{{ counter() }}"}}}, Protocol{BodyOnly: true})
+func TestNumbersAreUniqueAcrossShards(t *testing.T) {
+	s := mustCompileFor(t, Spec{Steps: []Step{{Name: "s", Body: `{{ counter() }} {{ iteration("all") }} {{ user() }}`}}}, Protocol{BodyOnly: true})
 	rapid.Check(t, func(t *rapid.T) {
 		shards := rapid.IntRange(1, 5).Draw(t, "shards")
 		users := rapid.IntRange(1, 3).Draw(t, "users")
 		const each = 4
-		seen := make([]bool, shards*users*each)
+		seen, all := make([]bool, shards*users*each), map[uint64]bool{}
 		for i := range shards {
 			w := s.Worker(pace.Shard{Index: i, Count: shards}, 1)
 			for range users {
 				u := w.User()
 				for range each {
 					r, _ := next(u, 0)
-					n, err := strconv.Atoi(r.body)
-					if err != nil || n >= len(seen) || seen[n] {
+					var n, iteration int
+					var user uint64
+					_, err := fmt.Sscan(r.body, &n, &iteration, &user)
+					if err != nil || n >= len(seen) || seen[n] || iteration != n || user != u.number+1 || user > uint64(shards*users) { //nolint:gosec // a few
 						t.Fatalf("%s: beyond the end, or the second time", r.body)
 					}
-					seen[n] = true
+					seen[n], all[user] = true, true
+					u.Failed()
 				}
 			}
+		}
+		if len(all) != shards*users {
+			t.Fatalf("%d numbers of %d users", len(all), shards*users)
 		}
 	})
 }

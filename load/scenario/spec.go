@@ -127,7 +127,7 @@ type Step struct {
 	MessageFile string        `yaml:"message_file" for:"messages" instead:"use body_file" kind:"path" doc:"the file with the message, relative to this one, in place of message; a template, too, of up to 1 MiB"`
 	Encoding    string        `yaml:"encoding" for:"tcp ws" oneof:"text base64 hex" otherwise:"text" doc:"how the message is written; base64 and hex: what they stand for is sent, of ws as binary"`
 	Metadata    []Header      `yaml:"metadata" for:"grpc" instead:"of http use headers" names:"token" doc:"metadata in this order; templates may stand in it; the value of a name that ends in -bin is base64"`
-	Deadline    time.Duration `yaml:"deadline" for:"grpc ws" range:"1ms..1h" otherwise:"of grpc that of load.call, of ws load.timeout" doc:"the time limit that the server gets for the call (grpc-timeout); dyno gives it up then, too; of ws: for what is awaited"`
+	Deadline    time.Duration `yaml:"deadline" for:"http grpc ws" range:"1ms..1h" otherwise:"of grpc that of load.call, else load.timeout" doc:"of http: how long the response may take; of grpc: the time limit that the server gets for the call (grpc-timeout), and dyno gives it up then, too; of ws: for what is awaited"`
 
 	Await   string     `yaml:"await" for:"ws" oneof:"message nothing pong close" otherwise:"message" doc:"what the step waits for: a message of the server; nothing, once its own is sent; the pong of a ping, which message is then; or that the server closes the connection: status is its code"`
 	Until   *Assertion `yaml:"until" for:"ws" otherwise:"the next one" doc:"the message that is awaited; others before it are passed over"`
@@ -175,7 +175,8 @@ type Extraction struct {
 	Trailer  string  `yaml:"trailer" for:"grpc" like:"token" doc:"the first metadata of this name after the messages"`
 	Pattern  string  `yaml:"pattern" kind:"word" doc:"what this regular expression (RE2) finds in it"`
 	Group    int     `yaml:"group" range:"1..1000" otherwise:"the first, or all that was found if there is none" doc:"the group of the pattern that is taken"`
-	Decode   string  `yaml:"decode" oneof:"html url" otherwise:"the text as it stands" doc:"what is undone in the text: the character references of HTML, as in the value of a form's hidden field, or percent-encoding, as in cookies"`
+	Decode   string  `yaml:"decode" oneof:"html url form" otherwise:"the text as it stands" doc:"what is undone in the text: the character references of HTML, as in the value of a form's hidden field, or percent-encoding, as in cookies; form: the text is a form in HTML, of which the hidden fields are taken, encoded as a form sends them"`
+	As       string  `yaml:"as" oneof:"text json" otherwise:"text" doc:"json: the value is kept as it stands in JSON, a text in its quotes, so that it can be a value of JSON that is sent"`
 	Default  *string `yaml:"default" kind:"word" otherwise:"the request has failed, with kind assertion" doc:"the value when nothing is found"`
 	Keep     bool    `yaml:"keep" doc:"the variable keeps its value when nothing is found"`
 }

@@ -425,6 +425,8 @@ func (c *compiler) extraction(path string, st *Step, out *step, e *Extraction) {
 		if e.Group > groups {
 			c.add(path+".group", -1, fmt.Sprintf("%d, and the expression has %d", e.Group, groups), "want one of its groups, from 1")
 		}
+	case e.As == "json" && e.JSON == "":
+		c.add(path+".as", -1, "json, of what is not a value of JSON", "want it with json")
 	case e.Group > 0:
 		c.add(path+".group", -1, fmt.Sprintf("%d", e.Group), "want it with a pattern only")
 	}

@@ -22,9 +22,12 @@ import (
 // and of the counters, and memory to work in. It and its users are for one goroutine at a
 // time.
 type Worker struct {
-	s     *Scenario
-	seed  uint64
-	users uint64 // so far
+	s       *Scenario
+	seed    uint64
+	users   uint64 // so far
+	started uint64 // iterations
+	flows   uint64 // that have users of workers of their own
+	only    uint64 // the worker's, where there are several
 
 	template template.Worker
 	cursors  []*feed.Cursor
@@ -59,7 +62,7 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 		panic("scenario: " + err.Error())
 	}
 	w := &Worker{
-		s: s, seed: pace.Mix(seed),
+		s: s, seed: pace.Mix(seed), flows: 1,
 		template: template.Worker{Shard: shard, Counters: make([]uint64, s.counters)}, misses: make([]uint64, len(s.misses)),
 		dry: make([]bool, len(s.flows)), left: s.users, ordered: make([]uint64, len(s.flows)),
 	}
@@ -69,8 +72,10 @@ func (s *Scenario) Worker(shard pace.Shard, seed uint64) *Worker {
 	return w
 }
 
-// Only has all users carry out one flow. It is called before there are any.
+// Only has all users carry out one flow, as other workers have those of the other flows. It is called before there are
+// any.
 func (w *Worker) Only(flow int) {
+	w.flows, w.only = uint64(len(w.dry)), uint64(flow) //nolint:gosec // a few
 	for i := range w.dry {
 		w.dry[i] = i != flow
 	}
@@ -127,10 +132,11 @@ type User struct {
 	number uint64 // which no other user of any shard has
 	flow   *flow
 
-	step  *step // whose response is awaited; nil: none is
-	at    int   // in the list of the flow
-	loops bool  // the loop's
-	over  bool
+	step    *step // whose response is awaited; nil: none is
+	at      int   // in the list of the flow
+	loops   bool  // the loop's
+	over    bool
+	started bool // the iteration, which has its number
 
 	failures uint8         // of the log-in, in a row
 	retry    time.Duration // the pause before the log-in is tried again; 0: the last one has not failed
@@ -156,6 +162,7 @@ func (u *User) Restart() {
 	u.number = w.template.Shard.At(w.users)
 	w.users++
 	u.state.RNG = pace.NewRNG(w.seed+seedUsers, u.number)
+	u.state.User, u.state.Iteration, u.started = u.number*w.flows+w.only+1, 0, false
 	flows := w.left
 	if w.Dry() {
 		flows = w.s.users
@@ -212,6 +219,10 @@ func (u *User) Next(now int64, r *Request) (ok bool, err *wire.Error) {
 	number := u.choose()
 	if number < 0 || u.over {
 		return false, nil
+	}
+	if !u.started {
+		u.started, u.state.IterationOfAll = true, u.w.template.Shard.At(u.w.started)
+		u.w.started++
 	}
 	st := &u.w.s.steps[number]
 	for st.condition != nil {
@@ -445,6 +456,8 @@ func (u *User) advance(ends bool) bool {
 	case u.flow.mix != nil || u.flow.inTurn || u.at == len(u.flow.loop) || ends:
 		u.at = 0
 		u.rows &= u.w.s.kept
+		u.started = false
+		u.state.Iteration++
 		return true
 	}
 	return false
@@ -619,7 +632,10 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 	part, result := e.find(r, e.pattern)
 	found := result == jsonpath.Found
 	var text []byte
-	if found {
+	switch {
+	case found && e.As == "json":
+		text = part
+	case found:
 		text = u.text(&e.finder, part)
 	}
 	if found && e.pattern != nil {
@@ -632,6 +648,8 @@ func (u *User) extract(e *extraction, r *Response) *wire.Error {
 	case !found:
 	case e.Decode == "html":
 		text = []byte(html.UnescapeString(string(text)))
+	case e.Decode == "form":
+		text = hiddenFields(text)
 	case e.Decode == "url":
 		if plain, err := url.PathUnescape(string(text)); err == nil { // else it is not encoded
 			text = []byte(plain)

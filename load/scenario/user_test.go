@@ -316,6 +316,14 @@ func TestExtractions(t *testing.T) {
 		{Extraction{Pattern: `csrf="([^"]*)"`, Decode: "html"}, answer(200, `<p csrf="a&amp;b&#43;c">`), "a&b+c", "", 0},
 		{Extraction{Pattern: `^t=([^;]*)`, Decode: "url"}, answer(200, `t=a%3D+b; x`), "a=+b", "", 0},
 		{Extraction{Pattern: `^t=([^;]*)`, Decode: "url"}, answer(200, `t=100%; x`), "100%", "", 0},
+		{Extraction{Pattern: `(?s)<form id="b".*?</form`, Decode: "form"}, answer(200, `<form id="a"><input type="hidden" name="no"></form>
+			<form id="b"><input type=hidden name=csrf value="a&amp;b c"><input name="user" value="x"><INPUT value='1' name='n[]' type='HIDDEN'><input type="hidden" value="2"></form>`), "csrf=a%26b+c&n%5B%5D=1", "", 0},
+		{Extraction{Decode: "form"}, answer(200, `<form></form>`), "", "", 0},
+		{Extraction{JSON: "$.a", As: "json"}, answer(200, `{"a":7}`), "7", "", 0},
+		{Extraction{JSON: "$.a", As: "json"}, answer(200, `{"a":"x\n"}`), `"x\n"`, "", 0},
+		{Extraction{JSON: "$.a", As: "json"}, answer(200, `{"a":{"b": null}}`), `{"b": null}`, "", 0},
+		{Extraction{JSON: "$.a", As: "json", Default: new("null")}, answer(200, `{}`), "null", "", 1},
+		{Extraction{JSON: "$.a", As: "text"}, answer(200, `{"a":"x"}`), "x", "", 0},
 		{Extraction{Pattern: `(a)(b)`, Group: 2}, answer(200, `ab`), "b", "", 0},
 		{Extraction{Pattern: `(a)|b`}, answer(200, `b`), "old", `nothing for "v": its body does not match "(a)|b"`, 1},
 		{Extraction{Pattern: `.*`}, answer(200, strings.Repeat("x", MaxValue+1)), "old", `more than 16384 bytes for "v"`, 0},
@@ -772,6 +780,41 @@ func TestRestart(t *testing.T) {
 		t.Errorf("user %d, want 5", u.number)
 	}
 	check(t, script(t, u, nil), []string{"GET /first"})
+}
+
+// The iterations of a user have numbers, and so have those of all users of a worker. Steps that are carried out once, and
+// failed log-ins, belong to the first iteration. What is skipped is an iteration, too.
+func TestIterationsHaveNumbers(t *testing.T) {
+	const path = `/{{ user() }}/{{ iteration() }}/{{ iteration("all") }}`
+	s := mustCompile(t, Spec{Steps: []Step{
+		{Name: "login", Once: true, Path: "/login" + path}, {Name: "odd", If: "iteration() != 1", Path: "/a" + path}, get("b", "/b"+path),
+	}})
+	w := s.Worker(pace.Shard{Index: 1, Count: 2}, 1)
+	ok := func() *Response { return answer(200, "") }
+	u := w.User()
+	check(t, script(t, u, answer(500, ""), ok(), ok(), ok(), ok()), []string{"GET /login/2/0/1 !status: status 500", "GET /login/2/0/1", "GET /a/2/0/1", "GET /b/2/0/1", "GET /b/2/1/3"})
+	other := w.User()
+	check(t, script(t, other, ok(), ok()), []string{"GET /login/4/0/5", "GET /a/4/0/5"})
+	check(t, script(t, u, ok(), nil), []string{"GET /a/2/2/7", "GET /b/2/2/7"})
+	u.Restart()
+	check(t, script(t, u, ok()), []string{"GET /login/6/0/9"})
+}
+
+// Users of flows that have workers of their own have numbers of their own.
+func TestUsersOfFlowsHaveNumbers(t *testing.T) {
+	s := mustCompile(t, Spec{Flows: []Flow{{Name: "a", Steps: []Step{get("a", "/{{ user() }}")}}, {Name: "b", Steps: []Step{get("b", "/{{ user() }}")}}}})
+	for flow, want := range []string{"GET /1 GET /3 GET /5", "GET /2 GET /4 GET /6"} {
+		w := s.Worker(whole, 1)
+		w.Only(flow)
+		var got []string
+		for range 3 {
+			r, _ := next(w.User(), 0)
+			got = append(got, line(r))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("flow %d: %q, want %s", flow, got, want)
+		}
+	}
 }
 
 // Next without a word on the request before takes it for failed; what comes without a

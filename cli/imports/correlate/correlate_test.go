@@ -95,6 +95,22 @@ http://h/items?access_token=tok-8f14e45fceea
 1 http://h/items Authorization=Bearer {{ access_token }} 
 2 http://h/items?access_token={{ urlencode(access_token) }} 
 `},
+		{"a number in JSON, sent as one and as a text", `http://h/orders
+
+{"name": "x"}
+=
+201
+Content-Type: application/json
+
+{"order": {"id": 9071523, "paid": false}}
+---
+http://h/pay
+
+{"order_id": 9071523, "ref": "9071523", "paid": false}
+`, `id: 0 $.order.id; 1: content at $.order_id, content at $.ref
+1 http://h/pay {"order_id": {{ id }}, "ref": "{{ id }}", "paid": false}
+
+`},
 		{"a hidden field", `http://h/login
 =
 200

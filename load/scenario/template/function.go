@@ -67,6 +67,7 @@ type part struct {
 	unit   timeUnit   // of timestamp
 	later  int64      // of timestamp, in nanoseconds
 	choice []Template // of random_choice; for encoding, one after the other; of jwt, the key and the claims
+	ofAll  bool       // of iteration: among those of all users
 }
 
 type op uint8
@@ -75,6 +76,8 @@ const (
 	literal op = iota
 	variable
 	counter
+	user
+	iteration
 	uuid4
 	uuid7
 	randomInt
@@ -123,6 +126,7 @@ func Functions() []Function {
 		{"column", `"name"`, "a variable whose name is no word", `column("any name")`, 1, 1, (*binder).column},
 		{"counter", `["name"]`, "0, 1, 2 …, each number once among all users; a name begins another sequence", `counter() or counter("orders")`, 0, 1, (*binder).counter},
 		{"formencode", "text, …", "the texts together as forms encode them: a blank is +, and all but letters, digits, * - . and _ is percent-encoded (URL Standard)", "formencode(name)", 1, MaxArguments, encoder(formEncode)},
+		{"iteration", `["all"]`, "the number of the iteration, from 0: among those of the user, or of all users, where each number is there once", `iteration() or iteration("all")`, 0, 1, (*binder).iteration},
 		{"json_escape", "text, …", "the texts together as they stand between the quotes of a JSON string", "json_escape(name)", 1, MaxArguments, encoder(jsonEscape)},
 		{"jwt", `"algorithm", key, text, …`, "a token (JWT) whose claims are the texts together, a JSON object, signed with the key by HS256, HS384 or HS512 (RFC 7518)", `jwt("HS256", secret, '{"sub":"u1","exp":', timestamp("s", 600), "}")`, 3, MaxArguments, (*binder).jwt},
 		{"random_choice", "text, …", "one of the texts", `random_choice("a", "b")`, 1, MaxArguments, (*binder).randomChoice},
@@ -130,6 +134,7 @@ func Functions() []Function {
 		{"random_string", `n, ["characters"]`, "n random letters and digits, or n of the characters", `random_string(8) or random_string(8, "abc")`, 1, 2, (*binder).randomString},
 		{"timestamp", `["unit"], [later]`, "the Unix time in s (default), ms, us or ns, or the date and time in rfc3339 (UTC, milliseconds); later adds a number of the unit, or of seconds to a date", `timestamp("ms") or timestamp("s", 600)`, 0, 2, (*binder).timestamp},
 		{"urlencode", "text, …", "the texts together, percent-encoded but for letters, digits, - . _ and ~ (RFC 3986)", "urlencode(name)", 1, MaxArguments, encoder(urlEncode)},
+		{"user", "", "the number of the user, from 1, that no other user has, in no process and on no agent", "user()", 0, 0, func(*binder, *node) part { return part{op: user} }},
 		{"uuid", "", "a random UUID (RFC 9562, version 4)", "uuid()", 0, 0, fresh(uuid4)},
 		{"uuid7", "", "a UUID that begins with the time (RFC 9562, version 7)", "uuid7()", 0, 0, fresh(uuid7)},
 	}
@@ -343,6 +348,16 @@ func (b *binder) counter(call *node) part {
 	}
 	b.t.fresh = true
 	return part{op: counter, index: b.scope.Counter(name)}
+}
+
+func (b *binder) iteration(call *node) part {
+	p := part{op: iteration, ofAll: len(call.args) > 0}
+	if p.ofAll {
+		if of, ok := b.text(call, 0); ok && of != "all" {
+			b.fault(call.args[0].offset, fmt.Sprintf("no iteration of %q", nearest.Clip(of)), `want "all", or nothing for those of the user`)
+		}
+	}
+	return p
 }
 
 func (b *binder) randomChoice(call *node) part {

@@ -31,7 +31,10 @@ type State struct {
 	Worker *Worker
 	RNG    rand.PCG
 	Now    int64    // Unix time in nanoseconds
+	User   uint64   // its number, from 1
 	Values [][]byte // of the variables that vary
+
+	Iteration, IterationOfAll uint64 // its number among those of the user, and of all users, from 0
 }
 
 // Append appends the template's text for a user, with the values of the user's variables, and draws the
@@ -48,6 +51,14 @@ func (t *Template) Append(dst []byte, s *State) []byte {
 			n := &s.Worker.Counters[p.index]
 			dst = strconv.AppendUint(dst, s.Worker.Shard.At(*n), 10)
 			*n++
+		case user:
+			dst = strconv.AppendUint(dst, s.User, 10)
+		case iteration:
+			n := s.Iteration
+			if p.ofAll {
+				n = s.IterationOfAll
+			}
+			dst = strconv.AppendUint(dst, n, 10)
 		case uuid4:
 			dst = appendUUID(dst, 4, s.RNG.Uint64(), s.RNG.Uint64())
 		case uuid7:
