@@ -62,6 +62,8 @@ var (
 	// encodedMark is a mark that was percent-encoded, and quotedMark a string in JSON, which may have one.
 	encodedMark = lazyregexp.New(`%EE%80%80(\d+)%EE%80%81`)
 	quotedMark  = lazyregexp.New(`"([^"\\\n]*)"`)
+	// isNumber matches expressions that no encoding changes.
+	isNumber = lazyregexp.New(`^(?:user|iteration)\(`)
 )
 
 // Name makes a name of any text that a step, a flow or an experiment can have.
@@ -76,7 +78,7 @@ func (d *Draft) Expand(text, function string) string {
 		switch expression, is := d.Expression(m); {
 		case !is:
 			return m
-		case function != "":
+		case function != "" && !isNumber().MatchString(expression):
 			return "{{ " + function + "(" + d.Use(expression) + ") }}"
 		default:
 			return "{{ " + d.Use(expression) + " }}"
@@ -120,8 +122,11 @@ func ReplaceMarks(text, by string) string {
 func (d *Draft) InForm(text string) string {
 	return encodedMark().ReplaceAllStringFunc(text, func(m string) string {
 		expression, is := d.Expression(decodeMark(m))
-		if !is {
+		switch {
+		case !is:
 			return m
+		case isNumber().MatchString(expression):
+			return decodeMark(m)
 		}
 		return d.Mark("formencode(" + d.Use(expression) + ")")
 	})

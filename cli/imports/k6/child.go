@@ -60,8 +60,8 @@ func runTask(input []byte) ([]byte, error) {
 	return json.Marshal(&s)
 }
 
-// run records an iteration of each scenario, twice: what differs then varies from iteration to iteration. A panic of
-// the interpreter is a fault of the script.
+// run records an iteration of each scenario, and a later one of another user: what differs then varies from iteration to
+// iteration. A third user shows where its number stands. A panic of the interpreter is a fault of the script.
 func (s *session) run(d *draft.Draft) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,33 +69,41 @@ func (s *session) run(d *draft.Draft) (err error) {
 		}
 	}()
 	now := time.Now()
-	first, err := newRun(d, d.Src, 0, 1, now)
+	one, err := newRun(d, d.Src, 0, first, now)
 	if err != nil {
 		return scriptError(d.Source.File, err)
 	}
-	second, err := newRun(d, d.Src, 1-1e-9, 2, now.Add(time.Hour))
+	other, err := newRun(d, d.Src, 1-1e-9, second, now.Add(time.Hour))
 	if err != nil {
 		return scriptError(d.Source.File, err)
 	}
-	if s.Options, err = first.options(); err != nil {
+	if s.Options, err = one.options(); err != nil {
 		return scriptError(d.Source.File, err)
 	}
 	s.Exports = map[string]bool{}
-	s.Exports["handleSummary"] = first.exports.Get("handleSummary") != nil
+	s.Exports["handleSummary"] = one.exports.Get("handleSummary") != nil
 	options, err := readOptions(d, s.Options)
 	if err != nil {
 		return err
 	}
-	if err := first.member("schemas", &s.Schemas); err != nil {
+	if err := one.member("schemas", &s.Schemas); err != nil {
 		return scriptError(d.Source.File, err)
 	}
-	first.setUp()
-	second.setUp()
-	for _, scenario := range options.all() {
-		s.First = append(s.First, first.record(&scenario))
-		s.Second = append(s.Second, second.record(&scenario))
+	one.setUp()
+	other.setUp()
+	third, err := newRun(d, d.Src, 0, shown, now)
+	if err == nil { // else the script needs other numbers
+		third.setUp()
 	}
-	if s.Setup, s.Teardown, err = first.tearDown(); err != nil {
+	for i, scenario := range options.all() {
+		s.First = append(s.First, one.record(&scenario, first))
+		s.Second = append(s.Second, other.again(&scenario, second))
+		markOnce(s.First[i].Events, s.Second[i])
+		if err == nil {
+			markNumbers(d, s.First[i].Events, s.Second[i].Events, third.again(&scenario, shown).Events)
+		}
+	}
+	if s.Setup, s.Teardown, err = one.tearDown(); err != nil {
 		d.Leave(d.LineOfKey("teardown", 0), "teardown", "it ended early: "+thrown(d.Source.File, err), "what it had sent until then is carried over")
 	}
 	return nil

@@ -3,7 +3,6 @@ package k6
 import (
 	"path/filepath"
 	"strings"
-	"time"
 
 	"dyno/cli/imports/draft"
 	"dyno/load/scenario"
@@ -54,13 +53,10 @@ func addCall(d *draft.Draft, e *event) *scenario.Step {
 	if name == "" {
 		name = strings.Trim(e.Group+"-"+e.Call, "-")
 	}
-	step := d.AddMessage(e.Line, name, strings.Join(e.Messages, "\n"))
+	step := d.AddMessage(e.Line, name, unquoteNumbers(d, strings.Join(e.Messages, "\n")))
 	step.Method = e.Call
 	for _, h := range e.Headers {
 		step.Metadata = append(step.Metadata, scenario.Header{Name: h.Name, Value: d.Template(h.Value)})
-	}
-	if e.Deadline != nil {
-		step.Deadline = time.Duration(*e.Deadline)
 	}
 	return step
 }

@@ -37,10 +37,12 @@ var form = lazyregexp.New(`from\s*['"]k6(?:/[\w/]+)?['"]`)
 type event struct {
 	Kind    string  `json:"kind"`
 	Line    int     `json:"line"`
+	Column  int     `json:"column"` // in the line
 	ID      int     `json:"id"`
 	Group   string  `json:"group"`
 	Tags    tags    `json:"tags"`
 	Seconds float64 `json:"seconds"` // of a pause
+	Once    bool    `json:"once"`    // only in the user's first iteration
 
 	Method    string        `json:"method"`
 	URL       string        `json:"url"`
@@ -74,6 +76,8 @@ type event struct {
 		Trailer  string `json:"trailer"`
 		Pattern  string `json:"pattern"`
 		Group    int    `json:"group"`
+		Decode   string `json:"decode"`
+		As       string `json:"as"`
 	} `json:"extract"`
 }
 
@@ -104,6 +108,7 @@ type recording struct {
 	Tables     []table
 	Missing    []missingVariable
 	Metrics    []metric
+	Once       int    // events that only a user's first iteration has, at its beginning
 	Failed     string // what ended it early
 	FailedLine int
 }
@@ -184,7 +189,7 @@ func read(d *draft.Draft, _ []byte) error {
 	return nil
 }
 
-// setTimeout gives the load the time limit that all requests have. One of some requests is listed.
+// setTimeout gives the load the time limit that all requests have. That of some requests is their steps'.
 func setTimeout(d *draft.Draft, s *session) {
 	var requests []*event
 	for i := range s.First {
@@ -195,15 +200,11 @@ func setTimeout(d *draft.Draft, s *session) {
 		}
 	}
 	other := func(e *event) bool { return e.Deadline == nil || *e.Deadline != *requests[0].Deadline }
-	if len(requests) > 0 && requests[0].Deadline != nil && !slices.ContainsFunc(requests, other) {
-		d.Load().Timeout = time.Duration(*requests[0].Deadline)
+	if len(requests) == 0 || requests[0].Deadline == nil || slices.ContainsFunc(requests, other) {
 		return
 	}
-	for _, e := range requests {
-		if e.Deadline != nil {
-			d.Leave(e.Line, "params.timeout", "it is not the same for all requests", "load.timeout is for all")
-		}
-	}
+	d.Load().Timeout = time.Duration(*requests[0].Deadline)
+	d.Scenario.EachUserStep(func(_ string, st *scenario.Step) { st.Deadline = 0 })
 }
 
 // addSteps adds recorded requests. Like is what another iteration does.
@@ -226,7 +227,10 @@ func addSteps(d *draft.Draft, steps *stepsOf, events, like []event) {
 		if step == nil {
 			continue
 		}
-		step.Status = e.Statuses
+		step.Once = e.Once
+		if step.Status = e.Statuses; e.Deadline != nil {
+			step.Deadline = time.Duration(*e.Deadline)
+		}
 		steps.add(step.Name, e)
 		if varies(e, other) {
 			d.Leave(e.Line, step.Name, "it varies from iteration to iteration; each sends what the first one does", "templates make values that vary: see dyno help templates")
@@ -235,7 +239,7 @@ func addSteps(d *draft.Draft, steps *stepsOf, events, like []event) {
 			if e.Socket == "send" && !e.Awaited {
 				continue // what was taken went nowhere
 			}
-			d.Extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header, Metadata: x.Metadata, Trailer: x.Trailer, Pattern: x.Pattern, Group: x.Group})
+			d.Extract(step, scenario.Extraction{Variable: x.Variable, JSON: x.JSON, Header: x.Header, Metadata: x.Metadata, Trailer: x.Trailer, Pattern: x.Pattern, Group: x.Group, Decode: x.Decode, As: x.As})
 		}
 		for _, c := range e.Checks {
 			addCheck(d, step, c.Line, c.Name, c.Source, c.Text)
@@ -297,7 +301,8 @@ var noValue = lazyregexp.New(`\bundefined\b|\[object Object\]|\bNaN\b`)
 
 // varies tells whether two requests send something else.
 func varies(a, b *event) bool {
-	return a.URL != b.URL || a.Call != b.Call || !slices.Equal(a.Messages, b.Messages) || a.Method != b.Method || a.Body != b.Body || a.Base64 != b.Base64 || !slices.Equal(a.Parts, b.Parts) || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
+	equal := func(a, b *string) bool { return *a == *b }
+	return !slices.EqualFunc(a.texts(), b.texts(), equal) || a.Call != b.Call || a.Method != b.Method || a.Base64 != b.Base64 || !slices.Equal(a.Parts, b.Parts) || !slices.Equal(a.Headers, b.Headers) || !slices.Equal(a.Form, b.Form)
 }
 
 // addPause adds a pause: a random one if it differs between iterations.

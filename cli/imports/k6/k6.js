@@ -1,18 +1,20 @@
 // The part of k6 that a script sees: it records what an iteration would send, and sends nothing. Values of responses
 // are not known; what a script does with one says where in the response it stands.
 //
-// __line, __leave, __mark, __open, __base64, __hash and __csv are functions of Go, and __random is a number of its.
+// __line, __inLine, __leave, __mark, __number, __open, __base64, __compress, __hash and __csv are functions of Go, and __random is a number of its.
 (function () {
 	'use strict';
 
 	const mostEvents = 2000;
 	const events = [];
+	let earlierEvents = 0; // before the iteration
 	const groups = [];
 	const responses = new WeakMap(); // a response → its request
 	const unknowns = new WeakSet();
 	const bodies = new WeakMap(); // a response's content → its request
 	const places = new WeakMap(); // a value in a response → where it stands
-	const names = new Map(); // a request and a place in its response → the variable
+	let names = new Map(); // a request and a place in its response → the variable
+	let earlier = names; // those that a user's first iteration began with
 	const timings = new WeakMap(); // a time of a response → its request, and which one it is
 	const taken = []; // values of messages, which are awaited if anything sends them
 	const metrics = [];
@@ -95,7 +97,7 @@
 	function record(event) {
 		wait();
 		reactions++;
-		if (events.length === mostEvents) {
+		if (events.length === earlierEvents + mostEvents) {
 			throw new Error('the iteration is longer than ' + mostEvents + ' requests and pauses');
 		}
 		drawn = false; // for a pause or a request, and not for a row
@@ -107,7 +109,7 @@
 		for (const t of taken) {
 			t.event.awaited = t.event.awaited || text.includes(t.mark);
 		}
-		events.push(Object.assign(event, {id: events.length, line: __line(), group: groups.join('-'), tags}));
+		events.push(Object.assign(event, {id: events.length, line: __line(), column: __inLine(), group: groups.join('-'), tags}));
 		return event;
 	}
 
@@ -129,15 +131,15 @@
 		return names.get(key);
 	}
 
-	function extract(event, part, place, wanted, pattern, group) {
-		const variable = variableFor(event, part + place + (pattern || '') + (group || ''), wanted);
+	function extract(event, part, place, wanted, pattern, group, more) {
+		const variable = variableFor(event, part + place + (pattern || '') + (group || '') + JSON.stringify(more || ''), wanted);
 		if (!event.extract.some((e) => e.variable === variable)) {
-			event.extract.push({variable, [part]: place, pattern, group});
+			event.extract.push(Object.assign({variable, [part]: place, pattern, group}, more));
 			if (event.socket) {
 				taken.push({event, mark: __mark(variable)});
 			}
 		}
-		return __mark(variable);
+		return more && more.as ? __number(variable) : __mark(variable);
 	}
 
 	// absent is a value that dyno does not know and cannot find: it has any member, which is such a value.
@@ -154,10 +156,10 @@
 	}
 
 	// unknown is a value that has members and items which are as little known.
-	function unknown(mark, child) {
+	function unknown(mark, child, json = mark) {
 		const first = () => child('0');
 		const methods = {
-			toString: mark, valueOf: mark, toJSON: mark, trim: mark,
+			toString: mark, valueOf: mark, toJSON: json, trim: mark,
 			forEach: (f) => void f(first(), 0),
 			map: (f) => [f(first(), 0)],
 			find: () => first(),
@@ -198,9 +200,11 @@
 
 	function jsonAt(event, path) {
 		const last = path.replace(/\[\d+\]$/, '').match(/[0-9A-Za-z_-]+(?=[^0-9A-Za-z_-]*$)/);
+		const name = last ? last[0] : 'content';
 		return at(event, 'R.json()' + path.slice(1), unknown(
-			() => extract(event, 'json', path, last ? last[0] : 'content'),
+			() => extract(event, 'json', path, name),
 			(name) => jsonAt(event, path + (/^\d+$/.test(name) ? '[' + name + ']' : /^[A-Za-z_]\w*$/.test(name) ? '.' + name : '["' + name + '"]')),
+			() => extract(event, 'json', path, name, undefined, undefined, {as: 'json'}),
 		));
 	}
 
@@ -234,6 +238,7 @@
 				attr: (name) => take('(?:[^>]*?\\s)?' + name + '=["\']' + start + '([^"\']*)["\']', name),
 				val: () => selection.attr('value'),
 				text: () => take('[^>]*>([^<]*)<', 'text'),
+				hidden: () => extract(event, 'body', '', 'hidden', '(?s)' + element + '.*?</form', 0, {decode: 'form'}),
 				first: () => selection,
 				eq: (n) => (n === 0 ? selection : leaveHTML('eq(' + n + ')')),
 			}, {get: (of, name) => (Object.hasOwn(of, name) ? of[name] : typeof name === 'string' ? () => leaveHTML(name + '()') : undefined)});
@@ -257,6 +262,7 @@
 	}
 
 	function responseTo(event) {
+		const root = event.url.replace(/^(\w+:\/\/[^/?#]*).*$/, '$1/');
 		const response = {
 			get status() {
 				lastStatus = {event, text: 'R.status'};
@@ -272,10 +278,22 @@
 				get: (_, name) => (typeof name === 'string' ? at(event, 'R.headers["' + name + '"]', unknown(() => extract(event, 'header', name, name), () => undefined)) : undefined),
 			}),
 			json: (path) => jsonAt(event, path === undefined ? '$' : '$.' + String(path).replace(/\.(\d+)(?=\.|$)/g, '[$1]')),
-			html: () => page(event), submitForm: () => (leaveHTML('submitForm()'), response),
-			clickLink(choice) {
-				const href = page(event, '/').find((choice || {}).selector || 'a[href]').attr('href');
-				return href === absent ? response : request('GET', event.url.replace(/^(\w+:\/\/[^/?#]*).*$/, '$1/') + href, null, (choice || {}).params);
+			html: () => page(event),
+			submitForm({formSelector = 'form', fields, submitSelector, params = {}} = {}) {
+				const form = page(event, '/').find(formSelector);
+				if (form === absent) {
+					return response;
+				}
+				if (submitSelector) {
+					leaveHTML('submitSelector ' + submitSelector);
+				}
+				__leave('submitForm()', 'it sends POST, with the hidden fields of the form and those that the script gives', 'fields that a form has filled in are fields of the script', true);
+				const body = [form.hidden(), new Query(fields).toString()].filter(Boolean).join('&');
+				return request('POST', root + form.attr('action'), body, Object.assign({}, params, {headers: Object.assign({'Content-Type': 'application/x-www-form-urlencoded'}, params.headers)}));
+			},
+			clickLink({selector = 'a[href]', params} = {}) {
+				const href = page(event, '/').find(selector).attr('href');
+				return href === absent ? response : request('GET', root + href, null, params);
 			},
 		};
 		response.body = bodyOf(event);
@@ -384,6 +402,7 @@
 		record(event);
 		let cookies = [];
 		let kept = jar.cookies;
+		let compression;
 		for (const [key, value] of Object.entries(params || {})) {
 			if (value === null || value === undefined) {
 				continue;
@@ -412,6 +431,9 @@
 				case 'redirects':
 					event.redirects = value;
 					break;
+				case 'compression':
+					compression = value;
+					break;
 				case 'responseType':
 					break; // of no consequence for what is sent
 				case 'auth':
@@ -431,8 +453,9 @@
 		if (isBytes(body)) {
 			event.base64 = base64Of(body);
 		} else if (typeof body === 'object' && !unknowns.has(body)) {
-			if (Object.values(body).some(isFile)) {
-				event.parts = Object.entries(body).map(([name, v]) =>
+			if (body instanceof FormData || Object.values(body).some(isFile)) {
+				event.headers = event.headers.filter((h) => !(body instanceof FormData && /^content-type$/i.test(h.name) && h.value === 'multipart/form-data; boundary=' + body.boundary));
+				event.parts = (body.parts || Object.entries(body)).map(([name, v]) =>
 					isFile(v) ? {name, isFile: true, file: v.filename, type: v.content_type, base64: isBytes(v.data) ? base64Of(v.data) : undefined, value: isBytes(v.data) ? undefined : String(v.data)} : {name, value: inGo(v)});
 			} else {
 				event.form = Object.keys(body).sort().flatMap((name) => (Array.isArray(body[name]) ? body[name] : [body[name]]).map((v) => ({name, value: inGo(v)})));
@@ -448,6 +471,15 @@
 			}
 		} else {
 			event.body = String(body);
+		}
+		if (compression !== undefined) {
+			const compressed = isBytes(body) || event.body === undefined ? '' : __compress(String(compression), event.body);
+			if (compressed === '') {
+				__leave('params.compression', 'only texts in which nothing varies are compressed, by gzip or deflate', '');
+			} else {
+				event.base64 = compressed;
+				event.headers.push({name: 'Content-Encoding', value: compression});
+			}
 		}
 		return responseTo(event);
 	}
@@ -783,7 +815,8 @@
 				});
 				return isTexts ? proxy.value : proxy;
 			};
-			return new Proxy(rows, {get: (of, at) => (typeof at === 'string' && /^\d+$/.test(at) ? row(at) : of[at])});
+			// The numbers of users and iterations that only show where they stand have rows, too.
+			return new Proxy(rows, {get: (of, at) => (typeof at === 'string' && /^\d+$/.test(at) ? row(__numbers && rows.length > 0 ? at % rows.length : at) : of[at])});
 		}
 	}
 
@@ -905,6 +938,20 @@
 		}
 	}
 
+	// FormData keeps its parts, which become those of a request.
+	class FormData {
+		constructor() {
+			Object.assign(this, {parts: [], boundary: '--DynoBoundary'});
+		}
+		append(name, value, filename) {
+			const isPlain = value === null || typeof value !== 'object';
+			this.parts.push([String(name), isPlain || isFile(value) ? value : http.file(isBytes(value) ? value : value.data, filename || value.filename, value.content_type)]);
+		}
+		body() {
+			return this;
+		}
+	}
+
 	const fillers = ['to', 'be', 'been', 'is', 'that', 'which', 'and', 'has', 'have', 'with', 'at', 'of', 'same', 'deep'];
 
 	// expectation is what k6chaijs says of a value: a chain of words, of which some make checks of a response.
@@ -982,7 +1029,15 @@
 			record({kind: 'pause', seconds: Number(seconds)});
 			paused = clock += Math.max(0, Number(seconds) * 1000 || 0);
 		},
-		begin: () => void (jar.cookies = []),
+		begin(isAgain) {
+			jar.cookies = [];
+			[earlierEvents, made] = [events.length, 0];
+			if (isAgain) { // values have the names that they had in the iteration before
+				names = new Map(earlier);
+			} else {
+				earlier = new Map(names);
+			}
+		},
 		turn() {
 			if (turn()) {
 				return true;
@@ -1012,6 +1067,7 @@
 			'FailedPrecondition', 'Aborted', 'OutOfRange', 'Unimplemented', 'Internal', 'Unavailable', 'DataLoss', 'Unauthenticated'].map((name, n) => ['Status' + name, n]))),
 		html: {parseHTML: (content) => page(bodies.get(content))},
 		url: {URL: Address, URLSearchParams: Query},
+		formdata: {FormData},
 		httpx: {Httpx: Session, Get: (url, _, params) => ['GET', url, null, params]},
 		chai: {
 			describe(name, f) {
@@ -1022,8 +1078,28 @@
 			chai: {config: {}},
 		},
 		execution: {
-			vu: {idInTest: __VU, idInInstance: __VU, iterationInInstance: __ITER, iterationInScenario: __ITER, tags: tagged(), metrics: {tags: tagged(), metadata: tagged()}},
-			scenario: {name: 'default', executor: '', startTime: 0, progress: 0, iterationInTest: __ITER, iterationInInstance: __ITER},
+			vu: {
+				idInTest: __VU, idInInstance: __VU,
+				get iterationInInstance() {
+					return __ITER;
+				},
+				get iterationInScenario() {
+					return __ITER;
+				},
+				tags: tagged(), metrics: {tags: tagged(), metadata: tagged()},
+			},
+			scenario: {
+				get name() {
+					return k6.tags.scenario;
+				},
+				get iterationInTest() {
+					return __ITERATION;
+				},
+				get iterationInInstance() {
+					return __ITERATION;
+				},
+				executor: '', startTime: 0, progress: 0,
+			},
 			instance: {vusActive: 1, vusInitialized: 1, iterationsCompleted: 0, iterationsInterrupted: 0, currentTestRunDuration: 0},
 			test: {abort: unsupported('test.abort'), fail() {}, options: {}},
 		},

@@ -251,6 +251,64 @@ func TestEndlessScripts(t *testing.T) {
 	}
 }
 
+// Numbers of users and iterations, and values of JSON that is sent, become expressions of templates. What cannot is listed.
+func TestNumbers(t *testing.T) {
+	const begin = "import http from 'k6/http'; import exec from 'k6/execution'; let token, n = 0;\nexport const setup = () => http.get('http://h/s').json('n');\nexport default (data) => { "
+	for script, want := range map[string]string{
+		"http.get(`http://h/${__VU}/${__ITER}?a=${exec.scenario.iterationInTest}`);":                                      `/{{ user() }}/{{ iteration() }}?a={{ iteration("all") }}`,
+		"http.post('http://h/', JSON.stringify({u: __VU, name: 'u' + __VU, one: 1}));":                                    `/ {"u":{{ user() }},"name":"u{{ user() }}","one":1}`,
+		"http.post('http://h/', {u: 'u ' + exec.vu.idInTest, i: exec.vu.iterationInScenario});":                           `/ i={{ iteration() }}&u=u+{{ user() }}`,
+		"http.get('http://h/' + Math.random() + '/' + __VU);":                                                             `/0/{{ user() }} | GET-0-x`,
+		"http.get('http://h/' + (__VU + 1));":                                                                             `/2 | GET-2`,
+		"http.get('http://h/' + n++);":                                                                                    `/0 | GET-0`,
+		"http.get('http://h/70411/' + 80513);":                                                                            `/70411/80513`,
+		"if (__ITER === 0) { http.get('http://h/first'); } http.get('http://h/');":                                        `/first once; /`,
+		"if (!token) { token = http.post('http://h/first').json('t'); } http.get('http://h/' + token);":                   `/first once; /{{ t }}`,
+		"http.get('http://h/'); if (__ITER === 0) { http.get('http://h/first'); }":                                        `/; /first | default`,
+		"if (__VU === 1 && __ITER === 0) { http.get('http://h/first'); } http.get('http://h/');":                          `/first; / | default`,
+		"if (Math.random() < 0.5) { http.get('http://h/first'); } http.get('http://h/');":                                 `/first; / | default`,
+		"http.post('http://h/', JSON.stringify({n: data, s: `${data}`}));":                                                `/ {"n":{{ n_2 }},"s":"{{ json_escape(n) }}"}`,
+		"const id = http.get('http://h/').json('id'); http.post('http://h/' + id, JSON.stringify([id, [id], {id}, 1]));":  `/; /{{ id }} [{{ id_2 }},[{{ id_2 }}],{"id":{{ id_2 }}},1]`,
+		"http.get('http://h/', {timeout: '3s'}); http.get('http://h/', {timeout: 4000});":                                 `/ 3s; / 4s`,
+		"http.post('http://h/', 'a', {compression: 'br'});":                                                               `/ a | params.compression`,
+		"http.get('http://h/').submitForm({formSelector: '#f', fields: {a: 'x y', b: `${__VU}`}});":                       `/; /{{ action }} {{ hidden }}&a=x+y&b={{ user() }}`,
+		"http.get('http://h/').submitForm({formSelector: 'div > form'}); http.get('http://h/').submitForm({params: {}});": `/; /; /{{ action }} {{ hidden }} | find div > form`,
+	} {
+		got, err := readScript(t, begin+script+" };")
+		if err != nil {
+			t.Errorf("%s: %v", script, err)
+			continue
+		}
+		e, err := planfile.Parse("experiment.yaml", got.Text, planfile.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, got.Text)
+		}
+		var steps, listed []string
+		for _, st := range e.Variants[0].Load.Scenario.Steps {
+			text := strings.TrimSpace(st.Path + " " + st.Body)
+			if st.Once {
+				text += " once"
+			}
+			if st.Deadline > 0 {
+				text += " " + st.Deadline.String()
+			}
+			steps = append(steps, text)
+		}
+		for _, i := range got.Items {
+			if i.Line > 0 || i.What == "default" {
+				listed = append(listed, i.What)
+			}
+		}
+		text := strings.Join(steps, "; ")
+		if len(listed) > 0 {
+			text += " | " + strings.Join(listed, " ")
+		}
+		if text != want {
+			t.Errorf("%s:\n%s, want\n%s", script, text, want)
+		}
+	}
+}
+
 // What is done once stands apart, whatever the number of scenarios that use it. It has the rows that it has in k6.
 func TestSetup(t *testing.T) {
 	got, err := readScript(t, `import http from 'k6/http';

@@ -112,6 +112,9 @@ func (t *duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// MarshalJSON writes what UnmarshalJSON reads.
+func (t duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(t).String()) }
+
 var inDays = lazyregexp.New(`^(\d{1,3})d(.*)$`)
 
 // knownOptions are the options that are carried over, or that only change what k6 prints or keeps.

@@ -90,8 +90,8 @@ type metric struct {
 	} `json:"adds"`
 }
 
-// The times of k6's responses that steps have figures of.
-var ownTimes = map[string]string{"duration": "service"}
+// The times of k6's responses that dyno has figures of: of steps, or only of all requests.
+var ownTimes = map[string]string{"duration": "service", "waiting": "first_byte", "connecting": "connect", "tls_handshaking": "handshake"}
 
 // statusRate is a rate that is added to by the status of a response, or by its checks.
 var statusRate = lazyregexp.New(`\.add\(\s*(?:!?\s*check\(|!?\s*\w+\s*\)|\(?\s*\w+\.status\s*(?:[=!]==?\s*200|>=\s*400|<\s*400)\s*\)?\s*\))`)
@@ -111,7 +111,7 @@ func addMetrics(d *draft.Draft, steps *stepsOf, all []metric) {
 			switch {
 			case !known:
 				continue // of another scenario
-			case m.Kind == "Trend" && ownTimes[a.Time] != "" && f.time == "" || f.time == ownTimes[a.Time] && f.time != "":
+			case (m.Kind == "Trend" || m.Kind == "Gauge") && ownTimes[a.Time] != "" && f.time == "" || f.time == ownTimes[a.Time] && f.time != "":
 				f.time = ownTimes[a.Time]
 			case m.Kind == "Rate" && isBool && statusRate().MatchString(source) && (len(f.steps) == 0 || f.isGood == good):
 				f.isGood = good

@@ -2,6 +2,8 @@ package k6
 
 import (
 	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"crypto/hmac"
 	"crypto/md5"  //nolint:gosec // as scripts ask for it
 	"crypto/sha1" //nolint:gosec // as scripts ask for it
@@ -15,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -22,6 +25,7 @@ import (
 	"time"
 
 	"github.com/grafana/sobek"
+	"github.com/grafana/sobek/file"
 
 	"dyno/cli/imports/draft"
 	"dyno/internal/lazyregexp"
@@ -58,6 +62,7 @@ var builtin = map[string]string{
 	"k6-utils":  exports("utils", "randomIntBetween", "randomItem", "randomString", "uuidv4", "findBetween", "normalDistributionStages", "getCurrentStageIndex", "tagWithCurrentStageIndex", "tagWithCurrentStageProfile"),
 	"papaparse": "export default __k6.papaparse; export const parse = __k6.papaparse.parse",
 	"url":       exports("url", "URL", "URLSearchParams"),
+	"formdata":  exports("formdata", "FormData"),
 	"httpx":     exports("httpx", "Httpx", "Get"),
 	"k6chaijs":  exports("chai", "describe", "expect", "chai"),
 }
@@ -82,9 +87,9 @@ type run struct {
 	begin  int         // how many events it has
 }
 
-// newRun loads a script. A number in place of random values, and of the user, distinguishes two runs.
-func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time) (*run, error) {
-	r := &run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: user > 1}
+// newRun loads a script. A number in place of random values, and numbers of the user and the iteration, distinguish runs.
+func newRun(d *draft.Draft, src []byte, random float64, n numbers, now time.Time) (*run, error) {
+	r := &run{d: d, vm: sobek.New(), modules: map[string]sobek.ModuleRecord{}, folders: map[sobek.ModuleRecord]string{}, silent: n != first}
 	r.vm.SetMaxCallStackSize(scriptStack)
 	r.vm.SetTimeSource(func() time.Time { return now })
 	environment := map[string]string{}
@@ -93,9 +98,9 @@ func newRun(d *draft.Draft, src []byte, random float64, user int, now time.Time)
 		environment[name] = value
 	}
 	for name, value := range map[string]any{
-		"__random": random, "__VU": user, "__ITER": user - 1, "__environment": environment, "__tables": d.Source.Out != "", "__once": false,
-		"__line": r.line, "__leave": r.leave, "__mark": d.Mark, "__column": r.column, "__open": r.open, "__csv": readCSV,
-		"__base64": r.base64, "__fromBase64": r.fromBase64, "__hash": r.hash, "__number": func(expression string) string {
+		"__random": random, "__VU": n[0], "__ITER": n[1], "__ITERATION": n[2], "__numbers": n == shown, "__environment": environment, "__tables": d.Source.Out != "", "__once": false,
+		"__line": r.line, "__inLine": func() int { return r.position().Column }, "__leave": r.leave, "__mark": d.Mark, "__column": r.column, "__open": r.open, "__csv": readCSV,
+		"__compress": compress, "__base64": r.base64, "__fromBase64": r.fromBase64, "__hash": r.hash, "__number": func(expression string) string {
 			d.Numbers[expression] = true
 			return d.Mark(expression)
 		},
@@ -186,7 +191,7 @@ func (r *run) call(name string, args ...sobek.Value) (result sobek.Value, err er
 }
 
 // record carries out an iteration.
-func (r *run) record(s *workload) (out recording) {
+func (r *run) record(s *workload, n numbers) (out recording) {
 	function := s.function()
 	k6 := r.library()
 	fail := func(err error) recording {
@@ -195,12 +200,12 @@ func (r *run) record(s *workload) (out recording) {
 		}
 		return out
 	}
-	if err := errors.Join(k6.Set("environment", s.Environment), k6.Set("tags", s.Tags)); err != nil {
+	if err := errors.Join(k6.Set("environment", s.Environment), k6.Set("tags", s.Tags), r.vm.Set("__ITER", n[1]), r.vm.Set("__ITERATION", n[2])); err != nil {
 		return fail(err)
 	}
 	begin, err := r.made(), r.failed
 	if forget, is := sobek.AssertFunction(k6.Get("begin")); is && err == nil {
-		_, err = forget(k6)
+		_, err = forget(k6, r.vm.ToValue(n[1] > 0))
 	}
 	if err == nil {
 		_, err = r.call(function, r.data)
@@ -278,15 +283,17 @@ func (r *run) options() (json.RawMessage, error) {
 	return exported.ToObject(r.vm).MarshalJSON()
 }
 
-// line returns the line of the script from which k6.js is being called.
-func (r *run) line() int {
+// position returns the place in the script from which k6.js is being called.
+func (r *run) position() (p file.Position) {
 	for _, f := range r.vm.CaptureCallStack(0, nil) {
 		if f.SrcName() == r.d.Source.File {
-			return f.Position().Line
+			return f.Position()
 		}
 	}
-	return 0
+	return p
 }
+
+func (r *run) line() int { return r.position().Line }
 
 // leave notes what a script does that is not carried over, at its line or for the whole script.
 func (r *run) leave(what, why, hint string, whole bool) {
@@ -351,6 +358,25 @@ func (r *run) base64(v sobek.Value, kind string) (string, error) {
 		r.leave("b64encode", "templates encode by the standard alphabet", "", false)
 	}
 	return r.d.Mark("base64(" + strings.Join(r.d.Arguments(text), ", ") + ")"), nil
+}
+
+// compress compresses a text and returns it in base64; "" if that cannot be done.
+func compress(how, text string) string {
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch {
+	case draft.Varies(text):
+		return ""
+	case how == "gzip":
+		w = gzip.NewWriter(&b)
+	case how == "deflate":
+		w = zlib.NewWriter(&b)
+	default:
+		return ""
+	}
+	_, _ = io.WriteString(w, text) // to memory
+	_ = w.Close()
+	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 // fromBase64 decodes a text: to bytes, or to a text.
