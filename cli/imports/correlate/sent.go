@@ -104,8 +104,8 @@ func (r *reader) body(text string, isForm bool) {
 }
 
 var (
-	inText    = lazyregexp.New(`[^\s,;:"'<>]+`) // as after Bearer
-	inSegment = lazyregexp.New(`[\w~-]+`)       // as in 17.json, or ;jsessionid=1
+	inText    = lazyregexp.New(`[^\s,;:"'<>]+`)           // as after Bearer
+	inSegment = lazyregexp.New(`\p{Co}\d+\p{Co}|[\w~-]+`) // a mark of the caller; or as in 17.json, or ;jsessionid=1
 	origin    = lazyregexp.New(`^\w+://[^/?]*`)
 )
 

@@ -54,6 +54,9 @@ type Draft struct {
 	Extracted map[string]bool // variables that a step sets before others use them
 	variables map[string]variable
 
+	recordedUntil     time.Time // the end of the last response of a recording
+	overlap, overlaps int       // the line of the first of its requests that began before that, and how many did
+
 	secrets []secret
 	given   []secret // credentials that the file's tool reads from the environment: their values may stand anywhere
 	files   []File
@@ -148,6 +151,9 @@ func (d *Draft) finish() error {
 	}
 	if l.Closed == nil && l.Open == nil {
 		l.Closed = &plan.Closed{Connections: 1}
+	}
+	if d.overlaps > 0 {
+		d.Leave(d.overlap, fmt.Sprintf("%d requests", d.overlaps), "they began before others had ended; a user sends one after the other", "more users (load.closed.connections) send at the same time")
 	}
 	d.giveVariables()
 	d.hideCredentials()

@@ -68,43 +68,17 @@ func read(d *draft.Draft, src []byte) error {
 	}
 	d.Pass = true
 	var all []draft.Recorded
-	var entries []*recorded // of these
 	for i := range r.Log.Entries {
 		e := &r.Log.Entries[i].Value
 		if request, ok := requestOf(d, e, r.Log.Entries[i].Line(d)); ok {
-			entries = append(entries, e)
-			all = append(all, draft.Recorded{Request: request, Kind: e.Response.Content.Kind, Response: responseOf(e)})
+			began, _ := time.Parse(time.RFC3339Nano, e.Started) // else it is not known
+			all = append(all, draft.Recorded{
+				Request: request, Kind: e.Response.Content.Kind, Status: e.Response.Status,
+				Began: began, Took: time.Duration(e.Time * float64(time.Millisecond)), Response: responseOf(e),
+			})
 		}
 	}
-	const minThink = 100 * time.Millisecond // shorter pauses are the browser's own, as between the files of a page
-	var end time.Time                       // of the last request that was carried over
-	overlap, overlaps := 0, 0
-	d.AddRecorded(all, func(i int, step *scenario.Step) {
-		e := entries[i]
-		if status := e.Response.Status; status >= 400 && status <= 599 {
-			step.Status = fmt.Sprint(status) // else the same answer would be a failure
-		}
-		start, err := time.Parse(time.RFC3339Nano, e.Started)
-		if err != nil {
-			return
-		}
-		pause, steps := start.Sub(end).Round(time.Millisecond), d.Steps()
-		switch {
-		case end.IsZero():
-		case pause >= minThink:
-			steps[len(steps)-2].Think.Constant = min(pause, draft.MaxThink)
-		case pause < 0:
-			if overlaps++; overlap == 0 {
-				overlap = all[i].Line
-			}
-		}
-		if until := start.Add(time.Duration(e.Time * float64(time.Millisecond))); until.After(end) {
-			end = until
-		}
-	})
-	if overlaps > 0 {
-		d.Leave(overlap, fmt.Sprintf("%d requests", overlaps), "they began before others had ended; a user sends one after the other", "more users (load.closed.connections) send at the same time")
-	}
+	d.AddRecorded(all, func(int, *scenario.Step) {})
 	return nil
 }
 
