@@ -49,9 +49,10 @@ file, or has in another form. Formats:
 	}
 	cmd.Flags().StringVarP(&s.Out, "out", "o", "", "the `FILE` to create (default: standard output)")
 	cmd.Flags().BoolVar(&s.AllowFiles, "allow-files", false, "read files that the imported one names outside of its own folder")
-	cmd.Flags().BoolVar(&s.NoCorrelate, "no-correlate", false, "har, postman: send the values that were recorded, also those that responses gave")
-	cmd.Flags().BoolVar(&s.NoStatic, "no-static", false, "har, postman: leave out images, fonts, style sheets and scripts")
+	cmd.Flags().BoolVar(&s.NoCorrelate, "no-correlate", false, "har, jmeter, postman: send the values that were recorded, also those that responses gave")
+	cmd.Flags().BoolVar(&s.NoStatic, "no-static", false, "har, jmeter, postman: leave out images, fonts, style sheets and scripts")
 	cmd.Flags().BoolVar(&s.NoThink, "no-think", false, "no pauses between requests")
+	cmd.Flags().StringVar(&s.Recorded, "recorded", "", "jmeter: the XML `FILE` that a listener below the recorder wrote (default: the one that the plan names)")
 	cmd.Flags().StringVar(&s.URL, "url", "", "the `URL` of the server to load, in place of that in the file")
 	return cmd
 }

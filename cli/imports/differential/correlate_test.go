@@ -534,20 +534,112 @@ func (r *recording) list() (all []entry) {
 	return all
 }
 
-// replay imports a recording, and runs it once against a shop.
-func replay(t *testing.T, entries []entry, s *shop, change func(*draft.Source)) (failures map[string]uint64, made *draft.Result) {
-	t.Helper()
-	t.Chdir(t.TempDir())
+// asHAR writes a recording as browsers do.
+func asHAR(t *testing.T, entries []entry) map[string]string {
 	text, err := json.Marshal(map[string]any{"log": map[string]any{"version": "1.2", "creator": map[string]string{"name": "test"}, "entries": entries}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("in.har", text, 0o600); err != nil {
-		t.Fatal(err)
+	return map[string]string{"in": string(text)}
+}
+
+// asJMeter writes a recording as JMeter's recorder does: a plan, which has no cookies, and the samples of a listener.
+func asJMeter(t *testing.T, entries []entry) map[string]string {
+	var plan, samples strings.Builder
+	next := ""
+	for i, e := range entries {
+		at, err := url.Parse(e.Request.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		label := fmt.Sprintf("%s-%d", at.Path, i+1)
+		managed, sent, cookies, received, location := "", "", "", fmt.Sprintf("HTTP/1.1 %d\n", e.Response.Status), ""
+		for _, h := range e.Request.Headers {
+			if strings.EqualFold(h.Name, "Cookie") {
+				cookies = h.Value
+			}
+			if !strings.HasPrefix(h.Name, ":") && !slices.Contains([]string{"cookie", "content-length", "host", "connection"}, strings.ToLower(h.Name)) {
+				managed += `<elementProp name="" elementType="Header">` + prop("Header.name", h.Name) + prop("Header.value", h.Value) + "</elementProp>"
+				sent += h.Name + ": " + h.Value + "\n"
+			}
+		}
+		for _, h := range e.Response.Headers {
+			for value := range strings.SplitSeq(h.Value, "\n") {
+				received += h.Name + ": " + value + "\n"
+			}
+			if strings.EqualFold(h.Name, "Location") {
+				location = at.ResolveReference(&url.URL{Path: h.Value}).String()
+			}
+		}
+		properties := prop("HTTPSampler.protocol", at.Scheme) + prop("HTTPSampler.domain", at.Hostname()) + prop("HTTPSampler.port", at.Port()) + prop("HTTPSampler.path", at.RequestURI()) +
+			prop("HTTPSampler.method", e.Request.Method) + prop("HTTPSampler.contentEncoding", "UTF-8") + `<boolProp name="HTTPSampler.follow_redirects">true</boolProp>`
+		body := ""
+		if e.Request.Body != nil {
+			body = e.Request.Body.Text
+		}
+		argument := func(name, value, isEncoded string) {
+			properties += `<elementProp name="" elementType="HTTPArgument"><boolProp name="HTTPArgument.always_encode">` + isEncoded + "</boolProp>" + prop("Argument.name", name) + prop("Argument.value", value) + prop("Argument.metadata", "=") + "</elementProp>\n"
+		}
+		properties += `<elementProp name="HTTPsampler.Arguments" elementType="Arguments"><collectionProp name="Arguments.arguments">` + "\n"
+		if form, err := url.ParseQuery(body); err == nil && strings.HasPrefix(body, "_csrf=") {
+			for _, name := range slices.Sorted(maps.Keys(form)) {
+				argument(name, form.Get(name), "true")
+			}
+			properties += "</collectionProp></elementProp>\n"
+		} else {
+			if body != "" {
+				argument("", body, "false")
+			}
+			properties += "</collectionProp></elementProp>\n" + fmt.Sprintf(`<boolProp name="HTTPSampler.postBodyRaw">%t</boolProp>`, body != "")
+		}
+		isRedirect := e.Request.URL == next
+		if next = location; isRedirect {
+			properties += prop("TestPlan.comments", "Detected a redirect from the previous sample")
+		}
+		sampler := elementOf("HTTPSamplerProxy", "HttpTestSampleGui", label, properties, elementOf("HeaderManager", "HeaderPanel", "HTTP Header Manager", `<collectionProp name="HeaderManager.headers">`+managed+"</collectionProp>", ""))
+		if isRedirect {
+			sampler = strings.Replace(sampler, `enabled="true"`, `enabled="false"`, 1)
+		}
+		plan.WriteString(sampler)
+		content := []byte(e.Response.Content.Text)
+		if e.Response.Content.Encoding == "base64" {
+			content, err = base64.StdEncoding.DecodeString(e.Response.Content.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if e.Response.Content.Kind == "" { // for which JMeter takes content to be binary
+			content = []byte("Non-TEXT response data, cannot record: ()")
+		}
+		text := func(name, text string) string {
+			return "  <" + name + ` class="java.lang.String">` + inXML.Replace(text) + "</" + name + ">\n"
+		}
+		fmt.Fprintf(&samples, "<httpSample t=\"%d\" ts=\"%d\" s=\"true\" lb=\"%s\" rc=\"%d\" tn=\"\" dt=\"text\" de=\"\">\n%s%s%s%s%s%s%s  <java.net.URL>%s</java.net.URL>\n</httpSample>\n",
+			int(e.Time), e.Started.UnixMilli(), inXML.Replace(label), e.Response.Status, text("responseHeader", received), text("requestHeader", sent), text("responseData", string(content)),
+			text("responseFile", ""), text("cookies", cookies), text("method", e.Request.Method), text("queryString", body), inXML.Replace(e.Request.URL))
 	}
-	source := draft.Source{Format: "har", File: "in.har", Out: "out.yaml"}
+	group := elementOf("CookieManager", "CookiePanel", "cookies", `<collectionProp name="CookieManager.cookies"/>`, "") + elementOf("RecordingController", "RecordController", "recording", "", plan.String())
+	recorder := elementOf("ProxyControl", "ProxyControlGui", "recorder", "", elementOf("ResultCollector", "ViewResultsFullVisualizer", "tree", prop("filename", "/home/ann/recorded.xml"), ""))
+	return map[string]string{
+		"in": "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\"><hashTree>\n" +
+			elementOf("TestPlan", "TestPlanGui", "plan", "", elementOf("ThreadGroup", "ThreadGroupGui", "users", prop("ThreadGroup.num_threads", "1"), group)+recorder) + "</hashTree></jmeterTestPlan>\n",
+		"recorded.xml": "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testResults version=\"1.2\">\n" + samples.String() + "</testResults>\n",
+	}
+}
+
+// replay imports a recording, and runs it once against a shop.
+func replay(t *testing.T, format string, files map[string]string, s *shop, change func(*draft.Source)) (failures map[string]uint64, made *draft.Result) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := draft.Source{Format: format, File: "in", Out: "out.yaml"}
 	change(&source)
-	if made, err = imports.Read(source); err != nil {
+	made, err := imports.Read(source)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range made.Files {
@@ -569,17 +661,19 @@ func TestCorrelate(t *testing.T) {
 	for name, record := range map[string]func(t *testing.T, s *shop) []entry{"client": visit, "Chromium": browse} {
 		t.Run(name, func(t *testing.T) {
 			entries := record(t, newShop(t, 1))
-			for seed := range uint64(5) {
-				s := newShop(t, 2+seed)
-				failures, made := replay(t, entries, s, func(source *draft.Source) { source.NoStatic = true })
-				failed := s.failures()
-				if len(failed) > 0 || len(failures) > 0 || s.requests["GET /done 200"] != 1 || s.requests["GET /app.js 200"] > 0 {
-					t.Errorf("%v, %v\n%v\n%s\n%v", failed, failures, s.requests, made.Text, made.Items)
+			for format, files := range map[string]map[string]string{"har": asHAR(t, entries), "jmeter": asJMeter(t, entries)} {
+				for seed := range uint64(5) {
+					s := newShop(t, 2+seed)
+					failures, made := replay(t, format, files, s, func(source *draft.Source) { source.NoStatic = true })
+					failed := s.failures()
+					if len(failed) > 0 || len(failures) > 0 || s.requests["GET /done 200"] != 1 || s.requests["GET /app.js 200"] > 0 {
+						t.Errorf("%s: %v, %v\n%v\n%s\n%v", format, failed, failures, s.requests, made.Text, made.Items)
+					}
 				}
-			}
-			s := newShop(t, 99)
-			if _, made := replay(t, entries, s, func(source *draft.Source) { source.NoCorrelate = true }); len(s.failures()) < 3 {
-				t.Errorf("without correlations it fails at %v only\n%s", s.failures(), made.Text)
+				s := newShop(t, 99)
+				if _, made := replay(t, format, files, s, func(source *draft.Source) { source.NoCorrelate = true }); len(s.failures()) < 3 {
+					t.Errorf("%s: without correlations it fails at %v only\n%s", format, s.failures(), made.Text)
+				}
 			}
 		})
 	}

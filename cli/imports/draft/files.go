@@ -10,11 +10,11 @@ import (
 	"dyno/load/scenario/template"
 )
 
-// find returns the path of a file that the imported file names. It is relative to the working folder or
+// Find returns the path of a file that the imported file names. It is relative to the working folder or
 // to the imported file's folder. The file must be below the latter, after symbolic links are followed,
 // unless the user allows others: the author of an imported file must not choose what is read on this
 // machine.
-func (d *Draft) find(name string) (path string, err error) {
+func (d *Draft) Find(name string) (path string, err error) {
 	err = fmt.Errorf("%s cannot be read", name)
 	for _, path := range []string{name, filepath.Join(filepath.Dir(d.Source.File), name)} {
 		if info, missing := os.Stat(path); missing != nil || !info.Mode().IsRegular() {
@@ -64,7 +64,7 @@ func isBelow(folder, path string) bool {
 
 // ReadFile returns what a file holds that the imported one names.
 func (d *Draft) ReadFile(name string) (string, error) {
-	path, err := d.find(name)
+	path, err := d.Find(name)
 	if err != nil {
 		return "", err
 	}
@@ -100,7 +100,7 @@ func (d *Draft) fileName(name string) string {
 // Relative returns the path, as a plan has it, of a file that the imported one names. It is empty if the file may not be
 // read, which is then listed.
 func (d *Draft) Relative(line int, name string) string {
-	path, err := d.find(name)
+	path, err := d.Find(name)
 	if err != nil {
 		if path = name; !filepath.IsAbs(name) {
 			path = filepath.Join(filepath.Dir(d.Source.File), name)

@@ -82,9 +82,10 @@ type Source struct {
 	Out    string // the experiment's file, to whose folder other files are added; empty: none is written
 	// AllowFiles lets the file name others that are not below its folder.
 	AllowFiles  bool
-	NoCorrelate bool // requests of a recording send what they sent, and not what responses say
-	NoStatic    bool // static files of a recording are left out
-	NoThink     bool // there are no pauses
+	NoCorrelate bool   // requests of a recording send what they sent, and not what responses say
+	NoStatic    bool   // static files of a recording are left out
+	NoThink     bool   // there are no pauses
+	Recorded    string // the file with the responses; empty: the one that the file names
 	// Options are those by which the experiment will be read. Processes that carry scripts out read none.
 	Options planfile.Options `json:"-"`
 }
@@ -110,9 +111,12 @@ func Read(formats []Format, s Source) (*Result, error) {
 		return nil, fmt.Errorf("%q is no format", s.Format)
 	}
 	if !formats[i].Recording && (s.NoCorrelate || s.NoStatic) {
-		return nil, errors.New("--no-correlate and --no-static are for recordings (har, postman)")
+		return nil, errors.New("--no-correlate and --no-static are for recordings (har, jmeter, postman)")
 	}
-	src, err := readBounded(s.File, formats[i].Most)
+	if s.Recorded != "" && s.Format != "jmeter" {
+		return nil, errors.New("--recorded is for test plans of JMeter (jmeter)")
+	}
+	src, err := ReadBounded(s.File, formats[i].Most)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +140,8 @@ func Read(formats []Format, s Source) (*Result, error) {
 	return &Result{append([]byte(head), d.text...), d.files, d.Items}, nil
 }
 
-// readBounded returns what a file holds, up to a number of bytes.
-func readBounded(name string, most int) ([]byte, error) {
+// ReadBounded returns what a file holds, up to a number of bytes.
+func ReadBounded(name string, most int) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package jmeter imports test plans of JMeter: the tree of the plan (plan.go), its users (users.go), its HTTP requests (sampler.go), and
-// the variables and functions in texts (text.go).
+// Package jmeter imports test plans of JMeter: the tree of the plan (plan.go), its users (users.go), its HTTP requests (sampler.go),
+// the variables and functions in texts (text.go), and the responses that were recorded (recorded.go).
 package jmeter
 
 import (
@@ -28,7 +28,7 @@ import (
 
 // Format is the format of test plans.
 func Format() draft.Format {
-	return draft.Format{Name: "jmeter", About: "a test plan of JMeter (.jmx)", Most: draft.MaxRecord, Form: form, Read: read}
+	return draft.Format{Name: "jmeter", About: "a test plan of JMeter (.jmx)", Most: draft.MaxRecord, Recording: true, Form: form, Read: read}
 }
 
 var form = lazyregexp.New(`<jmeterTestPlan\b`)
@@ -48,9 +48,12 @@ type element struct {
 	line     int
 }
 
+// notInXML matches references to characters that XML does not have. JMeter writes them.
+var notInXML = lazyregexp.New(`(?i)&#(?:x0*(?:[0-8bcef]|1[0-9a-f]|fff[ef])|0*(?:[0-8]|1[1245-9]|2\d|3[01]|6553[45]));`)
+
 // parseXML reads a file in XML.
 func parseXML(src []byte) (*element, error) {
-	decoder := xml.NewDecoder(bytes.NewReader(src))
+	decoder := xml.NewDecoder(bytes.NewReader(notInXML().ReplaceAllLiteral(src, []byte("&#xfffd;"))))
 	decoder.CharsetReader = decodeXML
 	root := &element{}
 	stack := []*element{root}
@@ -76,6 +79,9 @@ func parseXML(src []byte) (*element, error) {
 			top.children = append(top.children, e)
 			stack = append(stack, e)
 		case xml.EndElement:
+			if e := stack[len(stack)-1]; e.prop("TestPlan.comments") == redirected {
+				e.attrs["enabled"] = "true"
+			}
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
 			stack[len(stack)-1].text += string(t)
@@ -128,6 +134,11 @@ type reader struct {
 
 	closing, keeping int // samplers that close their connection, or keep it
 	visited          int // elements, each as often as loops have it
+
+	looks    bool // samplers are only collected, and no steps are made
+	samplers []*recorded
+	recorded map[*element]*recorded // the same
+	groups   int                    // of threads, up to here
 }
 
 // A scope is what elements around a sampler say of it. Those closest to the sampler come first.
@@ -151,7 +162,7 @@ func read(d *draft.Draft, src []byte) error {
 	d.Form, d.Verbatim = "formencode", true
 	j := &reader{
 		d: d, columns: map[string]string{}, rowsOf: map[string][]string{}, values: map[string]string{},
-		changes: map[string]bool{}, variables: map[string]string{}, taken: map[string]bool{},
+		changes: map[string]bool{}, recorded: map[*element]*recorded{}, variables: map[string]string{}, taken: map[string]bool{},
 	}
 	groups := 0
 	walk(root, func(e *element) {
@@ -160,6 +171,9 @@ func read(d *draft.Draft, src []byte) error {
 		}
 	})
 	j.declare(root)
+	if err := j.correlate(root, groups > 1); err != nil {
+		return err
+	}
 	for _, tree := range root.children[0].children {
 		j.tree(tree, scope{}, groups > 1, 0)
 	}
@@ -216,7 +230,9 @@ func (j *reader) declare(root *element) {
 		switch e.name {
 		case "RegexExtractor", "JSONPostProcessor", "BoundaryExtractor":
 			for name := range strings.SplitSeq(e.prop("RegexExtractor.refname")+";"+e.prop("JSONPostProcessor.referenceNames")+";"+e.prop("BoundaryExtractor.refname"), ";") {
-				j.changes[strings.TrimSpace(name)] = true
+				name = strings.TrimSpace(name)
+				j.changes[name] = true
+				j.d.Mark(j.name(name)) // which no other variable is called
 			}
 		case "CSVDataSet":
 			j.rows(e)
@@ -364,6 +380,7 @@ func (j *reader) bind(e *element, columns []string, rows [][]string) {
 			continue
 		}
 		j.columns[c] = expression
+		j.d.Mark(expression)
 		for _, row := range rows {
 			if i < len(row) {
 				j.rowsOf[expression] = append(j.rowsOf[expression], row[i])
@@ -467,6 +484,7 @@ func (j *reader) element(e, below *element, s scope, grouped bool, depth int) {
 	case "TestPlan":
 		j.tree(below, s, grouped, depth+1)
 	case "SetupThreadGroup", "PostThreadGroup":
+		j.groups++
 		if d.Part = scenario.OfSetup; e.name == "PostThreadGroup" {
 			d.Part = scenario.OfTeardown
 		}
@@ -505,7 +523,7 @@ func (j *reader) element(e, below *element, s scope, grouped bool, depth int) {
 	case "RandomController", "RandomOrderController", "InterleaveControl", "SwitchController", "ThroughputController", "IfController", "WhileController", "ForeachController", "CriticalSectionController", "RunTime":
 		d.Leave(e.line, e.title()+" ("+e.name+")", "what is below it is carried over as it stands there", "steps can have weights and conditions (weight, if)")
 		j.tree(below, s, grouped, depth+1)
-	case "ResultCollector", "BackendListener", "Summariser", "DebugSampler", "ResultAction": // they send nothing
+	case "ResultCollector", "BackendListener", "Summariser", "DebugSampler", "ResultAction", "ProxyControl": // they send nothing
 	case "DurationAssertion":
 		d.Leave(e.line, e.title(), "a time is no matter of one response", "a threshold is, such as 'response.p95 < 500ms'")
 	case "ConstantThroughputTimer", "PreciseThroughputTimer":
@@ -531,6 +549,7 @@ const settings = `ConfigTestElement HeaderManager CookieManager Arguments CSVDat
 func (j *reader) group(e, below *element, s scope, grouped bool, depth int) {
 	d := j.d
 	number := func(name string, otherwise float64) float64 { return j.number(e, name, e.prop(name), otherwise) }
+	j.groups++
 	segments := j.segmentsOf(e)
 	if e.name != "ThreadGroup" && len(segments) == 0 {
 		d.Leave(e.line, e.title()+" ("+e.name+")", "dyno does not know the load of such a group: one user sends its requests", "load.closed.connections has more users, and load.stages changes a rate")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
@@ -81,7 +82,21 @@ func (j *reader) sampler(e *element, sc scope) {
 	s.cookies()
 	s.body()
 	s.others()
-	step := j.d.AddRequest(s.r)
+	r := j.recorded[e]
+	if r == nil {
+		r = &recorded{Recorded: draft.Recorded{Request: s.r}, label: e.title(), group: j.groups}
+		if j.looks {
+			j.recorded[e], j.samplers = r, append(j.samplers, r)
+		}
+	}
+	if j.looks {
+		return
+	}
+	if j.d.Source.NoStatic && r.IsStatic() {
+		s.leave("static files are left out", "")
+		return
+	}
+	step := j.d.AddRequest(r.Request)
 	if step == nil {
 		return
 	}
@@ -89,6 +104,8 @@ func (j *reader) sampler(e *element, sc scope) {
 	for _, a := range sc.after {
 		j.after(a, step)
 	}
+	j.d.Replay(step, &r.Recorded)
+	r.Began = time.Time{} // a loop may repeat it
 }
 
 // collect notes the arguments and the files that an element has.
@@ -482,6 +499,9 @@ func (s *sampler) file(path string) (content []byte, is bool) {
 func (s *sampler) others() {
 	j := s.j
 	j.redirect = j.redirect || s.prop("HTTPSampler.follow_redirects") == "true" || s.prop("HTTPSampler.auto_redirects") == "true"
+	if s.prop("TestPlan.comments") == redirected {
+		s.leave("the recorder has switched it off, because JMeter follows the redirect to it: here it is a step", "")
+	}
 	if s.prop("HTTPSampler.image_parser") == "true" {
 		s.leave("what a page embeds is not requested", "give the scenario a step for each resource")
 	}

@@ -187,7 +187,7 @@ func (j *reader) name(name string) string {
 		return known
 	}
 	made := draft.VariableName(name)
-	for n := 2; j.taken[made]; n++ {
+	for n := 2; j.taken[made] || j.d.Extracted[made]; n++ {
 		made = draft.VariableName(fmt.Sprintf("%s_%d", name, n))
 	}
 	j.variables[name], j.taken[made] = made, true
