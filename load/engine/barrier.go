@@ -54,8 +54,8 @@ func (e *engine) learnPublished(ctx context.Context) error {
 // also those that may.
 func (w *worker) sources(planned bool) (sources []wire.Source) {
 	for i := range w.conns.all {
-		p, ok := w.conns.all[i].client.(wire.Stamper)
-		if !ok {
+		p := w.conns.all[i].stamper()
+		if p == nil {
 			continue
 		}
 		for s := range p.Sources {

@@ -5,7 +5,8 @@ import "time"
 // startRequest makes a user send the next request, due at a time, or wait for its connection
 // to take it.
 func (w *worker) startRequest(e int32, x *exchange, intended int64) {
-	if intended >= w.rec.Window.End || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
+	// A worker that is late may have told by now what it has published.
+	if intended >= w.rec.Window.End || w.posted || (w.phases.remaining == 0 && intended >= w.rec.Window.Start) {
 		x.state = parked
 		return
 	}

@@ -58,7 +58,7 @@ type connections struct {
 	newClient    func() wire.Client // with TLS, if the server chooses by ALPN
 	newMux       func() wire.Mux    // with TLS, if the server chooses by ALPN
 	tunnelErrors map[error]*wire.Error
-	stamps       bool // there are clients that stamp what they publish
+	stamps       bool // the codecs stamp what they publish
 
 	connectQueue queue.FIFO[int32] // those in state queued; never more than there are
 	connecting   queue.List        // those that are not established yet
@@ -118,6 +118,16 @@ func (cs *connections) free(c *connection) int {
 		return 0
 	}
 	return 1
+}
+
+// stamper returns the codec of a connection if it stamps what it publishes; else nil.
+func (c *connection) stamper() wire.Stamper {
+	codec := any(c.client)
+	if c.mux != nil {
+		codec = c.mux
+	}
+	s, _ := codec.(wire.Stamper)
+	return s
 }
 
 // queueConnecting makes a connection wait for its turn to be opened.

@@ -352,9 +352,7 @@ func (w *worker) placeConnections(c *config.Config) {
 		} else if w.conns.newClient == nil {
 			conn.mux = w.conns.newMux()
 		}
-		if _, ok := conn.client.(wire.Stamper); ok {
-			w.conns.stamps = true
-		}
+		w.conns.stamps = w.conns.stamps || conn.stamper() != nil
 		if w.opensOnDemand() {
 			w.conns.vacant = append(w.conns.vacant, int32(count-1-i)) //nolint:gosec // bounded by MaxConnections
 		}

@@ -207,16 +207,14 @@ func (w *worker) dispatch(e int32, x *exchange, i int32, c *connection, ready in
 	c.carried++
 	c.busy++
 	c.Stamp(w.sockets)
+	if w.conns.stamps {
+		c.stamper().Stamp(w.engine.epoch + x.Intended)
+	}
 	if c.mux != nil {
 		w.beginMuxExchange(e, x, i, c)
 		return
 	}
 	c.current = e
-	if w.conns.stamps {
-		if p, ok := c.client.(wire.Stamper); ok {
-			p.Stamp(w.engine.epoch + x.Intended)
-		}
-	}
 	if c.Secure() {
 		w.sendSealed(e, x, i, c)
 		return

@@ -70,17 +70,15 @@ const (
 	Exhausted                  // the server's orderly end of the stream, before it closes the connection
 )
 
-// A Stamper is a Client that publishes events which a Stream can recognise. Each
+// A Stamper is a Client or a Mux that publishes events which a Stream can recognise. Each
 // request carries a source, a sequence number and a time.
 type Stamper interface {
-	Client
-
 	// Stamp gives the time at which the next request was due, Unix time in
-	// nanoseconds. The engine calls it before each Request.
+	// nanoseconds. The engine calls it before each Request or Begin.
 	Stamp(due int64)
 
-	// Sources calls yield for each of the client's sources, in their present state,
-	// until it returns false. Before the first Request it tells which there will be.
+	// Sources calls yield for each of the codec's sources, in their present state,
+	// until it returns false. Before the first request it tells which there will be.
 	Sources(yield func(Source) bool)
 }
 

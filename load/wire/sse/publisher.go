@@ -16,7 +16,9 @@ import (
 // Limits of a PublisherConfig's request.
 const (
 	topicMark = "{topic}"
-	dataMark  = "{data}"
+
+	// DataMark stands in a message for an event's data.
+	DataMark = "{data}"
 )
 
 // MaxSize is the largest event of a publisher, in bytes.
@@ -53,7 +55,7 @@ func (c PublisherConfig) withDefaults() PublisherConfig {
 		c.Request.Method = http.MethodPost
 	}
 	if c.Request.Body == nil {
-		c.Request.Body = []byte(dataMark)
+		c.Request.Body = []byte(DataMark)
 	}
 	if c.Form && !hasField(c.Request.Header, "Content-Type") {
 		c.Request.Header = append(slices.Clone(c.Request.Header),
@@ -86,8 +88,8 @@ func (c PublisherConfig) Validate() error {
 	if len(c.Topics) > 1 && !strings.Contains(c.Request.Target, topicMark) && !bytes.Contains(c.Request.Body, []byte(topicMark)) {
 		fault("%d topics: want %s in the target or in the body", len(c.Topics), topicMark)
 	}
-	if n := bytes.Count(c.Request.Body, []byte(dataMark)); n != 1 {
-		fault("body with %d times %s: want it once", n, dataMark)
+	if n := bytes.Count(c.Request.Body, []byte(DataMark)); n != 1 {
+		fault("body with %d times %s: want it once", n, DataMark)
 	}
 	if c.Size < StampBytes || c.Size > MaxSize {
 		fault("size %d: want %d to %d bytes", c.Size, StampBytes, MaxSize)
@@ -105,7 +107,7 @@ func (c PublisherConfig) encode(topic string) (r http1.Request, at int) {
 	if c.Form {
 		topic = escapeTopic(topic)
 	}
-	before, after, _ := bytes.Cut(r.Body, []byte(dataMark))
+	before, after, _ := bytes.Cut(r.Body, []byte(DataMark))
 	before = bytes.ReplaceAll(before, []byte(topicMark), []byte(topic))
 	after = bytes.ReplaceAll(after, []byte(topicMark), []byte(topic))
 	r.Body = slices.Concat(before, bytes.Repeat([]byte("x"), c.Size), after)
@@ -171,8 +173,7 @@ func NewPublisherTemplate(c PublisherConfig) (*PublisherTemplate, error) {
 // Publisher returns the next publisher, ready for a connection.
 func (t *PublisherTemplate) Publisher() *Publisher {
 	p := &Publisher{
-		Client: t.http.Client(), t: t, number: t.number, topic: len(t.requests) - 1,
-		buffer: make([]byte, 0, t.longest), sources: make([]source, len(t.requests)),
+		Client: t.http.Client(), Sequences: NewSequences(t.number, len(t.requests)), t: t, buffer: make([]byte, 0, t.longest),
 	}
 	t.number += t.step
 	return p
@@ -183,65 +184,38 @@ func (t *PublisherTemplate) Publisher() *Publisher {
 // its template.
 type Publisher struct {
 	*http1.Client
-	t           *PublisherTemplate
-	buffer      []byte // the request under way
-	sources     []source
-	due         int64
-	number      uint32
-	topic       int  // of the last request
-	outstanding bool // whose publication is neither acknowledged nor known not to be
+	Sequences
+	t      *PublisherTemplate
+	buffer []byte // the request under way
 }
 
-// A source is one numbered sequence of publications.
-type source struct {
-	published uint64
-	uncertain []wire.Span
-	unlisted  uint64
-}
-
-// maxUncertain bounds what a source remembers of publications that were not
-// acknowledged. Past it they are counted.
-const maxUncertain = 1024
-
-var _ wire.Stamper = (*Publisher)(nil)
-
-// Stamp gives the time at which the next request was due; see wire.Stamper.
-func (p *Publisher) Stamp(due int64) { p.due = due }
+var (
+	_ wire.Client  = (*Publisher)(nil)
+	_ wire.Stamper = (*Publisher)(nil)
+)
 
 // Reset forgets everything about an earlier connection, but not the sequences.
 func (p *Publisher) Reset() {
-	p.settle(false)
+	p.Settle(false)
 	p.Client.Reset()
 }
 
 // Request returns the publication of the next event, to the next topic. Its sequence
 // number is used up.
 func (p *Publisher) Request() []byte {
-	p.settle(false)
 	p.Client.Request()
-	p.topic++
-	if p.topic == len(p.sources) {
-		p.topic = 0
-	}
-	s := &p.sources[p.topic]
-	s.published++
-	p.outstanding = true
-	r := &p.t.requests[p.topic]
+	topic, stamp := p.Publish()
+	r := &p.t.requests[topic]
 	p.buffer = append(p.buffer[:0], r.bytes...)
-	stamp := Stamp{Source: p.id(p.topic), Sequence: s.published, Time: p.due}
-	stamp.write(p.buffer[r.stamp:r.stamp+StampBytes], p.t.separator)
+	stamp.Put(p.buffer[r.stamp:r.stamp+StampBytes], p.t.separator)
 	return p.buffer
-}
-
-func (p *Publisher) id(topic int) uint32 {
-	return p.number*uint32(len(p.sources)) + uint32(topic) //nolint:gosec // bounded by the plan
 }
 
 // Response consumes bytes of the response; see wire.Client.
 func (p *Publisher) Response(b []byte) (n int, done bool, err error) {
 	n, done, err = p.Client.Response(b)
 	if done || err != nil {
-		p.settle(err == nil)
+		p.Settle(err == nil)
 	}
 	return n, done, err
 }
@@ -249,38 +223,6 @@ func (p *Publisher) Response(b []byte) (n int, done bool, err error) {
 // End tells that the peer has closed its side; see wire.Client.
 func (p *Publisher) End() error {
 	err := p.Client.End()
-	p.settle(err == nil)
+	p.Settle(err == nil)
 	return err
-}
-
-// settle decides about the outstanding publication.
-func (p *Publisher) settle(acknowledged bool) {
-	if !p.outstanding {
-		return
-	}
-	p.outstanding = false
-	if acknowledged {
-		return
-	}
-	s := &p.sources[p.topic]
-	switch last := len(s.uncertain) - 1; {
-	case last >= 0 && s.uncertain[last].Last+1 == s.published:
-		s.uncertain[last].Last++
-	case len(s.uncertain) == maxUncertain:
-		s.unlisted++
-	default:
-		s.uncertain = append(s.uncertain, wire.Span{First: s.published, Last: s.published})
-	}
-}
-
-// Sources calls yield for each of the publisher's sources, one per topic. A request
-// that is still under way is then not acknowledged.
-func (p *Publisher) Sources(yield func(wire.Source) bool) {
-	p.settle(false)
-	for topic := range p.sources {
-		s := &p.sources[topic]
-		if !yield(wire.Source{ID: p.id(topic), Topic: topic, Published: s.published, Uncertain: s.uncertain, Unlisted: s.unlisted}) {
-			return
-		}
-	}
 }

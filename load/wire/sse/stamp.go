@@ -69,9 +69,9 @@ func number(field []byte) (n uint64, ok bool) {
 	return n, field[last] == ' '
 }
 
-// write puts the stamp's numbers into p, which has the length StampBytes, with
+// Put writes the stamp into p, which has the length StampBytes at least, with
 // separator in place of the spaces.
-func (s Stamp) write(p []byte, separator byte) {
+func (s Stamp) Put(p []byte, separator byte) {
 	at := copy(p, stampWord)
 	p[at-1] = separator
 	for _, f := range [...]struct {
@@ -92,6 +92,6 @@ func (s Stamp) write(p []byte, separator byte) {
 // String returns the stamp as it stands in an event's data.
 func (s Stamp) String() string {
 	var b [StampBytes]byte
-	s.write(b[:], ' ')
+	s.Put(b[:], ' ')
 	return string(b[:])
 }
