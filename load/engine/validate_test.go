@@ -56,10 +56,10 @@ func TestValidate(t *testing.T) {
 				Count: 2, Ramp: -1, Backoff: options.Backoff{MinBackoff: time.Minute, MaxBackoff: time.Second}, Slow: 3, SlowRate: -1, ReceiveBuffer: -1,
 			},
 		}, []string{"workers 3", "streams", "ramp", "longest back-off", "slow 3", "slow rate", "receive buffer", "requests 1"}},
-		{"subscribers next to HTTP/2", config.Config{
-			Address: "h:1", Window: time.Second, NewMuxes: get2s(t, 1), TLS: offer(secure, "h2"), Connections: 1,
+		{"subscribers next to a choice", config.Config{
+			Address: "h:1", Window: time.Second, NewMuxes: get2s(t, 1), NewClients: get(t, "h"), TLS: offer(secure, "h2"), Connections: 1,
 			Subscribers: &subscribe.Config{Count: 1, NewStreams: streams(t, sse.StreamConfig{})},
-		}, []string{"no muxes together with subscribers"}},
+		}, []string{"clients or muxes together with subscribers"}},
 	} {
 		err := tt.config.Validate()
 		for _, want := range tt.want {

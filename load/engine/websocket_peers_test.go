@@ -120,9 +120,6 @@ func exerciseSockets(t *testing.T, p socketPeer) {
 			})
 		}
 		t.Run(name+" subscribers", func(t *testing.T) {
-			if p.http2 {
-				return // they speak HTTP/1.1
-			}
 			const subscribers = 20
 			ctx, cancel := context.WithTimeout(t.Context(), hang)
 			defer cancel()
@@ -135,7 +132,7 @@ func exerciseSockets(t *testing.T, p socketPeer) {
 					}
 				}},
 				Subscribers: &subscribe.Config{Count: subscribers, NewStreams: func(int) func(int) wire.Stream {
-					template, err := ours.NewStreamTemplate(ours.StreamConfig{Dial: dial, Subscribe: []byte(subscribe50)})
+					template, err := ours.NewStreamTemplate(ours.StreamConfig{Dial: dial, Subscribe: ours.Message{Text: []byte(subscribe50)}})
 					if err != nil {
 						panic(err)
 					}
@@ -313,7 +310,8 @@ func TestSocketPeerThroughHAProxy(t *testing.T) {
 	}
 }
 
-func throughHAProxy(t *testing.T, http2 bool) {
+// haproxy starts HAProxy in front of a server, and returns where it listens without TLS and with.
+func haproxy(t *testing.T, server string, http2 bool) []string {
 	t.Helper()
 	plain, alpn := "", "http/1.1"
 	if http2 {
@@ -322,7 +320,6 @@ func throughHAProxy(t *testing.T, http2 bool) {
 	dir := t.TempDir()
 	certificate, key := selfSigned(t)
 	pair := write(t, dir, "pair.pem", append(bytes.Clone(certificate.Data), key.Data...))
-	server, counts := gorillaPeer(t, false)
 	at := ports(t, 2)
 	settings := fmt.Sprintf(`global
 	maxconn 1000
@@ -341,6 +338,13 @@ backend sockets
 	server one %s
 `, at[0], plain, at[1], pair, alpn, server)
 	start(t, at, "haproxy", "-f", write(t, dir, "haproxy.cfg", []byte(settings)))
+	return at
+}
+
+func throughHAProxy(t *testing.T, http2 bool) {
+	t.Helper()
+	server, counts := gorillaPeer(t, false)
+	at := haproxy(t, server, http2)
 	exerciseSockets(t, socketPeer{plain: at[0], secure: at[1], http2: http2, counts: counts})
 	_, err := engine.Run(t.Context(), config.Config{Address: at[0], Connections: 1, Streams: 1, Standing: true, Requests: 2, Window: time.Minute, NewMuxes: func(int) func() wire.Mux {
 		template, err := ours.NewTemplate(ours.Config{Dial: ours.Dial{Request: http1.Request{Target: "/no", Host: "localhost"}, HTTP2: http2}})

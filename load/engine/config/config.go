@@ -76,8 +76,8 @@ type Config struct {
 	// after whose good response everything goes to and comes from the target. Default none.
 	NewTunnels func(worker int) func() wire.Client
 
-	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes of that. They
-	// exclude Subscribers then, which speak HTTP/1.1. Default none.
+	// TLS has all connections speak TLS. Its ALPN offers h2 where there are NewMuxes of that, or streams of
+	// Subscribers. These leave the server no choice. Default none.
 	TLS *tlslayer.Config
 
 	// Streams is how many exchanges a connection carries at once, if its peer lets it and
@@ -359,11 +359,11 @@ func (c *Config) validateCodecs(f *faults) {
 		if err := c.TLS.Validate(time.Now()); err != nil {
 			f.add("tls: %w", err)
 		}
-		if offered := slices.Contains(c.TLS.ALPN, MuxName); offered && c.NewMuxes == nil || !offered && c.NewMuxes != nil && c.NewClients != nil {
+		if offered := slices.Contains(c.TLS.ALPN, MuxName); offered && c.NewMuxes == nil && c.Subscribers == nil || !offered && c.NewMuxes != nil && c.NewClients != nil {
 			f.add("tls: alpn %v: want it to offer h2 if the server is to choose muxes, and only then", c.TLS.ALPN)
 		}
-		if c.NewMuxes != nil && c.Subscribers != nil {
-			f.add("tls: want no muxes together with subscribers: these do not speak h2, and all connections offer the same")
+		if c.NewMuxes != nil && c.NewClients != nil && c.Subscribers != nil {
+			f.add("tls: want clients or muxes together with subscribers: all connections offer the same, and subscribers leave no choice")
 		}
 	}
 }

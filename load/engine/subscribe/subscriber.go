@@ -253,18 +253,16 @@ func (p *Pool) Handle(ev *poll.Event) int64 {
 		return 0
 	}
 	s.HungUp = s.HungUp || ev.Events&hangUp != 0
-	switch {
-	case !s.slow || s.state != subStreaming:
+	if !s.isThrottled() {
 		return p.readStream(i, s, p.sockets.Emptied)
-	case s.HungUp:
-		// It would reach the end, or the reset, at its own pace or never.
-		now := p.sockets.Clock.Now()
-		p.subscriptionEnded(i, s, now, nil)
-		return now
 	}
 	s.IgnoreIn(p.sockets)
 	return 0
 }
+
+// isThrottled tells whether a subscriber reads slowly now. Once the peer has hung up it reads what is left, which may
+// be why: it would reach that at its own pace or never.
+func (s *subscriber) isThrottled() bool { return s.slow && s.state == subStreaming && !s.HungUp }
 
 // connected ends a subscriber's connecting, well or badly.
 func (p *Pool) connected(i int32, s *subscriber) {
@@ -288,12 +286,15 @@ func (p *Pool) requestStream(i int32, s *subscriber, now int64) {
 	s.stream.Reset()
 	s.written = now
 	p.timers.Set(i, now+int64(p.timeout))
-	if s.Secure() {
-		p.sendSubscription(i, s)
-		return
+	switch request := s.stream.Request(); {
+	case len(request) == 0: // all that it sends is in its output
+		p.talk(s)
+	case s.Secure():
+		p.sendSubscription(i, s, request)
+	default:
+		s.Put(request)
+		p.writeSubscription(s)
 	}
-	s.Put(s.stream.Request())
-	p.writeSubscription(s)
 }
 
 // writeSubscription writes pending bytes. If that fails, it marks the subscriber broken; the caller reads next.
@@ -318,7 +319,7 @@ func (p *Pool) readStream(i int32, s *subscriber, empty int64) int64 {
 	for range socket.MaxReads {
 		buffer := p.sockets.Buffer
 		switch {
-		case s.slow && s.state == subStreaming:
+		case s.isThrottled():
 			buffer = buffer[:min(max(p.config.SlowRate/slowReads, 1), len(buffer))]
 		case s.slow && s.state == subRequested:
 			buffer = buffer[:slowHead]
@@ -354,7 +355,7 @@ func (p *Pool) readStream(i int32, s *subscriber, empty int64) int64 {
 		switch {
 		case s.Generation != generation:
 			return now
-		case s.slow && s.state == subStreaming:
+		case s.isThrottled():
 			p.setSlowRead(i, s, now)
 			return now
 		case n < len(buffer) && !s.HungUp:
@@ -381,6 +382,8 @@ func (p *Pool) setSlowRead(i int32, s *subscriber, now int64) {
 func (p *Pool) subscriptionFailed(i int32, s *subscriber, now int64, err error) {
 	p.failures.Count(err)
 	switch {
+	case s.state == subStreaming && s.slow: // that is what may become of it
+		p.streams.Slow.Ended++
 	case s.state == subStreaming:
 		p.streams.Broken++
 	case s.stream.Closed():

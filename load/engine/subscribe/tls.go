@@ -28,8 +28,8 @@ func (p *Pool) startHandshake(i int32, s *subscriber, now int64) {
 
 // sendSubscription writes a subscription's request in TLS, after what is left of the
 // handshake.
-func (p *Pool) sendSubscription(i int32, s *subscriber) {
-	sealed, err := s.Seal(p.sockets, s.stream.Request())
+func (p *Pool) sendSubscription(i int32, s *subscriber, request []byte) {
+	sealed, err := s.Seal(p.sockets, request)
 	s.written = p.sockets.Clock.Now()
 	if err != nil {
 		p.subscriptionFailed(i, s, p.sockets.Clock.Now(), err)

@@ -5,6 +5,7 @@ import (
 	cryptorand "crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -27,8 +28,25 @@ type Dial struct {
 	Scheme       string   // of HTTP/2: http (default) or https
 	Subprotocols []string // offered, in this order
 	Compress     bool     // offers compression
-	MaxMessage   int64    // bytes of a message of the server; default MaxMessage
-	MaxHeader    int64    // bytes of the handshake's response; default wire.DefaultMaxHeader
+	Greetings    int      // messages that the server sends first, and that answer nothing
+
+	// First are messages that are sent before the connection is used: the first of them after the Greetings, and each
+	// other one once the server has sent a message after the one before. They have no marks.
+	First []Message
+
+	MaxMessage int64 // bytes of a message of the server; default MaxMessage
+	MaxHeader  int64 // bytes of the handshake's response; default wire.DefaultMaxHeader
+}
+
+// validate reports everything that is wrong with it.
+func (d Dial) validate() error {
+	faults := []error{d.request(d.Request).Validate()}
+	for i, m := range d.First {
+		if err := m.validate(); err != nil {
+			faults = append(faults, fmt.Errorf("first message %d: %w", i+1, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // shared is what the connections of a worker share.
@@ -94,6 +112,7 @@ type conn struct {
 	takeover  bool
 	closed    bool // a close frame was sent
 	asked     bool // the next pong is to be delivered
+	awaited   int  // messages of the server that are not delivered: greetings, and answers to what is sent first
 }
 
 // reset forgets everything about an earlier connection.
@@ -160,6 +179,15 @@ func (c *conn) took(n int) {
 	}
 }
 
+// say sends a text as a message of a kind.
+func (c *conn) say(text []byte, binary bool) {
+	op := opText
+	if binary {
+		op = opBinary
+	}
+	c.send(op, text)
+}
+
 // send puts a frame into the output.
 func (c *conn) send(op opcode, payload []byte) {
 	s := c.s
@@ -177,9 +205,40 @@ func (c *conn) send(op opcode, payload []byte) {
 	mask(c.out[begin:], key)
 }
 
-// next consumes bytes up to a piece of a message. The rest it deals with: the handshake, pings, and the server's
-// close, which is an error. Without a piece and an error, all of p is consumed.
+// next consumes bytes up to a piece of a message. The rest it deals with: the handshake, greetings, pings, and the
+// server's close, which is an error. Without a piece and an error, all of p is consumed.
 func (c *conn) next(p []byte) (n int, got piece, found bool, err error) {
+	for {
+		used, got, found, err := c.piece(p[n:])
+		n += used
+		if err != nil || !found || got.op == opPong || c.awaited == 0 {
+			return n, got, found, err
+		}
+		c.greeted(got)
+	}
+}
+
+// isReady tells whether the connection can be used.
+func (c *conn) isReady() bool { return c.open && (c.awaited == 0 || len(c.s.dial.First) == 0) }
+
+// greeted takes a piece of a message that is awaited before the connection is used.
+func (c *conn) greeted(got piece) {
+	if got.final {
+		c.awaited--
+		c.sendFirst()
+	}
+}
+
+// sendFirst sends that of the first messages whose turn it is.
+func (c *conn) sendFirst() {
+	if first := c.s.dial.First; c.awaited > 0 && c.awaited <= len(first) {
+		m := &first[len(first)-c.awaited]
+		c.say(m.Text, m.Binary)
+	}
+}
+
+// piece is next before it is known what a piece belongs to.
+func (c *conn) piece(p []byte) (n int, got piece, found bool, err error) {
 	if !c.open {
 		if n, err = c.shake(p); err != nil || !c.open {
 			return n, piece{}, false, err
@@ -319,7 +378,11 @@ func (c *conn) shake2(p []byte) (n int, err error) {
 }
 
 // opened tells that the handshake has succeeded.
-func (c *conn) opened(a agreed) { c.open, c.in.deflates, c.takeover = true, a.deflates, a.takeover }
+func (c *conn) opened(a agreed) {
+	c.open, c.in.deflates, c.takeover = true, a.deflates, a.takeover
+	c.awaited = c.s.dial.Greetings + len(c.s.dial.First)
+	c.sendFirst()
+}
 
 // refusal returns the error of a handshake that was answered by another status.
 func (s *shared) refusal(reason error) *wire.Error {

@@ -22,7 +22,9 @@ type Config struct {
 	Payload  int
 
 	Exchanges int // messages of a connection that may await their answers at once; default 1
-	Greetings int // messages that the server sends first, and that answer nothing
+
+	// Unanswered says that nothing answers the messages: an exchange has ended when its message is written.
+	Unanswered bool
 }
 
 // A Message is a prepared message.
@@ -33,19 +35,28 @@ type Message struct {
 	ByID bool
 }
 
+// validate tells whether the message can be sent.
+func (m Message) validate() error {
+	switch {
+	case len(m.Text) > MaxMessage:
+		return fmt.Errorf("%d bytes: want %d at most", len(m.Text), MaxMessage)
+	case !m.Binary && !utf8.Valid(m.Text):
+		return errors.New("is not UTF-8: send it as binary")
+	}
+	return nil
+}
+
 // maxExchanges bounds the messages of a connection that await answers: their numbers have 16 bits.
 const maxExchanges = 1 << 16
 
 // Validate reports everything that is wrong with the configuration.
 func (c Config) Validate() error {
-	faults := []error{c.request(c.Request).Validate()}
+	faults := []error{c.validate()}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	for i, m := range c.Messages {
-		switch {
-		case len(m.Text) > MaxMessage:
-			fault("message %d of %d bytes: want %d at most", i+1, len(m.Text), MaxMessage)
-		case !m.Binary && !utf8.Valid(m.Text):
-			fault("message %d: is not UTF-8: send it as binary", i+1)
+		switch err := m.validate(); {
+		case err != nil:
+			fault("message %d: %w", i+1, err)
 		case m.ByID && !bytes.Contains(m.Text, []byte(IDMark)):
 			fault("message %d: has no %s, by which its answer could be found", i+1, IDMark)
 		}
@@ -112,9 +123,8 @@ type Mux struct {
 	prefix [prefixSize]byte // of ids
 	pushed int64            // messages that answer nothing
 
-	size      int64 // bytes of the message so far
-	greetings int   // that have not come yet
-	differs   bool  // the answer under way is another one
+	size    int64 // bytes of the message so far
+	differs bool  // the answer under way is another one
 }
 
 var (
@@ -144,14 +154,14 @@ func (m *Mux) Reset() {
 		m.slots[i].busy = false
 	}
 	m.order, m.first, m.inUse, m.late, m.pushed = m.order[:0], 0, 0, 0, 0
-	m.size, m.differs, m.greetings = 0, false, m.t.config.Greetings
+	m.size, m.differs = 0, false
 	m.prefix = m.t.prefixes.next()
 	m.dial(0, nil)
 }
 
 // Free returns how many messages may be sent now.
 func (m *Mux) Free() int {
-	if !m.open || m.closed || m.late >= maxLate {
+	if !m.isReady() || m.closed || m.late >= maxLate {
 		return 0
 	}
 	return len(m.slots) - m.inUse
@@ -172,15 +182,12 @@ func (m *Mux) Begin(id uint32, request int, _ [][]byte) error {
 		return nil
 	}
 	message := &t.config.Messages[request]
-	text, op := message.Text, opText
-	if message.Binary {
-		op = opBinary
-	}
+	text := message.Text
 	if message.ByID {
 		t.text = appendWithID(t.text[:0], text, m.prefix, id<<16|uint32(s.use))
 		text = t.text
 	}
-	m.send(op, text)
+	m.say(text, message.Binary)
 	return nil
 }
 
@@ -210,6 +217,13 @@ func (m *Mux) free(id uint32) {
 // Input consumes bytes that arrived; see wire.Mux.
 func (m *Mux) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 	*e = wire.MuxEvent{}
+	for m.Waiting() {
+		if id, waits := m.oldest(); waits {
+			m.free(id)
+			*e = wire.MuxEvent{Kind: wire.MuxEnded, Status: wire.NoStatus, ID: id}
+			return 0, nil
+		}
+	}
 	for {
 		used, got, found, err := m.next(p[n:])
 		n += used
@@ -233,7 +247,7 @@ func (m *Mux) Input(p []byte, e *wire.MuxEvent) (n int, err error) {
 
 // compare compares the next bytes of an answer with the message that they answer.
 func (m *Mux) compare(p []byte) {
-	if m.greetings > 0 || m.first == len(m.order) || m.order[m.first]&abandoned != 0 {
+	if m.first == len(m.order) || m.order[m.first]&abandoned != 0 {
 		return
 	}
 	sent := m.t.payloads.at(m.slots[m.order[m.first]].payload)
@@ -246,19 +260,12 @@ func (m *Mux) compare(p []byte) {
 func (m *Mux) answer(data []byte, e *wire.MuxEvent) bool {
 	id, found := uint32(0), false
 	switch {
-	case m.greetings > 0:
-		m.greetings--
-		return false
+	case m.t.config.Unanswered:
 	case m.t.byID:
 		id, found = m.identify(data)
 	case m.first < len(m.order):
-		id, found = m.order[m.first], true
-		if m.first++; m.first == len(m.order) {
-			m.order, m.first = m.order[:0], 0
-		}
-		if id&abandoned != 0 {
-			m.late--
-			return false
+		if id, found = m.oldest(); !found {
+			return false // its answer is late
 		}
 	}
 	if !found {
@@ -271,6 +278,19 @@ func (m *Mux) answer(data []byte, e *wire.MuxEvent) bool {
 		e.Err = ErrEcho
 	}
 	return true
+}
+
+// oldest takes the exchange that was begun first of those in order, and tells whether it was not given up.
+func (m *Mux) oldest() (id uint32, waits bool) {
+	id = m.order[m.first]
+	if m.first++; m.first == len(m.order) {
+		m.order, m.first = m.order[:0], 0
+	}
+	if id&abandoned != 0 {
+		m.late--
+		return 0, false
+	}
+	return id, true
 }
 
 // identify returns the exchange that waits for an id in a message.
@@ -290,8 +310,10 @@ func (m *Mux) identify(data []byte) (id uint32, found bool) {
 	return id, true
 }
 
-// Waiting tells that nothing comes without bytes.
-func (m *Mux) Waiting() bool { return false }
+// Waiting tells whether messages are written that nothing answers.
+func (m *Mux) Waiting() bool {
+	return m.t.config.Unanswered && m.first < len(m.order) && m.out == nil
+}
 
 // Fields returns nothing: messages have no fields.
 func (m *Mux) Fields() []wire.MuxField { return nil }

@@ -206,7 +206,7 @@ func TestHandshake(t *testing.T) {
 
 // TestInOrder: answers belong to messages in their order, with others that come first or in between.
 func TestInOrder(t *testing.T) {
-	p := connect(t, newTemplate(t, Config{Messages: []Message{{Text: []byte("ask")}, {Text: []byte("\xff\x00"), Binary: true}}, Exchanges: 3, Greetings: 1}), "")
+	p := connect(t, newTemplate(t, Config{Messages: []Message{{Text: []byte("ask")}, {Text: []byte("\xff\x00"), Binary: true}}, Exchanges: 3, Dial: Dial{Greetings: 1}}), "")
 	if got := p.begin(2, 0); got != "81:ask" {
 		t.Error(got)
 	}

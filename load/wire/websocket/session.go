@@ -48,13 +48,12 @@ type Step struct {
 type SessionConfig struct {
 	Dial
 
-	Steps     []Step
-	Greetings int // messages that the server sends first, and that no step looks at
+	Steps []Step
 }
 
 // Validate reports everything that is wrong with the configuration.
 func (c SessionConfig) Validate() error {
-	faults := []error{c.request(c.Request).Validate()}
+	faults := []error{c.validate()}
 	for i, s := range c.Steps {
 		fault := func(format string, args ...any) {
 			faults = append(faults, fmt.Errorf("step %d: "+format, append([]any{i + 1}, args...)...))
@@ -85,7 +84,6 @@ type SessionTemplate struct {
 	steps     []Step
 	handshake []int // by step, which one it begins
 	opens     bool  // steps open the connections
-	greetings int
 	prefixes  prefixes
 	text      []byte // what was put together last
 }
@@ -95,7 +93,7 @@ func NewSessionTemplate(c SessionConfig) (*SessionTemplate, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
-	t := &SessionTemplate{steps: slices.Clone(c.Steps), greetings: c.Greetings}
+	t := &SessionTemplate{steps: slices.Clone(c.Steps)}
 	var handshakes []http1.Request
 	for i := range t.steps {
 		s := &t.steps[i]
@@ -135,10 +133,9 @@ type Session struct {
 	sent   bool             // the step has ended as soon as its message is sent
 	within bool             // collected messages have begun
 
-	greetings int
-	pushed    int64
-	opened    int      // the step that has opened the connection, so that it can be opened again; -1: none
-	parts     [][]byte // its
+	pushed int64
+	opened int      // the step that has opened the connection, so that it can be opened again; -1: none
+	parts  [][]byte // its
 }
 
 var (
@@ -152,7 +149,7 @@ var (
 // Reset begins another connection. It is opened as the one before it, unless a step is to open it.
 func (s *Session) Reset() {
 	s.reset()
-	s.step, s.sent, s.greetings, s.pushed = nil, false, s.t.greetings, 0
+	s.step, s.sent, s.pushed = nil, false, 0
 	s.prefix = s.t.prefixes.next()
 	switch {
 	case !s.t.opens:
@@ -215,13 +212,9 @@ func (s *Session) Begin(_ uint32, request int, parts [][]byte) error {
 		s.t.text = appendWithID(s.t.text[:0], text, s.prefix, s.sentID)
 		text = s.t.text
 	}
-	op := opText
-	if step.Binary {
-		op = opBinary
-	}
 	switch step.Kind {
 	case Ask, Send:
-		s.send(op, text)
+		s.say(text, step.Binary)
 		s.sent = step.Kind == Send
 	case Ping:
 		s.asked = true
@@ -292,11 +285,7 @@ func (s *Session) answered(p []byte, e *wire.MuxEvent) (n int, err error) {
 // take takes a message, and tells whether it makes an event.
 func (s *Session) take(data []byte, e *wire.MuxEvent) bool {
 	step := s.step
-	switch {
-	case s.greetings > 0:
-		s.greetings--
-		return false
-	case !s.awaits(Ask) && !s.awaits(Listen):
+	if !s.awaits(Ask) && !s.awaits(Listen) {
 		s.pushed++
 		return false
 	}

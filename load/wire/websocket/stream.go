@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,8 +15,8 @@ import (
 type StreamConfig struct {
 	Dial
 
-	// Subscribe is a message that is sent once the connection is open; nil is none.
-	Subscribe []byte
+	// Subscribe is a message that is sent once the connection can be used; without a text, none is.
+	Subscribe Message
 
 	// Topics are the numbers, among the publishers' topics, of those that it subscribes to. Nil is every topic.
 	Topics []int
@@ -30,7 +31,7 @@ type StreamTemplate struct {
 
 // NewStreamTemplate returns a template, or every fault of its configuration.
 func NewStreamTemplate(c StreamConfig) (*StreamTemplate, error) {
-	if err := c.request(c.Request).Validate(); err != nil {
+	if err := errors.Join(c.validate(), c.Subscribe.validate()); err != nil {
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
 	s, err := newShared(c.Dial, true)
@@ -45,7 +46,8 @@ func (t *StreamTemplate) Stream() *Stream { return &Stream{conn: conn{s: t.share
 type Stream struct {
 	conn
 	t     *StreamTemplate
-	bytes int // since the last event
+	bytes int  // since the last event
+	ready bool // the connection can be used
 }
 
 var (
@@ -57,10 +59,10 @@ var (
 func (s *Stream) Reset() {
 	s.reset()
 	s.dial(0, nil)
-	s.bytes = 0
+	s.bytes, s.ready = 0, false
 }
 
-// Request returns the handshake.
+// Request returns the handshake. Over HTTP/2 there is none: it is in the output.
 func (s *Stream) Request() []byte {
 	s.written = len(s.out)
 	return s.out
@@ -69,19 +71,37 @@ func (s *Stream) Request() []byte {
 // Resumes tells that the server begins wherever it likes: WebSocket names no last event.
 func (s *Stream) Resumes() bool { return false }
 
-// Next consumes up to one message, or the handshake's response; see wire.Stream.
-func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
+// prepare consumes bytes until the connection can be used.
+func (s *Stream) prepare(p []byte) (n int, err error) {
 	if !s.open {
 		if n, err = s.shake(p); err != nil || !s.open {
-			return n, e, err
+			return n, err
 		}
 		s.Wrote(0) // the handshake is no longer needed
-		if s.t.config.Subscribe != nil {
-			s.send(opText, s.t.config.Subscribe)
+	}
+	for s.awaited > 0 {
+		used, got, found, err := s.piece(p[n:])
+		if n += used; err != nil || !found {
+			return n, err
+		}
+		s.greeted(got)
+	}
+	s.ready = true
+	return n, nil
+}
+
+// Next consumes up to one message, or what comes before the connection can be used; see wire.Stream.
+func (s *Stream) Next(p []byte) (n int, e wire.Event, err error) {
+	if !s.ready {
+		if n, err = s.prepare(p); err != nil || !s.ready {
+			return n, e, err
+		}
+		if m := &s.t.config.Subscribe; len(m.Text) > 0 {
+			s.say(m.Text, m.Binary)
 		}
 		return n, wire.Event{Kind: wire.Opened}, nil
 	}
-	n, got, found, err := s.next(p)
+	n, got, found, err := s.piece(p)
 	s.bytes += n
 	switch {
 	case err != nil && s.code == closeNormal:
@@ -116,9 +136,6 @@ func (s *Stream) Follows(topic int) bool {
 const TopicMark = "{topic}"
 
 // ExpandTopic returns a message with a topic in place of the mark.
-func ExpandTopic(message, topic string) []byte {
-	if message == "" {
-		return nil
-	}
-	return bytes.ReplaceAll([]byte(message), []byte(TopicMark), []byte(topic))
+func ExpandTopic(message []byte, topic string) []byte {
+	return bytes.ReplaceAll(message, []byte(TopicMark), []byte(topic))
 }
