@@ -86,11 +86,16 @@ begins with ws:// or wss://, or http:// or https://.
 
 Without --message, messages are made up, and the server must send each of them back. With
 it, any message is an answer: in the order of the messages, or, if {id} stands in the
-message, the one that repeats this text. Pings of the server are answered.`,
+message, the one that repeats this text. Pings of the server are answered.
+
+With --subscribe, --publish-message or --subscribe-only, connections subscribe: each message
+of the server is an event. --publish-message is what publishers of their own send over
+WebSocket, with {data} where the event's data goes; --publish posts events by HTTP.`,
 		example: `  dyno ws -c 100 ws://127.0.0.1:8080/echo
   dyno ws -c 100 -R 5000 --payload 1KiB wss://127.0.0.1:8443/echo
   dyno ws -c 10 --in-flight 100 --message '{"id":"{id}","method":"time"}' ws://127.0.0.1:8080/rpc
-  dyno ws --scenario chat.yaml --users 500 -c 500 ws://127.0.0.1:8080/chat`,
+  dyno ws --scenario chat.yaml --users 500 -c 500 ws://127.0.0.1:8080/chat
+  dyno ws -c 1000 --subscribe '{"join":"{topic}"}' --publish-message '{"to":"{topic}","text":"{data}"}' -R 50 ws://127.0.0.1:8080/chat`,
 		sent: `  # What is sent, and must come back; or message: '{"id":"{id}"}', which is answered:
   websocket: {payload: 1KiB}
 `,

@@ -19,7 +19,8 @@ func Groups() []Group {
 		{"load", `connections streams users publishers duration requests rate arrivals stages ramp capacity slo from to warmup pilot timeout deadline
 			requests-per-connection slow slow-rate receive-buffer seed`},
 		{"request", `method header basic-auth body form targets location data data-file binary-file rows metadata metadata-file call messages
-			stream-interval answered scenario payload framing size publish topic topics message binary in-flight greetings subscribe subscribe-only
+			stream-interval answered scenario payload framing size publish publish-message topic topics message binary encoding in-flight greetings first subscribe
+			subscribe-only
 			api model prompt prompts prompt-words prompt-words-to max-tokens max-tokens-to max-tokens-field options usage
 			traceparent trace-url`},
 		{"protocol", `http1 http2 web tls insecure cacert cert key server-name tls-min tls-max tls-tickets unix resolve resolve-to connect-to proxy

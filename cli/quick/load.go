@@ -344,10 +344,10 @@ func loop(l *plan.Load, connections int, given bool) {
 
 // subscribes tells whether connections listen, rather than send messages and await the answers.
 func (q *Load) subscribes() bool {
-	return q.listen || slices.ContainsFunc([]string{"subscribe", "publish", "topics"}, q.Given)
+	return q.listen || slices.ContainsFunc([]string{"subscribe", "publish", "publish-message", "topics"}, q.Given)
 }
 
-// streams completes a load of subscribers, with publications if a path for them is given.
+// streams completes a load of subscribers, with publications if a path or a message for them is given.
 func (q *Load) streams(l *plan.Load) (faults []error) {
 	s := l.Subscribers
 	s.Connections = q.connections
@@ -359,6 +359,8 @@ func (q *Load) streams(l *plan.Load) (faults []error) {
 	}
 	if q.Given("publish") {
 		l.Publish.Headers = s.Headers
+	}
+	if q.Given("publish") || q.Given("publish-message") {
 		loop(l, q.publishers, q.Given("publishers"))
 		return faults
 	}

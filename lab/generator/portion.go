@@ -172,7 +172,7 @@ func partOf(c config.Config, of Portion) config.Config {
 	}
 	c.Subscribers = &s
 	if first > 0 {
-		c.Connections, c.Schedule, c.NewClients = 0, nil, nil
+		c.Connections, c.Schedule, c.NewClients, c.NewMuxes = 0, nil, nil, nil
 		c.Think = config.Config{}.Think
 	}
 	c.Workers = min(c.Workers, max(c.Connections, count))

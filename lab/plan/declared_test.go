@@ -123,6 +123,7 @@ func TestChoicesAreTheConstants(t *testing.T) {
 		"load.clock":                      {ClockAuto, ClockArrival, ClockRead},
 		"load.framing":                    {FramingEcho, FramingLine, FramingLength},
 		"load.scenario.steps[0].encoding": {EncodingText, EncodingBase64, EncodingHex},
+		"load.websocket.encoding":         {EncodingText, EncodingBase64, EncodingHex},
 		"load.publish.form":               {FormRaw, FormMercure},
 		"load.call.kind":                  {KindAuto, KindUnary, KindClientStream, KindServerStream, KindBidi},
 		"load.call.compression":           {CompressionNone, CompressionGzip},

@@ -19,7 +19,7 @@ var sseProtocol = protocol{
 // An SSELoad is what a load has for server-sent events.
 type SSELoad struct {
 	Subscribers *Subscribers `yaml:"subscribers" default:"; {} of sse" doc:"the connections that ask for events and stay; without publish, the target has events of its own"`
-	Publish     *Publish     `yaml:"publish" doc:"the request that publishes an event, repeated as closed or open says"`
+	Publish     *Publish     `yaml:"publish" doc:"the request, or the message over WebSocket, that publishes an event, repeated as closed or open says"`
 }
 
 // Subscribers are connections that each ask for events and stay. All are opened before
@@ -42,10 +42,11 @@ type Slow struct {
 	Rate        int `yaml:"rate" kind:"size" range:"0..1GiB" default:"0" flag:"slow-rate" doc:"bytes per second that each of those reads; 0: nothing at all"`
 }
 
-// A Publish is the request by which an event is published. The event's data begins with its publisher,
+// A Publish is the request, or the message over WebSocket, by which an event is published. The event's data begins with its publisher,
 // its number and when it was due. By these subscribers know the delay and what is missing.
 type Publish struct {
-	Path    string            `yaml:"path,required" flag:"publish" doc:"path and query of the request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
+	Path    string            `yaml:"path" flag:"publish" doc:"path and query of the POST request that publishes an event; {topic} is the number of a topic, of which each publisher takes one after the other"`
+	Message string            `yaml:"message,orfile" for:"ws" kind:"word" flag:"publish-message" doc:"in place of path: the message by which a publisher, on a WebSocket connection of its own, publishes an event; {data} in it is the event's data, and {topic} the number of a topic. It is published once it is written, or, with {id} in it, once a message with that text has come"`
 	Size    int               `yaml:"size" kind:"size" range:"50..1MiB" default:"100" flag:"size" doc:"bytes of an event's data, with who published it, its number and when it was due at the beginning"`
 	Form    string            `yaml:"form" oneof:"raw mercure" default:"raw" flag:"form" doc:"how an event is published; raw: the data is the content; mercure: form fields topic and data"`
 	Topic   string            `yaml:"topic" flag:"topic" doc:"of the form mercure: the topic's name, with {topic} for its number"`
@@ -58,8 +59,11 @@ const (
 	FormMercure = "mercure" // form fields topic and data, as the Mercure protocol has them
 )
 
-// TopicMark stands for a topic's number.
-const TopicMark = "{topic}"
+// What stands for a topic's number, and in a message for an event's data.
+const (
+	TopicMark = "{topic}"
+	DataMark  = "{data}"
+)
 
 // validate judges subscribers and what is published to them.
 func (SSELoad) validate(i *inspector, _ *Experiment, v *Variant) {
@@ -94,8 +98,29 @@ func (i *inspector) subscribers(s *Subscribers, started bool) {
 	}
 }
 
+// publishByMessage judges a message that publishes over WebSocket.
+func (i *inspector) publishByMessage(p *Publish, started bool) {
+	const path = "load.publish"
+	if p.Path != "" || p.Form != FormRaw || p.Topic != "" || len(p.Headers) > 0 {
+		i.fault(path+".message", "a request (path, form, topic, headers) and message exclude each other", "keep one of them; load.websocket.headers are those of the handshake")
+	}
+	if n := strings.Count(p.Message, DataMark); n != 1 {
+		i.fault(path+".message", fmt.Sprintf("{data} stands in it %d times", n), `want it once, where the event's data goes, such as '{"data":"{data}"}'`)
+	}
+	if !started {
+		i.ownPorts(path+".message", p.Message)
+	}
+}
+
 func (i *inspector) publish(p *Publish, started bool) {
 	const path = "load.publish"
+	if p.Message != "" {
+		i.publishByMessage(p, started)
+		return
+	}
+	if p.Path == "" {
+		i.fault(path+".path", "is missing", "such as /publish?topic={topic}; over WebSocket, a message can publish instead")
+	}
 	if p.Path != "" && p.Path[0] != '/' || strings.ContainsFunc(i.sent(p.Path), notInTarget) {
 		i.fault(path+".path", fmt.Sprintf("%q cannot be sent", nearest.Clip(p.Path)), "begin with /, and write blanks and non-ASCII letters as %20 and the like")
 	}

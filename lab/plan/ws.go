@@ -8,7 +8,7 @@ import (
 	"dyno/load/scenario"
 )
 
-// WS is the protocol of WebSocket, over HTTP/1.1.
+// WS is the protocol of WebSocket, over HTTP/1.1 or HTTP/2.
 const WS = "ws"
 
 var wsProtocol = protocol{
@@ -38,7 +38,10 @@ type WebSocket struct {
 	MessageFile string `yaml:"message_file" kind:"path" doc:"the file with the message, relative to this one, in place of message"`
 	Binary      bool   `yaml:"binary" flag:"binary" doc:"send messages as binary, not as text"`
 
-	InFlight   int `yaml:"in_flight" range:"1..65536" default:"1" flag:"in-flight" doc:"messages of a connection that may await their answers at once"`
+	InFlight int      `yaml:"in_flight" range:"1..65536" default:"1" flag:"in-flight" doc:"messages of a connection that may await their answers at once"`
+	First    []string `yaml:"first" kind:"word" most:"16" flag:"first" doc:"messages that each connection sends before anything else, such as those of a login: each after the server has sent one message, which answers nothing else, to the one before"`
+	Encoding string   `yaml:"encoding" oneof:"text base64 hex" default:"text" flag:"encoding" doc:"how the texts of messages are written, but for places such as {topic}; base64 and hex: what they stand for is sent as binary"`
+
 	Greetings  int `yaml:"greetings" range:"0..1000" default:"0" flag:"greetings" doc:"messages that the server sends first on each connection, and that answer nothing"`
 	MaxMessage int `yaml:"max_message" kind:"size" range:"1..1GiB" default:"16MiB" flag:"max-message" doc:"the largest message of the server; a larger one fails the connection"`
 }
@@ -57,8 +60,11 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		if given {
 			i.fault(path+".message", "message and subscribers exclude each other", "what subscribers send is load.subscribers.message")
 		}
-		if w.HTTP2 {
-			i.fault(path+".http2", "subscribers speak HTTP/1.1", "leave it out")
+		if p := v.Load.Publish; w.HTTP2 && p != nil && p.Path != "" {
+			i.fault(path+".http2", "requests that publish are sent over HTTP/1.1", "publish by load.publish.message, or leave it out")
+		}
+		if w.InFlight > 1 {
+			i.fault(path+".in_flight", "subscribers await no answers, and a publisher has one message at a time", "leave it out, or have more publishers")
 		}
 		i.eventStreams(&v.Load, started)
 		return
@@ -72,6 +78,12 @@ func (WSLoad) validate(i *inspector, _ *Experiment, v *Variant) {
 		}
 		if w.InFlight > 1 {
 			i.fault(path+".in_flight", "a user has one message at a time", "leave it out, or have more users")
+		}
+		if len(w.First) > 0 {
+			i.fault(path+".first", "first and scenario exclude each other", "send them by steps, with once: true")
+		}
+		if w.Encoding != EncodingText {
+			i.fault(path+".encoding", "encoding and scenario exclude each other", "give each step its encoding")
 		}
 		i.scenario(v)
 		v.Load.Scenario.EachStep(func(at string, st *scenario.Step) {

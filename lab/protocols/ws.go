@@ -29,10 +29,14 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 	w := v.Load.WebSocket
 	config := websocket.Config{
 		Dial: websocket.Dial{
-			Request: http1.Request{Target: end.Target, Host: end.Host},
-			HTTP2:   w.HTTP2, Scheme: "http", Subprotocols: w.Subprotocols, Compress: w.Compress, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
+			Greetings: w.Greetings,
+			Request:   http1.Request{Target: end.Target, Host: end.Host},
+			HTTP2:     w.HTTP2, Scheme: "http", Subprotocols: w.Subprotocols, Compress: w.Compress, MaxMessage: int64(w.MaxMessage), MaxHeader: int64(v.Load.MaxHeader),
 		},
-		Payload: w.Payload, Exchanges: w.InFlight, Greetings: w.Greetings,
+		Payload: w.Payload, Exchanges: w.InFlight,
+	}
+	if config.First, err = firstMessages(w); err != nil {
+		return c, err
 	}
 	addHeaders(&config.Request, w.Headers)
 	if end.Secure {
@@ -46,10 +50,11 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 		}
 	}
 	if v.Load.Subscribers != nil {
-		return c, listeners(v, &c, config.Dial, end, workers)
+		err = listeners(v, &c, config.Dial, end, workers)
+		return c, err
 	}
 	if v.Load.Scenario != nil {
-		return c, sessions(ctx, v, &c, websocket.SessionConfig{Dial: config.Dial, Greetings: w.Greetings}, end)
+		return c, sessions(ctx, v, &c, websocket.SessionConfig{Dial: config.Dial}, end)
 	}
 	switch text := []byte(w.Message); {
 	case w.MessageFile != "":
@@ -58,7 +63,12 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 		}
 		fallthrough
 	case w.Message != "":
-		config.Messages = []websocket.Message{{Text: text, Binary: w.Binary, ByID: bytes.Contains(text, []byte(websocket.IDMark))}}
+		m, err := wsMessage(w, "load.websocket.message", string(text))
+		if err != nil {
+			return c, err
+		}
+		m.ByID = bytes.Contains(m.Text, []byte(websocket.IDMark))
+		config.Messages = []websocket.Message{m}
 	}
 	c.Exchanges, c.Standing = w.InFlight, true
 	if c.Muxes, err = perWorker(alike(config), websocket.NewTemplate, func(t *websocket.Template) wire.Mux { return t.Mux() }); err != nil {
@@ -67,20 +77,81 @@ func wsCodecs(ctx context.Context, v *plan.Variant, _ uint64, workers int) (c Co
 	return c, nil
 }
 
-// listeners makes the subscribers' streams and, where something is published, what publishes it by HTTP.
+// wsMessage returns a message as a plan's field has it.
+func wsMessage(w *plan.WebSocket, field, text string) (m websocket.Message, err error) {
+	m = websocket.Message{Text: []byte(text), Binary: w.Binary || w.Encoding != plan.EncodingText}
+	if w.Encoding == plan.EncodingText {
+		return m, nil
+	}
+	m.Text = nil
+	e, at := messageEncoder{encoding: w.Encoding, check: func([]byte) error { return nil }}, 0
+	for _, mark := range append(wsMarks.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+		e.pieces = [][]byte{[]byte(text[at:mark[0]])}
+		if m.Text, err = e.Append(m.Text, nil); err != nil {
+			return m, fmt.Errorf("%s: %w", field, err)
+		}
+		m.Text = append(m.Text, text[mark[0]:mark[1]]...)
+		at = mark[1]
+	}
+	return m, nil
+}
+
+// wsMarks are the places in messages.
+var wsMarks = regexp.MustCompile(`\{(id|topic|data)\}`)
+
+// firstMessages returns the messages that connections send first.
+func firstMessages(w *plan.WebSocket) (all []websocket.Message, err error) {
+	for n, text := range w.First {
+		m, err := wsMessage(w, fmt.Sprintf("load.websocket.first[%d]", n), text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// listeners makes the subscribers' streams and, where something is published, what publishes it: by HTTP, or over
+// WebSocket.
 func listeners(v *plan.Variant, c *Codecs, d websocket.Dial, end http1.Endpoint, workers int) (err error) {
-	s := v.Load.Subscribers
+	s, w, dial := v.Load.Subscribers, v.Load.WebSocket, d
 	addHeaders(&d.Request, s.Headers)
+	message, err := wsMessage(w, "load.subscribers.message", s.Message)
+	if err != nil {
+		return err
+	}
 	target := withTopic(d.Request.Target)
 	c.Streams, err = perTopic(s.Topics, func(topic int) (*websocket.StreamTemplate, error) {
-		of, name := d, strconv.Itoa(topic)
+		of, subscribe, name := d, message, strconv.Itoa(topic)
 		of.Request.Target = sse.ExpandTopic(target, name)
-		return websocket.NewStreamTemplate(websocket.StreamConfig{Dial: of, Subscribe: websocket.ExpandTopic(s.Message, name), Topics: []int{topic}})
+		subscribe.Text = websocket.ExpandTopic(message.Text, name)
+		return websocket.NewStreamTemplate(websocket.StreamConfig{Dial: of, Subscribe: subscribe, Topics: []int{topic}})
 	}, func(t *websocket.StreamTemplate) wire.Stream { return t.Stream() })
-	if err == nil && v.Load.Publish != nil {
-		c.Clients, err = publishers(v.Load.Publish, end, int64(v.Load.MaxHeader), s.Topics, workers)
+	switch p := v.Load.Publish; {
+	case err != nil || p == nil:
+		return err
+	case p.Message == "":
+		c.Clients, err = publishers(p, end, int64(v.Load.MaxHeader), s.Topics, workers)
+		return err
 	}
-	return err
+	publisher := websocket.PublisherConfig{Dial: dial, Size: v.Load.Publish.Size, Step: uint32(workers)} //nolint:gosec // bounded by the engine
+	publisher.Request.Target = sse.ExpandTopic(target, "0")
+	if publisher.Message, err = wsMessage(w, "load.publish.message", v.Load.Publish.Message); err != nil {
+		return err
+	}
+	for topic := range s.Topics {
+		publisher.Topics = append(publisher.Topics, strconv.Itoa(topic))
+	}
+	c.Exchanges = 1
+	c.Muxes, err = perWorker(func(worker int) websocket.PublisherConfig {
+		mine := publisher
+		mine.Number = uint32(worker) //nolint:gosec // bounded by the engine
+		return mine
+	}, websocket.NewPublisherTemplate, func(t *websocket.PublisherTemplate) wire.Mux { return t.Publisher() })
+	if err != nil {
+		return fmt.Errorf("load.publish: %w", err)
+	}
+	return nil
 }
 
 // sessions makes what carries out the steps of users, each of whom has a connection.

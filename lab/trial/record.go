@@ -133,19 +133,23 @@ func loaded(v *plan.Variant, r *record.Result) *rundir.Loaded {
 	if k.Streams > 1 {
 		l.Streams = int64(k.Streams)
 	}
-	if plan.HasURL(v.Target.Protocol) && k.Opened > 0 {
+	opened := k.Opened
+	if v.Target.Protocol == plan.WS { // subscribers speak what all do
+		opened += r.Streams.Opened + r.Streams.Slow.Opened
+	}
+	if plan.HasURL(v.Target.Protocol) && opened > 0 {
 		l.Protocols = map[string]int64{}
 		how := ""
 		if slices.ContainsFunc(r.Handshakes.Agreed, func(a record.Agreement) bool { return a.ALPN != "" }) {
 			how = " by ALPN"
 		}
-		for muxed, n := range map[bool]uint64{false: k.Opened - k.Multiplexed, true: k.Multiplexed} {
+		for muxed, n := range map[bool]uint64{false: opened - k.Multiplexed, true: k.Multiplexed} {
 			spoken := plan.Over(v, muxed)
 			if strings.HasSuffix(spoken, "HTTP/2") {
 				spoken += how
 			}
 			if n > 0 {
-				l.Protocols[spoken] = signed(n)
+				l.Protocols[spoken] += signed(n)
 			}
 		}
 	}

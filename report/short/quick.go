@@ -195,7 +195,7 @@ func (p *page) setting(v *rundir.Variant, trial *rundir.Trial) []string {
 	if trial != nil {
 		version := version(trial.Loaded)
 		if trial.Streams != nil && trial.Streams.Opened > 0 {
-			version = "HTTP/1.1" // in which events are
+			version = cmp.Or(version, "HTTP/1.1") // in which events are
 		}
 		if version != "" {
 			items = append(items, version)
