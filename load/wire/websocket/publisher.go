@@ -82,12 +82,7 @@ type Publisher struct {
 	at []int
 }
 
-var (
-	_ wire.Pinger  = (*Publisher)(nil)
-	_ wire.Closer  = (*Publisher)(nil)
-	_ wire.Pusher  = (*Publisher)(nil)
-	_ wire.Stamper = (*Publisher)(nil)
-)
+var _ wire.Stamper = (*Publisher)(nil)
 
 // Reset begins another connection. The sequences go on.
 func (p *Publisher) Reset() {
