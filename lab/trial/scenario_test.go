@@ -250,7 +250,7 @@ func TestScenarioWithoutItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := generator.Config(t.Context(), &e.Variants[0], 1)
-	if err == nil || !strings.Contains(err.Error(), `load.scenario.steps[0].body: at offset 12: no variable "user"`) {
+	if err == nil || !strings.Contains(err.Error(), `load.scenario.steps[0].body: at offset 12: "user" is a function`) {
 		t.Errorf("%v", err)
 	}
 }
