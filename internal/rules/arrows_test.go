@@ -195,6 +195,7 @@ var arrows = []arrow{
 	{"services/bot/intent", []string{"internal/textfile", "services/internal/wait"}, "intents are found in text alone"},
 	{"services/bot/mask", nil, "secrets are found in text alone"},
 	{"services/bot/openai", []string{"internal/strict"}, "a codec does no I/O"},
+	{"services/bot/dialect", []string{"internal/strict", "services/bot/openai", "services/bot/dialect"}, "forms are translated without I/O"},
 	{"services/bot/breaker", nil, "calls are counted, of any upstream"},
 	{"services/bot/cache", nil, "it keeps what it is given"},
 	{"services/bot/page", []string{"services/internal/serve"}, "built files, and how they are served"},
