@@ -91,10 +91,12 @@ func (r *Request) Fit(s Server, drop []Feature) (fitting *Request, dropped []Use
 // A Role says who speaks.
 type Role string
 
-// The roles. Results of tools are blocks of the user's messages.
+// The roles. Results of tools are blocks of the user's messages. Messages of the system at the beginning are in
+// Request.System; those between others are a feature, LateSystem.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
+	System    Role = "system"
 )
 
 // A Message is a part of a conversation.
@@ -120,6 +122,10 @@ const (
 	Refusal
 )
 
+func (k Kind) String() string {
+	return [...]string{"text", "image", "audio", "file", "tool call", "tool result", "thinking", "redacted", "refusal"}[k]
+}
+
 // A Block is a part of a message.
 type Block struct {
 	Kind Kind
@@ -128,7 +134,7 @@ type Block struct {
 	Source Source // of Image, Audio and File
 	// ID and Name are those of a tool's call; ID also of its result.
 	ID, Name string
-	// Input has the arguments of a ToolCall: a JSON object.
+	// Input has the arguments of a ToolCall: a JSON object, or a JSON string if the model's text is none.
 	Input json.RawMessage
 	// Custom says that the input of a ToolCall is a text: Input has a JSON string.
 	Custom bool
@@ -177,6 +183,10 @@ const (
 	OneTool
 )
 
+func (m ChoiceMode) String() string {
+	return [...]string{"default", "auto", "none", "some", "one"}[m]
+}
+
 // A Format is the form of the answer's text: a JSON object, of a schema if it has one.
 type Format struct {
 	Name, Description string
@@ -206,6 +216,10 @@ const (
 	Paused    // the vendor's own tools need another request
 )
 
+func (s Stop) String() string {
+	return [...]string{"end", "length", "sequence", "tool calls", "filtered", "refused", "paused"}[s]
+}
+
 // An Answer is a whole answer.
 type Answer struct {
 	ID, Model string
@@ -229,6 +243,10 @@ const (
 	Finish                  // Stop, Sequence; Usage
 	Fault                   // Fault
 )
+
+func (k EventKind) String() string {
+	return [...]string{"begin", "open", "piece", "close", "finish", "fault"}[k]
+}
 
 // An Event is a step of a stream. It is valid until the function that gets it returns.
 type Event struct {
