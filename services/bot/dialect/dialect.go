@@ -161,6 +161,9 @@ type Tool struct {
 	Schema            json.RawMessage // of its arguments; nil is none
 	Strict            *bool
 	Cache             string
+	// Custom says that its input is a text: by Grammar in Syntax, lark or regex, unless that is "".
+	Custom          bool
+	Syntax, Grammar string
 	// Own is a tool of the vendor's, such as a web search, in the client's form; the other fields are empty.
 	Own json.RawMessage
 }

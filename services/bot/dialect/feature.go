@@ -55,6 +55,7 @@ const (
 	LogitBias       Feature = "logit_bias"
 	AudioAnswer     Feature = "audio_answer"
 	Stored          Feature = "store"
+	EarlierTurns    Feature = "previous_response"
 	InBackground    Feature = "background"
 	ServiceTier     Feature = "service_tier"
 	ServerSampling  Feature = "sampling"
@@ -111,6 +112,7 @@ var says = []struct {
 	{LogitBias, "a bias of tokens"},
 	{AudioAnswer, "an answer as a recording"},
 	{Stored, "answers that the upstream keeps"},
+	{EarlierTurns, "earlier turns that the upstream keeps"},
 	{InBackground, "answers in the background"},
 	{ServiceTier, "a service tier"},
 	{ServerSampling, "vLLM's sampling"},
@@ -148,6 +150,10 @@ var drops = map[Feature]func(r *Request){
 	StrictTools: func(r *Request) {
 		r.eachTool(func(t *Tool) { t.Strict = nil })
 	},
+	// The result itself says what failed.
+	ResultFailed: func(r *Request) {
+		r.eachBlock(func(b *Block) { b.Failed = false })
+	},
 	SingleCall:      func(r *Request) { r.Parallel = nil },
 	MaxTokens:       func(r *Request) { r.MaxTokens = 0 },
 	SetTemperature:  func(r *Request) { r.Temperature = nil },
@@ -165,6 +171,7 @@ var drops = map[Feature]func(r *Request){
 	CacheMarks: func(r *Request) {
 		r.eachBlock(func(b *Block) { b.Cache = "" })
 		r.eachTool(func(t *Tool) { t.Cache = "" })
+		r.withoutExtra(CacheMarks)
 	},
 	UserID:         func(r *Request) { r.User = "" },
 	SetMetadata:    func(r *Request) { r.Metadata = nil },
@@ -179,6 +186,9 @@ var drops = map[Feature]func(r *Request){
 // extras are the features of the fields of Request.Extra; others are an OtherField.
 var extras = map[string]Feature{
 	"logprobs": TokenLogprobs, "top_logprobs": TokenLogprobs, "logit_bias": LogitBias, "store": Stored, "service_tier": ServiceTier,
+	"n": SeveralChoices, "modalities": AudioAnswer, "audio": AudioAnswer, "web_search_options": VendorTools,
+	"background": InBackground, "previous_response_id": EarlierTurns, "conversation": EarlierTurns, "prompt": EarlierTurns,
+	"prompt_cache_key": CacheMarks, "prompt_cache_options": CacheMarks, "prompt_cache_retention": CacheMarks,
 	"min_p": ServerSampling, "repetition_penalty": ServerSampling, "length_penalty": ServerSampling, "min_tokens": ServerSampling,
 	"stop_token_ids": ServerSampling, "ignore_eos": ServerSampling, "skip_special_tokens": ServerSampling, "bad_words": ServerSampling,
 	"chat_template_kwargs": ServerSampling, "guided_json": ServerSampling, "guided_regex": ServerSampling, "guided_choice": ServerSampling, "structured_outputs": ServerSampling,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"dyno/internal/strict"
 	"dyno/services/bot/openai"
@@ -24,6 +25,7 @@ const (
 type Object struct {
 	path   string // of its own field; "" is the body
 	fields map[string]json.RawMessage
+	raw    json.RawMessage // of an element of a list
 	fault  **FieldError
 }
 
@@ -148,7 +150,7 @@ func (o *Object) Objects(field string) (list []*Object) {
 	var elements []json.RawMessage
 	o.Take(field, &elements)
 	for i, e := range elements {
-		within := &Object{path: fmt.Sprintf("%s[%d]", o.Path(field), i), fault: o.fault}
+		within := &Object{path: fmt.Sprintf("%s[%d]", o.Path(field), i), raw: e, fault: o.fault}
 		if json.Unmarshal(e, &within.fields) != nil || within.fields == nil {
 			within.Fail("", "want an object")
 			return nil
@@ -163,9 +165,20 @@ func (o *Object) Parts(field, kind string) []*Object {
 	if !o.HasText(field) {
 		return o.Objects(field)
 	}
-	part := &Object{o.Path(field), map[string]json.RawMessage{"type": json.RawMessage(`"` + kind + `"`), "text": o.fields[field]}, o.fault}
+	part := &Object{path: o.Path(field), fault: o.fault}
+	part.fields = map[string]json.RawMessage{"type": json.RawMessage(`"` + kind + `"`), "text": o.fields[field]}
 	delete(o.fields, field)
 	return []*Object{part}
+}
+
+// Raw returns an element of a list as it is.
+func (o *Object) Raw() json.RawMessage { return o.raw }
+
+// Default takes out a field that has its default value, in JSON: it says nothing.
+func (o *Object) Default(field, value string) {
+	if string(o.fields[field]) == value {
+		delete(o.fields, field)
+	}
 }
 
 // Model takes out the name of the model.
@@ -212,6 +225,24 @@ func (o *Object) Extra(r *Request) {
 		r.Extra[field] = value
 		o.Note(r, FeatureOf(field), field)
 	})
+}
+
+// SetURL sets the URL, or the data of one that has it in base64.
+func (s *Source) SetURL(url string) {
+	kind, data, ok := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
+	if !ok || !strings.HasPrefix(url, "data:") {
+		s.URL = url
+		return
+	}
+	s.Type, s.Data = kind, data
+}
+
+// DataURL returns the URL, or one that has the data.
+func (s *Source) DataURL() string {
+	if s.Data == "" {
+		return s.URL
+	}
+	return "data:" + s.Type + ";base64," + s.Data
 }
 
 // Append appends the JSON of a value that always encodes.
