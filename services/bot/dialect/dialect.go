@@ -187,7 +187,7 @@ const (
 )
 
 func (m ChoiceMode) String() string {
-	return [...]string{"default", "auto", "none", "some", "one"}[m]
+	return [...]string{"default", "auto", "none", "required", "one"}[m]
 }
 
 // A Format is the form of the answer's text: a JSON object, of a schema if it has one.

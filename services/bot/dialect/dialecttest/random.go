@@ -150,6 +150,13 @@ func (g *requests) tools() {
 		}
 		g.r.Tools = append(g.r.Tools, tool)
 	}
+	if g.may(dialect.CustomTools) {
+		tool := dialect.Tool{Name: "patch", Description: text(g.t), Custom: true}
+		if g.flip() {
+			tool.Syntax, tool.Grammar = "lark", "start: \"a\"+"
+		}
+		g.r.Tools = append(g.r.Tools, tool)
+	}
 	switch {
 	case g.may(dialect.ChooseNone):
 		g.r.Choice.Mode = dialect.NoTool
@@ -248,8 +255,12 @@ func (g *requests) answer() (blocks []dialect.Block) {
 	}
 	blocks = append(blocks, g.marked(dialect.Block{Text: text(g.t)}))
 	for _, tool := range g.r.Tools {
-		if tool.Own == nil && g.flip() {
-			blocks = append(blocks, dialect.Block{Kind: dialect.ToolCall, ID: fmt.Sprint("call_", len(g.r.Messages), tool.Name), Name: tool.Name, Input: object(g.t)})
+		b := dialect.Block{Kind: dialect.ToolCall, ID: fmt.Sprint("call_", len(g.r.Messages), tool.Name), Name: tool.Name, Input: object(g.t)}
+		if tool.Custom {
+			b.Custom, b.Input = true, dialect.Append(nil, text(g.t))
+		}
+		if g.flip() {
+			blocks = append(blocks, b)
 		}
 	}
 	return blocks
@@ -260,7 +271,8 @@ func (g *requests) result(call dialect.Block) dialect.Block {
 	if g.may(dialect.ResultFailed) {
 		b.Failed = true
 	}
-	if g.may(dialect.ResultImages) {
+	if g.has(dialect.ImageData) && g.may(dialect.ResultImages) {
+		g.r.Note(dialect.ImageData, "random")
 		b.Result = append(b.Result, dialect.Block{Kind: dialect.Image, Source: dialect.Source{Data: "iVBORw0KGgo=", Type: "image/png"}})
 	}
 	return b
@@ -273,6 +285,8 @@ type Form struct {
 	Signed []dialect.Kind // these have signatures
 	Custom bool           // a call may have a text as input
 	Repeat bool           // there may be several texts
+	// Silent are features of the server that need no field in a request.
+	Silent []dialect.Feature
 }
 
 // Answers draws answers that a form can express.
