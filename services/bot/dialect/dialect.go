@@ -37,7 +37,8 @@ type Request struct {
 	// the neutral form does not know.
 	Extra map[string]json.RawMessage
 
-	uses []Use
+	uses  []Use
+	noted map[Feature]bool
 }
 
 // A Use is a feature that a request uses, and the client's field that asks for it.
@@ -48,9 +49,14 @@ type Use struct {
 
 // Note adds a use. Only the first one of a feature is kept, but each one of OtherField.
 func (r *Request) Note(f Feature, field string, index ...any) {
-	if f == OtherField || !slices.ContainsFunc(r.uses, func(u Use) bool { return u.Feature == f }) {
-		r.uses = append(r.uses, Use{f, fmt.Sprintf(field, index...)})
+	if f != OtherField && r.noted[f] {
+		return
 	}
+	if r.noted == nil {
+		r.noted = map[Feature]bool{}
+	}
+	r.noted[f] = true
+	r.uses = append(r.uses, Use{f, fmt.Sprintf(field, index...)})
 }
 
 // Uses returns the features that the request uses, in the order of the client's fields.
@@ -199,10 +205,13 @@ type Format struct {
 
 // Reasoning says how much the model reasons.
 type Reasoning struct {
-	Effort  string // none, minimal, low, medium, high or xhigh; "" is the model's default
+	Effort  string // none, minimal, low, medium, high, xhigh or max; "" is the model's default
 	Budget  int    // tokens; 0 is none
 	Adapt   bool   // the model decides how much
 	Summary string // of the reasoning: auto, concise or detailed; "" is none
+	// Hide says that the client wants no text of Thinking, only signatures. A server may send it: the client's form
+	// leaves it out.
+	Hide bool
 }
 
 // A Stop is the reason of an answer's end.
