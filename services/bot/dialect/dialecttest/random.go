@@ -287,12 +287,17 @@ type Form struct {
 	Repeat bool           // there may be several texts
 	// Silent are features of the server that need no field in a request.
 	Silent []dialect.Feature
+	// Untimed says that answers have no time.
+	Untimed bool
 }
 
 // Answers draws answers that a form can express.
 func Answers(f Form) *rapid.Generator[*dialect.Answer] {
 	return rapid.Custom(func(t *rapid.T) *dialect.Answer {
 		a := &dialect.Answer{ID: word(t), Model: word(t), Created: 1790000000, Stop: pick(t, f.Stops...)}
+		if f.Untimed {
+			a.Created = 0
+		}
 		for _, kind := range f.Kinds {
 			n := pick(t, 0, 1, 1)
 			if n > 0 && (kind == dialect.ToolCall || f.Repeat && kind == dialect.Text) {
