@@ -1,0 +1,179 @@
+// Package messages is the form of Anthropic's Messages API (API reference and Python SDK 2.14.0, November 2026): as
+// Client for its SDKs, as Server for Anthropic itself and for servers with the same endpoint.
+//
+// The API has a few rules that other forms do not have. A Server orders messages by them: messages of one role in a row
+// become one, results of tools come first in it, and a message of the system comes after those of the user. It refuses
+// requests that the API refuses for every model, and names the client's field: a temperature above 1; while the model
+// thinks, another temperature than 1, top_k, top_p below 0.95, a required tool and the beginning of the answer. What
+// only some models refuse is left to the API, such as any temperature, images, or messages of the system in the middle.
+//
+// Reasoning has two settings. output_config.effort is Reasoning.Effort (minimal is low, none switches thinking off);
+// thinking is Reasoning.Budget, or Reasoning.Adapt. A request for the text of the reasoning switches thinking on. Some
+// models know only one setting: see Thinking.
+//
+// These say nothing to the API, and are left out: empty texts, thinking without a signature, and a schema's name,
+// description and strictness (answers always follow the schema). The API has one kind of summary of the reasoning.
+package messages
+
+import (
+	"strconv"
+
+	"dyno/services/bot/dialect"
+	"dyno/services/bot/openai"
+)
+
+// Paths below the provider's URL.
+const (
+	Path      = "/v1/messages"
+	CountPath = "/v1/messages/count_tokens"
+)
+
+// Client is the form for clients.
+type Client struct{}
+
+// A Server is the form for servers.
+type Server struct {
+	MaxTokens int // of answers to requests without a bound: the API requires one
+	Thinking  Thinking
+}
+
+// Thinking says which settings of reasoning a server's models know.
+type Thinking int
+
+// The settings. An effort and a budget replace each other by the table efforts.
+const (
+	AsAsked  Thinking = iota // both: an effort and a budget are sent as the client says
+	ByBudget                 // no effort, such as models before Claude Opus 4.5
+	ByEffort                 // no budget, such as models from Claude Opus 4.7 on
+)
+
+// efforts has the budget, in tokens, that stands for an effort, from the smallest.
+var efforts = []struct {
+	effort string
+	budget int
+}{{"minimal", minBudget}, {"low", 2048}, {"medium", 8192}, {"high", 16384}, {"xhigh", 32768}, {"max", 65536}}
+
+// minBudget is the API's smallest budget.
+const minBudget = 1024
+
+var (
+	_ dialect.Client = Client{}
+	_ dialect.Server = Server{}
+)
+
+// Name implements dialect.Client.
+func (Client) Name() string { return "messages" }
+
+// Name implements dialect.Server.
+func (Server) Name() string { return "anthropic" }
+
+// Path implements dialect.Server.
+func (Server) Path(string, bool) string { return Path }
+
+// Says implements dialect.Server. Tools of the vendor have blocks of their own in answers, which the neutral form does
+// not have.
+func (Server) Says(f dialect.Feature) bool {
+	switch f {
+	case dialect.SystemMessage, dialect.LateSystem, dialect.ImageData, dialect.ImageURL, dialect.FileData, dialect.FileURL, dialect.FileID,
+		dialect.Functions, dialect.StrictTools, dialect.ChooseNone, dialect.ChooseSome, dialect.ChooseOne, dialect.SingleCall,
+		dialect.ResultImages, dialect.ResultFailed, dialect.JSONSchema, dialect.MaxTokens, dialect.SetTemperature, dialect.SetTopP,
+		dialect.SetTopK, dialect.StopSequences, dialect.ReasoningEffort, dialect.ReasoningBudget, dialect.ReasoningText,
+		dialect.ThinkingBack, dialect.RedactedBack, dialect.CacheMarks, dialect.UserID, dialect.Prefill, dialect.ServiceTier:
+		return true
+	}
+	return false
+}
+
+// stops are the reasons of an answer's end. The first of a reason is the one that is written.
+var stops = []struct {
+	name string
+	dialect.Stop
+}{
+	{"end_turn", dialect.End}, {"max_tokens", dialect.Length}, {"model_context_window_exceeded", dialect.Length}, {"stop_sequence", dialect.Sequence},
+	{"tool_use", dialect.ToolCalls}, {"refusal", dialect.Refused}, {"refusal", dialect.Filtered}, {"pause_turn", dialect.Paused},
+}
+
+// stopOf returns End for reasons that are not known.
+func stopOf(name string) dialect.Stop {
+	for _, s := range stops {
+		if s.name == name {
+			return s.Stop
+		}
+	}
+	return dialect.End
+}
+
+func stopName(stop dialect.Stop) string {
+	for _, s := range stops {
+		if s.Stop == stop {
+			return s.name
+		}
+	}
+	return stops[0].name
+}
+
+// usage is the tokens of an answer. Its input has neither the tokens read from the cache nor those written to it.
+type usage struct {
+	Input   *tokens `json:"input_tokens"`
+	Written *tokens `json:"cache_creation_input_tokens"`
+	Cached  *tokens `json:"cache_read_input_tokens"`
+	Output  *tokens `json:"output_tokens"`
+	Details struct {
+		Thinking *tokens `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+// maxCount bounds an accepted number of tokens.
+const maxCount = 1 << 30
+
+// tokens is a number of tokens. Invalid ones are 0: an answer must not fail for it.
+type tokens int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *tokens) UnmarshalJSON(text []byte) error {
+	if f, err := strconv.ParseFloat(string(text), 64); err == nil && f >= 0 && f <= maxCount {
+		*n = tokens(f)
+	}
+	return nil
+}
+
+// replace sets a number, if there is a new one.
+func (n *tokens) replace(number *int) {
+	if n != nil {
+		*number = int(*n)
+	}
+}
+
+// addTo replaces the numbers of an earlier usage: those of a stream are cumulative.
+func (w *usage) addTo(u *openai.Usage) {
+	input := u.Prompt - u.Cached - u.CacheWrite
+	w.Input.replace(&input)
+	w.Written.replace(&u.CacheWrite)
+	w.Cached.replace(&u.Cached)
+	w.Output.replace(&u.Completion)
+	w.Details.Thinking.replace(&u.Reasoning)
+	u.Prompt = input + u.Cached + u.CacheWrite
+}
+
+// known returns nil for a usage without numbers.
+func known(u openai.Usage) *openai.Usage {
+	if u == (openai.Usage{}) {
+		return nil
+	}
+	return &u
+}
+
+// usageFields returns a usage for clients, which require one: it is zero if it is unknown.
+func usageFields(u *openai.Usage) dialect.Fields {
+	if u == nil {
+		u = &openai.Usage{}
+	}
+	f := dialect.Fields{
+		"input_tokens": max(0, u.Prompt-u.Cached-u.CacheWrite), "output_tokens": u.Completion,
+		"cache_creation_input_tokens": u.CacheWrite, "cache_read_input_tokens": u.Cached,
+	}
+	if u.Reasoning > 0 {
+		f["output_tokens_details"] = dialect.Fields{"thinking_tokens": u.Reasoning}
+	}
+	return f
+}

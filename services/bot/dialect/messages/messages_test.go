@@ -1,0 +1,360 @@
+package messages
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"dyno/services/bot/dialect"
+	"dyno/services/bot/dialect/dialecttest"
+	"dyno/services/bot/openai"
+)
+
+var server = Server{MaxTokens: 4096}
+
+func TestRoundTrips(t *testing.T) {
+	form := dialecttest.Form{
+		Kinds:  []dialect.Kind{dialect.Thinking, dialect.Redacted, dialect.Text, dialect.ToolCall},
+		Stops:  []dialect.Stop{dialect.End, dialect.Length, dialect.Sequence, dialect.Refused, dialect.Paused},
+		Signed: []dialect.Kind{dialect.Thinking},
+		Repeat: true, Untimed: true,
+	}
+	dialecttest.RoundTrips(t, Client{}, server, form, normalize)
+}
+
+// normalize changes a request to what this form says of it.
+func normalize(r *dialect.Request) {
+	r.Messages, r.IncludeUsage = turns(r.Messages), true
+	if r.MaxTokens == 0 {
+		r.Note(dialect.MaxTokens, "random")
+	}
+	r.MaxTokens = max(r.MaxTokens, server.MaxTokens)
+	if r.Parallel != nil && r.Choice.Mode == dialect.AnyChoice {
+		r.Choice.Mode = dialect.Auto
+	}
+	if r.Format != nil {
+		r.Format.Name = ""
+	}
+	if r.Extra != nil {
+		r.Extra = map[string]json.RawMessage{"service_tier": json.RawMessage(`"standard_only"`)}
+	}
+	if g := r.Reasoning; g != nil && (g.Budget > 0 || g.Summary != "") {
+		if r.Reasoning.Adapt = g.Budget == 0; r.Reasoning.Adapt {
+			r.Note(dialect.ReasoningBudget, "random")
+		}
+		*r = *without(r, dialect.SetTopK, dialect.SetTopP, dialect.SetTemperature, dialect.ChooseSome, dialect.ChooseOne)
+	}
+}
+
+// without returns a request without features.
+func without(r *dialect.Request, features ...dialect.Feature) *dialect.Request {
+	c := dialect.Request{
+		Model: r.Model, System: r.System, Messages: r.Messages, Tools: r.Tools, Choice: r.Choice, Parallel: r.Parallel, MaxTokens: r.MaxTokens,
+		Stop: r.Stop, Format: r.Format, Reasoning: r.Reasoning, User: r.User, Stream: r.Stream, IncludeUsage: r.IncludeUsage, Extra: r.Extra,
+	}
+	if c.Choice.Mode == dialect.SomeTool || c.Choice.Mode == dialect.OneTool {
+		c.Choice = dialect.Choice{Mode: dialect.Auto}
+	}
+	for _, u := range r.Uses() {
+		if !slices.Contains(features, u.Feature) {
+			c.Note(u.Feature, "%s", u.Field)
+		}
+	}
+	return &c
+}
+
+func TestGolden(t *testing.T) { dialecttest.Golden(t, Client{}, server) }
+
+func TestFeatures(t *testing.T) {
+	dialecttest.Features(t, server, map[dialect.Feature]string{
+		dialect.SystemMessage:   `{"system":[{"type":"text","text":"be brief"}]}`,
+		dialect.LateSystem:      `{"role":"system","content":[{"type":"text","text":"be brief"}]}`,
+		dialect.ImageData:       `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`,
+		dialect.ImageURL:        `{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}`,
+		dialect.FileData:        `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="},"title":"a.pdf"}`,
+		dialect.FileURL:         `{"type":"document","source":{"type":"url","url":"https://example.com/a.pdf"}}`,
+		dialect.FileID:          `{"type":"document","source":{"type":"file","file_id":"file-1"}}`,
+		dialect.Functions:       `{"tools":[{"name":"weather","input_schema":{"type":"object"}}]}`,
+		dialect.StrictTools:     `{"strict":true}`,
+		dialect.ChooseNone:      `{"tool_choice":{"type":"none"}}`,
+		dialect.ChooseSome:      `{"tool_choice":{"type":"any"}}`,
+		dialect.ChooseOne:       `{"tool_choice":{"type":"tool","name":"weather"}}`,
+		dialect.SingleCall:      `{"tool_choice":{"type":"auto","disable_parallel_tool_use":true}}`,
+		dialect.ResultImages:    `{"type":"tool_result","tool_use_id":"call_1","content":[{"type":"image","source":{"type":"base64","media_type":"image/png"}}]}`,
+		dialect.ResultFailed:    `{"content":[{"type":"text","text":"no"}],"is_error":true}`,
+		dialect.JSONSchema:      `{"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`,
+		dialect.MaxTokens:       `{"max_tokens":77}`,
+		dialect.SetTemperature:  `{"temperature":0.25}`,
+		dialect.SetTopP:         `{"top_p":0.75}`,
+		dialect.SetTopK:         `{"top_k":40}`,
+		dialect.StopSequences:   `{"stop_sequences":["END"]}`,
+		dialect.ReasoningEffort: `{"output_config":{"effort":"low"}}`,
+		dialect.ReasoningBudget: `{"thinking":{"type":"enabled","budget_tokens":2048}}`,
+		dialect.ReasoningText:   `{"thinking":{"type":"adaptive","display":"summarized"}}`,
+		dialect.ThinkingBack:    `{"type":"thinking","thinking":"hm","signature":"c2ln"}`,
+		dialect.RedactedBack:    `{"type":"redacted_thinking","data":"c2ln"}`,
+		dialect.CacheMarks:      `{"cache_control":{"type":"ephemeral","ttl":"1h"}}`,
+		dialect.UserID:          `{"metadata":{"user_id":"u1"}}`,
+		dialect.Prefill:         `{"role":"assistant","content":[{"type":"text","text":"It is"}]}`,
+		dialect.ServiceTier:     `{"service_tier":"auto"}`,
+	})
+}
+
+func text(text string) dialect.Block { return dialect.Block{Text: text} }
+
+// TestTurns: messages keep the API's rules.
+func TestTurns(t *testing.T) {
+	result := dialect.Block{Kind: dialect.ToolResult, ID: "1"}
+	for _, c := range []struct {
+		list []dialect.Message
+		want string // roles, and texts or the kind of blocks
+	}{
+		{[]dialect.Message{{Role: dialect.User, Blocks: []dialect.Block{text("a")}}, {Role: dialect.User, Blocks: []dialect.Block{text("b")}}}, "user a b"},
+		{[]dialect.Message{
+			{Role: dialect.User, Blocks: []dialect.Block{text("a")}}, {Role: dialect.Assistant, Blocks: []dialect.Block{text(""), {Kind: dialect.ToolCall}}},
+			{Role: dialect.System, Blocks: []dialect.Block{text("s")}}, {Role: dialect.User, Blocks: []dialect.Block{text("b")}}, {Role: dialect.User, Blocks: []dialect.Block{result}},
+		}, "user a, assistant tool call, user tool result b, system s"},
+		{[]dialect.Message{
+			{Role: dialect.User, Blocks: []dialect.Block{text("a")}}, {Role: dialect.System, Blocks: []dialect.Block{text("s")}}, {Role: dialect.System, Blocks: []dialect.Block{text("t")}},
+			{Role: dialect.Assistant, Blocks: []dialect.Block{{Kind: dialect.Thinking, Text: "unsigned"}}}, {Role: dialect.User, Blocks: []dialect.Block{text("b")}},
+		}, "user a, system s t, user b"},
+	} {
+		var got []string
+		for _, m := range turns(c.list) {
+			said := string(m.Role)
+			for _, b := range m.Blocks {
+				if said += " " + b.Text; b.Text == "" {
+					said += b.Kind.String()
+				}
+			}
+			got = append(got, said)
+		}
+		if got := strings.Join(got, ", "); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
+
+// TestRefusals: what the API refuses is refused at the client's field.
+func TestRefusals(t *testing.T) {
+	thinking := &dialect.Reasoning{Budget: 2048}
+	tools := []dialect.Tool{{Name: "f"}}
+	for _, c := range []struct {
+		request dialect.Request
+		dialect.Feature
+		want string
+	}{
+		{dialect.Request{Temperature: new(1.5)}, dialect.SetTemperature, "must be from 0 to 1"},
+		{dialect.Request{Temperature: new(0.5), Reasoning: thinking}, dialect.SetTemperature, "must be 1 while the model thinks"},
+		{dialect.Request{TopP: new(0.5), Reasoning: &dialect.Reasoning{Adapt: true}}, dialect.SetTopP, "must be from 0.95 to 1 while the model thinks"},
+		{dialect.Request{TopK: new(5), Reasoning: thinking}, dialect.SetTopK, "must not be there while the model thinks"},
+		{dialect.Request{Tools: tools, Choice: dialect.Choice{Mode: dialect.SomeTool}, Reasoning: thinking}, dialect.ChooseSome, "must be auto or none while the model thinks"},
+		{dialect.Request{Tools: tools, Choice: dialect.Choice{Mode: dialect.OneTool}, Reasoning: thinking}, dialect.ChooseOne, "must be auto or none while the model thinks"},
+		{dialect.Request{Messages: []dialect.Message{{Role: dialect.Assistant, Blocks: []dialect.Block{text("It")}}}, Reasoning: thinking}, dialect.Prefill, "must not be the last message while the model thinks"},
+		{dialect.Request{MaxTokens: 2048, Reasoning: thinking}, dialect.MaxTokens, "must be more than the 2048 tokens of reasoning"},
+		{dialect.Request{Extra: map[string]json.RawMessage{"service_tier": json.RawMessage(`"flex"`)}}, dialect.ServiceTier, "want auto, default or standard_only"},
+		{dialect.Request{Messages: []dialect.Message{{Role: dialect.User, Blocks: []dialect.Block{{Kind: dialect.File, Source: dialect.Source{Data: "AA==", Type: "image/tiff"}}}}}}, dialect.FileData, `want a file of type application/pdf or text/plain, not "image/tiff"`},
+	} {
+		c.request.Note(c.Feature, "the.field")
+		var fault *dialect.FieldError
+		if _, err := server.AppendRequest(nil, &c.request, "m"); !errors.As(err, &fault) || fault.Field != "the.field" || fault.Text != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// TestThinking: an effort and a budget replace each other for models that know one of them.
+func TestThinking(t *testing.T) {
+	for _, c := range []struct {
+		Thinking
+		dialect.Reasoning
+		most int
+		want string
+	}{
+		{AsAsked, dialect.Reasoning{Effort: "minimal"}, 0, `{"max_tokens":4096,"output_config":{"effort":"low"}}`},
+		{AsAsked, dialect.Reasoning{Effort: "none"}, 0, `{"max_tokens":4096,"thinking":{"type":"disabled"}}`},
+		{AsAsked, dialect.Reasoning{Effort: "high", Adapt: true, Hide: true}, 0, `{"max_tokens":4096,"output_config":{"effort":"high"},"thinking":{"display":"omitted","type":"adaptive"}}`},
+		{AsAsked, dialect.Reasoning{Effort: "low", Summary: "detailed"}, 0, `{"max_tokens":4096,"output_config":{"effort":"low"},"thinking":{"display":"summarized","type":"adaptive"}}`},
+		{ByBudget, dialect.Reasoning{Effort: "low"}, 0, `{"max_tokens":6144,"thinking":{"budget_tokens":2048,"type":"enabled"}}`},
+		{ByBudget, dialect.Reasoning{Effort: "high"}, 4000, `{"max_tokens":4000,"thinking":{"budget_tokens":2000,"type":"enabled"}}`},
+		{ByBudget, dialect.Reasoning{Adapt: true}, 0, `{"max_tokens":12288,"thinking":{"budget_tokens":8192,"type":"enabled"}}`},
+		{ByBudget, dialect.Reasoning{Effort: "none"}, 0, `{"max_tokens":4096,"thinking":{"type":"disabled"}}`},
+		{ByEffort, dialect.Reasoning{Budget: 10000}, 0, `{"max_tokens":4096,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"}}`},
+		{ByEffort, dialect.Reasoning{Budget: 1 << 20}, 0, `{"max_tokens":4096,"output_config":{"effort":"max"},"thinking":{"type":"adaptive"}}`},
+	} {
+		body, err := Server{4096, c.Thinking}.AppendRequest(nil, &dialect.Request{Model: "m", MaxTokens: c.most, Reasoning: &c.Reasoning}, "m")
+		var fields map[string]any
+		if err != nil || json.Unmarshal(body, &fields) != nil {
+			t.Fatal(err)
+		}
+		delete(fields, "messages")
+		delete(fields, "model")
+		if got := string(dialect.Append(nil, fields)); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.Reasoning, got, c.want)
+		}
+	}
+}
+
+// TestFaults: errors have the API's types.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		param  string
+		openai.Fault
+		want string
+	}{
+		{400, "messages[0].role", openai.Fault{Message: "want user"}, `{"error":{"message":"messages[0].role: want user","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
+		{400, "stop", openai.Fault{Message: "stop: want a text"}, `{"error":{"message":"stop: want a text","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
+		{422, "", openai.Fault{Message: "m", Type: "own"}, `{"error":{"message":"m","type":"invalid_request_error"},"request_id":"req_1","type":"error"}`},
+		{429, "", openai.Fault{Message: "m", Type: "insufficient_quota"}, `{"error":{"message":"m","type":"rate_limit_error"},"request_id":"req_1","type":"error"}`},
+		{502, "", openai.Fault{Message: "m"}, `{"error":{"message":"m","type":"api_error"},"request_id":"req_1","type":"error"}`},
+		{503, "", openai.Fault{Message: "m", Type: "timeout_error"}, `{"error":{"message":"m","type":"timeout_error"},"request_id":"req_1","type":"error"}`},
+		{529, "", openai.Fault{Message: "m"}, `{"error":{"message":"m","type":"overloaded_error"},"request_id":"req_1","type":"error"}`},
+	} {
+		got := string(AppendFault(nil, c.status, c.param, c.Fault, "req_1"))
+		if got != c.want {
+			t.Errorf("%d: %s, want %s", c.status, got, c.want)
+		}
+		if f := openai.Standard().ParseFault([]byte(got)); !strings.HasSuffix(f.Message, c.Message) {
+			t.Errorf("%s is read as %+v", got, f)
+		}
+	}
+}
+
+// TestCount: a count's request has only the prompt.
+func TestCount(t *testing.T) {
+	r, err := Client{}.ReadCount([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"system":"be brief","thinking":{"type":"adaptive"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Temperature, r.Stream, r.MaxTokens, r.User = new(0.5), true, 7, "u"
+	const want = `{"messages":[{"content":[{"text":"hi","type":"text"}],"role":"user"}],"model":"up","system":[{"text":"be brief","type":"text"}],"thinking":{"type":"adaptive"}}`
+	if got, err := server.AppendCount(nil, r, "up"); err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	if n, err := server.ReadCount(Client{}.AppendCount(nil, 2095)); n != 2095 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	var none *openai.NoneError
+	if _, err := server.ReadCount([]byte(`{"type":"error","error":{"type":"not_found_error","message":"model: x"}}`)); !errors.As(err, &none) || none.Type != "not_found_error" {
+		t.Error(err)
+	}
+	for body, want := range map[string]error{`{}`: openai.ErrNone, `7`: openai.ErrForm} {
+		if _, err := server.ReadCount([]byte(body)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", body, err, want)
+		}
+	}
+}
+
+// TestHidden: a client that wants no text of the reasoning gets only its signature.
+func TestHidden(t *testing.T) {
+	r := &dialect.Request{Reasoning: &dialect.Reasoning{Adapt: true, Hide: true}}
+	a := &dialect.Answer{Blocks: []dialect.Block{{Kind: dialect.Thinking, Text: "secret", Signature: "c2ln"}, {Text: "seven"}}}
+	w, stream := Client{}.NewWriter(r), []byte(nil)
+	a.Events(func(e *dialect.Event) { stream = w.Append(stream, e) })
+	whole := Client{}.AppendAnswer(nil, r, a)
+	for _, got := range []string{string(whole), string(stream)} {
+		if strings.Contains(got, "secret") || !strings.Contains(got, "c2ln") || !strings.Contains(got, "seven") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestNoPlace: blocks that answers of this form cannot have are left out, and the others are counted from 0.
+func TestNoPlace(t *testing.T) {
+	a := &dialect.Answer{ID: "a", Model: "m", Blocks: []dialect.Block{{Kind: dialect.Image, Source: dialect.Source{Data: "AA=="}}, {Text: "seven"}, {Kind: dialect.Refusal, Text: "no"}}}
+	const want = `{"ID":"a","Model":"m","Blocks":[{"Text":"seven"},{"Text":"no"}]}`
+	got, err := server.ReadAnswer(Client{}.AppendAnswer(nil, &dialect.Request{}, a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, stream := Client{}.NewWriter(&dialect.Request{}), []byte(nil)
+	a.Events(func(e *dialect.Event) { stream = w.Append(stream, e) })
+	fold, err := dialecttest.Read(server.NewReader(), stream)
+	if err != nil || !strings.Contains(string(stream), `"index":0`) {
+		t.Fatal(err, string(stream))
+	}
+	for _, a := range []*dialect.Answer{got, &fold.Answer} {
+		var blocks []string
+		for _, b := range a.Blocks {
+			blocks = append(blocks, b.Kind.String()+" "+b.Text)
+		}
+		if s := fmt.Sprint(blocks); s != "[text seven text no]" {
+			t.Errorf("%s, want %s", s, want)
+		}
+	}
+}
+
+// seeds returns the first sections of that name in testdata.
+func seeds(f *testing.F, section string) (list []string) {
+	names, _ := filepath.Glob("testdata/*.txtar")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if first := txtar.Parse(text).Files[0]; first.Name == section {
+			list = append(list, string(first.Data))
+		}
+	}
+	return list
+}
+
+func FuzzReadRequest(f *testing.F) {
+	dialecttest.FuzzReadRequest(f, Client{}, seeds(f, "request")...)
+}
+
+func FuzzReadAnswer(f *testing.F) {
+	dialecttest.FuzzReadAnswer(f, Client{}, server, seeds(f, "answer")...)
+}
+
+func FuzzReader(f *testing.F) {
+	dialecttest.FuzzReader(f, Client{}, server, seeds(f, "stream")...)
+}
+
+// TestFieldErrors: what the form does not know is refused, with the field's path.
+func TestFieldErrors(t *testing.T) {
+	for content, want := range map[string]string{
+		`[{"type":"image"}]`:                                                         "messages[0].content[0].source: must be there",
+		`[{"type":"image","source":{"type":"content"}}]`:                             `messages[0].content[0].source.type: "content" cannot be translated here`,
+		`[{"type":"image","source":{"type":"text","data":"a"}}]`:                     `messages[0].content[0].source.type: "text" cannot be translated here`,
+		`[{"type":"tool_use","id":"1","name":"f","input":{}}]`:                       `messages[0].content[0].type: "tool_use" cannot be translated here`,
+		`[{"type":"tool_result","tool_use_id":"1","content":[{"type":"thinking"}]}]`: `messages[0].content[0].content[0].type: "thinking" cannot be translated here`,
+		`"hi"}],"tool_choice":{"type":"all"},"x":[{"y":1`:                            "tool_choice.type: want auto, any, tool or none",
+		`"hi"}],"tools":[{"name":"f"}],"x":[{"y":1`:                                  "tools[0].input_schema: must be there",
+		`"hi"}],"thinking":{"type":"between_tools"},"x":[{"y":1`:                     "thinking.type: want enabled, adaptive or disabled",
+		`"hi"}],"output_config":{"effort":"minimal"},"x":[{"y":1`:                    "output_config.effort: want low, medium, high, xhigh or max",
+		`"hi"}],"output_config":{"format":{"type":"json_object"}},"x":[{"y":1`:       "output_config.format.type: want json_schema",
+		`"hi"},{"role":"tool","content":"a"}],"x":[{"y":1`:                           "messages[1].role: want user, assistant or system",
+		`"hi"},{"role":"user"}],"x":[{"y":1`:                                         "messages[1].content: must be there",
+		`"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{},"caller":{"type":"a"}}]}],"x":[{"y":1`: "messages[1].content[0].caller.type: want direct: other callers are tools of the vendor",
+		`"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"a"}]}],"x":[{"y":1`:                      "messages[1].content[0].input: want an object",
+		`"hi","content":"hi"`: "messages.0.content: is there twice",
+	} {
+		body := `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":` + content + `}]}`
+		var fault *dialect.FieldError
+		if _, err := (Client{}).ReadRequest([]byte(body)); !errors.As(err, &fault) || fault.Error() != want {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
+	}
+	if _, err := (Client{}).ReadRequest([]byte(`{"model":"m","max_tokens":5,"messages":[{"role":"system","content":"a"}]}`)); err == nil || err.Error() != "messages: want a message of the user" {
+		t.Error(err)
+	}
+}
+
+// TestArguments: the API requires an object as a call's input, and a model of another vendor may have written none.
+func TestArguments(t *testing.T) {
+	for input, want := range map[string]string{`"{oops"`: `{"arguments":"{oops"}`, `""`: `{}`, `{"a": 1}`: `{"a":1}`, ``: `{}`, `"{\"a\":1}"`: `{"a":1}`} {
+		block := outputBlock(&dialect.Block{Kind: dialect.ToolCall, Input: json.RawMessage(input)})
+		if got := string(dialect.Append(nil, block["input"])); got != want {
+			t.Errorf("%s: %s, want %s", input, got, want)
+		}
+	}
+}
