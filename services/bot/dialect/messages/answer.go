@@ -41,7 +41,7 @@ func (Server) ReadAnswer(body []byte) (*dialect.Answer, error) {
 	}
 	var u openai.Usage
 	m.Usage.addTo(&u)
-	a := &dialect.Answer{ID: m.ID, Model: m.Model, Stop: stopOf(m.Stop), Sequence: m.Sequence, Usage: known(u)}
+	a := &dialect.Answer{ID: m.ID, Model: m.Model, Stop: stops[m.Stop], Sequence: m.Sequence, Usage: known(u)}
 	for i := range m.Content {
 		if b, ok := m.Content[i].neutral(); ok {
 			a.Blocks = append(a.Blocks, b)
@@ -82,7 +82,7 @@ func (Client) AppendAnswer(b []byte, r *dialect.Request, a *dialect.Answer) []by
 		}
 	}
 	m := messageFields(a)
-	m["content"], m["stop_reason"] = content, stopName(a.Stop)
+	m["content"], m["stop_reason"] = content, stopNames[a.Stop]
 	return dialect.Append(b, m.Set("stop_sequence", a.Sequence))
 }
 

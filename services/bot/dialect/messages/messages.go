@@ -7,15 +7,16 @@
 // thinks, another temperature than 1, top_k, top_p below 0.95, a required tool and the beginning of the answer. What
 // only some models refuse is left to the API, such as any temperature, images, or messages of the system in the middle.
 //
-// Reasoning has two settings. output_config.effort is Reasoning.Effort (minimal is low, none switches thinking off);
-// thinking is Reasoning.Budget, or Reasoning.Adapt. A request for the text of the reasoning switches thinking on. Some
-// models know only one setting: see Thinking.
+// Reasoning has two settings. output_config.effort is Reasoning.Effort: minimal is low, none disables thinking. thinking
+// is Reasoning.Budget, or Reasoning.Adapt; a request for the text of the reasoning switches it on. Some models know only
+// one setting: see Thinking.
 //
-// These say nothing to the API, and are left out: empty texts, thinking without a signature, and a schema's name,
-// description and strictness (answers always follow the schema). The API has one kind of summary of the reasoning.
+// The API has no place for these, and a Server leaves them out: empty texts, thinking without a signature, the name, the
+// description and the strictness of an answer's schema (answers always follow it), and the kind of a summary.
 package messages
 
 import (
+	"slices"
 	"strconv"
 
 	"dyno/services/bot/dialect"
@@ -33,28 +34,43 @@ type Client struct{}
 
 // A Server is the form for servers.
 type Server struct {
-	MaxTokens int // of answers to requests without a bound: the API requires one
+	MaxTokens int // of answers to requests without a bound: the API requires one; 0 is 4,096
 	Thinking  Thinking
 }
 
 // Thinking says which settings of reasoning a server's models know.
 type Thinking int
 
-// The settings. An effort and a budget replace each other by the table efforts.
+// The settings.
 const (
 	AsAsked  Thinking = iota // both: an effort and a budget are sent as the client says
 	ByBudget                 // no effort, such as models before Claude Opus 4.5
 	ByEffort                 // no budget, such as models from Claude Opus 4.7 on
 )
 
-// efforts has the budget, in tokens, that stands for an effort, from the smallest.
-var efforts = []struct {
-	effort string
-	budget int
-}{{"minimal", minBudget}, {"low", 2048}, {"medium", 8192}, {"high", 16384}, {"xhigh", 32768}, {"max", 65536}}
+// efforts stand for budgets: the first for the API's smallest, each other one for twice as many tokens.
+var efforts = []string{"minimal", "low", "medium", "high", "xhigh", "max"}
 
-// minBudget is the API's smallest budget.
+// minBudget is the API's smallest budget, in tokens.
 const minBudget = 1024
+
+// budgetOf returns 0 for an effort that is not known.
+func budgetOf(effort string) int {
+	if step := slices.Index(efforts, effort); step >= 0 {
+		return minBudget << step
+	}
+	return 0
+}
+
+// effortOf returns the smallest effort with at least that budget.
+func effortOf(budget int) string {
+	for _, effort := range efforts {
+		if budget <= budgetOf(effort) {
+			return effort
+		}
+	}
+	return efforts[len(efforts)-1]
+}
 
 var (
 	_ dialect.Client = Client{}
@@ -84,32 +100,16 @@ func (Server) Says(f dialect.Feature) bool {
 	return false
 }
 
-// stops are the reasons of an answer's end. The first of a reason is the one that is written.
-var stops = []struct {
-	name string
-	dialect.Stop
-}{
-	{"end_turn", dialect.End}, {"max_tokens", dialect.Length}, {"model_context_window_exceeded", dialect.Length}, {"stop_sequence", dialect.Sequence},
-	{"tool_use", dialect.ToolCalls}, {"refusal", dialect.Refused}, {"refusal", dialect.Filtered}, {"pause_turn", dialect.Paused},
+// stopNames are the reasons of an answer's end, as they are written.
+var stopNames = [...]string{
+	dialect.End: "end_turn", dialect.Length: "max_tokens", dialect.Sequence: "stop_sequence", dialect.ToolCalls: "tool_use",
+	dialect.Filtered: "refusal", dialect.Refused: "refusal", dialect.Paused: "pause_turn",
 }
 
-// stopOf returns End for reasons that are not known.
-func stopOf(name string) dialect.Stop {
-	for _, s := range stops {
-		if s.name == name {
-			return s.Stop
-		}
-	}
-	return dialect.End
-}
-
-func stopName(stop dialect.Stop) string {
-	for _, s := range stops {
-		if s.Stop == stop {
-			return s.name
-		}
-	}
-	return stops[0].name
+// stops are the reasons, as they are read. Others are End.
+var stops = map[string]dialect.Stop{
+	"max_tokens": dialect.Length, "model_context_window_exceeded": dialect.Length, "stop_sequence": dialect.Sequence,
+	"tool_use": dialect.ToolCalls, "refusal": dialect.Refused, "pause_turn": dialect.Paused,
 }
 
 // usage is the tokens of an answer. Its input has neither the tokens read from the cache nor those written to it.

@@ -161,6 +161,7 @@ func TestRefusals(t *testing.T) {
 		{dialect.Request{MaxTokens: 2048, Reasoning: thinking}, dialect.MaxTokens, "must be more than the 2048 tokens of reasoning"},
 		{dialect.Request{Extra: map[string]json.RawMessage{"service_tier": json.RawMessage(`"flex"`)}}, dialect.ServiceTier, "want auto, default or standard_only"},
 		{dialect.Request{Messages: []dialect.Message{{Role: dialect.User, Blocks: []dialect.Block{{Kind: dialect.File, Source: dialect.Source{Data: "AA==", Type: "image/tiff"}}}}}}, dialect.FileData, `want a file of type application/pdf or text/plain, not "image/tiff"`},
+		{dialect.Request{Messages: []dialect.Message{{Role: dialect.User, Blocks: []dialect.Block{{Kind: dialect.File, Source: dialect.Source{Data: "/w==", Type: "text/csv"}}}}}}, dialect.FileData, "want a text in UTF-8, in base64"},
 	} {
 		c.request.Note(c.Feature, "the.field")
 		var fault *dialect.FieldError
@@ -184,12 +185,13 @@ func TestThinking(t *testing.T) {
 		{AsAsked, dialect.Reasoning{Effort: "low", Summary: "detailed"}, 0, `{"max_tokens":4096,"output_config":{"effort":"low"},"thinking":{"display":"summarized","type":"adaptive"}}`},
 		{ByBudget, dialect.Reasoning{Effort: "low"}, 0, `{"max_tokens":6144,"thinking":{"budget_tokens":2048,"type":"enabled"}}`},
 		{ByBudget, dialect.Reasoning{Effort: "high"}, 4000, `{"max_tokens":4000,"thinking":{"budget_tokens":2000,"type":"enabled"}}`},
-		{ByBudget, dialect.Reasoning{Adapt: true}, 0, `{"max_tokens":12288,"thinking":{"budget_tokens":8192,"type":"enabled"}}`},
+		{ByBudget, dialect.Reasoning{Adapt: true}, 0, `{"max_tokens":8192,"thinking":{"budget_tokens":4096,"type":"enabled"}}`},
 		{ByBudget, dialect.Reasoning{Effort: "none"}, 0, `{"max_tokens":4096,"thinking":{"type":"disabled"}}`},
-		{ByEffort, dialect.Reasoning{Budget: 10000}, 0, `{"max_tokens":4096,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"}}`},
+		{ByEffort, dialect.Reasoning{Budget: 8000}, 0, `{"max_tokens":4096,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"}}`},
+		{ByEffort, dialect.Reasoning{Budget: 1024}, 0, `{"max_tokens":4096,"output_config":{"effort":"low"},"thinking":{"type":"adaptive"}}`},
 		{ByEffort, dialect.Reasoning{Budget: 1 << 20}, 0, `{"max_tokens":4096,"output_config":{"effort":"max"},"thinking":{"type":"adaptive"}}`},
 	} {
-		body, err := Server{4096, c.Thinking}.AppendRequest(nil, &dialect.Request{Model: "m", MaxTokens: c.most, Reasoning: &c.Reasoning}, "m")
+		body, err := Server{Thinking: c.Thinking}.AppendRequest(nil, &dialect.Request{Model: "m", MaxTokens: c.most, Reasoning: &c.Reasoning}, "m")
 		var fields map[string]any
 		if err != nil || json.Unmarshal(body, &fields) != nil {
 			t.Fatal(err)
@@ -269,7 +271,7 @@ func TestHidden(t *testing.T) {
 
 // TestNoPlace: blocks that answers of this form cannot have are left out, and the others are counted from 0.
 func TestNoPlace(t *testing.T) {
-	a := &dialect.Answer{ID: "a", Model: "m", Blocks: []dialect.Block{{Kind: dialect.Image, Source: dialect.Source{Data: "AA=="}}, {Text: "seven"}, {Kind: dialect.Refusal, Text: "no"}}}
+	a := &dialect.Answer{ID: "a", Model: "m", Blocks: []dialect.Block{{Kind: dialect.Audio, Text: "spoken"}, {Text: "seven"}, {Kind: dialect.Refusal, Text: "no"}}}
 	const want = `{"ID":"a","Model":"m","Blocks":[{"Text":"seven"},{"Text":"no"}]}`
 	got, err := server.ReadAnswer(Client{}.AppendAnswer(nil, &dialect.Request{}, a))
 	if err != nil {
@@ -336,6 +338,7 @@ func TestFieldErrors(t *testing.T) {
 		`"hi"},{"role":"user"}],"x":[{"y":1`:                                         "messages[1].content: must be there",
 		`"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{},"caller":{"type":"a"}}]}],"x":[{"y":1`: "messages[1].content[0].caller.type: want direct: other callers are tools of the vendor",
 		`"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"a"}]}],"x":[{"y":1`:                      "messages[1].content[0].input: want an object",
+		`"hi"}],"thinking":{"type":"adaptive","display":"full"},"x":[{"y":1`:                                                           "thinking.display: want summarized or omitted",
 		`"hi","content":"hi"`: "messages.0.content: is there twice",
 	} {
 		body := `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":` + content + `}]}`
@@ -356,5 +359,63 @@ func TestArguments(t *testing.T) {
 		if got := string(dialect.Append(nil, block["input"])); got != want {
 			t.Errorf("%s: %s, want %s", input, got, want)
 		}
+	}
+}
+
+// TestDocuments: the API reads PDF files and texts.
+func TestDocuments(t *testing.T) {
+	for _, c := range []struct {
+		dialect.Source
+		want string
+	}{
+		{dialect.Source{Data: "JVBERi0=", Type: ""}, `{"data":"JVBERi0=","media_type":"application/pdf","type":"base64"}`},
+		{dialect.Source{Data: "YSxi", Type: "text/csv; charset=utf-8"}, `{"data":"a,b","media_type":"text/plain","type":"text"}`},
+		{dialect.Source{ID: "file_1", Type: "image/tiff"}, `{"file_id":"file_1","type":"file"}`},
+	} {
+		w := writer{r: &dialect.Request{}}
+		if got := string(dialect.Append(nil, w.document(c.Source))); got != c.want || w.fault != nil {
+			t.Errorf("%s, %v; want %s", got, w.fault, c.want)
+		}
+	}
+}
+
+// TestTier: OpenAI's default is the API's standard_only.
+func TestTier(t *testing.T) {
+	for tier, want := range map[string]string{`"default"`: "standard_only", `"standard_only"`: "standard_only", `"auto"`: "auto"} {
+		w := writer{r: &dialect.Request{Extra: map[string]json.RawMessage{"service_tier": json.RawMessage(tier)}}}
+		if got := w.tier(); got != want {
+			t.Errorf("%s: %s, want %s", tier, got, want)
+		}
+	}
+}
+
+// TestDisabledEffort: an effort next to disabled thinking is noted, as the neutral form does not have it.
+func TestDisabledEffort(t *testing.T) {
+	r, err := Client{}.ReadRequest([]byte(`{"model":"m","max_tokens":5,"thinking":{"type":"disabled"},"output_config":{"effort":"low"},"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil || r.Reasoning.Effort != "none" || !slices.Contains(r.Uses(), dialect.Use{Feature: dialect.OtherField, Field: "output_config.effort"}) {
+		t.Error(r, err)
+	}
+}
+
+// TestInvalidStreams: what is no event of the API is a fault of the stream, or an error.
+func TestInvalidStreams(t *testing.T) {
+	const begin = `data: {"type":"message_start","message":{"id":"a"}}` + "\n\n"
+	for stream, want := range map[string]error{
+		begin + "data: {\n\n":                                        openai.ErrForm,
+		begin + `data: {"index":1}` + "\n\n":                         openai.ErrForm,
+		begin + `data: {"type":"message_delta","delta":{}}` + "\n\n": openai.ErrCut,
+		begin + `data: {"type":"message_stop"}` + "\n\n" + `data: {"type":"message_start"}` + "\n\n": nil,
+		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n":                 nil,
+	} {
+		if _, err := dialecttest.Read(server.NewReader(), []byte(stream)); !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", stream, err, want)
+		}
+	}
+	fold, err := dialecttest.Read(server.NewReader(), []byte(begin+`data: {"error":{"message":"busy"}}`+"\n\n"))
+	if err != nil || fold.Fault == nil || fold.Fault.Message != "busy" {
+		t.Error(fold, err)
+	}
+	if _, err := server.ReadAnswer([]byte(`{"content":{}}`)); !errors.Is(err, openai.ErrForm) {
+		t.Error(err)
 	}
 }

@@ -119,14 +119,14 @@ func (s *reply) start(each func(*dialect.Event)) {
 		return
 	}
 	s.open, s.index, s.input = true, s.event.Index, b.Input
-	whole := b
-	if b.Text, b.Input = "", nil; b.Kind != dialect.Redacted {
+	text, signature := b.Text, b.Signature
+	if b.Text, b.Input = "", nil; b.Kind == dialect.Redacted {
+		signature = ""
+	} else {
 		b.Signature = ""
 	}
 	s.send(dialect.Event{Kind: dialect.Open, Block: b}, each)
-	if b.Kind != dialect.Redacted {
-		s.piece(whole.Text, whole.Signature, each)
-	}
+	s.piece(text, signature, each)
 }
 
 func (s *reply) piece(text, signature string, each func(*dialect.Event)) {
@@ -158,7 +158,7 @@ func (s *reply) finish(each func(*dialect.Event)) {
 	s.begin(each)
 	s.close(each)
 	s.done = true
-	s.send(dialect.Event{Kind: dialect.Finish, Answer: dialect.Answer{Stop: stopOf(s.stop), Sequence: s.sequence, Usage: known(s.usage)}}, each)
+	s.send(dialect.Event{Kind: dialect.Finish, Answer: dialect.Answer{Stop: stops[s.stop], Sequence: s.sequence, Usage: known(s.usage)}}, each)
 }
 
 // A stream writes a stream.
@@ -191,7 +191,7 @@ func (w *stream) Append(b []byte, e *dialect.Event) []byte {
 		w.index++
 		return frame(b, dialect.Fields{"type": "content_block_stop", "index": w.index - 1})
 	case dialect.Finish:
-		delta := dialect.Fields{"stop_reason": stopName(e.Answer.Stop), "stop_sequence": nil}
+		delta := dialect.Fields{"stop_reason": stopNames[e.Answer.Stop], "stop_sequence": nil}
 		b = frame(b, dialect.Fields{"type": "message_delta", "delta": delta.Set("stop_sequence", e.Answer.Sequence), "usage": usageFields(e.Answer.Usage)})
 		return frame(b, dialect.Fields{"type": "message_stop"})
 	}

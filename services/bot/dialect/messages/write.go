@@ -13,13 +13,16 @@ import (
 	"dyno/services/bot/dialect"
 )
 
+// defaultTokens is what all models accept as a bound.
+const defaultTokens = 4096
+
 // AppendRequest implements dialect.Server. The error is a *dialect.FieldError.
 func (s Server) AppendRequest(b []byte, r *dialect.Request, model string) ([]byte, error) {
 	w := writer{r: r}
 	body := w.prompt(s, model)
 	budget, _ := w.thinking["budget_tokens"].(int)
 	if body["max_tokens"] = r.MaxTokens; r.MaxTokens == 0 {
-		body["max_tokens"] = s.MaxTokens + budget
+		body["max_tokens"] = cmp.Or(s.MaxTokens, defaultTokens) + budget
 	} else if r.MaxTokens <= budget {
 		w.fail(dialect.MaxTokens, "must be more than the %d tokens of reasoning", budget)
 	}
@@ -250,7 +253,8 @@ func (w *writer) reasoning(s Server) dialect.Fields {
 			budget = max(min(budget, w.r.MaxTokens/2), minBudget)
 		}
 		effort = ""
-	case effort == "minimal":
+	}
+	if effort == "minimal" { // the API has none below low
 		effort = "low"
 	}
 	if budget > 0 {
@@ -264,26 +268,6 @@ func (w *writer) reasoning(s Server) dialect.Fields {
 		w.thinking["display"] = "summarized"
 	}
 	return dialect.Fields{}.Set("effort", effort)
-}
-
-// budgetOf returns the budget that stands for an effort; 0 for one that is not known.
-func budgetOf(effort string) int {
-	for _, e := range efforts {
-		if e.effort == effort {
-			return e.budget
-		}
-	}
-	return 0
-}
-
-// effortOf returns the smallest effort with at least that budget.
-func effortOf(budget int) string {
-	for _, e := range efforts {
-		if budget <= e.budget {
-			return e.effort
-		}
-	}
-	return efforts[len(efforts)-1].effort
 }
 
 // check refuses what no model accepts.
