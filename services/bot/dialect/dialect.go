@@ -249,7 +249,7 @@ type EventKind int
 // at any time, and ends it.
 const (
 	Begin  EventKind = iota // ID, Model, Created; Usage of the prompt, if known
-	Open                    // Block: its kind; ID, Name and Custom of a ToolCall; the whole block if it is Redacted
+	Open                    // Block: its kind; ID, Name and Custom of a ToolCall; the whole block if it is Redacted or an Image
 	Piece                   // Text of the open block, of arguments for a ToolCall; or Signature
 	Close                   // the open block
 	Finish                  // Stop, Sequence; Usage

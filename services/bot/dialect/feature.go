@@ -187,7 +187,7 @@ var drops = map[Feature]func(r *Request){
 var extras = map[string]Feature{
 	"logprobs": TokenLogprobs, "top_logprobs": TokenLogprobs, "logit_bias": LogitBias, "store": Stored, "service_tier": ServiceTier,
 	"n": SeveralChoices, "modalities": AudioAnswer, "audio": AudioAnswer, "web_search_options": VendorTools,
-	"background": InBackground, "previous_response_id": EarlierTurns, "conversation": EarlierTurns, "prompt": EarlierTurns,
+	"background": InBackground, "previous_response_id": EarlierTurns, "conversation": EarlierTurns, "continuation_id": EarlierTurns, "prompt": EarlierTurns,
 	"prompt_cache_key": CacheMarks, "prompt_cache_options": CacheMarks, "prompt_cache_retention": CacheMarks,
 	"min_p": ServerSampling, "repetition_penalty": ServerSampling, "length_penalty": ServerSampling, "min_tokens": ServerSampling,
 	"stop_token_ids": ServerSampling, "ignore_eos": ServerSampling, "skip_special_tokens": ServerSampling, "bad_words": ServerSampling,
