@@ -207,6 +207,17 @@ func Golden(t *testing.T, c dialect.Client, s dialect.Server) {
 	}
 }
 
+// Seeds returns the first sections of this name of the files of testdata, to fuzz with.
+func Seeds(section string) (list []string) {
+	names, _ := filepath.Glob("testdata/*.txtar")
+	for _, name := range names {
+		if archive, err := txtar.ParseFile(name); err == nil && archive.Files[0].Name == section {
+			list = append(list, string(archive.Files[0].Data))
+		}
+	}
+	return list
+}
+
 // translate adds the sections that follow from the first.
 func translate(c dialect.Client, s dialect.Server, in txtar.File, add func(section, text string)) {
 	switch in.Name {

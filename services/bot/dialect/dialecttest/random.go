@@ -330,6 +330,8 @@ func (f Form) block(t *rapid.T, kind dialect.Kind, i int) dialect.Block {
 		}
 	case dialect.Redacted:
 		b.Signature = word(t)
+	case dialect.Image:
+		b.Source = dialect.Source{Data: "iVBORw0KGgo=", Type: pick(t, "image/png", "image/jpeg")}
 	default:
 		b.Text = text(t)
 	}
